@@ -1,0 +1,177 @@
+//! One field of a well-formed document, found without checking every element on the way again.
+//!
+//! `bson` verifies each name and string that it passes, which is what a stranger's bytes need and a
+//! validated document does not. What is found here is exactly what `RawDocument::get` finds: the first
+//! field of that name. Bytes that are not well-formed give nothing, and never a panic.
+
+use std::str;
+
+use bson::oid::ObjectId;
+use bson::raw::CStr;
+use bson::spec::{BinarySubtype, ElementType};
+use bson::{DateTime, Decimal128, RawBinaryRef, RawBsonRef, RawDocument, RawRegexRef, Timestamp};
+
+/// Where a document's first element starts: after the length.
+const FIRST_ELEMENT: usize = 4;
+
+/// The value of the first field called `name`.
+pub(crate) fn field<'a>(document: &'a RawDocument, name: &str) -> Option<RawBsonRef<'a>> {
+    let bytes = document.as_bytes();
+    let mut start = FIRST_ELEMENT;
+    loop {
+        let (kind, after_kind) = bytes.get(start..)?.split_first()?;
+        let kind = ElementType::from(*kind)?;
+        let (is_match, name_len) = match after_kind.strip_prefix(name.as_bytes()) {
+            Some([0, ..]) => (true, name.len()),
+            Some(_) | None => (false, after_kind.iter().position(|byte| *byte == 0)?),
+        };
+        let value = after_kind.get(name_len + 1..)?;
+        if is_match {
+            return build(kind, value).or_else(|| value_at_offset(document, start));
+        }
+        start += name_len + 2 + value_bytes(kind, value)?;
+    }
+}
+
+/// The value of the element whose type byte stands at `offset` in the document's bytes.
+pub(crate) fn value_at_offset(document: &RawDocument, offset: usize) -> Option<RawBsonRef<'_>> {
+    let mut start = FIRST_ELEMENT;
+    for element in document.iter_elements() {
+        let element = element.ok()?;
+        if start == offset {
+            return element.value().ok();
+        }
+        start += 1 + element.key().len() + 1 + element.size();
+    }
+    None
+}
+
+/// How many bytes the value at the front of `bytes` has.
+fn value_bytes(kind: ElementType, bytes: &[u8]) -> Option<usize> {
+    Some(match kind {
+        ElementType::Null | ElementType::Undefined | ElementType::MinKey | ElementType::MaxKey => 0,
+        ElementType::Boolean => 1,
+        ElementType::Int32 => 4,
+        ElementType::Double | ElementType::Int64 | ElementType::DateTime | ElementType::Timestamp => 8,
+        ElementType::ObjectId => 12,
+        ElementType::Decimal128 => 16,
+        ElementType::EmbeddedDocument | ElementType::Array | ElementType::JavaScriptCodeWithScope => {
+            length(bytes)?
+        }
+        ElementType::String | ElementType::JavaScriptCode | ElementType::Symbol => 4 + length(bytes)?,
+        ElementType::Binary => 5 + length(bytes)?,
+        ElementType::DbPointer => 16 + length(bytes)?,
+        ElementType::RegularExpression => {
+            let (pattern, rest) = cstring(bytes)?;
+            let (options, _) = cstring(rest)?;
+            pattern.len() + options.len() + 2
+        }
+    })
+}
+
+/// The value at the front of `bytes`, unless it is of a kind that only `bson` itself can build.
+fn build(kind: ElementType, bytes: &[u8]) -> Option<RawBsonRef<'_>> {
+    Some(match kind {
+        ElementType::Null => RawBsonRef::Null,
+        ElementType::Undefined => RawBsonRef::Undefined,
+        ElementType::MinKey => RawBsonRef::MinKey,
+        ElementType::MaxKey => RawBsonRef::MaxKey,
+        ElementType::Boolean => match bytes.first()? {
+            0 => RawBsonRef::Boolean(false),
+            1 => RawBsonRef::Boolean(true),
+            _ => return None,
+        },
+        ElementType::Int32 => RawBsonRef::Int32(i32::from_le_bytes(*bytes.first_chunk()?)),
+        ElementType::Int64 => RawBsonRef::Int64(i64::from_le_bytes(*bytes.first_chunk()?)),
+        ElementType::Double => RawBsonRef::Double(f64::from_le_bytes(*bytes.first_chunk()?)),
+        ElementType::DateTime => {
+            RawBsonRef::DateTime(DateTime::from_millis(i64::from_le_bytes(*bytes.first_chunk()?)))
+        }
+        ElementType::Timestamp => {
+            let (increment, rest) = bytes.split_first_chunk()?;
+            let increment = u32::from_le_bytes(*increment);
+            RawBsonRef::Timestamp(Timestamp { time: u32::from_le_bytes(*rest.first_chunk()?), increment })
+        }
+        ElementType::ObjectId => RawBsonRef::ObjectId(ObjectId::from_bytes(*bytes.first_chunk()?)),
+        ElementType::Decimal128 => RawBsonRef::Decimal128(Decimal128::from_bytes(*bytes.first_chunk()?)),
+        ElementType::String => RawBsonRef::String(string(bytes)?),
+        ElementType::Symbol => RawBsonRef::Symbol(string(bytes)?),
+        ElementType::JavaScriptCode => RawBsonRef::JavaScriptCode(string(bytes)?),
+        ElementType::EmbeddedDocument => {
+            RawBsonRef::Document(RawDocument::from_bytes(bytes.get(..length(bytes)?)?).ok()?)
+        }
+        ElementType::Binary => binary(bytes)?,
+        ElementType::RegularExpression => {
+            let (pattern, rest) = cstring(bytes)?;
+            let (options, _) = cstring(rest)?;
+            let (pattern, options): (&CStr, &CStr) = (pattern.try_into().ok()?, options.try_into().ok()?);
+            RawBsonRef::RegularExpression(RawRegexRef { pattern, options })
+        }
+        ElementType::Array | ElementType::DbPointer | ElementType::JavaScriptCodeWithScope => return None,
+    })
+}
+
+fn length(bytes: &[u8]) -> Option<usize> {
+    usize::try_from(i32::from_le_bytes(*bytes.first_chunk()?)).ok()
+}
+
+fn string(bytes: &[u8]) -> Option<&str> {
+    let end = 4 + length(bytes)?.checked_sub(1)?;
+    str::from_utf8(bytes.get(4..end)?).ok()
+}
+
+fn cstring(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let (text, rest) = bytes.split_at_checked(bytes.iter().position(|byte| *byte == 0)?)?;
+    Some((str::from_utf8(text).ok()?, rest.get(1..)?))
+}
+
+fn binary(bytes: &[u8]) -> Option<RawBsonRef<'_>> {
+    let (header, rest) = bytes.split_first_chunk::<5>()?;
+    let content = rest.get(..length(header)?)?;
+    let subtype = BinarySubtype::from(*header.last()?);
+    // The old binary subtype repeats its length inside.
+    let content = if subtype == BinarySubtype::BinaryOld { content.get(4..)? } else { content };
+    Some(RawBsonRef::Binary(RawBinaryRef { subtype, bytes: content }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proptest_support::any_value;
+    use bson::{Document, RawDocumentBuf};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+
+    proptest! {
+        #[test]
+        fn a_field_is_the_one_that_bson_finds(fields in vec(("[a-c]{0,2}", any_value()), 0..6), name in "[a-c]{0,2}") {
+            let stored = RawDocumentBuf::try_from(&Document::from_iter(fields)).unwrap();
+            for name in stored.iter().map(|field| field.unwrap().0.as_str()).chain([name.as_str()]) {
+                // Bytes tell NaNs and zeros apart, which comparing the values does not.
+                let found = field(&stored, name).map(|value| format!("{value:?}"));
+                let expected = stored.get(name).unwrap().map(|value| format!("{value:?}"));
+                prop_assert_eq!(found, expected);
+            }
+        }
+
+        #[test]
+        fn malformed_documents_give_a_value_or_nothing(
+            fields in vec(("[a-c]{0,2}", any_value()), 1..4),
+            changes in vec((any::<Index>(), any::<u8>()), 1..4),
+            name in "[a-c]{0,2}",
+        ) {
+            let mut bytes = RawDocumentBuf::try_from(&Document::from_iter(fields)).unwrap().into_bytes();
+            let inside = bytes.len() - 5;
+            for (place, byte) in changes {
+                bytes[4 + place.index(inside)] = byte;
+            }
+            let stored = RawDocument::from_bytes(&bytes).unwrap();
+            if let Ok(Some(expected)) = stored.get(&name) {
+                prop_assert_eq!(format!("{:?}", field(stored, &name)), format!("{:?}", Some(expected)));
+            } else {
+                let _ = field(stored, &name);
+            }
+        }
+    }
+}

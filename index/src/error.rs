@@ -1,0 +1,240 @@
+//! The one error type of this crate: what can be wrong with key bytes, definitions and documents.
+//!
+//! A variant names the thing and the value. Texts are lower case and end without a full stop, so
+//! that a caller can put its own context in front.
+
+use thiserror::Error;
+
+/// What went wrong in a function of this crate.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Key bytes end in the middle of an encoded field.
+    #[error("key ends within a field")]
+    KeyTruncated,
+    /// Key bytes hold something that no value encodes to.
+    #[error("key holds {value:#04x} where {expected} is expected")]
+    KeyMalformed {
+        /// What the layout demands at that place.
+        expected: &'static str,
+        /// The byte that stands there, as it is before complementing for a descending field.
+        value: u8,
+    },
+    /// Key bytes hold a number beyond the range and precision of every type.
+    #[error("key holds a number that no type has")]
+    KeyNumberUnrepresentable,
+    /// Type bytes do not belong to the key beside them.
+    #[error("type bytes do not fit the key: {expected} is expected")]
+    TypesMalformed {
+        /// What the key demands of its type bytes.
+        expected: &'static str,
+    },
+    /// Key bytes hold a value nested more deeply than any value that may be stored.
+    #[error("key is nested more than {limit} levels deep")]
+    KeyTooDeep {
+        /// The number of levels that are read.
+        limit: usize,
+    },
+    /// Bytes are not one well-formed document.
+    #[error("malformed document at byte {offset}{}: {fault}", in_field(path))]
+    DocumentMalformed {
+        /// Where the fault lies, in bytes from the start of the outermost document.
+        offset: usize,
+        /// The dotted path of the field it lies in, empty if it belongs to the document itself.
+        path: String,
+        /// What is wrong there.
+        fault: DocumentFault,
+    },
+    /// A document is longer than any that may be stored.
+    #[error("document of {size} bytes is larger than the limit of {limit} bytes")]
+    DocumentTooLarge {
+        /// The document's length in bytes.
+        size: usize,
+        /// The largest length that is accepted, in bytes.
+        limit: usize,
+    },
+    /// A document is nested more deeply than any that may be stored.
+    #[error("document exceeds {limit} levels of nesting at '{path}'")]
+    DocumentTooDeep {
+        /// The number of levels that are accepted.
+        limit: usize,
+        /// The dotted path of the first field beyond the limit.
+        path: String,
+    },
+    /// A document has two top-level fields `_id`.
+    #[error("document has more than one field '_id': the second is at byte {offset}")]
+    DuplicateId {
+        /// Where the second one starts, in bytes from the start of the document.
+        offset: usize,
+    },
+    /// A dotted path cannot be read.
+    #[error("invalid path '{path}': {fault}")]
+    PathInvalid {
+        /// The path as given.
+        path: String,
+        /// What is wrong with it.
+        fault: PathFault,
+    },
+    /// An index definition has too few or too many fields.
+    #[error("an index has 1 to {limit} fields, not {count}")]
+    IndexFieldCount {
+        /// The number of fields given.
+        count: usize,
+        /// The largest number accepted.
+        limit: usize,
+    },
+    /// An index definition names a field twice.
+    #[error("index key names the field '{field}' twice")]
+    IndexFieldTwice {
+        /// The field's dotted path.
+        field: String,
+    },
+    /// The value beside a field of an index definition is not a direction.
+    #[error("index field '{field}' needs a non-zero number or the name of an index kind, not {value}")]
+    IndexDirectionInvalid {
+        /// The field's dotted path.
+        field: String,
+        /// The value given, as relaxed extended JSON.
+        value: String,
+    },
+    /// An index definition asks for a kind of index that MongoDB has and this store has not.
+    #[error("index kind '{kind}' of field '{field}' is not supported")]
+    IndexKindUnsupported {
+        /// The field's dotted path.
+        field: String,
+        /// The kind asked for.
+        kind: String,
+    },
+    /// Two fields of a compound index lie in different arrays of one document.
+    #[error("cannot index parallel arrays [{second}] [{first}]")]
+    ParallelArrays {
+        /// The last name on the way to the array found later.
+        second: String,
+        /// The last name on the way to the array found first.
+        first: String,
+    },
+    /// A numeric path component is both a position of an array and a field of one of its elements.
+    #[error("ambiguous field name '{field}' in array: it is a position and a field of an element")]
+    AmbiguousPosition {
+        /// The component.
+        field: String,
+    },
+    /// A document has more keys in one index than is allowed.
+    #[error("document has more than {limit} keys in one index")]
+    TooManyKeys {
+        /// The largest number accepted.
+        limit: usize,
+    },
+    /// The keys of a document in one index take more bytes than is allowed.
+    #[error("keys of a document in one index take more than {limit} bytes")]
+    KeysTooLarge {
+        /// The largest total accepted, in bytes.
+        limit: usize,
+    },
+}
+
+/// What is wrong at one place of a malformed document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum DocumentFault {
+    /// A length is negative, too small, or larger than what encloses it.
+    #[error("length {length} is not possible where {room} bytes remain")]
+    Length {
+        /// The length that is declared.
+        length: i32,
+        /// How many bytes remain there in the enclosing document.
+        room: usize,
+    },
+    /// A value is cut off by the end of its document.
+    #[error("{needed} bytes are needed where {room} remain")]
+    Truncated {
+        /// How many bytes the value has.
+        needed: usize,
+        /// How many bytes remain there in the enclosing document.
+        room: usize,
+    },
+    /// Bytes follow the end of the document.
+    #[error("{excess} bytes follow the document")]
+    TrailingBytes {
+        /// How many.
+        excess: usize,
+    },
+    /// A string or document does not end in a zero byte.
+    #[error("{found:#04x} stands where a terminating zero byte is expected")]
+    TerminatorWrong {
+        /// The byte that stands there.
+        found: u8,
+    },
+    /// A name or regular expression runs to the end of its document.
+    #[error("no terminating zero byte in {room} bytes")]
+    TerminatorMissing {
+        /// How many bytes were searched.
+        room: usize,
+    },
+    /// A type byte that BSON does not define.
+    #[error("unknown type {type_byte:#04x}")]
+    TypeUnknown {
+        /// The byte.
+        type_byte: u8,
+    },
+    /// A boolean that is neither 0 nor 1.
+    #[error("boolean is {value:#04x}")]
+    Boolean {
+        /// The byte.
+        value: u8,
+    },
+    /// A name or string is not UTF-8.
+    #[error("invalid UTF-8 after {valid_up_to} bytes of text")]
+    Utf8 {
+        /// How many bytes of the text are valid.
+        valid_up_to: usize,
+    },
+    /// The inner length of a binary value of subtype 2 is not four less than the outer one.
+    #[error("inner length {inner} does not fit the binary value of {outer} bytes")]
+    BinaryLength {
+        /// The inner length.
+        inner: i32,
+        /// The outer length.
+        outer: usize,
+    },
+    /// Code and scope do not fill exactly the length declared for both.
+    #[error("code and scope take {taken} bytes where {declared} are declared")]
+    ScopeLength {
+        /// The length declared for both, in bytes.
+        declared: usize,
+        /// What code and scope take, in bytes.
+        taken: usize,
+    },
+}
+
+/// What is wrong with a dotted path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum PathFault {
+    /// The path is empty.
+    #[error("it is empty")]
+    Empty,
+    /// The path starts or ends with a dot, or has two in a row.
+    #[error("component {component} is empty")]
+    EmptyComponent {
+        /// Which component, counted from 0.
+        component: usize,
+    },
+    /// A zero byte, which no field name can hold.
+    #[error("it holds a zero byte at {offset}")]
+    ZeroByte {
+        /// Where, in bytes.
+        offset: usize,
+    },
+    /// A component starts with a dollar sign and is not one of a reference's `$ref`, `$id` and `$db`.
+    #[error("component {component} starts with '$'")]
+    DollarComponent {
+        /// Which component, counted from 0.
+        component: usize,
+    },
+}
+
+/// ` in field 'path'`, or nothing for the document itself.
+fn in_field(path: &str) -> String {
+    if path.is_empty() { String::new() } else { format!(" in field '{path}'") }
+}

@@ -1,0 +1,26 @@
+//! The order of BSON values: how two values compare, what a dotted path means, and which key bytes
+//! a document has in an index.
+//!
+//! Everything here is a pure function over raw BSON. The crate stores nothing, and knows neither a
+//! database nor a query language: it is the one definition of comparison and of paths that the
+//! layers above share.
+//!
+//! The invariant that carries the rest: [`order::compare`] of two values equals the byte order of
+//! their [`key::encode`]d forms, in both directions and in compound keys.
+
+#![forbid(unsafe_code)]
+
+mod element;
+pub mod error;
+pub mod extract;
+pub mod interval;
+pub mod key;
+pub mod number;
+pub mod order;
+pub mod path;
+pub mod range;
+pub mod spec;
+pub mod validate;
+
+#[cfg(test)]
+mod proptest_support;

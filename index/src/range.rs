@@ -1,0 +1,309 @@
+//! Bounds on an index's leading fields as ranges of its keys.
+//!
+//! A query narrows fields one by one; keys lie in the order of the first field, then the second, and so
+//! on. So points on a field allow the next one to narrow as well, while after anything wider the rest is left to
+//! a filter over what the ranges give. Which bounds a filter implies, and whether an index's arrays allow to
+//! combine them, is the planner's business.
+//!
+//! The invariant: ranges ascend, are disjoint, and hold every key whose values lie within the bounds.
+
+use crate::interval::{Interval, Intervals, Limit};
+use crate::key::{self, Direction};
+use crate::spec::IndexSpec;
+
+/// How many ranges bounds are turned into at most, before wider ones are taken.
+pub const KEY_RANGES_MAX: usize = 4_096;
+
+/// Keys from `start` on, up to but without `end`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRange {
+    /// The first key that may belong to the range.
+    pub start: Vec<u8>,
+    /// The first key after the range; without one it runs to the end of the index.
+    pub end: Option<Vec<u8>>,
+}
+
+impl KeyRange {
+    /// Every key.
+    pub fn full() -> Self {
+        Self { start: Vec::new(), end: None }
+    }
+
+    /// Every key that starts with `prefix`.
+    pub fn prefix(prefix: Vec<u8>) -> Self {
+        let end = prefix_successor(&prefix);
+        Self { start: prefix, end }
+    }
+
+    /// Whether a key lies in the range.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.start.as_slice() <= key && self.end.as_deref().is_none_or(|end| key < end)
+    }
+}
+
+/// Whether ranges hold more keys than their bounds ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Exactness {
+    /// They hold exactly the keys whose values lie within the bounds.
+    Exact,
+    /// They may hold others, which a filter has to drop.
+    Wider,
+}
+
+/// The ranges for some bounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRanges {
+    /// Disjoint ranges in ascending order of keys; none if no key can lie within the bounds.
+    pub ranges: Vec<KeyRange>,
+    /// Whether they hold more keys than asked for.
+    pub exactness: Exactness,
+    /// How many leading fields have narrowed the ranges.
+    pub fields_used: usize,
+}
+
+/// Turns bounds on the leading fields of an index into key ranges.
+///
+/// `bounds` holds one set of values for each of the first fields, in the order of the spec; fields without one
+/// are not bounded. Bounds beyond the last field are an error of the caller and are ignored, which makes the
+/// result wider.
+///
+/// # Examples
+/// ```
+/// use bson::{RawBson, rawdoc};
+/// use cairndb_index::interval::{Interval, Intervals, Limit};
+/// use cairndb_index::range::{Exactness, key_ranges};
+/// use cairndb_index::spec::{IndexSpec, SpecOptions};
+///
+/// let spec = IndexSpec::parse(&rawdoc! { "city": 1, "age": -1 }, SpecOptions::default())?;
+/// let city = Intervals::from(Interval::point(RawBson::String("Oslo".into())));
+/// let age = Intervals::from_any(Interval::above(RawBson::Int32(30), Limit::Exclusive));
+/// let ranges = key_ranges(&spec, &[city, age]);
+/// assert_eq!((ranges.ranges.len(), ranges.exactness), (1, Exactness::Exact));
+/// # Ok::<(), cairndb_index::error::Error>(())
+/// ```
+pub fn key_ranges(spec: &IndexSpec, bounds: &[Intervals]) -> KeyRanges {
+    if bounds.iter().any(Intervals::is_empty) {
+        return KeyRanges { ranges: Vec::new(), exactness: Exactness::Exact, fields_used: 0 };
+    }
+    let bounded = bounds.iter().rposition(|set| !set.is_all()).map_or(0, |last| last + 1);
+    let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
+    for (used, (field, set)) in spec.fields().iter().zip(bounds).take(bounded).enumerate() {
+        let pieces = field_pieces(set, field.direction);
+        let is_last = used + 1 == bounded;
+        let fits = prefixes.len().saturating_mul(pieces.len()) <= KEY_RANGES_MAX;
+        if fits && !is_last && set.is_points() {
+            prefixes = product(&prefixes, &pieces, |prefix, piece| [prefix, piece.start.as_slice()].concat());
+            continue;
+        }
+        if set.is_all() {
+            return KeyRanges {
+                ranges: prefixes.into_iter().map(KeyRange::prefix).collect(),
+                exactness: Exactness::Wider,
+                fields_used: used,
+            };
+        }
+        let exactness = if fits && is_last { Exactness::Exact } else { Exactness::Wider };
+        let pieces = if fits { pieces } else { hull(pieces) };
+        return KeyRanges { ranges: product(&prefixes, &pieces, within), exactness, fields_used: used + 1 };
+    }
+    let exactness = if bounded > spec.fields().len() { Exactness::Wider } else { Exactness::Exact };
+    let fields_used = bounded.min(spec.fields().len());
+    KeyRanges { ranges: prefixes.into_iter().map(KeyRange::prefix).collect(), exactness, fields_used }
+}
+
+/// The smallest byte string above every one that starts with `prefix`; none if there is no such string.
+pub fn prefix_successor(prefix: &[u8]) -> Option<Vec<u8>> {
+    let kept = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
+    let mut successor = prefix.get(..=kept)?.to_vec();
+    if let Some(last) = successor.last_mut() {
+        *last += 1;
+    }
+    Some(successor)
+}
+
+/// The ranges of one field's own key bytes that a set of values takes, in ascending order of the bytes.
+fn field_pieces(set: &Intervals, direction: Direction) -> Vec<KeyRange> {
+    let pieces = set.as_slice().iter().map(|interval| field_piece(interval, direction));
+    match direction {
+        Direction::Ascending => pieces.collect(),
+        Direction::Descending => pieces.rev().collect(),
+    }
+}
+
+fn field_piece(interval: &Interval, direction: Direction) -> KeyRange {
+    let ((first, first_limit), (last, last_limit)) = match direction {
+        Direction::Ascending => (interval.lower(), interval.upper()),
+        Direction::Descending => (interval.upper(), interval.lower()),
+    };
+    // No value's key is a prefix of another's, so all keys that start with it belong to the value.
+    let mut start = Vec::new();
+    key::encode(first, direction, &mut start);
+    if first_limit == Limit::Exclusive {
+        start = prefix_successor(&start).unwrap_or(start);
+    }
+    let mut end = Vec::new();
+    key::encode(last, direction, &mut end);
+    let end = match last_limit {
+        Limit::Inclusive => prefix_successor(&end),
+        Limit::Exclusive => Some(end),
+    };
+    KeyRange { start, end }
+}
+
+/// One range that covers ascending ranges.
+fn hull(pieces: Vec<KeyRange>) -> Vec<KeyRange> {
+    let end = pieces.last().and_then(|last| last.end.clone());
+    pieces.into_iter().take(1).map(|first| KeyRange { start: first.start, end: end.clone() }).collect()
+}
+
+/// A range of a field's bytes behind a prefix of earlier fields.
+fn within(prefix: &[u8], piece: &KeyRange) -> KeyRange {
+    let start = [prefix, piece.start.as_slice()].concat();
+    let end = match &piece.end {
+        Some(end) => Some([prefix, end.as_slice()].concat()),
+        None => prefix_successor(prefix),
+    };
+    KeyRange { start, end }
+}
+
+/// Every prefix with every piece: ascending if both are.
+fn product<T>(prefixes: &[Vec<u8>], pieces: &[KeyRange], join: impl Fn(&[u8], &KeyRange) -> T) -> Vec<T> {
+    prefixes.iter().flat_map(|prefix| pieces.iter().map(|piece| join(prefix, piece))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interval::Bound;
+    use crate::proptest_support::any_value;
+    use crate::spec::SpecOptions;
+    use bson::{Bson, Document, RawBson, RawDocumentBuf, doc};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    fn spec(keys: &Document) -> IndexSpec {
+        IndexSpec::parse(&RawDocumentBuf::try_from(keys).unwrap(), SpecOptions::default()).unwrap()
+    }
+
+    fn raw(value: impl Into<Bson>) -> RawBson {
+        RawBson::try_from(value.into()).unwrap()
+    }
+
+    fn key(spec: &IndexSpec, values: &[Bson]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (value, field) in values.iter().zip(spec.fields()) {
+            key::encode(raw(value.clone()).as_raw_bson_ref(), field.direction, &mut bytes);
+        }
+        bytes
+    }
+
+    fn points(values: impl IntoIterator<Item = i32>) -> Intervals {
+        Intervals::from_any(values.into_iter().map(|value| Interval::point(raw(value))))
+    }
+
+    fn above(value: i32) -> Intervals {
+        Intervals::from_any(Interval::above(raw(value), Limit::Exclusive))
+    }
+
+    #[track_caller]
+    fn check(keys: &Document, bounds: &[Intervals], count: usize, exactness: Exactness, fields_used: usize) {
+        let found = key_ranges(&spec(keys), bounds);
+        assert_eq!((found.ranges.len(), found.exactness, found.fields_used), (count, exactness, fields_used));
+    }
+
+    #[test]
+    fn no_bounds_give_the_whole_index() {
+        let found = key_ranges(&spec(&doc! { "a": 1 }), &[]);
+        assert_eq!((found.ranges, found.exactness), (vec![KeyRange::full()], Exactness::Exact));
+        check(&doc! { "a": 1, "b": 1 }, &[Intervals::all(), Intervals::all()], 1, Exactness::Exact, 0);
+    }
+
+    #[test]
+    fn an_empty_set_gives_no_range() {
+        check(&doc! { "a": 1, "b": 1 }, &[points([1]), Intervals::none()], 0, Exactness::Exact, 0);
+    }
+
+    #[test]
+    fn points_multiply_and_a_range_ends_the_use_of_fields() {
+        let keys = doc! { "a": 1, "b": -1, "c": 1 };
+        check(&keys, &[points([1, 2]), points([3, 4, 5])], 6, Exactness::Exact, 2);
+        check(&keys, &[points([1, 2]), above(3)], 2, Exactness::Exact, 2);
+        check(&keys, &[above(3), points([1, 2])], 1, Exactness::Wider, 1);
+        check(&keys, &[points([1]), Intervals::all(), points([1])], 1, Exactness::Wider, 1);
+        check(&keys, &[points([1]), Intervals::all()], 1, Exactness::Exact, 1);
+        check(&keys, &[points([1]), points([2]), above(3)], 1, Exactness::Exact, 3);
+    }
+
+    #[test]
+    fn too_many_points_become_one_wider_range() {
+        let many = |count| points(0..count);
+        let keys = doc! { "a": 1, "b": -1 };
+        check(&keys, &[many(64), many(64)], 4_096, Exactness::Exact, 2);
+        check(&keys, &[many(64), many(65)], 64, Exactness::Wider, 2);
+        check(&keys, &[many(5_000), many(2)], 1, Exactness::Wider, 1);
+        check(&doc! { "a": 1 }, &[many(5_000)], 1, Exactness::Wider, 1);
+    }
+
+    #[test]
+    fn bounds_beyond_the_last_field_are_ignored() {
+        check(&doc! { "a": 1 }, &[points([1]), points([2])], 1, Exactness::Wider, 1);
+    }
+
+    #[test]
+    fn successors_drop_trailing_ones() {
+        assert_eq!(prefix_successor(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(prefix_successor(b"a\xff\xff"), Some(b"b".to_vec()));
+        assert_eq!(prefix_successor(b"\xff\xff"), None);
+        assert_eq!(prefix_successor(b""), None);
+    }
+
+    fn small_value() -> impl Strategy<Value = Bson> {
+        prop_oneof![4 => (0..5).prop_map(Bson::Int32), 1 => Just(Bson::Null), 1 => any_value()]
+    }
+
+    fn small_set() -> impl Strategy<Value = Intervals> {
+        let limits = || select(vec![Limit::Inclusive, Limit::Exclusive]);
+        let bounds =
+            || (small_value(), limits()).prop_map(|(value, limit)| Bound { value: raw(value), limit });
+        let point = small_value().prop_map(|value| Some(Interval::point(raw(value))));
+        let wide = (bounds(), bounds()).prop_map(|(lower, upper)| Interval::new(lower, upper));
+        prop_oneof![
+            1 => Just(Intervals::all()),
+            4 => vec(point, 0..4).prop_map(|list| Intervals::from_any(list.into_iter().flatten())),
+            4 => vec(wide, 0..3).prop_map(|list| Intervals::from_any(list.into_iter().flatten())),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_key_lies_in_a_range_iff_its_values_lie_within_the_bounds(
+            directions in vec(select(vec![1, -1]), 1..4),
+            sets in vec(small_set(), 0..4),
+            rows in vec(vec(small_value(), 3), 1..8),
+        ) {
+            let names = ["a", "b", "c"].into_iter().map(String::from);
+            let spec = spec(&names.zip(directions).map(|(name, direction)| (name, Bson::Int32(direction))).collect());
+            let found = key_ranges(&spec, &sets);
+            for pair in found.ranges.windows(2) {
+                prop_assert!(pair[0].end.as_ref().is_some_and(|end| *end <= pair[1].start));
+            }
+            // The bounds' own values are the interesting ones.
+            let ends = sets.iter().flat_map(Intervals::as_slice).flat_map(|interval| [interval.lower().0, interval.upper().0]);
+            let ends: Vec<Bson> = ends.map(|value| Bson::try_from(value).unwrap()).collect();
+            let on_ends = ends.iter().map(|end| vec![end.clone(); 3]);
+            for row in rows.iter().cloned().chain(on_ends) {
+                let bytes = key(&spec, &row);
+                let lies_within = |set: &Intervals, value: &Bson| set.contains(raw(value.clone()).as_raw_bson_ref());
+                let is_wanted = sets.iter().zip(&row).take(spec.fields().len()).all(|(set, value)| lies_within(set, value));
+                let is_found = found.ranges.iter().filter(|range| range.contains(&bytes)).count();
+                let has_surplus_bounds = sets.iter().any(Intervals::is_empty);
+                prop_assert!(is_found <= 1);
+                prop_assert!(is_found == 1 || !is_wanted || has_surplus_bounds);
+                if found.exactness == Exactness::Exact && !has_surplus_bounds {
+                    prop_assert_eq!(is_found == 1, is_wanted);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! What an index is declared on: an ordered list of fields with directions, and whether it is unique or sparse.
+//!
+//! Names, identifiers and the state of a build belong to the catalog. Kinds of index that MongoDB has and
+//! this store has not are refused by name, apart from what is simply wrong.
+//!
+//! The invariant: a spec that exists has 1 to 32 distinct fields with declared directions.
+
+use std::fmt::Write as _;
+
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+
+use crate::error::Error;
+use crate::key::Direction;
+use crate::order::{self, TypeClass};
+use crate::path::FieldPath;
+use crate::validate;
+
+/// The largest number of fields of an index.
+pub const INDEX_FIELDS_MAX: usize = 32;
+
+/// The kinds of index that MongoDB knows by name, sorted; none of them is supported.
+const KINDS: [&str; 8] = [
+    "2d",
+    "2dsphere",
+    "2dsphere_bucket",
+    "columnstore",
+    "geoHaystack",
+    "hashed",
+    "queryable_encrypted_range",
+    "text",
+];
+
+/// The component that stands for every field in a wildcard index.
+const WILDCARD: &str = "$**";
+
+/// One field of an index.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct IndexField {
+    /// Where its values lie.
+    pub path: FieldPath,
+    /// How its keys sort.
+    pub direction: Direction,
+}
+
+/// Whether two documents may have the same key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Uniqueness {
+    /// They may.
+    #[default]
+    NotUnique,
+    /// They may not. One document may still have the same key twice, from two elements of an array.
+    Unique,
+}
+
+/// Whether a document without any of the fields has a key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Sparseness {
+    /// It has: missing fields count as null.
+    #[default]
+    NotSparse,
+    /// It has none.
+    Sparse,
+}
+
+/// What else is declared of an index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct SpecOptions {
+    /// Whether two documents may have the same key.
+    pub uniqueness: Uniqueness,
+    /// Whether a document without any of the fields has a key.
+    pub sparseness: Sparseness,
+}
+
+/// The declaration of an index, checked once and immutable.
+///
+/// Two specs are equal if they order the same fields in the same directions under the same options:
+/// `{a: 1}` and `{a: 1.0}` declare the same index.
+#[derive(Clone, Debug)]
+pub struct IndexSpec {
+    fields: Vec<IndexField>,
+    options: SpecOptions,
+    keys: RawDocumentBuf,
+}
+
+impl PartialEq for IndexSpec {
+    fn eq(&self, other: &Self) -> bool {
+        self.fields == other.fields && self.options == other.options
+    }
+}
+
+impl Eq for IndexSpec {}
+
+impl IndexSpec {
+    /// Reads a key pattern: field paths with positive numbers for ascending, negative ones for descending.
+    ///
+    /// # Errors
+    /// [`Error::IndexFieldCount`], [`Error::IndexFieldTwice`], [`Error::IndexDirectionInvalid`],
+    /// [`Error::IndexKindUnsupported`] or [`Error::PathInvalid`] for what the pattern says, and those of
+    /// [`validate`](validate::validate) if it is not well-formed.
+    ///
+    /// # Examples
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_index::spec::{IndexSpec, SpecOptions};
+    ///
+    /// let spec = IndexSpec::parse(&rawdoc! { "city": 1, "born": -1 }, SpecOptions::default())?;
+    /// assert_eq!(spec.default_name(), "city_1_born_-1");
+    /// # Ok::<(), cairndb_index::error::Error>(())
+    /// ```
+    pub fn parse(keys: &RawDocument, options: SpecOptions) -> Result<Self, Error> {
+        validate::validate(keys.as_bytes())?;
+        let mut fields: Vec<IndexField> = Vec::new();
+        let count = keys.iter().count();
+        if !(1..=INDEX_FIELDS_MAX).contains(&count) {
+            return Err(Error::IndexFieldCount { count, limit: INDEX_FIELDS_MAX });
+        }
+        for (name, value) in keys.iter().map_while(Result::ok) {
+            let field = parse_field(name.as_str(), value)?;
+            if fields.iter().any(|earlier| earlier.path == field.path) {
+                return Err(Error::IndexFieldTwice { field: field.path.as_str().to_owned() });
+            }
+            fields.push(field);
+        }
+        Ok(Self { fields, options, keys: keys.to_owned() })
+    }
+
+    /// The fields in order; at least one.
+    pub fn fields(&self) -> &[IndexField] {
+        &self.fields
+    }
+
+    /// Whether two documents may not have the same key.
+    pub fn is_unique(&self) -> bool {
+        self.options.uniqueness == Uniqueness::Unique
+    }
+
+    /// Whether a document without any of the fields has no key.
+    pub fn is_sparse(&self) -> bool {
+        self.options.sparseness == Sparseness::Sparse
+    }
+
+    /// Uniqueness and sparseness together.
+    pub fn options(&self) -> SpecOptions {
+        self.options
+    }
+
+    /// The name that an index gets if the user gives none: paths and numbers, joined by underscores.
+    pub fn default_name(&self) -> String {
+        let mut name = String::new();
+        for (path, value) in self.keys.iter().map_while(Result::ok) {
+            let separator = if name.is_empty() { "" } else { "_" };
+            // Writing to a string cannot fail.
+            let _ = match value.as_f64() {
+                Some(number) => write!(name, "{separator}{}_{number}", path.as_str()),
+                None => write!(name, "{separator}{}_{}", path.as_str(), text(value)),
+            };
+        }
+        name
+    }
+
+    /// The key pattern as it was given, with its numbers and their types.
+    pub fn keys(&self) -> &RawDocument {
+        &self.keys
+    }
+}
+
+fn parse_field(name: &str, value: RawBsonRef<'_>) -> Result<IndexField, Error> {
+    if name.rsplit('.').next() == Some(WILDCARD) {
+        let kind = "wildcard".to_owned();
+        return Err(Error::IndexKindUnsupported { field: name.to_owned(), kind });
+    }
+    let path = FieldPath::parse(name)?;
+    path.validate_names()?;
+    if let Some(kind) = value.as_str()
+        && KINDS.binary_search(&kind).is_ok()
+    {
+        return Err(Error::IndexKindUnsupported { field: name.to_owned(), kind: kind.to_owned() });
+    }
+    match direction(value) {
+        Some(direction) => Ok(IndexField { path, direction }),
+        None => Err(Error::IndexDirectionInvalid { field: name.to_owned(), value: text(value) }),
+    }
+}
+
+/// The sign of a number; neither zero nor NaN has one.
+fn direction(value: RawBsonRef<'_>) -> Option<Direction> {
+    if order::type_class(value) != TypeClass::Number
+        || order::compare(value, RawBsonRef::Double(f64::NAN)).is_eq()
+    {
+        return None;
+    }
+    let sign = order::compare(value, RawBsonRef::Int32(0));
+    if sign.is_gt() {
+        Some(Direction::Ascending)
+    } else if sign.is_lt() {
+        Some(Direction::Descending)
+    } else {
+        None
+    }
+}
+
+/// A value as text for names and messages.
+fn text(value: RawBsonRef<'_>) -> String {
+    bson::Bson::try_from(value).map_or_else(|error| error.to_string(), |value| value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::PathFault;
+    use bson::{Bson, Document, doc, rawdoc};
+
+    fn parse(keys: &Document) -> Result<IndexSpec, Error> {
+        IndexSpec::parse(&RawDocumentBuf::try_from(keys).unwrap(), SpecOptions::default())
+    }
+
+    #[track_caller]
+    fn check_name(keys: &Document, name: &str) {
+        assert_eq!(parse(keys).unwrap().default_name(), name);
+    }
+
+    #[track_caller]
+    fn check_refused(keys: &Document, error: &Error) {
+        assert_eq!(parse(keys).unwrap_err(), *error);
+    }
+
+    #[test]
+    fn fields_keep_their_order_and_direction() {
+        let spec = parse(&doc! { "b.c": -1, "a": 1 }).unwrap();
+        let fields: Vec<_> =
+            spec.fields().iter().map(|field| (field.path.as_str(), field.direction)).collect();
+        assert_eq!(fields, [("b.c", Direction::Descending), ("a", Direction::Ascending)]);
+    }
+
+    #[test]
+    fn every_number_with_a_sign_is_a_direction() {
+        let ascending: [Bson; 6] =
+            [1.into(), 5_i64.into(), 0.5.into(), f64::INFINITY.into(), decimal("0.1"), i64::MAX.into()];
+        for value in ascending {
+            assert_eq!(parse(&doc! { "a": value }).unwrap().fields()[0].direction, Direction::Ascending);
+        }
+        for value in [(-1).into(), (-7_i64).into(), (-0.5).into(), decimal("-1E-6176")] {
+            let value: Bson = value;
+            assert_eq!(parse(&doc! { "a": value }).unwrap().fields()[0].direction, Direction::Descending);
+        }
+    }
+
+    fn decimal(text: &str) -> Bson {
+        Bson::Decimal128(text.parse().unwrap())
+    }
+
+    #[test]
+    fn other_values_are_no_direction() {
+        let values: [(Bson, &str); 7] = [
+            (0.into(), "0"),
+            ((-0.0).into(), "-0"),
+            (f64::NAN.into(), "NaN"),
+            (true.into(), "true"),
+            (Bson::Null, "null"),
+            ("up".into(), "\"up\""),
+            (doc! { "x": 1 }.into(), "{ \"x\": 1 }"),
+        ];
+        for (given, value) in values {
+            let (field, value) = ("a".into(), value.into());
+            check_refused(&doc! { "a": given }, &Error::IndexDirectionInvalid { field, value });
+        }
+    }
+
+    #[test]
+    fn kinds_of_mongodb_are_known_and_not_supported() {
+        assert!(KINDS.is_sorted());
+        for kind in KINDS {
+            let unsupported = Error::IndexKindUnsupported { field: "a".into(), kind: kind.into() };
+            check_refused(&doc! { "a": kind }, &unsupported);
+        }
+        for field in ["$**", "a.$**"] {
+            let unsupported = Error::IndexKindUnsupported { field: field.into(), kind: "wildcard".into() };
+            check_refused(&doc! { field: 1 }, &unsupported);
+        }
+    }
+
+    #[test]
+    fn there_are_1_to_32_fields() {
+        let keys = |count: usize| {
+            (0..count).map(|field| (format!("f{field}"), Bson::Int32(1))).collect::<Document>()
+        };
+        check_refused(&keys(0), &Error::IndexFieldCount { count: 0, limit: 32 });
+        assert_eq!(parse(&keys(32)).unwrap().fields().len(), 32);
+        check_refused(&keys(33), &Error::IndexFieldCount { count: 33, limit: 32 });
+    }
+
+    #[test]
+    fn a_field_appears_once() {
+        let mut keys = rawdoc! { "a": 1 };
+        keys.append(bson::raw::cstr!("a"), -1);
+        let error = IndexSpec::parse(&keys, SpecOptions::default()).unwrap_err();
+        assert_eq!(error, Error::IndexFieldTwice { field: "a".into() });
+    }
+
+    #[test]
+    fn paths_are_checked() {
+        let invalid = |path: &str, fault| Error::PathInvalid { path: path.into(), fault };
+        check_refused(&doc! { "": 1 }, &invalid("", PathFault::Empty));
+        check_refused(&doc! { "a..b": 1 }, &invalid("a..b", PathFault::EmptyComponent { component: 1 }));
+        check_refused(&doc! { "$a": 1 }, &invalid("$a", PathFault::DollarComponent { component: 0 }));
+        assert!(parse(&doc! { "owner.$id": 1 }).is_ok());
+    }
+
+    #[test]
+    fn malformed_patterns_are_refused() {
+        let keys = RawDocument::from_bytes(b"\x08\0\0\0\x99a\0\0").unwrap();
+        let error = IndexSpec::parse(keys, SpecOptions::default()).unwrap_err();
+        assert!(matches!(error, Error::DocumentMalformed { offset: 4, .. }));
+    }
+
+    #[test]
+    fn names_join_fields_and_numbers() {
+        check_name(&doc! { "a": 1 }, "a_1");
+        check_name(&doc! { "a.b": 1, "c": -1_i64 }, "a.b_1_c_-1");
+        check_name(&doc! { "a": 1.0, "b": -1.5 }, "a_1_b_-1.5");
+    }
+
+    #[test]
+    fn options_and_keys_are_kept() {
+        let options = SpecOptions { uniqueness: Uniqueness::Unique, sparseness: Sparseness::Sparse };
+        let keys = rawdoc! { "a": 1.0 };
+        let spec = IndexSpec::parse(&keys, options).unwrap();
+        assert!(spec.is_unique() && spec.is_sparse() && spec.keys() == &*keys);
+        assert_ne!(spec, parse(&doc! { "a": 1 }).unwrap());
+        let same = IndexSpec::parse(&rawdoc! { "a": 7 }, options).unwrap();
+        assert_eq!(spec, same);
+    }
+}

@@ -1,0 +1,756 @@
+//! What a well-formed document is: the precondition of everything else in the workspace.
+//!
+//! One pass over the raw bytes, without recursion and without allocating. Rules about the meaning of
+//! fields (which types an `_id` may have, names starting with `$`) are not here: they differ between
+//! an insert, a replacement and a query.
+//!
+//! The invariant: whatever is accepted, `bson` reads from end to end without an error.
+
+use std::ops::Range;
+use std::str;
+
+use bson::spec::{BinarySubtype, ElementType};
+use bson::{RawBsonRef, RawDocument};
+
+use crate::element;
+use crate::error::{DocumentFault, Error};
+
+/// The largest document that may be stored, in bytes.
+pub const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// The number of levels that a document may have.
+///
+/// The document itself is the first one. Every embedded document, array and scope of code that is not
+/// empty adds one; an empty one adds none, as in MongoDB's check on insertion. So an empty document or
+/// array may stand one level below the limit, and reading needs room for `NESTING_MAX + 1` levels.
+pub const NESTING_MAX: usize = 180;
+
+/// How much of a name appears in a message, in bytes: a broken document may hold a name of megabytes.
+const NAME_BYTES_SHOWN_MAX: usize = 64;
+
+/// A document that [`validate`] accepted, and what it saw on the way.
+#[derive(Clone, Copy, Debug)]
+pub struct ValidDocument<'a> {
+    document: &'a RawDocument,
+    id: Option<IdPlace>,
+    zero_timestamp: bool,
+    nesting: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct IdPlace {
+    start: usize,
+    end: usize,
+}
+
+impl<'a> ValidDocument<'a> {
+    /// The document as `bson` reads it.
+    pub fn as_raw(&self) -> &'a RawDocument {
+        self.document
+    }
+
+    /// The document's bytes.
+    pub fn as_bytes(&self) -> &'a [u8] {
+        self.document.as_bytes()
+    }
+
+    /// The value of the top-level `_id`.
+    pub fn id(&self) -> Option<RawBsonRef<'a>> {
+        self.id.and_then(|place| element::value_at_offset(self.document, place.start))
+    }
+
+    /// Where the `_id` element stands in [`as_bytes`](Self::as_bytes), from its type byte to the end of its value.
+    pub fn id_element(&self) -> Option<Range<usize>> {
+        self.id.map(|place| place.start..place.end)
+    }
+
+    /// Whether a top-level field is `Timestamp(0, 0)`, which an insert replaces by the current time.
+    pub fn has_zero_timestamp(&self) -> bool {
+        self.zero_timestamp
+    }
+
+    /// The number of levels, as [`NESTING_MAX`] counts them: 1 for a flat document.
+    pub fn nesting(&self) -> usize {
+        self.nesting
+    }
+}
+
+/// Checks that `bytes` are exactly one well-formed document within the limits.
+///
+/// Empty and duplicate field names are accepted as they come, except that there is at most one
+/// top-level `_id`. Names starting with `$` or holding dots are accepted, too.
+///
+/// # Errors
+/// [`Error::DocumentMalformed`] with the place and the fault, [`Error::DocumentTooLarge`],
+/// [`Error::DocumentTooDeep`] or [`Error::DuplicateId`].
+///
+/// # Examples
+/// ```
+/// let document = bson::rawdoc! { "_id": 7, "name": "anna" };
+/// let valid = cairndb_index::validate::validate(document.as_bytes())?;
+/// assert_eq!(valid.id(), Some(bson::RawBsonRef::Int32(7)));
+/// assert!(cairndb_index::validate::validate(b"\x05\0\0\0").is_err());
+/// # Ok::<(), cairndb_index::error::Error>(())
+/// ```
+pub fn validate(bytes: &[u8]) -> Result<ValidDocument<'_>, Error> {
+    if bytes.len() > DOCUMENT_BYTES_MAX {
+        return Err(Error::DocumentTooLarge { size: bytes.len(), limit: DOCUMENT_BYTES_MAX });
+    }
+    let mut cursor = Cursor { bytes, at: 0, name_at: None };
+    let end = cursor.open_outermost().map_err(|fault| cursor.malformed(&[], fault))?;
+
+    let mut id: Option<IdPlace> = None;
+    let mut zero_timestamp = false;
+    let mut nesting = 1;
+    let mut stack: Option<Levels> = None;
+    while cursor.at < end {
+        let start = cursor.at;
+        if let Some(inner_end) = cursor.element(end).map_err(|fault| cursor.malformed(&[], fault))? {
+            let levels = stack.get_or_insert_with(|| [Level::default(); NESTING_MAX - 1]);
+            nesting = nesting.max(cursor.nested(levels, inner_end)?);
+        }
+        let Some(element) = bytes.get(start..cursor.at) else { break };
+        if element.get(1..5) == Some(b"_id\0") {
+            if id.is_some() {
+                return Err(Error::DuplicateId { offset: start });
+            }
+            id = Some(IdPlace { start, end: cursor.at });
+        }
+        zero_timestamp |= is_zero_timestamp(element);
+    }
+    let document = RawDocument::from_bytes(bytes).map_err(|_| {
+        let fault = DocumentFault::Truncated { needed: bytes.len(), room: bytes.len() };
+        cursor.malformed(&[], fault)
+    })?;
+    Ok(ValidDocument { document, id, zero_timestamp, nesting })
+}
+
+fn is_zero_timestamp(element: &[u8]) -> bool {
+    element.first() == Some(&(ElementType::Timestamp as u8)) && element.ends_with(&[0; 9])
+}
+
+/// One level below the outermost document that is being read.
+#[derive(Clone, Copy, Default)]
+struct Level {
+    /// Where the name of the element that opened the level starts.
+    name_at: u32,
+    /// Where the terminating zero byte of the level stands.
+    end: u32,
+}
+
+/// Every level that may be open below the outermost document.
+type Levels = [Level; NESTING_MAX - 1];
+
+/// Reads elements. `at` is where a fault lies whenever a method returns one.
+struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    /// Where the name of the element being read starts, once its type byte has been passed.
+    name_at: Option<usize>,
+}
+
+impl Cursor<'_> {
+    fn open_outermost(&mut self) -> Result<usize, DocumentFault> {
+        let limit = self.bytes.len();
+        let end = self.open(limit)?;
+        let excess = limit - (end + 1);
+        if excess == 0 {
+            return Ok(end);
+        }
+        self.at = end + 1;
+        Err(DocumentFault::TrailingBytes { excess })
+    }
+
+    /// Steps over the length of a document that must end before `limit`; gives the place of its terminator.
+    fn open(&mut self, limit: usize) -> Result<usize, DocumentFault> {
+        let start = self.at;
+        let length = self.length(limit)?;
+        let room = limit - start;
+        let end = usize::try_from(length)
+            .ok()
+            .filter(|length| (5..=room).contains(length))
+            .map(|length| start + length - 1);
+        let Some(end) = end else {
+            self.at = start;
+            return Err(DocumentFault::Length { length, room });
+        };
+        self.expect_zero(end)?;
+        Ok(end)
+    }
+
+    /// Reads everything inside a document that was opened below the outermost one; gives the levels seen.
+    fn nested(&mut self, levels: &mut Levels, inner_end: usize) -> Result<usize, Error> {
+        let mut open = 0;
+        let mut nesting = 2;
+        self.push(levels, &mut open, inner_end)?;
+        while let Some(level) = open.checked_sub(1).and_then(|top| levels.get(top)) {
+            let end = level.end as usize;
+            if self.at == end {
+                self.at += 1;
+                open -= 1;
+                continue;
+            }
+            let opened = self
+                .element(end)
+                .map_err(|fault| self.malformed(levels.get(..open).unwrap_or_default(), fault))?;
+            if let Some(inner_end) = opened {
+                self.push(levels, &mut open, inner_end)?;
+                nesting = nesting.max(open + 1);
+            }
+        }
+        Ok(nesting)
+    }
+
+    fn push(&self, levels: &mut Levels, open: &mut usize, end: usize) -> Result<(), Error> {
+        let Some(level) = levels.get_mut(*open) else {
+            return Err(Error::DocumentTooDeep { limit: NESTING_MAX, path: self.path(levels) });
+        };
+        *level = Level { name_at: offset(self.name_at.unwrap_or(end)), end: offset(end) };
+        *open += 1;
+        Ok(())
+    }
+
+    /// Reads one element of a document whose terminator stands at `end`.
+    ///
+    /// A document, array or scope that is not empty is opened only, and the place of its terminator returned.
+    fn element(&mut self, end: usize) -> Result<Option<usize>, DocumentFault> {
+        let start = self.at;
+        self.name_at = None;
+        let type_byte = self.byte(end)?;
+        self.name_at = Some(self.at);
+        self.cstring(end)?;
+        let Some(kind) = ElementType::from(type_byte) else {
+            self.at = start;
+            return Err(DocumentFault::TypeUnknown { type_byte });
+        };
+        match kind {
+            ElementType::String | ElementType::JavaScriptCode | ElementType::Symbol => self.string(end)?,
+            ElementType::Int32 => self.skip(4, end)?,
+            ElementType::Double | ElementType::Int64 | ElementType::DateTime | ElementType::Timestamp => {
+                self.skip(8, end)?;
+            }
+            ElementType::ObjectId => self.skip(12, end)?,
+            ElementType::Boolean => self.boolean(end)?,
+            ElementType::EmbeddedDocument | ElementType::Array => {
+                let inner_end = self.open(end)?;
+                return Ok(self.unless_empty(inner_end));
+            }
+            ElementType::Null | ElementType::Undefined | ElementType::MinKey | ElementType::MaxKey => {}
+            ElementType::Decimal128 => self.skip(16, end)?,
+            ElementType::Binary => self.binary(end)?,
+            ElementType::RegularExpression => {
+                self.cstring(end)?;
+                self.cstring(end)?;
+            }
+            ElementType::DbPointer => {
+                self.string(end)?;
+                self.skip(12, end)?;
+            }
+            ElementType::JavaScriptCodeWithScope => {
+                let inner_end = self.code_with_scope(end)?;
+                return Ok(self.unless_empty(inner_end));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Steps over the terminator of an empty document, so that it needs no level of its own.
+    fn unless_empty(&mut self, inner_end: usize) -> Option<usize> {
+        if self.at == inner_end {
+            self.at += 1;
+            return None;
+        }
+        Some(inner_end)
+    }
+
+    fn byte(&mut self, end: usize) -> Result<u8, DocumentFault> {
+        let byte = self.bytes.get(self.at).filter(|_| self.at < end);
+        let byte = byte.copied().ok_or(DocumentFault::Truncated { needed: 1, room: end - self.at })?;
+        self.at += 1;
+        Ok(byte)
+    }
+
+    fn skip(&mut self, needed: usize, end: usize) -> Result<(), DocumentFault> {
+        let room = end - self.at;
+        if needed > room {
+            return Err(DocumentFault::Truncated { needed, room });
+        }
+        self.at += needed;
+        Ok(())
+    }
+
+    fn length(&mut self, end: usize) -> Result<i32, DocumentFault> {
+        let bytes = self.bytes.get(self.at..end).unwrap_or_default();
+        let Some(length) = bytes.first_chunk() else {
+            return Err(DocumentFault::Truncated { needed: 4, room: bytes.len() });
+        };
+        self.at += 4;
+        Ok(i32::from_le_bytes(*length))
+    }
+
+    fn boolean(&mut self, end: usize) -> Result<(), DocumentFault> {
+        let value = self.byte(end)?;
+        if value <= 1 {
+            return Ok(());
+        }
+        self.at -= 1;
+        Err(DocumentFault::Boolean { value })
+    }
+
+    /// A name: UTF-8 up to a zero byte. Nearly all are short and ASCII, so both are found in one loop.
+    fn cstring(&mut self, end: usize) -> Result<(), DocumentFault> {
+        let rest = self.bytes.get(self.at..end).unwrap_or_default();
+        let mut seen = 0;
+        let mut length = 0;
+        for byte in rest {
+            if *byte == 0 {
+                break;
+            }
+            seen |= byte;
+            length += 1;
+        }
+        let Some((name, _)) = rest.split_at_checked(length).filter(|_| length < rest.len()) else {
+            return Err(DocumentFault::TerminatorMissing { room: rest.len() });
+        };
+        if !seen.is_ascii() {
+            utf8(name)?;
+        }
+        self.at += length + 1;
+        Ok(())
+    }
+
+    /// A length, that many bytes of UTF-8, and a zero byte that the length includes.
+    fn string(&mut self, end: usize) -> Result<(), DocumentFault> {
+        let start = self.at;
+        let length = self.length(end)?;
+        let room = end - self.at;
+        let size = usize::try_from(length).ok().filter(|size| (1..=room).contains(size));
+        let Some(text_end) = size.map(|size| self.at + size - 1) else {
+            self.at = start;
+            return Err(DocumentFault::Length { length, room });
+        };
+        utf8(self.bytes.get(self.at..text_end).unwrap_or_default())?;
+        self.expect_zero(text_end)?;
+        self.at = text_end + 1;
+        Ok(())
+    }
+
+    fn binary(&mut self, end: usize) -> Result<(), DocumentFault> {
+        let start = self.at;
+        let length = self.length(end)?;
+        let subtype = self.byte(end)?;
+        let room = end - self.at;
+        let Some(size) = usize::try_from(length).ok().filter(|size| *size <= room) else {
+            self.at = start;
+            return Err(DocumentFault::Length { length, room });
+        };
+        let after = self.at + size;
+        if BinarySubtype::from(subtype) == BinarySubtype::BinaryOld {
+            let inner = self.length(after)?;
+            if usize::try_from(inner).ok().and_then(|inner| inner.checked_add(4)) != Some(size) {
+                self.at -= 4;
+                return Err(DocumentFault::BinaryLength { inner, outer: size });
+            }
+        }
+        self.at = after;
+        Ok(())
+    }
+
+    /// Reads the code, and opens the scope; gives the place of the scope's terminator.
+    fn code_with_scope(&mut self, end: usize) -> Result<usize, DocumentFault> {
+        let start = self.at;
+        let length = self.length(end)?;
+        let room = end - start;
+        let Some(declared) = usize::try_from(length).ok().filter(|size| *size <= room) else {
+            self.at = start;
+            return Err(DocumentFault::Length { length, room });
+        };
+        let after = start + declared;
+        if self.at > after {
+            self.at = start;
+            return Err(DocumentFault::Length { length, room });
+        }
+        self.string(after)?;
+        let inner_end = self.open(after)?;
+        let taken = inner_end + 1 - start;
+        if taken != declared {
+            self.at = start;
+            return Err(DocumentFault::ScopeLength { declared, taken });
+        }
+        Ok(inner_end)
+    }
+
+    fn expect_zero(&mut self, place: usize) -> Result<(), DocumentFault> {
+        match self.bytes.get(place) {
+            Some(0) => Ok(()),
+            Some(found) => {
+                self.at = place;
+                Err(DocumentFault::TerminatorWrong { found: *found })
+            }
+            None => Err(DocumentFault::Truncated { needed: 1, room: 0 }),
+        }
+    }
+
+    #[cold]
+    fn malformed(&self, levels: &[Level], fault: DocumentFault) -> Error {
+        Error::DocumentMalformed { offset: self.at, path: self.path(levels), fault }
+    }
+
+    /// The dotted path of the element being read, for messages: names that are not UTF-8 are shown lossily.
+    fn path(&self, levels: &[Level]) -> String {
+        let places = levels.iter().map(|level| level.name_at as usize).chain(self.name_at);
+        let names = places.map(|place| {
+            let rest = self.bytes.get(place..).unwrap_or_default();
+            let name = rest.iter().take(NAME_BYTES_SHOWN_MAX).take_while(|byte| **byte != 0).copied();
+            String::from_utf8_lossy(&name.collect::<Vec<u8>>()).into_owned()
+        });
+        names.collect::<Vec<_>>().join(".")
+    }
+}
+
+/// Offsets lie within `DOCUMENT_BYTES_MAX`, which is far below `u32::MAX`.
+fn offset(place: usize) -> u32 {
+    u32::try_from(place).unwrap_or(u32::MAX)
+}
+
+fn utf8(text: &[u8]) -> Result<(), DocumentFault> {
+    match str::from_utf8(text) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(DocumentFault::Utf8 { valid_up_to: error.valid_up_to() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proptest_support::{any_value, db_pointer, nested};
+    use bson::{Bson, Document, JavaScriptCodeWithScope, RawDocumentBuf, doc, rawdoc};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+
+    const OBJECT: u8 = ElementType::EmbeddedDocument as u8;
+    const ARRAY: u8 = ElementType::Array as u8;
+
+    /// A document of these elements, given without length and terminator.
+    fn document(elements: &[u8]) -> Vec<u8> {
+        let length = i32::try_from(elements.len() + 5).unwrap();
+        [length.to_le_bytes().as_slice(), elements, &[0]].concat()
+    }
+
+    #[track_caller]
+    fn check_fault(bytes: &[u8], offset: usize, path: &str, fault: DocumentFault) {
+        let expected = Error::DocumentMalformed { offset, path: path.to_owned(), fault };
+        assert_eq!(validate(bytes).unwrap_err(), expected);
+    }
+
+    #[track_caller]
+    fn check_element(element: &[u8], offset: usize, fault: DocumentFault) {
+        check_fault(&document(element), offset, "a", fault);
+        let inner = [b"\x03in\0".as_slice(), &document(element)].concat();
+        check_fault(&document(&inner), offset + 8, "in.a", fault);
+    }
+
+    #[track_caller]
+    fn check_accepted(bytes: &[u8], nesting: usize) {
+        let valid = validate(bytes).unwrap();
+        assert_eq!(valid.nesting(), nesting);
+        assert_eq!(valid.as_bytes(), bytes);
+        walk(valid.as_raw());
+        Document::try_from(valid.as_raw()).unwrap();
+    }
+
+    /// Reads everything as every later layer does, and fails at the first error.
+    fn walk(document: &RawDocument) {
+        let mut open = vec![document];
+        while let Some(document) = open.pop() {
+            for element in document.iter_elements() {
+                let value = element.unwrap().value().unwrap();
+                open.extend(value.as_document());
+                if let Some(array) = value.as_array() {
+                    open.extend(array.into_iter().filter_map(|value| value.unwrap().as_document()));
+                } else if let RawBsonRef::JavaScriptCodeWithScope(code) = value {
+                    open.push(code.scope);
+                }
+                Bson::try_from(value).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn the_empty_document_is_accepted() {
+        check_accepted(b"\x05\0\0\0\0", 1);
+    }
+
+    #[test]
+    fn every_type_is_accepted() {
+        let scope = JavaScriptCodeWithScope { code: "x".into(), scope: doc! { "y": 1 } };
+        let mut all = doc! {
+            "double": 1.5, "string": "s\0t", "object": { "a": 1 }, "array": [1, "x"], "undefined": Bson::Undefined,
+            "oid": bson::oid::ObjectId::from_bytes([7; 12]), "bool": true, "date": bson::DateTime::from_millis(-1),
+            "null": Bson::Null, "regex": bson::Regex { pattern: cstr("é.*"), options: cstr("im") },
+            "pointer": db_pointer("db.c", [3; 12]), "code": Bson::JavaScriptCode("f".into()), "int": 1, "long": 1_i64,
+            "symbol": Bson::Symbol("s".into()), "scope": scope, "decimal": "1.5".parse::<bson::Decimal128>().unwrap(),
+            "stamp": bson::Timestamp { time: 1, increment: 0 }, "min": Bson::MinKey, "max": Bson::MaxKey,
+        };
+        for subtype in [0, 2, 4, 0x80] {
+            let bytes = vec![1, 2, 3];
+            all.insert(
+                format!("binary{subtype}"),
+                bson::Binary { subtype: BinarySubtype::from(subtype), bytes },
+            );
+        }
+        check_accepted(RawDocumentBuf::try_from(&all).unwrap().as_bytes(), 2);
+    }
+
+    fn cstr(text: &str) -> bson::raw::CString {
+        text.to_owned().try_into().unwrap()
+    }
+
+    #[test]
+    fn names_may_be_empty_dotted_dollars_or_repeated() {
+        check_accepted(&document(b"\x0a\0\x0a\0\x0a$x\0\x0aa.b\0\x0a$x\0"), 1);
+    }
+
+    #[test]
+    fn array_keys_may_be_anything() {
+        check_accepted(&document(&[b"\x04a\0".as_slice(), &document(b"\x0a7\0\x0ax\0")].concat()), 2);
+    }
+
+    #[test]
+    fn lengths_of_the_document_must_fit() {
+        for bytes in [b"".as_slice(), b"\x05", b"\x05\0\0"] {
+            check_fault(bytes, 0, "", DocumentFault::Truncated { needed: 4, room: bytes.len() });
+        }
+        check_fault(b"\x05\0\0\0", 0, "", DocumentFault::Length { length: 5, room: 4 });
+        check_fault(b"\x04\0\0\0", 0, "", DocumentFault::Length { length: 4, room: 4 });
+        check_fault(b"\xff\xff\xff\xff\0", 0, "", DocumentFault::Length { length: -1, room: 5 });
+        check_fault(b"\x06\0\0\0\0", 0, "", DocumentFault::Length { length: 6, room: 5 });
+        check_fault(b"\x05\0\0\0\x01", 4, "", DocumentFault::TerminatorWrong { found: 1 });
+        check_fault(b"\x05\0\0\0\0\0\0", 5, "", DocumentFault::TrailingBytes { excess: 2 });
+    }
+
+    #[test]
+    fn types_must_be_known() {
+        for type_byte in [0x00, 0x14, 0x7e, 0x80, 0xfe] {
+            check_element(&[type_byte, b'a', 0], 4, DocumentFault::TypeUnknown { type_byte });
+        }
+    }
+
+    #[test]
+    fn names_must_end_and_be_utf8() {
+        check_fault(&document(b"\x0aab"), 5, "ab", DocumentFault::TerminatorMissing { room: 2 });
+        check_fault(&document(b"\x0a"), 5, "", DocumentFault::TerminatorMissing { room: 0 });
+        check_fault(&document(b"\x0aa\xff\0"), 5, "a\u{fffd}", DocumentFault::Utf8 { valid_up_to: 1 });
+        check_fault(
+            &document(b"\x0a\xed\xa0\x80\0"),
+            5,
+            "\u{fffd}\u{fffd}\u{fffd}",
+            DocumentFault::Utf8 { valid_up_to: 0 },
+        );
+    }
+
+    #[test]
+    fn values_must_not_be_cut_off() {
+        for (type_byte, needed) in
+            [(0x01, 8), (0x07, 12), (0x09, 8), (0x10, 4), (0x11, 8), (0x12, 8), (0x13, 16)]
+        {
+            let element = [[type_byte, b'a', 0].as_slice(), &[0].repeat(needed - 1)].concat();
+            check_element(&element, 7, DocumentFault::Truncated { needed, room: needed - 1 });
+        }
+        check_element(b"\x08a\0", 7, DocumentFault::Truncated { needed: 1, room: 0 });
+        check_element(b"\x02a\0\x01\0\0", 7, DocumentFault::Truncated { needed: 4, room: 3 });
+        check_element(b"\x03a\0\x01\0\0", 7, DocumentFault::Truncated { needed: 4, room: 3 });
+        check_element(b"\x05a\0\0\0\0\0", 11, DocumentFault::Truncated { needed: 1, room: 0 });
+        check_element(b"\x0ca\0\x01\0\0\0\0abc", 12, DocumentFault::Truncated { needed: 12, room: 3 });
+    }
+
+    #[test]
+    fn booleans_are_0_or_1() {
+        check_element(b"\x08a\0\x02", 7, DocumentFault::Boolean { value: 2 });
+        check_element(b"\x08a\0\xff", 7, DocumentFault::Boolean { value: 255 });
+    }
+
+    #[test]
+    fn strings_need_their_length_terminator_and_utf8() {
+        for type_byte in [0x02, 0x0d, 0x0e] {
+            let element = |rest: &[u8]| [[type_byte, b'a', 0].as_slice(), rest].concat();
+            check_element(&element(b"\0\0\0\0\0"), 7, DocumentFault::Length { length: 0, room: 1 });
+            check_element(&element(b"\xff\xff\xff\xff\0"), 7, DocumentFault::Length { length: -1, room: 1 });
+            check_element(&element(b"\x03\0\0\0x\0"), 7, DocumentFault::Length { length: 3, room: 2 });
+            check_element(&element(b"\x02\0\0\0xy"), 12, DocumentFault::TerminatorWrong { found: b'y' });
+            check_element(&element(b"\x03\0\0\0x\xc3\0"), 11, DocumentFault::Utf8 { valid_up_to: 1 });
+        }
+    }
+
+    #[test]
+    fn regular_expressions_are_two_terminated_utf8_texts() {
+        check_element(b"\x0ba\0xy", 7, DocumentFault::TerminatorMissing { room: 2 });
+        check_element(b"\x0ba\0x\0i", 9, DocumentFault::TerminatorMissing { room: 1 });
+        check_element(b"\x0ba\0\xff\0\0", 7, DocumentFault::Utf8 { valid_up_to: 0 });
+        check_element(b"\x0ba\0x\0\xff\0", 9, DocumentFault::Utf8 { valid_up_to: 0 });
+    }
+
+    #[test]
+    fn binary_lengths_must_fit() {
+        check_element(b"\x05a\0\x02\0\0\0\0x", 7, DocumentFault::Length { length: 2, room: 1 });
+        check_element(b"\x05a\0\xff\xff\xff\xff\0x", 7, DocumentFault::Length { length: -1, room: 1 });
+        check_element(
+            b"\x05a\0\x05\0\0\0\x02\x02\0\0\0x",
+            12,
+            DocumentFault::BinaryLength { inner: 2, outer: 5 },
+        );
+        check_element(
+            b"\x05a\0\x04\0\0\0\x02\xff\xff\xff\xff",
+            12,
+            DocumentFault::BinaryLength { inner: -1, outer: 4 },
+        );
+        check_element(b"\x05a\0\x03\0\0\0\x02\x02\0\0", 12, DocumentFault::Truncated { needed: 4, room: 3 });
+    }
+
+    #[test]
+    fn embedded_documents_stay_inside_their_parent() {
+        check_element(b"\x03a\0\x06\0\0\0\0", 7, DocumentFault::Length { length: 6, room: 5 });
+        check_element(b"\x04a\0\x04\0\0\0\0", 7, DocumentFault::Length { length: 4, room: 5 });
+        check_element(b"\x03a\0\x05\0\0\0\x0a", 11, DocumentFault::TerminatorWrong { found: 10 });
+        check_element(b"\x04a\0\xfb\xff\xff\xff\0", 7, DocumentFault::Length { length: -5, room: 5 });
+    }
+
+    #[test]
+    fn code_and_scope_fill_their_length() {
+        let element =
+            |length: u8| [b"\x0fa\0".as_slice(), &[length, 0, 0, 0], b"\x01\0\0\0\0\x05\0\0\0\0"].concat();
+        check_accepted(&document(&element(14)), 1);
+        check_element(&element(15), 7, DocumentFault::Length { length: 15, room: 14 });
+        check_element(&element(13), 16, DocumentFault::Length { length: 5, room: 4 });
+        check_element(&element(3), 7, DocumentFault::Length { length: 3, room: 14 });
+        let longer = [element(15), vec![0]].concat();
+        check_element(&longer, 7, DocumentFault::ScopeLength { declared: 15, taken: 14 });
+    }
+
+    #[test]
+    fn a_long_name_is_cut_in_messages() {
+        let element = [b"\x14".as_slice(), &[b'n'; 1000], b"\0"].concat();
+        check_fault(&document(&element), 4, &"n".repeat(64), DocumentFault::TypeUnknown { type_byte: 0x14 });
+    }
+
+    #[test]
+    fn an_id_is_found_wherever_it_stands() {
+        let bytes = rawdoc! { "a": 1, "_id": "x", "b": { "_id": 2 } };
+        let valid = validate(bytes.as_bytes()).unwrap();
+        assert_eq!(valid.id(), Some(RawBsonRef::String("x")));
+        assert_eq!(&bytes.as_bytes()[valid.id_element().unwrap()], b"\x02_id\0\x02\0\0\0x\0");
+    }
+
+    #[test]
+    fn an_id_may_be_missing() {
+        let bytes = rawdoc! { "a": 1, "_idx": 2, "b": { "_id": 2 } };
+        let valid = validate(bytes.as_bytes()).unwrap();
+        assert_eq!((valid.id(), valid.id_element()), (None, None));
+    }
+
+    #[test]
+    fn a_second_id_is_refused() {
+        let bytes = document(b"\x0a_id\0\x0aa\0\x0a_id\0");
+        assert_eq!(validate(&bytes).unwrap_err(), Error::DuplicateId { offset: 12 });
+    }
+
+    #[track_caller]
+    fn check_zero_timestamp(document: &Document, expected: bool) {
+        let bytes = RawDocumentBuf::try_from(document).unwrap();
+        assert_eq!(validate(bytes.as_bytes()).unwrap().has_zero_timestamp(), expected);
+    }
+
+    #[test]
+    fn zero_timestamps_count_at_the_top_level_only() {
+        let stamp = |time, increment| bson::Timestamp { time, increment };
+        check_zero_timestamp(&doc! { "a": 1, "b": stamp(0, 0) }, true);
+        check_zero_timestamp(&doc! { "": stamp(0, 0), "b": 1 }, true);
+        check_zero_timestamp(&doc! { "a": stamp(1, 0), "b": stamp(0, 1) }, false);
+        check_zero_timestamp(&doc! { "a": { "b": stamp(0, 0) }, "c": 0.0, "d": 0_i64 }, false);
+    }
+
+    #[test]
+    fn documents_and_arrays_are_accepted_to_180_levels() {
+        for kind in [OBJECT, ARRAY] {
+            // The innermost level of these is empty and does not count.
+            check_accepted(&nested(NESTING_MAX, kind), NESTING_MAX);
+            let path = ".".repeat(NESTING_MAX - 1);
+            let too_deep = Error::DocumentTooDeep { limit: NESTING_MAX, path };
+            assert_eq!(validate(&nested(NESTING_MAX + 1, kind)).unwrap_err(), too_deep);
+            assert_eq!(validate(&nested(100_000, kind)).unwrap_err(), too_deep);
+        }
+    }
+
+    #[test]
+    fn scopes_count_as_levels() {
+        let mut bytes = document(b"\x0aa\0");
+        for level in 1..=NESTING_MAX {
+            assert_eq!(validate(&bytes).unwrap().nesting(), level);
+            let length = i32::try_from(bytes.len() + 9).unwrap().to_le_bytes();
+            bytes = document(&[b"\x0fa\0".as_slice(), &length, b"\x01\0\0\0\0", &bytes].concat());
+        }
+        let path = vec!["a"; NESTING_MAX].join(".");
+        assert_eq!(validate(&bytes).unwrap_err(), Error::DocumentTooDeep { limit: NESTING_MAX, path });
+    }
+
+    #[test]
+    fn levels_side_by_side_do_not_add_up() {
+        let inner = nested(NESTING_MAX - 1, OBJECT);
+        let elements = [b"\x03a\0".as_slice(), &inner, b"\x04b\0", &inner, b"\x08c\0\x01"].concat();
+        check_accepted(&document(&elements), NESTING_MAX);
+    }
+
+    #[test]
+    fn sixteen_mebibytes_are_accepted_and_no_byte_more() {
+        let sized = |size: usize| {
+            let text = "x".repeat(size - document(b"\x02a\0\0\0\0\0\0").len());
+            rawdoc! { "a": text }
+        };
+        assert!(validate(sized(DOCUMENT_BYTES_MAX).as_bytes()).is_ok());
+        let too_large = Error::DocumentTooLarge { size: DOCUMENT_BYTES_MAX + 1, limit: DOCUMENT_BYTES_MAX };
+        assert_eq!(validate(sized(DOCUMENT_BYTES_MAX + 1).as_bytes()).unwrap_err(), too_large);
+    }
+
+    #[test]
+    fn messages_name_place_and_value() {
+        let error = validate(&document(b"\x08a\0\x02")).unwrap_err();
+        assert_eq!(error.to_string(), "malformed document at byte 7 in field 'a': boolean is 0x02");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_bson_writes_is_accepted(fields in vec(("[a-c_$.]{0,3}", any_value()), 0..6)) {
+            let written = RawDocumentBuf::try_from(&Document::from_iter(fields)).unwrap();
+            let valid = validate(written.as_bytes()).unwrap();
+            prop_assert_eq!(valid.id(), written.get("_id").unwrap());
+            walk(valid.as_raw());
+        }
+
+        #[test]
+        fn whatever_is_accepted_bson_reads(
+            fields in vec(("[a-c]{0,2}", any_value()), 0..6),
+            changes in vec((any::<Index>(), prop_oneof![0..24_u8, any::<u8>()]), 1..4),
+            cut in any::<Index>(),
+        ) {
+            let mut bytes = RawDocumentBuf::try_from(&Document::from_iter(fields)).unwrap().into_bytes();
+            for (place, byte) in changes {
+                let place = place.index(bytes.len());
+                bytes[place] = byte;
+            }
+            if let Ok(valid) = validate(&bytes) {
+                walk(valid.as_raw());
+                Document::try_from(valid.as_raw()).unwrap();
+            }
+            prop_assert!(validate(&bytes[..cut.index(bytes.len())]).is_err());
+        }
+
+        #[test]
+        fn random_bytes_never_panic(elements in vec(prop_oneof![0..24_u8, any::<u8>()], 0..64)) {
+            if let Ok(valid) = validate(&document(&elements)) {
+                walk(valid.as_raw());
+            }
+            let _ = validate(&elements);
+        }
+    }
+}
