@@ -1,0 +1,73 @@
+//! Noticing that this process is a fork of the one that set things up.
+//!
+//! Asking for the process id costs a system call, too much for every id. Instead the C library calls
+//! `count_fork` in each new child before `fork` returns there, and asking is one load. A child made by a bare
+//! `clone` system call, past the C library, is not noticed.
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// How many forks lie between the process that started and this one.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// Whether the C library tells us about forks.
+static WATCHED: LazyLock<bool> = LazyLock::new(watch);
+
+/// A number that differs between this process and every process that it was forked from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ForkWatch {
+    watched: bool,
+}
+
+impl ForkWatch {
+    /// Starts to watch for forks; later calls only return what the first one found.
+    pub(crate) fn start() -> ForkWatch {
+        ForkWatch { watched: *WATCHED }
+    }
+
+    /// The generation of this process: the number of forks behind it, or its process id if they are not counted.
+    #[inline]
+    pub(crate) fn generation(self) -> u32 {
+        if self.watched { FORKS.load(Ordering::Relaxed) } else { unwatched_generation() }
+    }
+}
+
+#[cfg(all(unix, not(miri)))]
+#[expect(unsafe_code, reason = "the standard library has no way to run code in a forked child")]
+fn watch() -> bool {
+    extern "C" fn count_fork() {
+        FORKS.fetch_add(1, Ordering::Relaxed);
+    }
+    // SAFETY: `pthread_atfork` keeps the function pointer for the life of the process, and `count_fork` is a
+    // function of this binary, so it lives as long. In a child of a threaded program only async-signal-safe
+    // work is allowed: it adds to one lock-free atomic, allocates nothing and cannot unwind.
+    unsafe { libc::pthread_atfork(None, None, Some(count_fork)) == 0 }
+}
+
+#[cfg(any(not(unix), miri))]
+fn watch() -> bool {
+    // Without `fork` the count stays zero, which is right.
+    true
+}
+
+/// The way out when the C library had no memory left for the registration: slow, but as safe.
+#[cold]
+fn unwatched_generation() -> u32 {
+    std::process::id()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generation_stands_still_without_a_fork() {
+        let watch = ForkWatch::start();
+        assert_eq!(watch.generation(), ForkWatch::start().generation());
+    }
+
+    #[test]
+    fn an_unwatched_process_falls_back_to_its_id() {
+        assert_eq!(ForkWatch { watched: false }.generation(), std::process::id());
+    }
+}
