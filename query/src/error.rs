@@ -1,0 +1,302 @@
+//! Why a filter was refused.
+//!
+//! An operator that does not exist, one that exists in MongoDB but not here, and one whose argument is wrong
+//! are three different variants, because a caller answers them differently. Every variant names the field path
+//! and the operator, and has MongoDB's number.
+
+/// What is wrong with a filter.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No such operator is known at this place.
+    #[error("unknown {}operator: {operator}{}", level(path), of(path))]
+    UnknownOperator {
+        /// The field that the operator stands under; empty at the top level.
+        path: String,
+        /// The operator's name.
+        operator: String,
+    },
+    /// MongoDB has the operator, this store has not.
+    #[error("operator {operator}{} is not supported", of(path))]
+    UnsupportedOperator {
+        /// The field that the operator stands under; empty at the top level.
+        path: String,
+        /// The operator's name.
+        operator: String,
+    },
+    /// MongoDB understands the regular expression, this store does not, or might understand it differently.
+    #[error("{operator}{} uses {feature}, which is not supported, in the pattern \"{pattern}\"", of(path))]
+    UnsupportedPattern {
+        /// The field that the pattern stands under.
+        path: String,
+        /// The operator's name.
+        operator: String,
+        /// The pattern, shortened.
+        pattern: String,
+        /// What it uses.
+        feature: &'static str,
+    },
+    /// The operator's argument is wrong.
+    #[error("malformed {operator}{}: {fault}", of(path))]
+    Malformed {
+        /// The field that the operator stands under; empty at the top level.
+        path: String,
+        /// The operator's name; `$eq` for a value without operator.
+        operator: String,
+        /// What is wrong with it.
+        fault: Fault,
+    },
+    /// The filter is not well-formed BSON.
+    #[error("malformed filter{}: {reason}", of(path))]
+    InvalidBson {
+        /// The field under which the bytes are broken; empty at the top level.
+        path: String,
+        /// What is wrong with the bytes.
+        reason: String,
+    },
+}
+
+/// What is wrong with an operator's argument.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The argument has the wrong type.
+    #[error("{expected} is needed, not {found}")]
+    WrongType {
+        /// What the operator takes.
+        expected: &'static str,
+        /// What was given.
+        found: String,
+    },
+    /// A member of the argument has the wrong type or form.
+    #[error("member {position} must be {expected}, not {found}")]
+    WrongMember {
+        /// Where the member stands, counted from 0.
+        position: usize,
+        /// What the operator takes.
+        expected: &'static str,
+        /// What was given.
+        found: String,
+    },
+    /// A list or object that needs members has none.
+    #[error("{expected} must not be empty")]
+    Empty {
+        /// What the operator takes.
+        expected: &'static str,
+    },
+    /// Comparing with undefined.
+    #[error("cannot compare to undefined")]
+    Undefined,
+    /// An operator other than equality was given a regular expression.
+    #[error("cannot compare to a regular expression")]
+    Regex,
+    /// An operator stands where only values may.
+    #[error("member {position} holds {operator}, and no operator may stand there")]
+    NestedOperator {
+        /// Where the member stands, counted from 0.
+        position: usize,
+        /// The operator.
+        operator: String,
+    },
+    /// Some members of `$all` are `$elemMatch` and some are not.
+    #[error("either all members or none must be $elemMatch, and member {position} differs")]
+    MixedMembers {
+        /// The first member that differs from the ones before, counted from 0.
+        position: usize,
+    },
+    /// A length that is not an integer of 0 or more.
+    #[error("a length of 0 or more is needed, not {found}")]
+    Length {
+        /// What was given.
+        found: String,
+    },
+    /// A bit mask that is not an integer of 0 or more within 64 bits.
+    #[error("a mask must be an integer from 0 to 9223372036854775807, not {found}")]
+    Mask {
+        /// What was given.
+        found: String,
+    },
+    /// A bit position that is not an integer of 0 or more within 32 bits.
+    #[error("bit position {position} of the list must be an integer from 0 to 2147483647, not {found}")]
+    BitPosition {
+        /// Where it stands in the list, counted from 0.
+        position: usize,
+        /// What was given.
+        found: String,
+    },
+    /// `$mod` without exactly a divisor and a remainder.
+    #[error("a divisor and a remainder are needed, not {count} values")]
+    ModuloLength {
+        /// How many values were given.
+        count: usize,
+    },
+    /// A divisor or remainder that is no finite number within 64 bits.
+    #[error("the {part} must be a number within 64 bits, not {found}")]
+    ModuloPart {
+        /// `divisor` or `remainder`.
+        part: &'static str,
+        /// What was given.
+        found: String,
+    },
+    /// A divisor of zero.
+    #[error("divisor cannot be 0")]
+    DivisorZero,
+    /// A type that is neither a number nor a name.
+    #[error("a type is a number or a name, not {found}")]
+    TypeOperand {
+        /// What was given.
+        found: String,
+    },
+    /// A number that stands for no type.
+    #[error("{found} is not the number of a type")]
+    TypeNumber {
+        /// What was given.
+        found: String,
+    },
+    /// A name that stands for no type.
+    #[error("{found} is not the name of a type")]
+    TypeName {
+        /// What was given.
+        found: String,
+    },
+    /// No type at all.
+    #[error("at least one type is needed")]
+    TypesEmpty,
+    /// `$alwaysTrue` or `$alwaysFalse` with another argument than 1.
+    #[error("the argument must be 1, not {found}")]
+    NotOne {
+        /// What was given.
+        found: String,
+    },
+    /// `$options` without `$regex`.
+    #[error("$options needs a $regex")]
+    OptionsAlone,
+    /// Options given with the pattern after `$options` gave some.
+    #[error("options are set in both $regex and $options")]
+    OptionsBeforePattern,
+    /// `$options` after a pattern that has options of its own.
+    #[error("options are set in both $regex and $options")]
+    OptionsAfterPattern,
+    /// A letter that is no option of a regular expression.
+    #[error("'{option}' is not an option of a regular expression")]
+    OptionUnknown {
+        /// The letter.
+        option: char,
+    },
+    /// A regular expression that holds a zero character.
+    #[error("a regular expression cannot hold a zero character")]
+    PatternZero,
+    /// A regular expression that is too long.
+    #[error("a regular expression of {length} bytes is longer than the limit of {limit}")]
+    PatternTooLong {
+        /// Its length in bytes.
+        length: usize,
+        /// The longest one accepted.
+        limit: usize,
+    },
+    /// A regular expression that cannot be read.
+    #[error("\"{pattern}\" is not a regular expression: {reason}")]
+    PatternInvalid {
+        /// The pattern, shortened.
+        pattern: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Operators are nested too deeply.
+    #[error("operators are nested more than {limit} levels deep")]
+    TooDeep {
+        /// How many levels are accepted.
+        limit: usize,
+    },
+    /// The field's name cannot be a path.
+    #[error("{reason}")]
+    Path {
+        /// What is wrong with the path.
+        reason: String,
+    },
+}
+
+const BAD_VALUE: i32 = 2;
+const FAILED_TO_PARSE: i32 = 9;
+const TYPE_MISMATCH: i32 = 14;
+const INVALID_BSON: i32 = 22;
+const NOT_IMPLEMENTED: i32 = 238;
+const PATTERN_INVALID: i32 = 51_091;
+const OPTIONS_BEFORE_PATTERN: i32 = 51_074;
+const OPTIONS_AFTER_PATTERN: i32 = 51_075;
+const OPTION_UNKNOWN: i32 = 51_108;
+
+impl Error {
+    /// MongoDB's number for the error.
+    pub fn code(&self) -> i32 {
+        match self {
+            Self::UnknownOperator { .. } => BAD_VALUE,
+            Self::UnsupportedOperator { .. } | Self::UnsupportedPattern { .. } => NOT_IMPLEMENTED,
+            Self::Malformed { fault, .. } => fault.code(),
+            Self::InvalidBson { .. } => INVALID_BSON,
+        }
+    }
+
+    /// The dotted path of the field that the error is about; empty at the top level.
+    pub fn path(&self) -> &str {
+        match self {
+            Self::UnknownOperator { path, .. }
+            | Self::UnsupportedOperator { path, .. }
+            | Self::UnsupportedPattern { path, .. }
+            | Self::Malformed { path, .. }
+            | Self::InvalidBson { path, .. } => path,
+        }
+    }
+
+    /// The operator that the error is about, if it is about one.
+    pub fn operator(&self) -> Option<&str> {
+        match self {
+            Self::UnknownOperator { operator, .. }
+            | Self::UnsupportedOperator { operator, .. }
+            | Self::UnsupportedPattern { operator, .. }
+            | Self::Malformed { operator, .. } => Some(operator),
+            Self::InvalidBson { .. } => None,
+        }
+    }
+}
+
+impl Fault {
+    fn code(&self) -> i32 {
+        match self {
+            Self::WrongType { .. }
+            | Self::WrongMember { .. }
+            | Self::Empty { .. }
+            | Self::Undefined
+            | Self::Regex
+            | Self::NestedOperator { .. }
+            | Self::MixedMembers { .. }
+            | Self::Length { .. }
+            | Self::BitPosition { .. }
+            | Self::ModuloLength { .. }
+            | Self::ModuloPart { .. }
+            | Self::DivisorZero
+            | Self::TypeNumber { .. }
+            | Self::TypeName { .. }
+            | Self::OptionsAlone
+            | Self::PatternZero
+            | Self::TooDeep { .. }
+            | Self::Path { .. } => BAD_VALUE,
+            Self::Mask { .. } | Self::TypesEmpty | Self::NotOne { .. } => FAILED_TO_PARSE,
+            Self::TypeOperand { .. } => TYPE_MISMATCH,
+            Self::PatternTooLong { .. } | Self::PatternInvalid { .. } => PATTERN_INVALID,
+            Self::OptionsBeforePattern => OPTIONS_BEFORE_PATTERN,
+            Self::OptionsAfterPattern => OPTIONS_AFTER_PATTERN,
+            Self::OptionUnknown { .. } => OPTION_UNKNOWN,
+        }
+    }
+}
+
+/// ` of 'path'`, or nothing at the top level.
+fn of(path: &str) -> String {
+    if path.is_empty() { String::new() } else { format!(" of '{path}'") }
+}
+
+/// MongoDB's clients look for these words where an operator stands in place of a field.
+fn level(path: &str) -> &'static str {
+    if path.is_empty() { "top level " } else { "" }
+}

@@ -1,0 +1,153 @@
+//! The tree of a filter, and whether a document matches it.
+//!
+//! There are three kinds of question: a [`Node`] asks a document, a [`Condition`] one value, and a [`Test`] is what
+//! both are made of. A test of a field holds if any value that the path reaches meets it; how paths
+//! reach values is [`index::path::leaves`]' rule. Parsing bounds the depth of every tree, so recursion here is safe.
+
+use std::ops::ControlFlow;
+
+use bson::{RawBsonRef, RawDocument};
+use index::path::{FieldPath, Leaf, leaves};
+
+use crate::filter::array::{any_element, any_object, has_length};
+use crate::filter::bits::Bits;
+use crate::filter::compare::{Comparison, Membership};
+use crate::filter::element::{Modulo, TypeSet};
+use crate::filter::pattern::Pattern;
+
+/// A question to a document.
+#[derive(Clone, Debug)]
+pub(super) enum Node {
+    /// Every part must match; without parts, every document does.
+    All(Vec<Node>),
+    /// At least one part must match.
+    Any(Vec<Node>),
+    /// The part must not match.
+    Not(Box<Node>),
+    /// Some value that the path reaches must meet the test.
+    Field(FieldPath, Test),
+}
+
+/// A question to one value.
+#[derive(Clone, Debug)]
+pub(super) enum Condition {
+    All(Vec<Condition>),
+    Any(Vec<Condition>),
+    Not(Box<Condition>),
+    Test(Test),
+}
+
+/// A question to one value that needs no other question.
+#[derive(Clone, Debug)]
+pub(super) enum Test {
+    Compare(Comparison),
+    In(Membership),
+    Exists,
+    Type(TypeSet),
+    Mod(Modulo),
+    Pattern(Pattern),
+    Bits(Bits),
+    /// The value is an array of this length.
+    Size(usize),
+    /// The value is an array with an object that matches.
+    AnyObject(Box<Node>),
+    /// The value is an array with an element that meets the condition.
+    AnyElement(Box<Condition>),
+}
+
+impl Node {
+    /// Nodes that must all match; one alone stays itself.
+    pub(super) fn all(mut nodes: Vec<Node>) -> Node {
+        match nodes.pop() {
+            Some(only) if nodes.is_empty() => only,
+            last => {
+                nodes.extend(last);
+                Node::All(nodes)
+            }
+        }
+    }
+
+    /// The question of what is asked of some value to the fields that `path` reaches.
+    pub(super) fn field(path: &FieldPath, condition: Condition) -> Node {
+        let below = |conditions: Vec<Condition>| {
+            conditions.into_iter().map(|condition| Node::field(path, condition)).collect()
+        };
+        match condition {
+            Condition::All(conditions) => Node::all(below(conditions)),
+            Condition::Any(conditions) => Node::Any(below(conditions)),
+            Condition::Not(condition) => Node::Not(Box::new(Node::field(path, *condition))),
+            Condition::Test(test) => Node::Field(path.clone(), test),
+        }
+    }
+
+    pub(super) fn matches(&self, document: &RawDocument) -> bool {
+        match self {
+            Node::All(nodes) => nodes.iter().all(|node| node.matches(document)),
+            Node::Any(nodes) => nodes.iter().any(|node| node.matches(document)),
+            Node::Not(node) => !node.matches(document),
+            Node::Field(path, test) => {
+                let mut visit = |leaf: Leaf<'_>| {
+                    if test.matches_leaf(&leaf) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                };
+                leaves(document, path, &mut visit).is_break()
+            }
+        }
+    }
+}
+
+impl Condition {
+    /// Whether one value meets the condition; an array counts as itself only.
+    fn matches(&self, value: RawBsonRef<'_>) -> bool {
+        match self {
+            Condition::All(conditions) => conditions.iter().all(|condition| condition.matches(value)),
+            Condition::Any(conditions) => conditions.iter().any(|condition| condition.matches(value)),
+            Condition::Not(condition) => !condition.matches(value),
+            Condition::Test(test) => test.matches(Some(value)),
+        }
+    }
+}
+
+impl Test {
+    /// Whether what a path reached meets the test, as a whole or by one of its elements.
+    #[inline]
+    fn matches_leaf(&self, leaf: &Leaf<'_>) -> bool {
+        self.matches(leaf.value)
+            || (leaf.expand
+                && self.looks_into_arrays()
+                && leaf.value.is_some_and(|value| any_element(value, |element| self.matches(Some(element)))))
+    }
+
+    /// Whether the elements of an array are tried as well as the array.
+    fn looks_into_arrays(&self) -> bool {
+        match self {
+            Test::Compare(_)
+            | Test::In(_)
+            | Test::Exists
+            | Test::Type(_)
+            | Test::Mod(_)
+            | Test::Pattern(_)
+            | Test::Bits(_) => true,
+            Test::Size(_) | Test::AnyObject(_) | Test::AnyElement(_) => false,
+        }
+    }
+
+    /// Whether one value, or a field that is missing, meets the test.
+    #[inline]
+    fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool {
+        match (self, value) {
+            (Test::Compare(comparison), value) => comparison.matches(value),
+            (Test::In(membership), value) => membership.matches(value),
+            (_, None) => false,
+            (Test::Exists, Some(_)) => true,
+            (Test::Type(types), Some(value)) => types.matches(value),
+            (Test::Mod(modulo), Some(value)) => modulo.matches(value),
+            (Test::Pattern(pattern), Some(value)) => pattern.matches(value),
+            (Test::Bits(bits), Some(value)) => bits.matches(value),
+            (Test::Size(length), Some(value)) => has_length(value, *length),
+            (Test::AnyObject(node), Some(value)) => any_object(value, |object| node.matches(object)),
+            (Test::AnyElement(condition), Some(value)) => {
+                any_element(value, |element| condition.matches(element))
+            }
+        }
+    }
+}
