@@ -300,19 +300,11 @@ impl Cursor<'_> {
     /// A name: UTF-8 up to a zero byte. Nearly all are short and ASCII, so both are found in one loop.
     fn cstring(&mut self, end: usize) -> Result<(), DocumentFault> {
         let rest = self.bytes.get(self.at..end).unwrap_or_default();
-        let mut seen = 0;
-        let mut length = 0;
-        for byte in rest {
-            if *byte == 0 {
-                break;
-            }
-            seen |= byte;
-            length += 1;
-        }
+        let (length, ascii) = name_end(rest);
         let Some((name, _)) = rest.split_at_checked(length).filter(|_| length < rest.len()) else {
             return Err(DocumentFault::TerminatorMissing { room: rest.len() });
         };
-        if !seen.is_ascii() {
+        if !ascii {
             utf8(name)?;
         }
         self.at += length + 1;
@@ -414,15 +406,57 @@ fn offset(place: usize) -> u32 {
 }
 
 fn utf8(text: &[u8]) -> Result<(), DocumentFault> {
+    // For short texts the bare look for ASCII is much faster than the decoder.
+    if text.is_ascii() {
+        return Ok(());
+    }
     match str::from_utf8(text) {
         Ok(_) => Ok(()),
         Err(error) => Err(DocumentFault::Utf8 { valid_up_to: error.valid_up_to() }),
     }
 }
 
+/// How many bytes stand before the first zero byte, all of them if there is none, and whether they are ASCII.
+///
+/// Eight bytes at a time: names are most of a small document, and this is the insert path.
+#[inline]
+fn name_end(bytes: &[u8]) -> (usize, bool) {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    const HIGHS: u64 = u64::from_le_bytes([0x80; 8]);
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut seen = 0;
+    for (position, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        // The lowest set bit belongs to the first zero byte; higher ones may be false.
+        let zeros = word.wrapping_sub(ONES) & !word & HIGHS;
+        if zeros != 0 {
+            let before = zeros.trailing_zeros() / 8;
+            seen |= word & ((1 << (8 * before)) - 1);
+            return (position * 8 + before as usize, seen & HIGHS == 0);
+        }
+        seen |= word;
+    }
+    let before = rest.iter().position(|&byte| byte == 0).unwrap_or(rest.len());
+    let ascii = rest.iter().take(before).all(u8::is_ascii);
+    (words.len() * 8 + before, ascii && seen & HIGHS == 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_ends_at_its_first_zero_byte() {
+        for length in 0..20 {
+            for (filler, ascii) in [(b'a', true), (0x7f, true), (0x80, false), (0xff, false), (1, true)] {
+                let name = vec![filler; length];
+                let expected = (length, ascii || length == 0);
+                assert_eq!(name_end(&name), expected);
+                let followed = [name.as_slice(), b"\0", &[0xff; 9]].concat();
+                assert_eq!(name_end(&followed), expected, "{followed:?}");
+            }
+        }
+    }
     use crate::proptest_support::{any_value, db_pointer, nested};
     use bson::{Bson, Document, JavaScriptCodeWithScope, RawDocumentBuf, doc, rawdoc};
     use proptest::collection::vec;
