@@ -1,0 +1,145 @@
+//! Loading: items go in by batches, and whatever is refused is told with its line.
+//!
+//! Batches are unordered, so that one refused document takes no other with it.
+
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
+
+use cairndb::bson::RawDocumentBuf;
+use cairndb::{Collection, ErrorKind};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::outcome::{Outcome, complain};
+use crate::source::{Item, Source};
+
+/// A batch is stored when it has this many documents or bytes.
+const BATCH_DOCUMENTS: usize = 1000;
+const BATCH_BYTES: u64 = 8 << 20;
+/// Refused lines that are shown one by one; the others are only counted.
+const COMPLAINTS_MAX: u64 = 20;
+
+/// What became of the input.
+#[derive(Default)]
+pub(crate) struct Loaded {
+    /// Documents that are stored.
+    pub(crate) stored: u64,
+    /// Documents that the database refused.
+    pub(crate) refused: u64,
+    /// Lines that are no documents.
+    pub(crate) malformed: u64,
+    /// BSON bytes of the stored documents, before an `_id` was made.
+    pub(crate) bytes: u64,
+    /// Time spent in `insert_many`.
+    pub(crate) inserting: Duration,
+    /// Time from the first byte of input to the last insert.
+    pub(crate) elapsed: Duration,
+}
+
+impl Loaded {
+    /// Documents met, stored or refused.
+    pub(crate) fn documents(&self) -> u64 {
+        self.stored + self.refused
+    }
+}
+
+/// Stores every document of the source.
+pub(crate) fn load(collection: &Collection<RawDocumentBuf>, source: Source) -> Outcome<Loaded> {
+    let start = Instant::now();
+    let mut loading =
+        Loading { collection, batch: Batch::default(), bar: progress(source.len), loaded: Loaded::default() };
+    for item in source.items {
+        match item.map_err(|error| format!("cannot read the input: {error}"))? {
+            Item::Document { line, document } => loading.push(line, document)?,
+            Item::Malformed { line, excerpt, reason } => {
+                loading.loaded.malformed += 1;
+                loading.report(line, &format!("is skipped: {reason}: {excerpt}"));
+            }
+        }
+    }
+    loading.store()?;
+    Ok(loading.finish(start))
+}
+
+#[derive(Default)]
+struct Batch {
+    documents: Vec<RawDocumentBuf>,
+    lines: Vec<u64>,
+    bytes: u64,
+}
+
+struct Loading<'a> {
+    collection: &'a Collection<RawDocumentBuf>,
+    batch: Batch,
+    bar: ProgressBar,
+    loaded: Loaded,
+}
+
+impl Loading<'_> {
+    fn push(&mut self, line: u64, document: RawDocumentBuf) -> Outcome<()> {
+        self.batch.bytes += document.as_bytes().len() as u64;
+        self.batch.documents.push(document);
+        self.batch.lines.push(line);
+        if self.batch.documents.len() >= BATCH_DOCUMENTS || self.batch.bytes >= BATCH_BYTES {
+            self.store()?;
+        }
+        Ok(())
+    }
+
+    fn store(&mut self) -> Outcome<()> {
+        let batch = std::mem::take(&mut self.batch);
+        if batch.documents.is_empty() {
+            return Ok(());
+        }
+        let start = Instant::now();
+        let inserted = self.collection.insert_many(&batch.documents).ordered(false).run();
+        self.loaded.inserting += start.elapsed();
+        self.loaded.bytes += batch.bytes;
+        self.bar.inc(batch.documents.len() as u64);
+        self.loaded.stored += batch.documents.len() as u64;
+        let Err(error) = inserted else {
+            return Ok(());
+        };
+        let ErrorKind::InsertMany(partly) = error.kind() else { return Err(error.into()) };
+        for refused in partly.write_errors.iter().flatten() {
+            self.loaded.stored -= 1;
+            self.loaded.refused += 1;
+            let document = batch.documents.get(refused.index);
+            self.loaded.bytes -= document.map_or(0, |document| document.as_bytes().len() as u64);
+            let line = batch.lines.get(refused.index).copied().unwrap_or_default();
+            self.report(line, &format!("is refused: {}", refused.message));
+        }
+        Ok(())
+    }
+
+    /// Tells of a line that is not stored, which is counted already.
+    fn report(&self, line: u64, what: &str) {
+        if self.loaded.refused + self.loaded.malformed <= COMPLAINTS_MAX {
+            self.bar.suspend(|| complain(&format!("line {line} {what}")));
+        }
+    }
+
+    fn finish(mut self, start: Instant) -> Loaded {
+        self.bar.finish_and_clear();
+        let complaints = self.loaded.refused + self.loaded.malformed;
+        if complaints > COMPLAINTS_MAX {
+            complain(&format!("{} more lines are not stored", complaints - COMPLAINTS_MAX));
+        }
+        self.loaded.elapsed = start.elapsed();
+        self.loaded
+    }
+}
+
+/// A bar on a terminal, nothing elsewhere.
+fn progress(len: Option<u64>) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let (bar, template) = match len {
+        Some(len) => (ProgressBar::new(len), "{bar:40} {human_pos} of {human_len} documents, {per_sec}"),
+        None => (ProgressBar::new_spinner(), "{spinner} {human_pos} documents, {per_sec}"),
+    };
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}

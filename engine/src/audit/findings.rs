@@ -1,0 +1,30 @@
+//! The list of disagreements, bounded so that a wholly damaged database still gives a readable report.
+
+use std::fmt::Write;
+
+use crate::results::{Finding, VerifyReport};
+
+#[derive(Default)]
+pub(super) struct Findings {
+    listed: Vec<Finding>,
+    omitted: u64,
+}
+
+impl Findings {
+    pub(super) fn add(&mut self, place: String, index: Option<&str>, key: &[u8], problem: impl Into<String>) {
+        if self.listed.len() >= VerifyReport::FINDINGS_MAX {
+            self.omitted += 1;
+            return;
+        }
+        let key = key.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
+        self.listed.push(Finding { place, index: index.map(str::to_owned), key, problem: problem.into() });
+    }
+
+    pub(super) fn report_into(self, report: &mut VerifyReport) {
+        report.findings = self.listed;
+        report.findings_omitted = self.omitted;
+    }
+}

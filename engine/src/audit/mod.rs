@@ -1,0 +1,79 @@
+//! Proof that what is stored agrees with itself: every record with its key and its entries, every entry with
+//! its record, counts with records, keys with the catalog.
+//!
+//! It works on one snapshot while writing goes on, and is what `verify` runs, what a backup must pass, and the oracle
+//! of the crash and fuzz suites. A disagreement is a finding, not an error: the audit goes on to the end.
+
+mod entries;
+mod findings;
+mod records;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::audit::findings::Findings;
+use crate::catalog::collection::CollectionState;
+use crate::catalog::indexes::Index;
+use crate::error::Result;
+use crate::results::VerifyReport;
+use crate::shared::Shared;
+use crate::storage::snapshot::Snapshot;
+use crate::storage::{Database, Family};
+
+/// A collection as it was when the snapshot was taken.
+struct Audited {
+    state: Arc<CollectionState>,
+    indexes: Arc<[Index]>,
+    /// The counter at that moment, if it was known.
+    counted: Option<u64>,
+}
+
+/// Everything that the audit looks at, frozen at one moment.
+struct Subject {
+    snapshot: Arc<Snapshot>,
+    collections: HashMap<u32, Audited>,
+}
+
+impl Subject {
+    /// For the length of this call no write is under way, so that counters and snapshot agree.
+    fn freeze(shared: &Shared, database: &Arc<Database>) -> Self {
+        let _catalog = shared.catalog.freeze();
+        let states = shared.catalog.collections();
+        let gates: Vec<_> = states.iter().map(|state| state.enter_alone()).collect();
+        let snapshot = Snapshot::take(database);
+        let indexes: Vec<Arc<[Index]>> = gates.iter().map(|gate| Arc::clone(&gate.0)).collect();
+        let audited = states.iter().zip(indexes).map(|(state, indexes)| {
+            let counted = state.count.known();
+            (state.id.0, Audited { state: Arc::clone(state), indexes, counted })
+        });
+        Self { snapshot, collections: audited.collect() }
+    }
+
+    /// The index with that id, and its collection.
+    fn index(&self, id: u32) -> Option<(&Audited, usize)> {
+        self.collections.values().find_map(|audited| {
+            let position = audited.indexes.iter().position(|index| index.id.0 == id)?;
+            Some((audited, position))
+        })
+    }
+}
+
+/// Audits the whole database.
+pub(crate) fn verify(shared: &Shared, database: &Arc<Database>) -> Result<VerifyReport> {
+    let subject = Subject::freeze(shared, database);
+    let mut findings = Findings::default();
+    let mut report = VerifyReport {
+        collections: subject.collections.len() as u64,
+        indexes: subject.collections.values().map(|audited| audited.indexes.len() as u64).sum(),
+        ..VerifyReport::default()
+    };
+    let expected = records::audit(&subject, &mut report, &mut findings)?;
+    entries::audit(&subject, &expected, &mut report, &mut findings)?;
+    findings.report_into(&mut report);
+    Ok(report)
+}
+
+/// Where a finding lies when no collection owns the key.
+fn family_name(family: Family) -> String {
+    format!("column family {}", family.name())
+}

@@ -1,0 +1,100 @@
+//! Records: each belongs to a collection, is a valid document, stands under the key of its `_id`, and has
+//! every entry that it should have.
+
+use std::collections::HashMap;
+
+use index::validate::validate;
+
+use crate::audit::findings::Findings;
+use crate::audit::{Audited, Subject, family_name};
+use crate::error::Result;
+use crate::results::VerifyReport;
+use crate::storage::Family;
+use crate::storage::keys::split_id;
+use crate::storage::scan::{CacheUse, Scan};
+use crate::write::entries::entries_of;
+use crate::write::prepare::{encoded_id, record_key};
+
+/// How many entries the records of each index make, by index id.
+pub(super) type ExpectedEntries = HashMap<u32, u64>;
+
+pub(super) fn audit(
+    subject: &Subject,
+    report: &mut VerifyReport,
+    findings: &mut Findings,
+) -> Result<ExpectedEntries> {
+    let mut expected = ExpectedEntries::new();
+    let mut counts: HashMap<u32, u64> = HashMap::new();
+    let mut scan = Scan::open(&subject.snapshot, Family::Records, (Vec::new(), None), CacheUse::Bypass);
+    while scan.advance()? {
+        let owner = split_id(scan.key()).and_then(|(id, _)| subject.collections.get(&id));
+        let Some(audited) = owner else {
+            findings.add(
+                family_name(Family::Records),
+                None,
+                scan.key(),
+                "the record belongs to no collection",
+            );
+            continue;
+        };
+        *counts.entry(audited.state.id.0).or_default() += 1;
+        report.documents += 1;
+        report.document_bytes += scan.value().len() as u64;
+        audit_record((subject, audited), (scan.key(), scan.value()), &mut expected, findings)?;
+    }
+    for audited in subject.collections.values() {
+        let stored = counts.get(&audited.state.id.0).copied().unwrap_or(0);
+        if let Some(counted) = audited.counted
+            && counted != stored
+        {
+            let problem = format!("the counter says {counted} documents, {stored} are stored");
+            findings.add(audited.state.namespace.to_string(), None, &[], problem);
+        }
+    }
+    Ok(expected)
+}
+
+fn audit_record(
+    (subject, audited): (&Subject, &Audited),
+    (key, value): (&[u8], &[u8]),
+    expected: &mut ExpectedEntries,
+    findings: &mut Findings,
+) -> Result<()> {
+    let place = || audited.state.namespace.to_string();
+    let document = match validate(value) {
+        Ok(document) => document,
+        Err(error) => {
+            findings.add(place(), None, key, error.to_string());
+            return Ok(());
+        }
+    };
+    match document.id() {
+        None => findings.add(place(), None, key, "the document has no _id"),
+        Some(id) => {
+            if record_key(audited.state.id, id) != key {
+                findings.add(place(), None, key, "the key is not the one of the document's _id");
+            }
+            if document.id_element().is_none_or(|element| element.start != 4) {
+                findings.add(place(), None, key, "_id is not the first field");
+            }
+        }
+    }
+    let entries = match entries_of(&audited.indexes, document.as_raw(), encoded_id(key)) {
+        Ok(entries) => entries,
+        Err(error) => {
+            findings.add(place(), None, key, format!("the document cannot be indexed: {error}"));
+            return Ok(());
+        }
+    };
+    for entry in entries {
+        let Some(index) = audited.indexes.get(entry.index) else { continue };
+        *expected.entry(index.id.0).or_default() += 1;
+        let problem = match subject.snapshot.get(Family::Entries, &entry.key)? {
+            Some(stored) if stored == entry.value => continue,
+            Some(_) => "the entry belongs to another document or has other types",
+            None => "the entry is missing",
+        };
+        findings.add(place(), Some(&index.name), &entry.key, problem);
+    }
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! A collection in memory: its number, its indexes behind a gate, what is known of its keys and its count.
+//!
+//! A writer holds the gate shared from before it looks at the indexes until its commit returned; whoever changes
+//! the indexes or retires the collection holds it exclusively. So no write can miss an index, and none can land
+//! in a dropped collection.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use crossbeam::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
+use parking_lot::Mutex;
+
+use crate::catalog::indexes::Index;
+use crate::error::Result;
+use crate::namespace::Namespace;
+use crate::storage::keys::CollectionId;
+
+pub(crate) struct CollectionState {
+    pub(crate) id: CollectionId,
+    pub(crate) namespace: Namespace,
+    gate: ShardedLock<Indexes>,
+    /// Dropped or renamed: whoever holds this state must look the name up again.
+    retired: AtomicBool,
+    pub(crate) admission: Admission,
+    pub(crate) count: DocumentCount,
+}
+
+/// The indexes that writers keep.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Indexes(pub(crate) Arc<[Index]>);
+
+/// Whether a key can be in the collection without having been looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Absence {
+    /// The key is beyond every key ever admitted: it cannot be there, nor on its way.
+    Proven,
+    /// Only a lookup can tell.
+    Unproven,
+}
+
+/// The highest record key ever admitted. A key above it needs no uniqueness check.
+///
+/// The bound is raised before the write is committed and never lowered, so that it covers writes on their way,
+/// and stays right when one of them fails.
+#[derive(Default)]
+pub(crate) struct Admission {
+    /// Absent until the last stored key was read.
+    highest: Mutex<Option<Vec<u8>>>,
+}
+
+/// The number of documents, once it is known.
+#[derive(Default)]
+pub(crate) struct DocumentCount {
+    documents: AtomicI64,
+    known: AtomicBool,
+}
+
+impl CollectionState {
+    pub(crate) fn new(id: CollectionId, namespace: Namespace, indexes: Vec<Index>) -> Self {
+        Self {
+            id,
+            namespace,
+            gate: ShardedLock::new(Indexes(indexes.into())),
+            retired: AtomicBool::new(false),
+            admission: Admission::default(),
+            count: DocumentCount::default(),
+        }
+    }
+
+    /// Shared use for one write; `None` if the collection was dropped or renamed.
+    #[inline]
+    pub(crate) fn enter(&self) -> Option<ShardedLockReadGuard<'_, Indexes>> {
+        let guard = self.gate.read().expect("no holder of the gate panics");
+        (!self.is_retired()).then_some(guard)
+    }
+
+    /// Exclusive use: no write is under way while the guard lives.
+    pub(crate) fn enter_alone(&self) -> ShardedLockWriteGuard<'_, Indexes> {
+        self.gate.write().expect("no holder of the gate panics")
+    }
+
+    /// The indexes as they are now, for reading.
+    pub(crate) fn indexes(&self) -> Arc<[Index]> {
+        Arc::clone(&self.gate.read().expect("no holder of the gate panics").0)
+    }
+
+    #[inline]
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+
+    /// To be called with the gate held exclusively.
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+    }
+
+    /// The same collection under another name. The old state must be retired under its gate.
+    pub(crate) fn renamed(&self, namespace: Namespace, indexes: &Indexes) -> Self {
+        Self {
+            id: self.id,
+            namespace,
+            gate: ShardedLock::new(indexes.clone()),
+            retired: AtomicBool::new(false),
+            admission: Admission { highest: Mutex::new(self.admission.highest.lock().clone()) },
+            count: DocumentCount {
+                documents: AtomicI64::new(self.count.documents.load(Ordering::Acquire)),
+                known: AtomicBool::new(self.count.known.load(Ordering::Acquire)),
+            },
+        }
+    }
+}
+
+impl Admission {
+    /// Admits `key`, which the caller has latched. `last_stored` reads the last stored key, on first use.
+    pub(crate) fn admit(
+        &self,
+        key: &[u8],
+        last_stored: impl FnOnce() -> Result<Option<Vec<u8>>>,
+    ) -> Result<Absence> {
+        let mut highest = self.highest.lock();
+        let bound = match highest.as_mut() {
+            Some(bound) => bound,
+            None => highest.insert(last_stored()?.unwrap_or_default()),
+        };
+        if key <= bound.as_slice() {
+            return Ok(Absence::Unproven);
+        }
+        bound.clear();
+        bound.extend_from_slice(key);
+        Ok(Absence::Proven)
+    }
+
+    /// Admits a whole batch at once if its keys, which ascend, are all beyond the bound: then all are proven absent.
+    ///
+    /// Only with a bound that was read already; else, and if any key is not beyond it, nothing changes.
+    pub(crate) fn admit_above(&self, first: &[u8], last: &[u8]) -> bool {
+        let mut highest = self.highest.lock();
+        let Some(bound) = highest.as_mut().filter(|bound| first > bound.as_slice()) else { return false };
+        bound.clear();
+        bound.extend_from_slice(last);
+        true
+    }
+}
+
+impl DocumentCount {
+    pub(crate) fn known(&self) -> Option<u64> {
+        self.known
+            .load(Ordering::Acquire)
+            .then(|| self.documents.load(Ordering::Acquire).max(0).cast_unsigned())
+    }
+
+    /// To be called while no write to the collection is under way.
+    pub(crate) fn set(&self, documents: u64) {
+        self.documents.store(documents.cast_signed(), Ordering::Release);
+        self.known.store(true, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn add(&self, change: i64) {
+        self.documents.fetch_add(change, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_keys_beyond_every_admitted_one_are_proven_absent() {
+        let admission = Admission::default();
+        let admit = |key: &[u8]| admission.admit(key, || Ok(Some(vec![5]))).expect("admitted");
+        assert_eq!(admit(&[5]), Absence::Unproven);
+        assert_eq!(admit(&[5, 0]), Absence::Proven);
+        assert_eq!(admit(&[5, 0]), Absence::Unproven);
+        assert_eq!(admit(&[9]), Absence::Proven);
+        assert_eq!(admit(&[7]), Absence::Unproven);
+    }
+
+    #[test]
+    fn a_batch_beyond_the_bound_is_admitted_as_a_whole_or_not_at_all() {
+        let admission = Admission::default();
+        assert!(!admission.admit_above(&[6], &[9]), "the bound is not known yet");
+        let admit = |key: &[u8]| admission.admit(key, || Ok(Some(vec![5]))).expect("admitted");
+        assert_eq!(admit(&[6]), Absence::Proven);
+        assert!(!admission.admit_above(&[6], &[9]));
+        assert_eq!(admit(&[7]), Absence::Proven);
+        assert!(admission.admit_above(&[8], &[20]));
+        assert_eq!(admit(&[15]), Absence::Unproven);
+        assert_eq!(admit(&[21]), Absence::Proven);
+    }
+
+    #[test]
+    fn a_failed_read_of_the_last_key_admits_nothing() {
+        let admission = Admission::default();
+        let failed = admission.admit(&[9], || Err(crate::error::Error::invalid_argument("unreadable")));
+        assert!(failed.is_err());
+        assert_eq!(admission.admit(&[9], || Ok(Some(vec![9]))).expect("admitted"), Absence::Unproven);
+    }
+
+    #[test]
+    fn a_count_is_unknown_until_it_is_set() {
+        let count = DocumentCount::default();
+        count.add(3);
+        assert_eq!(count.known(), None);
+        count.set(10);
+        count.add(-1);
+        assert_eq!(count.known(), Some(9));
+    }
+}

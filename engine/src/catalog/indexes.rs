@@ -1,0 +1,24 @@
+//! The secondary indexes of a collection, as writers and the planner see them.
+
+use bson::Document;
+use index::spec::IndexSpec;
+
+use crate::storage::keys::IndexId;
+
+/// The name of the index on `_id` that every collection has.
+pub(crate) const ID_INDEX_NAME: &str = "_id_";
+
+/// One secondary index. The clustered `_id` index has no entries and is not one of these.
+#[derive(Clone, Debug)]
+pub(crate) struct Index {
+    pub(crate) id: IndexId,
+    pub(crate) name: String,
+    pub(crate) spec: IndexSpec,
+}
+
+impl Index {
+    /// `{field: 1, other: -1}` as in MongoDB's error details.
+    pub(crate) fn key_pattern(&self) -> Document {
+        Document::try_from(self.spec.keys()).expect("a spec's keys were read once already")
+    }
+}

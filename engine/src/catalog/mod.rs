@@ -1,0 +1,76 @@
+//! What exists: databases, collections and their indexes, in memory and as entries of family `meta`.
+//!
+//! The map in memory is what operations look at; the entries are read once, at open. Every change goes through
+//! `change`, which writes the entry first and the map after. Databases exist as long as they have a collection.
+
+pub(crate) mod change;
+pub(crate) mod collection;
+pub(crate) mod entry;
+pub(crate) mod indexes;
+pub(crate) mod load;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::catalog::collection::CollectionState;
+use crate::namespace::Namespace;
+
+/// All collections, and the one lock of all changes to them.
+pub(crate) struct Catalog {
+    databases: RwLock<HashMap<String, BTreeMap<String, Arc<CollectionState>>>>,
+    /// Held by whoever changes the catalog; guards the next free id.
+    next_id: Mutex<u32>,
+}
+
+impl Catalog {
+    /// The collection of that name, if it exists.
+    pub(crate) fn find(&self, namespace: &Namespace) -> Option<Arc<CollectionState>> {
+        self.databases.read().get(&namespace.db)?.get(&namespace.coll).cloned()
+    }
+
+    /// Names of databases that have a collection, ascending.
+    pub(crate) fn database_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.databases.read().keys().cloned().collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Names of a database's collections, ascending.
+    pub(crate) fn collection_names(&self, db: &str) -> Vec<String> {
+        self.databases
+            .read()
+            .get(db)
+            .map(|collections| collections.keys().cloned().collect())
+            .unwrap_or_default()
+    }
+
+    /// Every collection, by id.
+    pub(crate) fn collections(&self) -> Vec<Arc<CollectionState>> {
+        let mut all: Vec<_> =
+            self.databases.read().values().flat_map(|collections| collections.values().cloned()).collect();
+        all.sort_unstable_by_key(|collection| collection.id);
+        all
+    }
+
+    /// Keeps the set of collections and indexes as it is until the guard is dropped.
+    pub(crate) fn freeze(&self) -> impl Drop + '_ {
+        self.next_id.lock()
+    }
+
+    fn insert(&self, collection: Arc<CollectionState>) {
+        let Namespace { db, coll } = collection.namespace.clone();
+        self.databases.write().entry(db).or_default().insert(coll, collection);
+    }
+
+    fn remove(&self, namespace: &Namespace) {
+        let mut databases = self.databases.write();
+        if let Some(collections) = databases.get_mut(&namespace.db) {
+            collections.remove(&namespace.coll);
+            if collections.is_empty() {
+                databases.remove(&namespace.db);
+            }
+        }
+    }
+}

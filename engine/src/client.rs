@@ -1,0 +1,351 @@
+//! `Client`: an open database folder.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sequence::object_id::Layout;
+
+use crate::audit;
+use crate::database::Database;
+#[cfg(doc)]
+use crate::error::ErrorKind;
+use crate::error::{Error, Result};
+use crate::options::{Compression, Durability};
+use crate::results::{BackupReport, VerifyReport};
+use crate::shared::Shared;
+use crate::storage::{OpenMode, Store, StoreOptions};
+
+/// Block cache and memtables together, when nothing else is asked for.
+const MEMORY_BUDGET: usize = 256 << 20;
+
+/// An open database folder. Handles are cheap to clone; the folder is closed with [`close`](Client::close), or
+/// when the last handle is dropped.
+///
+/// ```
+/// use cairndb::{Client, bson::{Document, doc}};
+///
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("shop");
+/// let client = Client::open(&path)?;
+/// let orders = client.database("shop").collection::<Document>("orders");
+/// let id = orders.insert_one(doc! { "item": "lamp", "price": 20 }).run()?.inserted_id;
+/// client.close()?;
+///
+/// let client = Client::open(&path)?;
+/// let orders = client.database("shop").collection::<Document>("orders");
+/// let order = orders.find_one(doc! { "_id": id }).run()?.expect("stored above");
+/// assert_eq!(order.get("item"), Some(&"lamp".into()));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+impl Client {
+    /// Opens the database in the folder at `path` with default options. An absent or empty folder becomes one.
+    ///
+    /// Fails with [`ErrorKind::AlreadyOpen`] if another client has it open, with [`ErrorKind::NotADatabase`] if
+    /// the folder holds anything that CairnDB did not make, and with [`ErrorKind::UnsupportedFormat`] if another
+    /// version made it. Nothing is ever deleted or made anew.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::builder().open(path)
+    }
+
+    /// Starts an opening with options.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    /// A handle to a database, which need not have a collection yet.
+    pub fn database(&self, name: &str) -> Database {
+        Database::new(Arc::clone(&self.shared), name)
+    }
+
+    /// The names of databases that have a collection, ascending.
+    pub fn list_database_names(&self) -> Result<Vec<String>> {
+        let _in_use = self.shared.store.enter()?;
+        Ok(self.shared.catalog.database_names())
+    }
+
+    /// Proves on one snapshot that everything stored agrees: records with keys, documents with index entries in
+    /// both directions, counters with documents. Writing goes on meanwhile.
+    ///
+    /// Disagreements are in the report; an `Err` means that the storage could not be read.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # client.database("app").collection::<Document>("people").insert_one(doc! { "name": "Ada" }).run()?;
+    /// let report = client.verify()?;
+    /// assert!(report.is_clean());
+    /// assert_eq!(report.documents, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn verify(&self) -> Result<VerifyReport> {
+        let database = self.shared.store.enter()?;
+        audit::verify(&self.shared, &database)
+    }
+
+    /// Makes a copy of the database as it is now in the absent folder `path`, and verifies the copy.
+    ///
+    /// Table files are hard links where the file system allows. A copy that does not pass is an error and is
+    /// left for inspection, without the marker that would let it be opened.
+    pub fn backup(&self, path: impl AsRef<Path>) -> Result<BackupReport> {
+        let path = path.as_ref();
+        if path.exists() {
+            return Err(Error::invalid_argument(format!(
+                "the backup folder {} exists already",
+                path.display()
+            )));
+        }
+        let database = self.shared.store.enter()?;
+        if !self.shared.options.mode.is_read_only() {
+            self.shared.store.sync(&database)?;
+        }
+        Store::checkpoint(&database, path)?;
+        drop(database);
+        let verified = self.verify_copy(path)?;
+        if let Some(first) = verified.findings.first() {
+            return Err(Error::corruption(
+                "backup",
+                &[],
+                format!("the copy does not verify: {}", first.problem),
+            ));
+        }
+        Store::publish_copy(path)?;
+        Ok(BackupReport { path: path.to_owned(), bytes: folder_bytes(path)?, verified })
+    }
+
+    fn verify_copy(&self, path: &Path) -> Result<VerifyReport> {
+        let options = StoreOptions {
+            path: path.to_owned(),
+            mode: OpenMode::ReadOnlyCopy,
+            ..self.shared.options.clone()
+        };
+        let copy = Shared::open(options, Layout::MachineProcess)?;
+        let database = copy.store.enter()?;
+        audit::verify(&copy, &database)
+    }
+
+    /// The newest write, by number. Compare with [`durable_seq`](Self::durable_seq).
+    pub fn written_seq(&self) -> Result<u64> {
+        Ok(self.shared.store.enter()?.latest_sequence())
+    }
+
+    /// Every write up to this number is on stable storage.
+    pub fn durable_seq(&self) -> u64 {
+        self.shared.store.durable_sequence()
+    }
+
+    /// A ticket for everything written so far: one thread can write on, and wait for it later.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "name": "Ada" }).run()?;
+    /// let ticket = client.durability_ticket()?;
+    /// people.insert_one(doc! { "name": "Grace" }).run()?;
+    /// ticket.wait()?;
+    /// assert!(ticket.is_durable());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn durability_ticket(&self) -> Result<DurabilityTicket> {
+        Ok(DurabilityTicket { shared: Arc::clone(&self.shared), sequence: self.written_seq()? })
+    }
+
+    /// Returns once everything written so far is on stable storage.
+    pub fn sync(&self) -> Result<()> {
+        let database = self.shared.store.enter()?;
+        self.shared.store.sync(&database)
+    }
+
+    /// Writes what is in memory to table files. Only of use before copying files or measuring.
+    pub fn flush(&self) -> Result<()> {
+        let database = self.shared.store.enter()?;
+        self.shared.store.flush(&database)
+    }
+
+    /// Waits for running operations, syncs everything and closes the folder; every handle fails from then on.
+    ///
+    /// An error says that the last writes may not be on stable storage, or that cursors still keep the folder
+    /// open ([`ErrorKind::CursorsOpen`]).
+    pub fn close(self) -> Result<()> {
+        self.shared.close()
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("path", &self.shared.options.path).finish_non_exhaustive()
+    }
+}
+
+/// Everything that was written when it was taken.
+#[derive(Clone)]
+pub struct DurabilityTicket {
+    shared: Arc<Shared>,
+    sequence: u64,
+}
+
+impl DurabilityTicket {
+    /// Whether all of it is on stable storage.
+    pub fn is_durable(&self) -> bool {
+        self.shared.store.durable_sequence() >= self.sequence
+    }
+
+    /// Returns once all of it is on stable storage. Threads that wait share one sync.
+    pub fn wait(&self) -> Result<()> {
+        if self.is_durable() {
+            return Ok(());
+        }
+        let database = self.shared.store.enter()?;
+        self.shared.store.sync(&database)
+    }
+}
+
+impl std::fmt::Debug for DurabilityTicket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DurabilityTicket").field("sequence", &self.sequence).finish_non_exhaustive()
+    }
+}
+
+/// The generator's layout of made `ObjectId`s.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ObjectIdLayout {
+    /// Timestamp, 3 bytes of the machine, 2 bytes of the process, counter.
+    #[default]
+    MachineProcess,
+    /// Timestamp, 5 random bytes, counter: as MongoDB's drivers make them today.
+    Random,
+}
+
+/// Options of opening.
+///
+/// ```
+/// use std::time::Duration;
+/// use cairndb::{Client, Compression, Durability};
+///
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("db");
+/// let client = Client::builder()
+///     .memory_budget(64 << 20)
+///     .durability(Durability::Journaled)
+///     .compression(Compression::Zstd)
+///     .open(&path)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct ClientBuilder {
+    memory_budget: usize,
+    durability: Durability,
+    compression: Compression,
+    read_only: bool,
+    create_if_missing: bool,
+    object_id_layout: ObjectIdLayout,
+}
+
+impl Default for ClientBuilder {
+    fn default() -> Self {
+        Self {
+            memory_budget: MEMORY_BUDGET,
+            durability: Durability::default(),
+            compression: Compression::default(),
+            read_only: false,
+            create_if_missing: true,
+            object_id_layout: ObjectIdLayout::default(),
+        }
+    }
+}
+
+impl ClientBuilder {
+    /// Bytes for block cache and memtables together; 256 MiB by default, 8 MiB at least.
+    pub fn memory_budget(mut self, bytes: usize) -> Self {
+        self.memory_budget = bytes;
+        self
+    }
+
+    /// The durability of writes without a write concern of their own; buffered by default.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// The compression of files written from now on.
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.compression = compression;
+        self
+    }
+
+    /// Open for reading only: needs no lock, may be done beside a writer, shows the state of the moment.
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
+        self
+    }
+
+    /// Whether an absent or empty folder becomes a database; it does by default.
+    pub fn create_if_missing(mut self, create: bool) -> Self {
+        self.create_if_missing = create;
+        self
+    }
+
+    /// The layout of `ObjectId`s that the engine makes.
+    pub fn object_id_layout(mut self, layout: ObjectIdLayout) -> Self {
+        self.object_id_layout = layout;
+        self
+    }
+
+    /// Opens the folder.
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Client> {
+        if let Durability::Buffered { sync_interval } = self.durability
+            && (sync_interval < Duration::from_millis(1) || sync_interval > Durability::SYNC_INTERVAL_MAX)
+        {
+            return Err(Error::invalid_argument(format!(
+                "sync_interval of {sync_interval:?} is not between 1 ms and 1 s"
+            )));
+        }
+        let path: PathBuf = path.as_ref().to_owned();
+        if path.as_os_str().is_empty() {
+            return Err(Error::invalid_argument("the path of the database is empty"));
+        }
+        let mode = match (self.read_only, self.create_if_missing) {
+            (true, _) => OpenMode::ReadOnly,
+            (false, true) => OpenMode::CreateIfMissing,
+            (false, false) => OpenMode::MustExist,
+        };
+        let options = StoreOptions {
+            path,
+            mode,
+            memory_budget: self.memory_budget,
+            compression: self.compression,
+            durability: self.durability,
+        };
+        let layout = match self.object_id_layout {
+            ObjectIdLayout::MachineProcess => Layout::MachineProcess,
+            ObjectIdLayout::Random => Layout::Random,
+        };
+        Ok(Client { shared: Arc::new(Shared::open(options, layout)?) })
+    }
+}
+
+fn folder_bytes(path: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(path)? {
+        bytes += entry?.metadata()?.len();
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,102 @@
+//! `count_documents` and `estimated_document_count`.
+
+use std::time::Duration;
+
+use bson::{Bson, Document, doc};
+
+use crate::collection::Collection;
+use crate::collection::find::parse_filter;
+use crate::error::{Error, Result};
+use crate::execute::matches::Matches;
+use crate::options::{CountOptions, Hint};
+use crate::plan::bounds::check_hint;
+use crate::storage::snapshot::Snapshot;
+
+impl<T> Collection<T> {
+    /// Counts the documents that match, by looking at them.
+    pub fn count_documents(&self, filter: Document) -> CountDocuments<'_, T> {
+        CountDocuments { collection: self, filter, options: CountOptions::default() }
+    }
+
+    /// The number of documents, from a counter.
+    ///
+    /// It is exact for writes that have returned. The counter is kept across a clean close; after a crash the first
+    /// call counts the documents once, while writes to the collection wait.
+    pub fn estimated_document_count(&self) -> EstimatedDocumentCount<'_, T> {
+        EstimatedDocumentCount { collection: self }
+    }
+}
+
+/// A `count_documents` that is done by [`run`](Self::run).
+#[must_use = "the count is done by run()"]
+pub struct CountDocuments<'a, T> {
+    collection: &'a Collection<T>,
+    filter: Document,
+    options: CountOptions,
+}
+
+/// An `estimated_document_count` that is done by [`run`](Self::run).
+#[must_use = "the count is done by run()"]
+pub struct EstimatedDocumentCount<'a, T> {
+    collection: &'a Collection<T>,
+}
+
+setters!(CountDocuments<'a, T>, CountOptions, {
+    /// Kept with the operation for tracing.
+    comment: Bson,
+    /// The index to use, by keys or by name.
+    hint: Hint,
+    /// Count at most this many; it must be positive.
+    limit: u64,
+    /// Give up with code 50 after this long.
+    max_time: Duration,
+    /// Skip this many matching documents first.
+    skip: u64,
+});
+
+impl<T> CountDocuments<'_, T> {
+    /// Counts.
+    pub fn run(self) -> Result<u64> {
+        if self.options.limit == Some(0) {
+            return Err(Error::command(15958, "Location15958", "the limit must be positive, got 0"));
+        }
+        let filter = parse_filter(&self.filter)?;
+        let limit = self.options.limit.unwrap_or(u64::MAX);
+        let skip = self.options.skip.unwrap_or(0);
+        let counted = self.collection.read(|database, state| {
+            check_hint(self.options.hint.as_ref(), &state.indexes())?;
+            let mut matches =
+                Matches::open(Snapshot::take(database), state.id, filter, self.options.max_time)?;
+            let mut seen = 0;
+            while seen < limit.saturating_add(skip) && matches.advance()? {
+                seen += 1;
+            }
+            Ok(seen.saturating_sub(skip))
+        })?;
+        Ok(counted.unwrap_or(0))
+    }
+}
+
+impl<T> EstimatedDocumentCount<'_, T> {
+    /// Reads the counter.
+    pub fn run(self) -> Result<u64> {
+        let counted = self.collection.read(|database, state| {
+            if let Some(documents) = state.count.known() {
+                return Ok(documents);
+            }
+            let _no_writes = state.enter_alone();
+            if let Some(documents) = state.count.known() {
+                return Ok(documents);
+            }
+            let everything = parse_filter(&doc! {})?;
+            let mut matches = Matches::open(Snapshot::take(database), state.id, everything, None)?;
+            let mut documents = 0;
+            while matches.advance()? {
+                documents += 1;
+            }
+            state.count.set(documents);
+            Ok(documents)
+        })?;
+        Ok(counted.unwrap_or(0))
+    }
+}

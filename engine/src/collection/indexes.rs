@@ -1,0 +1,202 @@
+//! `create_index`, `create_indexes`, `drop_index`, `drop_indexes`, `list_indexes`, `list_index_names`.
+
+use bson::doc;
+
+use crate::catalog::change::{self, namespace_not_found};
+use crate::catalog::indexes::{ID_INDEX_NAME, Index};
+use crate::collection::Collection;
+use crate::error::{Error, Result};
+use crate::options::{IndexModel, IndexOptions};
+use crate::results::{CreateIndexResult, CreateIndexesResult};
+use crate::storage::write::CommitLevel;
+use crate::write::Target;
+use crate::write::build::{self, Definition, Standing};
+
+impl<T> Collection<T> {
+    /// Makes an index, over the documents that are there and all that come; the collection is made if it does
+    /// not exist. An index that is there already is left as it is.
+    ///
+    /// Writes to the collection wait for as long as the build takes. A unique index over duplicates fails with
+    /// code 11000; a definition that cannot be met with 67, 85 or 86; in each case no index is made.
+    ///
+    /// ```
+    /// # use cairndb::{Client, IndexModel, IndexOptions, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let users = client.database("app").collection::<Document>("users");
+    /// let unique = IndexOptions::builder().unique(true).build();
+    /// users.create_index(IndexModel::builder().keys(doc! { "email": 1 }).options(unique).build()).run()?;
+    ///
+    /// users.insert_one(doc! { "email": "ada@example.org" }).run()?;
+    /// let refused = users.insert_one(doc! { "email": "ada@example.org" }).run();
+    /// assert!(refused.is_err_and(|error| error.is_duplicate_key()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn create_index(&self, index: IndexModel) -> CreateIndex<'_, T> {
+        CreateIndex { collection: self, model: index }
+    }
+
+    /// Makes several indexes, one after the other.
+    pub fn create_indexes(&self, indexes: impl IntoIterator<Item = IndexModel>) -> CreateIndexes<'_, T> {
+        CreateIndexes { collection: self, models: indexes.into_iter().collect() }
+    }
+
+    /// Removes the index of that name. The index on `_id` cannot be removed (code 72).
+    pub fn drop_index(&self, name: impl AsRef<str>) -> DropIndex<'_, T> {
+        DropIndex { collection: self, name: Some(name.as_ref().to_owned()) }
+    }
+
+    /// Removes every index but the one on `_id`.
+    pub fn drop_indexes(&self) -> DropIndex<'_, T> {
+        DropIndex { collection: self, name: None }
+    }
+
+    /// The definitions of all indexes, the one on `_id` first; none if the collection does not exist.
+    pub fn list_indexes(&self) -> ListIndexes<'_, T> {
+        ListIndexes { collection: self }
+    }
+
+    /// The names of all indexes, the one on `_id` first; none if the collection does not exist.
+    pub fn list_index_names(&self) -> Result<Vec<String>> {
+        let models = self.list_indexes().run()?;
+        Ok(models.into_iter().filter_map(|model| model.options?.name).collect())
+    }
+
+    fn build_index(&self, model: &IndexModel) -> Result<String> {
+        let shared = self.shared();
+        let database = shared.store.enter()?;
+        shared.store.admit_write()?;
+        let definition = build::parse(model)?;
+        let namespace = self.valid_namespace()?;
+        loop {
+            let state = shared.find_or_create(&database, namespace)?;
+            let Some(definition) = definition.clone() else { return Ok(ID_INDEX_NAME.to_owned()) };
+            if build::compare(&definition, &state.indexes())? == Standing::Present {
+                return Ok(definition.name);
+            }
+            // The id comes before the gate: changes to the catalog lock the catalog first, then a collection.
+            let storage = shared.storage(&database);
+            let id = shared.catalog.begin_index(storage)?;
+            let mut indexes = state.enter_alone();
+            let built = (|| {
+                if state.is_retired() || build::compare(&definition, &indexes.0)? == Standing::Present {
+                    return Ok(None);
+                }
+                let index = build::index(definition.clone(), id);
+                let target = Target {
+                    store: &shared.store,
+                    database: &database,
+                    collection: &state,
+                    indexes: std::slice::from_ref(&index),
+                    level: CommitLevel::Buffered,
+                };
+                build::build(target)?;
+                Ok(Some(index))
+            })();
+            match built {
+                Ok(Some(index)) => {
+                    change::finish_index(storage, &state, &mut indexes, index)?;
+                    return Ok(definition.name);
+                }
+                // Another thread was faster, or the collection is gone: look again.
+                Ok(None) => change::abandon_index(storage, id)?,
+                Err(error) => {
+                    change::abandon_index(storage, id)?;
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+/// A `create_index` that is done by [`run`](Self::run).
+#[must_use = "the index is made by run()"]
+pub struct CreateIndex<'a, T> {
+    collection: &'a Collection<T>,
+    model: IndexModel,
+}
+
+/// A `create_indexes` that is done by [`run`](Self::run).
+#[must_use = "the indexes are made by run()"]
+pub struct CreateIndexes<'a, T> {
+    collection: &'a Collection<T>,
+    models: Vec<IndexModel>,
+}
+
+/// A `drop_index` or `drop_indexes` that is done by [`run`](Self::run).
+#[must_use = "the index is removed by run()"]
+pub struct DropIndex<'a, T> {
+    collection: &'a Collection<T>,
+    name: Option<String>,
+}
+
+/// A `list_indexes` that is done by [`run`](Self::run).
+#[must_use = "the list is read by run()"]
+pub struct ListIndexes<'a, T> {
+    collection: &'a Collection<T>,
+}
+
+impl<T> CreateIndex<'_, T> {
+    /// Makes the index.
+    pub fn run(self) -> Result<CreateIndexResult> {
+        Ok(CreateIndexResult { index_name: self.collection.build_index(&self.model)? })
+    }
+}
+
+impl<T> CreateIndexes<'_, T> {
+    /// Makes the indexes.
+    pub fn run(self) -> Result<CreateIndexesResult> {
+        if self.models.is_empty() {
+            return Err(Error::invalid_argument("create_indexes was called without indexes"));
+        }
+        // All definitions are checked before any index is made.
+        self.models.iter().try_for_each(|model| build::parse(model).map(|_: Option<Definition>| ()))?;
+        let names = self.models.iter().map(|model| self.collection.build_index(model));
+        Ok(CreateIndexesResult { index_names: names.collect::<Result<_>>()? })
+    }
+}
+
+impl<T> DropIndex<'_, T> {
+    /// Removes the index or indexes.
+    pub fn run(self) -> Result<()> {
+        let shared = self.collection.shared();
+        let database = shared.store.enter()?;
+        shared.store.admit_write()?;
+        let namespace = self.collection.valid_namespace()?;
+        if self.name.as_deref() == Some(ID_INDEX_NAME) {
+            return Err(Error::command(72, "InvalidOptions", "cannot drop _id index"));
+        }
+        let state = shared.catalog.find(namespace).ok_or_else(|| namespace_not_found(namespace))?;
+        let keeps = |index: &Index| self.name.as_ref().is_some_and(|name| *name != index.name);
+        let dropped = change::drop_indexes(shared.storage(&database), &state, keeps)?;
+        match &self.name {
+            Some(name) if dropped == 0 => {
+                Err(Error::command(27, "IndexNotFound", format!("index not found with name [{name}]")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<T> ListIndexes<'_, T> {
+    /// Reads the definitions.
+    pub fn run(self) -> Result<Vec<IndexModel>> {
+        let models = self.collection.read(|_, state| {
+            let id_options = IndexOptions::builder().name(ID_INDEX_NAME.to_owned()).build();
+            let id = IndexModel::builder().keys(doc! { "_id": 1 }).options(id_options).build();
+            Ok(std::iter::once(id).chain(state.indexes().iter().map(model_of)).collect())
+        })?;
+        Ok(models.unwrap_or_default())
+    }
+}
+
+fn model_of(index: &Index) -> IndexModel {
+    let options = IndexOptions::builder()
+        .name(index.name.clone())
+        .unique(index.spec.is_unique().then_some(true))
+        .sparse(index.spec.is_sparse().then_some(true))
+        .build();
+    IndexModel::builder().keys(index.key_pattern()).options(options).build()
+}

@@ -1,0 +1,78 @@
+//! `insert_many`.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+
+use bson::Bson;
+use serde::Serialize;
+
+use crate::collection::Collection;
+use crate::document::build::Drafts;
+use crate::error::{Error, ErrorKind, IndexedWriteError, InsertManyError, Result};
+use crate::options::{InsertManyOptions, WriteConcern};
+use crate::results::InsertManyResult;
+use crate::write::insert::{self, Ordering};
+
+impl<T: Serialize> Collection<T> {
+    /// Stores many documents in one commit (one for each 8 MiB of them).
+    ///
+    /// Refused documents are listed in [`ErrorKind::InsertMany`] with their positions. An ordered call (the
+    /// default) stops at the first; what stands before it is stored. An unordered call tries all. No documents
+    /// at all is an error.
+    pub fn insert_many<D: Borrow<T>>(&self, documents: impl IntoIterator<Item = D>) -> InsertMany<'_, T> {
+        let mut drafts = Drafts::default();
+        let pushed = documents.into_iter().try_for_each(|document| drafts.push(document.borrow()));
+        let documents = pushed.map(|()| drafts);
+        InsertMany { collection: self, documents, options: InsertManyOptions::default() }
+    }
+}
+
+/// An `insert_many` that is done by [`run`](Self::run).
+#[must_use = "the insert is done by run()"]
+pub struct InsertMany<'a, T> {
+    collection: &'a Collection<T>,
+    documents: Result<Drafts>,
+    options: InsertManyOptions,
+}
+
+setters!(InsertMany<'a, T>, InsertManyOptions, {
+    /// Accepted: there are no validators yet that it could bypass.
+    bypass_document_validation: bool,
+    /// `true` (the default): stop at the first refused document. `false`: try all.
+    ordered: bool,
+    /// When the write counts as done.
+    write_concern: WriteConcern,
+    /// Kept with the operation for tracing.
+    comment: Bson,
+});
+
+impl<T> InsertMany<'_, T> {
+    /// Stores the documents.
+    pub fn run(self) -> Result<InsertManyResult> {
+        let mut documents = self.documents?;
+        if documents.len() == 0 {
+            return Err(Error::invalid_argument("insert_many was called without documents"));
+        }
+        let ordering = match self.options.ordered {
+            None | Some(true) => Ordering::Ordered,
+            Some(false) => Ordering::Unordered,
+        };
+        let collection = self.collection;
+        collection.check_before_creation(|| match insert::refuse_all(&documents, ordering) {
+            refused if refused.is_empty() => Ok(()),
+            refused => Err(refusal(refused, HashMap::new())),
+        })?;
+        let generator = &collection.shared().generator;
+        let outcome = collection.write(self.options.write_concern.as_ref(), |target| {
+            insert::insert_many(target, generator, &mut documents, ordering)
+        })?;
+        if outcome.refused.is_empty() {
+            return Ok(InsertManyResult { inserted_ids: outcome.inserted });
+        }
+        Err(refusal(outcome.refused, outcome.inserted).in_namespace(&collection.namespace()))
+    }
+}
+
+fn refusal(refused: Vec<IndexedWriteError>, inserted: HashMap<usize, Bson>) -> Error {
+    Error::new(ErrorKind::InsertMany(InsertManyError { write_errors: Some(refused), inserted_ids: inserted }))
+}

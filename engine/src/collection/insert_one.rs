@@ -1,0 +1,54 @@
+//! `insert_one`.
+
+use std::borrow::Borrow;
+
+use bson::Bson;
+use serde::Serialize;
+
+use crate::collection::Collection;
+use crate::document::build::Drafts;
+use crate::error::Result;
+use crate::options::{InsertOneOptions, WriteConcern};
+use crate::results::InsertOneResult;
+use crate::write::insert;
+
+impl<T: Serialize> Collection<T> {
+    /// Stores one document. An `_id` that it lacks is made: an `ObjectId`, put first.
+    ///
+    /// Fails with a duplicate key (code 11000) when its `_id`, or a key of a unique index, is taken; nothing
+    /// is changed then.
+    pub fn insert_one<D: Borrow<T>>(&self, document: D) -> InsertOne<'_, T, D> {
+        InsertOne { collection: self, document, options: InsertOneOptions::default() }
+    }
+}
+
+/// An `insert_one` that is done by [`run`](Self::run).
+#[must_use = "the insert is done by run()"]
+pub struct InsertOne<'a, T, D> {
+    collection: &'a Collection<T>,
+    document: D,
+    options: InsertOneOptions,
+}
+
+setters!(InsertOne<'a, T, D>, InsertOneOptions, {
+    /// Accepted: there are no validators yet that it could bypass.
+    bypass_document_validation: bool,
+    /// When the write counts as done.
+    write_concern: WriteConcern,
+    /// Kept with the operation for tracing.
+    comment: Bson,
+});
+
+impl<T: Serialize, D: Borrow<T>> InsertOne<'_, T, D> {
+    /// Stores the document.
+    pub fn run(self) -> Result<InsertOneResult> {
+        let mut draft = Drafts::of_one(self.document.borrow())?;
+        let collection = self.collection;
+        collection.check_before_creation(|| insert::check_one(&draft))?;
+        let generator = &collection.shared().generator;
+        let inserted_id = collection.write(self.options.write_concern.as_ref(), |target| {
+            insert::insert_one(target, generator, &mut draft)
+        })?;
+        Ok(InsertOneResult { inserted_id })
+    }
+}

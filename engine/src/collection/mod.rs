@@ -1,0 +1,220 @@
+//! `Collection<T>`: the handle, and one file for each verb or family of verbs.
+//!
+//! A verb takes its required arguments and returns an action; every option is a setter; `run` does it. A verb
+//! holds no logic of storage: it resolves the collection, opens what the layers below need, and shapes the result.
+
+#[macro_use]
+mod setters;
+
+mod count;
+mod delete;
+mod find;
+mod indexes;
+mod insert_many;
+mod insert_one;
+mod manage;
+mod replace;
+
+pub use self::count::{CountDocuments, EstimatedDocumentCount};
+pub use self::delete::Delete;
+pub use self::find::{Find, FindOne};
+pub use self::indexes::{CreateIndex, CreateIndexes, DropIndex, ListIndexes};
+pub use self::insert_many::InsertMany;
+pub use self::insert_one::InsertOne;
+pub use self::manage::{DropCollection, RenameCollection};
+pub use self::replace::ReplaceOne;
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+use std::sync::{Arc, OnceLock};
+
+use crate::catalog::collection::CollectionState;
+use crate::error::{Error, Result};
+use crate::namespace::Namespace;
+use crate::options::WriteConcern;
+use crate::shared::Shared;
+use crate::storage::Database as StorageDatabase;
+use crate::write::Target;
+
+/// A collection of documents of the type `T`: any serde type, `bson::Document`, or `bson::RawDocumentBuf` for
+/// bytes as they are.
+///
+/// A handle is cheap to clone and may be used from many threads. The collection itself comes to be with its first
+/// write.
+///
+/// ```
+/// use cairndb::{Client, bson::doc};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Debug, PartialEq, Serialize, Deserialize)]
+/// struct Person {
+///     name: String,
+///     age: i32,
+/// }
+///
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// let client = Client::open(folder.path().join("db"))?;
+/// let people = client.database("app").collection::<Person>("people");
+/// people.insert_one(Person { name: "Ada".to_owned(), age: 36 }).run()?;
+/// let found = people.find_one(doc! { "age": { "$gt": 30 } }).run()?;
+/// assert_eq!(found.expect("Ada is there").name, "Ada");
+/// # Ok(())
+/// # }
+/// ```
+pub struct Collection<T> {
+    handle: Arc<Handle>,
+    row: PhantomData<fn() -> T>,
+}
+
+struct Handle {
+    shared: Arc<Shared>,
+    /// Absent when the names are not allowed; the verbs report why.
+    namespace: std::result::Result<Namespace, Error>,
+    shown: Namespace,
+    /// The collection as first resolved. A look at its `retired` flag tells whether it still is the one.
+    resolved: OnceLock<Arc<CollectionState>>,
+}
+
+/// What a write does when its collection does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Missing {
+    Create,
+    Skip,
+}
+
+impl<T> Collection<T> {
+    pub(crate) fn new(shared: Arc<Shared>, db: &str, coll: &str) -> Self {
+        let handle = Handle {
+            shared,
+            namespace: Namespace::parse(db, coll),
+            shown: Namespace { db: db.to_owned(), coll: coll.to_owned() },
+            resolved: OnceLock::new(),
+        };
+        Self { handle: Arc::new(handle), row: PhantomData }
+    }
+
+    /// The collection's name.
+    pub fn name(&self) -> &str {
+        &self.handle.shown.coll
+    }
+
+    /// `database.collection`.
+    pub fn namespace(&self) -> Namespace {
+        self.handle.shown.clone()
+    }
+
+    /// The same collection, with documents as another type.
+    pub fn clone_with_type<U>(&self) -> Collection<U> {
+        Collection { handle: Arc::clone(&self.handle), row: PhantomData }
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.handle.shared
+    }
+
+    fn valid_namespace(&self) -> Result<&Namespace> {
+        self.handle.namespace.as_ref().map_err(Clone::clone)
+    }
+
+    /// The collection, if it exists.
+    #[inline]
+    fn find_state(&self) -> Result<Option<Cow<'_, Arc<CollectionState>>>> {
+        if let Some(state) = self.handle.resolved.get()
+            && !state.is_retired()
+        {
+            // Borrowed: threads that share a handle must not share a reference count as well.
+            return Ok(Some(Cow::Borrowed(state)));
+        }
+        let found = self.shared().catalog.find(self.valid_namespace()?);
+        if let Some(state) = &found {
+            // Only the first resolution is kept; after a drop or rename the catalog is asked every time.
+            let _ = self.handle.resolved.set(Arc::clone(state));
+        }
+        Ok(found.map(Cow::Owned))
+    }
+
+    /// Runs `check` if a write would have to make the collection: a refused insert leaves no trace, so one that is
+    /// refused whatever the collection holds must be refused before.
+    #[inline]
+    fn check_before_creation(&self, check: impl FnOnce() -> Result<()>) -> Result<()> {
+        if self.handle.resolved.get().is_some_and(|state| !state.is_retired()) || self.find_state()?.is_some()
+        {
+            return Ok(());
+        }
+        check().map_err(|error| error.in_namespace(&self.handle.shown))
+    }
+
+    /// Runs a write on the collection, which is made first if it does not exist.
+    fn write<R>(
+        &self,
+        concern: Option<&WriteConcern>,
+        operation: impl FnOnce(Target<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let written = self.write_if(Missing::Create, concern, operation)?;
+        Ok(written.expect("a missing collection was made"))
+    }
+
+    /// Runs a write on the collection if it exists.
+    fn write_existing<R>(
+        &self,
+        concern: Option<&WriteConcern>,
+        operation: impl FnOnce(Target<'_>) -> Result<R>,
+    ) -> Result<Option<R>> {
+        self.write_if(Missing::Skip, concern, operation)
+    }
+
+    #[inline]
+    fn write_if<R>(
+        &self,
+        missing: Missing,
+        concern: Option<&WriteConcern>,
+        operation: impl FnOnce(Target<'_>) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let shared = self.shared();
+        let level = shared.commit_level(concern)?;
+        let database = shared.store.enter()?;
+        shared.store.admit_write()?;
+        loop {
+            let state = match (self.find_state()?, missing) {
+                (Some(state), _) => state,
+                (None, Missing::Skip) => return Ok(None),
+                (None, Missing::Create) => {
+                    Cow::Owned(shared.find_or_create(&database, self.valid_namespace()?)?)
+                }
+            };
+            // A collection that was dropped between the look-up and here is looked up, and made, again.
+            let Some(indexes) = state.enter() else { continue };
+            let target = Target {
+                store: &shared.store,
+                database: &database,
+                collection: &state,
+                indexes: &indexes.0,
+                level,
+            };
+            return operation(target).map(Some).map_err(|error| error.in_namespace(&state.namespace));
+        }
+    }
+
+    /// Runs a read on the collection if it exists.
+    fn read<R>(
+        &self,
+        operation: impl FnOnce(&Arc<StorageDatabase>, &CollectionState) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let database = self.shared().store.enter()?;
+        let Some(state) = self.find_state()? else { return Ok(None) };
+        operation(&database, &state).map(Some).map_err(|error| error.in_namespace(&state.namespace))
+    }
+}
+
+impl<T> Clone for Collection<T> {
+    fn clone(&self) -> Self {
+        Self { handle: Arc::clone(&self.handle), row: PhantomData }
+    }
+}
+
+impl<T> std::fmt::Debug for Collection<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Collection").field("namespace", &self.handle.shown).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,133 @@
+//! The public cursor: an owned walk over matching documents, as an iterator of `T` or over raw bytes.
+
+use std::marker::PhantomData;
+
+use bson::RawDocument;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::document::decode::decode;
+use crate::error::{Error, ErrorKind, Result};
+use crate::execute::matches::Matches;
+
+/// The documents that a `find` matched, in the order of their `_id`s, as they were when `run` was called.
+///
+/// It is an iterator of `Result<T>`. [`advance`](Self::advance) with [`current`](Self::current) walks the raw
+/// bytes without copying them. A cursor keeps its snapshot, and the folder, until it is dropped.
+///
+/// ```
+/// # use cairndb::{Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// let people = client.database("app").collection::<Document>("people");
+/// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+///
+/// let mut cursor = people.find(doc! {}).run()?;
+/// while cursor.advance()? {
+///     assert!(cursor.current().get_str("name").is_ok());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct Cursor<T> {
+    walk: Option<Walk>,
+    row: PhantomData<fn() -> T>,
+}
+
+const EMPTY_DOCUMENT: &[u8] = &[5, 0, 0, 0, 0];
+
+struct Walk {
+    matches: Matches,
+    skip: u64,
+    remaining: Option<u64>,
+}
+
+impl<T> Cursor<T> {
+    pub(crate) fn new(matches: Matches, skip: u64, limit: Option<u64>) -> Self {
+        Self { walk: Some(Walk { matches, skip, remaining: limit }), row: PhantomData }
+    }
+
+    pub(crate) fn empty() -> Self {
+        Self { walk: None, row: PhantomData }
+    }
+
+    /// Steps to the next document; `false` at the end. After an error the cursor is at its end.
+    pub fn advance(&mut self) -> Result<bool> {
+        let Some(walk) = &mut self.walk else { return Ok(false) };
+        match walk.advance() {
+            Ok(true) => Ok(true),
+            Ok(false) => {
+                self.walk = None;
+                Ok(false)
+            }
+            Err(error) => {
+                self.walk = None;
+                Err(error)
+            }
+        }
+    }
+
+    /// The document stood on, borrowed from the storage; empty before the first `advance` and after the end.
+    ///
+    /// # Panics
+    /// Never: `advance` looked at the bytes before it stood on them.
+    pub fn current(&self) -> &RawDocument {
+        let standing = self.walk.as_ref().map(|walk| walk.matches.bytes()).filter(|bytes| !bytes.is_empty());
+        RawDocument::from_bytes(standing.unwrap_or(EMPTY_DOCUMENT)).expect("advance() looked at the bytes")
+    }
+
+    /// The document stood on, as a `T`.
+    pub fn deserialize_current<'a>(&'a self) -> Result<T>
+    where
+        T: Deserialize<'a>,
+    {
+        if self.walk.is_none() {
+            return Err(Error::new(ErrorKind::InvalidArgument {
+                message: "the cursor does not stand on a document".to_owned(),
+            }));
+        }
+        Ok(bson::deserialize_from_slice(self.current().as_bytes())?)
+    }
+
+    /// The same walk, with documents as another type.
+    pub fn with_type<U>(self) -> Cursor<U> {
+        Cursor { walk: self.walk, row: PhantomData }
+    }
+}
+
+impl<T: DeserializeOwned + 'static> Iterator for Cursor<T> {
+    type Item = Result<T>;
+
+    fn next(&mut self) -> Option<Result<T>> {
+        match self.advance() {
+            Ok(true) => Some(decode(self.current())),
+            Ok(false) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for Cursor<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cursor").field("open", &self.walk.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl Walk {
+    fn advance(&mut self) -> Result<bool> {
+        if self.remaining == Some(0) {
+            return Ok(false);
+        }
+        while self.skip > 0 {
+            if !self.matches.advance()? {
+                return Ok(false);
+            }
+            self.skip -= 1;
+        }
+        if let Some(remaining) = &mut self.remaining {
+            *remaining -= 1;
+        }
+        self.matches.advance()
+    }
+}

@@ -1,0 +1,114 @@
+//! `Database`: a named set of collections.
+
+use std::sync::Arc;
+
+use crate::catalog::change::Created;
+use crate::collection::Collection;
+use crate::error::{Error, Result};
+use crate::namespace::{Namespace, validate_database};
+use crate::shared::Shared;
+
+/// A database: a name under which collections stand. It exists as long as it has one.
+#[derive(Clone)]
+pub struct Database {
+    shared: Arc<Shared>,
+    name: String,
+}
+
+impl Database {
+    pub(crate) fn new(shared: Arc<Shared>, name: &str) -> Self {
+        Self { shared, name: name.to_owned() }
+    }
+
+    /// The database's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A handle to a collection, which need not exist yet. Names are checked by the first verb.
+    pub fn collection<T>(&self, name: &str) -> Collection<T> {
+        Collection::new(Arc::clone(&self.shared), &self.name, name)
+    }
+
+    /// Makes an empty collection; code 48 if it exists.
+    pub fn create_collection(&self, name: impl Into<String>) -> CreateCollection<'_> {
+        CreateCollection { database: self, name: name.into() }
+    }
+
+    /// The names of the collections, ascending.
+    pub fn list_collection_names(&self) -> ListCollectionNames<'_> {
+        ListCollectionNames { database: self }
+    }
+
+    /// Removes every collection of the database.
+    pub fn drop(&self) -> DropDatabase<'_> {
+        DropDatabase { database: self }
+    }
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Database").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// A `create_collection` that is done by [`run`](Self::run).
+#[must_use = "the collection is made by run()"]
+pub struct CreateCollection<'a> {
+    database: &'a Database,
+    name: String,
+}
+
+/// A `list_collection_names` that is done by [`run`](Self::run).
+#[must_use = "the list is read by run()"]
+pub struct ListCollectionNames<'a> {
+    database: &'a Database,
+}
+
+/// A `drop` of a database that is done by [`run`](Self::run).
+#[must_use = "the database is dropped by run()"]
+pub struct DropDatabase<'a> {
+    database: &'a Database,
+}
+
+impl CreateCollection<'_> {
+    /// Makes the collection.
+    pub fn run(self) -> Result<()> {
+        let shared = &self.database.shared;
+        let namespace = Namespace::parse(&self.database.name, &self.name)?;
+        let storage = shared.store.enter()?;
+        shared.store.admit_write()?;
+        match shared.catalog.create(shared.storage(&storage), &namespace)? {
+            Created::New(_) => Ok(()),
+            Created::Existing(_) => {
+                Err(Error::command(48, "NamespaceExists", format!("Collection {namespace} already exists."))
+                    .in_namespace(&namespace))
+            }
+        }
+    }
+}
+
+impl ListCollectionNames<'_> {
+    /// Reads the names.
+    pub fn run(self) -> Result<Vec<String>> {
+        validate_database(&self.database.name)?;
+        let shared = &self.database.shared;
+        let _in_use = shared.store.enter()?;
+        Ok(shared.catalog.collection_names(&self.database.name))
+    }
+}
+
+impl DropDatabase<'_> {
+    /// Drops the collections, one synced step each.
+    pub fn run(self) -> Result<()> {
+        validate_database(&self.database.name)?;
+        let shared = &self.database.shared;
+        let storage = shared.store.enter()?;
+        shared.store.admit_write()?;
+        for name in shared.catalog.collection_names(&self.database.name) {
+            let namespace = Namespace::parse(&self.database.name, &name)?;
+            shared.catalog.drop_collection(shared.storage(&storage), &namespace)?;
+        }
+        Ok(())
+    }
+}

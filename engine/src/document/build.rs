@@ -1,0 +1,260 @@
+//! The bytes that are stored: `_id` first, made if absent, and zero timestamps filled in.
+//!
+//! An insert is serialized once, into a draft that leaves room in front for an `_id`; everything after that happens
+//! in place, so that no document is copied on its way to the write batch.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bson::spec::ElementType;
+use index::validate::ValidDocument;
+use sequence::object_id::ObjectId;
+use serde::Serialize;
+use smallvec::{SmallVec, smallvec};
+
+use crate::error::Result;
+
+const LENGTH_BYTES: usize = 4;
+const OBJECT_ID_ELEMENT: [u8; 5] = [ElementType::ObjectId as u8, b'_', b'i', b'd', 0];
+/// Bytes that a made `_id` adds to a document: the room that a draft leaves in front.
+pub(crate) const HEADROOM: usize = OBJECT_ID_ELEMENT.len() + 12;
+/// Room for most documents, so that a draft is one allocation.
+const DRAFT_BYTES: usize = 512;
+
+/// A document that is being made ready, behind room for an `_id`.
+pub(crate) struct Draft<'a> {
+    bytes: &'a mut [u8],
+}
+
+/// Drafts of many documents in one buffer.
+#[derive(Default)]
+pub(crate) struct Drafts {
+    buffer: Vec<u8>,
+    ends: SmallVec<[usize; 1]>,
+}
+
+impl Drafts {
+    /// Serializes one document.
+    pub(crate) fn of_one<T: Serialize>(document: &T) -> Result<Self> {
+        let mut drafts = Self { buffer: Vec::with_capacity(DRAFT_BYTES), ends: SmallVec::new() };
+        drafts.push(document)?;
+        Ok(drafts)
+    }
+
+    /// Takes one document that is serialized already.
+    pub(crate) fn of_bytes(document: &[u8]) -> Self {
+        let buffer = [&[0; HEADROOM], document].concat();
+        Self { ends: smallvec![buffer.len()], buffer }
+    }
+
+    /// Serializes one document more.
+    #[inline]
+    pub(crate) fn push<T: Serialize>(&mut self, document: &T) -> Result<()> {
+        self.buffer.extend_from_slice(&[0; HEADROOM]);
+        bson::serialize_to_buffer(document, &mut self.buffer)?;
+        self.ends.push(self.buffer.len());
+        Ok(())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The documents as they were serialized.
+    pub(crate) fn documents(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| self.buffer.get(start + HEADROOM..end).unwrap_or_default())
+    }
+
+    /// The drafts in the order of their documents.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = Draft<'_>> {
+        let mut rest = self.buffer.as_mut_slice();
+        let mut start = 0;
+        self.ends.iter().map(move |&end| {
+            let (bytes, behind) = std::mem::take(&mut rest).split_at_mut(end - start);
+            rest = behind;
+            start = end;
+            Draft { bytes }
+        })
+    }
+}
+
+impl<'a> Draft<'a> {
+    /// The document as it was serialized.
+    #[inline]
+    pub(crate) fn document(&self) -> &[u8] {
+        self.bytes.get(HEADROOM..).unwrap_or_default()
+    }
+
+    /// How many bytes the draft takes.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The document with `id` as its `_id`. It must not have one.
+    #[inline]
+    pub(crate) fn with_object_id(self, id: ObjectId, timestamps: Timestamps) -> &'a [u8] {
+        let bytes = self.bytes;
+        if let Some(element) = bytes.get_mut(LENGTH_BYTES..LENGTH_BYTES + HEADROOM) {
+            let (name, value) = element.split_at_mut(OBJECT_ID_ELEMENT.len());
+            name.copy_from_slice(&OBJECT_ID_ELEMENT);
+            value.copy_from_slice(&id.bytes());
+        }
+        write_length(bytes);
+        finish(bytes, timestamps)
+    }
+
+    /// The document with the `_id` that it has at `id` moved to the front.
+    #[inline]
+    pub(crate) fn with_own_id(self, id: Range<usize>, timestamps: Timestamps) -> &'a [u8] {
+        let bytes = self.bytes.get_mut(HEADROOM..).unwrap_or_default();
+        if id.start > LENGTH_BYTES
+            && let Some(front) = bytes.get_mut(LENGTH_BYTES..id.end)
+        {
+            front.rotate_right(id.len());
+        }
+        finish(bytes, timestamps)
+    }
+}
+
+/// Whether zero timestamps are to be filled in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timestamps {
+    AsTheyAre,
+    FillZeros,
+}
+
+impl Timestamps {
+    pub(crate) fn of(document: &ValidDocument<'_>) -> Self {
+        if document.has_zero_timestamp() { Self::FillZeros } else { Self::AsTheyAre }
+    }
+}
+
+/// A replacement with the element `id` (type byte, name, value) as its `_id`, in the place of the one it may have.
+pub(crate) fn with_id_element(replacement: &ValidDocument<'_>, id: &[u8]) -> Vec<u8> {
+    let whole = replacement.as_bytes();
+    let own = replacement.id_element().unwrap_or(LENGTH_BYTES..LENGTH_BYTES);
+    let before = whole.get(LENGTH_BYTES..own.start).unwrap_or_default();
+    let after = whole.get(own.end..).unwrap_or_default();
+    let mut bytes = [&[0; LENGTH_BYTES], id, before, after].concat();
+    write_length(&mut bytes);
+    finish(&mut bytes, Timestamps::of(replacement));
+    bytes
+}
+
+fn write_length(bytes: &mut [u8]) {
+    // A length over the limit of the format is refused by the size check that follows every build.
+    let length = i32::try_from(bytes.len()).unwrap_or(i32::MAX);
+    if let Some(front) = bytes.first_chunk_mut::<LENGTH_BYTES>() {
+        *front = length.to_le_bytes();
+    }
+}
+
+#[inline]
+fn finish(bytes: &mut [u8], timestamps: Timestamps) -> &[u8] {
+    if timestamps == Timestamps::FillZeros {
+        fill_timestamps(bytes);
+    }
+    bytes
+}
+
+/// Replaces top-level `Timestamp(0, 0)` by the clock, as MongoDB does on insert; `_id` is left as it is.
+fn fill_timestamps(bytes: &mut [u8]) {
+    let Ok(document) = bson::RawDocument::from_bytes(&*bytes) else { return };
+    let mut place = LENGTH_BYTES;
+    let mut found = Vec::new();
+    for element in document.iter_elements().flatten() {
+        let value = place + 1 + element.key().as_str().len() + 1;
+        if element.element_type() == ElementType::Timestamp && element.key().as_str() != "_id" {
+            found.push(value..value + 8);
+        }
+        place = value + element.size();
+    }
+    for timestamp in found {
+        if let Some(field) = bytes.get_mut(timestamp)
+            && field.iter().all(|&byte| byte == 0)
+        {
+            field.copy_from_slice(&next_timestamp().to_le_bytes());
+        }
+    }
+}
+
+/// Seconds and increment as one number, never the same twice in a process.
+fn next_timestamp() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
+    let now = seconds << 32 | 1;
+    let previous = LAST
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(now.max(last + 1)))
+        .unwrap_or_else(|last| last);
+    now.max(previous + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{RawDocument, RawDocumentBuf, Timestamp, rawdoc};
+    use index::validate::validate;
+
+    use super::*;
+
+    /// What becomes of a document with an `_id` of its own.
+    #[track_caller]
+    fn stored(document: &RawDocumentBuf) -> RawDocumentBuf {
+        let mut drafts = Drafts::of_one(document).expect("serialized");
+        let draft = drafts.iter_mut().next().expect("one draft");
+        let valid = validate(draft.document()).expect("well-formed");
+        let (element, timestamps) = (valid.id_element().expect("has an id"), Timestamps::of(&valid));
+        RawDocumentBuf::from_bytes(draft.with_own_id(element, timestamps).to_vec()).expect("well-formed")
+    }
+
+    #[test]
+    fn a_made_id_stands_first() {
+        let document = rawdoc! { "a": 1, "b": "two" };
+        let mut drafts = Drafts::of_one(&document).expect("serialized");
+        let draft = drafts.iter_mut().next().expect("one draft");
+        let bytes = draft.with_object_id(ObjectId::from_bytes([7; 12]), Timestamps::AsTheyAre);
+        let expected = rawdoc! { "_id": bson::oid::ObjectId::from_bytes([7; 12]), "a": 1, "b": "two" };
+        assert_eq!(bytes, expected.as_bytes());
+    }
+
+    #[test]
+    fn an_own_id_is_moved_to_the_front() {
+        let moved = stored(&rawdoc! { "a": 1, "_id": "x", "b": 2 });
+        assert_eq!(moved, rawdoc! { "_id": "x", "a": 1, "b": 2 });
+        assert_eq!(stored(&moved), moved);
+    }
+
+    #[test]
+    fn many_drafts_keep_their_documents_apart() {
+        let mut drafts = Drafts::default();
+        for number in 0..3 {
+            drafts.push(&rawdoc! { "n": number }).expect("serialized");
+        }
+        let documents: Vec<Vec<u8>> = drafts.iter_mut().map(|draft| draft.document().to_vec()).collect();
+        assert_eq!(documents, [0, 1, 2].map(|number| rawdoc! { "n": number }.into_bytes()));
+    }
+
+    #[test]
+    fn an_id_element_takes_the_place_of_the_own_one() {
+        let id = rawdoc! { "_id": 1.0 };
+        let element = id.as_bytes().get(4..id.as_bytes().len() - 1).expect("an element");
+        for replacement in [rawdoc! { "a": 1, "_id": 1 }, rawdoc! { "a": 1 }] {
+            let valid = validate(replacement.as_bytes()).expect("well-formed");
+            assert_eq!(with_id_element(&valid, element), rawdoc! { "_id": 1.0, "a": 1 }.as_bytes());
+        }
+    }
+
+    #[test]
+    fn zero_timestamps_become_the_clock_and_differ() {
+        let zero = Timestamp { time: 0, increment: 0 };
+        let document = stored(&rawdoc! { "_id": zero, "a": zero, "n": { "b": zero }, "c": zero, "d": 1 });
+        let document: &RawDocument = &document;
+        let at = |name| document.get_timestamp(name).expect("a timestamp");
+        assert_eq!(at("_id"), zero);
+        assert!(at("a").time > 0 && at("c").time > 0 && at("a") != at("c"));
+        let nested = document.get_document("n").expect("a document").get_timestamp("b").expect("a timestamp");
+        assert_eq!(nested, zero, "only top-level timestamps are filled in");
+        assert_eq!(document.get_i32("d").ok(), Some(1));
+    }
+}

@@ -1,0 +1,54 @@
+//! From stored bytes to the caller's type.
+
+use std::any::Any;
+
+use bson::{Document, RawDocument, RawDocumentBuf};
+use serde::de::DeserializeOwned;
+
+use crate::error::Result;
+
+/// The document as a `T`.
+///
+/// `Document` and `RawDocumentBuf` are filled without serde: it is faster, and serde would take a field named like one
+/// of extended JSON's (`{"$oid": ".."}`) for the value that it stands for there.
+pub(crate) fn decode<T: DeserializeOwned + 'static>(document: &RawDocument) -> Result<T> {
+    let mut decoded: Option<T> = None;
+    let slot: &mut dyn Any = &mut decoded;
+    if let Some(slot) = slot.downcast_mut::<Option<RawDocumentBuf>>() {
+        *slot = Some(document.to_owned());
+    } else if let Some(slot) = slot.downcast_mut::<Option<Document>>() {
+        *slot = Some(Document::try_from(document)?);
+    }
+    match decoded {
+        Some(decoded) => Ok(decoded),
+        None => Ok(bson::deserialize_from_slice(document.as_bytes())?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{doc, rawdoc};
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Named {
+        name: String,
+    }
+
+    #[test]
+    fn every_kind_of_type_gets_the_same_document() {
+        let stored = rawdoc! { "name": "Ada" };
+        assert_eq!(decode::<RawDocumentBuf>(&stored).expect("decoded"), stored);
+        assert_eq!(decode::<Document>(&stored).expect("decoded"), doc! { "name": "Ada" });
+        assert_eq!(decode::<Named>(&stored).expect("decoded"), Named { name: "Ada".to_owned() });
+    }
+
+    #[test]
+    fn names_of_extended_json_stay_names() {
+        let stored = rawdoc! { "a": { "$oid": "0123456789abcdef01234567" }, "b": { "$oid": "no id" } };
+        let decoded = decode::<Document>(&stored).expect("decoded");
+        assert_eq!(decoded, doc! { "a": { "$oid": "0123456789abcdef01234567" }, "b": { "$oid": "no id" } });
+    }
+}

@@ -1,0 +1,142 @@
+//! Values as MongoDB's messages print them, for the text of a duplicate key error.
+
+use std::fmt::Write;
+
+use bson::Bson;
+
+/// `{ a: 1, b: "x" }`, with names that are not identifiers in quotes.
+pub(crate) fn print_fields<'a>(fields: impl IntoIterator<Item = (&'a str, &'a Bson)>) -> String {
+    let mut text = String::new();
+    write_fields(&mut text, fields);
+    text
+}
+
+fn write_fields<'a>(text: &mut String, fields: impl IntoIterator<Item = (&'a str, &'a Bson)>) {
+    let mut separator = "{ ";
+    for (name, value) in fields {
+        text.push_str(separator);
+        text.push_str(name);
+        text.push_str(": ");
+        write_value(text, value);
+        separator = ", ";
+    }
+    text.push_str(if separator == "{ " { "{}" } else { " }" });
+}
+
+/// Values come out of validated documents, so their depth is bounded and recursion is safe.
+fn write_value(text: &mut String, value: &Bson) {
+    match value {
+        Bson::String(string) | Bson::Symbol(string) => write_quoted(text, string),
+        Bson::Document(document) => {
+            write_fields(text, document.iter().map(|(name, value)| (name.as_str(), value)));
+        }
+        Bson::Array(items) => write_array(text, items),
+        Bson::Double(_)
+        | Bson::Boolean(_)
+        | Bson::Null
+        | Bson::RegularExpression(_)
+        | Bson::JavaScriptCode(_)
+        | Bson::JavaScriptCodeWithScope(_)
+        | Bson::Int32(_)
+        | Bson::Int64(_)
+        | Bson::Timestamp(_)
+        | Bson::Binary(_)
+        | Bson::ObjectId(_)
+        | Bson::DateTime(_)
+        | Bson::Decimal128(_)
+        | Bson::Undefined
+        | Bson::MaxKey
+        | Bson::MinKey
+        | Bson::DbPointer(_) => text.push_str(&scalar(value)),
+    }
+}
+
+fn write_array(text: &mut String, items: &[Bson]) {
+    let mut separator = "[ ";
+    for item in items {
+        text.push_str(separator);
+        write_value(text, item);
+        separator = ", ";
+    }
+    text.push_str(if separator == "[ " { "[]" } else { " ]" });
+}
+
+fn scalar(value: &Bson) -> String {
+    match value {
+        Bson::Int32(number) => number.to_string(),
+        Bson::Int64(number) => number.to_string(),
+        Bson::Double(number) => print_double(*number),
+        Bson::Boolean(flag) => flag.to_string(),
+        Bson::Null => "null".to_owned(),
+        Bson::ObjectId(id) => format!("ObjectId('{id}')"),
+        Bson::DateTime(date) => format!("new Date({})", date.timestamp_millis()),
+        Bson::Timestamp(at) => format!("Timestamp({}, {})", at.time, at.increment),
+        Bson::Decimal128(number) => format!("Decimal128('{number}')"),
+        Bson::Binary(binary) => {
+            let hexadecimal = binary.bytes.iter().fold(String::new(), |mut text, byte| {
+                let _ = write!(text, "{byte:02X}");
+                text
+            });
+            format!("BinData({}, {hexadecimal})", u8::from(binary.subtype))
+        }
+        Bson::RegularExpression(regex) => format!("/{}/{}", regex.pattern, regex.options),
+        Bson::Undefined => "undefined".to_owned(),
+        Bson::MinKey => "MinKey".to_owned(),
+        Bson::MaxKey => "MaxKey".to_owned(),
+        Bson::JavaScriptCode(_)
+        | Bson::JavaScriptCodeWithScope(_)
+        | Bson::DbPointer(_)
+        | Bson::String(_)
+        | Bson::Symbol(_)
+        | Bson::Document(_)
+        | Bson::Array(_) => value.to_string(),
+    }
+}
+
+fn print_double(number: f64) -> String {
+    if number.fract() == 0.0 && number.abs() < 1e15 { format!("{number:.1}") } else { number.to_string() }
+}
+
+fn write_quoted(text: &mut String, string: &str) {
+    text.push('"');
+    for character in string.chars() {
+        match character {
+            '"' => text.push_str("\\\""),
+            '\\' => text.push_str("\\\\"),
+            other => text.push(other),
+        }
+    }
+    text.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{bson, oid::ObjectId};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(value: &Bson, expected: &str) {
+        assert_eq!(print_fields([("a", value)]), format!("{{ a: {expected} }}"));
+    }
+
+    #[test]
+    fn values_print_in_shell_notation() {
+        check(&bson!(1), "1");
+        check(&bson!(1.0), "1.0");
+        check(&bson!(1.5), "1.5");
+        check(&bson!("x\"y"), "\"x\\\"y\"");
+        check(&bson!(null), "null");
+        check(&bson!(true), "true");
+        check(&bson!([1, "b"]), "[ 1, \"b\" ]");
+        check(&bson!([]), "[]");
+        check(&bson!({ "b": { "c": 1 } }), "{ b: { c: 1 } }");
+        check(&Bson::ObjectId(ObjectId::from_bytes([0xab; 12])), "ObjectId('abababababababababababab')");
+        check(&Bson::DateTime(bson::DateTime::from_millis(5)), "new Date(5)");
+    }
+
+    #[test]
+    fn no_fields_print_as_an_empty_document() {
+        assert_eq!(print_fields([]), "{}");
+    }
+}

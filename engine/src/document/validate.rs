@@ -1,0 +1,147 @@
+//! The rules that a document must keep to be stored, beyond being well-formed BSON.
+//!
+//! What well-formed means stands in `index::validate`; here are the rules of an insert and a replacement: the
+//! types that an `_id` may have, names inside it, and MongoDB's numbers and texts for each refusal.
+
+use bson::{RawBsonRef, RawDocument};
+use index::error::Error as IndexError;
+use index::validate::{DOCUMENT_BYTES_MAX, ValidDocument};
+
+use crate::document::build::HEADROOM;
+use crate::error::WriteError;
+
+const BAD_VALUE: i32 = 2;
+const OVERFLOW: i32 = 15;
+const DOLLAR_PREFIXED_FIELD_NAME: i32 = 52;
+const INVALID_ID_FIELD: i32 = 53;
+const INVALID_BSON: i32 = 22;
+
+/// Checks `bytes` as a document that may be stored, but for its final size.
+#[inline]
+pub(crate) fn validate(bytes: &[u8]) -> Result<ValidDocument<'_>, WriteError> {
+    let document = index::validate::validate(bytes).map_err(|error| refusal(&error))?;
+    if let Some(id) = document.id() {
+        validate_id(id)?;
+    }
+    Ok(document)
+}
+
+/// Checks everything that an insert will, without making an `_id`.
+pub(crate) fn validate_insert(bytes: &[u8]) -> Result<(), WriteError> {
+    let document = validate(bytes)?;
+    let made_id = if document.id().is_some() { 0 } else { HEADROOM };
+    validate_size(bytes.len() + made_id)
+}
+
+/// Checks the size of the final bytes.
+#[inline]
+pub(crate) fn validate_size(bytes: usize) -> Result<(), WriteError> {
+    if bytes <= DOCUMENT_BYTES_MAX {
+        return Ok(());
+    }
+    Err(too_large(bytes))
+}
+
+/// Checks the type of an `_id`, and the names inside it when it is a document.
+#[inline]
+pub(crate) fn validate_id(id: RawBsonRef<'_>) -> Result<(), WriteError> {
+    match id {
+        RawBsonRef::Array(_) => Err(bad_id("array")),
+        RawBsonRef::RegularExpression(_) => Err(bad_id("regex")),
+        RawBsonRef::Undefined => Err(bad_id("undefined")),
+        RawBsonRef::Document(document) => validate_names(document),
+        RawBsonRef::Double(_)
+        | RawBsonRef::String(_)
+        | RawBsonRef::Boolean(_)
+        | RawBsonRef::Null
+        | RawBsonRef::JavaScriptCode(_)
+        | RawBsonRef::JavaScriptCodeWithScope(_)
+        | RawBsonRef::Int32(_)
+        | RawBsonRef::Int64(_)
+        | RawBsonRef::Timestamp(_)
+        | RawBsonRef::Binary(_)
+        | RawBsonRef::ObjectId(_)
+        | RawBsonRef::DateTime(_)
+        | RawBsonRef::Symbol(_)
+        | RawBsonRef::Decimal128(_)
+        | RawBsonRef::MaxKey
+        | RawBsonRef::MinKey
+        | RawBsonRef::DbPointer(_) => Ok(()),
+    }
+}
+
+/// Refuses the top-level `$` names of a replacement.
+pub(crate) fn validate_replacement_names(document: &RawDocument) -> Result<(), WriteError> {
+    match document.iter_elements().flatten().find(|element| element.key().as_str().starts_with('$')) {
+        None => Ok(()),
+        Some(element) => Err(WriteError::new(
+            DOLLAR_PREFIXED_FIELD_NAME,
+            "DollarPrefixedFieldName",
+            format!(
+                "the dollar ($) prefixed field '{}' in '{0}' is not allowed in the context of a replacement document",
+                element.key()
+            ),
+        )),
+    }
+}
+
+fn validate_names(id: &RawDocument) -> Result<(), WriteError> {
+    // Iterative: the depth of an `_id` is bounded by the document's, not by the stack.
+    let mut pending = vec![id];
+    while let Some(document) = pending.pop() {
+        for element in document.iter_elements().flatten() {
+            let name = element.key().as_str();
+            if name.starts_with('$') || name.contains('.') {
+                return Err(WriteError::new(
+                    DOLLAR_PREFIXED_FIELD_NAME,
+                    "DollarPrefixedFieldName",
+                    format!(
+                        "_id fields may not contain '$'-prefixed or dotted fields: {name} is not valid for storage"
+                    ),
+                ));
+            }
+            pending.extend(element.value().ok().and_then(nested));
+        }
+    }
+    Ok(())
+}
+
+/// The document inside a value; an array is one with its positions as names.
+fn nested(value: RawBsonRef<'_>) -> Option<&RawDocument> {
+    if let Some(array) = value.as_array() {
+        return RawDocument::from_bytes(array.as_bytes()).ok();
+    }
+    value.as_document()
+}
+
+fn bad_id(kind: &str) -> WriteError {
+    WriteError::new(INVALID_ID_FIELD, "InvalidIdField", format!("The '_id' value cannot be of type {kind}"))
+}
+
+fn too_large(bytes: usize) -> WriteError {
+    WriteError::new(
+        BAD_VALUE,
+        "BadValue",
+        format!("object to insert too large. size in bytes: {bytes}, max size: {DOCUMENT_BYTES_MAX}"),
+    )
+}
+
+#[cold]
+fn refusal(error: &IndexError) -> WriteError {
+    if let IndexError::DocumentTooLarge { size, .. } = error {
+        return too_large(*size);
+    }
+    let (code, name) = code_of(error);
+    WriteError::new(code, name, error.to_string())
+}
+
+/// The pure crate's kinds are open-ended; whatever is not about size or depth is a malformed document.
+fn code_of(error: &IndexError) -> (i32, &'static str) {
+    if matches!(error, IndexError::DocumentTooDeep { .. }) {
+        (OVERFLOW, "Overflow")
+    } else if matches!(error, IndexError::DocumentTooLarge { .. } | IndexError::DuplicateId { .. }) {
+        (BAD_VALUE, "BadValue")
+    } else {
+        (INVALID_BSON, "InvalidBSON")
+    }
+}

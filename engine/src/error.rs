@@ -1,0 +1,415 @@
+//! The one error type of the public API.
+//!
+//! `Error` is one word wide and opaque; callers branch on `kind()`, `code()` and the predicates. Three
+//! families are never mixed: the caller's mistake (`InvalidArgument`, `Command`, `Write`, `InsertMany`,
+//! `Bson`), the environment (`Io`, `NoSpace`, `CommitUnknown`, `Poisoned`, `AlreadyOpen`, ...), and
+//! corruption (`Corruption`, `Damaged`). Numbers and names of codes are MongoDB's.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bson::{Bson, Document};
+
+use crate::namespace::Namespace;
+
+/// The result of every fallible call.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong, with its context. Cheap to move: one word.
+#[derive(Clone)]
+pub struct Error {
+    report: Box<Report>,
+}
+
+impl Error {
+    /// The kind of failure, for `match`.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.report.kind
+    }
+
+    /// MongoDB's number for this failure where it has one: 11000 for a duplicate key, 26 for a missing
+    /// namespace, and so on.
+    pub fn code(&self) -> Option<i32> {
+        match self.kind() {
+            ErrorKind::Command(error) => Some(error.code),
+            ErrorKind::Write(WriteFailure::WriteError(error)) => Some(error.code),
+            ErrorKind::InsertMany(error) => {
+                error.write_errors.as_ref().and_then(|errors| errors.first()).map(|error| error.code)
+            }
+            ErrorKind::InvalidArgument { .. }
+            | ErrorKind::Bson(_)
+            | ErrorKind::Io(_)
+            | ErrorKind::NoSpace { .. }
+            | ErrorKind::CommitUnknown { .. }
+            | ErrorKind::Poisoned { .. }
+            | ErrorKind::Damaged { .. }
+            | ErrorKind::Corruption { .. }
+            | ErrorKind::ReadOnly
+            | ErrorKind::Closed
+            | ErrorKind::CursorsOpen { .. }
+            | ErrorKind::AlreadyOpen { .. }
+            | ErrorKind::NotADatabase { .. }
+            | ErrorKind::NotFound { .. }
+            | ErrorKind::UnsupportedFormat { .. }
+            | ErrorKind::Storage { .. } => None,
+        }
+    }
+
+    /// The collection that the failed call worked on, when there was one.
+    pub fn namespace(&self) -> Option<&Namespace> {
+        self.report.namespace.as_ref()
+    }
+
+    /// A unique key, `_id` included, was already taken (code 11000).
+    pub fn is_duplicate_key(&self) -> bool {
+        if let ErrorKind::InsertMany(InsertManyError { write_errors: Some(errors), .. }) = self.kind() {
+            return !errors.is_empty() && errors.iter().all(|error| error.code == 11000);
+        }
+        self.code() == Some(11000)
+    }
+
+    /// The commit met an I/O error: the write may or may not be there after the next open, whole or not
+    /// at all. True for [`ErrorKind::CommitUnknown`] and for [`ErrorKind::NoSpace`] met by a commit.
+    pub fn is_commit_unknown(&self) -> bool {
+        matches!(
+            self.kind(),
+            ErrorKind::CommitUnknown { .. } | ErrorKind::NoSpace { during_commit: true, .. }
+        )
+    }
+
+    /// Stored bytes are not what was written.
+    pub fn is_corruption(&self) -> bool {
+        matches!(self.kind(), ErrorKind::Corruption { .. } | ErrorKind::Damaged { .. })
+    }
+
+    /// The disk is full: nothing acknowledged is lost, reads go on, and writes return by themselves once
+    /// there is space.
+    pub fn is_no_space(&self) -> bool {
+        matches!(self.kind(), ErrorKind::NoSpace { .. })
+    }
+
+    /// The folder is open in another client, here or in another process.
+    pub fn is_already_open(&self) -> bool {
+        matches!(self.kind(), ErrorKind::AlreadyOpen { .. })
+    }
+
+    pub(crate) fn new(kind: ErrorKind) -> Self {
+        Self { report: Box::new(Report { kind, namespace: None }) }
+    }
+
+    pub(crate) fn invalid_argument(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidArgument { message: message.into() })
+    }
+
+    pub(crate) fn command(code: i32, code_name: &'static str, message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Command(CommandError {
+            code,
+            code_name: code_name.to_owned(),
+            message: message.into(),
+        }))
+    }
+
+    pub(crate) fn write(error: WriteError) -> Self {
+        Self::new(ErrorKind::Write(WriteFailure::WriteError(error)))
+    }
+
+    pub(crate) fn corruption(family: &'static str, key: &[u8], reason: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Corruption { family, key: key.to_vec(), reason: reason.into() })
+    }
+
+    pub(crate) fn in_namespace(mut self, namespace: &Namespace) -> Self {
+        self.report.namespace.get_or_insert_with(|| namespace.clone());
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.report.kind.fmt(f)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("kind", &self.report.kind)
+            .field("namespace", &self.report.namespace)
+            .finish()
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        if let ErrorKind::Bson(error) = self.kind() {
+            return Some(error.as_ref());
+        }
+        if let ErrorKind::Io(error) = self.kind() {
+            return Some(error.as_ref());
+        }
+        None
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Self::new(ErrorKind::Io(Arc::new(error)))
+    }
+}
+
+impl From<bson::error::Error> for Error {
+    fn from(error: bson::error::Error) -> Self {
+        Self::new(ErrorKind::Bson(Arc::new(error)))
+    }
+}
+
+/// The kinds of failure. New kinds may be added.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// An argument or option that the call cannot accept. Nothing was changed.
+    #[error("{message}")]
+    InvalidArgument {
+        /// The argument, its value and the reason.
+        message: String,
+    },
+    /// A command failed with one of MongoDB's codes. Nothing was changed.
+    #[error("{0}")]
+    Command(CommandError),
+    /// A single write was refused. Nothing was changed.
+    #[error("{0}")]
+    Write(WriteFailure),
+    /// Some documents of an `insert_many` were refused; the others are stored.
+    #[error("{0}")]
+    InsertMany(InsertManyError),
+    /// A value could not be turned into BSON or back.
+    #[error("the value cannot be converted to or from BSON")]
+    Bson(Arc<bson::error::Error>),
+    /// The file system refused an operation outside of a commit.
+    #[error("the file system refused an operation")]
+    Io(Arc<std::io::Error>),
+    /// The disk is full. Reads go on; writes return by themselves once there is space.
+    #[error("no space left on the device: {message}")]
+    NoSpace {
+        /// What the storage reported.
+        message: String,
+        /// A commit met it: the write may or may not be there after the next open.
+        during_commit: bool,
+    },
+    /// A commit met an I/O error: the write may or may not be there after the next open, whole or not at
+    /// all. The database refuses writes until it is opened again.
+    #[error("the outcome of the commit is unknown until the database is opened again: {message}")]
+    CommitUnknown {
+        /// What the storage reported.
+        message: String,
+    },
+    /// An earlier commit or sync failed: writes are refused until the database is opened again, reads go on.
+    #[error(
+        "writes are refused until the database is opened again, because an earlier write failed: {cause}"
+    )]
+    Poisoned {
+        /// The failure that poisoned it.
+        cause: String,
+    },
+    /// Corruption was met: writes are refused, intact parts can be read.
+    #[error("writes are refused because the database is damaged: {cause}")]
+    Damaged {
+        /// The corruption that was met.
+        cause: String,
+    },
+    /// Stored bytes are not what was written.
+    #[error("corruption in {family} at key {}: {reason}", Hexadecimal(key))]
+    Corruption {
+        /// The column family.
+        family: &'static str,
+        /// The key whose value is bad; empty when the storage could not tell.
+        key: Vec<u8>,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A write on a client that was opened read-only.
+    #[error("the database was opened read-only")]
+    ReadOnly,
+    /// The client was closed.
+    #[error("the client is closed")]
+    Closed,
+    /// `close` wrote and synced everything, but cursors keep the folder open until they are dropped.
+    #[error("everything is synced, but {cursors} open cursors keep the folder locked until they are dropped")]
+    CursorsOpen {
+        /// How many cursors were open.
+        cursors: usize,
+    },
+    /// The folder is open in another client, here or in another process.
+    #[error("the database {} is already open", path.display())]
+    AlreadyOpen {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The folder is not one that CairnDB made, so it is left alone.
+    #[error("{} is not a CairnDB database: {reason}", path.display())]
+    NotADatabase {
+        /// The folder.
+        path: PathBuf,
+        /// Why it was refused.
+        reason: String,
+    },
+    /// There is no database at the path and creation was not asked for.
+    #[error("there is no database at {}", path.display())]
+    NotFound {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The folder was written in a format that this version does not know.
+    #[error("the database has format {found}, this version of CairnDB reads format {supported}")]
+    UnsupportedFormat {
+        /// The format named by the folder.
+        found: String,
+        /// The format that this version reads and writes.
+        supported: u32,
+    },
+    /// The storage failed in a way that has no kind of its own.
+    #[error("the storage failed: {message}")]
+    Storage {
+        /// What it reported.
+        message: String,
+    },
+}
+
+/// A failed command: MongoDB's number, name and text.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message} ({code_name}, code {code})")]
+#[non_exhaustive]
+pub struct CommandError {
+    /// MongoDB's number.
+    pub code: i32,
+    /// MongoDB's name for the number.
+    pub code_name: String,
+    /// The sentence.
+    pub message: String,
+}
+
+/// Why a single write failed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteFailure {
+    /// The document was refused.
+    #[error("{0}")]
+    WriteError(WriteError),
+}
+
+/// A refused document: MongoDB's number, name and text, and for a duplicate key (code 11000) the details
+/// `keyPattern` and `keyValue`.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+#[non_exhaustive]
+pub struct WriteError {
+    /// MongoDB's number.
+    pub code: i32,
+    /// MongoDB's name for the number.
+    pub code_name: Option<String>,
+    /// The sentence.
+    pub message: String,
+    /// For code 11000: `{keyPattern: {..}, keyValue: {..}}`.
+    pub details: Option<Document>,
+}
+
+impl WriteError {
+    pub(crate) fn new(code: i32, code_name: &'static str, message: impl Into<String>) -> Self {
+        Self { code, code_name: Some(code_name.to_owned()), message: message.into(), details: None }
+    }
+
+    pub(crate) fn at(self, index: usize) -> IndexedWriteError {
+        IndexedWriteError {
+            index,
+            code: self.code,
+            code_name: self.code_name,
+            message: self.message,
+            details: self.details,
+        }
+    }
+}
+
+/// Which documents of an `insert_many` were refused, and which are stored.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{}", summary(write_errors.as_deref()))]
+#[non_exhaustive]
+pub struct InsertManyError {
+    /// One entry for each refused document, in the order of the call. An ordered call stops at the first.
+    pub write_errors: Option<Vec<IndexedWriteError>>,
+    /// The `_id`s of the documents that are stored, by position in the call.
+    pub inserted_ids: std::collections::HashMap<usize, Bson>,
+}
+
+/// A refused document of a batch.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+#[non_exhaustive]
+pub struct IndexedWriteError {
+    /// The document's position in the call, from 0.
+    pub index: usize,
+    /// MongoDB's number.
+    pub code: i32,
+    /// MongoDB's name for the number.
+    pub code_name: Option<String>,
+    /// The sentence.
+    pub message: String,
+    /// For code 11000: `{keyPattern: {..}, keyValue: {..}}`.
+    pub details: Option<Document>,
+}
+
+#[derive(Clone)]
+struct Report {
+    kind: ErrorKind,
+    namespace: Option<Namespace>,
+}
+
+struct Hexadecimal<'a>(&'a [u8]);
+
+impl fmt::Display for Hexadecimal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+fn summary(errors: Option<&[IndexedWriteError]>) -> String {
+    let errors = errors.unwrap_or_default();
+    match errors {
+        [] => "no document was refused".to_owned(),
+        [only] => format!("document {} was refused: {}", only.index, only.message),
+        [first, ..] => format!(
+            "{} documents were refused, the first at position {}: {}",
+            errors.len(),
+            first.index,
+            first.message
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_is_one_word_wide() {
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
+        assert_eq!(size_of::<Result<()>>(), size_of::<usize>());
+    }
+
+    #[test]
+    fn duplicate_key_is_told_by_its_code() {
+        let error = Error::write(WriteError::new(11000, "DuplicateKey", "taken"));
+        assert!(error.is_duplicate_key());
+        assert!(!Error::command(26, "NamespaceNotFound", "ns not found").is_duplicate_key());
+    }
+
+    #[test]
+    fn only_commit_failures_have_an_unknown_outcome() {
+        let no_space = |during_commit| {
+            Error::new(ErrorKind::NoSpace { message: "device full".to_owned(), during_commit })
+        };
+        assert!(no_space(true).is_commit_unknown());
+        assert!(!no_space(false).is_commit_unknown());
+        assert!(Error::new(ErrorKind::CommitUnknown { message: "EIO".to_owned() }).is_commit_unknown());
+        assert!(!Error::new(ErrorKind::ReadOnly).is_commit_unknown());
+    }
+}

@@ -1,0 +1,3 @@
+//! Running a plan: walking records and keeping those that match.
+
+pub(crate) mod matches;

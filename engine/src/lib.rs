@@ -1,0 +1,78 @@
+//! CairnDB: an embedded document store. BSON documents on RocksDB, with MongoDB's data model and the API of
+//! its Rust driver.
+//!
+//! An application links it, opens a folder, and has collections with unique `_id`s, `ObjectId`s made by the
+//! engine, and secondary indexes. It is not a server and not a cluster: one process has a folder open at a time.
+//!
+//! ```
+//! use cairndb::{Client, bson::{Document, doc}};
+//!
+//! # fn main() -> cairndb::Result<()> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("library");
+//! let client = Client::open(&path)?;
+//! let books = client.database("library").collection::<Document>("books");
+//! let id = books.insert_one(doc! { "title": "Kim", "year": 1901 }).run()?.inserted_id;
+//!
+//! let book = books.find_one(doc! { "year": { "$lt": 1950 } }).run()?.expect("stored above");
+//! assert_eq!(book.get("_id"), Some(&id));
+//! client.close()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Start at [`Client`]; every verb of [`Collection`] returns an action with one setter for each option, done by
+//! `run()`. Errors are [`Error`], with MongoDB's codes.
+
+#![deny(unsafe_code)]
+
+mod audit;
+mod catalog;
+mod client;
+mod collection;
+mod cursor;
+mod database;
+mod document;
+mod error;
+mod execute;
+mod namespace;
+mod options;
+mod plan;
+mod results;
+mod shared;
+mod storage;
+mod write;
+
+pub use bson;
+
+pub use crate::client::{Client, ClientBuilder, DurabilityTicket, ObjectIdLayout};
+pub use crate::collection::Collection;
+pub use crate::cursor::Cursor;
+pub use crate::database::Database;
+pub use crate::error::{
+    CommandError, Error, ErrorKind, IndexedWriteError, InsertManyError, Result, WriteError, WriteFailure,
+};
+pub use crate::namespace::Namespace;
+pub use crate::options::{
+    Acknowledgment, Compression, CountOptions, DeleteOptions, Durability, FindOptions, Hint, IndexModel,
+    IndexModelBuilder, IndexOptions, IndexOptionsBuilder, InsertManyOptions, InsertOneOptions,
+    ReplaceOptions, WriteConcern,
+};
+pub use crate::results::{
+    BackupReport, CreateIndexResult, CreateIndexesResult, DeleteResult, Finding, InsertManyResult,
+    InsertOneResult, UpdateResult, VerifyReport,
+};
+
+/// The actions that verbs return; `run()` does them.
+pub mod action {
+    pub use crate::collection::{
+        CountDocuments, CreateIndex, CreateIndexes, Delete, DropCollection, DropIndex,
+        EstimatedDocumentCount, Find, FindOne, InsertMany, InsertOne, ListIndexes, RenameCollection,
+        ReplaceOne,
+    };
+    pub use crate::database::{CreateCollection, DropDatabase, ListCollectionNames};
+}
+
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

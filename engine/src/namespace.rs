@@ -1,0 +1,112 @@
+//! Names: a database, a collection, and `database.collection` together.
+//!
+//! The rules are MongoDB's, checked once here before a name reaches the catalog.
+
+use std::fmt;
+
+use crate::error::{Error, Result};
+
+const DATABASE_BYTES_MAX: usize = 63;
+const NAMESPACE_BYTES_MAX: usize = 255;
+const INVALID_NAMESPACE: i32 = 73;
+
+/// `database.collection`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Namespace {
+    /// The database's name.
+    pub db: String,
+    /// The collection's name.
+    pub coll: String,
+}
+
+impl Namespace {
+    pub(crate) fn parse(db: &str, coll: &str) -> Result<Self> {
+        validate_database(db)?;
+        validate_collection(db, coll)?;
+        Ok(Self { db: db.to_owned(), coll: coll.to_owned() })
+    }
+}
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.db, self.coll)
+    }
+}
+
+pub(crate) fn validate_database(name: &str) -> Result<()> {
+    let fault = if name.is_empty() {
+        "it is empty"
+    } else if name.len() > DATABASE_BYTES_MAX {
+        "it is longer than 63 bytes"
+    } else if name.chars().any(|c| matches!(c, '/' | '\\' | '.' | '"' | '$' | '*' | ' ' | '\0')) {
+        "it has one of / \\ . \" $ * space NUL"
+    } else {
+        return Ok(());
+    };
+    Err(Error::command(
+        INVALID_NAMESPACE,
+        "InvalidNamespace",
+        format!("invalid database name {name:?}: {fault}"),
+    ))
+}
+
+fn validate_collection(db: &str, name: &str) -> Result<()> {
+    let fault = if name.is_empty() {
+        "it is empty"
+    } else if name.contains('$') {
+        "it has a $"
+    } else if name.contains('\0') {
+        "it has a NUL"
+    } else if name.starts_with('.') || name.ends_with('.') {
+        "it starts or ends with a dot"
+    } else if name.starts_with("system.") || name.contains(".system.") {
+        "system collections are reserved"
+    } else if db.len() + 1 + name.len() > NAMESPACE_BYTES_MAX {
+        "database and collection together are longer than 255 bytes"
+    } else {
+        return Ok(());
+    };
+    Err(Error::command(
+        INVALID_NAMESPACE,
+        "InvalidNamespace",
+        format!("invalid collection name {name:?}: {fault}"),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(db: &str, coll: &str, allowed: bool) {
+        assert_eq!(Namespace::parse(db, coll).is_ok(), allowed, "{db:?} {coll:?}");
+    }
+
+    #[test]
+    fn names_follow_the_rules_of_mongodb() {
+        check("shop", "orders", true);
+        check("shop", "orders.2026", true);
+        check("shop", "sales/eu west", true);
+        check("", "orders", false);
+        check("a b", "orders", false);
+        check("a.b", "orders", false);
+        check(&"d".repeat(63), "c", true);
+        check(&"d".repeat(64), "c", false);
+        check("shop", "", false);
+        check("shop", "a$b", false);
+        check("shop", "a\0b", false);
+        check("shop", ".a", false);
+        check("shop", "a.", false);
+        check("shop", "system.users", false);
+        check("shop", "a.system.b", false);
+        check("shop", &"c".repeat(250), true);
+        check("shop", &"c".repeat(251), false);
+    }
+
+    #[test]
+    fn a_refusal_names_the_name_and_the_reason() {
+        let error = Namespace::parse("shop", "a$b").expect_err("refused");
+        assert_eq!(error.code(), Some(73));
+        assert!(error.to_string().starts_with("invalid collection name \"a$b\": it has a $"));
+    }
+}

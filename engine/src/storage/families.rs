@@ -1,0 +1,71 @@
+//! The fixed column families and typed access to them.
+//!
+//! Adding one changes the format version: RocksDB refuses to open a folder whose families are not all named.
+
+use rocksdb::{ColumnFamily, DB, DBPinnableSlice, ReadOptions};
+
+use crate::error::Result;
+use crate::storage::folder::FolderLock;
+use crate::storage::format::{FAMILY_ENTRIES, FAMILY_META, FAMILY_RECORDS};
+use crate::storage::translate;
+
+/// A column family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    /// Format stamp, catalog entries, counters.
+    Meta,
+    /// Documents by collection and `_id`.
+    Records,
+    /// Secondary index entries.
+    Entries,
+}
+
+impl Family {
+    pub(crate) const ALL: [Self; 3] = [Self::Meta, Self::Records, Self::Entries];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Meta => FAMILY_META,
+            Self::Records => FAMILY_RECORDS,
+            Self::Entries => FAMILY_ENTRIES,
+        }
+    }
+}
+
+/// The open RocksDB database.
+pub(crate) struct Database {
+    // Dropped before the lock: nobody may have the folder while RocksDB still does.
+    raw: DB,
+    reads: ReadOptions,
+    _lock: Option<FolderLock>,
+}
+
+impl Database {
+    /// Without a lock, for reading only.
+    pub(super) fn new(raw: DB) -> Self {
+        Self { raw, reads: ReadOptions::default(), _lock: None }
+    }
+
+    /// Keeps the folder's lock for as long as anything, a cursor for one, keeps the database open.
+    pub(super) fn holding(self, lock: FolderLock) -> Self {
+        Self { _lock: Some(lock), ..self }
+    }
+
+    pub(super) fn raw(&self) -> &DB {
+        &self.raw
+    }
+
+    pub(super) fn family(&self, family: Family) -> &ColumnFamily {
+        self.raw.cf_handle(family.name()).expect("all families were opened")
+    }
+
+    /// The value at `key`, without copying it out of the block cache.
+    pub(crate) fn get(&self, family: Family, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>> {
+        self.raw.get_pinned_cf_opt(self.family(family), key, &self.reads).map_err(translate::read)
+    }
+
+    /// The number of the newest write.
+    pub(crate) fn latest_sequence(&self) -> u64 {
+        self.raw.latest_sequence_number()
+    }
+}

@@ -1,0 +1,97 @@
+//! Whether writes may go on: Open, Full, Poisoned, Damaged, or read-only.
+//!
+//! ```text
+//! Open --no space in a commit--> Full --next commit that succeeds--> Open
+//! Open, Full --other I/O error in a commit or sync--> Poisoned      (left only by opening again)
+//! any --corruption in a commit or sync--> Damaged                   (left only by opening again)
+//! ```
+//! Reads go on in every state. A failed sync is never tried again: after one, the kernel may have dropped
+//! the pages that it could not write.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::translate::{self, Failure};
+
+const OPEN: u8 = 0;
+const FULL: u8 = 1;
+const POISONED: u8 = 2;
+const DAMAGED: u8 = 3;
+const READ_ONLY: u8 = 4;
+
+pub(super) struct Health {
+    state: AtomicU8,
+    cause: Mutex<String>,
+}
+
+impl Health {
+    pub(super) fn open() -> Self {
+        Self { state: AtomicU8::new(OPEN), cause: Mutex::default() }
+    }
+
+    pub(super) fn read_only() -> Self {
+        Self { state: AtomicU8::new(READ_ONLY), cause: Mutex::default() }
+    }
+
+    pub(super) fn is_read_only(&self) -> bool {
+        self.state.load(Ordering::Acquire) == READ_ONLY
+    }
+
+    /// Fails where a write must not be tried. A full disk admits writes: that is how it heals.
+    #[inline]
+    pub(super) fn admit_write(&self) -> Result<()> {
+        match self.state.load(Ordering::Acquire) {
+            OPEN | FULL => Ok(()),
+            state => Err(self.refusal(state)),
+        }
+    }
+
+    /// A commit or sync succeeded.
+    #[inline]
+    pub(super) fn succeeded(&self) {
+        if self.state.load(Ordering::Relaxed) == FULL {
+            // Only Full returns to Open: a commit that raced the poisoning must not undo it.
+            let _ = self.state.compare_exchange(FULL, OPEN, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
+
+    /// A commit or sync failed: moves the state and says what the caller must know.
+    pub(super) fn failed(&self, error: &rocksdb::Error) -> Error {
+        let message = String::from(error.as_ref());
+        match translate::classify(error) {
+            Failure::NoSpace => {
+                let _ = self.state.compare_exchange(OPEN, FULL, Ordering::AcqRel, Ordering::Acquire);
+                Error::new(ErrorKind::NoSpace { message, during_commit: true })
+            }
+            Failure::Corruption => {
+                self.worsen(DAMAGED, &message);
+                Error::new(ErrorKind::CommitUnknown { message })
+            }
+            Failure::Io | Failure::Other => {
+                self.worsen(POISONED, &message);
+                Error::new(ErrorKind::CommitUnknown { message })
+            }
+        }
+    }
+
+    fn worsen(&self, state: u8, message: &str) {
+        let mut cause = self.cause.lock();
+        let previous = self.state.fetch_max(state, Ordering::AcqRel);
+        if previous < state {
+            message.clone_into(&mut cause);
+            tracing::error!(cause = message, "writes are refused from now on");
+        }
+    }
+
+    #[cold]
+    fn refusal(&self, state: u8) -> Error {
+        let cause = self.cause.lock().clone();
+        Error::new(match state {
+            READ_ONLY => ErrorKind::ReadOnly,
+            DAMAGED => ErrorKind::Damaged { cause },
+            _ => ErrorKind::Poisoned { cause },
+        })
+    }
+}

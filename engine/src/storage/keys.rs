@@ -1,0 +1,136 @@
+//! The layout of keys in every family. These bytes are on users' disks: they never change within a format
+//! version. Integers are unsigned big-endian, so that byte order is numeric order.
+//!
+//! | family | key | value |
+//! |---|---|---|
+//! | `meta` | `f` | format version, 4 bytes |
+//! | `meta` | `n` | next collection or index id, 4 bytes |
+//! | `meta` | `c` + collection id | catalog entry, BSON |
+//! | `meta` | `p` + index id | empty: the index is being built, its entries belong to nobody |
+//! | `meta` | `s` | sequence number of the last clean close, 8 bytes |
+//! | `meta` | `k` + collection id | documents at the last clean close, 8 bytes |
+//! | `records` | collection id + encoded `_id` | the document |
+//! | `entries` | index id + encoded fields | unique: encoded `_id`, then type bytes |
+//! | `entries` | index id + encoded fields + encoded `_id` | plain: type bytes |
+
+use std::fmt;
+
+use bytes::Buf;
+
+/// Where the format version stands.
+pub(crate) const META_FORMAT: &[u8] = b"f";
+/// Where the next free id stands.
+pub(crate) const META_NEXT_ID: &[u8] = b"n";
+/// Where the sequence number of the last clean close stands.
+pub(crate) const META_CLEAN_CLOSE: &[u8] = b"s";
+/// First byte of a catalog entry's key.
+pub(crate) const META_COLLECTION: u8 = b'c';
+/// First byte of the key that marks an index being built.
+pub(crate) const META_BUILDING: u8 = b'p';
+/// First byte of the key of a document count.
+pub(crate) const META_COUNT: u8 = b'k';
+
+/// Length of an id in a key.
+pub(crate) const ID_BYTES: usize = 4;
+
+/// A collection's number: the prefix of its records. Never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct CollectionId(pub(crate) u32);
+
+/// An index's number: the prefix of its entries. Never used twice, and from the same counter as collections'.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct IndexId(pub(crate) u32);
+
+impl fmt::Display for CollectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for IndexId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl CollectionId {
+    /// The prefix of all record keys of the collection.
+    pub(crate) fn prefix(self) -> [u8; ID_BYTES] {
+        self.0.to_be_bytes()
+    }
+
+    /// The first key behind all record keys of the collection.
+    pub(crate) fn end(self) -> Vec<u8> {
+        prefix_end(self.0)
+    }
+
+    pub(crate) fn catalog_key(self) -> [u8; 1 + ID_BYTES] {
+        tagged(META_COLLECTION, self.0)
+    }
+
+    pub(crate) fn count_key(self) -> [u8; 1 + ID_BYTES] {
+        tagged(META_COUNT, self.0)
+    }
+}
+
+impl IndexId {
+    /// The prefix of all entry keys of the index.
+    pub(crate) fn prefix(self) -> [u8; ID_BYTES] {
+        self.0.to_be_bytes()
+    }
+
+    /// The first key behind all entry keys of the index.
+    pub(crate) fn end(self) -> Vec<u8> {
+        prefix_end(self.0)
+    }
+
+    pub(crate) fn building_key(self) -> [u8; 1 + ID_BYTES] {
+        tagged(META_BUILDING, self.0)
+    }
+}
+
+/// The id behind a one-byte tag in a `meta` key.
+pub(crate) fn tagged_id(key: &[u8]) -> Option<u32> {
+    let (_, mut id) = key.split_first()?;
+    id.try_get_u32().ok().filter(|_| id.is_empty())
+}
+
+/// The id at the front of a key in `records` or `entries`, and the rest.
+pub(crate) fn split_id(key: &[u8]) -> Option<(u32, &[u8])> {
+    let mut rest = key;
+    let id = rest.try_get_u32().ok()?;
+    Some((id, rest))
+}
+
+fn tagged(tag: u8, id: u32) -> [u8; 1 + ID_BYTES] {
+    let [a, b, c, d] = id.to_be_bytes();
+    [tag, a, b, c, d]
+}
+
+fn prefix_end(id: u32) -> Vec<u8> {
+    id.checked_add(1).map_or_else(|| vec![0xff; ID_BYTES + 1], |next| next.to_be_bytes().to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_sort_as_numbers_and_come_back() {
+        assert!(CollectionId(255).prefix() < CollectionId(256).prefix());
+        assert_eq!(tagged_id(&CollectionId(7).catalog_key()), Some(7));
+        assert_eq!(split_id(&[0, 0, 1, 0, 9]), Some((256, &[9u8][..])));
+        assert_eq!(tagged_id(b"c123"), None);
+        assert_eq!(split_id(b"c12"), None);
+    }
+
+    #[test]
+    fn the_end_of_a_prefix_is_behind_every_key_with_it() {
+        for id in [0, 1, 255, u32::MAX - 1, u32::MAX] {
+            let mut key = CollectionId(id).prefix().to_vec();
+            assert!(key < CollectionId(id).end());
+            key.extend([0x7f; 64]);
+            assert!(key < CollectionId(id).end());
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Short in-memory locks on keys, striped.
+//!
+//! A write holds the latches of its record key and of its unique keys from the uniqueness check until its
+//! commit returned. All latches of an operation are taken together, in ascending stripe order, which is the one
+//! global order: no two operations can wait for each other. Two keys may share a stripe; that costs waiting,
+//! never correctness.
+
+use crossbeam::utils::CachePadded;
+use parking_lot::{Mutex, MutexGuard};
+
+/// A multiple of 64, so that a set of stripes is a row of words.
+const STRIPES: usize = 1024;
+const WORDS: usize = STRIPES / 64;
+
+pub(crate) struct Latches {
+    stripes: Box<[CachePadded<Mutex<()>>]>,
+}
+
+/// The stripes that an operation will hold, gathered before any is locked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LatchSet {
+    words: [u64; WORDS],
+}
+
+/// Held latches; dropping releases them.
+#[must_use]
+pub(crate) struct Latched<'a> {
+    _first: Option<MutexGuard<'a, ()>>,
+    _others: Vec<MutexGuard<'a, ()>>,
+}
+
+impl LatchSet {
+    /// Adds the stripe of `key`. The family tells equal bytes in different families apart.
+    #[inline]
+    pub(crate) fn add(&mut self, key: &[u8]) {
+        let stripe = stripe_of(key);
+        if let Some(word) = self.words.get_mut(stripe / 64) {
+            *word |= 1 << (stripe % 64);
+        }
+    }
+
+    fn stripes(&self) -> impl Iterator<Item = usize> {
+        self.words.iter().enumerate().flat_map(|(position, &word)| {
+            let lowest_removed = |rest: &u64| Some(rest & (rest - 1)).filter(|&rest| rest != 0);
+            std::iter::successors(Some(word).filter(|&word| word != 0), lowest_removed)
+                .map(move |rest| position * 64 + rest.trailing_zeros() as usize)
+        })
+    }
+}
+
+impl Latches {
+    pub(crate) fn new() -> Self {
+        Self { stripes: (0..STRIPES).map(|_| CachePadded::new(Mutex::new(()))).collect() }
+    }
+
+    /// Waits for the latch of one key.
+    #[inline]
+    pub(crate) fn lock_one(&self, key: &[u8]) -> Latched<'_> {
+        Latched { _first: self.stripes.get(stripe_of(key)).map(|stripe| stripe.lock()), _others: Vec::new() }
+    }
+
+    /// Waits for all latches of the set.
+    pub(crate) fn lock(&self, set: &LatchSet) -> Latched<'_> {
+        let others = set.stripes().filter_map(|stripe| self.stripes.get(stripe)).map(|stripe| stripe.lock());
+        Latched { _first: None, _others: others.collect() }
+    }
+}
+
+/// FNV-1a over 8 bytes at a time, finished so that the high bits depend on all of them.
+#[inline]
+fn stripe_of(key: &[u8]) -> usize {
+    const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (chunks, rest) = key.as_chunks::<8>();
+    let mut hash = key.len() as u64;
+    for chunk in chunks {
+        hash = (hash ^ u64::from_le_bytes(*chunk)).wrapping_mul(PRIME).rotate_left(29);
+    }
+    let tail = rest.iter().fold(0, |tail, &byte| tail << 8 | u64::from(byte));
+    hash = (hash ^ tail).wrapping_mul(PRIME);
+    (hash >> 32) as usize % STRIPES
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn stripes_of_a_set_ascend_and_are_distinct() {
+        let mut set = LatchSet::default();
+        for number in 0..5000_u32 {
+            set.add(&number.to_be_bytes());
+        }
+        let stripes: Vec<usize> = set.stripes().collect();
+        assert!(stripes.is_sorted_by(|a, b| a < b));
+        assert!(stripes.len() > STRIPES * 9 / 10, "5000 keys use only {} stripes", stripes.len());
+    }
+
+    #[test]
+    fn one_key_twice_is_one_latch() {
+        let mut set = LatchSet::default();
+        set.add(b"same");
+        set.add(b"same");
+        assert_eq!(set.stripes().count(), 1);
+        drop(Latches::new().lock(&set));
+    }
+
+    #[track_caller]
+    fn lock_often(latches: &Latches, keys: &[[u8; 4]]) {
+        for _ in 0..2000 {
+            let mut set = LatchSet::default();
+            for key in keys {
+                set.add(key);
+            }
+            drop(latches.lock(&set));
+        }
+    }
+
+    #[test]
+    fn opposite_orders_of_keys_never_deadlock() {
+        let latches = Latches::new();
+        let keys: Vec<[u8; 4]> = (0..64_u32).map(u32::to_be_bytes).collect();
+        let reversed: Vec<[u8; 4]> = keys.iter().rev().copied().collect();
+        std::thread::scope(|scope| {
+            scope.spawn(|| lock_often(&latches, &keys));
+            scope.spawn(|| lock_often(&latches, &reversed));
+        });
+    }
+
+    fn count_under_latch(latches: &Latches, counter: &AtomicU32) {
+        for _ in 0..1000 {
+            let _held = latches.lock_one(b"key");
+            let seen = counter.load(Ordering::Relaxed);
+            counter.store(seen + 1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_latched_key_keeps_others_out() {
+        let (latches, counter) = (Latches::new(), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| count_under_latch(&latches, &counter));
+            }
+        });
+        assert_eq!(counter.into_inner(), 4000);
+    }
+}

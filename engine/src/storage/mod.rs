@@ -1,0 +1,93 @@
+//! The only place that names `rocksdb`: opening, reading, writing and keeping the folder safe.
+//!
+//! Above this module nothing knows of column families' handles, WAL or checkpoints; it sees a [`Store`],
+//! keys, snapshots, scans and batches. A RocksDB error is translated once, here.
+
+mod families;
+mod folder;
+mod health;
+mod open;
+mod sync;
+mod translate;
+mod tuning;
+
+pub(crate) mod format;
+pub(crate) mod keys;
+pub(crate) mod latch;
+pub(crate) mod scan;
+pub(crate) mod snapshot;
+pub(crate) mod write;
+
+pub(crate) use self::families::{Database, Family};
+pub(crate) use self::open::{OpenMode, StoreOptions};
+
+use std::sync::Arc;
+
+use crossbeam::sync::{ShardedLock, ShardedLockReadGuard};
+use parking_lot::Mutex;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::health::Health;
+use crate::storage::latch::Latches;
+use crate::storage::sync::{DurableMark, SyncThread};
+
+/// An open database folder.
+pub(crate) struct Store {
+    /// Held shared by every operation and exclusively by `close`, which takes the database out.
+    gate: ShardedLock<Option<Arc<Database>>>,
+    health: Arc<Health>,
+    durable: Arc<DurableMark>,
+    pub(crate) latches: Latches,
+    write_options: write::WriteOptionSet,
+    sync_thread: Mutex<Option<SyncThread>>,
+}
+
+/// Shared use of the open database for the length of one operation; `close` waits for it.
+pub(crate) struct InUse<'a> {
+    guard: ShardedLockReadGuard<'a, Option<Arc<Database>>>,
+}
+
+impl Store {
+    /// Keeps the database open until the guard is dropped.
+    pub(crate) fn enter(&self) -> Result<InUse<'_>> {
+        let guard = self.gate.read().expect("no holder of the gate panics");
+        if guard.is_none() {
+            return Err(Error::new(ErrorKind::Closed));
+        }
+        Ok(InUse { guard })
+    }
+
+    /// Takes the database out of use: waits for running operations, syncs, and releases the folder.
+    ///
+    /// `before_release` runs when no operation can run any more and the database is still there.
+    pub(crate) fn close(&self, before_release: impl FnOnce(&Database) -> Result<()>) -> Result<()> {
+        drop(self.sync_thread.lock().take());
+        let taken = self.gate.write().expect("no holder of the gate panics").take();
+        let Some(database) = taken else { return Ok(()) };
+        let finished = self.finish(&database, before_release);
+        let cursors = Arc::strong_count(&database) - 1;
+        drop(database);
+        finished?;
+        if cursors > 0 {
+            return Err(Error::new(ErrorKind::CursorsOpen { cursors }));
+        }
+        Ok(())
+    }
+
+    fn finish(&self, database: &Database, last: impl FnOnce(&Database) -> Result<()>) -> Result<()> {
+        if self.health.is_read_only() {
+            return Ok(());
+        }
+        self.health.admit_write()?;
+        last(database)?;
+        self.durable.sync(database, &self.health)
+    }
+}
+
+impl std::ops::Deref for InUse<'_> {
+    type Target = Arc<Database>;
+
+    fn deref(&self) -> &Arc<Database> {
+        self.guard.as_ref().expect("enter() checked that the database is open")
+    }
+}

@@ -1,0 +1,71 @@
+//! A consistent read state that owns its database handle, so that cursors carry no lifetime.
+//!
+//! RocksDB's snapshot and iterator types borrow the database. Here the borrow is extended to `'static` and the
+//! database is kept alive by an `Arc` beside it; this is the only unsafe code of the workspace's engine. The
+//! invariant that must survive edits: in both structs the borrowing field is declared before the `Arc`, and
+//! never leaves the struct.
+
+use std::sync::Arc;
+
+use rocksdb::{DB, DBRawIterator, ReadOptions, SnapshotWithThreadMode};
+
+use crate::error::Result;
+use crate::storage::families::{Database, Family};
+use crate::storage::translate;
+
+/// A read state: later writes do not show in it.
+pub(crate) struct Snapshot {
+    // Dropped before `database`: fields drop in the order of declaration.
+    raw: SnapshotWithThreadMode<'static, DB>,
+    database: Arc<Database>,
+}
+
+/// A storage iterator on a snapshot.
+pub(super) struct OwnedIterator {
+    // Dropped before `_snapshot`.
+    raw: DBRawIterator<'static>,
+    _snapshot: Arc<Snapshot>,
+}
+
+impl Snapshot {
+    #[expect(unsafe_code, reason = "extends the borrow of a database that the struct keeps alive")]
+    pub(crate) fn take(database: &Arc<Database>) -> Arc<Self> {
+        let database = Arc::clone(database);
+        let borrowed: SnapshotWithThreadMode<'_, DB> = database.raw().snapshot();
+        // SAFETY: only the lifetime changes. The snapshot refers to the `DB` inside the `Arc`'s allocation,
+        // which does not move and lives until `database` is dropped; `raw` is dropped before that, because it
+        // is declared first, and it is never moved out of the struct.
+        let raw = unsafe {
+            std::mem::transmute::<SnapshotWithThreadMode<'_, DB>, SnapshotWithThreadMode<'static, DB>>(
+                borrowed,
+            )
+        };
+        Arc::new(Self { raw, database })
+    }
+
+    pub(crate) fn get(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.raw.get_cf(self.database.family(family), key).map_err(translate::read)
+    }
+}
+
+impl OwnedIterator {
+    #[expect(unsafe_code, reason = "extends the borrow of a snapshot that the struct keeps alive")]
+    pub(super) fn open(snapshot: &Arc<Snapshot>, family: Family, reads: ReadOptions) -> Self {
+        let snapshot = Arc::clone(snapshot);
+        let borrowed: DBRawIterator<'_> =
+            snapshot.raw.raw_iterator_cf_opt(snapshot.database.family(family), reads);
+        // SAFETY: only the lifetime changes. The iterator refers to the `DB` and the snapshot that the `Arc`
+        // keeps alive until `_snapshot` is dropped; `raw` is dropped before that, because it is declared first,
+        // and it is never moved out of the struct.
+        let raw = unsafe { std::mem::transmute::<DBRawIterator<'_>, DBRawIterator<'static>>(borrowed) };
+        Self { raw, _snapshot: snapshot }
+    }
+
+    pub(super) fn raw(&self) -> &DBRawIterator<'static> {
+        &self.raw
+    }
+
+    pub(super) fn raw_mut(&mut self) -> &mut DBRawIterator<'static> {
+        &mut self.raw
+    }
+}

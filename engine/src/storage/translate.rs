@@ -1,0 +1,69 @@
+//! RocksDB's errors in our words.
+//!
+//! The crate gives text only: the kind stands before the first colon, and a full disk is told from other
+//! I/O errors by the operating system's sentence.
+
+use rocksdb::ErrorKind as RocksKind;
+
+use crate::error::{Error, ErrorKind};
+
+/// The families of storage failures that the engine reacts to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    NoSpace,
+    Io,
+    Corruption,
+    Other,
+}
+
+pub(super) fn classify(error: &rocksdb::Error) -> Failure {
+    match error.kind() {
+        RocksKind::Corruption => Failure::Corruption,
+        RocksKind::IOError | RocksKind::Incomplete | RocksKind::TimedOut => {
+            if is_no_space(error.as_ref()) {
+                Failure::NoSpace
+            } else {
+                Failure::Io
+            }
+        }
+        RocksKind::NotFound
+        | RocksKind::NotSupported
+        | RocksKind::InvalidArgument
+        | RocksKind::MergeInProgress
+        | RocksKind::ShutdownInProgress
+        | RocksKind::Aborted
+        | RocksKind::Busy
+        | RocksKind::Expired
+        | RocksKind::TryAgain
+        | RocksKind::CompactionTooLarge
+        | RocksKind::ColumnFamilyDropped
+        | RocksKind::Unknown => Failure::Other,
+    }
+}
+
+/// An error met while reading.
+#[expect(clippy::needless_pass_by_value, reason = "it is the argument of map_err")]
+pub(super) fn read(error: rocksdb::Error) -> Error {
+    let message = String::from(error.as_ref());
+    match classify(&error) {
+        Failure::NoSpace => Error::new(ErrorKind::NoSpace { message, during_commit: false }),
+        Failure::Io => Error::from(std::io::Error::other(message)),
+        Failure::Corruption => Error::corruption("storage", &[], message),
+        Failure::Other => Error::new(ErrorKind::Storage { message }),
+    }
+}
+
+fn is_no_space(message: &str) -> bool {
+    message.contains("No space left on device") || message.contains("Disk quota exceeded")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_from_other_io_errors() {
+        assert!(is_no_space("IO error: No space left on device: While appending to file: /d/000004.log"));
+        assert!(!is_no_space("IO error: While fdatasync: /d/000004.log: Input/output error"));
+    }
+}

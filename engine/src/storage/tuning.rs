@@ -1,0 +1,94 @@
+//! RocksDB's options, from one memory budget.
+//!
+//! Half of the budget is the block cache (with index and filter blocks in it), half the memtables, which the
+//! write-buffer manager charges to the same cache, so that the whole stays within the budget.
+
+use rocksdb::{
+    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType, DBRecoveryMode, LogLevel, Options,
+    WriteBufferManager,
+};
+
+use crate::options::Compression;
+use crate::storage::families::Family;
+
+/// The smallest memory budget that is accepted, in bytes.
+pub(crate) const MEMORY_BUDGET_MIN: usize = 8 << 20;
+
+const BLOOM_BITS_PER_KEY: f64 = 10.0;
+/// Share of a memtable given to its bloom filter, which answers most uniqueness checks.
+const MEMTABLE_BLOOM_RATIO: f64 = 0.05;
+const BLOCK_BYTES: usize = 16 << 10;
+const WAL_FILE_COUNT: u64 = 4;
+
+pub(super) struct Tuning {
+    pub(super) memory_budget: usize,
+    pub(super) compression: Compression,
+}
+
+impl Tuning {
+    pub(super) fn database_options(&self, cache: &Cache) -> Options {
+        let mut options = Options::default();
+        options.create_if_missing(false);
+        options.create_missing_column_families(false);
+        options.set_paranoid_checks(true);
+        options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
+        options.set_track_and_verify_wals_in_manifest(true);
+        options.set_write_buffer_manager(&WriteBufferManager::new_write_buffer_manager_with_cache(
+            self.memory_budget / 2,
+            false,
+            cache.clone(),
+        ));
+        options.set_max_total_wal_size(WAL_FILE_COUNT * self.write_buffer_bytes() as u64);
+        options.set_max_background_jobs(2);
+        options.set_log_level(LogLevel::Warn);
+        options.set_keep_log_file_num(4);
+        options.set_max_log_file_size(4 << 20);
+        options
+    }
+
+    pub(super) fn families(&self, cache: &Cache) -> Vec<ColumnFamilyDescriptor> {
+        let ours =
+            Family::ALL.map(|family| ColumnFamilyDescriptor::new(family.name(), self.family_options(cache)));
+        std::iter::once(ColumnFamilyDescriptor::new(
+            rocksdb::DEFAULT_COLUMN_FAMILY_NAME,
+            self.family_options(cache),
+        ))
+        .chain(ours)
+        .collect()
+    }
+
+    fn family_options(&self, cache: &Cache) -> Options {
+        let mut table = BlockBasedOptions::default();
+        table.set_block_cache(cache);
+        table.set_block_size(BLOCK_BYTES);
+        table.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
+        table.set_whole_key_filtering(true);
+        table.set_cache_index_and_filter_blocks(true);
+        table.set_pin_l0_filter_and_index_blocks_in_cache(true);
+        table.set_format_version(5);
+
+        let mut options = Options::default();
+        options.set_block_based_table_factory(&table);
+        options.set_write_buffer_size(self.write_buffer_bytes());
+        options.set_memtable_prefix_bloom_ratio(MEMTABLE_BLOOM_RATIO);
+        options.set_memtable_whole_key_filtering(true);
+        options.set_level_compaction_dynamic_level_bytes(true);
+        self.set_compression(&mut options);
+        options
+    }
+
+    fn set_compression(&self, options: &mut Options) {
+        let (upper, last) = match self.compression {
+            Compression::None => (DBCompressionType::None, DBCompressionType::None),
+            Compression::Lz4ThenZstd => (DBCompressionType::Lz4, DBCompressionType::Zstd),
+            Compression::Lz4 => (DBCompressionType::Lz4, DBCompressionType::Lz4),
+            Compression::Zstd => (DBCompressionType::Zstd, DBCompressionType::Zstd),
+        };
+        options.set_compression_type(upper);
+        options.set_bottommost_compression_type(last);
+    }
+
+    fn write_buffer_bytes(&self) -> usize {
+        (self.memory_budget / 4).clamp(1 << 20, 64 << 20)
+    }
+}

@@ -1,0 +1,173 @@
+//! The one way to the disk: a batch of puts and deletes, committed as a whole.
+
+use rocksdb::{WriteBatch, WriteOptions};
+
+use crate::error::Result;
+use crate::storage::families::{Database, Family};
+use crate::storage::translate;
+use crate::storage::{Store, folder};
+
+/// Pending changes. Nothing is visible before [`Store::commit`].
+pub(crate) struct Batch<'a> {
+    database: &'a Database,
+    raw: WriteBatch,
+}
+
+/// When a commit returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CommitLevel {
+    /// After the write reached the operating system.
+    Buffered,
+    /// After the write is on stable storage.
+    Journaled,
+}
+
+/// RocksDB's write options, made once.
+pub(super) struct WriteOptionSet {
+    buffered: WriteOptions,
+    journaled: WriteOptions,
+}
+
+impl WriteOptionSet {
+    pub(super) fn new() -> Self {
+        let mut journaled = WriteOptions::default();
+        journaled.set_sync(true);
+        Self { buffered: WriteOptions::default(), journaled }
+    }
+
+    fn at(&self, level: CommitLevel) -> &WriteOptions {
+        match level {
+            CommitLevel::Buffered => &self.buffered,
+            CommitLevel::Journaled => &self.journaled,
+        }
+    }
+}
+
+impl<'a> Batch<'a> {
+    pub(crate) fn new(database: &'a Database) -> Self {
+        Self { database, raw: WriteBatch::default() }
+    }
+
+    /// With room for `bytes` of keys and values.
+    pub(crate) fn with_capacity(database: &'a Database, bytes: usize) -> Self {
+        Self { database, raw: WriteBatch::with_capacity_bytes(bytes) }
+    }
+
+    #[inline]
+    pub(crate) fn put(&mut self, family: Family, key: &[u8], value: &[u8]) {
+        self.raw.put_cf(self.database.family(family), key, value);
+    }
+
+    pub(crate) fn delete(&mut self, family: Family, key: &[u8]) {
+        self.raw.delete_cf(self.database.family(family), key);
+    }
+
+    /// Deletes every key from `start` (included) to `end` (excluded).
+    pub(crate) fn delete_range(&mut self, family: Family, start: &[u8], end: &[u8]) {
+        self.raw.delete_range_cf(self.database.family(family), start, end);
+    }
+
+    /// How many changes the batch holds.
+    pub(crate) fn len(&self) -> u64 {
+        self.raw.len() as u64
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.raw.is_empty()
+    }
+
+    /// Bytes that the batch holds so far.
+    pub(crate) fn bytes(&self) -> usize {
+        self.raw.size_in_bytes()
+    }
+}
+
+impl Store {
+    /// Writes the batch as a whole, or not at all.
+    ///
+    /// On an I/O error the outcome is unknown until the next open, and the error says so.
+    pub(crate) fn commit(&self, batch: Batch<'_>, level: CommitLevel) -> Result<()> {
+        self.health.admit_write()?;
+        let Batch { database, raw } = batch;
+        let changes = raw.len() as u64;
+        let before = database.latest_sequence();
+        let written = database.raw().write_opt(raw, self.write_options.at(level));
+        self.settle(written, level, before + changes)
+    }
+
+    /// Writes one record by itself: a batch of one without building it.
+    #[inline]
+    pub(crate) fn commit_record(
+        &self,
+        database: &Database,
+        key: &[u8],
+        document: &[u8],
+        level: CommitLevel,
+    ) -> Result<()> {
+        self.health.admit_write()?;
+        let before = match level {
+            CommitLevel::Buffered => 0,
+            CommitLevel::Journaled => database.latest_sequence(),
+        };
+        let family = database.family(Family::Records);
+        let written = database.raw().put_cf_opt(family, key, document, self.write_options.at(level));
+        self.settle(written, level, before + 1)
+    }
+
+    /// Returns once everything written so far is on stable storage.
+    pub(crate) fn sync(&self, database: &Database) -> Result<()> {
+        self.durable.sync(database, &self.health)
+    }
+
+    /// Fails where a write would: read-only, poisoned or damaged.
+    pub(crate) fn admit_write(&self) -> Result<()> {
+        self.health.admit_write()
+    }
+
+    /// The newest write known to be on stable storage.
+    pub(crate) fn durable_sequence(&self) -> u64 {
+        self.durable.sequence()
+    }
+
+    /// Writes memtables to table files, so that the WAL can be dropped.
+    pub(crate) fn flush(&self, database: &Database) -> Result<()> {
+        self.health.admit_write()?;
+        for family in Family::ALL {
+            database.raw().flush_cf(database.family(family)).map_err(|error| self.health.failed(&error))?;
+        }
+        Ok(())
+    }
+
+    /// Copies the state of this moment into the absent folder `target`. Files are hard-linked where possible.
+    /// The copy has no marker yet: see [`Store::publish_copy`].
+    pub(crate) fn checkpoint(database: &Database, target: &std::path::Path) -> Result<()> {
+        let checkpoint = rocksdb::checkpoint::Checkpoint::new(database.raw()).map_err(translate::read)?;
+        checkpoint.create_checkpoint(target).map_err(translate::read)
+    }
+
+    /// Declares a checkpoint complete: from now on it can be opened.
+    pub(crate) fn publish_copy(target: &std::path::Path) -> Result<()> {
+        folder::mark_copy(target)
+    }
+
+    /// `sequence` is one that the write is sure to have reached: sequence numbers are taken in WAL order, so a
+    /// synced write covers everything numbered below it.
+    #[inline]
+    fn settle(
+        &self,
+        written: std::result::Result<(), rocksdb::Error>,
+        level: CommitLevel,
+        sequence: u64,
+    ) -> Result<()> {
+        match written {
+            Ok(()) => {
+                self.health.succeeded();
+                if level == CommitLevel::Journaled {
+                    self.durable.raise(sequence);
+                }
+                Ok(())
+            }
+            Err(error) => Err(self.health.failed(&error)),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The duplicate key error: code 11000 with MongoDB's text and details.
+
+use bson::{Bson, Document, doc};
+use index::key;
+
+use crate::catalog::indexes::{ID_INDEX_NAME, Index};
+use crate::document::shell;
+use crate::error::WriteError;
+use crate::namespace::Namespace;
+use crate::storage::keys::ID_BYTES;
+
+/// MongoDB's number for a duplicate key.
+pub(crate) const DUPLICATE_KEY: i32 = 11000;
+
+/// The `_id` is taken.
+#[cold]
+pub(crate) fn of_id(namespace: &Namespace, id: &Bson) -> WriteError {
+    error(namespace, ID_INDEX_NAME, doc! { "_id": 1 }, doc! { "_id": id.clone() })
+}
+
+/// A unique secondary key is taken. `entry_key` is the whole key of the entry, `types` its type bytes.
+#[cold]
+pub(crate) fn of_entry(namespace: &Namespace, index: &Index, entry_key: &[u8], types: &[u8]) -> WriteError {
+    let mut bytes = entry_key.get(ID_BYTES..).unwrap_or_default();
+    let mut types = types;
+    let values = index.spec.fields().iter().map(|field| {
+        let value = key::decode(&mut bytes, field.direction, &mut types).unwrap_or(Bson::Undefined);
+        (field.path.as_str().to_owned(), value)
+    });
+    let values: Document = values.collect();
+    error(namespace, &index.name, index.key_pattern(), values)
+}
+
+fn error(namespace: &Namespace, index: &str, key_pattern: Document, key_value: Document) -> WriteError {
+    let shown = shell::print_fields(key_value.iter().map(|(name, value)| (name.as_str(), value)));
+    let mut error = WriteError::new(
+        DUPLICATE_KEY,
+        "DuplicateKey",
+        format!("E11000 duplicate key error collection: {namespace} index: {index} dup key: {shown}"),
+    );
+    error.details = Some(doc! { "keyPattern": key_pattern, "keyValue": key_value });
+    error
+}

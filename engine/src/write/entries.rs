@@ -1,0 +1,88 @@
+//! Index entries: which keys and values a document has in the indexes of its collection.
+//!
+//! A unique entry's key is without the document's id, so that a duplicate is one point lookup under one latch;
+//! its value names the document. A plain entry's key ends with the document's encoded id.
+
+use bson::RawDocument;
+use index::error::Error as IndexError;
+use index::extract::{ExtractedKeys, extract};
+use index::key::{self, Direction};
+
+use crate::catalog::indexes::Index;
+use crate::error::WriteError;
+use crate::storage::keys::{ID_BYTES, IndexId};
+
+/// One entry as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// Position of its index among those of the collection.
+    pub(crate) index: usize,
+    pub(crate) key: Vec<u8>,
+    pub(crate) value: Vec<u8>,
+}
+
+/// A stored entry, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EntryParts<'a> {
+    /// The encoded fields.
+    pub(crate) fields: &'a [u8],
+    /// The encoded `_id` of the document.
+    pub(crate) id: &'a [u8],
+    /// What restores the fields' types.
+    pub(crate) types: &'a [u8],
+}
+
+/// All entries of a document, index by index, ascending within one.
+pub(crate) fn entries_of(
+    indexes: &[Index],
+    document: &RawDocument,
+    encoded_id: &[u8],
+) -> Result<Vec<Entry>, WriteError> {
+    let mut entries = Vec::with_capacity(indexes.len());
+    let mut keys = ExtractedKeys::default();
+    for (position, index) in indexes.iter().enumerate() {
+        keys.clear();
+        extract(&index.spec, document, &mut keys).map_err(|error| refusal(&error))?;
+        entries
+            .extend(keys.iter().map(|(fields, types)| entry(position, index, (fields, types), encoded_id)));
+    }
+    Ok(entries)
+}
+
+/// Takes a stored entry apart; `None` if its bytes are not an entry of the index.
+pub(crate) fn split<'a>(index: &Index, entry_key: &'a [u8], value: &'a [u8]) -> Option<EntryParts<'a>> {
+    let rest = entry_key.get(ID_BYTES..)?;
+    if index.spec.is_unique() {
+        let id_bytes = key::skip(value, Direction::Ascending).ok()?;
+        let (id, types) = value.split_at_checked(id_bytes)?;
+        return Some(EntryParts { fields: rest, id, types });
+    }
+    let mut fields_bytes = 0;
+    for field in index.spec.fields() {
+        fields_bytes += key::skip(rest.get(fields_bytes..)?, field.direction).ok()?;
+    }
+    let (fields, id) = rest.split_at_checked(fields_bytes)?;
+    Some(EntryParts { fields, id, types: value })
+}
+
+/// The first key behind all of the index's, and the first of them.
+pub(crate) fn bounds(index: IndexId) -> (Vec<u8>, Option<Vec<u8>>) {
+    (index.prefix().to_vec(), Some(index.end()))
+}
+
+fn entry(position: usize, index: &Index, (fields, types): (&[u8], &[u8]), encoded_id: &[u8]) -> Entry {
+    let prefix = index.id.prefix();
+    if index.spec.is_unique() {
+        Entry { index: position, key: [&prefix[..], fields].concat(), value: [encoded_id, types].concat() }
+    } else {
+        Entry { index: position, key: [&prefix[..], fields, encoded_id].concat(), value: types.to_vec() }
+    }
+}
+
+#[cold]
+fn refusal(error: &IndexError) -> WriteError {
+    if matches!(error, IndexError::ParallelArrays { .. }) {
+        return WriteError::new(171, "CannotIndexParallelArrays", error.to_string());
+    }
+    WriteError::new(2, "BadValue", error.to_string())
+}

@@ -1,0 +1,296 @@
+//! Inserts: one document, or many in one commit.
+//!
+//! The order is the contract. A key's latch is held from before its uniqueness check until the commit returned,
+//! so two inserts of one key cannot both find it free; every change of a call is in one batch, so a document is
+//! never there without its entries.
+
+use std::collections::{HashMap, HashSet};
+
+use bson::Bson;
+use sequence::generator::Generator;
+
+use crate::catalog::collection::Absence;
+use crate::document::build::{Draft, Drafts};
+use crate::document::validate::validate_insert;
+use crate::error::{Error, IndexedWriteError, Result, WriteError};
+use crate::storage::Family;
+use crate::storage::latch::LatchSet;
+use crate::storage::write::Batch;
+use crate::write::Target;
+use crate::write::duplicate;
+use crate::write::entries::{Entry, entries_of};
+use crate::write::prepare::{KEY_BYTES, Prepared, encoded_id, prepare};
+
+/// The most bytes of documents that one commit of an `insert_many` holds: it bounds memory, and how long other
+/// writers wait for the latches.
+const COMMIT_BYTES_MAX: usize = 8 << 20;
+
+/// What an `insert_many` does at a refused document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ordering {
+    /// Stops there.
+    Ordered,
+    /// Goes on with the next.
+    Unordered,
+}
+
+/// What became of the documents of an `insert_many`, by position in the call.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) inserted: HashMap<usize, Bson>,
+    pub(crate) refused: Vec<IndexedWriteError>,
+}
+
+/// Stores one document; gives its `_id`.
+pub(crate) fn insert_one(target: Target<'_>, generator: &Generator, document: &mut Drafts) -> Result<Bson> {
+    let draft = document.iter_mut().next().expect("insert_one() is given a document");
+    let prepared = prepare(draft, target.collection.id, generator, &mut Vec::with_capacity(KEY_BYTES))
+        .map_err(Error::write)?;
+    if !target.indexes.is_empty() {
+        return insert_with_entries(target, &prepared);
+    }
+    let _latched = target.store.latches.lock_one(&prepared.record_key);
+    refuse_taken_id(target, &prepared)?;
+    target.store.commit_record(target.database, &prepared.record_key, prepared.bytes, target.level)?;
+    target.collection.count.add(1);
+    Ok(prepared.id())
+}
+
+/// Stores many documents, in as few commits as memory allows.
+///
+/// An `Err` is a failure of the storage: commits before it hold, and the one that failed may or may not.
+pub(crate) fn insert_many(
+    target: Target<'_>,
+    generator: &Generator,
+    documents: &mut Drafts,
+    ordering: Ordering,
+) -> Result<Outcome> {
+    let mut outcome = Outcome { inserted: HashMap::with_capacity(documents.len()), refused: Vec::new() };
+    let mut candidates = Vec::with_capacity(documents.len());
+    let mut scratch = Vec::new();
+    let mut pending_bytes = 0;
+    for (position, draft) in documents.iter_mut().enumerate() {
+        pending_bytes += draft.len();
+        if pending_bytes > COMMIT_BYTES_MAX && !candidates.is_empty() {
+            pending_bytes = draft.len();
+            commit_chunk(target, std::mem::take(&mut candidates), ordering, &mut outcome)?;
+        }
+        if ordering == Ordering::Ordered && !outcome.refused.is_empty() {
+            break;
+        }
+        match prepare_candidate(target, generator, (position, draft), &mut scratch) {
+            Ok(candidate) => candidates.push(candidate),
+            Err(refusal) => outcome.refused.push(refusal.at(position)),
+        }
+    }
+    commit_chunk(target, candidates, ordering, &mut outcome)?;
+    outcome.refused.sort_unstable_by_key(|error| error.index);
+    if ordering == Ordering::Ordered {
+        // A malformed document may have been seen before a duplicate that stands in front of it.
+        outcome.refused.truncate(1);
+    }
+    Ok(outcome)
+}
+
+/// Refuses a document that no collection can store.
+pub(crate) fn check_one(document: &Drafts) -> Result<()> {
+    document.documents().try_for_each(validate_insert).map_err(Error::write)
+}
+
+/// The refusals of a call of which no document can be stored whatever the collection holds; else nothing.
+pub(crate) fn refuse_all(documents: &Drafts, ordering: Ordering) -> Vec<IndexedWriteError> {
+    let mut refused = Vec::new();
+    for (position, document) in documents.documents().enumerate() {
+        match validate_insert(document) {
+            Ok(()) => return Vec::new(),
+            Err(refusal) => refused.push(refusal.at(position)),
+        }
+        if ordering == Ordering::Ordered {
+            break;
+        }
+    }
+    refused
+}
+
+/// A prepared document of a batch with its entries.
+struct Candidate<'a> {
+    position: usize,
+    prepared: Prepared<'a>,
+    entries: Vec<Entry>,
+}
+
+fn insert_with_entries(target: Target<'_>, prepared: &Prepared<'_>) -> Result<Bson> {
+    let entries = entries_of(target.indexes, prepared.document(), encoded_id(&prepared.record_key))
+        .map_err(Error::write)?;
+    let mut latches = LatchSet::default();
+    latches.add(&prepared.record_key);
+    add_unique_latches(&mut latches, target, &entries);
+    let _latched = target.store.latches.lock(&latches);
+    refuse_taken_id(target, prepared)?;
+    for entry in &entries {
+        if is_unique(target, entry) && target.exists(Family::Entries, &entry.key)? {
+            return Err(Error::write(taken_entry(target, entry, encoded_id(&prepared.record_key))));
+        }
+    }
+    let mut batch = Batch::with_capacity(target.database, prepared.bytes.len() + 128 * (1 + entries.len()));
+    stage(&mut batch, prepared, &entries);
+    target.store.commit(batch, target.level)?;
+    target.collection.count.add(1);
+    Ok(prepared.id())
+}
+
+#[inline]
+fn refuse_taken_id(target: Target<'_>, prepared: &Prepared<'_>) -> Result<()> {
+    if target.admit(&prepared.record_key)? == Absence::Unproven
+        && target.exists(Family::Records, &prepared.record_key)?
+    {
+        return Err(Error::write(duplicate::of_id(&target.collection.namespace, &prepared.id())));
+    }
+    Ok(())
+}
+
+fn prepare_candidate<'a>(
+    target: Target<'_>,
+    generator: &Generator,
+    (position, draft): (usize, Draft<'a>),
+    scratch: &mut Vec<u8>,
+) -> std::result::Result<Candidate<'a>, WriteError> {
+    let prepared = prepare(draft, target.collection.id, generator, scratch)?;
+    let entries = if target.indexes.is_empty() {
+        Vec::new()
+    } else {
+        entries_of(target.indexes, prepared.document(), encoded_id(&prepared.record_key))?
+    };
+    Ok(Candidate { position, prepared, entries })
+}
+
+fn commit_chunk(
+    target: Target<'_>,
+    candidates: Vec<Candidate<'_>>,
+    ordering: Ordering,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let mut latches = LatchSet::default();
+    let mut bytes = 0;
+    for candidate in &candidates {
+        latches.add(&candidate.prepared.record_key);
+        add_unique_latches(&mut latches, target, &candidate.entries);
+        bytes += candidate.prepared.bytes.len() + 64 * (1 + candidate.entries.len());
+    }
+    let _latched = target.store.latches.lock(&latches);
+    let mut batch = Batch::with_capacity(target.database, bytes);
+    let mut staged = StagedKeys::default();
+    let absence = admit_batch(target, &candidates);
+    let mut accepted = Vec::with_capacity(candidates.len());
+    for candidate in &candidates {
+        match find_taken(target, (candidate, absence), &mut staged)? {
+            None => {
+                stage(&mut batch, &candidate.prepared, &candidate.entries);
+                staged.add(target, candidate);
+                accepted.push(candidate.position);
+            }
+            Some(refusal) => {
+                outcome.refused.push(refusal.at(candidate.position));
+                if ordering == Ordering::Ordered {
+                    break;
+                }
+            }
+        }
+    }
+    if accepted.is_empty() {
+        return Ok(());
+    }
+    target.store.commit(batch, target.level)?;
+    target.collection.count.add(i64::try_from(accepted.len()).unwrap_or(i64::MAX));
+    let mut accepted = accepted.into_iter().peekable();
+    for candidate in candidates {
+        if accepted.next_if_eq(&candidate.position).is_some() {
+            outcome.inserted.insert(candidate.position, candidate.prepared.id());
+        }
+    }
+    Ok(())
+}
+
+/// The keys of the documents that the batch holds already: a duplicate may stand in the same call.
+#[derive(Default)]
+struct StagedKeys<'a> {
+    /// Record keys; gathered into `taken` only when a document comes whose `_id` is not proven absent.
+    record_keys: Vec<&'a [u8]>,
+    gathered: usize,
+    taken: HashSet<&'a [u8]>,
+}
+
+impl<'a> StagedKeys<'a> {
+    fn add(&mut self, target: Target<'_>, candidate: &'a Candidate<'_>) {
+        self.record_keys.push(&candidate.prepared.record_key);
+        self.taken.extend(unique_entries(target, &candidate.entries).map(|entry| entry.key.as_slice()));
+    }
+
+    fn holds_record(&mut self, key: &[u8]) -> bool {
+        self.taken.extend(self.record_keys.iter().skip(self.gathered));
+        self.gathered = self.record_keys.len();
+        self.taken.contains(key)
+    }
+
+    fn holds_entry(&self, key: &[u8]) -> bool {
+        self.taken.contains(key)
+    }
+}
+
+/// Made ids ascend: one look at the bound admits all of them.
+fn admit_batch(target: Target<'_>, candidates: &[Candidate<'_>]) -> Absence {
+    let ascending = candidates.is_sorted_by(|a, b| a.prepared.record_key < b.prepared.record_key);
+    if let (true, [first, .., last]) = (ascending, candidates)
+        && target.collection.admission.admit_above(&first.prepared.record_key, &last.prepared.record_key)
+    {
+        return Absence::Proven;
+    }
+    Absence::Unproven
+}
+
+fn find_taken(
+    target: Target<'_>,
+    (candidate, absence): (&Candidate<'_>, Absence),
+    staged: &mut StagedKeys<'_>,
+) -> Result<Option<WriteError>> {
+    let key = &candidate.prepared.record_key;
+    if absence == Absence::Unproven
+        && target.admit(key)? == Absence::Unproven
+        && (staged.holds_record(key) || target.exists(Family::Records, key)?)
+    {
+        return Ok(Some(duplicate::of_id(&target.collection.namespace, &candidate.prepared.id())));
+    }
+    for entry in unique_entries(target, &candidate.entries) {
+        if staged.holds_entry(&entry.key) || target.exists(Family::Entries, &entry.key)? {
+            return Ok(Some(taken_entry(target, entry, encoded_id(key))));
+        }
+    }
+    Ok(None)
+}
+
+fn stage(batch: &mut Batch<'_>, prepared: &Prepared<'_>, entries: &[Entry]) {
+    batch.put(Family::Records, &prepared.record_key, prepared.bytes);
+    for entry in entries {
+        batch.put(Family::Entries, &entry.key, &entry.value);
+    }
+}
+
+pub(super) fn add_unique_latches(latches: &mut LatchSet, target: Target<'_>, entries: &[Entry]) {
+    for entry in unique_entries(target, entries) {
+        latches.add(&entry.key);
+    }
+}
+
+pub(super) fn is_unique(target: Target<'_>, entry: &Entry) -> bool {
+    target.indexes.get(entry.index).is_some_and(|index| index.spec.is_unique())
+}
+
+pub(super) fn taken_entry(target: Target<'_>, entry: &Entry, encoded_id: &[u8]) -> WriteError {
+    let index = target.indexes.get(entry.index).expect("entries are made from these indexes");
+    let types = entry.value.strip_prefix(encoded_id).unwrap_or_default();
+    duplicate::of_entry(&target.collection.namespace, index, &entry.key, types)
+}
+
+fn unique_entries<'a>(target: Target<'_>, entries: &'a [Entry]) -> impl Iterator<Item = &'a Entry> {
+    entries.iter().filter(move |entry| is_unique(target, entry))
+}

@@ -1,0 +1,46 @@
+//! The write path. `insert` is the straight line that the others follow: prepare, extract, latch, refuse
+//! duplicates, stage, commit.
+
+pub(crate) mod build;
+pub(crate) mod delete;
+pub(crate) mod duplicate;
+pub(crate) mod entries;
+pub(crate) mod insert;
+pub(crate) mod prepare;
+pub(crate) mod replace;
+
+use std::sync::Arc;
+
+use crate::catalog::collection::{Absence, CollectionState};
+use crate::catalog::indexes::Index;
+use crate::error::Result;
+use crate::storage::scan::last_key;
+use crate::storage::snapshot::Snapshot;
+use crate::storage::write::CommitLevel;
+use crate::storage::{Database, Family, Store};
+
+/// What a write works on. The collection's gate is held shared for as long as this lives.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) database: &'a Arc<Database>,
+    pub(crate) collection: &'a CollectionState,
+    pub(crate) indexes: &'a [Index],
+    pub(crate) level: CommitLevel,
+}
+
+impl Target<'_> {
+    /// Admits a latched record key and says whether it needs to be looked for.
+    #[inline]
+    fn admit(&self, record_key: &[u8]) -> Result<Absence> {
+        self.collection.admission.admit(record_key, || {
+            let id = self.collection.id;
+            last_key(&Snapshot::take(self.database), Family::Records, &id.prefix(), id.end())
+        })
+    }
+
+    #[inline]
+    fn exists(&self, family: Family, key: &[u8]) -> Result<bool> {
+        Ok(self.database.get(family, key)?.is_some())
+    }
+}

@@ -1,0 +1,88 @@
+//! From a draft to the bytes that are stored, and their key.
+
+use bson::oid::ObjectId;
+use bson::{Bson, RawBsonRef, RawDocument};
+use bytes::BufMut;
+use index::key::{self, Direction};
+use sequence::generator::Generator;
+use smallvec::SmallVec;
+
+use crate::document::build::{Draft, Timestamps};
+use crate::document::validate::{validate, validate_size};
+use crate::error::WriteError;
+use crate::storage::keys::{CollectionId, ID_BYTES};
+
+/// Room for the key of any `_id` but long strings and documents.
+pub(crate) const KEY_BYTES: usize = 32;
+
+/// A record key. Those of `ObjectId`s and numbers need no allocation: a batch holds a thousand of them.
+pub(crate) type RecordKey = SmallVec<[u8; 24]>;
+
+/// A document that is ready to be staged.
+pub(crate) struct Prepared<'a> {
+    pub(crate) record_key: RecordKey,
+    /// With `_id` first.
+    pub(crate) bytes: &'a [u8],
+    made_id: Option<ObjectId>,
+}
+
+/// Checks a document for insertion and gives it an `_id` if it has none.
+#[inline]
+pub(crate) fn prepare<'a>(
+    draft: Draft<'a>,
+    collection: CollectionId,
+    generator: &Generator,
+    scratch: &mut Vec<u8>,
+) -> Result<Prepared<'a>, WriteError> {
+    let document = validate(draft.document())?;
+    let timestamps = Timestamps::of(&document);
+    let (made_id, bytes) = if let (Some(id), Some(element)) = (document.id(), document.id_element()) {
+        write_record_key(scratch, collection, id);
+        (None, draft.with_own_id(element, timestamps))
+    } else {
+        let made = generator.generate();
+        let id = ObjectId::from_bytes(made.bytes());
+        write_record_key(scratch, collection, RawBsonRef::ObjectId(id));
+        (Some(id), draft.with_object_id(made, timestamps))
+    };
+    validate_size(bytes.len())?;
+    Ok(Prepared { record_key: RecordKey::from_slice(scratch), bytes, made_id })
+}
+
+/// Collection id and encoded `_id`.
+#[inline]
+pub(crate) fn record_key(collection: CollectionId, id: RawBsonRef<'_>) -> Vec<u8> {
+    let mut key = Vec::with_capacity(KEY_BYTES);
+    write_record_key(&mut key, collection, id);
+    key
+}
+
+/// The encoded `_id` within a record key.
+#[inline]
+pub(crate) fn encoded_id(record_key: &[u8]) -> &[u8] {
+    record_key.get(ID_BYTES..).unwrap_or_default()
+}
+
+impl Prepared<'_> {
+    /// The document's `_id`, made or its own.
+    #[inline]
+    pub(crate) fn id(&self) -> Bson {
+        if let Some(made) = self.made_id {
+            return Bson::ObjectId(made);
+        }
+        let first = self.document().iter().next().and_then(Result::ok);
+        first.and_then(|(_, id)| Bson::try_from(id).ok()).expect("prepare() put the _id first")
+    }
+
+    /// The stored form.
+    pub(crate) fn document(&self) -> &RawDocument {
+        RawDocument::from_bytes(self.bytes).expect("prepare() validated the bytes")
+    }
+}
+
+#[inline]
+fn write_record_key(key: &mut Vec<u8>, collection: CollectionId, id: RawBsonRef<'_>) {
+    key.clear();
+    key.put_u32(collection.0);
+    key::encode(id, Direction::Ascending, key);
+}
