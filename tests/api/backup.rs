@@ -1,0 +1,93 @@
+//! `backup`: a copy that is a database, verified, while the original goes on.
+
+use cairndb::BackupReport;
+use cairndb::ErrorKind;
+use cairndb::bson::doc;
+use cairndb_tests::scratch::{small, things};
+
+use crate::{Fixture, all, verify_clean};
+
+#[test]
+fn a_copy_holds_the_moment_and_both_go_on() {
+    let fixture = Fixture::with((0..500).map(|id| doc! { "_id": id, "a": id % 7 }));
+    let by_a = cairndb::IndexModel::builder().keys(doc! { "a": 1 }).build();
+    fixture.things.create_index(by_a).run().unwrap();
+    let path = fixture.scratch.folder().join("copy");
+    let report = fixture.client.backup(&path).unwrap();
+    assert_eq!(
+        (report.path.as_path(), report.verified.documents, report.verified.entries),
+        (path.as_path(), 500, 500)
+    );
+    assert!(report.verified.is_clean() && report.bytes > 0);
+
+    fixture.things.insert_one(doc! { "_id": 500 }).run().unwrap();
+    let copy = small().open(&path).unwrap();
+    things(&copy).insert_one(doc! { "_id": -1 }).run().unwrap();
+    assert_eq!((all(&things(&copy)).len(), fixture.stored().len()), (501, 501));
+    assert!(things(&copy).find_one(doc! { "_id": 500 }).run().unwrap().is_none());
+    verify_clean(&copy);
+    fixture.verify_clean();
+}
+
+#[test]
+fn a_copy_of_a_copy_and_of_a_reader_is_a_database() {
+    let fixture = Fixture::with([doc! { "_id": 1 }]);
+    let (first, second, third) = ("first", "second", "third");
+    let at = |name: &str| fixture.scratch.folder().join(name);
+    fixture.client.backup(at(first)).unwrap();
+    let copy = small().open(at(first)).unwrap();
+    copy.backup(at(second)).unwrap();
+    copy.close().unwrap();
+    let reader = small().read_only(true).open(at(second)).unwrap();
+    reader.backup(at(third)).unwrap();
+    assert_eq!(all(&things(&small().open(at(third)).unwrap())), [doc! { "_id": 1 }]);
+}
+
+#[test]
+fn an_existing_target_is_refused_and_untouched() {
+    let fixture = Fixture::with([doc! { "_id": 1 }]);
+    let target = fixture.scratch.folder().join("copy");
+    std::fs::create_dir(&target).unwrap();
+    std::fs::write(target.join("notes.txt"), b"mine").unwrap();
+    let error = fixture.client.backup(&target).expect_err("refused");
+    assert!(matches!(error.kind(), ErrorKind::InvalidArgument { .. }), "{error:?}");
+    assert_eq!(std::fs::read_dir(&target).unwrap().count(), 1);
+    let error = fixture.client.backup(fixture.scratch.path()).expect_err("refused");
+    assert!(matches!(error.kind(), ErrorKind::InvalidArgument { .. }), "{error:?}");
+    fixture.verify_clean();
+}
+
+#[test]
+fn a_copy_is_made_while_writing_goes_on() {
+    let fixture = Fixture::new();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut id = 0;
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                fixture.things.insert_one(doc! { "_id": id }).run().expect("stored");
+                id += 1;
+            }
+        });
+        for number in 0..5 {
+            let report =
+                fixture.client.backup(fixture.scratch.folder().join(format!("copy{number}"))).unwrap();
+            assert!(report.verified.is_clean());
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        writer.join().unwrap();
+    });
+    for number in 0..5 {
+        let copy = small().open(fixture.scratch.folder().join(format!("copy{number}"))).unwrap();
+        let ids: Vec<i32> = all(&things(&copy)).iter().map(|stored| stored.get_i32("_id").unwrap()).collect();
+        assert!(ids.iter().copied().eq(0..i32::try_from(ids.len()).unwrap()), "a copy has a hole");
+    }
+}
+
+#[test]
+fn a_report_is_machine_readable() {
+    let fixture = Fixture::with([doc! { "_id": 1 }]);
+    let report = fixture.client.backup(fixture.scratch.folder().join("copy")).unwrap();
+    let text = serde_json::to_string(&report).unwrap();
+    assert_eq!(serde_json::from_str::<BackupReport>(&text).unwrap(), report);
+}

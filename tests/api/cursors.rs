@@ -1,0 +1,108 @@
+//! Cursors: a snapshot of their own, owned for as long as they live.
+
+use cairndb::ErrorKind;
+use cairndb::bson::{Document, RawDocumentBuf, doc};
+use cairndb_tests::scratch::{small, things};
+use serde::Deserialize;
+
+use crate::Fixture;
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Named {
+    name: String,
+}
+
+#[track_caller]
+fn ids(cursor: cairndb::Cursor<Document>) -> Vec<i32> {
+    cursor.map(|stored| stored.expect("a document").get_i32("_id").expect("an id")).collect()
+}
+
+#[test]
+fn a_cursor_shows_the_moment_of_its_opening() {
+    let fixture = Fixture::with((1..=3).map(|id| doc! { "_id": id }));
+    let cursor = fixture.things.find(doc! {}).run().unwrap();
+    fixture.things.insert_one(doc! { "_id": 4 }).run().unwrap();
+    fixture.things.delete_one(doc! { "_id": 2 }).run().unwrap();
+    fixture.things.replace_one(doc! { "_id": 3 }, doc! { "a": 1 }).run().unwrap();
+    assert_eq!(
+        cursor.map(Result::unwrap).collect::<Vec<_>>(),
+        [doc! { "_id": 1 }, doc! { "_id": 2 }, doc! { "_id": 3 }]
+    );
+    assert_eq!(ids(fixture.things.find(doc! {}).run().unwrap()), [1, 3, 4]);
+}
+
+#[test]
+fn a_cursor_outlives_its_collection() {
+    let fixture = Fixture::with((1..=3).map(|id| doc! { "_id": id }));
+    let dropped = fixture.things.find(doc! {}).run().unwrap();
+    fixture.things.drop().run().unwrap();
+    fixture.things.insert_one(doc! { "_id": 9 }).run().unwrap();
+    fixture.client.flush().unwrap();
+    assert_eq!(ids(dropped), [1, 2, 3]);
+}
+
+#[test]
+fn a_cursor_outlives_the_client_and_keeps_the_folder() {
+    let Fixture { client, things, scratch } = Fixture::with((1..=3).map(|id| doc! { "_id": id }));
+    let mut cursor = things.find(doc! {}).run().unwrap();
+    assert!(cursor.advance().unwrap());
+    drop((client, things));
+    assert!(small().open(scratch.path()).expect_err("still open").is_already_open());
+    assert_eq!(ids(cursor), [2, 3]);
+    scratch.open();
+}
+
+#[test]
+fn closing_names_the_cursors_that_are_open() {
+    let Fixture { client, things: collection, scratch } = Fixture::with((1..=3).map(|id| doc! { "_id": id }));
+    let cursors = [collection.find(doc! {}).run().unwrap(), collection.find(doc! {}).run().unwrap()];
+    let error = client.close().expect_err("cursors are open");
+    assert!(matches!(error.kind(), ErrorKind::CursorsOpen { cursors: 2 }), "{error:?}");
+    let error = collection.insert_one(doc! {}).run().expect_err("closed");
+    assert!(matches!(error.kind(), ErrorKind::Closed), "{error:?}");
+    for cursor in cursors {
+        assert_eq!(ids(cursor), [1, 2, 3]);
+    }
+    assert_eq!(things(&scratch.open()).count_documents(doc! {}).run().unwrap(), 3);
+}
+
+#[test]
+fn a_finished_cursor_keeps_nothing_open() {
+    let Fixture { client, things, scratch: _scratch } = Fixture::with([doc! { "_id": 1 }]);
+    let mut cursor = things.find(doc! {}).run().unwrap();
+    while cursor.advance().unwrap() {}
+    client.close().unwrap();
+    assert!(!cursor.advance().unwrap());
+}
+
+#[test]
+fn raw_documents_are_walked_in_place() {
+    let fixture = Fixture::with([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]);
+    let mut cursor = fixture.things.find(doc! {}).run().unwrap();
+    assert!(cursor.current().is_empty());
+    let mut names = Vec::new();
+    while cursor.advance().unwrap() {
+        names.push(cursor.current().get_str("name").unwrap().to_owned());
+    }
+    assert_eq!(names, ["Ada", "Grace"]);
+    assert!(cursor.current().is_empty());
+    assert!(matches!(cursor.deserialize_current().unwrap_err().kind(), ErrorKind::InvalidArgument { .. }));
+}
+
+#[test]
+fn a_cursor_deserializes_into_any_type() {
+    let fixture = Fixture::with([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2 }]);
+    let mut cursor = fixture.things.find(doc! {}).run().unwrap().with_type::<Named>();
+    assert_eq!(cursor.next().unwrap().unwrap(), Named { name: "Ada".to_owned() });
+    let error = cursor.next().unwrap().expect_err("no name");
+    assert!(matches!(error.kind(), ErrorKind::Bson(_)), "{error:?}");
+    let raw = fixture.things.find(doc! { "_id": 2 }).run().unwrap().with_type::<RawDocumentBuf>();
+    assert_eq!(raw.map(|stored| stored.unwrap().as_bytes().len()).collect::<Vec<_>>(), [14]);
+}
+
+#[test]
+fn a_cursor_moves_to_another_thread() {
+    let fixture = Fixture::with((1..=3).map(|id| doc! { "_id": id }));
+    let cursor = fixture.things.find(doc! {}).run().unwrap();
+    assert_eq!(std::thread::spawn(|| ids(cursor)).join().unwrap(), [1, 2, 3]);
+}

@@ -1,0 +1,103 @@
+//! Write concerns, tickets, and the sync in the background.
+
+use std::time::{Duration, Instant};
+
+use cairndb::bson::doc;
+use cairndb::{Acknowledgment, Client, Durability, ErrorKind, WriteConcern};
+use cairndb_tests::scratch::{Scratch, small, things};
+
+use crate::refused;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A client whose background sync comes at the latest after a second.
+fn slow_to_sync(scratch: &Scratch) -> Client {
+    scratch.open_with(small().durability(Durability::Buffered { sync_interval: Duration::from_secs(1) }))
+}
+
+fn with_nodes(w: Acknowledgment) -> WriteConcern {
+    let mut concern = WriteConcern::default();
+    concern.w = Some(w);
+    concern
+}
+
+#[test]
+fn a_journaled_write_is_durable_when_it_returns() {
+    let scratch = Scratch::new();
+    let client = slow_to_sync(&scratch);
+    things(&client).insert_one(doc! {}).write_concern(WriteConcern::journaled()).run().unwrap();
+    assert!(client.durable_seq() >= client.written_seq().unwrap());
+    things(&client).insert_many([doc! {}, doc! {}]).write_concern(WriteConcern::journaled()).run().unwrap();
+    assert!(client.durable_seq() >= client.written_seq().unwrap());
+    things(&client).delete_many(doc! {}).write_concern(WriteConcern::journaled()).run().unwrap();
+    assert!(client.durable_seq() >= client.written_seq().unwrap());
+}
+
+#[test]
+fn a_journaled_client_syncs_every_write_but_buffered_ones() {
+    let scratch = Scratch::new();
+    let client = scratch.open_with(small().durability(Durability::Journaled));
+    things(&client).insert_one(doc! {}).run().unwrap();
+    assert!(client.durable_seq() >= client.written_seq().unwrap());
+    things(&client).replace_one(doc! {}, doc! { "a": 1 }).run().unwrap();
+    assert!(client.durable_seq() >= client.written_seq().unwrap());
+}
+
+#[test]
+fn a_ticket_stands_for_the_writes_before_it() {
+    let scratch = Scratch::new();
+    let client = slow_to_sync(&scratch);
+    things(&client).insert_one(doc! {}).run().unwrap();
+    let ticket = client.durability_ticket().unwrap();
+    things(&client).insert_one(doc! {}).run().unwrap();
+    ticket.wait().unwrap();
+    assert!(ticket.is_durable() && ticket.clone().is_durable());
+    ticket.wait().unwrap();
+    client.sync().unwrap();
+    assert!(client.durability_ticket().unwrap().is_durable());
+}
+
+#[test]
+fn the_background_makes_writes_durable() {
+    let scratch = Scratch::new();
+    let options = Durability::Buffered { sync_interval: Duration::from_millis(5) };
+    let client = scratch.open_with(small().durability(options));
+    things(&client).insert_one(doc! {}).run().unwrap();
+    let ticket = client.durability_ticket().unwrap();
+    let started = Instant::now();
+    while !ticket.is_durable() {
+        assert!(started.elapsed() < Duration::from_secs(30), "nothing was synced");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn intervals_out_of_range_are_refused() {
+    for sync_interval in [Duration::ZERO, Duration::from_micros(999), Duration::from_millis(1001), HOUR] {
+        let scratch = Scratch::new();
+        let options = small().durability(Durability::Buffered { sync_interval });
+        let error = options.open(scratch.path()).expect_err("refused");
+        assert!(matches!(error.kind(), ErrorKind::InvalidArgument { .. }), "{error:?}");
+        assert!(!scratch.path().exists());
+    }
+}
+
+#[test]
+fn one_node_meets_one_and_the_majority() {
+    let scratch = Scratch::new();
+    let client = scratch.open();
+    for w in [Acknowledgment::Nodes(1), Acknowledgment::Majority] {
+        things(&client).insert_one(doc! {}).write_concern(with_nodes(w)).run().unwrap();
+    }
+    let nobody = with_nodes(Acknowledgment::Nodes(0));
+    let error = things(&client).insert_one(doc! {}).write_concern(nobody).run().expect_err("refused");
+    assert!(matches!(error.kind(), ErrorKind::InvalidArgument { .. }), "{error:?}");
+    assert!(error.to_string().contains("w: 0"), "{error}");
+    let two = || with_nodes(Acknowledgment::Nodes(2));
+    refused(things(&client).insert_one(doc! {}).write_concern(two()).run(), 100, "w: 2");
+    refused(things(&client).delete_many(doc! {}).write_concern(two()).run(), 100, "w: 2");
+    refused(things(&client).replace_one(doc! {}, doc! {}).write_concern(two()).run(), 100, "w: 2");
+    let tagged = with_nodes(Acknowledgment::Custom("eu".to_owned()));
+    refused(things(&client).insert_one(doc! {}).write_concern(tagged).run(), 79, "eu");
+    assert_eq!(things(&client).count_documents(doc! {}).run().unwrap(), 2);
+}

@@ -1,0 +1,149 @@
+//! `find` and `find_one`: what matches, in which order, and the options.
+
+use std::time::Duration;
+
+use cairndb::bson::{Bson, Document, bson, doc};
+use cairndb::{ErrorKind, Hint};
+
+use crate::{Fixture, refused};
+
+/// Documents `_id` 1 to 9 with `a` counting down, in one collection with an index on `a`.
+fn nine() -> Fixture {
+    let fixture = Fixture::with((1..=9).map(|id| doc! { "_id": id, "a": 10 - id }));
+    let by_a = cairndb::IndexModel::builder().keys(doc! { "a": 1 }).build();
+    fixture.things.create_index(by_a).run().expect("an index");
+    fixture
+}
+
+#[track_caller]
+fn ids(found: impl Iterator<Item = cairndb::Result<Document>>) -> Vec<i32> {
+    found.map(|document| document.expect("a document").get_i32("_id").expect("an id")).collect()
+}
+
+#[track_caller]
+fn check(filter: Document, expected: &[i32]) {
+    let fixture = nine();
+    let found = fixture.things.find(filter.clone()).run().expect("a cursor");
+    assert_eq!(ids(found), expected, "{filter}");
+    let first = fixture.things.find_one(filter.clone()).run().expect("a read");
+    let first = first.map(|document| document.get_i32("_id").expect("an id"));
+    assert_eq!(first.as_ref(), expected.first(), "{filter}");
+    let counted = fixture.things.count_documents(filter.clone()).run().expect("a count");
+    assert_eq!(counted, expected.len() as u64, "{filter}");
+}
+
+#[test]
+fn equality_and_ranges_select() {
+    check(doc! {}, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    check(doc! { "_id": 4 }, &[4]);
+    check(doc! { "_id": 4.0 }, &[4]);
+    check(doc! { "_id": 10 }, &[]);
+    check(doc! { "_id": "4" }, &[]);
+    check(doc! { "a": 4 }, &[6]);
+    check(doc! { "_id": { "$gt": 3, "$lte": 6 } }, &[4, 5, 6]);
+    check(doc! { "_id": { "$gte": 8.5 } }, &[9]);
+    check(doc! { "a": { "$lt": 3 } }, &[8, 9]);
+    check(doc! { "_id": { "$gt": 3 }, "a": { "$gt": 4 } }, &[4, 5]);
+    check(doc! { "_id": { "$in": [9, 1, 5] } }, &[1, 5, 9]);
+    check(doc! { "$or": [{ "_id": 2 }, { "a": 2 }] }, &[2, 8]);
+    check(doc! { "_id": { "$gt": 6, "$lt": 5 } }, &[]);
+    check(doc! { "missing": null }, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
+}
+
+#[test]
+fn an_absent_collection_has_no_documents() {
+    let fixture = Fixture::new();
+    assert!(fixture.stored().is_empty());
+    assert_eq!(fixture.things.find_one(doc! {}).run().unwrap(), None);
+    assert_eq!(fixture.things.find_one(doc! { "_id": 1 }).run().unwrap(), None);
+    assert!(fixture.client.list_database_names().unwrap().is_empty());
+}
+
+#[test]
+fn documents_come_in_the_order_of_ids() {
+    let ids = [
+        bson!("b"),
+        bson!(2),
+        bson!(true),
+        Bson::MinKey,
+        bson!(1.5),
+        bson!("a"),
+        bson!({ "x": 1 }),
+        bson!(null),
+    ];
+    let fixture = Fixture::with(ids.map(|id| doc! { "_id": id }));
+    let found: Vec<Bson> =
+        fixture.stored().into_iter().filter_map(|mut stored| stored.remove("_id")).collect();
+    let expected = [
+        Bson::MinKey,
+        bson!(null),
+        bson!(1.5),
+        bson!(2),
+        bson!("a"),
+        bson!("b"),
+        bson!({ "x": 1 }),
+        bson!(true),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn skip_and_limit_cut_a_window() {
+    let fixture = nine();
+    let window = |skip, limit| ids(fixture.things.find(doc! {}).skip(skip).limit(limit).run().unwrap());
+    assert_eq!(window(2, 3), [3, 4, 5]);
+    assert_eq!(window(0, -2), [1, 2]);
+    assert_eq!(window(7, 0), [8, 9]);
+    assert_eq!(window(7, i64::MAX), [8, 9]);
+    assert_eq!(window(9, 1), [] as [i32; 0]);
+    assert_eq!(window(u64::MAX, i64::MIN), [] as [i32; 0]);
+    let third = fixture.things.find_one(doc! {}).skip(2).run().unwrap().unwrap();
+    assert_eq!(third, doc! { "_id": 3, "a": 7 });
+}
+
+#[test]
+fn what_a_filter_cannot_mean_is_an_error() {
+    let fixture = nine();
+    let error = refused(fixture.things.find(doc! { "a": { "$near": 1 } }).run(), 238, "$near");
+    let ErrorKind::Command(command) = error.kind() else { panic!("{error:?}") };
+    assert_eq!(command.code_name, "NotImplemented");
+    refused(fixture.things.find(doc! { "a": { "$nonsense": 1 } }).run(), 2, "$nonsense");
+    refused(fixture.things.find_one(doc! { "$where": "true" }).run(), 238, "$where");
+    refused(fixture.things.count_documents(doc! { "a": { "$in": 1 } }).run(), 2, "$in");
+    refused(fixture.things.delete_many(doc! { "$nonsense": 1 }).run(), 2, "$nonsense");
+    refused(fixture.things.replace_one(doc! { "a": { "$gt": 1, "b": 1 } }, doc! {}).run(), 2, "b");
+    assert_eq!(fixture.stored().len(), 9);
+}
+
+#[test]
+fn only_hints_that_can_be_honored_are_accepted() {
+    let fixture = nine();
+    for hint in
+        [Hint::Name("_id_".to_owned()), Hint::Keys(doc! { "_id": 1 }), Hint::Keys(doc! { "$natural": 1 })]
+    {
+        assert_eq!(ids(fixture.things.find(doc! { "a": 1 }).hint(hint.clone()).run().unwrap()), [9]);
+        assert_eq!(fixture.things.count_documents(doc! {}).hint(hint).run().unwrap(), 9);
+    }
+    let unknown = || Hint::Name("b_1".to_owned());
+    refused(
+        fixture.things.find(doc! {}).hint(unknown()).run(),
+        2,
+        "does not correspond to an existing index",
+    );
+    refused(fixture.things.find_one(doc! { "_id": 1 }).hint(unknown()).run(), 2, "b_1");
+    refused(fixture.things.count_documents(doc! {}).hint(unknown()).run(), 2, "b_1");
+    refused(fixture.things.delete_one(doc! {}).hint(unknown()).run(), 2, "b_1");
+    refused(fixture.things.replace_one(doc! {}, doc! {}).hint(unknown()).run(), 2, "b_1");
+}
+
+#[test]
+fn a_search_without_time_gives_up() {
+    let fixture = Fixture::with((0..5000).map(|id| doc! { "_id": id }));
+    let search = fixture.things.find(doc! { "a": 1 }).max_time(Duration::from_nanos(1)).run().unwrap();
+    let outcome = search.collect::<cairndb::Result<Vec<_>>>();
+    refused(outcome, 50, "time limit");
+    refused(fixture.things.count_documents(doc! { "a": 1 }).max_time(Duration::from_nanos(1)).run(), 50, "");
+    refused(fixture.things.find_one(doc! { "a": 1 }).max_time(Duration::from_nanos(1)).run(), 50, "");
+    let unlimited = fixture.things.count_documents(doc! { "a": 1 }).max_time(Duration::ZERO);
+    assert_eq!(unlimited.run().unwrap(), 0);
+}

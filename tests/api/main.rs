@@ -1,0 +1,83 @@
+//! What the public API promises, a module for each feature. Nothing here looks behind it.
+
+#![expect(clippy::needless_pass_by_value, reason = "a test is a line of data, made where it is passed")]
+
+mod backup;
+mod close;
+mod collections;
+mod concurrency;
+mod count;
+mod cursors;
+mod delete;
+mod durability;
+mod find;
+mod indexes;
+mod insert_many;
+mod insert_one;
+mod malformed;
+mod open;
+mod refusals;
+mod replace;
+mod stamp;
+mod verify;
+
+use cairndb::bson::Document;
+use cairndb::{Client, Collection, Error};
+use cairndb_tests::scratch::{self, Scratch};
+
+/// An empty database with a collection, for one test.
+struct Fixture {
+    // Dropped first: the folder goes last.
+    client: Client,
+    things: Collection<Document>,
+    scratch: Scratch,
+}
+
+impl Fixture {
+    #[track_caller]
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        let client = scratch.open();
+        let things = scratch::things(&client);
+        Self { client, things, scratch }
+    }
+
+    #[track_caller]
+    fn with(documents: impl IntoIterator<Item = Document>) -> Self {
+        let fixture = Self::new();
+        fixture.things.insert_many(documents).run().expect("the documents are stored");
+        fixture
+    }
+
+    /// Every stored document.
+    #[track_caller]
+    fn stored(&self) -> Vec<Document> {
+        all(&self.things)
+    }
+
+    #[track_caller]
+    fn verify_clean(&self) {
+        verify_clean(&self.client);
+    }
+}
+
+#[track_caller]
+fn all(collection: &Collection<Document>) -> Vec<Document> {
+    let cursor = collection.find(Document::new()).run().expect("a cursor");
+    cursor.collect::<Result<_, _>>().expect("documents")
+}
+
+#[track_caller]
+fn verify_clean(client: &Client) {
+    let report = client.verify().expect("a report");
+    assert!(report.is_clean(), "{:?}", report.findings);
+}
+
+/// The error has MongoDB's number and says so in these words.
+#[track_caller]
+fn refused<T: std::fmt::Debug>(result: Result<T, Error>, code: i32, words: &str) -> Error {
+    let error = result.expect_err("refused");
+    assert_eq!(error.code(), Some(code), "{error:?}");
+    assert!(error.to_string().contains(words), "{error} does not say {words:?}");
+    error
+}

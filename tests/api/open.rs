@@ -1,0 +1,298 @@
+//! Opening: what becomes a database, what is refused, and that nothing is ever destroyed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use cairndb::bson::doc;
+use cairndb::{Client, Error, ErrorKind};
+use cairndb_tests::scratch::{Scratch, small, things};
+
+use crate::{Fixture, refused};
+
+/// Every file below a folder, with its bytes.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files.extend(self::files(&path));
+        } else {
+            files.insert(path.clone(), fs::read(path).expect("a file"));
+        }
+    }
+    files
+}
+
+/// Opening fails, and leaves every byte where it was.
+#[track_caller]
+fn refused_untouched(folder: &Path, options: cairndb::ClientBuilder) -> Error {
+    let before = files(folder);
+    let error = options.open(folder).expect_err("refused");
+    assert_eq!(files(folder), before, "the refusal changed the folder");
+    error
+}
+
+#[track_caller]
+fn foreign(names: &[&str]) {
+    let scratch = Scratch::new();
+    for name in names {
+        let path = scratch.folder().join(name);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        fs::write(path, b"somebody's").expect("a file");
+    }
+    let error = refused_untouched(scratch.folder(), small());
+    assert!(matches!(error.kind(), ErrorKind::NotADatabase { .. }), "{error:?}");
+    let error = refused_untouched(scratch.folder(), small().create_if_missing(false));
+    assert!(matches!(error.kind(), ErrorKind::NotADatabase { .. }), "{error:?}");
+    let error = refused_untouched(scratch.folder(), small().read_only(true));
+    assert!(matches!(error.kind(), ErrorKind::NotADatabase { .. }), "{error:?}");
+}
+
+#[test]
+fn an_absent_folder_becomes_a_database() {
+    let scratch = Scratch::new();
+    scratch.open().close().unwrap();
+    assert!(scratch.path().join("CAIRNDB").is_file());
+}
+
+#[test]
+fn an_empty_folder_becomes_a_database() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path()).unwrap();
+    scratch.open().close().unwrap();
+    small().create_if_missing(false).open(scratch.path()).unwrap();
+}
+
+#[test]
+fn missing_parents_are_made() {
+    let scratch = Scratch::new();
+    let nested = scratch.folder().join("a").join("b").join("c");
+    let client = small().open(&nested).unwrap();
+    things(&client).insert_one(doc! { "_id": 1 }).run().unwrap();
+    client.close().unwrap();
+    assert!(nested.join("CAIRNDB").is_file());
+}
+
+#[test]
+fn foreign_folders_are_refused_and_untouched() {
+    foreign(&["notes.txt"]);
+    foreign(&["CURRENT", "MANIFEST-000001", "000003.log"]);
+    foreign(&["sub/photo.jpg"]);
+    foreign(&["CAIRNDB.creating", "photo.jpg"]);
+    foreign(&["CAIRNDB.creating", "000003.sst", "holiday.log"]);
+}
+
+#[test]
+fn a_file_is_not_a_folder() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path(), b"text").unwrap();
+    let error = small().open(scratch.path()).expect_err("refused");
+    assert!(matches!(error.kind(), ErrorKind::NotADatabase { .. }), "{error:?}");
+    assert_eq!(fs::read(scratch.path()).unwrap(), b"text");
+}
+
+#[test]
+fn an_empty_path_is_refused() {
+    let error = Client::open("").expect_err("refused");
+    assert!(matches!(error.kind(), ErrorKind::InvalidArgument { .. }), "{error:?}");
+}
+
+#[test]
+fn what_must_exist_is_not_made() {
+    let scratch = Scratch::new();
+    for options in [small().create_if_missing(false), small().read_only(true)] {
+        let error = options.open(scratch.path()).expect_err("refused");
+        assert!(matches!(error.kind(), ErrorKind::NotFound { path } if *path == scratch.path()), "{error:?}");
+        assert!(!scratch.path().exists());
+    }
+}
+
+#[test]
+fn a_database_without_current_is_never_made_anew() {
+    let fixture = Fixture::with([doc! { "_id": 1 }]);
+    fixture.client.flush().unwrap();
+    let Fixture { client, things, scratch } = fixture;
+    drop(things);
+    client.close().unwrap();
+    fs::remove_file(scratch.path().join("CURRENT")).unwrap();
+    let tables = |folder: &Path| {
+        let paths = files(folder).into_iter();
+        paths.filter(|(path, _)| path.extension().is_some_and(|end| end == "sst")).collect::<Vec<_>>()
+    };
+    let before = tables(&scratch.path());
+    assert!(!before.is_empty());
+    let error = small().open(scratch.path()).expect_err("refused");
+    assert!(!matches!(error.kind(), ErrorKind::NotADatabase { .. }), "{error:?}");
+    assert_eq!(tables(&scratch.path()), before);
+    assert!(!scratch.path().join("CURRENT").exists());
+}
+
+#[test]
+fn a_creation_that_was_cut_short_is_done_again() {
+    let scratch = Scratch::new();
+    let client = scratch.open();
+    client.close().unwrap();
+    fs::rename(scratch.path().join("CAIRNDB"), scratch.path().join("CAIRNDB.creating")).unwrap();
+    fs::remove_file(scratch.path().join("CURRENT")).unwrap();
+    let error = small().create_if_missing(false).open(scratch.path()).expect_err("refused");
+    assert!(matches!(error.kind(), ErrorKind::NotFound { .. }), "{error:?}");
+    let client = scratch.open();
+    things(&client).insert_one(doc! { "_id": 1 }).run().unwrap();
+    client.close().unwrap();
+    assert!(!scratch.path().join("CAIRNDB.creating").exists());
+    assert_eq!(things(&scratch.open()).count_documents(doc! {}).run().unwrap(), 1);
+}
+
+#[test]
+fn another_format_in_the_marker_is_refused() {
+    for (text, expected) in
+        [("CairnDB format 2\n", "2"), ("CairnDB format 0\n", "0"), ("CairnDB format x\n", "x")]
+    {
+        let scratch = Scratch::new();
+        scratch.open().close().unwrap();
+        fs::write(scratch.path().join("CAIRNDB"), text).unwrap();
+        let error = refused_untouched(&scratch.path(), small());
+        let ErrorKind::UnsupportedFormat { found, supported } = error.kind() else { panic!("{error:?}") };
+        assert_eq!((found.as_str(), *supported), (expected, 1));
+    }
+}
+
+#[test]
+fn a_marker_with_another_content_is_refused() {
+    let contents: [&[u8]; 4] = [b"", b"hello", b"\xff\xfe", b"CairnDB format 1"];
+    for content in contents {
+        let scratch = Scratch::new();
+        scratch.open().close().unwrap();
+        fs::write(scratch.path().join("CAIRNDB"), content).unwrap();
+        let error = refused_untouched(&scratch.path(), small());
+        assert!(matches!(error.kind(), ErrorKind::NotADatabase { .. }), "{error:?}");
+    }
+}
+
+#[test]
+fn a_second_client_in_the_process_is_refused() {
+    let scratch = Scratch::new();
+    let client = scratch.open();
+    let error = small().open(scratch.path()).expect_err("refused");
+    assert!(error.is_already_open(), "{error:?}");
+    assert_eq!(error.to_string(), format!("the database {} is already open", scratch.path().display()));
+    client.close().unwrap();
+    scratch.open();
+}
+
+#[test]
+fn a_folder_that_another_process_has_open_is_refused() {
+    let scratch = Scratch::new();
+    let mut holder = Command::new(env!("CARGO_BIN_EXE_child"))
+        .args(["hold".as_ref(), scratch.path().as_os_str()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "open\n");
+    assert!(small().open(scratch.path()).expect_err("refused").is_already_open());
+    drop(holder.stdin.take());
+    assert!(holder.wait().unwrap().success());
+    scratch.open();
+}
+
+#[test]
+fn reading_beside_a_writer_shows_the_moment_of_opening() {
+    let fixture = Fixture::with([doc! { "_id": 1 }]);
+    let reader = small().read_only(true).open(fixture.scratch.path()).unwrap();
+    fixture.things.insert_one(doc! { "_id": 2 }).run().unwrap();
+    assert_eq!(things(&reader).count_documents(doc! {}).run().unwrap(), 1);
+    assert_eq!(things(&reader).estimated_document_count().run().unwrap(), 1);
+    crate::verify_clean(&reader);
+    reader.close().unwrap();
+    assert_eq!(fixture.stored().len(), 2);
+}
+
+#[test]
+fn a_read_only_client_refuses_every_write() {
+    let scratch = Scratch::new();
+    let client = scratch.open();
+    things(&client).insert_one(doc! { "_id": 1 }).run().unwrap();
+    client.close().unwrap();
+    let before = files(&scratch.path()).keys().cloned().collect::<Vec<_>>();
+    let reader = small().read_only(true).open(scratch.path()).unwrap();
+    let things = things(&reader);
+    let database = reader.database("test");
+    let by_a = cairndb::IndexModel::builder().keys(doc! { "a": 1 }).build();
+    let refusals = [
+        things.insert_one(doc! { "_id": 2 }).run().err(),
+        things.insert_many([doc! { "_id": 2 }]).run().err(),
+        things.replace_one(doc! { "_id": 1 }, doc! { "a": 1 }).run().err(),
+        things.delete_one(doc! { "_id": 1 }).run().err(),
+        things.delete_many(doc! {}).run().err(),
+        things.create_index(by_a).run().err(),
+        things.drop_indexes().run().err(),
+        things.drop().run().err(),
+        things.rename("others").run().err(),
+        database.create_collection("new").run().err(),
+        database.drop().run().err(),
+    ];
+    for refusal in refusals {
+        let error = refusal.expect("refused");
+        assert!(matches!(error.kind(), ErrorKind::ReadOnly), "{error:?}");
+    }
+    assert_eq!(crate::all(&things), [doc! { "_id": 1 }]);
+    drop(things);
+    reader.close().unwrap();
+    assert_eq!(files(&scratch.path()).keys().cloned().collect::<Vec<_>>(), before);
+}
+
+#[test]
+fn too_little_memory_is_refused() {
+    let scratch = Scratch::new();
+    let error = small().memory_budget((8 << 20) - 1).open(scratch.path()).expect_err("refused");
+    assert!(error.to_string().contains("8388607"), "{error}");
+    assert!(matches!(error.kind(), ErrorKind::InvalidArgument { .. }), "{error:?}");
+    assert!(!scratch.path().exists());
+    small().memory_budget(8 << 20).open(scratch.path()).unwrap();
+}
+
+#[test]
+fn names_of_databases_are_listed_and_unique_but_for_case() {
+    let fixture = Fixture::new();
+    for name in ["shop", "archive"] {
+        fixture.client.database(name).create_collection("c").run().unwrap();
+    }
+    assert_eq!(fixture.client.list_database_names().unwrap(), ["archive", "shop"]);
+    refused(fixture.client.database("Shop").create_collection("c").run(), 13297, "different case");
+    assert_eq!(fixture.client.list_database_names().unwrap(), ["archive", "shop"]);
+}
+
+#[test]
+fn a_held_folder_says_so_in_its_own_words() {
+    let mut text = Vec::new();
+    let scratch = Scratch::new();
+    let _client = scratch.open();
+    write!(text, "{}", small().open(scratch.path()).expect_err("refused")).unwrap();
+    assert!(String::from_utf8(text).unwrap().ends_with("is already open"));
+}
+
+/// A process that is being started has copies of all open files for a moment. A lock that is given back only by
+/// closing its file stays with such a copy, and the next opening is refused although nobody has the folder.
+#[test]
+fn a_closed_folder_is_free_while_other_processes_are_started() {
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let starter = scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                Command::new("true").status().expect("a process");
+            }
+        });
+        let scratch = Scratch::new();
+        for _ in 0..100 {
+            scratch.open().close().unwrap();
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        starter.join().unwrap();
+    });
+}

@@ -1,0 +1,53 @@
+//! The process that suites start beside their own: it holds a folder open, or writes until it is killed.
+//!
+//! `child hold FOLDER` opens the folder and waits for the end of standard input. `child write FOLDER SEED LIFE
+//! FLAW` writes from several threads and journals to standard output; with the flaw `acknowledge-first` it says
+//! that an insert is done before it is, which the crash suite must notice.
+
+#![forbid(unsafe_code)]
+
+mod writer;
+
+use std::io::{Read, Write};
+use std::process::ExitCode;
+
+use cairndb_tests::scratch;
+
+use crate::writer::Flaw;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["hold", folder] => hold(folder),
+        ["write", folder, seed, life, flaw] => write(folder, (seed, life), flaw),
+        _ => Err(format!("unknown arguments: {words:?}").into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("child: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+fn hold(folder: &str) -> Outcome<()> {
+    let client = scratch::small().open(folder)?;
+    std::io::stdout().write_all(b"open\n")?;
+    std::io::stdout().flush()?;
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    client.close()?;
+    Ok(())
+}
+
+fn write(folder: &str, (seed, life): (&str, &str), flaw: &str) -> Outcome<()> {
+    let flaw = match flaw {
+        "none" => Flaw::None,
+        "acknowledge-first" => Flaw::AcknowledgeFirst,
+        other => return Err(format!("unknown flaw {other:?}").into()),
+    };
+    writer::run(folder.as_ref(), (seed.parse()?, life.parse()?), flaw)
+}

@@ -1,0 +1,148 @@
+//! Hostile bytes cost memory in proportion to their length and no more.
+//!
+//! The allocator counts what the thread under test asks for, freed or not, so that a passing peak is seen too.
+//! It sees Rust's allocations and not RocksDB's, which a refused document never reaches.
+
+#![expect(unsafe_code, reason = "a global allocator cannot be written without it")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use cairndb::bson::{RawDocumentBuf, doc};
+use cairndb::{Collection, Error};
+use cairndb_tests::scratch::Scratch;
+
+/// Bytes allocated for each byte of input.
+const FACTOR: usize = 16;
+const CONSTANT: usize = 64 << 10;
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn count(bytes: usize) {
+    // A thread that ends has no counter any more, and nothing to measure.
+    let _ = ALLOCATED.try_with(|allocated| allocated.set(allocated.get().wrapping_add(bytes)));
+}
+
+// SAFETY: every call goes to the system's allocator with the arguments that came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: as the caller promised.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promised; the pointer came from the same allocator.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        count(bytes);
+        // SAFETY: as the caller promised; the pointer came from the same allocator.
+        unsafe { System.realloc(pointer, layout, bytes) }
+    }
+}
+
+/// Bytes that `work` allocates on this thread.
+fn allocated<T>(work: impl FnOnce() -> T) -> (usize, T) {
+    let before = ALLOCATED.with(Cell::get);
+    let result = work();
+    (ALLOCATED.with(Cell::get).wrapping_sub(before), result)
+}
+
+fn framed(elements: &[u8]) -> RawDocumentBuf {
+    let len = i32::try_from(elements.len() + 5).expect("small");
+    let bytes = [&len.to_le_bytes(), elements, &[0]].concat();
+    RawDocumentBuf::from_bytes(bytes).expect("the outer length fits")
+}
+
+/// One element of a type, named `a`.
+fn element(element_type: u8, value: &[u8]) -> Vec<u8> {
+    [&[element_type, b'a', 0], value].concat()
+}
+
+#[track_caller]
+fn within_bounds(what: &str, bytes: usize, (spent, result): (usize, Result<(), Error>)) {
+    result.expect_err("refused");
+    assert!(spent <= FACTOR * bytes + CONSTANT, "{what}: {spent} bytes for {bytes} bytes of input");
+}
+
+/// Every verb refuses the document, each within the bounds.
+#[track_caller]
+fn check(document: &RawDocumentBuf) {
+    let scratch = Scratch::new();
+    let client = scratch.open();
+    let things: Collection<RawDocumentBuf> = client.database("test").collection("things");
+    things.insert_one(cairndb::bson::rawdoc! { "_id": 1 }).run().expect("stored");
+    let bytes = document.as_bytes().len();
+    within_bounds("insert_one", bytes, allocated(|| things.insert_one(document).run().map(drop)));
+    within_bounds("insert_many", bytes, allocated(|| things.insert_many([document]).run().map(drop)));
+    let replacement = || things.replace_one(doc! { "_id": 1 }, document).run().map(drop);
+    within_bounds("replace_one", bytes, allocated(replacement));
+}
+
+#[test]
+fn the_counter_counts() {
+    let (spent, kept) = allocated(|| vec![0_u8; 100_000]);
+    assert!((100_000..200_000).contains(&spent), "{spent} bytes for {}", kept.len());
+}
+
+#[test]
+fn announced_lengths_are_not_allocated() {
+    for len in [i32::MAX, i32::MAX - 1, 1 << 30, 1 << 24, -1] {
+        let len = len.to_le_bytes();
+        check(&framed(&element(2, &[&len[..], b"x\0"].concat())));
+        check(&framed(&element(3, &[&len[..], &[0]].concat())));
+        check(&framed(&element(4, &[&len[..], &[0]].concat())));
+        check(&framed(&element(5, &[&len[..], &[0, 1]].concat())));
+        check(&framed(&element(15, &[&len[..], &len[..], b"x\0"].concat())));
+    }
+}
+
+#[test]
+fn deep_documents_cost_no_more_than_flat_ones() {
+    for levels in [182, 10_000, 100_000] {
+        let mut bytes = Vec::new();
+        for level in 0..levels {
+            bytes.extend_from_slice(&i32::try_from((levels - level) * 8 - 3).expect("small").to_le_bytes());
+            if level + 1 < levels {
+                bytes.extend_from_slice(&[3, b'a', 0]);
+            }
+        }
+        bytes.extend(std::iter::repeat_n(0, levels));
+        check(&RawDocumentBuf::from_bytes(bytes).expect("the outer length fits"));
+    }
+}
+
+#[test]
+fn many_elements_before_the_fault_cost_no_tree() {
+    let mut elements = Vec::new();
+    for _ in 0..100_000 {
+        elements.extend(element(16, b"\x01\0\0\0"));
+    }
+    elements.extend(element(8, b"\x07"));
+    check(&framed(&elements));
+}
+
+#[test]
+fn long_names_and_broken_text_are_not_repeated_at_length() {
+    let long = vec![b'n'; 1 << 20];
+    check(&framed(&[&[16][..], &long, &[0, 1, 0, 0]].concat()));
+    let len = i32::try_from(long.len() + 1).expect("small").to_le_bytes();
+    check(&framed(&element(2, &[&len[..], &vec![0xff; 1 << 20], &[0]].concat())));
+    check(&framed(&[&[3][..], &long, &[0], &i32::MAX.to_le_bytes(), &[0]].concat()));
+}
+
+#[test]
+fn documents_beyond_the_limit_are_not_copied_often() {
+    let pad = vec![b'x'; 17 << 20];
+    let len = i32::try_from(pad.len() + 1).expect("small").to_le_bytes();
+    check(&framed(&element(2, &[&len[..], &pad, &[0]].concat())));
+}

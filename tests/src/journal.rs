@@ -1,0 +1,138 @@
+//! What a process that will be killed tells its parent, over a pipe: what it is about to do, and what the
+//! database acknowledged.
+//!
+//! A record is written by one `write` of fewer bytes than a pipe takes at once, so a killed process leaves
+//! whole records, and every record that it wrote reaches the parent.
+
+use std::io::{self, Read, Write};
+
+/// One line of the journal. A version of 0 stands for "absent".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// The database is open.
+    Opened,
+    /// The document `tag` is about to become `version`.
+    Begun {
+        /// The document.
+        tag: u64,
+        /// What it becomes.
+        version: u64,
+    },
+    /// The document `tag` is `version`, says the database.
+    Done {
+        /// The document.
+        tag: u64,
+        /// What it is.
+        version: u64,
+    },
+    /// The documents `first` and following are about to be inserted by one call, as version 1.
+    ManyBegun {
+        /// The first of them.
+        first: u64,
+        /// How many there are.
+        count: u64,
+    },
+    /// All of them are stored, says the database.
+    ManyDone {
+        /// The first of them.
+        first: u64,
+        /// How many there are.
+        count: u64,
+    },
+    /// `thread` won the id that all threads try to insert, says the database.
+    Won {
+        /// The id.
+        id: u64,
+        /// The winner.
+        thread: u64,
+    },
+    /// The plain index is about to be made or dropped.
+    IndexBegun {
+        /// Whether it will be there.
+        exists: bool,
+    },
+    /// The plain index was made or dropped, says the database.
+    IndexDone {
+        /// Whether it is there.
+        exists: bool,
+    },
+    /// The database did what it must not; the text is on standard error.
+    Fault,
+}
+
+const RECORD_BYTES: usize = 24;
+
+impl Record {
+    /// Writes the record at once.
+    pub fn write_to(self, mut journal: impl Write) -> io::Result<()> {
+        let fields = match self {
+            Self::Opened => [0, 0, 0],
+            Self::Begun { tag, version } => [1, tag, version],
+            Self::Done { tag, version } => [2, tag, version],
+            Self::ManyBegun { first, count } => [3, first, count],
+            Self::ManyDone { first, count } => [4, first, count],
+            Self::Won { id, thread } => [5, id, thread],
+            Self::IndexBegun { exists } => [6, u64::from(exists), 0],
+            Self::IndexDone { exists } => [7, u64::from(exists), 0],
+            Self::Fault => [8, 0, 0],
+        };
+        let bytes: Vec<u8> = fields.into_iter().flat_map(u64::to_le_bytes).collect();
+        journal.write_all(&bytes)
+    }
+
+    /// Reads the next record; `None` at the end.
+    pub fn read_from(mut journal: impl Read) -> io::Result<Option<Self>> {
+        let mut bytes = [0; RECORD_BYTES];
+        match journal.read_exact(&mut bytes) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        let mut fields = bytes.as_chunks::<8>().0.iter().map(|field| u64::from_le_bytes(*field));
+        let mut next = || fields.next().unwrap_or(0);
+        let (kind, first, second) = (next(), next(), next());
+        Ok(Some(match kind {
+            0 => Self::Opened,
+            1 => Self::Begun { tag: first, version: second },
+            2 => Self::Done { tag: first, version: second },
+            3 => Self::ManyBegun { first, count: second },
+            4 => Self::ManyDone { first, count: second },
+            5 => Self::Won { id: first, thread: second },
+            6 => Self::IndexBegun { exists: first == 1 },
+            7 => Self::IndexDone { exists: first == 1 },
+            8 => Self::Fault,
+            other => return Err(io::Error::other(format!("a journal record of kind {other}"))),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(record: Record) {
+        let mut bytes = Vec::new();
+        record.write_to(&mut bytes).expect("written");
+        assert_eq!(bytes.len(), RECORD_BYTES);
+        assert_eq!(Record::read_from(&*bytes).expect("read"), Some(record));
+    }
+
+    #[test]
+    fn records_are_read_as_they_were_written() {
+        check(Record::Opened);
+        check(Record::Begun { tag: 7, version: 0 });
+        check(Record::Done { tag: u64::MAX, version: 3 });
+        check(Record::ManyBegun { first: 1, count: 2 });
+        check(Record::ManyDone { first: 1, count: 2 });
+        check(Record::Won { id: 1, thread: 7 });
+        check(Record::IndexBegun { exists: true });
+        check(Record::IndexDone { exists: false });
+        check(Record::Fault);
+    }
+
+    #[test]
+    fn a_cut_record_is_the_end() {
+        assert_eq!(Record::read_from(&[1_u8; RECORD_BYTES - 1][..]).expect("read"), None);
+    }
+}

@@ -1,0 +1,84 @@
+//! Folders to work in: in memory where the system has such a place, and gone when they are dropped.
+
+use std::path::{Path, PathBuf};
+
+use cairndb::bson::Document;
+use cairndb::{Client, ClientBuilder, Collection};
+use tempfile::TempDir;
+
+/// A place in memory on Linux.
+const MEMORY_FOLDER: &str = "/dev/shm";
+
+/// Which kind of storage a folder lies on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Memory, if the system offers a folder there: a sync costs nothing.
+    Memory,
+    /// The system's temporary folder: a sync is one.
+    Disk,
+}
+
+/// A folder for one test.
+pub struct Scratch {
+    folder: TempDir,
+}
+
+impl Scratch {
+    /// An empty folder in memory.
+    pub fn new() -> Self {
+        Self::on(Place::Memory)
+    }
+
+    /// An empty folder.
+    pub fn on(place: Place) -> Self {
+        let builder = || {
+            let mut builder = tempfile::Builder::new();
+            builder.prefix("cairndb-test-");
+            builder
+        };
+        let in_memory = match place {
+            Place::Memory => builder().tempdir_in(MEMORY_FOLDER).ok(),
+            Place::Disk => None,
+        };
+        let folder = in_memory.map_or_else(|| builder().tempdir(), Ok);
+        Self { folder: folder.expect("a temporary folder can be made") }
+    }
+
+    /// The folder itself, which exists.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Where a database may be made; nothing is there yet.
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("db")
+    }
+
+    /// Opens, or makes, the database.
+    #[track_caller]
+    pub fn open(&self) -> Client {
+        self.open_with(small())
+    }
+
+    /// Opens, or makes, the database with options.
+    #[track_caller]
+    pub fn open_with(&self, options: ClientBuilder) -> Client {
+        options.open(self.path()).unwrap_or_else(|error| panic!("{}: {error:?}", self.path().display()))
+    }
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Options with little memory, because tests run side by side.
+pub fn small() -> ClientBuilder {
+    Client::builder().memory_budget(16 << 20)
+}
+
+/// The collection that most tests work on.
+pub fn things(client: &Client) -> Collection<Document> {
+    client.database("test").collection("things")
+}

@@ -1,0 +1,165 @@
+//! The arrows between the modules of one crate. The engine's order is a table, because it is the
+//! design; of the pure crates only circles are refused.
+//!
+//! A module may import from itself and from modules to its left. The crate's root may import from all.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::paths::{self, Named};
+use crate::tree::{File, Finding, Tree};
+
+/// The engine's modules, from the ones that know nothing to the ones that know all. Modules of one line
+/// may know each other: an error names a namespace, and what is no namespace is an error.
+const ENGINE: [&[&str]; 16] = [
+    &["error", "namespace"],
+    &["options"],
+    &["results"],
+    &["storage"],
+    &["document"],
+    &["catalog"],
+    &["plan"],
+    &["execute"],
+    &["write"],
+    &["shared"],
+    &["audit"],
+    &["session"],
+    &["cursor"],
+    &["collection"],
+    &["database"],
+    &["client"],
+];
+
+/// Crates whose modules must not form a circle.
+const PURE: [&str; 3] = ["index/src/", "sequence/src/", "query/src/"];
+
+/// Paths of the engine that point to the right, or to a module that the table does not know.
+pub(crate) fn violations(tree: &Tree) -> Vec<Finding> {
+    sources(tree, "engine/src/").flat_map(|file| file_violations(file, &ENGINE)).collect()
+}
+
+fn sources<'a>(tree: &'a Tree, folder: &'a str) -> impl Iterator<Item = &'a File> {
+    tree.rust().filter(move |file| file.path.starts_with(folder) && !file.is_test_file())
+}
+
+fn file_violations(file: &File, order: &[&[&str]]) -> Vec<Finding> {
+    let Some(home) = paths::module_of(&file.path).into_iter().next() else { return Vec::new() };
+    let place = |module: &str| order.iter().position(|group| group.contains(&module));
+    let Some(own) = place(&home) else {
+        return vec![file.finding(0, format!("module {home} is not in the table"))];
+    };
+    let wrong = |named: Named| {
+        let target = named.segments.first()?;
+        let what = match place(target) {
+            Some(other) if other <= own => return None,
+            Some(_) => format!("{home} must not know {target}"),
+            // Root re-exports are another rule's.
+            None if target.starts_with(char::is_uppercase) => return None,
+            None => format!("{target} is not in the table"),
+        };
+        Some(file.finding(named.line, what))
+    };
+    paths::inside_the_crate(file).into_iter().filter_map(wrong).collect()
+}
+
+/// Circles of the pure crates, each named once.
+pub(crate) fn circles(tree: &Tree) -> Vec<Finding> {
+    PURE.into_iter()
+        .filter_map(|folder| {
+            let circle = circle(&graph(sources(tree, folder)))?;
+            Some(Finding { path: folder.to_owned(), line: 0, what: circle.join(" -> ") })
+        })
+        .collect()
+}
+
+/// Top-level modules, and the ones that each names.
+fn graph<'a>(files: impl Iterator<Item = &'a File>) -> BTreeMap<String, BTreeSet<String>> {
+    let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for file in files {
+        let Some(home) = paths::module_of(&file.path).into_iter().next() else { continue };
+        let targets =
+            paths::inside_the_crate(file).into_iter().filter_map(|named| named.segments.into_iter().next());
+        graph.entry(home.clone()).or_default().extend(targets.filter(|target| *target != home));
+    }
+    graph
+}
+
+/// One circle, its first module repeated at the end: what stays when modules without arrows go, again
+/// and again, followed until it repeats.
+fn circle(graph: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
+    let mut left = graph.clone();
+    loop {
+        let knots: BTreeSet<String> = left.keys().cloned().collect();
+        for targets in left.values_mut() {
+            targets.retain(|target| knots.contains(target));
+        }
+        let count = left.len();
+        left.retain(|_, targets| !targets.is_empty());
+        if left.len() == count {
+            break;
+        }
+    }
+    let mut walked = vec![left.keys().next()?.clone()];
+    loop {
+        let next = left.get(walked.last()?)?.first()?.clone();
+        let start = walked.iter().position(|module| *module == next);
+        walked.push(next);
+        if let Some(start) = start {
+            return Some(walked.split_off(start));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(path: &str, text: &str, expected: &[&str]) {
+        let findings =
+            file_violations(&File::new(path, text), &[&["error", "namespace"], &["storage"], &["write"]]);
+        assert_eq!(findings.into_iter().map(|finding| finding.what).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn an_arrow_to_the_right_is_refused() {
+        check("engine/src/storage/keys.rs", "use crate::write::Target;", &["storage must not know write"]);
+        check("engine/src/error.rs", "fn f() { crate::storage::open() }", &["error must not know storage"]);
+        check("engine/src/error.rs", "use super::storage::Store;", &["error must not know storage"]);
+    }
+
+    #[test]
+    fn arrows_to_the_left_and_inside_are_allowed() {
+        check("engine/src/write/mod.rs", "use crate::{error::Error, storage::Store, write::insert};", &[]);
+        check("engine/src/error.rs", "use crate::namespace::Namespace;", &[]);
+        check("engine/src/namespace.rs", "use crate::error::Error;", &[]);
+        check("engine/src/lib.rs", "pub use crate::write::Target;", &[]);
+    }
+
+    #[test]
+    fn modules_outside_of_the_table_are_refused() {
+        check("engine/src/extra.rs", "", &["module extra is not in the table"]);
+        check("engine/src/write.rs", "use crate::extra::X;", &["extra is not in the table"]);
+    }
+
+    #[test]
+    fn a_circle_is_found_and_named() {
+        let tree = Tree::new(vec![
+            File::new("index/src/a.rs", "use crate::b::B;"),
+            File::new("index/src/b/mod.rs", "use crate::c::C;"),
+            File::new("index/src/c.rs", "fn f() { super::b::g() }"),
+            File::new("index/src/d.rs", "use crate::a::A;"),
+        ]);
+        let found: Vec<String> = circles(&tree).into_iter().map(|finding| finding.what).collect();
+        assert_eq!(found, ["b -> c -> b"]);
+    }
+
+    #[test]
+    fn a_tree_of_modules_has_no_circle() {
+        let tree = Tree::new(vec![
+            File::new("index/src/a.rs", "use crate::b::B;\nuse crate::c::C;"),
+            File::new("index/src/b.rs", "use crate::c::C;"),
+            File::new("index/src/c.rs", "#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n"),
+        ]);
+        assert_eq!(circles(&tree), []);
+    }
+}

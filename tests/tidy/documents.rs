@@ -1,0 +1,153 @@
+//! Rules on what people read: links between the project's Markdown files lead to a file and a heading
+//! that exist, and no file names a folder that only one machine has.
+
+use crate::tree::{File, Finding, Tree, has_extension};
+
+/// First folders of a path that say where a developer happened to work.
+const MACHINE_FOLDERS: [&str; 3] = ["/root", "/work", "/tmp"];
+
+/// Links to files or headings that do not exist. Links to other hosts are not looked at.
+pub(crate) fn broken_links(tree: &Tree) -> Vec<Finding> {
+    let documents = tree.files.iter().filter(|file| has_extension(&file.path, "md"));
+    documents
+        .flat_map(|file| {
+            links(&file.text).into_iter().filter_map(move |(line, link)| {
+                let reason = why_broken(tree, file, &link)?;
+                Some(file.finding(line, format!("{link}: {reason}")))
+            })
+        })
+        .collect()
+}
+
+fn why_broken(tree: &Tree, file: &File, link: &str) -> Option<&'static str> {
+    if link.contains("://") || link.starts_with("mailto:") {
+        return None;
+    }
+    let (target, heading) =
+        link.split_once('#').map_or((link, None), |(target, heading)| (target, Some(heading)));
+    let path = if target.is_empty() { file.path.clone() } else { resolve(&file.path, target) };
+    if !path.is_empty() && !tree.has(&path) {
+        return Some("there is no such file");
+    }
+    let document = tree.files.iter().find(|other| other.path == path && has_extension(&path, "md"))?;
+    let found = headings(&document.text).any(|known| Some(known.as_str()) == heading);
+    (heading.is_some() && !found).then_some("there is no such heading")
+}
+
+/// Targets of `[text](target)` and `[name]: target` outside of code, with their lines.
+fn links(text: &str) -> Vec<(usize, String)> {
+    let mut links = Vec::new();
+    for (line, prose) in prose_lines(text) {
+        // Between a pair of backticks stands code.
+        let outside: String = prose.split('`').step_by(2).collect::<Vec<_>>().join("``");
+        for (at, _) in outside.match_indices("](") {
+            let target = outside.get(at + 2..).and_then(|after| after.split([')', ' ']).next());
+            links.extend(target.map(|target| (line, target.to_owned())));
+        }
+        let definition = outside.strip_prefix('[').and_then(|name| name.split_once("]: "));
+        links.extend(definition.map(|(_, target)| (line, target.trim().to_owned())));
+    }
+    links
+}
+
+/// Lines outside of fenced blocks, counted from 1.
+fn prose_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut fenced = false;
+    text.lines().enumerate().filter_map(move |(line, prose)| {
+        let fence = prose.trim_start().starts_with("```");
+        fenced ^= fence;
+        (!fence && !fenced).then_some((line + 1, prose))
+    })
+}
+
+/// What links call the headings of a document: lower case, spaces as hyphens, punctuation dropped.
+fn headings(text: &str) -> impl Iterator<Item = String> {
+    prose_lines(text).filter_map(|(_, prose)| {
+        let title = prose.strip_prefix('#')?.trim_start_matches('#').strip_prefix(' ')?;
+        let kept =
+            title.trim().chars().filter(|next| next.is_alphanumeric() || matches!(next, ' ' | '-' | '_'));
+        Some(kept.collect::<String>().to_lowercase().replace(' ', "-"))
+    })
+}
+
+/// The path that a relative link leads to, from the checkout's root.
+fn resolve(from: &str, target: &str) -> String {
+    let mut segments: Vec<&str> = from.split('/').collect();
+    segments.pop();
+    for segment in target.trim_end_matches('/').split('/') {
+        match segment {
+            "." | "" => {}
+            ".." => {
+                segments.pop();
+            }
+            name => segments.push(name),
+        }
+    }
+    segments.join("/")
+}
+
+/// Lines that name a folder of one machine.
+pub(crate) fn machine_paths(file: &File) -> Vec<Finding> {
+    let lines = file.text.lines().enumerate();
+    lines
+        .filter_map(|(line, text)| {
+            let folder = MACHINE_FOLDERS.into_iter().find(|folder| names_folder(text, folder))?;
+            Some(file.finding(line + 1, format!("names {folder}")))
+        })
+        .collect()
+}
+
+/// Whether a line has a path that starts with `folder`, and not merely goes through a folder so named.
+fn names_folder(text: &str, folder: &str) -> bool {
+    let goes_on = |before: char| before.is_alphanumeric() || matches!(before, '.' | '_' | '-' | '}' | '*');
+    text.match_indices(folder).any(|(at, _)| {
+        let before = text.get(..at).and_then(|text| text.chars().next_back());
+        let after = text.get(at + folder.len()..).unwrap_or_default();
+        after.starts_with('/') && !before.is_some_and(goes_on)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &[&str]) {
+        let tree = Tree::new(vec![
+            File::new("docs/a.md", text),
+            File::new("docs/b.md", "# Some Words, and `code`\n```\n# not a heading\n```\n"),
+            File::new("README.md", "# Top\n"),
+        ]);
+        let found: Vec<String> = broken_links(&tree).into_iter().map(|finding| finding.what).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn links_to_files_and_headings_that_exist_are_allowed() {
+        check("[b](b.md) [top](../README.md#top) [words](b.md#some-words-and-code) [docs](../docs)", &[]);
+        check(
+            "# Own\n[own](#own) [host](https://example.org/x.md) `[code](x.md)`\n```\n[code](x.md)\n```\n",
+            &[],
+        );
+    }
+
+    #[test]
+    fn links_that_lead_nowhere_are_refused() {
+        check("[x](x.md)", &["x.md: there is no such file"]);
+        check("[x](../docs/x/)", &["../docs/x/: there is no such file"]);
+        check("[x](b.md#not-a-heading)", &["b.md#not-a-heading: there is no such heading"]);
+        check("[x](#own)", &["#own: there is no such heading"]);
+        check("See [x].\n\n[x]: x.md\n", &["x.md: there is no such file"]);
+    }
+
+    #[test]
+    fn folders_of_one_machine_are_refused() {
+        let lines = |text: &str| machine_paths(&File::new("a.sh", text)).len();
+        for folder in MACHINE_FOLDERS {
+            assert_eq!(lines(&format!("cd {folder}/x")), 1);
+            assert_eq!(lines(&format!("path = \"{folder}/x\"\n")), 1);
+            assert_eq!(lines(&format!("cd $HOME{folder}/x")), 0);
+            assert_eq!(lines(&format!("use a{folder}/x and {folder}s")), 0);
+        }
+    }
+}

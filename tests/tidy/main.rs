@@ -1,0 +1,104 @@
+//! The rules of the house that no lint can hold: who may import whom, how long files are, what names
+//! must not say, where versions stand, and that links lead somewhere.
+//!
+//! Each rule is a pure function over the text of a file, with a sample beside it that it refuses; the
+//! tests here apply the rules to the whole checkout. Only the standard library is used, and a rule sees
+//! code with comments and literals blanked, so that prose cannot break it.
+
+mod arrows;
+mod code;
+mod documents;
+mod items;
+mod manifests;
+mod names;
+mod paths;
+mod shape;
+mod tree;
+
+use tree::{Finding, Tree};
+
+#[track_caller]
+fn check(rule: &str, findings: &[Finding]) {
+    let lines: Vec<String> = findings.iter().map(Finding::to_string).collect();
+    assert!(lines.is_empty(), "{rule}:\n{}", lines.join("\n"));
+}
+
+#[test]
+fn the_checkout_is_found() {
+    let tree = Tree::load();
+    for expected in ["Cargo.toml", "engine/src/lib.rs", "index/src/lib.rs", "tests/tidy/main.rs"] {
+        assert!(tree.files.iter().any(|file| file.path == expected), "{expected} was not found");
+    }
+}
+
+#[test]
+fn modules_import_only_to_their_left() {
+    check(
+        "a module imports only from modules to its left in tests/tidy/arrows.rs; \
+         a new arrow is a reviewed change of that table",
+        &arrows::violations(&Tree::load()),
+    );
+}
+
+#[test]
+fn modules_of_the_pure_crates_form_no_circle() {
+    check("modules import each other in a circle", &arrows::circles(&Tree::load()));
+}
+
+#[test]
+fn imports_name_the_module_that_defines() {
+    check(
+        "write `use crate::module::Name`: a root re-export or a glob hides an arrow",
+        &Tree::load().rust().flat_map(items::hidden_imports).collect::<Vec<_>>(),
+    );
+}
+
+#[test]
+fn files_are_short_and_say_what_they_are() {
+    check(
+        "a file opens with 1 to 12 lines of `//!`, tables aside, and has at most 700 lines without its tests",
+        &Tree::load().rust().flat_map(shape::violations).collect::<Vec<_>>(),
+    );
+}
+
+#[test]
+fn names_say_what_a_thing_is() {
+    check(
+        "a name says nothing (Manager, Helper, Util and the like), or an engine module shadows a crate",
+        &Tree::load().rust().flat_map(names::violations).collect::<Vec<_>>(),
+    );
+}
+
+#[test]
+fn code_does_not_unwrap() {
+    check("only tests unwrap", &Tree::load().rust().flat_map(items::unwraps).collect::<Vec<_>>());
+}
+
+#[test]
+fn tests_run_and_do_not_wait() {
+    check(
+        "a test is neither ignored nor expected to panic, does not sleep, and its name states a fact",
+        &Tree::load().rust().flat_map(items::idle_tests).collect::<Vec<_>>(),
+    );
+}
+
+#[test]
+fn versions_stand_in_the_root_manifest() {
+    check(
+        "a member's manifest takes versions from the workspace, and of the libraries only `engine` names rocksdb",
+        &manifests::violations(&Tree::load()),
+    );
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    check("a Markdown link leads nowhere", &documents::broken_links(&Tree::load()));
+}
+
+#[test]
+fn no_file_names_a_folder_of_one_machine() {
+    check(
+        "a path of one developer's machine; take it from the environment",
+        &Tree::load().files.iter().flat_map(documents::machine_paths).collect::<Vec<_>>(),
+    );
+}
