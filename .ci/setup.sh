@@ -1,0 +1,151 @@
+# What every command of this project needs, found or installed. Sourced by the Makefile's recipes
+# and by .ci/run (`. .ci/setup.sh`, POSIX sh): it checks in well under a second when all is there.
+# It exports ROCKSDB_LIB_DIR and ROCKSDB_STATIC, so that demo, tests, lints and fuzzing all link one
+# RocksDB archive, which is built here once and outlives `cargo clean` and the checkout.
+
+CAIRNDB_CACHE="${CAIRNDB_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cairndb}"
+export CAIRNDB_CACHE
+PATH="$CAIRNDB_CACHE/tools/bin:$PATH:$HOME/.cargo/bin"
+export PATH
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+fail() { say "$*"; exit 1; }
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# install DEBIAN_PACKAGE FEDORA_PACKAGE: by the system's own package manager.
+install() {
+    if has apt-get; then
+        as_root "apt-get install $1" sh -c "apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q $1"
+    elif has dnf; then
+        as_root "dnf install $2" dnf install -y -q "$2"
+    else
+        fail "neither apt-get nor dnf is here: install the equivalent of the package $1 (Debian) or $2 (Fedora)"
+    fi
+}
+
+# as_root SENTENCE COMMAND...: directly as root, else through sudo.
+as_root() {
+    what=$1
+    shift
+    if [ "$(id -u)" = 0 ]; then
+        say "installing: $what"
+        "$@" >&2 || fail "'$what' failed: see its message above"
+    elif has sudo; then
+        say "installing with sudo: $what"
+        sudo "$@" >&2 || fail "'$what' failed: see its message above"
+    else
+        fail "'$what' is needed, and this is neither root nor is sudo here: run it as root, then try again"
+    fi
+}
+
+find_compiler() {
+    has c++ && has cc && return
+    say "a C and a C++ compiler (cc, c++) are missing; RocksDB is built with them"
+    [ "$(uname -s)" != Darwin ] || fail "run 'xcode-select --install', wait until it has ended, then try again"
+    install g++ gcc-c++
+    has c++ || fail "there is still no c++ in PATH"
+}
+
+any_of() { for file in "$@"; do [ -e "$file" ] && return; done; return 1; }
+
+# libclang_in FOLDER: libclang itself and the compiler headers that it reads (stddef.h and others).
+libclang_in() {
+    any_of "$1"/libclang.so* "$1"/libclang-*.so* "$1"/libclang.dylib &&
+        any_of "$1"/clang/*/include/stddef.h "$1"/../lib*/clang/*/include/stddef.h /usr/lib*/clang/*/include/stddef.h
+}
+
+libclang_anywhere() {
+    for folder in "$(llvm-config --libdir 2>/dev/null)" /usr/lib/llvm-*/lib /usr/lib64/llvm*/lib* \
+        /usr/lib64 /usr/lib /usr/lib/*-linux-gnu /usr/local/lib /Library/Developer/CommandLineTools/usr/lib \
+        "$(xcode-select -p 2>/dev/null)/Toolchains/XcodeDefault.xctoolchain/usr/lib"; do
+        [ -n "$folder" ] && libclang_in "$folder" && return
+    done
+    # Homebrew keeps its LLVM out of every search path.
+    has brew || return 1
+    folder="$(brew --prefix llvm 2>/dev/null)/lib"
+    libclang_in "$folder" || return 1
+    export LIBCLANG_PATH="$folder"
+}
+
+find_libclang() {
+    if [ -n "${LIBCLANG_PATH:-}" ]; then
+        [ -f "$LIBCLANG_PATH" ] || libclang_in "$LIBCLANG_PATH" ||
+            fail "LIBCLANG_PATH is '$LIBCLANG_PATH', where there is no libclang with its headers: correct or unset it"
+        return
+    fi
+    libclang_anywhere && return
+    say "libclang is missing; the bindings to RocksDB are made with it"
+    if [ "$(uname -s)" = Darwin ]; then
+        has brew || fail "run 'xcode-select --install' (or 'brew install llvm'), then try again"
+        say "installing: brew install llvm"
+        brew install llvm >&2 || fail "'brew install llvm' failed: see its message above"
+    else
+        install libclang-dev clang-devel
+    fi
+    libclang_anywhere || fail "libclang is still not found: set LIBCLANG_PATH to the folder that holds it"
+}
+
+cargo_is_new_enough() {
+    has cargo && minor=$(cargo --version 2>/dev/null | sed -n 's/^cargo 1\.\([0-9]*\).*/\1/p') &&
+        [ "${minor:-0}" -ge "$(sed -n 's/^rust-version = "1\.\([0-9]*\)"/\1/p' Cargo.toml)" ]
+}
+
+find_cargo() {
+    cargo_is_new_enough && return
+    if has rustup; then
+        export RUSTUP_TOOLCHAIN=stable
+        cargo_is_new_enough && return
+    fi
+    say "cargo is missing, or older than Cargo.toml's rust-version"
+    if has rustup; then
+        say "installing: rustup toolchain install stable"
+        rustup toolchain install stable >&2 || fail "'rustup toolchain install stable' failed: see its message above"
+    else
+        has curl || install curl curl
+        say "installing: rustup's stable Rust into $HOME/.cargo and $HOME/.rustup (https://rustup.rs)"
+        curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y -q --profile minimal \
+            --component rustfmt --component clippy --no-modify-path >&2
+        PATH="$HOME/.cargo/bin:$PATH"
+    fi
+    cargo_is_new_enough || fail "there is still no cargo that is new enough: see https://rustup.rs"
+}
+
+# The archive's folder is named after RocksDB's version and the host. It knows nothing of the crate's
+# features: whoever changes those in Cargo.toml deletes the folder.
+find_rocksdb() {
+    version=$(sed -n '/^name = "librocksdb-sys"$/{n;s/^version = "\(.*\)"$/\1/p;}' Cargo.lock)
+    [ -n "$version" ] || fail "Cargo.lock does not name librocksdb-sys"
+    ROCKSDB_LIB_DIR="$CAIRNDB_CACHE/rocksdb/$version-$(rustc -vV | sed -n 's/^host: //p')"
+    [ -f "$ROCKSDB_LIB_DIR/librocksdb.a" ] || build_rocksdb
+    ROCKSDB_STATIC=1
+    export ROCKSDB_LIB_DIR ROCKSDB_STATIC
+}
+
+build_rocksdb() {
+    say "building RocksDB once, into $ROCKSDB_LIB_DIR (about 45 MB): 15 to 25 minutes on two cores"
+    mkdir -p "$ROCKSDB_LIB_DIR" || fail "cannot create $ROCKSDB_LIB_DIR"
+    messages="$ROCKSDB_LIB_DIR/build.$$"
+    # Unset in a subshell of its own: with them the build script would look for the archive we lack.
+    (
+        unset ROCKSDB_LIB_DIR ROCKSDB_STATIC ROCKSDB_COMPILE
+        cargo build --release --locked -p librocksdb-sys --target-dir "$CAIRNDB_CACHE/build" \
+            --message-format json-render-diagnostics
+    ) >"$messages" || { rm -f "$messages"; fail "RocksDB did not build: see the message above"; }
+    built=$(sed -n '/"build-script-executed".*librocksdb-sys/s/.*"out_dir":"\([^"]*\)".*/\1/p' "$messages")
+    rm -f "$messages"
+    cp "$built/librocksdb.a" "$ROCKSDB_LIB_DIR/librocksdb.a.$$" || fail "cannot copy $built/librocksdb.a"
+    mv "$ROCKSDB_LIB_DIR/librocksdb.a.$$" "$ROCKSDB_LIB_DIR/librocksdb.a"
+}
+
+# tool NAME VERSION: a cargo subcommand of that very version, in the cache.
+tool() {
+    "$1" --version 2>/dev/null </dev/null | grep -qF "$2" && return
+    say "installing: cargo install $1 $2, into $CAIRNDB_CACHE/tools"
+    (unset CARGO_TARGET_DIR; cargo install --quiet --locked --root "$CAIRNDB_CACHE/tools" --version "=$2" "$1") >&2 ||
+        fail "'cargo install $1' failed: see its message above"
+}
+
+find_compiler
+find_libclang
+find_cargo
+find_rocksdb

@@ -1,0 +1,78 @@
+# CairnDB's commands. `make` lists them. `make demo` and `make test` do their own set-up on a machine
+# that has nothing but make and a shell; .ci/setup.sh says what it installs, and builds RocksDB once.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup env demo test bench ratios ratios-large fuzz crash compare lint format clippy docs deny
+
+# Parameters, as in `make crash KILLS=50000` and `make fuzz SECONDS_EACH=600 TARGETS=operations`.
+KILLS ?= 2000
+SECONDS_EACH ?= 60
+TARGETS ?=
+
+SETUP := . .ci/setup.sh
+# By name, because Cargo unifies features over a virtual workspace's default members.
+PACKAGES := -p cairndb-index -p cairndb-sequence -p cairndb-query -p cairndb -p cairndb-tests
+
+help: ## List the targets.
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 24
+
+setup: ## Install what is missing and build RocksDB, once; every other target does this itself.
+	@$(SETUP) && echo "setup: ready, with RocksDB in $$ROCKSDB_LIB_DIR" >&2
+
+env: ## Print what cargo by hand needs to link the same RocksDB: eval "$(make -s env)".
+	@$(SETUP) && echo "export ROCKSDB_LIB_DIR='$$ROCKSDB_LIB_DIR' ROCKSDB_STATIC=1$${LIBCLANG_PATH:+ LIBCLANG_PATH='$$LIBCLANG_PATH'}"
+
+demo: ## Ingest real documents, show them, refuse a duplicate, reopen (pipe NDJSON in for your own).
+	@$(SETUP) && cargo run --release --locked -q -p cairndb --example demo
+
+test: ## Run every test of the main workspace.
+	@$(SETUP) && cargo test --release --locked $(PACKAGES)
+
+bench: ## Run the criterion suites.
+	@$(SETUP) && cargo bench --locked -p cairndb-benches
+
+ratios: ## Print `name ratio` lines: CairnDB against raw RocksDB (five minutes).
+	@$(SETUP) && cargo run --release --locked -q -p cairndb-benches --bin ratios
+
+ratios-large: ## Print how insertion slows down from 100 thousand to 10 million documents.
+	@$(SETUP) && cargo run --release --locked -q -p cairndb-benches --bin ratios -- large
+
+# Only `operations` links the engine. RocksDB's C++ is not instrumented, so no sanitizer watches it.
+fuzz: ## Fuzz every target (or TARGETS) for SECONDS_EACH seconds.
+	@$(SETUP) && tool cargo-fuzz 0.13.2 && for target in $(or $(TARGETS),`cargo fuzz list`); do \
+	    case $$target in \
+	        operations) sanitizer=none; bootstrap=; features="--features engine" ;; \
+	        *) sanitizer=address; bootstrap=RUSTC_BOOTSTRAP=1; features= ;; \
+	    esac; \
+	    corpus="$$CAIRNDB_CACHE/fuzz-corpus/$$target"; mkdir -p "$$corpus"; \
+	    echo "fuzz: $$target for $(SECONDS_EACH) s, sanitizer $$sanitizer"; \
+	    env $$bootstrap cargo fuzz run --sanitizer $$sanitizer $$features \
+	        --target-dir "$$CAIRNDB_CACHE/fuzz-target/$$sanitizer" $$target "$$corpus" -- \
+	        -max_total_time=$(SECONDS_EACH) -max_len=4096 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1 || exit 1; \
+	done
+
+crash: ## Kill a writing process KILLS times, and audit what it leaves behind.
+	@$(SETUP) && CAIRNDB_KILLS=$(KILLS) cargo test --release --locked -p cairndb-tests --test crash -- --nocapture
+
+# PoloDB brings a RocksDB of its own, so it must not see the archive that CairnDB links.
+compare: ## Run the same work through CairnDB and its rivals, and renew docs/compare.*.
+	@$(SETUP) && cd benches/compare && target="$$CAIRNDB_CACHE/compare-target" && \
+	    cargo build --release --locked --workspace --target-dir "$$target" && \
+	    (unset ROCKSDB_LIB_DIR ROCKSDB_STATIC; \
+	        cargo build --release --locked --manifest-path polodb/Cargo.toml --target-dir "$$target") && \
+	    "$$target/release/compare" --out ../../docs
+
+lint: format clippy docs deny ## Check formatting, Clippy, documentation, licenses and duplicate versions.
+
+format:
+	@$(SETUP) && cargo fmt --check
+
+clippy:
+	@$(SETUP) && cargo clippy --release --locked --workspace --all-targets -- -D warnings
+
+docs:
+	@$(SETUP) && RUSTDOCFLAGS=-Dwarnings cargo doc --release --locked --no-deps $(PACKAGES)
+
+deny:
+	@$(SETUP) && tool cargo-deny 0.20.2 && cargo fetch --locked -q && \
+	    cargo deny --offline check licenses bans sources
