@@ -1,0 +1,70 @@
+//! The work of the comparison in CairnDB: raw BSON without `_id`, through the public API only.
+//!
+//! An insert makes an ObjectId and keeps `_id` unique. Synced runs wait for the sync of each call;
+//! unsynced ones are CairnDB's default, where a background sync follows within 100 ms.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use bson::oid::ObjectId;
+use bson::{RawDocumentBuf, doc};
+use cairndb::{Client, Collection};
+use workload::{Durability, Order, Result, Seen, Store};
+
+struct Cairn {
+    documents: Collection<RawDocumentBuf>,
+    // Last, because fields are dropped in order: the collection lets go of the database first.
+    _client: Client,
+}
+
+fn object_id(id: &bson::Bson) -> Result<ObjectId> {
+    id.as_object_id().ok_or_else(|| format!("the inserted id {id} is not an ObjectId").into())
+}
+
+impl Store for Cairn {
+    type Document = RawDocumentBuf;
+    type Id = ObjectId;
+
+    fn open(folder: &Path, durability: Durability) -> Result<Self> {
+        let durability = match durability {
+            Durability::Synced => cairndb::Durability::Journaled,
+            Durability::Unsynced => cairndb::Durability::default(),
+        };
+        let client = Client::builder().durability(durability).open(folder)?;
+        let documents = client.database("compare").collection("documents");
+        Ok(Self { documents, _client: client })
+    }
+
+    fn prepare(order: &Order) -> Result<RawDocumentBuf> {
+        Ok(bson::serialize_to_raw_document_buf(order)?)
+    }
+
+    fn insert_one(&mut self, document: RawDocumentBuf) -> Result<ObjectId> {
+        object_id(&self.documents.insert_one(&document).run()?.inserted_id)
+    }
+
+    fn insert_many(&mut self, documents: Vec<RawDocumentBuf>) -> Result<Vec<ObjectId>> {
+        let inserted = self.documents.insert_many(&documents).run()?.inserted_ids;
+        (0..documents.len())
+            .map(|position| inserted.get(&position).ok_or("an id is missing".into()).and_then(object_id))
+            .collect()
+    }
+
+    fn read(&self, id: &ObjectId, seen: &mut Seen) -> Result<()> {
+        if let Some(document) = self.documents.find_one(doc! { "_id": *id }).run()? {
+            seen.bytes(document.as_bytes());
+        }
+        Ok(())
+    }
+
+    fn scan(&self, seen: &mut Seen) -> Result<()> {
+        for document in self.documents.find(doc! {}).run()? {
+            seen.bytes(document?.as_bytes());
+        }
+        Ok(())
+    }
+}
+
+fn main() -> ExitCode {
+    workload::run::<Cairn>()
+}

@@ -1,0 +1,115 @@
+//! Runs the same work through CairnDB and its rivals, and draws what they took.
+//!
+//! Every store has a runner, a program of its own beside this one: two stores that bring a RocksDB
+//! each cannot be one program, and none inherits another's memory. The stores take turns, round by
+//! round, so that a busy moment of the machine meets them all; what counts is the median round.
+
+mod measure;
+mod plot;
+mod report;
+
+use std::error::Error;
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use measure::{Level, Plan};
+
+const USAGE: &str =
+    "usage: compare [--out FOLDER] [--rounds N] [--scale PERCENT] [--folder FOLDER] [STORE...]";
+
+/// What the command line asks for.
+struct Arguments {
+    /// Where `compare.csv` and `compare.svg` go.
+    out: PathBuf,
+    /// Where the stores live while they are measured.
+    folder: PathBuf,
+    rounds: usize,
+    /// Percent of the usual number of operations.
+    scale: u64,
+    /// Only these stores; all when empty.
+    stores: Vec<String>,
+}
+
+impl Arguments {
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, Box<dyn Error>> {
+        let mut parsed = Self {
+            out: PathBuf::from("."),
+            folder: std::env::temp_dir(),
+            rounds: 5,
+            scale: 100,
+            stores: Vec::new(),
+        };
+        while let Some(argument) = arguments.next() {
+            let mut value = || arguments.next().ok_or_else(|| format!("{argument} lacks its value; {USAGE}"));
+            match argument.as_str() {
+                "--out" => parsed.out = PathBuf::from(value()?),
+                "--folder" => parsed.folder = PathBuf::from(value()?),
+                "--rounds" => parsed.rounds = value()?.parse()?,
+                "--scale" => parsed.scale = value()?.parse()?,
+                store if measure::STORES.contains(&store) => parsed.stores.push(argument),
+                other => return Err(format!("'{other}' is neither an option nor a store; {USAGE}").into()),
+            }
+        }
+        if parsed.rounds == 0 || parsed.scale == 0 {
+            return Err("--rounds and --scale start at 1".into());
+        }
+        Ok(parsed)
+    }
+}
+
+fn compare(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let stores = measure::STORES
+        .into_iter()
+        .filter(|store| arguments.stores.is_empty() || arguments.stores.iter().any(|name| name == store))
+        .collect();
+    let plan =
+        Plan { stores, folder: arguments.folder.clone(), rounds: arguments.rounds, scale: arguments.scale };
+    let figures = measure::run(&plan)?;
+
+    fs::create_dir_all(&arguments.out)?;
+    fs::write(arguments.out.join("compare.csv"), report::csv(&figures))?;
+    plot::draw(&figures, &arguments.out.join("compare.svg"))?;
+    let mut text = report::machine();
+    for level in Level::ALL {
+        text += &report::table(level, &plan.stores, &figures);
+    }
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse(std::env::args().skip(1)).and_then(|arguments| compare(&arguments)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("compare: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Arguments, Box<dyn Error>> {
+        Arguments::parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn options_and_stores_are_read() {
+        let arguments = parse("--out docs --rounds 3 --scale 10 redb sqlite").unwrap();
+        assert_eq!(arguments.out, PathBuf::from("docs"));
+        assert_eq!((arguments.rounds, arguments.scale), (3, 10));
+        assert_eq!(arguments.stores, ["redb", "sqlite"]);
+    }
+
+    #[test]
+    fn a_wrong_argument_is_named() {
+        let message = |line: &str| parse(line).err().unwrap().to_string();
+        assert!(message("oracle").starts_with("'oracle' is neither an option nor a store"));
+        assert!(message("--out").starts_with("--out lacks its value"));
+        assert!(message("--rounds 0").starts_with("--rounds and --scale start at 1"));
+    }
+}

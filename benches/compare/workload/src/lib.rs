@@ -1,0 +1,223 @@
+//! What every store of the comparison is asked to do: one stream of documents, one order of work.
+//!
+//! A runner is a program around one [`Store`] whose `main` is [`run`]. It gets its documents in the
+//! form that its store takes (BSON bytes, JSON text, a tree), made before the clock starts, so that
+//! what is timed is the store. It knows nothing of the other stores: the driver starts each in turn.
+
+#![forbid(unsafe_code)]
+
+pub mod order;
+mod random;
+
+use std::error::Error;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+pub use order::Order;
+use random::Random;
+
+/// What a runner's calls return: any error ends the run with its message.
+pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// How many documents one call of [`Store::insert_many`] gets.
+pub const BATCH_DOCUMENTS: usize = 1_000;
+
+/// When a call that writes may return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// After its commit was synced to stable storage.
+    Synced,
+    /// As soon as the store has it; nothing waits for the disk.
+    Unsynced,
+}
+
+/// A store under comparison. `Document` is what it takes, `Id` what it finds a document by again.
+pub trait Store: Sized {
+    /// A document in the form that the store takes.
+    type Document;
+    /// What a stored document is found by.
+    type Id;
+
+    /// Opens or creates the store in `folder`; an error when it does not offer `durability`.
+    fn open(folder: &Path, durability: Durability) -> Result<Self>;
+    /// Brings an order into the form that the store takes; this is not timed.
+    fn prepare(order: &Order) -> Result<Self::Document>;
+    /// Stores one document, as one commit.
+    fn insert_one(&mut self, document: Self::Document) -> Result<Self::Id>;
+    /// Stores many documents, as one commit; ids in the documents' order.
+    fn insert_many(&mut self, documents: Vec<Self::Document>) -> Result<Vec<Self::Id>>;
+    /// Finds one document and shows it to `seen`.
+    fn read(&self, id: &Self::Id, seen: &mut Seen) -> Result<()>;
+    /// Shows every document to `seen`.
+    fn scan(&self, seen: &mut Seen) -> Result<()>;
+}
+
+/// The documents that a read came upon. Looking at them keeps the compiler, and a memory map, honest.
+#[derive(Debug, Default)]
+pub struct Seen {
+    documents: u64,
+    sum: u64,
+}
+
+impl Seen {
+    /// A document in its stored form: both ends are touched.
+    pub fn bytes(&mut self, document: &[u8]) {
+        let ends = document.first().zip(document.last()).map_or(0, |(first, last)| u64::from(first ^ last));
+        self.documents += 1;
+        self.sum = black_box(self.sum.wrapping_add(ends));
+    }
+
+    /// A document that the store hands out as a tree of `fields` fields only.
+    pub fn tree(&mut self, fields: usize) {
+        self.documents += 1;
+        self.sum = black_box(self.sum.wrapping_add(fields as u64));
+    }
+}
+
+/// What the driver asks of a runner, as its command line in this order.
+struct Request {
+    folder: PathBuf,
+    durability: Durability,
+    ones: u64,
+    batches: u64,
+    reads: u64,
+}
+
+impl Request {
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
+        let mut next = |name: &str| arguments.next().ok_or_else(|| format!("argument {name} is missing"));
+        let folder = PathBuf::from(next("FOLDER")?);
+        let durability = match next("DURABILITY")?.as_str() {
+            "synced" => Durability::Synced,
+            "unsynced" => Durability::Unsynced,
+            other => return Err(format!("durability '{other}' is neither synced nor unsynced").into()),
+        };
+        let mut number = |name: &str| -> Result<u64> {
+            let text = next(name)?;
+            text.parse().map_err(|_| format!("{name} '{text}' is not a number").into())
+        };
+        let (ones, batches, reads) = (number("ONES")?, number("BATCHES")?, number("READS")?);
+        Ok(Self { folder, durability, ones, batches, reads })
+    }
+}
+
+/// A runner's `main`: does the work that the command line asks for, and prints one line a figure,
+/// `name operations_per_second`.
+///
+/// The command line is `FOLDER synced|unsynced ONES BATCHES READS`.
+pub fn run<S: Store>() -> ExitCode {
+    match Request::parse(std::env::args().skip(1)).and_then(|request| perform::<S>(&request)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn perform<S: Store>(request: &Request) -> Result<()> {
+    let mut store = S::open(&request.folder, request.durability)?;
+    let mut ids = insert_ones(&mut store, request.ones)?;
+    ids.extend(insert_batches(&mut store, request.ones, request.batches)?);
+    // Read from what reached the files, not from what insertion happens to leave in memory.
+    drop(store);
+    let store = S::open(&request.folder, request.durability)?;
+    read(&store, &ids, request.reads)?;
+    scan(&store, ids.len() as u64)
+}
+
+fn insert_ones<S: Store>(store: &mut S, count: u64) -> Result<Vec<S::Id>> {
+    let documents = (0..count).map(|n| S::prepare(&Order::nth(n))).collect::<Result<Vec<_>>>()?;
+    let mut ids = Vec::with_capacity(documents.len());
+    let start = Instant::now();
+    for document in documents {
+        ids.push(store.insert_one(document)?);
+    }
+    report("insert_one", count, start);
+    Ok(ids)
+}
+
+fn insert_batches<S: Store>(store: &mut S, first: u64, count: u64) -> Result<Vec<S::Id>> {
+    let total = count * BATCH_DOCUMENTS as u64;
+    let orders: Vec<Order> = (first..first + total).map(Order::nth).collect();
+    let batches = orders
+        .chunks(BATCH_DOCUMENTS)
+        .map(|batch| batch.iter().map(S::prepare).collect())
+        .collect::<Result<Vec<Vec<_>>>>()?;
+    let mut ids = Vec::with_capacity(orders.len());
+    let start = Instant::now();
+    for batch in batches {
+        ids.extend(store.insert_many(batch)?);
+    }
+    report("insert_many", total, start);
+    Ok(ids)
+}
+
+fn read<S: Store>(store: &S, ids: &[S::Id], count: u64) -> Result<()> {
+    let mut random = Random::new(1);
+    let mut seen = Seen::default();
+    let start = Instant::now();
+    for _ in 0..count {
+        let Some(id) = ids.get(random.below(ids.len())) else { break };
+        store.read(id, &mut seen)?;
+    }
+    report("find_by_id", count, start);
+    expect_seen("reads", &seen, count)
+}
+
+fn scan<S: Store>(store: &S, stored: u64) -> Result<()> {
+    let mut seen = Seen::default();
+    let start = Instant::now();
+    store.scan(&mut seen)?;
+    report("scan", stored, start);
+    expect_seen("scan", &seen, stored)
+}
+
+fn report(name: &str, operations: u64, start: Instant) {
+    #[expect(clippy::cast_precision_loss, reason = "a rate for people to read")]
+    let rate = operations as f64 / start.elapsed().as_secs_f64();
+    println!("{name} {rate:.1}");
+}
+
+fn expect_seen(what: &str, seen: &Seen, expected: u64) -> Result<()> {
+    if seen.documents == expected {
+        return Ok(());
+    }
+    Err(format!("{what} found {} documents where {expected} are stored", seen.documents).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Request> {
+        Request::parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn a_command_line_is_read_in_order() {
+        let request = parse("folder unsynced 10 2 30").unwrap();
+        assert_eq!(request.folder, Path::new("folder"));
+        assert_eq!(request.durability, Durability::Unsynced);
+        assert_eq!((request.ones, request.batches, request.reads), (10, 2, 30));
+    }
+
+    #[test]
+    fn a_wrong_command_line_names_the_argument() {
+        let message = |line: &str| parse(line).err().unwrap().to_string();
+        assert_eq!(message("folder"), "argument DURABILITY is missing");
+        assert_eq!(message("folder maybe 1 1 1"), "durability 'maybe' is neither synced nor unsynced");
+        assert_eq!(message("folder synced 1 x 1"), "BATCHES 'x' is not a number");
+    }
+
+    #[test]
+    fn a_scan_that_misses_documents_is_an_error() {
+        let mut seen = Seen::default();
+        seen.bytes(b"one");
+        seen.tree(5);
+        assert!(expect_seen("scan", &seen, 2).is_ok());
+        assert!(expect_seen("scan", &seen, 3).is_err());
+    }
+}

@@ -1,0 +1,106 @@
+//! The document of the comparison: an order of a shop, nested as such documents are, about 200 bytes
+//! of BSON. The n-th order is a pure function of n, so that every store gets the same ones.
+
+use serde::{Deserialize, Serialize};
+
+use crate::random::Random;
+
+const NAMES: [&str; 8] = [
+    "Ada Brook",
+    "Ben Okafor",
+    "Chiara Lindt",
+    "Dmitri Hale",
+    "Eun Park",
+    "Fay Nkosi",
+    "Gil Roth",
+    "Hana Ito",
+];
+const CITIES: [&str; 6] = ["Oslo", "Lagos", "Quito", "Hanoi", "Porto", "Perth"];
+const STATES: [&str; 3] = ["open", "paid", "sent"];
+
+/// An order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Order {
+    /// Ascending, and the only field that no two orders share.
+    pub number: i64,
+    /// Milliseconds since 1970.
+    pub placed: i64,
+    /// Where it stands.
+    pub state: String,
+    /// Who ordered.
+    pub customer: Customer,
+    /// What was ordered: one or two lines.
+    pub lines: Vec<Line>,
+}
+
+/// Who ordered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Customer {
+    /// First and last name.
+    pub name: String,
+    /// Where the parcel goes.
+    pub city: String,
+}
+
+/// One line of an order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// The article's number.
+    pub article: String,
+    /// How many.
+    pub count: i32,
+    /// For one.
+    pub price: f64,
+}
+
+impl Order {
+    /// The n-th order.
+    pub fn nth(n: u64) -> Self {
+        let mut random = Random::new(n);
+        let customer = Customer { name: pick(&mut random, &NAMES), city: pick(&mut random, &CITIES) };
+        let state = pick(&mut random, &STATES);
+        let lines = (0..=random.below(2)).map(|_| Line::random(&mut random)).collect();
+        let number = i64::try_from(n).unwrap_or(i64::MAX);
+        Self { number, placed: 1_700_000_000_000 + number % 10_000_000_000, state, customer, lines }
+    }
+}
+
+impl Line {
+    fn random(random: &mut Random) -> Self {
+        let article = format!("A-{:06}", random.below(1_000_000));
+        let cents = u32::try_from(random.below(10_000)).unwrap_or(0);
+        Self { article, count: 1 + i32::from(random.below(4) == 0), price: f64::from(cents) / 100.0 }
+    }
+}
+
+fn pick(random: &mut Random, words: &[&str]) -> String {
+    words.get(random.below(words.len())).copied().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_is_a_function_of_its_number() {
+        assert_eq!(Order::nth(42), Order::nth(42));
+        assert_ne!(Order::nth(42), Order::nth(43));
+    }
+
+    #[test]
+    fn orders_are_150_to_260_bytes_of_bson() {
+        for n in 0..1_000 {
+            let bytes = bson::serialize_to_vec(&Order::nth(n)).unwrap();
+            assert!((150..=260).contains(&bytes.len()), "order {n} has {} bytes", bytes.len());
+        }
+    }
+
+    #[test]
+    fn bson_and_json_give_the_order_back() {
+        let order = Order::nth(9);
+        let bytes = bson::serialize_to_vec(&order).unwrap();
+        assert_eq!(bson::deserialize_from_slice::<Order>(&bytes).unwrap(), order);
+        let text = serde_json::to_string(&order).unwrap();
+        assert_eq!(serde_json::from_str::<Order>(&text).unwrap(), order);
+    }
+}

@@ -1,0 +1,343 @@
+//! Prints one line a figure, `name ratio`: CairnDB's speed against raw RocksDB's with the same options and the
+//! same bytes, both measured in turns in this run. Above 1 CairnDB is faster.
+//!
+//! `ratios` prints all figures but `insert_growth`, `ratios large` prints that one, and names given as arguments
+//! print just those.
+
+use std::time::Duration;
+
+use cairndb::bson::oid::ObjectId;
+use cairndb::bson::{Document, RawDocumentBuf, doc};
+use cairndb::{Collection, IndexModel, IndexOptions};
+use cairndb_benches::documents::{self, Order, mix};
+use cairndb_benches::measure::{speed_ratio, time};
+use cairndb_benches::ours::Ours;
+use cairndb_benches::raw::{Raw, Record, record, record_with_id, unique_entry};
+use rocksdb::WriteBatch;
+use sequence::generator::Generator;
+use sequence::object_id::Layout;
+
+/// Documents of one round of an insert figure.
+const DOCUMENTS: u64 = 60_000;
+/// Documents of a call of `insert_many`.
+const BATCH: usize = 1000;
+/// Reads of one round.
+const READS: u64 = 100_000;
+/// Ids of one round.
+const IDS: u32 = 3_000_000;
+/// Documents of the small and of the large collection of `insert_growth`.
+const GROWTH: (u64, u64) = (100_000, 10_000_000);
+
+type Figure = (&'static str, fn() -> f64);
+
+const FIGURES: [Figure; 8] = [
+    ("insert_one_raw", insert_one_raw),
+    ("insert_one_typed", insert_one_typed),
+    ("insert_many_raw", insert_many_raw),
+    ("insert_threads_2", insert_threads_2),
+    ("insert_unique_index", insert_unique_index),
+    ("find_by_id", find_by_id),
+    ("scan", scan),
+    ("object_id", object_id),
+];
+
+#[expect(clippy::print_stdout, reason = "printing figures is what this program is for")]
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    if wanted.iter().any(|name| name == "large") {
+        println!("insert_growth {:.3}", insert_growth());
+        return;
+    }
+    for (name, figure) in FIGURES {
+        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
+            println!("{name} {:.3}", figure());
+        }
+    }
+}
+
+fn raw_orders(count: u64) -> Vec<RawDocumentBuf> {
+    (0..count).map(documents::raw_order).collect()
+}
+
+fn insert_all(orders: &Collection<RawDocumentBuf>, documents: &[RawDocumentBuf]) {
+    for document in documents {
+        orders.insert_one(document).run().expect("inserted");
+    }
+}
+
+fn put_all(raw: &Raw, records: &[Record]) {
+    let family = raw.records();
+    for (key, value) in records {
+        raw.db().put_cf_opt(family, key, value, &raw.writes).expect("written");
+    }
+}
+
+fn insert_one_raw() -> f64 {
+    let documents = raw_orders(DOCUMENTS);
+    speed_ratio(
+        || {
+            let ours = Ours::create();
+            let orders = ours.orders();
+            time(|| insert_all(&orders, &documents))
+        },
+        || {
+            let raw = Raw::create();
+            let records: Vec<Record> = documents.iter().map(record).collect();
+            time(|| put_all(&raw, &records))
+        },
+    )
+}
+
+fn insert_one_typed() -> f64 {
+    let typed: Vec<Order> = (0..DOCUMENTS).map(documents::order).collect();
+    let documents = raw_orders(DOCUMENTS);
+    speed_ratio(
+        || {
+            let ours = Ours::create();
+            let orders = ours.orders().clone_with_type::<Order>();
+            time(|| {
+                for document in &typed {
+                    orders.insert_one(document).run().expect("inserted");
+                }
+            })
+        },
+        || {
+            let raw = Raw::create();
+            let records: Vec<Record> = documents.iter().map(record).collect();
+            time(|| put_all(&raw, &records))
+        },
+    )
+}
+
+fn insert_many_raw() -> f64 {
+    let documents = raw_orders(DOCUMENTS * 5);
+    speed_ratio(
+        || {
+            let ours = Ours::create();
+            let orders = ours.orders();
+            time(|| {
+                for batch in documents.chunks(BATCH) {
+                    orders.insert_many(batch).run().expect("inserted");
+                }
+            })
+        },
+        || {
+            let raw = Raw::create();
+            let records: Vec<Record> = documents.iter().map(record).collect();
+            time(|| {
+                for records in records.chunks(BATCH) {
+                    let mut batch = WriteBatch::default();
+                    for (key, value) in records {
+                        batch.put_cf(raw.records(), key, value);
+                    }
+                    raw.db().write_opt(batch, &raw.writes).expect("written");
+                }
+            })
+        },
+    )
+}
+
+fn insert_threads_2() -> f64 {
+    let documents = raw_orders(DOCUMENTS);
+    let (left, right) = documents.split_at(documents.len() / 2);
+    speed_ratio(
+        || {
+            let ours = Ours::create();
+            let orders = ours.orders();
+            time(|| side_by_side(|| insert_all(&orders, left), || insert_all(&orders, right)))
+        },
+        || {
+            let raw = Raw::create();
+            // Ids are made in the order of time by both threads, so each thread's ids interleave with the other's.
+            let records = documents.iter().map(record).enumerate();
+            let (even, odd): (Vec<_>, Vec<_>) = records.partition(|(position, _)| position % 2 == 0);
+            let [even, odd] =
+                [even, odd].map(|part| part.into_iter().map(|(_, record)| record).collect::<Vec<_>>());
+            time(|| side_by_side(|| put_all(&raw, &even), || put_all(&raw, &odd)))
+        },
+    )
+}
+
+fn side_by_side(left: impl FnOnce() + Send, right: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        scope.spawn(left);
+        scope.spawn(right);
+    });
+}
+
+fn insert_unique_index() -> f64 {
+    let documents: Vec<RawDocumentBuf> = (0..DOCUMENTS).map(documents::raw_order_with_code).collect();
+    speed_ratio(
+        || {
+            let ours = Ours::create();
+            let orders = ours.orders();
+            let unique = IndexOptions::builder().unique(true).build();
+            let by_code = IndexModel::builder().keys(doc! { "code": 1 }).options(unique).build();
+            orders.create_index(by_code).run().expect("an index");
+            time(|| insert_all(&orders, &documents))
+        },
+        || {
+            let raw = Raw::create();
+            let pairs: Vec<(Record, Record)> = (0..DOCUMENTS)
+                .zip(&documents)
+                .map(|(number, document)| {
+                    let record = record(document);
+                    let entry = unique_entry(mix(number).cast_signed(), &record.0);
+                    (record, entry)
+                })
+                .collect();
+            time(|| {
+                for (record, entry) in &pairs {
+                    let mut batch = WriteBatch::default();
+                    batch.put_cf(raw.records(), &record.0, &record.1);
+                    batch.put_cf(raw.entries(), &entry.0, &entry.1);
+                    raw.db().write_opt(batch, &raw.writes).expect("written");
+                }
+            })
+        },
+    )
+}
+
+/// Both sides with the same documents, written out to table files.
+fn loaded() -> (Ours, Raw, Vec<(ObjectId, Vec<u8>)>) {
+    let (ours, raw) = (Ours::create(), Raw::create());
+    let orders = ours.orders();
+    let mut keys = Vec::new();
+    for number in 0..READS {
+        let id = ObjectId::new();
+        let (key, value) = record_with_id(&documents::raw_order(number), id);
+        let document = RawDocumentBuf::from_bytes(value.clone()).expect("a document");
+        orders.insert_one(&document).run().expect("inserted");
+        raw.db().put_cf(raw.records(), &key, &value).expect("written");
+        keys.push((id, key));
+    }
+    ours.client().flush().expect("flushed");
+    raw.db().flush_cf(raw.records()).expect("flushed");
+    (ours, raw, keys)
+}
+
+fn find_by_id() -> f64 {
+    let (ours, raw, mut keys) = loaded();
+    keys.sort_unstable_by_key(|(_, key)| {
+        mix(key.iter().fold(0, |sum: u64, &byte| sum.wrapping_mul(31) ^ u64::from(byte)))
+    });
+    let orders = ours.orders();
+    speed_ratio(
+        || {
+            // The caller has his filter; making it is not the search.
+            let filters: Vec<Document> = keys.iter().map(|(id, _)| doc! { "_id": *id }).collect();
+            time(|| {
+                for filter in filters {
+                    let found = orders.find_one(filter).run().expect("read");
+                    assert!(found.is_some());
+                }
+            })
+        },
+        || {
+            time(|| {
+                let family = raw.records();
+                for (_, key) in &keys {
+                    let found = raw.db().get_cf(family, key).expect("read");
+                    assert!(found.is_some());
+                }
+            })
+        },
+    )
+}
+
+fn scan() -> f64 {
+    let (ours, raw, keys) = loaded();
+    let orders = ours.orders();
+    speed_ratio(
+        || {
+            time(|| {
+                let mut cursor = orders.find(doc! {}).run().expect("a cursor");
+                let (mut seen, mut bytes) = (0, 0);
+                while cursor.advance().expect("read") {
+                    seen += 1;
+                    bytes += cursor.current().as_bytes().len();
+                }
+                assert!(seen == keys.len() && bytes > seen);
+            })
+        },
+        || {
+            time(|| {
+                let mut iterator = raw.db().raw_iterator_cf(raw.records());
+                iterator.seek_to_first();
+                let (mut seen, mut bytes) = (0, 0);
+                while let Some((_, value)) = iterator.item() {
+                    seen += 1;
+                    bytes += value.len();
+                    iterator.next();
+                }
+                assert!(seen == keys.len() && bytes > seen);
+            })
+        },
+    )
+}
+
+fn object_id() -> f64 {
+    let generator = Generator::new(Layout::MachineProcess);
+    speed_ratio(
+        || {
+            time(|| {
+                for _ in 0..IDS {
+                    std::hint::black_box(generator.generate());
+                }
+            })
+        },
+        || {
+            time(|| {
+                for _ in 0..IDS {
+                    std::hint::black_box(ObjectId::new());
+                }
+            })
+        },
+    )
+}
+
+/// How much CairnDB slows down from the small to the large collection, against how much raw RocksDB does: 1 is the
+/// same, above 1 CairnDB slows down more.
+fn insert_growth() -> f64 {
+    let ours = Ours::create();
+    let orders = ours.orders();
+    let our_growth = growth(|number| {
+        let id = random_id(number);
+        let (_, value) = record_with_id(&documents::raw_order(number), id);
+        let document = RawDocumentBuf::from_bytes(value).expect("a document");
+        time(|| drop(orders.insert_one(&document).run().expect("inserted")))
+    });
+    drop(ours);
+    let raw = Raw::create();
+    let family = raw.records();
+    let raw_growth = growth(|number| {
+        let (key, value) = record_with_id(&documents::raw_order(number), random_id(number));
+        time(|| raw.db().put_cf_opt(family, &key, &value, &raw.writes).expect("written"))
+    });
+    our_growth / raw_growth
+}
+
+/// Inserts all of the large collection; the time of the last documents against the time of those around the small
+/// collection's size.
+fn growth(mut insert: impl FnMut(u64) -> Duration) -> f64 {
+    let window = GROWTH.0 / 2;
+    let mut early = Duration::ZERO;
+    let mut late = Duration::ZERO;
+    for number in 0..GROWTH.1 {
+        let taken = insert(number);
+        if (GROWTH.0 - window..GROWTH.0).contains(&number) {
+            early += taken;
+        } else if number >= GROWTH.1 - 20 * window {
+            late += taken;
+        }
+    }
+    late.as_secs_f64() / 20.0 / early.as_secs_f64()
+}
+
+fn random_id(number: u64) -> ObjectId {
+    let mut bytes = [0; 12];
+    if let Some(front) = bytes.first_chunk_mut::<8>() {
+        *front = mix(number).to_be_bytes();
+    }
+    ObjectId::from_bytes(bytes)
+}

@@ -1,0 +1,11 @@
+//! What CairnDB's benchmarks share: the documents, the two databases side by side, and how a ratio is taken.
+//!
+//! Every figure compares CairnDB with raw RocksDB that has the same options and is given the same bytes, in one run
+//! and in turns: these are ratios, and absolute times of a shared machine are not printed.
+
+#![forbid(unsafe_code)]
+
+pub mod documents;
+pub mod measure;
+pub mod ours;
+pub mod raw;

@@ -1,0 +1,40 @@
+//! CairnDB's side: a database in a folder of its own that goes away with it.
+
+use cairndb::bson::RawDocumentBuf;
+use cairndb::{Client, Collection};
+use tempfile::TempDir;
+
+/// An open CairnDB database with one collection.
+pub struct Ours {
+    client: Client,
+    // Dropped after the client.
+    folder: TempDir,
+}
+
+impl Ours {
+    /// Makes one with default options.
+    ///
+    /// # Panics
+    /// If the temporary folder cannot hold it.
+    pub fn create() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let client = Client::open(folder.path().join("db")).expect("a new database");
+        client.database("bench").create_collection("orders").run().expect("a new collection");
+        Self { client, folder }
+    }
+
+    /// Its client.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The collection, with documents as raw bytes.
+    pub fn orders(&self) -> Collection<RawDocumentBuf> {
+        self.client.database("bench").collection("orders")
+    }
+
+    /// The folder of the database.
+    pub fn path(&self) -> std::path::PathBuf {
+        self.folder.path().join("db")
+    }
+}

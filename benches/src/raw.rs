@@ -1,0 +1,134 @@
+//! RocksDB's side: opened with the very options that CairnDB wrote into its own folder, so that only the engine's work
+//! makes the difference.
+//!
+//! It promises as much: CairnDB syncs buffered writes within 100 ms, so the WAL is synced as often here. Against a
+//! RocksDB that never syncs, inserts come out lower, those of two threads most.
+
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use cairndb::bson::RawDocumentBuf;
+use cairndb::bson::oid::ObjectId;
+use index::key::{self, Direction};
+use rocksdb::{Cache, ColumnFamily, DB, Env, Options, WriteBufferManager, WriteOptions};
+use tempfile::TempDir;
+
+use crate::ours::Ours;
+
+/// CairnDB's default memory budget, which is divided as `engine/src/storage/tuning.rs` does.
+const MEMORY_BUDGET: usize = 256 << 20;
+
+/// As often as CairnDB's default durability asks for.
+const SYNC_INTERVAL: Duration = Duration::from_millis(100);
+
+/// An open RocksDB database with CairnDB's families and options.
+pub struct Raw {
+    sync: Option<(Sender<()>, JoinHandle<()>)>,
+    db: Arc<DB>,
+    /// Reused, as anyone who cares for speed would.
+    pub writes: WriteOptions,
+    // Dropped after the database.
+    _folder: TempDir,
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = self.sync.take() {
+            drop(stop);
+            thread.join().expect("the sync thread ends");
+        }
+    }
+}
+
+/// A key and a value as CairnDB stores them.
+pub type Record = (Vec<u8>, Vec<u8>);
+
+impl Raw {
+    /// Makes one with the options found in a CairnDB folder.
+    ///
+    /// # Panics
+    /// If the temporary folder cannot hold it.
+    pub fn create() -> Self {
+        let model = Ours::create();
+        let cache = Cache::new_lru_cache(MEMORY_BUDGET);
+        let env = Env::new().expect("the default environment");
+        let (mut options, families) =
+            Options::load_latest(model.path(), env, false, cache.clone()).expect("CairnDB's options");
+        options.set_write_buffer_manager(&WriteBufferManager::new_write_buffer_manager_with_cache(
+            MEMORY_BUDGET / 2,
+            false,
+            cache,
+        ));
+        options.create_if_missing(true);
+        options.create_missing_column_families(true);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let db =
+            DB::open_cf_descriptors(&options, folder.path().join("db"), families).expect("a new database");
+        let db = Arc::new(db);
+        let (stop, stopped) = channel();
+        let synced = Arc::clone(&db);
+        let thread = std::thread::spawn(move || {
+            while stopped.recv_timeout(SYNC_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                synced.flush_wal(true).expect("synced");
+            }
+        });
+        Self { sync: Some((stop, thread)), db, writes: WriteOptions::default(), _folder: folder }
+    }
+
+    /// The database.
+    pub fn db(&self) -> &DB {
+        &self.db
+    }
+
+    /// The family of documents.
+    ///
+    /// # Panics
+    /// Never: CairnDB's folder has it.
+    pub fn records(&self) -> &ColumnFamily {
+        self.db.cf_handle("records").expect("CairnDB's families")
+    }
+
+    /// The family of index entries.
+    ///
+    /// # Panics
+    /// Never: CairnDB's folder has it.
+    pub fn entries(&self) -> &ColumnFamily {
+        self.db.cf_handle("entries").expect("CairnDB's families")
+    }
+}
+
+/// The bytes that CairnDB stores for a document without `_id`, under an id of its kind.
+pub fn record(document: &RawDocumentBuf) -> Record {
+    record_with_id(document, ObjectId::new())
+}
+
+/// The bytes that CairnDB stores for a document under that id.
+///
+/// # Panics
+/// If the document is not well-formed.
+pub fn record_with_id(document: &RawDocumentBuf, id: ObjectId) -> Record {
+    let mut stored = RawDocumentBuf::new();
+    stored.append(cairndb::bson::cstr!("_id"), id);
+    for element in document.iter_elements().flatten() {
+        let value = element.value().expect("the document was just made");
+        stored.append(element.key(), value);
+    }
+    let mut key = 1_u32.to_be_bytes().to_vec();
+    key::encode(cairndb::bson::RawBsonRef::ObjectId(id), Direction::Ascending, &mut key);
+    (key, stored.into_bytes())
+}
+
+/// The bytes of a unique index's entry for a 64-bit value.
+pub fn unique_entry(value: i64, record_key: &[u8]) -> Record {
+    let mut key = 2_u32.to_be_bytes().to_vec();
+    let mut types = Vec::new();
+    key::encode_with_types(
+        cairndb::bson::RawBsonRef::Int64(value),
+        Direction::Ascending,
+        &mut key,
+        &mut types,
+    );
+    (key, [record_key.get(4..).unwrap_or_default(), &types].concat())
+}
