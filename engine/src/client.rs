@@ -66,9 +66,8 @@ impl Client {
     }
 
     /// The names of databases that have a collection, ascending.
-    pub fn list_database_names(&self) -> Result<Vec<String>> {
-        let _in_use = self.shared.store.enter()?;
-        Ok(self.shared.catalog.database_names())
+    pub fn list_database_names(&self) -> ListDatabaseNames<'_> {
+        ListDatabaseNames { client: self }
     }
 
     /// Proves on one snapshot that everything stored agrees: records with keys, documents with index entries in
@@ -188,6 +187,21 @@ impl Client {
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Client").field("path", &self.shared.options.path).finish_non_exhaustive()
+    }
+}
+
+/// A `list_database_names` that is done by [`run`](Self::run).
+#[must_use = "the list is read by run()"]
+pub struct ListDatabaseNames<'a> {
+    client: &'a Client,
+}
+
+impl ListDatabaseNames<'_> {
+    /// Reads the names.
+    pub fn run(self) -> Result<Vec<String>> {
+        let shared = &self.client.shared;
+        let _in_use = shared.store.enter()?;
+        Ok(shared.catalog.database_names())
     }
 }
 

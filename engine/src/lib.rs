@@ -65,10 +65,11 @@ pub use crate::results::{
 
 /// The actions that verbs return; `run()` does them.
 pub mod action {
+    pub use crate::client::ListDatabaseNames;
     pub use crate::collection::{
         CountDocuments, CreateIndex, CreateIndexes, Delete, DropCollection, DropIndex,
-        EstimatedDocumentCount, Find, FindOne, InsertMany, InsertOne, ListIndexes, RenameCollection,
-        ReplaceOne,
+        EstimatedDocumentCount, Find, FindOne, InsertMany, InsertOne, ListIndexNames, ListIndexes,
+        RenameCollection, ReplaceOne,
     };
     pub use crate::database::{CreateCollection, DropDatabase, ListCollectionNames};
 }

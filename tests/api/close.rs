@@ -35,7 +35,7 @@ fn every_handle_of_a_closed_client_fails() {
     closed(database.create_collection("c").run());
     closed(database.list_collection_names().run());
     closed(database.drop().run());
-    closed(handle.list_database_names());
+    closed(handle.list_database_names().run());
     closed(handle.verify());
     closed(handle.backup(scratch.folder().join("copy")));
     closed(handle.written_seq());

@@ -23,7 +23,7 @@ fn bad_name(database: &str, name: &str) {
     refused(collection.create_index(by_a).run(), 73, "invalid");
     refused(collection.drop().run(), 73, "invalid");
     refused(fixture.client.database(database).create_collection(name).run(), 73, "invalid");
-    assert!(fixture.client.list_database_names().expect("names").is_empty());
+    assert!(fixture.client.list_database_names().run().expect("names").is_empty());
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_collection_is_made_once() {
 fn a_write_makes_the_collection() {
     let fixture = Fixture::with([doc! { "_id": 1 }]);
     assert_eq!(names(&fixture), ["things"]);
-    assert_eq!(fixture.client.list_database_names().unwrap(), ["test"]);
+    assert_eq!(fixture.client.list_database_names().run().unwrap(), ["test"]);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_dropped_collection_is_gone_with_its_indexes() {
     let report = fixture.client.verify().unwrap();
     assert!(report.is_clean() && (report.documents, report.entries) == (0, 0), "{report:?}");
     fixture.things.insert_one(doc! { "_id": 1 }).run().unwrap();
-    assert_eq!(fixture.things.list_index_names().unwrap(), ["_id_"]);
+    assert_eq!(fixture.things.list_index_names().run().unwrap(), ["_id_"]);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_dropped_database_is_gone() {
     fixture.client.database("test").create_collection("more").run().unwrap();
     fixture.client.database("other").create_collection("c").run().unwrap();
     fixture.client.database("test").drop().run().unwrap();
-    assert_eq!(fixture.client.list_database_names().unwrap(), ["other"]);
+    assert_eq!(fixture.client.list_database_names().run().unwrap(), ["other"]);
     fixture.verify_clean();
 }
 

@@ -136,7 +136,7 @@ fn a_unique_index_that_races_inserts_is_enforced_or_not_made() {
             let key = |step| if round % 2 == 0 { thread * 1000 + step } else { step };
             (0..40).map(|step| stored(fixture.things.insert_one(doc! { "k": key(step) }).run())).sum()
         });
-        let names = fixture.things.list_index_names().unwrap();
+        let names = fixture.things.list_index_names().run().unwrap();
         let is_made = names.iter().any(|name| name == "k_1");
         assert_eq!(is_made, created.load(Ordering::SeqCst));
         made += u64::from(is_made);
@@ -164,7 +164,7 @@ fn one_index_made_by_all_threads_is_one_index() {
         fixture.things.create_index(unique_on_k()).run().expect("an index");
         0
     });
-    assert_eq!(fixture.things.list_index_names().unwrap(), ["_id_", "k_1"]);
+    assert_eq!(fixture.things.list_index_names().run().unwrap(), ["_id_", "k_1"]);
     let report = fixture.client.verify().unwrap();
     assert!(report.is_clean() && report.entries == 500, "{report:?}");
 }

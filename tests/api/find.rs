@@ -56,7 +56,7 @@ fn an_absent_collection_has_no_documents() {
     assert!(fixture.stored().is_empty());
     assert_eq!(fixture.things.find_one(doc! {}).run().unwrap(), None);
     assert_eq!(fixture.things.find_one(doc! { "_id": 1 }).run().unwrap(), None);
-    assert!(fixture.client.list_database_names().unwrap().is_empty());
+    assert!(fixture.client.list_database_names().run().unwrap().is_empty());
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn clash(index: IndexModel, first: Document, second: Document, shown: &str) {
 
     let fixture = Fixture::with([first, second]);
     refused(fixture.things.create_index(index).run(), 11000, shown);
-    assert_eq!(fixture.things.list_index_names().expect("names"), ["_id_"]);
+    assert_eq!(fixture.things.list_index_names().run().expect("names"), ["_id_"]);
     let report = fixture.client.verify().expect("a report");
     assert!(report.is_clean() && report.entries == 0 && report.documents == 2, "{report:?}");
 }
@@ -57,7 +57,7 @@ fn fits(index: IndexModel, first: Document, second: Document, entries: u64) {
 fn refused_definition(index: IndexModel, code: i32, words: &str) {
     let fixture = Fixture::with([doc! { "_id": 1 }]);
     refused(fixture.things.create_index(index).run(), code, words);
-    assert_eq!(fixture.things.list_index_names().expect("names"), ["_id_"]);
+    assert_eq!(fixture.things.list_index_names().run().expect("names"), ["_id_"]);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn parallel_arrays_are_refused() {
 
     let fixture = Fixture::with([doc! { "_id": 1, "a": [1], "b": [2] }]);
     refused(fixture.things.create_index(plain(doc! { "a": 1, "b": 1 })).run(), 171, "");
-    assert_eq!(fixture.things.list_index_names().unwrap(), ["_id_"]);
+    assert_eq!(fixture.things.list_index_names().run().unwrap(), ["_id_"]);
     fixture.verify_clean();
 }
 
@@ -165,7 +165,7 @@ fn the_same_index_again_changes_nothing() {
         );
     }
     assert_eq!(fixture.things.create_index(plain(doc! { "_id": 1 })).run().unwrap().index_name, "_id_");
-    assert_eq!(fixture.things.list_index_names().unwrap(), ["_id_", "a_1_b_-1"]);
+    assert_eq!(fixture.things.list_index_names().run().unwrap(), ["_id_", "a_1_b_-1"]);
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn conflicting_definitions_are_refused() {
     refused(fixture.things.create_index(named(doc! { "a": 1 }, "other")).run(), 85, "a_1");
     refused(fixture.things.create_index(named(doc! { "b": 1 }, "a_1")).run(), 86, "a_1");
     refused(fixture.things.create_index(unique(doc! { "a": 1 })).run(), 86, "a_1");
-    assert_eq!(fixture.things.list_index_names().unwrap(), ["_id_", "a_1"]);
+    assert_eq!(fixture.things.list_index_names().run().unwrap(), ["_id_", "a_1"]);
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn several_indexes_are_all_checked_before_one_is_made() {
         fixture.things.create_indexes([plain(doc! { "a": 1 }), unique(doc! { "b": 1 })]).run().unwrap();
     assert_eq!(names.index_names, ["a_1", "b_1"]);
     refused(fixture.things.create_indexes([plain(doc! { "c": 1 }), plain(doc! { "d": 0 })]).run(), 67, "d");
-    assert_eq!(fixture.things.list_index_names().unwrap(), ["_id_", "a_1", "b_1"]);
+    assert_eq!(fixture.things.list_index_names().run().unwrap(), ["_id_", "a_1", "b_1"]);
     assert!(fixture.things.create_indexes([]).run().is_err());
 }
 
@@ -228,7 +228,7 @@ fn dropped_indexes_refuse_nothing_any_more() {
     refused(fixture.things.insert_one(doc! { "a": 1, "b": 2 }).run(), 11000, "b_1");
     fixture.things.drop_indexes().run().unwrap();
     fixture.things.insert_one(doc! { "a": 1, "b": 2 }).run().unwrap();
-    assert_eq!(fixture.things.list_index_names().unwrap(), ["_id_"]);
+    assert_eq!(fixture.things.list_index_names().run().unwrap(), ["_id_"]);
     let report = fixture.client.verify().unwrap();
     assert!(report.is_clean() && report.entries == 0, "{report:?}");
     refused(fixture.client.database("test").collection::<Document>("none").drop_indexes().run(), 26, "none");

@@ -14,6 +14,7 @@ mod find;
 mod indexes;
 mod insert_many;
 mod insert_one;
+mod io_errors;
 mod malformed;
 mod open;
 mod refusals;

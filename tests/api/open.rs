@@ -263,9 +263,9 @@ fn names_of_databases_are_listed_and_unique_but_for_case() {
     for name in ["shop", "archive"] {
         fixture.client.database(name).create_collection("c").run().unwrap();
     }
-    assert_eq!(fixture.client.list_database_names().unwrap(), ["archive", "shop"]);
+    assert_eq!(fixture.client.list_database_names().run().unwrap(), ["archive", "shop"]);
     refused(fixture.client.database("Shop").create_collection("c").run(), 13297, "different case");
-    assert_eq!(fixture.client.list_database_names().unwrap(), ["archive", "shop"]);
+    assert_eq!(fixture.client.list_database_names().run().unwrap(), ["archive", "shop"]);
 }
 
 #[test]

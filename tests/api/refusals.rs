@@ -10,7 +10,7 @@ use crate::{Fixture, all};
 /// Everything that the API shows of a client: names, indexes, documents, counts.
 fn dump(client: &Client) -> String {
     let mut dump = format!("{:?}\n", client.verify().expect("a report"));
-    for name in client.list_database_names().expect("names") {
+    for name in client.list_database_names().run().expect("names") {
         let database = client.database(&name);
         for collection in database.list_collection_names().run().expect("names") {
             let collection = database.collection::<Document>(&collection);
@@ -99,7 +99,7 @@ fn a_call_that_stores_one_document_makes_the_collection() {
     let fixture = Fixture::new();
     let documents = [doc! { "_id": [9] }, doc! { "_id": 1 }];
     fixture.things.insert_many(&documents).run().expect_err("refused");
-    assert!(fixture.client.list_database_names().unwrap().is_empty());
+    assert!(fixture.client.list_database_names().run().unwrap().is_empty());
     fixture.things.insert_many(&documents).ordered(false).run().expect_err("refused");
     assert_eq!(fixture.stored(), [doc! { "_id": 1 }]);
 }

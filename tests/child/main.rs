@@ -2,10 +2,12 @@
 //!
 //! `child hold FOLDER` opens the folder and waits for the end of standard input. `child write FOLDER SEED LIFE
 //! FLAW` writes from several threads and journals to standard output; with the flaw `acknowledge-first` it says
-//! that an insert is done before it is, which the crash suite must notice.
+//! that an insert is done before it is, which the crash suite must notice. `child fill FOLDER` inserts until the
+//! storage refuses, and prints what it saw then.
 
 #![forbid(unsafe_code)]
 
+mod fill;
 mod writer;
 
 use std::io::{Read, Write};
@@ -21,6 +23,7 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["hold", folder] => hold(folder),
         ["write", folder, seed, life, flaw] => write(folder, (seed, life), flaw),
+        ["fill", folder] => fill::run(folder),
         _ => Err(format!("unknown arguments: {words:?}").into()),
     };
     match done {

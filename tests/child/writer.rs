@@ -76,7 +76,7 @@ impl Writer {
     ) -> Outcome<Self> {
         let tagged = workload::tagged(client);
         tagged.create_index(workload::unique_index()).run()?;
-        let names = tagged.list_index_names()?;
+        let names = tagged.list_index_names().run()?;
         let mut own = Vec::new();
         for stored in tagged.find(doc! {}).run()? {
             let stored = stored?;

@@ -81,7 +81,7 @@ impl Oracle {
             return Err(format!("the counter says {counted}, there are {} documents", stored.len()));
         }
         self.audit_winners(client)?;
-        self.audit_indexes(&tagged.list_index_names().map_err(text)?, stored.is_empty())?;
+        self.audit_indexes(&tagged.list_index_names().run().map_err(text)?, stored.is_empty())?;
         self.versions = stored.into_iter().map(|(tag, version)| (tag, vec![version])).collect();
         self.batches.clear();
         Ok(())

@@ -112,7 +112,7 @@ pub(crate) fn survivors(
         return Err(format!("the database does not verify: {}: {}", finding.place, finding.problem).into());
     }
     // The next run in this folder may bring other documents.
-    if documents.list_index_names()?.iter().any(|name| name == UNIQUE_INDEX) {
+    if documents.list_index_names().run()?.iter().any(|name| name == UNIQUE_INDEX) {
         documents.drop_index(UNIQUE_INDEX).run()?;
     }
     Ok(found)

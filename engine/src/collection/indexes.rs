@@ -59,9 +59,8 @@ impl<T> Collection<T> {
     }
 
     /// The names of all indexes, the one on `_id` first; none if the collection does not exist.
-    pub fn list_index_names(&self) -> Result<Vec<String>> {
-        let models = self.list_indexes().run()?;
-        Ok(models.into_iter().filter_map(|model| model.options?.name).collect())
+    pub fn list_index_names(&self) -> ListIndexNames<'_, T> {
+        ListIndexNames { collection: self }
     }
 
     fn build_index(&self, model: &IndexModel) -> Result<String> {
@@ -138,6 +137,12 @@ pub struct ListIndexes<'a, T> {
     collection: &'a Collection<T>,
 }
 
+/// A `list_index_names` that is done by [`run`](Self::run).
+#[must_use = "the list is read by run()"]
+pub struct ListIndexNames<'a, T> {
+    collection: &'a Collection<T>,
+}
+
 impl<T> CreateIndex<'_, T> {
     /// Makes the index.
     pub fn run(self) -> Result<CreateIndexResult> {
@@ -189,6 +194,14 @@ impl<T> ListIndexes<'_, T> {
             Ok(std::iter::once(id).chain(state.indexes().iter().map(model_of)).collect())
         })?;
         Ok(models.unwrap_or_default())
+    }
+}
+
+impl<T> ListIndexNames<'_, T> {
+    /// Reads the names.
+    pub fn run(self) -> Result<Vec<String>> {
+        let models = self.collection.list_indexes().run()?;
+        Ok(models.into_iter().filter_map(|model| model.options?.name).collect())
     }
 }
 

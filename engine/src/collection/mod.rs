@@ -18,7 +18,7 @@ mod replace;
 pub use self::count::{CountDocuments, EstimatedDocumentCount};
 pub use self::delete::Delete;
 pub use self::find::{Find, FindOne};
-pub use self::indexes::{CreateIndex, CreateIndexes, DropIndex, ListIndexes};
+pub use self::indexes::{CreateIndex, CreateIndexes, DropIndex, ListIndexNames, ListIndexes};
 pub use self::insert_many::InsertMany;
 pub use self::insert_one::InsertOne;
 pub use self::manage::{DropCollection, RenameCollection};

@@ -59,8 +59,12 @@ impl Health {
 
     /// A commit or sync failed: moves the state and says what the caller must know.
     pub(super) fn failed(&self, error: &rocksdb::Error) -> Error {
-        let message = String::from(error.as_ref());
-        match translate::classify(error) {
+        self.met(translate::classify(error), error.as_ref())
+    }
+
+    fn met(&self, failure: Failure, message: &str) -> Error {
+        let message = message.to_owned();
+        match failure {
             Failure::NoSpace => {
                 let _ = self.state.compare_exchange(OPEN, FULL, Ordering::AcqRel, Ordering::Acquire);
                 Error::new(ErrorKind::NoSpace { message, during_commit: true })
@@ -93,5 +97,49 @@ impl Health {
             DAMAGED => ErrorKind::Damaged { cause },
             _ => ErrorKind::Poisoned { cause },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn refused(health: &Health) -> ErrorKind {
+        health.admit_write().expect_err("writes are refused").kind().clone()
+    }
+
+    #[test]
+    fn a_full_disk_admits_writes_and_heals_with_the_first_that_succeeds() {
+        let health = Health::open();
+        assert!(health.met(Failure::NoSpace, "full").is_no_space());
+        assert_eq!(health.state.load(Ordering::Acquire), FULL);
+        assert!(health.admit_write().is_ok());
+        health.succeeded();
+        assert_eq!(health.state.load(Ordering::Acquire), OPEN);
+    }
+
+    #[test]
+    fn an_io_error_poisons_for_good_and_names_its_cause() {
+        let health = Health::open();
+        assert!(health.met(Failure::Io, "first").is_commit_unknown());
+        health.met(Failure::Io, "second");
+        health.met(Failure::NoSpace, "third");
+        health.succeeded();
+        assert!(matches!(refused(&health), ErrorKind::Poisoned { cause } if cause == "first"));
+    }
+
+    #[test]
+    fn corruption_is_worse_than_poison_and_never_the_other_way() {
+        let health = Health::open();
+        health.met(Failure::Io, "disk");
+        health.met(Failure::Corruption, "bits");
+        health.met(Failure::Io, "disk again");
+        assert!(matches!(refused(&health), ErrorKind::Damaged { cause } if cause == "bits"));
+    }
+
+    #[test]
+    fn a_read_only_store_refuses_writes() {
+        assert!(matches!(refused(&Health::read_only()), ErrorKind::ReadOnly));
     }
 }

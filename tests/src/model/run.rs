@@ -381,7 +381,7 @@ impl<'a> Run<'a> {
             let collection = database.collection::<Document>(name);
             let found = collection.find(doc! {}).run().expect("a cursor");
             equal(found.map(|document| document.expect("a document")), expected.documents.values());
-            let indexes = collection.list_index_names().expect("a list");
+            let indexes = collection.list_index_names().run().expect("a list");
             let expected = expected.indexes.iter().map(|index| index.name.as_str());
             assert_eq!(indexes, std::iter::once("_id_").chain(expected).collect::<Vec<_>>());
         }

@@ -1,0 +1,44 @@
+//! Inserts until the storage refuses one, then looks at what still works.
+//!
+//! It prints one word and a value a line: the parent, which set a limit on the size of files, holds them against what it
+//! finds after opening the folder again.
+
+use std::io::Write;
+
+use cairndb::bson::doc;
+use cairndb::{Error, ErrorKind};
+use cairndb_tests::scratch;
+
+use crate::Outcome;
+
+/// Far more than fits under any limit that a test sets.
+const DOCUMENTS_MAX: i32 = 1_000_000;
+
+pub(crate) fn run(folder: &str) -> Outcome<()> {
+    let client = scratch::small().open(folder)?;
+    let things = scratch::things(&client);
+    let padding = "x".repeat(1000);
+    let insert = |number: i32| things.insert_one(doc! { "_id": number, "padding": &padding }).run();
+    let (acknowledged, first) = (0..DOCUMENTS_MAX)
+        .find_map(|number| insert(number).err().map(|error| (number, error)))
+        .ok_or("the storage never refused a write")?;
+    let second = insert(DOCUMENTS_MAX).err().ok_or("a write was accepted after one had failed")?;
+    let mut out = std::io::stdout();
+    writeln!(out, "acknowledged {acknowledged}")?;
+    writeln!(out, "first {}", name(&first))?;
+    writeln!(out, "unknown {}", first.is_commit_unknown())?;
+    writeln!(out, "second {}", name(&second))?;
+    writeln!(out, "readable {}", things.count_documents(doc! { "padding": &padding }).run()?)?;
+    writeln!(out, "close {}", client.close().map_or_else(|error| name(&error), |()| "succeeded"))?;
+    Ok(())
+}
+
+fn name(error: &Error) -> &'static str {
+    if matches!(error.kind(), ErrorKind::CommitUnknown { .. }) {
+        "CommitUnknown"
+    } else if matches!(error.kind(), ErrorKind::Poisoned { .. }) {
+        "Poisoned"
+    } else {
+        "another"
+    }
+}
