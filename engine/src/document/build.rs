@@ -3,6 +3,7 @@
 //! An insert is serialized once, into a draft that leaves room in front for an `_id`; everything after that happens
 //! in place, so that no document is copied on its way to the write batch.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,8 +20,13 @@ const LENGTH_BYTES: usize = 4;
 const OBJECT_ID_ELEMENT: [u8; 5] = [ElementType::ObjectId as u8, b'_', b'i', b'd', 0];
 /// Bytes that a made `_id` adds to a document: the room that a draft leaves in front.
 pub(crate) const HEADROOM: usize = OBJECT_ID_ELEMENT.len() + 12;
-/// Room for most documents, so that a draft is one allocation.
-const DRAFT_BYTES: usize = 512;
+/// The largest buffer that a thread keeps for its next insert.
+const SPARE_BYTES_MAX: usize = 1 << 20;
+
+thread_local! {
+    /// The buffer of the thread's last insert: a fresh one of a batch's size costs more page faults than copying.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// A document that is being made ready, behind room for an `_id`.
 pub(crate) struct Draft<'a> {
@@ -28,16 +34,33 @@ pub(crate) struct Draft<'a> {
 }
 
 /// Drafts of many documents in one buffer.
-#[derive(Default)]
 pub(crate) struct Drafts {
     buffer: Vec<u8>,
     ends: SmallVec<[usize; 1]>,
 }
 
+impl Default for Drafts {
+    fn default() -> Self {
+        let mut buffer = SPARE.try_with(Cell::take).unwrap_or_default();
+        buffer.clear();
+        Self { buffer, ends: SmallVec::new() }
+    }
+}
+
+impl Drop for Drafts {
+    fn drop(&mut self) {
+        if self.buffer.capacity() <= SPARE_BYTES_MAX {
+            let buffer = std::mem::take(&mut self.buffer);
+            // A thread that is ending keeps nothing.
+            let _ = SPARE.try_with(|spare| spare.set(buffer));
+        }
+    }
+}
+
 impl Drafts {
     /// Serializes one document.
     pub(crate) fn of_one<T: Serialize>(document: &T) -> Result<Self> {
-        let mut drafts = Self { buffer: Vec::with_capacity(DRAFT_BYTES), ends: SmallVec::new() };
+        let mut drafts = Self::default();
         drafts.push(document)?;
         Ok(drafts)
     }
