@@ -110,8 +110,9 @@ impl Error {
         }))
     }
 
-    pub(crate) fn write(error: WriteError) -> Self {
-        Self::new(ErrorKind::Write(WriteFailure::WriteError(error)))
+    #[expect(clippy::boxed_local, reason = "it is the argument of map_err, which is given a box")]
+    pub(crate) fn write(refusal: Refusal) -> Self {
+        Self::new(ErrorKind::Write(WriteFailure::WriteError(*refusal)))
     }
 
     pub(crate) fn corruption(family: &'static str, key: &[u8], reason: impl Into<String>) -> Self {
@@ -313,9 +314,12 @@ pub struct WriteError {
     pub details: Option<Document>,
 }
 
+/// A refused document on its way up: one word, because on the insert path it is returned and hardly ever met.
+pub(crate) type Refusal = Box<WriteError>;
+
 impl WriteError {
-    pub(crate) fn new(code: i32, code_name: &'static str, message: impl Into<String>) -> Self {
-        Self { code, code_name: Some(code_name.to_owned()), message: message.into(), details: None }
+    pub(crate) fn boxed(code: i32, code_name: &'static str, message: impl Into<String>) -> Refusal {
+        Box::new(Self { code, code_name: Some(code_name.to_owned()), message: message.into(), details: None })
     }
 
     pub(crate) fn at(self, index: usize) -> IndexedWriteError {
@@ -397,7 +401,7 @@ mod tests {
 
     #[test]
     fn duplicate_key_is_told_by_its_code() {
-        let error = Error::write(WriteError::new(11000, "DuplicateKey", "taken"));
+        let error = Error::write(WriteError::boxed(11000, "DuplicateKey", "taken"));
         assert!(error.is_duplicate_key());
         assert!(!Error::command(26, "NamespaceNotFound", "ns not found").is_duplicate_key());
     }

@@ -8,7 +8,7 @@ use index::error::Error as IndexError;
 use index::validate::{DOCUMENT_BYTES_MAX, ValidDocument};
 
 use crate::document::build::HEADROOM;
-use crate::error::WriteError;
+use crate::error::{Refusal, WriteError};
 
 const BAD_VALUE: i32 = 2;
 const OVERFLOW: i32 = 15;
@@ -18,7 +18,7 @@ const INVALID_BSON: i32 = 22;
 
 /// Checks `bytes` as a document that may be stored, but for its final size.
 #[inline]
-pub(crate) fn validate(bytes: &[u8]) -> Result<ValidDocument<'_>, WriteError> {
+pub(crate) fn validate(bytes: &[u8]) -> Result<ValidDocument<'_>, Refusal> {
     let document = index::validate::validate(bytes).map_err(|error| refusal(&error))?;
     if let Some(id) = document.id() {
         validate_id(id)?;
@@ -27,7 +27,7 @@ pub(crate) fn validate(bytes: &[u8]) -> Result<ValidDocument<'_>, WriteError> {
 }
 
 /// Checks everything that an insert will, without making an `_id`.
-pub(crate) fn validate_insert(bytes: &[u8]) -> Result<(), WriteError> {
+pub(crate) fn validate_insert(bytes: &[u8]) -> Result<(), Refusal> {
     let document = validate(bytes)?;
     let made_id = if document.id().is_some() { 0 } else { HEADROOM };
     validate_size(bytes.len() + made_id)
@@ -35,7 +35,7 @@ pub(crate) fn validate_insert(bytes: &[u8]) -> Result<(), WriteError> {
 
 /// Checks the size of the final bytes.
 #[inline]
-pub(crate) fn validate_size(bytes: usize) -> Result<(), WriteError> {
+pub(crate) fn validate_size(bytes: usize) -> Result<(), Refusal> {
     if bytes <= DOCUMENT_BYTES_MAX {
         return Ok(());
     }
@@ -44,7 +44,7 @@ pub(crate) fn validate_size(bytes: usize) -> Result<(), WriteError> {
 
 /// Checks the type of an `_id`, and the names inside it when it is a document.
 #[inline]
-pub(crate) fn validate_id(id: RawBsonRef<'_>) -> Result<(), WriteError> {
+pub(crate) fn validate_id(id: RawBsonRef<'_>) -> Result<(), Refusal> {
     match id {
         RawBsonRef::Array(_) => Err(bad_id("array")),
         RawBsonRef::RegularExpression(_) => Err(bad_id("regex")),
@@ -71,10 +71,10 @@ pub(crate) fn validate_id(id: RawBsonRef<'_>) -> Result<(), WriteError> {
 }
 
 /// Refuses the top-level `$` names of a replacement.
-pub(crate) fn validate_replacement_names(document: &RawDocument) -> Result<(), WriteError> {
+pub(crate) fn validate_replacement_names(document: &RawDocument) -> Result<(), Refusal> {
     match document.iter_elements().flatten().find(|element| element.key().as_str().starts_with('$')) {
         None => Ok(()),
-        Some(element) => Err(WriteError::new(
+        Some(element) => Err(WriteError::boxed(
             DOLLAR_PREFIXED_FIELD_NAME,
             "DollarPrefixedFieldName",
             format!(
@@ -85,14 +85,14 @@ pub(crate) fn validate_replacement_names(document: &RawDocument) -> Result<(), W
     }
 }
 
-fn validate_names(id: &RawDocument) -> Result<(), WriteError> {
+fn validate_names(id: &RawDocument) -> Result<(), Refusal> {
     // Iterative: the depth of an `_id` is bounded by the document's, not by the stack.
     let mut pending = vec![id];
     while let Some(document) = pending.pop() {
         for element in document.iter_elements().flatten() {
             let name = element.key().as_str();
             if name.starts_with('$') || name.contains('.') {
-                return Err(WriteError::new(
+                return Err(WriteError::boxed(
                     DOLLAR_PREFIXED_FIELD_NAME,
                     "DollarPrefixedFieldName",
                     format!(
@@ -114,12 +114,12 @@ fn nested(value: RawBsonRef<'_>) -> Option<&RawDocument> {
     value.as_document()
 }
 
-fn bad_id(kind: &str) -> WriteError {
-    WriteError::new(INVALID_ID_FIELD, "InvalidIdField", format!("The '_id' value cannot be of type {kind}"))
+fn bad_id(kind: &str) -> Refusal {
+    WriteError::boxed(INVALID_ID_FIELD, "InvalidIdField", format!("The '_id' value cannot be of type {kind}"))
 }
 
-fn too_large(bytes: usize) -> WriteError {
-    WriteError::new(
+fn too_large(bytes: usize) -> Refusal {
+    WriteError::boxed(
         BAD_VALUE,
         "BadValue",
         format!("object to insert too large. size in bytes: {bytes}, max size: {DOCUMENT_BYTES_MAX}"),
@@ -127,12 +127,12 @@ fn too_large(bytes: usize) -> WriteError {
 }
 
 #[cold]
-fn refusal(error: &IndexError) -> WriteError {
+fn refusal(error: &IndexError) -> Refusal {
     if let IndexError::DocumentTooLarge { size, .. } = error {
         return too_large(*size);
     }
     let (code, name) = code_of(error);
-    WriteError::new(code, name, error.to_string())
+    WriteError::boxed(code, name, error.to_string())
 }
 
 /// The pure crate's kinds are open-ended; whatever is not about size or depth is a malformed document.

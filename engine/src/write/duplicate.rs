@@ -5,7 +5,7 @@ use index::key;
 
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::document::shell;
-use crate::error::WriteError;
+use crate::error::{Refusal, WriteError};
 use crate::namespace::Namespace;
 use crate::storage::keys::ID_BYTES;
 
@@ -14,13 +14,13 @@ pub(crate) const DUPLICATE_KEY: i32 = 11000;
 
 /// The `_id` is taken.
 #[cold]
-pub(crate) fn of_id(namespace: &Namespace, id: &Bson) -> WriteError {
+pub(crate) fn of_id(namespace: &Namespace, id: &Bson) -> Refusal {
     error(namespace, ID_INDEX_NAME, doc! { "_id": 1 }, doc! { "_id": id.clone() })
 }
 
 /// A unique secondary key is taken. `entry_key` is the whole key of the entry, `types` its type bytes.
 #[cold]
-pub(crate) fn of_entry(namespace: &Namespace, index: &Index, entry_key: &[u8], types: &[u8]) -> WriteError {
+pub(crate) fn of_entry(namespace: &Namespace, index: &Index, entry_key: &[u8], types: &[u8]) -> Refusal {
     let mut bytes = entry_key.get(ID_BYTES..).unwrap_or_default();
     let mut types = types;
     let values = index.spec.fields().iter().map(|field| {
@@ -31,9 +31,9 @@ pub(crate) fn of_entry(namespace: &Namespace, index: &Index, entry_key: &[u8], t
     error(namespace, &index.name, index.key_pattern(), values)
 }
 
-fn error(namespace: &Namespace, index: &str, key_pattern: Document, key_value: Document) -> WriteError {
+fn error(namespace: &Namespace, index: &str, key_pattern: Document, key_value: Document) -> Refusal {
     let shown = shell::print_fields(key_value.iter().map(|(name, value)| (name.as_str(), value)));
-    let mut error = WriteError::new(
+    let mut error = WriteError::boxed(
         DUPLICATE_KEY,
         "DuplicateKey",
         format!("E11000 duplicate key error collection: {namespace} index: {index} dup key: {shown}"),

@@ -9,7 +9,7 @@ use index::extract::{ExtractedKeys, extract};
 use index::key::{self, Direction};
 
 use crate::catalog::indexes::Index;
-use crate::error::WriteError;
+use crate::error::{Refusal, WriteError};
 use crate::storage::keys::{ID_BYTES, IndexId};
 
 /// One entry as it is stored.
@@ -37,7 +37,7 @@ pub(crate) fn entries_of(
     indexes: &[Index],
     document: &RawDocument,
     encoded_id: &[u8],
-) -> Result<Vec<Entry>, WriteError> {
+) -> Result<Vec<Entry>, Refusal> {
     let mut entries = Vec::with_capacity(indexes.len());
     let mut keys = ExtractedKeys::default();
     for (position, index) in indexes.iter().enumerate() {
@@ -80,9 +80,9 @@ fn entry(position: usize, index: &Index, (fields, types): (&[u8], &[u8]), encode
 }
 
 #[cold]
-fn refusal(error: &IndexError) -> WriteError {
+fn refusal(error: &IndexError) -> Refusal {
     if matches!(error, IndexError::ParallelArrays { .. }) {
-        return WriteError::new(171, "CannotIndexParallelArrays", error.to_string());
+        return WriteError::boxed(171, "CannotIndexParallelArrays", error.to_string());
     }
-    WriteError::new(2, "BadValue", error.to_string())
+    WriteError::boxed(2, "BadValue", error.to_string())
 }

@@ -12,7 +12,7 @@ use sequence::generator::Generator;
 use crate::catalog::collection::Absence;
 use crate::document::build::{Draft, Drafts};
 use crate::document::validate::validate_insert;
-use crate::error::{Error, IndexedWriteError, Result, WriteError};
+use crate::error::{Error, IndexedWriteError, Refusal, Result};
 use crate::storage::Family;
 use crate::storage::latch::LatchSet;
 use crate::storage::write::Batch;
@@ -154,7 +154,7 @@ fn prepare_candidate<'a>(
     generator: &Generator,
     (position, draft): (usize, Draft<'a>),
     scratch: &mut Vec<u8>,
-) -> std::result::Result<Candidate<'a>, WriteError> {
+) -> std::result::Result<Candidate<'a>, Refusal> {
     let prepared = prepare(draft, target.collection.id, generator, scratch)?;
     let entries = if target.indexes.is_empty() {
         Vec::new()
@@ -252,7 +252,7 @@ fn find_taken(
     target: Target<'_>,
     (candidate, absence): (&Candidate<'_>, Absence),
     staged: &mut StagedKeys<'_>,
-) -> Result<Option<WriteError>> {
+) -> Result<Option<Refusal>> {
     let key = &candidate.prepared.record_key;
     if absence == Absence::Unproven
         && target.admit(key)? == Absence::Unproven
@@ -285,7 +285,7 @@ pub(super) fn is_unique(target: Target<'_>, entry: &Entry) -> bool {
     target.indexes.get(entry.index).is_some_and(|index| index.spec.is_unique())
 }
 
-pub(super) fn taken_entry(target: Target<'_>, entry: &Entry, encoded_id: &[u8]) -> WriteError {
+pub(super) fn taken_entry(target: Target<'_>, entry: &Entry, encoded_id: &[u8]) -> Refusal {
     let index = target.indexes.get(entry.index).expect("entries are made from these indexes");
     let types = entry.value.strip_prefix(encoded_id).unwrap_or_default();
     duplicate::of_entry(&target.collection.namespace, index, &entry.key, types)

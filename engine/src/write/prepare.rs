@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::document::build::{Draft, Timestamps};
 use crate::document::validate::{validate, validate_size};
-use crate::error::WriteError;
+use crate::error::Refusal;
 use crate::storage::keys::{CollectionId, ID_BYTES};
 
 /// Room for the key of any `_id` but long strings and documents.
@@ -33,7 +33,7 @@ pub(crate) fn prepare<'a>(
     collection: CollectionId,
     generator: &Generator,
     scratch: &mut Vec<u8>,
-) -> Result<Prepared<'a>, WriteError> {
+) -> Result<Prepared<'a>, Refusal> {
     let document = validate(draft.document())?;
     let timestamps = Timestamps::of(&document);
     let (made_id, bytes) = if let (Some(id), Some(element)) = (document.id(), document.id_element()) {

@@ -8,7 +8,7 @@ use index::validate::ValidDocument;
 
 use crate::document::build;
 use crate::document::validate::{validate, validate_replacement_names, validate_size};
-use crate::error::{Error, Result, WriteError};
+use crate::error::{Error, Refusal, Result, WriteError};
 use crate::execute::matches::Matches;
 use crate::storage::Family;
 use crate::storage::latch::LatchSet;
@@ -119,9 +119,9 @@ fn stage_difference(
     Ok(())
 }
 
-pub(crate) fn immutable_id(id: RawBsonRef<'_>) -> WriteError {
+pub(crate) fn immutable_id(id: RawBsonRef<'_>) -> Refusal {
     let shown = bson::Bson::try_from(id).map(|id| id.to_string()).unwrap_or_default();
-    WriteError::new(
+    WriteError::boxed(
         66,
         "ImmutableField",
         format!(
