@@ -91,3 +91,28 @@ fn a_report_is_machine_readable() {
     let text = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<BackupReport>(&text).unwrap(), report);
 }
+
+/// A copy that was made while an index was being built held entries that belong to no index yet, and did not verify.
+#[test]
+fn a_copy_beside_an_index_build_verifies() {
+    let fixture =
+        Fixture::with((0..20_000).map(|number| doc! { "_id": number, "a": number % 997, "b": number }));
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0..6 {
+                let keys = doc! { "a": 1, format!("b{round}"): 1, "b": -1 };
+                let model = cairndb::IndexModel::builder().keys(keys).build();
+                fixture.things.create_index(model).run().expect("an index");
+            }
+            done.store(true, std::sync::atomic::Ordering::Release);
+        });
+        let mut copies = 0;
+        while copies == 0 || !done.load(std::sync::atomic::Ordering::Acquire) {
+            let target = fixture.scratch.folder().join(format!("copy-{copies}"));
+            fixture.client.backup(&target).expect("a copy that verifies");
+            copies += 1;
+        }
+    });
+    fixture.verify_clean();
+}

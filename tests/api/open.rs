@@ -296,3 +296,27 @@ fn a_closed_folder_is_free_while_other_processes_are_started() {
         starter.join().unwrap();
     });
 }
+
+/// Two openers of one fresh folder raced: the second took the first one's finished database for an unfinished creation,
+/// and removed its files while it was acknowledging writes.
+#[test]
+fn openers_of_a_fresh_folder_never_clear_each_others_database() {
+    for _ in 0..40 {
+        let scratch = Scratch::new();
+        let barrier = std::sync::Barrier::new(4);
+        let open = || {
+            barrier.wait();
+            small().open(scratch.path()).ok()
+        };
+        let opened: Vec<cairndb::Client> = std::thread::scope(|scope| {
+            let openers: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
+            openers.into_iter().filter_map(|opener| opener.join().expect("no opener panics")).collect()
+        });
+        let [client] =
+            opened.try_into().unwrap_or_else(|clients: Vec<_>| panic!("{} are open", clients.len()));
+        things(&client).insert_one(doc! { "_id": 1 }).run().expect("inserted");
+        client.close().expect("closed");
+        let stored = things(&scratch.open()).count_documents(doc! {}).run().expect("counted");
+        assert_eq!(stored, 1);
+    }
+}

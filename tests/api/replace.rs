@@ -140,3 +140,29 @@ fn zero_timestamps_of_a_replacement_become_the_clock() {
     fixture.things.replace_one(doc! { "_id": 2 }, doc! { "at": zero }).run().unwrap();
     assert!(fixture.stored()[1].get_timestamp("at").unwrap().time > 0);
 }
+
+#[test]
+fn a_refused_upsert_makes_no_collection() {
+    let fixture = Fixture::new();
+    let absent = fixture.client.database("elsewhere").collection::<Document>("things");
+    for filter in [doc! { "$bogus": 1 }, doc! { "_id.x": 1 }, doc! { "$and": [{ "_id": 1 }, { "_id": 2 }] }] {
+        let refused = absent.replace_one(filter, doc! { "a": 1 }).upsert(true).run();
+        assert!(refused.is_err());
+    }
+    let hint = cairndb::Hint::Name("none".to_owned());
+    assert!(absent.replace_one(doc! {}, doc! { "a": 1 }).hint(hint).upsert(true).run().is_err());
+    assert!(fixture.client.list_database_names().run().expect("names").is_empty());
+}
+
+#[test]
+fn an_upsert_repeated_finds_its_own_document() {
+    let fixture = Fixture::new();
+    for filter in
+        [doc! { "$and": [{ "_id": 5 }] }, doc! { "_id": { "$in": [6] } }, doc! { "$or": [{ "_id": 7 }] }]
+    {
+        for _ in 0..2 {
+            fixture.things.replace_one(filter.clone(), doc! { "a": 1 }).upsert(true).run().expect("upserted");
+        }
+    }
+    assert_eq!(fixture.stored(), [5, 6, 7].map(|id| doc! { "_id": id, "a": 1 }));
+}

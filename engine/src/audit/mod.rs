@@ -8,15 +8,17 @@ mod entries;
 mod findings;
 mod records;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::audit::findings::Findings;
 use crate::catalog::collection::CollectionState;
 use crate::catalog::indexes::Index;
+use crate::catalog::load::tagged_entries;
 use crate::error::Result;
 use crate::results::VerifyReport;
 use crate::shared::Shared;
+use crate::storage::keys::META_BUILDING;
 use crate::storage::snapshot::Snapshot;
 use crate::storage::{Database, Family};
 
@@ -32,11 +34,13 @@ struct Audited {
 struct Subject {
     snapshot: Arc<Snapshot>,
     collections: HashMap<u32, Audited>,
+    /// Indexes that are being built, or whose build was cut short: their entries belong to nobody yet.
+    building: HashSet<u32>,
 }
 
 impl Subject {
     /// For the length of this call no write is under way, so that counters and snapshot agree.
-    fn freeze(shared: &Shared, database: &Arc<Database>) -> Self {
+    fn freeze(shared: &Shared, database: &Arc<Database>) -> Result<Self> {
         let _catalog = shared.catalog.freeze();
         let states = shared.catalog.collections();
         let gates: Vec<_> = states.iter().map(|state| state.enter_alone()).collect();
@@ -46,7 +50,8 @@ impl Subject {
             let counted = state.count.known();
             (state.id.0, Audited { state: Arc::clone(state), indexes, counted })
         });
-        Self { snapshot, collections: audited.collect() }
+        let building = tagged_entries(&snapshot, META_BUILDING)?.into_iter().map(|(id, _)| id).collect();
+        Ok(Self { snapshot, collections: audited.collect(), building })
     }
 
     /// The index with that id, and its collection.
@@ -60,7 +65,7 @@ impl Subject {
 
 /// Audits the whole database.
 pub(crate) fn verify(shared: &Shared, database: &Arc<Database>) -> Result<VerifyReport> {
-    let subject = Subject::freeze(shared, database);
+    let subject = Subject::freeze(shared, database)?;
     let mut findings = Findings::default();
     let mut report = VerifyReport {
         collections: subject.collections.len() as u64,

@@ -92,8 +92,7 @@ impl Catalog {
             target.retire();
         }
         collection.retire();
-        self.remove(from);
-        self.insert(Arc::new(collection.renamed(to.clone(), &indexes)));
+        self.exchange(from, Arc::new(collection.renamed(to.clone(), &indexes)));
         Ok(())
     }
 
@@ -138,7 +137,7 @@ pub(crate) fn finish_index(
     let list: Vec<Index> = indexes.0.iter().cloned().chain([index]).collect();
     batch.put(Family::Meta, &collection.id.catalog_key(), &entry::encode(&collection.namespace, &list)?);
     storage.store.commit(batch, CommitLevel::Journaled)?;
-    indexes.0 = list.into();
+    collection.set_indexes(indexes, list);
     Ok(())
 }
 
@@ -170,7 +169,7 @@ pub(crate) fn drop_indexes(
     }
     batch.put(Family::Meta, &collection.id.catalog_key(), &entry::encode(&collection.namespace, &kept)?);
     storage.store.commit(batch, CommitLevel::Journaled)?;
-    indexes.0 = kept.into();
+    collection.set_indexes(&mut indexes, kept);
     Ok(dropped.len())
 }
 

@@ -4,11 +4,11 @@
 //! the indexes or retires the collection holds it exclusively. So no write can miss an index, and none can land
 //! in a dropped collection.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, PoisonError};
 
 use crossbeam::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use crate::catalog::indexes::Index;
 use crate::error::Result;
@@ -19,6 +19,8 @@ pub(crate) struct CollectionState {
     pub(crate) id: CollectionId,
     pub(crate) namespace: Namespace,
     gate: ShardedLock<Indexes>,
+    /// The same indexes for readers, who never wait for a build.
+    published: RwLock<Arc<[Index]>>,
     /// Dropped or renamed: whoever holds this state must look the name up again.
     retired: AtomicBool,
     pub(crate) admission: Admission,
@@ -57,10 +59,12 @@ pub(crate) struct DocumentCount {
 
 impl CollectionState {
     pub(crate) fn new(id: CollectionId, namespace: Namespace, indexes: Vec<Index>) -> Self {
+        let indexes: Arc<[Index]> = indexes.into();
         Self {
             id,
             namespace,
-            gate: ShardedLock::new(Indexes(indexes.into())),
+            published: RwLock::new(Arc::clone(&indexes)),
+            gate: ShardedLock::new(Indexes(indexes)),
             retired: AtomicBool::new(false),
             admission: Admission::default(),
             count: DocumentCount::default(),
@@ -70,18 +74,24 @@ impl CollectionState {
     /// Shared use for one write; `None` if the collection was dropped or renamed.
     #[inline]
     pub(crate) fn enter(&self) -> Option<ShardedLockReadGuard<'_, Indexes>> {
-        let guard = self.gate.read().expect("no holder of the gate panics");
+        let guard = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         (!self.is_retired()).then_some(guard)
     }
 
     /// Exclusive use: no write is under way while the guard lives.
     pub(crate) fn enter_alone(&self) -> ShardedLockWriteGuard<'_, Indexes> {
-        self.gate.write().expect("no holder of the gate panics")
+        self.gate.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The indexes as they are now, for reading.
     pub(crate) fn indexes(&self) -> Arc<[Index]> {
-        Arc::clone(&self.gate.read().expect("no holder of the gate panics").0)
+        Arc::clone(&self.published.read())
+    }
+
+    /// Changes the indexes, for writers and readers. The caller holds the gate exclusively.
+    pub(crate) fn set_indexes(&self, held: &mut Indexes, indexes: Vec<Index>) {
+        held.0 = indexes.into();
+        *self.published.write() = Arc::clone(&held.0);
     }
 
     #[inline]
@@ -100,6 +110,7 @@ impl CollectionState {
             id: self.id,
             namespace,
             gate: ShardedLock::new(indexes.clone()),
+            published: RwLock::new(Arc::clone(&indexes.0)),
             retired: AtomicBool::new(false),
             admission: Admission { highest: Mutex::new(self.admission.highest.lock().clone()) },
             count: DocumentCount {

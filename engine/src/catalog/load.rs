@@ -22,7 +22,7 @@ impl Catalog {
         let catalog =
             Self { databases: RwLock::new(HashMap::new()), next_id: Mutex::new(load_next_id(database)?) };
         let clean = closed_cleanly(database)?;
-        for (id, value) in tagged_entries(database, META_COLLECTION)? {
+        for (id, value) in tagged_entries(&Snapshot::take(database), META_COLLECTION)? {
             let collection = entry::decode(CollectionId(id), &value)?;
             if clean && let Some(documents) = load_count(database, collection.id)? {
                 collection.count.set(documents);
@@ -53,7 +53,7 @@ impl Catalog {
 /// Removes the entries of index builds that were cut short: they belong to no index.
 pub(crate) fn discard_unfinished_builds(store: &Store, database: &Arc<Database>) -> Result<()> {
     let mut batch = Batch::new(database);
-    for (id, _) in tagged_entries(database, META_BUILDING)? {
+    for (id, _) in tagged_entries(&Snapshot::take(database), META_BUILDING)? {
         let index = IndexId(id);
         batch.delete_range(Family::Entries, &index.prefix(), &index.end());
         batch.delete(Family::Meta, &index.building_key());
@@ -62,10 +62,9 @@ pub(crate) fn discard_unfinished_builds(store: &Store, database: &Arc<Database>)
 }
 
 /// The ids and values of all keys in `meta` that start with `tag`.
-pub(crate) fn tagged_entries(database: &Arc<Database>, tag: u8) -> Result<Vec<(u32, Vec<u8>)>> {
-    let snapshot = Snapshot::take(database);
+pub(crate) fn tagged_entries(snapshot: &Arc<Snapshot>, tag: u8) -> Result<Vec<(u32, Vec<u8>)>> {
     let bounds = (vec![tag], Some(vec![tag + 1]));
-    let mut scan = Scan::open(&snapshot, Family::Meta, bounds, CacheUse::Fill);
+    let mut scan = Scan::open(snapshot, Family::Meta, bounds, CacheUse::Fill);
     let mut entries = Vec::new();
     while scan.advance()? {
         let id = keys::tagged_id(scan.key()).ok_or_else(|| {

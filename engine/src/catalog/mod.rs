@@ -65,7 +65,21 @@ impl Catalog {
     }
 
     fn remove(&self, namespace: &Namespace) {
+        Self::remove_from(&mut self.databases.write(), namespace);
+    }
+
+    /// Puts a renamed collection in the place of the old name: no reader sees neither.
+    fn exchange(&self, old: &Namespace, renamed: Arc<CollectionState>) {
         let mut databases = self.databases.write();
+        Self::remove_from(&mut databases, old);
+        let Namespace { db, coll } = renamed.namespace.clone();
+        databases.entry(db).or_default().insert(coll, renamed);
+    }
+
+    fn remove_from(
+        databases: &mut HashMap<String, BTreeMap<String, Arc<CollectionState>>>,
+        namespace: &Namespace,
+    ) {
         if let Some(collections) = databases.get_mut(&namespace.db) {
             collections.remove(&namespace.coll);
             if collections.is_empty() {

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use bson::{Bson, Document, RawDocument, RawDocumentBuf};
+use bson::{Bson, Document, RawDocumentBuf};
 use query::filter::Filter;
 use serde::de::DeserializeOwned;
 
 use crate::collection::Collection;
 use crate::cursor::Cursor;
-use crate::document::decode::decode;
+use crate::document::decode::decode_owned;
 use crate::error::{Error, Result};
 use crate::execute::matches::Matches;
 use crate::options::{FindOptions, Hint};
@@ -89,10 +89,10 @@ impl<T: DeserializeOwned + 'static> FindOne<'_, T> {
         if plain && let Some(id) = point_id(&self.filter) {
             let found = self.collection.read(|database, state| {
                 let key = record_key(state.id, id);
-                let stored = database.get(Family::Records, &key)?;
-                stored.map(|bytes| deserialize(&key, &bytes)).transpose()
+                Ok(database.get(Family::Records, &key)?.map(|bytes| (key, bytes.to_vec())))
             });
-            return Ok(found?.flatten());
+            // Decoding runs the caller's code, so it comes after the database was let go.
+            return found?.flatten().map(|(key, bytes)| deserialize(&key, bytes)).transpose();
         }
         let mut cursor: Cursor<T> = open(self.collection, &self.filter, &self.options, Some(1))?;
         cursor.next().transpose()
@@ -136,9 +136,9 @@ fn code_name(code: i32) -> &'static str {
     }
 }
 
-fn deserialize<T: DeserializeOwned + 'static>(key: &[u8], bytes: &[u8]) -> Result<T> {
-    let document = RawDocument::from_bytes(bytes).map_err(|error| {
+fn deserialize<T: DeserializeOwned + 'static>(key: &[u8], bytes: Vec<u8>) -> Result<T> {
+    let document = RawDocumentBuf::from_bytes(bytes).map_err(|error| {
         Error::corruption(Family::Records.name(), key, format!("the record is not a document: {error}"))
     })?;
-    decode(document)
+    decode_owned(document)
 }

@@ -94,18 +94,19 @@ impl<T> Collection<T> {
                 build::build(target)?;
                 Ok(Some(index))
             })();
-            match built {
-                Ok(Some(index)) => {
-                    change::finish_index(storage, &state, &mut indexes, index)?;
-                    return Ok(definition.name);
-                }
-                // Another thread was faster, or the collection is gone: look again.
-                Ok(None) => change::abandon_index(storage, id)?,
-                Err(error) => {
-                    change::abandon_index(storage, id)?;
-                    return Err(error);
-                }
+            let finished = built.and_then(|index| match index {
+                Some(index) => change::finish_index(storage, &state, &mut indexes, index).map(|()| true),
+                None => Ok(false),
+            });
+            if matches!(finished, Ok(true)) {
+                return Ok(definition.name);
             }
+            // What cannot be removed now, because the disk is full for example, is removed by the next open.
+            if let Err(error) = change::abandon_index(storage, id) {
+                tracing::warn!(%error, "entries of an abandoned index build stay until the next open");
+            }
+            // Without an error another thread was faster, or the collection is gone: look again.
+            finished?;
         }
     }
 }

@@ -4,6 +4,7 @@ use std::borrow::Borrow;
 
 use bson::{Bson, Document, RawDocument};
 use index::validate::ValidDocument;
+use query::filter::Filter;
 use serde::Serialize;
 
 use crate::collection::Collection;
@@ -12,7 +13,7 @@ use crate::document::build::{self, Drafts};
 use crate::error::{Error, Result};
 use crate::execute::matches::Matches;
 use crate::options::{Hint, ReplaceOptions, WriteConcern};
-use crate::plan::bounds::{check_hint, equal_id};
+use crate::plan::bounds::{check_hint, upsert_id};
 use crate::results::UpdateResult;
 use crate::storage::snapshot::Snapshot;
 use crate::write::Target;
@@ -60,59 +61,65 @@ impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
     pub fn run(self) -> Result<UpdateResult> {
         let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
         let replacement = validate_replacement(&bytes)?;
-        let concern = self.options.write_concern.as_ref();
-        if self.options.upsert == Some(true) {
-            self.collection.check_before_creation(|| {
-                insert::check_one(&Drafts::of_bytes(&self.upserted(&replacement)?))
-            })?;
-            return self.collection.write(concern, |target| self.replace_or_insert(target, &replacement));
-        }
-        let replaced =
-            self.collection.write_existing(concern, |target| self.replace(target, &replacement))?;
-        Ok(result(replaced.unwrap_or(Replaced::Nothing), None))
-    }
-
-    fn replace(&self, target: Target<'_>, replacement: &ValidDocument<'_>) -> Result<Replaced> {
-        check_hint(self.options.hint.as_ref(), target.indexes)?;
         let filter = parse_filter(&self.filter)?;
-        let snapshot = Snapshot::take(target.database);
-        let mut matches = Matches::open(snapshot, target.collection.id, filter, None)?;
-        replace::replace_one(target, &mut matches, replacement)
-    }
-
-    /// Two upserts of one `_id` can both find nothing; the one whose insert comes second looks again.
-    fn replace_or_insert(&self, target: Target<'_>, replacement: &ValidDocument<'_>) -> Result<UpdateResult> {
-        let mut attempts = UPSERT_ATTEMPTS;
-        loop {
-            let replaced = self.replace(target, replacement)?;
-            if replaced != Replaced::Nothing {
-                return Ok(result(replaced, None));
-            }
-            let mut draft = Drafts::of_bytes(&self.upserted(replacement)?);
-            attempts -= 1;
-            match insert::insert_one(target, &self.collection.shared().generator, &mut draft) {
-                Ok(id) => return Ok(result(Replaced::Nothing, Some(id))),
-                Err(error)
-                    if error.is_duplicate_key() && attempts > 0 && equal_id(&self.filter).is_some() => {}
-                Err(error) => return Err(error),
-            }
+        let concern = self.options.write_concern.as_ref();
+        let hint = self.options.hint.as_ref();
+        if self.options.upsert != Some(true) {
+            let replaced = self
+                .collection
+                .write_existing(concern, |target| replace(target, hint, &filter, &replacement))?;
+            return Ok(result(replaced.unwrap_or(Replaced::Nothing), None));
         }
-    }
-
-    /// The replacement with the `_id` that the filter asks for.
-    fn upserted(&self, replacement: &ValidDocument<'_>) -> Result<Vec<u8>> {
-        let Some(wanted) = equal_id(&self.filter) else { return Ok(replacement.as_bytes().to_vec()) };
-        let element = bson::serialize_to_vec(&bson::doc! { "_id": wanted.clone() })?;
-        let wanted = RawDocument::from_bytes(&element)?.get("_id")?;
-        if let (Some(wanted), Some(own)) = (wanted, replacement.id()) {
-            if index::order::compare(wanted, own).is_ne() {
-                return Err(Error::write(immutable_id(own)));
+        let wanted = upsert_id(&self.filter)?;
+        self.collection.check_before_creation(|| {
+            check_hint(hint, &[])?;
+            insert::check_one(&Drafts::of_bytes(&upserted(&replacement, wanted.as_ref())?))
+        })?;
+        // Two upserts of one `_id` can both find nothing; the one whose insert comes second looks again.
+        let mut attempts = if wanted.is_some() { UPSERT_ATTEMPTS } else { 1 };
+        self.collection.write(concern, |target| {
+            loop {
+                let replaced = replace(target, hint, &filter, &replacement)?;
+                if replaced != Replaced::Nothing {
+                    return Ok(result(replaced, None));
+                }
+                let mut draft = Drafts::of_bytes(&upserted(&replacement, wanted.as_ref())?);
+                attempts -= 1;
+                match insert::insert_one(target, &self.collection.shared().generator, &mut draft) {
+                    Ok(id) => return Ok(result(Replaced::Nothing, Some(id))),
+                    Err(error) if error.is_duplicate_key() && attempts > 0 => {}
+                    Err(error) => return Err(error),
+                }
             }
-            return Ok(replacement.as_bytes().to_vec());
-        }
-        let element = element.get(4..element.len() - 1).unwrap_or_default();
-        Ok(build::with_id_element(replacement, element))
+        })
     }
+}
+
+fn replace(
+    target: Target<'_>,
+    hint: Option<&Hint>,
+    filter: &Filter,
+    replacement: &ValidDocument<'_>,
+) -> Result<Replaced> {
+    check_hint(hint, target.indexes)?;
+    let snapshot = Snapshot::take(target.database);
+    let mut matches = Matches::open(snapshot, target.collection.id, filter.clone(), None)?;
+    replace::replace_one(target, &mut matches, replacement)
+}
+
+/// The replacement with the `_id` that the filter asks for.
+fn upserted(replacement: &ValidDocument<'_>, wanted: Option<&Bson>) -> Result<Vec<u8>> {
+    let Some(wanted) = wanted else { return Ok(replacement.as_bytes().to_vec()) };
+    let element = bson::serialize_to_vec(&bson::doc! { "_id": wanted.clone() })?;
+    let wanted = RawDocument::from_bytes(&element)?.get("_id")?;
+    if let (Some(wanted), Some(own)) = (wanted, replacement.id()) {
+        if index::order::compare(wanted, own).is_ne() {
+            return Err(Error::write(immutable_id(own)));
+        }
+        return Ok(replacement.as_bytes().to_vec());
+    }
+    let element = element.get(4..element.len() - 1).unwrap_or_default();
+    Ok(build::with_id_element(replacement, element))
 }
 
 fn result(replaced: Replaced, upserted_id: Option<Bson>) -> UpdateResult {

@@ -25,6 +25,21 @@ pub(crate) fn decode<T: DeserializeOwned + 'static>(document: &RawDocument) -> R
     }
 }
 
+/// The same for a document that is given away: as a `RawDocumentBuf` it is not copied.
+pub(crate) fn decode_owned<T: DeserializeOwned + 'static>(document: RawDocumentBuf) -> Result<T> {
+    let mut given: Option<RawDocumentBuf> = Some(document);
+    let mut decoded: Option<T> = None;
+    let slot: &mut dyn Any = &mut decoded;
+    if let Some(slot) = slot.downcast_mut::<Option<RawDocumentBuf>>() {
+        *slot = given.take();
+    }
+    match (decoded, given) {
+        (Some(decoded), _) => Ok(decoded),
+        (None, Some(document)) => decode(&document),
+        (None, None) => unreachable!("a document that was given away was decoded"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use bson::{doc, rawdoc};

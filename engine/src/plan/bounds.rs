@@ -71,15 +71,50 @@ pub(crate) fn point_id(filter: &Document) -> Option<RawBsonRef<'_>> {
     }
 }
 
-/// The `_id` that every match has, from a top-level `{_id: value}` or `{_id: {$eq: value}}`.
-pub(crate) fn equal_id(filter: &Document) -> Option<&Bson> {
-    let value = filter.get(ID_FIELD)?;
-    let Some(inner) = value.as_document() else { return Some(value) };
-    match inner.keys().next() {
-        Some(name) if name == "$eq" && inner.len() == 1 => inner.get(name),
-        Some(name) if name.starts_with('$') => None,
-        _ => Some(value),
+/// The `_id` that the filter fixes for a document to be upserted: by a value, `$eq` or an `$in` of one, at the top
+/// or under `$and` and an `$or` of one branch, as MongoDB takes it.
+///
+/// Fails when two are asked for (54), or only a part of one (111).
+pub(crate) fn upsert_id(filter: &Document) -> Result<Option<Bson>> {
+    let mut wanted: Option<Bson> = None;
+    // The filter was parsed, which bounds its depth.
+    let mut pending = vec![filter];
+    while let Some(level) = pending.pop() {
+        for (name, value) in level {
+            if name.starts_with("_id.") {
+                let message = format!("field '{name}' is a part of '_id', which an upsert must know exactly");
+                return Err(Error::command(111, "NotExactValueField", message));
+            }
+            let branches =
+                value.as_array().filter(|branches| name == "$and" || (name == "$or" && branches.len() == 1));
+            pending.extend(branches.into_iter().flatten().filter_map(Bson::as_document));
+            let Some(value) = Some(value).filter(|_| name == ID_FIELD).and_then(equal_value) else {
+                continue;
+            };
+            if wanted.as_ref().is_some_and(|earlier| earlier != value) {
+                let message = "cannot infer query fields to set, path '_id' is matched twice";
+                return Err(Error::command(54, "NotSingleValueField", message));
+            }
+            wanted = Some(value.clone());
+        }
     }
+    Ok(wanted)
+}
+
+/// The value that a condition fixes, if it does.
+fn equal_value(condition: &Bson) -> Option<&Bson> {
+    if matches!(condition, Bson::RegularExpression(_)) {
+        return None;
+    }
+    let operators =
+        condition.as_document().filter(|inner| inner.keys().next().is_some_and(|name| name.starts_with('$')));
+    let Some(operators) = operators else { return Some(condition) };
+    let one_of = operators
+        .get_array("$in")
+        .ok()
+        .filter(|members| members.len() == 1)
+        .and_then(|members| members.first());
+    operators.get("$eq").or(one_of.filter(|member| !matches!(member, Bson::RegularExpression(_))))
 }
 
 /// Refuses a hint that cannot be honored; the index on `_id` is the one that reads use.
@@ -104,4 +139,35 @@ pub(crate) fn check_hint(hint: Option<&Hint>, indexes: &[Index]) -> Result<()> {
         "hint provided does not correspond to an existing index"
     };
     Err(Error::command(2, "BadValue", format!("hint {shown}: {fault}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(filter: &Document, expected: std::result::Result<Option<i32>, i32>) {
+        let found = upsert_id(filter).map(|id| id.and_then(|id| id.as_i32())).map_err(|error| error.code());
+        assert_eq!(found, expected.map_err(Some), "{filter}");
+    }
+
+    #[test]
+    fn an_upsert_takes_the_id_that_the_filter_fixes() {
+        check(&doc! { "_id": 5 }, Ok(Some(5)));
+        check(&doc! { "_id": { "$eq": 5, "$gt": 1 } }, Ok(Some(5)));
+        check(&doc! { "_id": { "$in": [5] } }, Ok(Some(5)));
+        check(&doc! { "$and": [{ "a": 1 }, { "$and": [{ "_id": 5 }] }] }, Ok(Some(5)));
+        check(&doc! { "$or": [{ "_id": 5 }] }, Ok(Some(5)));
+        check(&doc! { "_id": 5, "$and": [{ "_id": { "$eq": 5 } }] }, Ok(Some(5)));
+        check(&doc! { "$or": [{ "_id": 5 }, { "_id": 6 }] }, Ok(None));
+        check(&doc! { "_id": { "$gt": 5 } }, Ok(None));
+        check(&doc! { "_id": { "$in": [5, 6] } }, Ok(None));
+        let pattern = bson::Regex { pattern: bson::cstr!("a").into(), options: bson::cstr!("").into() };
+        check(&doc! { "_id": Bson::RegularExpression(pattern) }, Ok(None));
+        check(&doc! { "$nor": [{ "_id": 5 }] }, Ok(None));
+        check(&doc! { "$and": [{ "_id": 5 }, { "_id": 6 }] }, Err(54));
+        check(&doc! { "_id.x": 1 }, Err(111));
+    }
 }

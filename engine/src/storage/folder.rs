@@ -48,8 +48,9 @@ pub(super) fn claim(path: &Path, create: bool) -> Result<Found> {
     let creating = path.join(CREATING_FILE);
     let mut file = OpenOptions::new().create(true).append(true).open(&creating)?;
     lock_exclusively(&file, path)?;
-    // Whoever held the lock before us may have finished the creation meanwhile.
-    if !creating.exists() {
+    // Another opener may have finished the creation meanwhile. His marker came by an atomic rename, so it is seen
+    // here whether the file that was locked is his, renamed, or a new one beside his marker.
+    if !creating.exists() || path.join(MARKER_FILE).exists() {
         drop(file);
         return lock_marker(path)?
             .map(Found::Complete)
@@ -176,6 +177,9 @@ fn create_folder(path: &Path) -> Result<()> {
 
 /// Removes what a killed creation left. Only called under the lock, and only on files that RocksDB names.
 fn clear_unfinished(path: &Path) -> Result<()> {
+    if path.join(MARKER_FILE).exists() {
+        return Err(not_a_database(path, "it is complete, yet was taken for unfinished"));
+    }
     for entry in fs::read_dir(path)? {
         let entry = entry?;
         if entry.file_name() != CREATING_FILE {
@@ -187,7 +191,7 @@ fn clear_unfinished(path: &Path) -> Result<()> {
 
 /// Whether RocksDB or we make files of this name during a creation.
 fn is_ours(name: &str) -> bool {
-    let fixed = [CREATING_FILE, MARKER_FILE, "CURRENT", "IDENTITY", "LOCK", "LOG"];
+    let fixed = [CREATING_FILE, "CURRENT", "IDENTITY", "LOCK", "LOG"];
     let prefixed = ["MANIFEST-", "OPTIONS-", "LOG.old."];
     let numbered = [".log", ".sst", ".dbtmp"];
     fixed.contains(&name)

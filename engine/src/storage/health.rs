@@ -48,6 +48,17 @@ impl Health {
         }
     }
 
+    /// Fails where a sync must not be tried: where writes are refused, and on a full disk, whose failed sync is
+    /// never tried again; only a commit that succeeds, in a fresh log, ends that state.
+    pub(super) fn admit_sync(&self) -> Result<()> {
+        self.admit_write()?;
+        if self.state.load(Ordering::Acquire) == FULL {
+            let message = "the disk was full when the last write was tried".to_owned();
+            return Err(Error::new(ErrorKind::NoSpace { message, during_commit: false }));
+        }
+        Ok(())
+    }
+
     /// A commit or sync succeeded.
     #[inline]
     pub(super) fn succeeded(&self) {
@@ -64,7 +75,7 @@ impl Health {
 
     fn met(&self, failure: Failure, message: &str) -> Error {
         let message = message.to_owned();
-        match failure {
+        match self.seen_as(failure, &message) {
             Failure::NoSpace => {
                 let _ = self.state.compare_exchange(OPEN, FULL, Ordering::AcqRel, Ordering::Acquire);
                 Error::new(ErrorKind::NoSpace { message, during_commit: true })
@@ -73,11 +84,22 @@ impl Health {
                 self.worsen(DAMAGED, &message);
                 Error::new(ErrorKind::CommitUnknown { message })
             }
+            // Refused before anything was written.
+            Failure::Argument => Error::new(ErrorKind::Storage { message }),
             Failure::Io | Failure::Other => {
                 self.worsen(POISONED, &message);
                 Error::new(ErrorKind::CommitUnknown { message })
             }
         }
+    }
+
+    /// A log that met the full disk repeats its failure as a plain I/O error until RocksDB has replaced it.
+    fn seen_as(&self, failure: Failure, message: &str) -> Failure {
+        let full = self.state.load(Ordering::Acquire) == FULL;
+        if full && failure == Failure::Io && message.contains("Writer has previous error") {
+            return Failure::NoSpace;
+        }
+        failure
     }
 
     fn worsen(&self, state: u8, message: &str) {
@@ -117,6 +139,25 @@ mod tests {
         assert!(health.admit_write().is_ok());
         health.succeeded();
         assert_eq!(health.state.load(Ordering::Acquire), OPEN);
+    }
+
+    #[test]
+    fn a_log_that_met_the_full_disk_does_not_poison_by_repeating_its_error() {
+        let health = Health::open();
+        health.met(Failure::NoSpace, "full");
+        assert!(health.admit_sync().expect_err("no sync on a full disk").is_no_space());
+        assert!(health.met(Failure::Io, "IO error: Writer has previous error.").is_no_space());
+        assert!(health.admit_write().is_ok());
+        health.succeeded();
+        assert!(health.admit_sync().is_ok());
+        assert!(health.met(Failure::Io, "IO error: Writer has previous error.").is_commit_unknown());
+    }
+
+    #[test]
+    fn a_refused_argument_changes_no_state() {
+        let health = Health::open();
+        assert!(!health.met(Failure::Argument, "too long").is_commit_unknown());
+        assert!(health.admit_write().is_ok());
     }
 
     #[test]

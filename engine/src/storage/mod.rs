@@ -21,7 +21,7 @@ pub(crate) mod write;
 pub(crate) use self::families::{Database, Family};
 pub(crate) use self::open::{OpenMode, StoreOptions};
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use crossbeam::sync::{ShardedLock, ShardedLockReadGuard};
 use parking_lot::Mutex;
@@ -50,7 +50,7 @@ pub(crate) struct InUse<'a> {
 impl Store {
     /// Keeps the database open until the guard is dropped.
     pub(crate) fn enter(&self) -> Result<InUse<'_>> {
-        let guard = self.gate.read().expect("no holder of the gate panics");
+        let guard = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         if guard.is_none() {
             return Err(Error::new(ErrorKind::Closed));
         }
@@ -62,7 +62,7 @@ impl Store {
     /// `before_release` runs when no operation can run any more and the database is still there.
     pub(crate) fn close(&self, before_release: impl FnOnce(&Database) -> Result<()>) -> Result<()> {
         drop(self.sync_thread.lock().take());
-        let taken = self.gate.write().expect("no holder of the gate panics").take();
+        let taken = self.gate.write().unwrap_or_else(PoisonError::into_inner).take();
         let Some(database) = taken else { return Ok(()) };
         let finished = self.finish(&database, before_release);
         let cursors = Arc::strong_count(&database) - 1;

@@ -46,7 +46,7 @@ impl DurableMark {
         if self.sequence() >= wanted {
             return Ok(());
         }
-        health.admit_write()?;
+        health.admit_sync()?;
         let covered = database.latest_sequence();
         match database.raw().flush_wal(true) {
             Ok(()) => {
@@ -101,7 +101,11 @@ fn run(
     stopped: &Receiver<()>,
 ) {
     while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+        if health.admit_write().is_err() {
+            return;
+        }
         if durable.sequence() < database.latest_sequence()
+            && health.admit_sync().is_ok()
             && let Err(error) = durable.sync(database, health)
         {
             tracing::warn!(%error, "the background sync failed");

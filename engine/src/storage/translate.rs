@@ -13,6 +13,8 @@ pub(super) enum Failure {
     NoSpace,
     Io,
     Corruption,
+    /// Refused before anything was done.
+    Argument,
     Other,
 }
 
@@ -26,9 +28,8 @@ pub(super) fn classify(error: &rocksdb::Error) -> Failure {
                 Failure::Io
             }
         }
+        RocksKind::NotSupported | RocksKind::InvalidArgument => Failure::Argument,
         RocksKind::NotFound
-        | RocksKind::NotSupported
-        | RocksKind::InvalidArgument
         | RocksKind::MergeInProgress
         | RocksKind::ShutdownInProgress
         | RocksKind::Aborted
@@ -49,7 +50,7 @@ pub(super) fn read(error: rocksdb::Error) -> Error {
         Failure::NoSpace => Error::new(ErrorKind::NoSpace { message, during_commit: false }),
         Failure::Io => Error::from(std::io::Error::other(message)),
         Failure::Corruption => Error::corruption("storage", &[], message),
-        Failure::Other => Error::new(ErrorKind::Storage { message }),
+        Failure::Argument | Failure::Other => Error::new(ErrorKind::Storage { message }),
     }
 }
 

@@ -12,6 +12,9 @@ use crate::catalog::indexes::Index;
 use crate::error::{Refusal, WriteError};
 use crate::storage::keys::{ID_BYTES, IndexId};
 
+/// The most bytes that the entries of one document may take in all indexes together.
+const ENTRY_BYTES_MAX: usize = 64 << 20;
+
 /// One entry as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
@@ -19,6 +22,13 @@ pub(crate) struct Entry {
     pub(crate) index: usize,
     pub(crate) key: Vec<u8>,
     pub(crate) value: Vec<u8>,
+}
+
+impl Entry {
+    /// Bytes of key and value.
+    pub(crate) fn bytes(&self) -> usize {
+        self.key.len() + self.value.len()
+    }
 }
 
 /// A stored entry, taken apart.
@@ -40,9 +50,21 @@ pub(crate) fn entries_of(
 ) -> Result<Vec<Entry>, Refusal> {
     let mut entries = Vec::with_capacity(indexes.len());
     let mut keys = ExtractedKeys::default();
+    let mut bytes = 0_usize;
     for (position, index) in indexes.iter().enumerate() {
         keys.clear();
         extract(&index.spec, document, &mut keys).map_err(|error| refusal(&error))?;
+        let ids = keys.len().saturating_mul(encoded_id.len());
+        bytes = bytes.saturating_add(
+            ids + keys.iter().map(|(fields, types)| fields.len() + types.len()).sum::<usize>(),
+        );
+        if bytes > ENTRY_BYTES_MAX {
+            return Err(WriteError::boxed(
+                2,
+                "BadValue",
+                format!("index entries of the document take {bytes} bytes, more than {ENTRY_BYTES_MAX}"),
+            ));
+        }
         entries
             .extend(keys.iter().map(|(fields, types)| entry(position, index, (fields, types), encoded_id)));
     }

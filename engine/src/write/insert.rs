@@ -79,7 +79,10 @@ pub(crate) fn insert_many(
             break;
         }
         match prepare_candidate(target, generator, (position, draft), &mut scratch) {
-            Ok(candidate) => candidates.push(candidate),
+            Ok(candidate) => {
+                pending_bytes += candidate.entries.iter().map(Entry::bytes).sum::<usize>();
+                candidates.push(candidate);
+            }
             Err(refusal) => outcome.refused.push(refusal.at(position)),
         }
     }
