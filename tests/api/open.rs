@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cairndb::bson::doc;
 use cairndb::{Client, Error, ErrorKind};
@@ -301,15 +302,23 @@ fn a_closed_folder_is_free_while_other_processes_are_started() {
 /// and removed its files while it was acknowledging writes.
 #[test]
 fn openers_of_a_fresh_folder_never_clear_each_others_database() {
-    for _ in 0..40 {
+    for _ in 0..60 {
         let scratch = Scratch::new();
-        let barrier = std::sync::Barrier::new(4);
+        let won = AtomicBool::new(false);
+        // Whoever is refused tries again at once, until a while after another has won.
         let open = || {
-            barrier.wait();
-            small().open(scratch.path()).ok()
+            let mut attempts_after_winning = 20;
+            while attempts_after_winning > 0 {
+                if let Ok(client) = small().open(scratch.path()) {
+                    won.store(true, Ordering::Release);
+                    return Some(client);
+                }
+                attempts_after_winning -= i32::from(won.load(Ordering::Acquire));
+            }
+            None
         };
-        let opened: Vec<cairndb::Client> = std::thread::scope(|scope| {
-            let openers: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
+        let opened: Vec<Client> = std::thread::scope(|scope| {
+            let openers: Vec<_> = (0..3).map(|_| scope.spawn(open)).collect();
             openers.into_iter().filter_map(|opener| opener.join().expect("no opener panics")).collect()
         });
         let [client] =
