@@ -5,7 +5,20 @@ use std::any::Any;
 use bson::{Document, RawDocument, RawDocumentBuf};
 use serde::de::DeserializeOwned;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::storage::Family;
+
+/// Views a stored record; what is no document is corruption, named by its key.
+#[inline]
+pub(crate) fn stored<'a>(record_key: &[u8], bytes: &'a [u8]) -> Result<&'a RawDocument> {
+    RawDocument::from_bytes(bytes).map_err(|error| {
+        Error::corruption(
+            Family::Records.name(),
+            record_key,
+            format!("the record is not a document: {error}"),
+        )
+    })
+}
 
 /// The document as a `T`.
 ///

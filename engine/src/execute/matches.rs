@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bson::RawDocument;
 use query::filter::Filter;
 
+use crate::document::decode::stored;
 use crate::error::{Error, Result};
 use crate::plan::bounds::RecordRanges;
 use crate::storage::Family;
@@ -68,7 +68,7 @@ impl Matches {
             if self.everything && is_framed(scan.value()) {
                 return Ok(true);
             }
-            if self.filter.matches(as_document(scan)?) {
+            if self.filter.matches(stored(scan.key(), scan.value())?) {
                 return Ok(true);
             }
         }
@@ -111,14 +111,4 @@ fn is_framed(bytes: &[u8]) -> bool {
     bytes.len() >= 5
         && length.and_then(|length| usize::try_from(length).ok()) == Some(bytes.len())
         && bytes.last() == Some(&0)
-}
-
-fn as_document(scan: &Scan) -> Result<&RawDocument> {
-    RawDocument::from_bytes(scan.value()).map_err(|error| {
-        Error::corruption(
-            Family::Records.name(),
-            scan.key(),
-            format!("the record is not a document: {error}"),
-        )
-    })
 }

@@ -6,11 +6,12 @@
 
 use std::collections::HashSet;
 
-use bson::{Document, RawDocument, RawDocumentBuf};
+use bson::{Document, RawDocumentBuf};
 use index::error::Error as IndexError;
 use index::spec::{IndexSpec, Sparseness, SpecOptions, Uniqueness};
 
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
+use crate::document::decode::stored;
 use crate::error::{Error, Result, WriteError};
 use crate::options::IndexModel;
 use crate::storage::Family;
@@ -19,7 +20,6 @@ use crate::storage::scan::{CacheUse, Scan};
 use crate::storage::snapshot::Snapshot;
 use crate::storage::write::Batch;
 use crate::write::Target;
-use crate::write::delete::not_a_document;
 use crate::write::entries::entries_of;
 use crate::write::insert::{is_unique, taken_entry};
 use crate::write::prepare::encoded_id;
@@ -103,8 +103,7 @@ pub(crate) fn build(target: Target<'_>) -> Result<()> {
     let mut batch = Batch::new(target.database);
     let mut pending: HashSet<Vec<u8>> = HashSet::new();
     while scan.advance()? {
-        let document =
-            RawDocument::from_bytes(scan.value()).map_err(|error| not_a_document(scan.key(), &error))?;
+        let document = stored(scan.key(), scan.value())?;
         let id = encoded_id(scan.key());
         for entry in entries_of(target.indexes, document, id).map_err(|error| failed(target, &error))? {
             let taken =

@@ -3,8 +3,7 @@
 //! What a scan found may have changed by the time its latch is held, so the document is read again under the
 //! latch and must still match.
 
-use bson::RawDocument;
-
+use crate::document::decode::stored;
 use crate::error::{Error, Result};
 use crate::execute::matches::Matches;
 use crate::storage::Family;
@@ -57,7 +56,7 @@ fn delete_found(target: Target<'_>, matches: &Matches, found: &[Vec<u8>]) -> Res
     let mut deleted = 0;
     for key in found {
         let Some(current) = target.database.get(Family::Records, key)? else { continue };
-        let document = RawDocument::from_bytes(&current).map_err(|error| not_a_document(key, &error))?;
+        let document = stored(key, &current)?;
         if !matches.filter().matches(document) {
             continue;
         }
@@ -72,8 +71,4 @@ fn delete_found(target: Target<'_>, matches: &Matches, found: &[Vec<u8>]) -> Res
         target.collection.count.add(-deleted);
     }
     Ok(deleted.unsigned_abs())
-}
-
-pub(super) fn not_a_document(key: &[u8], error: &bson::error::Error) -> Error {
-    Error::corruption(Family::Records.name(), key, format!("the record is not a document: {error}"))
 }

@@ -7,6 +7,7 @@ use index::order::compare;
 use index::validate::ValidDocument;
 
 use crate::document::build;
+use crate::document::decode::stored;
 use crate::document::validate::{validate, validate_replacement_names, validate_size};
 use crate::error::{Error, Refusal, Result, WriteError};
 use crate::execute::matches::Matches;
@@ -14,7 +15,6 @@ use crate::storage::Family;
 use crate::storage::latch::LatchSet;
 use crate::storage::write::Batch;
 use crate::write::Target;
-use crate::write::delete::not_a_document;
 use crate::write::entries::{Entry, entries_of};
 use crate::write::insert::{add_unique_latches, is_unique, taken_entry};
 use crate::write::prepare::encoded_id;
@@ -45,7 +45,7 @@ pub(crate) fn replace_one(
 ) -> Result<Replaced> {
     while matches.advance()? {
         let key = matches.record_key().to_vec();
-        let found = RawDocument::from_bytes(matches.bytes()).map_err(|error| not_a_document(&key, &error))?;
+        let found = stored(&key, matches.bytes())?;
         let bytes = with_id_of(found, &key, replacement)?;
         let outcome = replace_found(target, matches, (&key, &bytes))?;
         if outcome != Replaced::Nothing {
@@ -74,14 +74,14 @@ fn with_id_of(found: &RawDocument, key: &[u8], replacement: &ValidDocument<'_>) 
 }
 
 fn replace_found(target: Target<'_>, matches: &Matches, (key, bytes): (&[u8], &[u8])) -> Result<Replaced> {
-    let document = RawDocument::from_bytes(bytes).map_err(|error| not_a_document(key, &error))?;
+    let document = stored(key, bytes)?;
     let entries = entries_of(target.indexes, document, encoded_id(key)).map_err(Error::write)?;
     let mut latches = LatchSet::default();
     latches.add(key);
     add_unique_latches(&mut latches, target, &entries);
     let _latched = target.store.latches.lock(&latches);
     let Some(current) = target.database.get(Family::Records, key)? else { return Ok(Replaced::Nothing) };
-    let old = RawDocument::from_bytes(&current).map_err(|error| not_a_document(key, &error))?;
+    let old = stored(key, &current)?;
     if !matches.filter().matches(old) {
         return Ok(Replaced::Nothing);
     }
