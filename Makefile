@@ -2,7 +2,7 @@
 # that has nothing but make and a shell; .ci/setup.sh says what it installs, and builds RocksDB once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env demo test bench ratios ratios-large fuzz crash compare lint format clippy docs deny
+.PHONY: help setup env demo test bench ratios ratios-large fuzz crash interleavings compare lint format clippy docs deny
 
 # Parameters, as in `make crash KILLS=50000` and `make fuzz SECONDS_EACH=600 TARGETS=operations`.
 KILLS ?= 2000
@@ -53,6 +53,11 @@ fuzz: ## Fuzz every target (or TARGETS) for SECONDS_EACH seconds.
 
 crash: ## Kill a writing process KILLS times, and audit what it leaves behind.
 	@$(SETUP) && CAIRNDB_KILLS=$(KILLS) cargo test --release --locked -p cairndb-tests --test crash -- --nocapture
+
+# The checker's locks and atomics take the place of the real ones, so nothing is shared with other builds.
+interleavings: ## Run the threads of sequences in some hundred thousand orders (seconds).
+	@$(SETUP) && RUSTFLAGS="--cfg shuttle" cargo test --release --locked -p cairndb-sequence \
+	    --target-dir "$$CAIRNDB_CACHE/interleavings-target" --test interleavings
 
 # PoloDB brings a RocksDB of its own, so it must not see the archive that CairnDB links.
 compare: ## Run the same work through CairnDB and its rivals, and renew docs/compare.*.

@@ -1,7 +1,8 @@
-//! What can go wrong in this crate: so far, text that is no `ObjectId`.
+//! What can go wrong in this crate: text that is no `ObjectId`, and everything that a sequence refuses.
 //!
 //! Every variant is the caller's mistake and carries the value it is about, shortened when it is long, so
-//! that an error never grows with its input.
+//! that an error never grows with its input. What a sequence refuses has two numbers, MongoDB's and SequoiaDB's,
+//! so that programs of either world can match on it.
 
 /// Why text is not an [`ObjectId`](crate::object_id::ObjectId).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,6 +28,188 @@ pub enum Error {
     },
 }
 
+/// What a sequence refuses, with SequoiaDB's number.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SequenceError {
+    /// An option that no sequence has, or that cannot be given here.
+    #[error("\"{option}\" is not an option of {of}")]
+    UnknownOption {
+        /// The name that was given.
+        option: String,
+        /// What was being made or changed.
+        of: &'static str,
+    },
+    /// An option that the engine sets by itself, or that has its own call.
+    #[error("{option} cannot be set {place}")]
+    FixedOption {
+        /// The option.
+        option: &'static str,
+        /// Where it was given.
+        place: &'static str,
+    },
+    /// An option that must be given is missing.
+    #[error("{option} is required")]
+    MissingOption {
+        /// The option.
+        option: &'static str,
+    },
+    /// The value of an option has the wrong type.
+    #[error("{option} must be {expected}, not {found}")]
+    OptionType {
+        /// The option.
+        option: &'static str,
+        /// The types that it takes.
+        expected: &'static str,
+        /// The type that was given.
+        found: String,
+    },
+    /// The value of an option is outside of what it may be.
+    #[error("{option} must be {expected}, not {value}")]
+    OptionRange {
+        /// The option.
+        option: &'static str,
+        /// What it may be.
+        expected: String,
+        /// The value that was given.
+        value: String,
+    },
+    /// A name that no sequence may have.
+    #[error("\"{name}\" is not allowed as the name of a sequence: {reason}")]
+    Name {
+        /// The name, shortened.
+        name: String,
+        /// Which rule it breaks.
+        reason: &'static str,
+    },
+    /// A path that no auto-increment field may have.
+    #[error("\"{field}\" is not allowed as an auto-increment field: {reason}")]
+    Field {
+        /// The dotted path, shortened.
+        field: String,
+        /// Which rule it breaks.
+        reason: &'static str,
+    },
+    /// Two auto-increment fields of one call are the same, or one lies in the other.
+    #[error("the auto-increment fields {field} and {other} are the same, or one lies in the other")]
+    FieldTwice {
+        /// One of them.
+        field: String,
+        /// The other.
+        other: String,
+    },
+    /// A field that the collection has already is the same as the new one, or one lies in the other.
+    #[error("the auto-increment field {field} conflicts with the field {existing} of the collection")]
+    FieldConflict {
+        /// The field of the call.
+        field: String,
+        /// The field that is there.
+        existing: String,
+    },
+    /// The collection has no such auto-increment field.
+    #[error("{field} is not an auto-increment field of the collection")]
+    FieldNotFound {
+        /// The field of the call, shortened.
+        field: String,
+    },
+    /// A document has a value that the field's mode refuses.
+    #[error("the auto-increment field {field} must be {expected}, not {found}")]
+    FieldValue {
+        /// The field's dotted path.
+        field: String,
+        /// What the mode accepts.
+        expected: &'static str,
+        /// The type that the document has.
+        found: &'static str,
+    },
+    /// A parent of an auto-increment field is there, but no embedded document.
+    #[error("{parent} must be an embedded document, not {found}, because {field} is an auto-increment field")]
+    FieldParent {
+        /// The path of the parent.
+        parent: String,
+        /// The field's dotted path.
+        field: String,
+        /// The type that the document has.
+        found: &'static str,
+    },
+    /// A sequence of that name exists.
+    #[error("the sequence {name} exists")]
+    Exists {
+        /// The name.
+        name: String,
+    },
+    /// There is no such sequence: it never was, or it was dropped or renamed.
+    #[error("there is no sequence {name}")]
+    NotFound {
+        /// The name, shortened.
+        name: String,
+    },
+    /// The sequence was dropped or renamed while it was in use; whoever knows its name looks it up again.
+    #[error("the sequence was dropped or renamed")]
+    Retired,
+    /// All values are used up and the sequence does not start over.
+    #[error("the sequence has no value left: it does not go beyond {limit} and is not Cycled")]
+    Exceeded {
+        /// Its last possible value.
+        limit: i64,
+    },
+    /// A current value that does not lie ahead.
+    #[error("{value} is not ahead of the sequence: {reason}")]
+    ValueUsed {
+        /// The value that was given.
+        value: i64,
+        /// What it is not ahead of.
+        reason: String,
+    },
+    /// The current value of a sequence that has given none.
+    #[error("the sequence has not been used yet")]
+    NeverUsed,
+}
+
+impl SequenceError {
+    /// MongoDB's number: 14 (`TypeMismatch`) for a value of the wrong type, else 2 (`BadValue`).
+    pub fn code(&self) -> i32 {
+        if matches!(self, Self::OptionType { .. }) { 14 } else { 2 }
+    }
+
+    /// MongoDB's name for [`code`](Self::code).
+    pub fn code_name(&self) -> &'static str {
+        if self.code() == 14 { "TypeMismatch" } else { "BadValue" }
+    }
+
+    /// SequoiaDB's number.
+    pub fn sequoia_code(&self) -> i32 {
+        self.sequoia().0
+    }
+
+    /// SequoiaDB's name for [`sequoia_code`](Self::sequoia_code).
+    pub fn sequoia_name(&self) -> &'static str {
+        self.sequoia().1
+    }
+
+    fn sequoia(&self) -> (i32, &'static str) {
+        match self {
+            Self::UnknownOption { .. }
+            | Self::FixedOption { .. }
+            | Self::MissingOption { .. }
+            | Self::OptionType { .. }
+            | Self::OptionRange { .. }
+            | Self::Name { .. }
+            | Self::Field { .. }
+            | Self::FieldTwice { .. }
+            | Self::FieldValue { .. }
+            | Self::FieldParent { .. } => (-6, "SDB_INVALIDARG"),
+            Self::Exists { .. } => (-323, "SDB_SEQUENCE_EXIST"),
+            Self::NotFound { .. } | Self::Retired => (-324, "SDB_SEQUENCE_NOT_EXIST"),
+            Self::Exceeded { .. } => (-325, "SDB_SEQUENCE_EXCEEDED"),
+            Self::FieldConflict { .. } => (-332, "SDB_AUTOINCREMENT_FIELD_CONFLICT"),
+            Self::FieldNotFound { .. } => (-333, "SDB_AUTOINCREMENT_FIELD_NOT_EXIST"),
+            Self::ValueUsed { .. } => (-361, "SDB_SEQUENCE_VALUE_USED"),
+            Self::NeverUsed => (-362, "SDB_SEQUENCE_NEVER_USED"),
+        }
+    }
+}
+
 /// How many characters of a rejected value an error repeats.
 const VALUE_CHARACTERS_MAX: usize = 48;
 
@@ -42,6 +225,46 @@ pub(crate) fn shorten(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_sequence_refuses_has_sequoiadbs_number_and_name() {
+        #[track_caller]
+        fn check(error: &SequenceError, number: i32, name: &str) {
+            assert_eq!((error.sequoia_code(), error.sequoia_name()), (number, name), "{error}");
+            assert_eq!((error.code(), error.code_name()), (2, "BadValue"), "{error}");
+        }
+        let text = || "a".to_owned();
+        let (option, field, other) = (text(), text(), text());
+        check(&SequenceError::UnknownOption { option, of: "a sequence" }, -6, "SDB_INVALIDARG");
+        check(&SequenceError::FixedOption { option: "ID", place: "here" }, -6, "SDB_INVALIDARG");
+        check(&SequenceError::MissingOption { option: "Field" }, -6, "SDB_INVALIDARG");
+        let (expected, value) = (text(), text());
+        check(&SequenceError::OptionRange { option: "Increment", expected, value }, -6, "SDB_INVALIDARG");
+        check(&SequenceError::Name { name: text(), reason: "it is empty" }, -6, "SDB_INVALIDARG");
+        check(&SequenceError::Field { field: text(), reason: "a name in it is empty" }, -6, "SDB_INVALIDARG");
+        check(&SequenceError::FieldTwice { field, other }, -6, "SDB_INVALIDARG");
+        let (expected, found) = ("absent", "null");
+        check(&SequenceError::FieldValue { field: text(), expected, found }, -6, "SDB_INVALIDARG");
+        let (parent, field) = (text(), text());
+        check(&SequenceError::FieldParent { parent, field, found }, -6, "SDB_INVALIDARG");
+        check(&SequenceError::Exists { name: text() }, -323, "SDB_SEQUENCE_EXIST");
+        check(&SequenceError::NotFound { name: text() }, -324, "SDB_SEQUENCE_NOT_EXIST");
+        check(&SequenceError::Retired, -324, "SDB_SEQUENCE_NOT_EXIST");
+        check(&SequenceError::Exceeded { limit: 7 }, -325, "SDB_SEQUENCE_EXCEEDED");
+        let (field, existing) = (text(), text());
+        check(&SequenceError::FieldConflict { field, existing }, -332, "SDB_AUTOINCREMENT_FIELD_CONFLICT");
+        let missing = SequenceError::FieldNotFound { field: text() };
+        check(&missing, -333, "SDB_AUTOINCREMENT_FIELD_NOT_EXIST");
+        check(&SequenceError::ValueUsed { value: 1, reason: text() }, -361, "SDB_SEQUENCE_VALUE_USED");
+        check(&SequenceError::NeverUsed, -362, "SDB_SEQUENCE_NEVER_USED");
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_type_is_a_type_mismatch() {
+        let error =
+            SequenceError::OptionType { option: "Cycled", expected: "a boolean", found: "null".to_owned() };
+        assert_eq!((error.code(), error.code_name(), error.sequoia_code()), (14, "TypeMismatch", -6));
+    }
 
     #[test]
     fn short_values_are_repeated_whole() {

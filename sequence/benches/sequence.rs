@@ -1,0 +1,146 @@
+//! Values per second of a sequence: one by one and many at once, from a shared block and an own one, beside other
+//! threads, with brought values between them, and numbered without gaps. The store costs nothing, so this is what
+//! the allocator costs.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cairndb_sequence::acquirer::Acquirer;
+use cairndb_sequence::allocator::Sequence;
+use cairndb_sequence::attributes::{Attributes, Contract, Options};
+use cairndb_sequence::error::SequenceError;
+use cairndb_sequence::slot::Slot;
+use cairndb_sequence::store::{Change, Record, Store};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+
+/// A store that only counts.
+#[derive(Default)]
+struct Nowhere {
+    writes: AtomicU64,
+}
+
+impl Store for Nowhere {
+    type Error = SequenceError;
+
+    fn load(&self) -> Result<Option<Record>, SequenceError> {
+        Ok(None)
+    }
+
+    fn reserve(&self, _: &Change<'_>) -> Result<u64, SequenceError> {
+        Ok(self.writes.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn is_durable(&self, _: u64) -> bool {
+        true
+    }
+
+    fn make_durable(&self, _: u64) -> Result<(), SequenceError> {
+        Ok(())
+    }
+}
+
+fn sequence(contract: Contract) -> Arc<Sequence> {
+    let options = Options { contract: Some(contract), ..Options::default() };
+    Arc::new(Sequence::new(Attributes::create(&options).expect("allowed")))
+}
+
+/// Time in which a thread for each slot runs `work` so many times.
+fn measure(slots: &[Arc<Slot>], times: u64, work: impl Fn(&Slot) + Sync) -> Duration {
+    let start = Instant::now();
+    thread::scope(|scope| {
+        for slot in slots {
+            scope.spawn(|| {
+                for _ in 0..times {
+                    work(slot);
+                }
+            });
+        }
+    });
+    start.elapsed()
+}
+
+fn take(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("take");
+    group.sample_size(20).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500));
+    let (fast, store) = (sequence(Contract::Fast), Nowhere::default());
+    let one = |slot: &Slot| {
+        black_box(fast.take_one(slot, &store)).expect("a value is left");
+    };
+    let watched = |slot: &Slot| {
+        let pass = fast.enter(slot);
+        one(slot);
+        drop(pass);
+    };
+    for threads in [1, 2] {
+        group.throughput(Throughput::Elements(threads));
+        let shared: Vec<Arc<Slot>> = (0..threads).map(|_| Arc::clone(fast.shared())).collect();
+        group.bench_function(BenchmarkId::new("one_shared", threads), |bencher| {
+            bencher.iter_custom(|times| measure(&shared, times, one));
+        });
+        group.bench_function(BenchmarkId::new("one_own", threads), |bencher| {
+            let acquirers: Vec<Acquirer> = (0..threads).map(|_| Acquirer::default()).collect();
+            let slots: Vec<Arc<Slot>> = acquirers.iter().map(|acquirer| acquirer.slot(1, &fast)).collect();
+            bencher.iter_custom(|times| measure(&slots, times, one));
+        });
+        group.bench_function(BenchmarkId::new("one_watched", threads), |bencher| {
+            bencher.iter_custom(|times| measure(&shared, times, watched));
+        });
+    }
+    group.throughput(Throughput::Elements(100));
+    group.bench_function("hundred_shared", |bencher| {
+        bencher.iter(|| {
+            let mut left = 100;
+            while left > 0 {
+                left -= fast.take(fast.shared(), left, &store).expect("values are left").run.count();
+            }
+        });
+    });
+    group.finish();
+}
+
+/// A brought value, just ahead and far behind, and the next one that is generated.
+fn announce(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("announce");
+    group.sample_size(20).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500));
+    let (fast, store) = (sequence(Contract::Fast), Nowhere::default());
+    group.bench_function("ahead", |bencher| {
+        bencher.iter(|| {
+            let value = fast.take_one(fast.shared(), &store).expect("a value is left");
+            fast.announce(fast.shared(), value + 2, &store).expect("announced");
+        });
+    });
+    group.bench_function("behind", |bencher| {
+        bencher.iter(|| fast.announce(fast.shared(), black_box(1), &store).expect("announced"));
+    });
+    group.finish();
+}
+
+/// One document's number of a gapless sequence: computed, written, published.
+fn number(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("number");
+    group.sample_size(20).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500));
+    let (gapless, store) = (sequence(Contract::Gapless), Nowhere::default());
+    for documents in [1_u64, 100] {
+        group.throughput(Throughput::Elements(documents));
+        group.bench_function(BenchmarkId::new("gapless", documents), |bencher| {
+            bencher.iter(|| {
+                let turn = gapless.turn();
+                let mut numbering = turn.number().expect("a gapless sequence");
+                for _ in 0..documents {
+                    black_box(numbering.take()).expect("a value is left");
+                }
+                let mark = numbering.mark();
+                let change = Change { mark: &mark, definition: None, gaps: numbering.gaps() };
+                let receipt = store.reserve(&change).expect("written");
+                turn.publish(numbering, receipt);
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, take, announce, number);
+criterion_main!(benches);

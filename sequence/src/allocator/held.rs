@@ -1,0 +1,272 @@
+//! What stands under a sequence's lock, and the steps that only its holder takes: state, ledger, blocks of acquirers.
+
+use std::sync::{Arc, Weak};
+
+use crate::allocator::Taken;
+use crate::block::{Block, Place};
+use crate::run::Run;
+use crate::slot::Slot;
+use crate::state::{Acquired, Mark, State};
+use crate::store::{Cause, Change, Gap, Store};
+
+/// What stands under the lock.
+pub(super) struct Held {
+    pub(super) state: State,
+    pub(super) reservations: u64,
+    pub(super) lost: u64,
+    pub(super) next_gap: u64,
+    /// Gaps that the next write will list.
+    pub(super) pending: Vec<Gap>,
+    /// The receipt of the last write.
+    pub(super) receipt: u64,
+    /// How many values were handed to acquirers since the sequence was loaded.
+    pub(super) next_ordinal: u64,
+    /// Every slot that may hold a block: the shared one, the ordered one, and those of acquirers with blocks of their own.
+    pub(super) slots: Vec<Weak<Slot>>,
+    /// Whether anything was taken or written since the sequence was loaded.
+    pub(super) touched: bool,
+}
+
+/// Why no block was acquired.
+enum Refused<E> {
+    Exceeded,
+    Store(E),
+}
+
+impl Held {
+    /// Where the next value stands that the store will hand to an acquirer.
+    pub(super) fn place(&self) -> Place {
+        Place { ordinal: self.next_ordinal, before: self.state.used() }
+    }
+
+    pub(super) fn slots(&self) -> impl Iterator<Item = Arc<Slot>> {
+        self.slots.iter().filter_map(Weak::upgrade)
+    }
+
+    pub(super) fn blocks(&self) -> impl Iterator<Item = Arc<Block>> {
+        self.slots().filter_map(|slot| slot.block())
+    }
+
+    /// Takes from the slot's block, which is replaced if nothing is left of it.
+    pub(super) fn take_through<S: Store>(
+        &mut self,
+        slot: &Slot,
+        count: u64,
+        store: &S,
+    ) -> Result<Taken, S::Error> {
+        // Someone else may have refilled it while this thread waited for the lock.
+        if let Some((run, receipt)) = slot.take(count) {
+            return Ok(Taken { run, receipt });
+        }
+        let acquired = self.state.acquire(self.state.sizes())?;
+        self.make_durable(store, &acquired)?;
+        let run = acquired.run.slice(0, count);
+        self.install(slot, acquired, run.count());
+        Ok(Taken { run, receipt: self.receipt })
+    }
+
+    /// Puts a new block into the slot, of which nothing is taken.
+    fn acquire_into<S: Store>(&mut self, slot: &Slot, store: &S) -> Result<(), Refused<S::Error>> {
+        let acquired = self.state.acquire(self.state.sizes()).map_err(|_| Refused::Exceeded)?;
+        self.make_durable(store, &acquired).map_err(Refused::Store)?;
+        self.install(slot, acquired, 0);
+        Ok(())
+    }
+
+    /// Takes note of a value that a document brings; see [`Sequence::announce`](crate::allocator::Sequence::announce).
+    pub(super) fn announce<S: Store>(&mut self, slot: &Slot, value: i64, store: &S) -> Result<(), S::Error> {
+        // First what can fail: other acquirers skip the value only if it is accepted here.
+        self.announce_through(slot, value, store)?;
+        let others: Vec<Arc<Slot>> =
+            self.slots().filter(|other| !std::ptr::eq(Arc::as_ptr(other), slot)).collect();
+        for block in others.iter().filter_map(|other| other.block()) {
+            if block.rest().reaches(value) {
+                self.list(block.skip_to(value).but_last(value), Cause::ExplicitValue);
+            }
+        }
+        Ok(())
+    }
+
+    fn announce_through<S: Store>(&mut self, slot: &Slot, value: i64, store: &S) -> Result<(), S::Error> {
+        if slot.block().is_none() {
+            match self.acquire_into(slot, store) {
+                Ok(()) => {}
+                Err(Refused::Exceeded) => return Ok(()),
+                Err(Refused::Store(error)) => return Err(error),
+            }
+        }
+        let Some(own) = slot.block() else { return Ok(()) };
+        if self.state.is_beyond(own.following(), value.into()) {
+            return Ok(());
+        }
+        if self.state.is_beyond(own.run().last().into(), value.into()) {
+            self.list(own.skip_to(value).but_last(value), Cause::ExplicitValue);
+            return Ok(());
+        }
+        self.move_beyond(slot, value, store)
+    }
+
+    /// Gives up the slot's block and goes on strictly beyond `value`, with a new block if a value is left.
+    fn move_beyond<S: Store>(&mut self, slot: &Slot, value: i64, store: &S) -> Result<(), S::Error> {
+        let frozen = Frozen::of(slot);
+        let moved = self.state.beyond(value);
+        let next = moved.acquire(moved.sizes());
+        let pending = self.pending.clone();
+        if let Some(frozen) = &frozen {
+            self.list(frozen.rest.but_last(value), Cause::ExplicitValue);
+        }
+        let jumped = self.state.jumped_to(&moved).but_last(value);
+        self.list(jumped, Cause::ExplicitValue);
+        let (state, open_from) = match &next {
+            Ok(acquired) => (&acquired.state, Some(acquired.run.first())),
+            Err(_) => (&moved, None),
+        };
+        if let Err(error) = self.write(store, state, open_from) {
+            self.pending = pending;
+            if let Some(frozen) = frozen {
+                frozen.thaw(slot);
+            }
+            return Err(error);
+        }
+        // The new block follows the value, not the block that was given up.
+        self.state = moved;
+        match next {
+            Ok(acquired) => self.install(slot, acquired, 0),
+            Err(_) => slot.put(None),
+        }
+        Ok(())
+    }
+
+    fn make_durable<S: Store>(&mut self, store: &S, acquired: &Acquired) -> Result<(), S::Error> {
+        if acquired.durable {
+            self.write(store, &acquired.state, Some(acquired.run.first()))?;
+        }
+        Ok(())
+    }
+
+    /// Shows an acquired block, of which `taken` values are gone already.
+    fn install(&mut self, slot: &Slot, acquired: Acquired, taken: u64) {
+        let origin = (self.state.standing(), acquired.state.cycled_count());
+        let block = Block::new(acquired.run, self.place(), origin, self.receipt);
+        self.next_ordinal += acquired.run.count();
+        self.touched = true;
+        self.state = acquired.state;
+        slot.put(Some(block.reopened(taken)));
+    }
+
+    /// Writes `state`, and lists the pending gaps. Memory changes only if the write succeeds, and only its counters.
+    pub(super) fn write<S: Store>(
+        &mut self,
+        store: &S,
+        state: &State,
+        open_from: Option<i64>,
+    ) -> Result<(), S::Error> {
+        let mut mark = self.mark_of(state, &self.pending);
+        mark.open_from = self.first_open(state, open_from.or(mark.open_from));
+        let receipt = store.reserve(&Change { mark: &mark, definition: None, gaps: &self.pending })?;
+        self.settle(&mark, receipt);
+        Ok(())
+    }
+
+    /// The first value that a crash would lose: the first that an acquirer still has, or that is taken next. Values
+    /// that acquirers have from before the sequence started over come again, and are not looked at.
+    fn first_open(&self, state: &State, next: Option<i64>) -> Option<i64> {
+        let of_this_cycle = |block: &Arc<Block>| block.cycled_count() == state.cycled_count();
+        let rests = self.blocks().filter(of_this_cycle).map(|block| block.rest());
+        let firsts = rests.filter(|rest| !rest.is_empty()).map(|rest| rest.first()).chain(next);
+        firsts.reduce(|a, b| if state.is_beyond(a.into(), b.into()) { b } else { a })
+    }
+
+    /// What one more write leaves behind.
+    pub(super) fn mark_of(&self, state: &State, gaps: &[Gap]) -> Mark {
+        Mark {
+            reservations: self.reservations.saturating_add(1),
+            lost: self.lost.saturating_add(count_of(gaps)),
+            next_gap: self.next_gap.saturating_add(gaps.len() as u64),
+            ..state.mark()
+        }
+    }
+
+    pub(super) fn settle(&mut self, mark: &Mark, receipt: u64) {
+        self.reservations = mark.reservations;
+        self.lost = mark.lost;
+        self.next_gap = mark.next_gap;
+        self.receipt = receipt;
+        self.touched = true;
+        self.pending.clear();
+    }
+
+    /// Notes lost values, to be listed by the next write.
+    pub(super) fn list(&mut self, run: Run, cause: Cause) {
+        if run.is_empty() {
+            return;
+        }
+        if let Some(last) = self.pending.last_mut()
+            && last.cause == cause
+            && let Some(joined) = last.run.joined(&run)
+        {
+            last.run = joined;
+            return;
+        }
+        self.pending.push(Gap { run, cause });
+    }
+
+    /// Closes the blocks in the slots. What lies at the end of all that acquirers hold is taken back; the rest is lost.
+    ///
+    /// A writer that registered behind such values would take one of them next, and the safe watermark would not see
+    /// it: nothing in front of `hindmost`, the last place that a writer registered, is taken back.
+    pub(super) fn take_back(&mut self, slots: &[Arc<Slot>], hindmost: Option<Place>) {
+        let mut rests = Vec::new();
+        for slot in slots {
+            if let Some(frozen) = Frozen::of(slot) {
+                rests.push(frozen);
+                slot.put(None);
+            }
+        }
+        rests.retain(|frozen| !frozen.rest.is_empty());
+        let is_watched = |frozen: &Frozen| {
+            hindmost.is_some_and(|place| place.ordinal > frozen.block.place_behind(frozen.taken()).ordinal)
+        };
+        while let Some(last) = rests.iter().position(|frozen| self.is_tail(frozen) && !is_watched(frozen)) {
+            let frozen = rests.swap_remove(last);
+            self.state = self.state.returned(frozen.block.standing_behind(frozen.taken()));
+        }
+        for frozen in rests {
+            self.list(frozen.rest, Cause::AcquirerClosed);
+        }
+    }
+
+    fn is_tail(&self, frozen: &Frozen) -> bool {
+        self.state.used() == Some(frozen.rest.last())
+            && self.state.cycled_count() == frozen.block.cycled_count()
+    }
+}
+
+/// A closed block that can be put back.
+pub(super) struct Frozen {
+    block: Arc<Block>,
+    pub(super) rest: Run,
+}
+
+impl Frozen {
+    /// Closes the slot's block. The slot keeps it, closed, until it gets another.
+    pub(super) fn of(slot: &Slot) -> Option<Self> {
+        let block = slot.block()?;
+        let rest = block.close();
+        Some(Self { block, rest })
+    }
+
+    /// Puts an equal block in the place of the closed one.
+    pub(super) fn thaw(self, slot: &Slot) {
+        slot.put(Some(self.block.reopened(self.taken())));
+    }
+
+    fn taken(&self) -> u64 {
+        self.block.run().count() - self.rest.count()
+    }
+}
+
+/// How many values the gaps hold together.
+pub(super) fn count_of(gaps: &[Gap]) -> u64 {
+    gaps.iter().fold(0, |sum, gap| sum.saturating_add(gap.run.count()))
+}

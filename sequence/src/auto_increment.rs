@@ -1,0 +1,413 @@
+//! Fields that number themselves: which fields may, what an insert does with the value that a document brings, and
+//! what a caller can ask for.
+//!
+//! The rules are SequoiaDB's. Documents are not known here: whoever walks them asks [`Field::decide`] for each value
+//! that it meets at the field's path.
+
+use crate::attributes::{OptionValue, Options, boolean, choice, text, unknown};
+use crate::error::{SequenceError, shorten};
+
+/// What an insert does with a value that the document brings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Generated {
+    /// Drops it, and generates one.
+    Always,
+    /// Refuses the document.
+    AlwaysStrict,
+    /// Keeps it, whatever it is. An integer moves the sequence.
+    #[default]
+    Default,
+    /// Keeps it if it is a 32-bit or 64-bit integer, which moves the sequence; else refuses the document.
+    Strict,
+}
+
+/// What truncating the collection does to a field's sequence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnTruncate {
+    /// It starts again at `StartValue`.
+    #[default]
+    Restart,
+    /// It goes on.
+    Continue,
+}
+
+/// What a caller asks for when a field is to number itself, or is changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldOptions {
+    /// The field's dotted path. Required.
+    pub field: Option<String>,
+    /// What an insert does with a value that the document brings. Default [`Generated::Default`].
+    pub generated: Option<Generated>,
+    /// Whether an explicit null counts as no value. Default false.
+    pub generate_on_null: Option<bool>,
+    /// Whether to start behind the greatest integer that the collection has in the field; only when it is made.
+    /// Default false.
+    pub start_from_existing: Option<bool>,
+    /// What truncating does. Default [`OnTruncate::Restart`].
+    pub on_truncate: Option<OnTruncate>,
+    /// The sequence behind the field.
+    pub sequence: Options,
+}
+
+/// A field that numbers itself: its path and its mode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    path: String,
+    /// What an insert does with a value that the document brings.
+    pub generated: Generated,
+    /// Whether an explicit null counts as no value.
+    pub generate_on_null: bool,
+    /// What truncating does.
+    pub on_truncate: OnTruncate,
+}
+
+/// A value that a document brings, as far as the rules look at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Brought {
+    /// A 32-bit or 64-bit integer.
+    Integer(i64),
+    /// Null.
+    Null,
+    /// Any other type, by name.
+    Other(&'static str),
+}
+
+/// What becomes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It stays, and the sequence takes note of it.
+    Announce(i64),
+    /// It stays.
+    Keep,
+    /// It goes, and a value is generated.
+    Generate,
+}
+
+impl Generated {
+    /// Every mode with its name.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("always", Self::Always),
+        ("alwaysStrict", Self::AlwaysStrict),
+        ("default", Self::Default),
+        ("strict", Self::Strict),
+    ];
+
+    /// The name, as options and lists spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::AlwaysStrict => "alwaysStrict",
+            Self::Default => "default",
+            Self::Strict => "strict",
+        }
+    }
+}
+
+impl OnTruncate {
+    /// Every choice with its name.
+    pub const ALL: [(&'static str, Self); 2] = [("restart", Self::Restart), ("continue", Self::Continue)];
+
+    /// The name, as options spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Restart => "restart",
+            Self::Continue => "continue",
+        }
+    }
+}
+
+impl FieldOptions {
+    /// Sets one option by its name, as documents spell it.
+    ///
+    /// # Errors
+    /// As [`Options::set`].
+    pub fn set(&mut self, name: &str, value: OptionValue<'_>) -> Result<(), SequenceError> {
+        match name {
+            "Field" => self.field = Some(text("Field", value)?.to_owned()),
+            "Generated" => self.generated = Some(choice("Generated", value, &Generated::ALL)?),
+            "GenerateOnNull" => self.generate_on_null = Some(boolean("GenerateOnNull", value)?),
+            "StartFromExisting" => self.start_from_existing = Some(boolean("StartFromExisting", value)?),
+            "OnTruncate" => self.on_truncate = Some(choice("OnTruncate", value, &OnTruncate::ALL)?),
+            "_id" => return Err(unknown(name, "an auto-increment field")),
+            _ => return self.sequence.set(name, value, "an auto-increment field"),
+        }
+        Ok(())
+    }
+
+    /// The field's path, which must be given.
+    ///
+    /// # Errors
+    /// [`SequenceError::MissingOption`].
+    pub fn path(&self) -> Result<&str, SequenceError> {
+        self.field.as_deref().ok_or(SequenceError::MissingOption { option: "Field" })
+    }
+}
+
+impl Field {
+    /// The field that the options describe.
+    ///
+    /// # Errors
+    /// [`SequenceError::MissingOption`] without a path, [`SequenceError::Field`] for one that is not allowed.
+    pub fn create(options: &FieldOptions) -> Result<Self, SequenceError> {
+        let path = options.path()?;
+        check_path(path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            generated: options.generated.unwrap_or_default(),
+            generate_on_null: options.generate_on_null.unwrap_or(false),
+            on_truncate: options.on_truncate.unwrap_or_default(),
+        })
+    }
+
+    /// The field after a change of its options.
+    ///
+    /// # Errors
+    /// [`SequenceError::FixedOption`] for what can only be asked when the field is made.
+    pub fn altered(&self, options: &FieldOptions) -> Result<Self, SequenceError> {
+        if options.start_from_existing.is_some() {
+            return Err(SequenceError::FixedOption {
+                option: "StartFromExisting",
+                place: "when a field is changed",
+            });
+        }
+        Ok(Self {
+            path: self.path.clone(),
+            generated: options.generated.unwrap_or(self.generated),
+            generate_on_null: options.generate_on_null.unwrap_or(self.generate_on_null),
+            on_truncate: options.on_truncate.unwrap_or(self.on_truncate),
+        })
+    }
+
+    /// The dotted path.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The names along the path, from the top.
+    pub fn segments(&self) -> impl Iterator<Item = &str> {
+        self.path.split('.')
+    }
+
+    /// Whether the fields are the same, or one lies in the other.
+    pub fn conflicts_with(&self, other: &str) -> bool {
+        let (short, long) = if self.path.len() <= other.len() {
+            (self.path.as_str(), other)
+        } else {
+            (other, self.path.as_str())
+        };
+        long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    }
+
+    /// What becomes of a value that a document brings.
+    ///
+    /// # Errors
+    /// [`SequenceError::FieldValue`] where the mode refuses it.
+    pub fn decide(&self, brought: Brought) -> Result<Decision, SequenceError> {
+        let refuse = |expected| {
+            let found = brought.type_name();
+            Err(SequenceError::FieldValue { field: self.path.clone(), expected, found })
+        };
+        if brought == Brought::Null && self.generate_on_null {
+            return Ok(Decision::Generate);
+        }
+        match (self.generated, brought) {
+            (Generated::Always, _) => Ok(Decision::Generate),
+            (Generated::AlwaysStrict, _) => refuse("absent, because its values are always generated"),
+            (Generated::Default | Generated::Strict, Brought::Integer(value)) => {
+                Ok(Decision::Announce(value))
+            }
+            (Generated::Default, Brought::Null | Brought::Other(_)) => Ok(Decision::Keep),
+            (Generated::Strict, Brought::Null | Brought::Other(_)) => {
+                refuse("a 32-bit or 64-bit integer, or absent")
+            }
+        }
+    }
+}
+
+impl Brought {
+    fn type_name(self) -> &'static str {
+        match self {
+            Self::Integer(_) => "an integer",
+            Self::Null => "null",
+            Self::Other(name) => name,
+        }
+    }
+}
+
+/// Checks the name of a sequence that a user makes.
+///
+/// # Errors
+/// [`SequenceError::Name`] with the rule that it breaks.
+pub fn check_name(name: &str) -> Result<(), SequenceError> {
+    let refuse = |reason| Err(SequenceError::Name { name: shorten(name), reason });
+    if name.is_empty() {
+        return refuse("it is empty");
+    }
+    if name.starts_with([' ', '\t']) {
+        return refuse("it starts with a space or a tab");
+    }
+    if name.starts_with('$') {
+        return refuse("it starts with $");
+    }
+    if name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("SYS")) {
+        return refuse("names that start with SYS belong to auto-increment fields");
+    }
+    Ok(())
+}
+
+fn check_path(path: &str) -> Result<(), SequenceError> {
+    let refuse = |reason| Err(SequenceError::Field { field: shorten(path), reason });
+    for segment in path.split('.') {
+        if segment.is_empty() {
+            return refuse("a name in it is empty");
+        }
+        if segment.starts_with('$') {
+            return refuse("a name in it starts with $");
+        }
+        if segment.starts_with(' ') {
+            return refuse("a name in it starts with a space");
+        }
+        if segment.bytes().all(|byte| byte.is_ascii_digit()) {
+            return refuse("a name in it is a number");
+        }
+        if segment.contains('\0') {
+            return refuse("a name in it holds a zero character");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn field(path: &str, generated: Generated) -> Field {
+        let options = FieldOptions {
+            field: Some(path.to_owned()),
+            generated: Some(generated),
+            ..FieldOptions::default()
+        };
+        Field::create(&options).unwrap()
+    }
+
+    #[test]
+    fn names_of_sequences() {
+        for allowed in ["orders", "序列", "s", "sy", "my SYS", "a$", "order numbers"] {
+            assert_eq!(check_name(allowed), Ok(()), "{allowed:?}");
+        }
+        for refused in ["", " a", "\ta", "$a", "SYS", "sys_1_a_SEQ", "SyS1"] {
+            assert_eq!(check_name(refused).map_err(|error| error.sequoia_code()), Err(-6), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn paths_of_fields() {
+        for allowed in ["id", "a.b.c", "1a", "a.1b", "id$7", "id 8", "a.b 1", "é"] {
+            assert_eq!(check_path(allowed), Ok(()), "{allowed:?}");
+        }
+        for refused in
+            ["", ".", "a.", ".a", "a..b", "$a", "a.$b", " a", "a. b", "1", "a.1", "007", "c.1.d", "a\0"]
+        {
+            assert_eq!(check_path(refused).map_err(|error| error.sequoia_code()), Err(-6), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn fields_conflict_with_themselves_and_their_parents() {
+        let field = field("a.aa", Generated::Default);
+        for (other, expected) in [
+            ("a.aa", true),
+            ("a", true),
+            ("a.aa.aaa", true),
+            ("a.bb", false),
+            ("a.aab", false),
+            ("a.a", false),
+            ("b", false),
+        ] {
+            assert_eq!(field.conflicts_with(other), expected, "{other}");
+        }
+        assert_eq!(field.segments().collect::<Vec<_>>(), ["a", "aa"]);
+    }
+
+    #[test]
+    fn what_becomes_of_a_brought_value() {
+        #[track_caller]
+        fn check(generated: Generated, expected: [Option<Decision>; 3]) {
+            let brought = [Brought::Integer(7), Brought::Null, Brought::Other("a string")];
+            let decided = brought.map(|value| field("id", generated).decide(value).ok());
+            assert_eq!(decided, expected, "{generated:?}");
+        }
+        let (announce, keep, generate) =
+            (Some(Decision::Announce(7)), Some(Decision::Keep), Some(Decision::Generate));
+        check(Generated::Always, [generate, generate, generate]);
+        check(Generated::AlwaysStrict, [None, None, None]);
+        check(Generated::Default, [announce, keep, keep]);
+        check(Generated::Strict, [announce, None, None]);
+    }
+
+    #[test]
+    fn a_null_may_count_as_no_value() {
+        for (_, generated) in Generated::ALL {
+            let field = Field { generate_on_null: true, ..field("id", generated) };
+            assert_eq!(field.decide(Brought::Null), Ok(Decision::Generate), "{generated:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_field_and_type() {
+        let refused = field("a.id", Generated::Strict).decide(Brought::Other("a double")).unwrap_err();
+        let expected =
+            "the auto-increment field a.id must be a 32-bit or 64-bit integer, or absent, not a double";
+        assert_eq!(refused.to_string(), expected);
+        assert_eq!(refused.sequoia_code(), -6);
+    }
+
+    #[test]
+    fn options_of_fields() {
+        let mut options = FieldOptions::default();
+        assert!(matches!(options.path(), Err(SequenceError::MissingOption { option: "Field" })));
+        for (name, value) in [
+            ("Field", OptionValue::Text("id")),
+            ("Generated", OptionValue::Text("alwaysStrict")),
+            ("GenerateOnNull", OptionValue::Boolean(true)),
+            ("OnTruncate", OptionValue::Text("continue")),
+            ("Increment", OptionValue::Integer(5)),
+        ] {
+            assert_eq!(options.set(name, value), Ok(()), "{name}");
+        }
+        let field = Field::create(&options).unwrap();
+        assert_eq!(
+            (field.path(), field.generated, field.generate_on_null),
+            ("id", Generated::AlwaysStrict, true)
+        );
+        assert_eq!((field.on_truncate, options.sequence.increment), (OnTruncate::Continue, Some(5)));
+    }
+
+    #[test]
+    fn options_of_fields_are_checked() {
+        #[track_caller]
+        fn check(name: &str, value: OptionValue<'_>, code: i32) {
+            let refused = FieldOptions::default().set(name, value).unwrap_err();
+            assert_eq!((refused.code(), refused.sequoia_code()), (code, -6), "{refused}");
+        }
+        check("Field", OptionValue::Integer(1), 14);
+        check("Field", OptionValue::Other("an array"), 14);
+        check("Generated", OptionValue::Boolean(true), 14);
+        check("Generated", OptionValue::Text("Always"), 2);
+        check("Generated", OptionValue::Text(""), 2);
+        check("OnTruncate", OptionValue::Text("stop"), 2);
+        check("Cycle", OptionValue::Boolean(true), 2);
+        check("Initial", OptionValue::Boolean(true), 2);
+        check("_id", OptionValue::Other("an ObjectId"), 2);
+    }
+
+    #[test]
+    fn a_changed_field_keeps_what_is_not_given() {
+        let own = Field { generate_on_null: true, ..field("id", Generated::Strict) };
+        let change = FieldOptions { on_truncate: Some(OnTruncate::Continue), ..FieldOptions::default() };
+        assert_eq!(own.altered(&change), Ok(Field { on_truncate: OnTruncate::Continue, ..own.clone() }));
+        let late = FieldOptions { start_from_existing: Some(true), ..FieldOptions::default() };
+        assert!(matches!(own.altered(&late), Err(SequenceError::FixedOption { .. })));
+    }
+}

@@ -1,0 +1,219 @@
+//! A block: a run of values that one acquirer hands out, and the atomic position in it.
+//!
+//! Taking values is one `fetch_add`; every thread gets the values between the position it found and the one it left.
+//! Skipping and closing are single operations on the same word, so a value is handed out once, or skipped
+//! and then reported once as lost, and never both.
+
+use std::fmt;
+
+use crossbeam::utils::CachePadded;
+
+use crate::run::Run;
+use crate::state::Standing;
+use crate::sync::{AtomicU64, Ordering};
+
+/// The position of a closed block: beyond any count, and far from overflowing by later attempts.
+const CLOSED: u64 = 1 << 62;
+
+/// A run with a position that many threads advance.
+pub(crate) struct Block {
+    run: Run,
+    /// Where the first value stands.
+    start: Place,
+    /// Where the sequence stood before the block was taken from it.
+    origin: Standing,
+    /// How often the sequence had started over when the block was taken.
+    cycled_count: i32,
+    /// What the store answered when it made the block's reserve durable.
+    receipt: u64,
+    taken: CachePadded<AtomicU64>,
+}
+
+/// A place among all values of a sequence, in the order in which they are handed to acquirers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) ordinal: u64,
+    /// The value before the place, if there is one.
+    pub(crate) before: Option<i64>,
+}
+
+impl Block {
+    /// A block of which nothing is taken, from a sequence that stood at `origin`, and has started over `cycled_count`
+    /// times since it was made.
+    pub(crate) fn new(run: Run, start: Place, (origin, cycled_count): (Standing, i32), receipt: u64) -> Self {
+        assert!(run.count() < CLOSED, "a block is shorter than the position of a closed one");
+        Self { run, start, origin, cycled_count, receipt, taken: CachePadded::new(AtomicU64::new(0)) }
+    }
+
+    /// An equal block that is open, its first `taken` values gone.
+    pub(crate) fn reopened(&self, taken: u64) -> Self {
+        Self { taken: CachePadded::new(AtomicU64::new(taken)), ..*self }
+    }
+
+    /// Takes up to `count` values; nothing if none is left.
+    #[inline]
+    pub(crate) fn take(&self, count: u64) -> Option<Run> {
+        // No attempt moves the position further than the block is long, so that it never overflows.
+        let count = count.min(self.run.count());
+        // A look first: the position of a used-up block must not run away.
+        if self.taken.load(Ordering::Relaxed) >= self.run.count() {
+            return None;
+        }
+        let from = self.taken.fetch_add(count, Ordering::AcqRel);
+        if from >= self.run.count() {
+            return None;
+        }
+        Some(self.run.slice(from, from + count))
+    }
+
+    /// Takes one value.
+    #[inline]
+    pub(crate) fn take_one(&self) -> Option<i64> {
+        if self.taken.load(Ordering::Relaxed) >= self.run.count() {
+            return None;
+        }
+        let position = self.taken.fetch_add(1, Ordering::AcqRel);
+        (position < self.run.count()).then(|| self.run.at(position))
+    }
+
+    /// Skips every value up to `value`; gives those that were skipped.
+    pub(crate) fn skip_to(&self, value: i64) -> Run {
+        let target = self.run.count_to(value);
+        let from = self.taken.fetch_max(target, Ordering::AcqRel);
+        self.run.slice(from, target)
+    }
+
+    /// Ends the block; gives the values that nobody took.
+    pub(crate) fn close(&self) -> Run {
+        let from = self.taken.swap(CLOSED, Ordering::AcqRel);
+        self.run.slice(from, self.run.count())
+    }
+
+    /// The values that nobody took so far.
+    pub(crate) fn rest(&self) -> Run {
+        self.run.slice(self.taken.load(Ordering::Acquire), self.run.count())
+    }
+
+    /// The last value that was taken or skipped; the one before the block if there is none.
+    pub(crate) fn last_taken(&self) -> Option<i64> {
+        self.place()?.before
+    }
+
+    /// Where the next value stands; nothing in a closed block, because it may be reopened where it was closed.
+    #[inline]
+    pub(crate) fn place(&self) -> Option<Place> {
+        let taken = self.taken.load(Ordering::Acquire);
+        (taken < CLOSED).then(|| self.place_behind(taken.min(self.run.count())))
+    }
+
+    /// Where the value stands that follows the first `taken`.
+    pub(crate) fn place_behind(&self, taken: u64) -> Place {
+        let before = if taken == 0 { self.start.before } else { Some(self.run.at(taken - 1)) };
+        Place { ordinal: self.start.ordinal + taken, before }
+    }
+
+    /// The term after the last one that was taken or skipped; it may lie behind the block.
+    pub(crate) fn following(&self) -> i128 {
+        let taken = self.taken.load(Ordering::Acquire).min(self.run.count());
+        i128::from(self.run.first()) + i128::from(self.run.increment()) * i128::from(taken)
+    }
+
+    /// Where a sequence stands to which all but the first `taken` values were returned.
+    pub(crate) fn standing_behind(&self, taken: u64) -> Standing {
+        match taken.checked_sub(1) {
+            None => self.origin,
+            Some(last) => Standing::at(self.run.at(last), self.cycled_count),
+        }
+    }
+
+    pub(crate) fn cycled_count(&self) -> i32 {
+        self.cycled_count
+    }
+
+    pub(crate) fn run(&self) -> Run {
+        self.run
+    }
+
+    pub(crate) fn receipt(&self) -> u64 {
+        self.receipt
+    }
+}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Block").field("run", &self.run).field("rest", &self.rest()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The terms 11, 21, 31, 41 behind the value 1, at the places from 7 on.
+    fn block() -> Block {
+        let start = Place { ordinal: 7, before: Some(1) };
+        Block::new(Run::new(11, 10, 4), start, (Standing::at(1, 0), 0), 0)
+    }
+
+    fn values(run: Run) -> Vec<i64> {
+        run.values().collect()
+    }
+
+    #[test]
+    fn values_are_taken_in_their_order() {
+        let block = block();
+        assert_eq!(block.take_one(), Some(11));
+        assert_eq!(block.take(2).map(values), Some(vec![21, 31]));
+        assert_eq!(values(block.rest()), [41]);
+        assert_eq!(block.take(5).map(values), Some(vec![41]));
+        assert_eq!((block.take(1), block.take_one(), block.last_taken()), (None, None, Some(41)));
+    }
+
+    #[test]
+    fn no_count_moves_the_position_too_far() {
+        let block = block();
+        for _ in 0..3 {
+            let _ = block.take(u64::MAX);
+        }
+        assert_eq!(block.taken.load(Ordering::Relaxed), 4);
+    }
+
+    #[test]
+    fn skipped_values_are_given_once() {
+        let block = block();
+        assert_eq!(values(block.skip_to(10)), [0; 0]);
+        assert_eq!(values(block.skip_to(25)), [11, 21]);
+        assert_eq!(values(block.skip_to(25)), [0; 0]);
+        assert_eq!((block.take_one(), block.following()), (Some(31), 41));
+        assert_eq!(values(block.skip_to(i64::MAX)), [41]);
+    }
+
+    #[test]
+    fn a_closed_block_gives_its_rest_once_and_nothing_else() {
+        let block = block();
+        assert_eq!(block.take_one(), Some(11));
+        assert_eq!(values(block.close()), [21, 31, 41]);
+        assert_eq!((values(block.close()), values(block.skip_to(99))), (vec![], vec![]));
+        assert_eq!((block.take(2), block.take_one(), block.place()), (None, None, None));
+        assert!(block.rest().is_empty());
+    }
+
+    #[test]
+    fn a_reopened_block_goes_on_where_it_was() {
+        let block = block();
+        block.take(3);
+        let rest = block.close();
+        let again = block.reopened(block.run().count() - rest.count());
+        assert_eq!((values(again.rest()), again.place()), (vec![41], Some(block.place_behind(3))));
+    }
+
+    #[test]
+    fn places_are_counted_from_the_start() {
+        let block = block();
+        assert_eq!(block.place(), Some(Place { ordinal: 7, before: Some(1) }));
+        block.take(2);
+        assert_eq!(block.place(), Some(Place { ordinal: 9, before: Some(21) }));
+        assert_eq!(block.standing_behind(0), Standing::at(1, 0));
+        assert_eq!(block.standing_behind(2), Standing::at(21, 0));
+    }
+}

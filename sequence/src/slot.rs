@@ -1,0 +1,44 @@
+//! Slots: where an acquirer has its block of a sequence.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+
+use crate::block::{Block, Place};
+use crate::run::Run;
+
+/// One acquirer's place for blocks of one sequence. Only the sequence puts blocks in, under its lock.
+#[derive(Default)]
+pub struct Slot {
+    block: ArcSwapOption<Block>,
+}
+
+impl Slot {
+    /// Takes one value if a block lasts.
+    #[inline]
+    pub fn take_one(&self) -> Option<i64> {
+        self.block.load().as_ref()?.take_one()
+    }
+
+    /// Takes up to `count` values if a block lasts; with the receipt of their reserve.
+    #[inline]
+    pub(crate) fn take(&self, count: u64) -> Option<(Run, u64)> {
+        let block = self.block.load();
+        let block = block.as_ref()?;
+        block.take(count).map(|run| (run, block.receipt()))
+    }
+
+    /// Where the next value stands, if there is a block, and it is not held still by a change.
+    #[inline]
+    pub(crate) fn place(&self) -> Option<Place> {
+        self.block.load().as_ref()?.place()
+    }
+
+    pub(crate) fn block(&self) -> Option<Arc<Block>> {
+        self.block.load_full()
+    }
+
+    pub(crate) fn put(&self, block: Option<Block>) {
+        self.block.store(block.map(Arc::new));
+    }
+}

@@ -1,0 +1,647 @@
+//! The allocator's threads, run in thousands of orders that a scheduler chooses: at random, and with few switches at
+//! unlikely places (PCT).
+//!
+//! Only with `RUSTFLAGS="--cfg shuttle"`, as `make interleavings` does. Then the locks and atomics that `src/sync.rs`
+//! names are the checker's, and each operation on them is a point at which threads may switch. The rest stays real:
+//! `arc-swap` and the two flags of a sequence are single atomic operations, between which there are switches enough.
+//! (Registered writers are spread over fewer stripes, to the same effect.)
+//! Each property is also held against a planted defect, so that it is known to be able to fail.
+#![cfg(shuttle)]
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cairndb_sequence::acquirer::Acquirer;
+use cairndb_sequence::allocator::Sequence;
+use cairndb_sequence::attributes::{Attributes, Contract, Options};
+use cairndb_sequence::error::SequenceError;
+use cairndb_sequence::slot::Slot;
+use cairndb_sequence::state::{Mark, State};
+use cairndb_sequence::store::{Change, Gap, Record, Store};
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use shuttle::thread::{spawn, yield_now};
+use shuttle::{Config, Runner};
+
+/// Schedules for each scenario.
+const RANDOM: usize = 6_000;
+const PCT: usize = 6_000;
+/// How many threads PCT lets overtake.
+const PCT_DEPTH: usize = 3;
+const SEED: u64 = 4711;
+
+/// What went wrong in one schedule; empty if nothing did.
+type Findings = Vec<String>;
+
+/// A lock that no schedule sees: it is never held across a switch.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn config() -> Config {
+    let mut config = Config::new();
+    config.stack_size = 256 * 1024;
+    config
+}
+
+/// No schedule finds anything. A panic makes the checker print the schedule.
+#[track_caller]
+fn holds(scenario: fn() -> Findings) {
+    fn run(scheduler: impl Scheduler + 'static, scenario: fn() -> Findings) {
+        Runner::new(scheduler, config()).run(move || {
+            let findings = scenario();
+            assert!(findings.is_empty(), "{findings:?}");
+        });
+    }
+    run(RandomScheduler::new(RANDOM), scenario);
+    run(PctScheduler::new(PCT_DEPTH, PCT), scenario);
+}
+
+/// Some schedule finds the planted defect; the same ones are tried every time.
+#[track_caller]
+fn finds(scenario: fn() -> Findings) {
+    fn run(scheduler: impl Scheduler + 'static, scenario: fn() -> Findings, found: &Arc<AtomicBool>) {
+        let found = Arc::clone(found);
+        Runner::new(scheduler, config()).run(move || {
+            if !scenario().is_empty() {
+                found.store(true, Ordering::Relaxed);
+            }
+        });
+    }
+    let found = Arc::new(AtomicBool::new(false));
+    run(RandomScheduler::new_from_seed(SEED, RANDOM), scenario, &found);
+    run(PctScheduler::new_from_seed(SEED, PCT_DEPTH, PCT), scenario, &found);
+    assert!(found.load(Ordering::Relaxed), "no schedule finds the planted defect");
+}
+
+/// How a store treats what it is told to write.
+#[derive(Clone, Copy, PartialEq)]
+enum Diligence {
+    Writes,
+    /// Planted: it says that it wrote, and writes with the next call.
+    WritesLate,
+}
+
+/// A store that takes its time.
+struct Disk {
+    record: Mutex<Record>,
+    late: Mutex<Option<Mark>>,
+    ledger: Mutex<Vec<Gap>>,
+    diligence: Diligence,
+    fails: AtomicBool,
+}
+
+#[derive(Debug)]
+enum Failure {
+    Sequence(SequenceError),
+    Disk,
+}
+
+impl From<SequenceError> for Failure {
+    fn from(error: SequenceError) -> Self {
+        Self::Sequence(error)
+    }
+}
+
+impl Store for Disk {
+    type Error = Failure;
+
+    fn load(&self) -> Result<Option<Record>, Failure> {
+        Ok(Some(lock(&self.record).clone()))
+    }
+
+    fn reserve(&self, change: &Change<'_>) -> Result<u64, Failure> {
+        yield_now();
+        if self.fails.load(Ordering::Relaxed) {
+            return Err(Failure::Disk);
+        }
+        lock(&self.ledger).extend_from_slice(change.gaps);
+        let mark = match self.diligence {
+            Diligence::Writes => Some(*change.mark),
+            Diligence::WritesLate => lock(&self.late).replace(*change.mark),
+        };
+        if let Some(mark) = mark {
+            lock(&self.record).mark = mark;
+        }
+        yield_now();
+        Ok(0)
+    }
+
+    fn is_durable(&self, _: u64) -> bool {
+        true
+    }
+
+    fn make_durable(&self, _: u64) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+/// A sequence, its store, and what its users saw.
+struct World {
+    sequence: Arc<Sequence>,
+    disk: Disk,
+    taken: Mutex<Vec<i64>>,
+    visible: Mutex<BTreeSet<i64>>,
+    findings: Mutex<Findings>,
+}
+
+impl World {
+    fn new(contract: Contract, diligence: Diligence) -> Arc<Self> {
+        let options = Options {
+            cache_size: Some(4),
+            acquire_size: Some(2),
+            contract: Some(contract),
+            ..Options::default()
+        };
+        let attributes = Attributes::create(&options).expect("allowed");
+        let mark = State::new(attributes.clone()).mark();
+        let record = Record { attributes: attributes.clone(), version: 0, mark };
+        Arc::new(Self {
+            sequence: Arc::new(Sequence::new(attributes)),
+            disk: Disk {
+                record: Mutex::new(record),
+                late: Mutex::default(),
+                ledger: Mutex::default(),
+                diligence,
+                fails: AtomicBool::new(false),
+            },
+            taken: Mutex::default(),
+            visible: Mutex::default(),
+            findings: Mutex::default(),
+        })
+    }
+
+    fn fast() -> Arc<Self> {
+        Self::new(Contract::Fast, Diligence::Writes)
+    }
+
+    fn find(&self, holds: bool, finding: impl FnOnce() -> String) {
+        if !holds {
+            lock(&self.findings).push(finding());
+        }
+    }
+
+    /// Takes up to `count` values. They must be covered by what a crash leaves.
+    fn take(&self, slot: &Slot, count: u64) -> Result<Vec<i64>, Failure> {
+        let taken = self.sequence.take(slot, count, &self.disk)?;
+        let values: Vec<i64> = taken.run.values().collect();
+        self.note(&values);
+        Ok(values)
+    }
+
+    fn take_one(&self, slot: &Slot) -> Result<i64, Failure> {
+        let value = self.sequence.take_one(slot, &self.disk)?;
+        self.note(&[value]);
+        Ok(value)
+    }
+
+    fn note(&self, values: &[i64]) {
+        let mark = lock(&self.disk.record).mark;
+        for value in values {
+            let covered = !mark.initial && *value <= mark.current_value;
+            self.find(covered, || format!("{value} left before its reserve was written"));
+            lock(&self.taken).push(*value);
+        }
+    }
+
+    /// Takes one, many, and one.
+    fn take_some(&self, slot: &Slot) {
+        let _ = self.take_one(slot);
+        let _ = self.take(slot, 3);
+        let _ = self.take_one(slot);
+    }
+
+    /// A writer: it registers, takes a value, makes it visible, and leaves.
+    fn insert(&self, slot: &Slot) {
+        let pass = self.sequence.enter(slot);
+        if let Ok(value) = self.take_one(slot) {
+            yield_now();
+            lock(&self.visible).insert(value);
+        }
+        drop(pass);
+    }
+
+    /// A consumer: what it reads up to the watermark is all that will ever be there.
+    fn poll(&self) -> Option<(i64, BTreeSet<i64>)> {
+        let watermark = self.sequence.safe_watermark()?;
+        yield_now();
+        Some((watermark, lock(&self.visible).iter().copied().filter(|value| *value <= watermark).collect()))
+    }
+
+    /// At the end: no value was taken twice.
+    fn no_value_came_twice(&self) {
+        let taken = lock(&self.taken).clone();
+        let distinct: BTreeSet<i64> = taken.iter().copied().collect();
+        self.find(distinct.len() == taken.len(), || format!("a value came twice: {taken:?}"));
+    }
+
+    /// At the end, after a clean close: every value up to the mark was taken, or brought, or is listed as lost.
+    fn nothing_is_missing(&self, brought: &[i64]) {
+        let Some((mark, gaps)) = self.sequence.close() else { return };
+        lock(&self.disk.ledger).extend(gaps);
+        let mut fates = lock(&self.taken).clone();
+        fates.extend(lock(&self.disk.ledger).iter().flat_map(|gap| gap.run.values()));
+        let sum = fates.len();
+        let listed: BTreeSet<i64> = fates.iter().copied().collect();
+        self.find(sum == listed.len(), || format!("taken and lost, or lost twice: {fates:?}"));
+        let end = if mark.initial { 0 } else { mark.current_value };
+        let missing: Vec<i64> =
+            (1..=end).filter(|value| !listed.contains(value) && !brought.contains(value)).collect();
+        self.find(missing.is_empty(), || format!("neither taken nor lost: {missing:?} of {fates:?}"));
+    }
+
+    fn findings(&self) -> Findings {
+        lock(&self.findings).clone()
+    }
+}
+
+/// Runs bodies beside each other, each in a thread of its own.
+fn beside(bodies: Vec<Box<dyn FnOnce() + Send>>) {
+    let threads: Vec<_> = bodies.into_iter().map(spawn).collect();
+    for thread in threads {
+        thread.join().expect("a thread ends");
+    }
+}
+
+/// A thread over the world.
+fn body(world: &Arc<World>, run: impl FnOnce(&World) + Send + 'static) -> Box<dyn FnOnce() + Send> {
+    let world = Arc::clone(world);
+    Box::new(move || run(&world))
+}
+
+/// A thread that takes from the shared acquirer.
+fn taker(world: &Arc<World>) -> Box<dyn FnOnce() + Send> {
+    body(world, |world| world.take_some(world.sequence.shared()))
+}
+
+/// A thread with an acquirer of its own, which it closes.
+fn visitor(world: &Arc<World>) -> Box<dyn FnOnce() + Send> {
+    body(world, |world| {
+        let acquirer = Acquirer::default();
+        let slot = acquirer.slot(1, &world.sequence);
+        world.take_some(&slot);
+        drop(acquirer);
+    })
+}
+
+#[test]
+fn values_come_once_and_after_their_reserve() {
+    holds(|| {
+        let world = World::fast();
+        beside(vec![taker(&world), taker(&world), taker(&world), visitor(&world)]);
+        world.no_value_came_twice();
+        world.nothing_is_missing(&[]);
+        world.findings()
+    });
+}
+
+#[test]
+fn planted_a_late_store_is_found() {
+    finds(|| {
+        let world = World::new(Contract::Fast, Diligence::WritesLate);
+        beside(vec![taker(&world), taker(&world)]);
+        world.findings()
+    });
+}
+
+/// Planted: reads the position and then writes it.
+#[test]
+fn planted_a_torn_counter_is_found() {
+    finds(|| {
+        use shuttle::sync::atomic::{AtomicI64, Ordering};
+        let world = World::fast();
+        let counter = Arc::new(AtomicI64::new(0));
+        let torn = || {
+            let counter = Arc::clone(&counter);
+            body(&world, move |world| {
+                for _ in 0..3 {
+                    let value = counter.load(Ordering::SeqCst) + 1;
+                    counter.store(value, Ordering::SeqCst);
+                    lock(&world.taken).push(value);
+                }
+            })
+        };
+        beside(vec![torn(), torn()]);
+        world.no_value_came_twice();
+        world.findings()
+    });
+}
+
+#[test]
+fn after_an_announcement_nobody_gets_the_value() {
+    holds(|| {
+        let world = World::fast();
+        let announcer = body(&world, |world| {
+            let slot = world.sequence.shared();
+            let value = 4;
+            if world.sequence.announce(slot, value, &world.disk).is_ok() {
+                let next = world.take_one(slot);
+                world.find(next.is_ok_and(|next| next > value), || "not beyond the value".to_owned());
+            }
+        });
+        beside(vec![taker(&world), announcer, visitor(&world)]);
+        world.no_value_came_twice();
+        world.nothing_is_missing(&[4]);
+        world.findings()
+    });
+}
+
+#[test]
+fn two_announcements_beside_takers() {
+    holds(|| {
+        let world = World::fast();
+        let announcer = |value: i64| {
+            body(&world, move |world| {
+                let acquirer = Acquirer::default();
+                let slot = acquirer.slot(1, &world.sequence);
+                let _ = world.sequence.announce(&slot, value, &world.disk);
+                let _ = world.take_one(&slot);
+            })
+        };
+        beside(vec![taker(&world), announcer(3), announcer(9)]);
+        world.no_value_came_twice();
+        world.nothing_is_missing(&[3, 9]);
+        world.findings()
+    });
+}
+
+#[test]
+fn after_a_change_nothing_of_the_old_state_comes() {
+    holds(|| {
+        let world = World::fast();
+        let changer = body(&world, |world| {
+            let changed = world.sequence.restart(1_000, &world.disk);
+            world.find(changed.is_ok(), || "not restarted".to_owned());
+            let next = world.take(world.sequence.shared(), 2);
+            world.find(next.is_ok_and(|next| next.iter().all(|value| *value >= 1_000)), || {
+                "old values".to_owned()
+            });
+        });
+        beside(vec![taker(&world), taker(&world), changer, visitor(&world)]);
+        world.no_value_came_twice();
+        world.findings()
+    });
+}
+
+#[test]
+fn alterations_beside_takers_lose_nothing_unlisted() {
+    holds(|| {
+        let world = World::fast();
+        let changer = body(&world, |world| {
+            let sizes = Options { acquire_size: Some(3), ..Options::default() };
+            world.find(world.sequence.alter(&sizes, &world.disk).is_ok(), || "not altered".to_owned());
+        });
+        beside(vec![taker(&world), visitor(&world), changer]);
+        world.no_value_came_twice();
+        world.nothing_is_missing(&[]);
+        world.findings()
+    });
+}
+
+#[test]
+fn a_failing_change_beside_takers_leaves_everything() {
+    holds(|| {
+        let world = World::fast();
+        let changer = body(&world, |world| {
+            world.disk.fails.store(true, Ordering::Relaxed);
+            let failed = world.sequence.restart(1_000, &world.disk);
+            world.find(matches!(failed, Err(Failure::Disk)), || "restarted".to_owned());
+            world.disk.fails.store(false, Ordering::Relaxed);
+        });
+        beside(vec![taker(&world), visitor(&world), changer]);
+        world.no_value_came_twice();
+        world.nothing_is_missing(&[]);
+        world.findings()
+    });
+}
+
+#[test]
+fn conflicts_and_current_values_beside_takers() {
+    holds(|| {
+        let world = World::fast();
+        let conflicting = body(&world, |world| {
+            let slot = world.sequence.shared();
+            let first = world.take_one(slot);
+            world.sequence.give_up(slot);
+            let second = world.take_one(slot);
+            world.find(second.ok() > first.ok(), || "not behind the conflict".to_owned());
+        });
+        let setter = body(&world, |world| {
+            let slot = world.sequence.shared();
+            if world.sequence.set_current_value(slot, 20, &world.disk).is_ok() {
+                let next = world.take_one(slot);
+                world.find(next.is_ok_and(|next| next > 20), || "not beyond the current value".to_owned());
+            }
+        });
+        beside(vec![taker(&world), conflicting, setter]);
+        world.no_value_came_twice();
+        world.nothing_is_missing(&[20]);
+        world.findings()
+    });
+}
+
+#[test]
+fn after_the_end_nothing_comes() {
+    holds(|| {
+        let world = World::fast();
+        let ender = body(&world, |world| {
+            world.sequence.retire();
+            let next = world.take_one(world.sequence.shared());
+            let refused = matches!(next, Err(Failure::Sequence(SequenceError::Retired)));
+            world.find(refused, || "a value of a dropped sequence".to_owned());
+        });
+        beside(vec![taker(&world), visitor(&world), ender]);
+        world.no_value_came_twice();
+        world.findings()
+    });
+}
+
+#[test]
+fn a_close_beside_takers_writes_what_was_used() {
+    holds(|| {
+        let world = World::fast();
+        let closer = body(&world, |world| world.nothing_is_missing(&[]));
+        beside(vec![taker(&world), taker(&world), closer]);
+        world.no_value_came_twice();
+        // What was taken before the close is covered by its mark; nothing came behind it.
+        world.findings()
+    });
+}
+
+/// Watermarks, and what was visible up to them.
+type Polls = Mutex<Vec<(i64, BTreeSet<i64>)>>;
+
+/// What consumers read up to a watermark, against what is visible in the end.
+fn check_polls(world: &World, polls: &Polls) {
+    let visible = lock(&world.visible).clone();
+    for (watermark, seen) in lock(polls).iter() {
+        let missed: Vec<&i64> = visible.range(..=*watermark).filter(|value| !seen.contains(value)).collect();
+        world.find(missed.is_empty(), || format!("{missed:?} came up behind the watermark {watermark}"));
+    }
+}
+
+fn poller(world: &Arc<World>, polls: &Arc<Polls>) -> Box<dyn FnOnce() + Send> {
+    let polls = Arc::clone(polls);
+    body(world, move |world| {
+        for _ in 0..4 {
+            let poll = world.poll();
+            lock(&polls).extend(poll);
+            yield_now();
+        }
+    })
+}
+
+/// Writers on the shared slot and on one of their own, which is closed; `change` beside them.
+fn watched(change: fn(&World)) -> Findings {
+    let world = World::fast();
+    let polls = Arc::default();
+    let writer = || {
+        body(&world, |world| {
+            for _ in 0..2 {
+                world.insert(world.sequence.shared());
+            }
+        })
+    };
+    let visitor = body(&world, |world| {
+        let acquirer = Acquirer::default();
+        world.insert(&acquirer.slot(1, &world.sequence));
+        drop(acquirer);
+        let acquirer = Acquirer::default();
+        world.insert(&acquirer.slot(1, &world.sequence));
+    });
+    beside(vec![writer(), writer(), visitor, poller(&world, &polls), body(&world, change)]);
+    world.no_value_came_twice();
+    check_polls(&world, &polls);
+    world.findings()
+}
+
+#[test]
+fn a_watermark_misses_no_writer() {
+    holds(|| watched(|_| {}));
+}
+
+/// A writer that found a block held still by a change registered behind it. The change failed, and the writer took a
+/// value of the block.
+#[test]
+fn a_watermark_misses_no_writer_beside_a_failing_change() {
+    holds(|| {
+        watched(|world| {
+            world.disk.fails.store(true, Ordering::Relaxed);
+            let _ = world.sequence.restart(1_000, &world.disk);
+            world.disk.fails.store(false, Ordering::Relaxed);
+        })
+    });
+}
+
+#[test]
+fn a_watermark_misses_no_writer_beside_an_alteration() {
+    holds(|| {
+        watched(|world| {
+            let sizes = Options { acquire_size: Some(3), ..Options::default() };
+            let _ = world.sequence.alter(&sizes, &world.disk);
+        })
+    });
+}
+
+/// Planted: writers that do not register.
+#[test]
+fn planted_unregistered_writers_are_found() {
+    finds(|| {
+        let world = World::fast();
+        let polls = Arc::default();
+        let writer = body(&world, |world| {
+            for _ in 0..2 {
+                if let Ok(value) = world.take_one(world.sequence.shared()) {
+                    yield_now();
+                    lock(&world.visible).insert(value);
+                }
+            }
+        });
+        beside(vec![writer, poller(&world, &polls)]);
+        check_polls(&world, &polls);
+        world.findings()
+    });
+}
+
+/// Looks at what is visible: all values up to the greatest.
+fn without_holes(world: &World) {
+    for _ in 0..5 {
+        let visible = lock(&world.visible).clone();
+        let last = visible.last().copied().unwrap_or(0);
+        let whole = (1..=last).all(|value| visible.contains(&value));
+        world.find(whole, || format!("a smaller value is missing: {visible:?}"));
+        yield_now();
+    }
+}
+
+#[test]
+fn values_of_an_ordered_sequence_become_visible_in_their_order() {
+    holds(|| {
+        let world = World::new(Contract::Ordered, Diligence::Writes);
+        let writer = || {
+            body(&world, |world| {
+                for _ in 0..3 {
+                    let turn = world.sequence.turn();
+                    let taken = turn.take(world.sequence.shared(), 1, &world.disk);
+                    yield_now();
+                    lock(&world.visible).extend(taken.iter().flat_map(|taken| taken.run.values()));
+                    drop(turn);
+                }
+            })
+        };
+        beside(vec![writer(), writer(), body(&world, without_holes)]);
+        world.findings()
+    });
+}
+
+/// Planted: a fast sequence does not promise it.
+#[test]
+fn planted_a_fast_sequence_is_found_out_of_order() {
+    finds(|| {
+        let world = World::fast();
+        let writer = || {
+            body(&world, |world| {
+                for _ in 0..2 {
+                    let value = world.take_one(world.sequence.shared());
+                    yield_now();
+                    lock(&world.visible).extend(value);
+                }
+            })
+        };
+        beside(vec![writer(), writer(), body(&world, without_holes)]);
+        world.findings()
+    });
+}
+
+#[test]
+fn values_of_a_gapless_sequence_have_no_hole() {
+    /// Every other document is refused.
+    fn write(world: &World) {
+        for document in 0..4 {
+            let turn = world.sequence.turn();
+            let Ok(mut numbering) = turn.number() else { return };
+            let Ok(value) = numbering.take() else { return };
+            yield_now();
+            if document % 2 == 0 {
+                let mark = numbering.mark();
+                if let Ok(receipt) = world.disk.reserve(&Change { mark: &mark, definition: None, gaps: &[] })
+                {
+                    lock(&world.visible).insert(value);
+                    lock(&world.taken).push(value);
+                    turn.publish(numbering, receipt);
+                }
+            }
+        }
+    }
+    holds(|| {
+        let world = World::new(Contract::Gapless, Diligence::Writes);
+        let reader = body(&world, |world| {
+            without_holes(world);
+            let _ = world.sequence.safe_watermark();
+        });
+        beside(vec![body(&world, write), body(&world, write), reader]);
+        world.no_value_came_twice();
+        world.nothing_is_missing(&[]);
+        world.findings()
+    });
+}

@@ -1,0 +1,426 @@
+//! Random histories, run through the allocator and through the reference: values, errors, snapshots and ledgers are
+//! the same, and what must never happen does not.
+//!
+//! A history stays within a window of some hundred terms, which may lie at either end of the 64-bit integers, so that
+//! limits, wraps and exhaustion are met all the time and the reference can go term by term.
+
+use std::collections::HashSet;
+
+use cairndb_sequence::attributes::{Contract, Options};
+use cairndb_sequence::error::SequenceError;
+use cairndb_sequence::store::{Cause, Gap};
+use proptest::prelude::*;
+
+use crate::memory::{Failure, Rig};
+use crate::reference::{Declared, Handed, ORDERED, Reference, Refused};
+
+/// Where a history happens: values are `base + place * unit + odd`.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    base: i128,
+    unit: i128,
+}
+
+/// How many places a window has.
+const PLACES: i128 = 120;
+
+/// A value of a history: a place and a remainder, or one of the ends of all integers.
+#[derive(Clone, Copy, Debug)]
+enum Value {
+    Place(i128, i128),
+    Least,
+    Greatest,
+    /// So many terms from the last one that was handed to an acquirer.
+    Near(i128),
+}
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Take(usize),
+    Fetch(usize, usize),
+    Announce(usize, Value),
+    GiveUp(usize),
+    SetCurrentValue(usize, Value),
+    Restart(Value),
+    Truncate,
+    Rename,
+    Alter(Box<Change>),
+    CloseAcquirer(usize),
+    Number(Vec<Option<Value>>, bool),
+    Crash,
+    Reopen,
+}
+
+/// What a sequence is made of, or changed by, in terms of a window.
+#[derive(Clone, Debug, Default)]
+struct Change {
+    increment: Option<i128>,
+    start: Option<Value>,
+    min: Option<Value>,
+    max: Option<Value>,
+    current: Option<Value>,
+    cache: Option<i64>,
+    acquire: Option<i64>,
+    cycled: Option<bool>,
+    contract: Option<Contract>,
+}
+
+/// The allocator and the reference, side by side.
+struct Pair {
+    window: Window,
+    rig: Rig,
+    reference: Reference,
+    seen: HashSet<Handed>,
+}
+
+fn narrow(value: i128) -> i64 {
+    i64::try_from(value.clamp(i64::MIN.into(), i64::MAX.into())).expect("clamped")
+}
+
+impl Window {
+    fn value(self, value: Value, reference: Option<&Reference>) -> i64 {
+        let own = match value {
+            Value::Place(place, odd) => self.base + place * self.unit + odd.min(self.unit - 1),
+            Value::Least => i64::MIN.into(),
+            Value::Greatest => i64::MAX.into(),
+            Value::Near(terms) => {
+                reference.map_or(self.base, |reference| reference.used + terms * reference.declared.increment)
+            }
+        };
+        narrow(own)
+    }
+
+    fn options(self, change: &Change, reference: Option<&Reference>) -> Options {
+        let value = |value: Option<Value>| value.map(|value| self.value(value, reference));
+        let increment = change.increment.map(|steps| steps * self.unit);
+        Options {
+            increment: increment.map(|increment| narrow(increment.clamp(-2_147_483_647, 2_147_483_647))),
+            start_value: value(change.start),
+            min_value: value(change.min),
+            max_value: value(change.max),
+            current_value: value(change.current),
+            cache_size: change.cache,
+            acquire_size: change.acquire,
+            cycled: change.cycled,
+            contract: change.contract,
+        }
+    }
+}
+
+impl Pair {
+    fn new(window: Window, change: &Change) -> Option<Self> {
+        let options = window.options(change, None);
+        let reference = Reference::new(Declared::create(&options).ok()?);
+        Some(Self { window, rig: Rig::new(&options), reference, seen: HashSet::new() })
+    }
+
+    fn value(&self, value: Value) -> i64 {
+        self.window.value(value, Some(&self.reference))
+    }
+
+    /// Runs an operation on both, in which the write after so many fails.
+    fn run(&mut self, operation: &Operation, failing_after: Option<u64>) {
+        self.rig.memory.stored().failing_after = failing_after;
+        self.reference.failing_after = failing_after;
+        match operation {
+            Operation::Take(acquirer) => self.take(*acquirer, 1),
+            Operation::Fetch(acquirer, count) => self.take(*acquirer, *count),
+            Operation::Announce(acquirer, value) => self.announce(*acquirer, self.value(*value)),
+            Operation::Number(steps, published) => self.number(steps, *published),
+            Operation::Crash => self.crash(),
+            Operation::Reopen => self.reopen(),
+            Operation::GiveUp(acquirer) => {
+                match self.rig.sequence.contract() {
+                    Contract::Ordered => self.rig.sequence.turn().give_up(),
+                    Contract::Fast | Contract::Gapless => {
+                        self.rig.sequence.give_up(&self.rig.slot(*acquirer));
+                    }
+                }
+                self.reference.give_up(*acquirer);
+            }
+            Operation::CloseAcquirer(acquirer) => {
+                self.rig.close_acquirer(*acquirer);
+                self.reference.close_acquirer(*acquirer);
+            }
+            Operation::SetCurrentValue(acquirer, value) => {
+                let value = self.value(*value);
+                let real = self.rig.set_current_value(*acquirer, value);
+                same(real, &self.reference.set_current_value(*acquirer, value.into()));
+            }
+            Operation::Restart(value) => {
+                let value = self.value(*value);
+                same(self.rig.restart(value), &self.reference.restart(value.into()));
+            }
+            Operation::Alter(change) => {
+                let options = self.window.options(change, Some(&self.reference));
+                same(self.rig.alter(&options), &self.reference.alter(&options));
+            }
+            Operation::Truncate => same(self.rig.truncate(), &self.reference.truncate()),
+            Operation::Rename => same(self.rig.rename(), &self.reference.rename()),
+        }
+        self.rig.memory.stored().failing_after = None;
+        self.reference.failing_after = None;
+        self.compare();
+    }
+
+    fn take(&mut self, acquirer: usize, count: usize) {
+        let real = self.rig.fetch(acquirer, count as u64).map_err(|failure| refused(&failure));
+        let expected = self.reference.take(acquirer, count);
+        let increment = self.reference.declared.increment;
+        let real = real.map(|(first, count)| {
+            (0..i128::from(count)).map(|step| i128::from(first) + step * increment).collect()
+        });
+        self.hand_out(&real, expected);
+    }
+
+    /// Values that were handed out are the expected ones, within the limits, new, and covered by what is durable.
+    fn hand_out(&mut self, real: &Result<Vec<i128>, Refused>, expected: Result<Vec<Handed>, Refused>) {
+        let values = expected.clone().map(|handed| handed.into_iter().map(|(_, value)| value).collect());
+        assert_eq!(*real, values);
+        let mark = self.rig.memory.mark();
+        for (era, value) in expected.unwrap_or_default() {
+            assert!(self.reference.declared.holds(value), "{value} is outside of the limits");
+            assert!(self.seen.insert((era, value)), "{value} was handed out twice");
+            assert!(self.reference.covers((era, value)), "{value} would come again after a crash");
+        }
+        assert_eq!(
+            (i128::from(mark.current_value), mark.initial),
+            (self.reference.durable().high_water, self.reference.durable().initial),
+            "what is durable"
+        );
+    }
+
+    fn announce(&mut self, acquirer: usize, value: i64) {
+        let era = self.reference.era;
+        let real = self.rig.announce(acquirer, value);
+        let expected = self.reference.announce(acquirer, value.into());
+        same(real, &expected);
+        let takes_note = self.reference.era == era && self.reference.takes_note(acquirer, value.into());
+        if expected.is_ok() && takes_note {
+            // From now on the value counts as handed out.
+            self.seen.insert((era, value.into()));
+        }
+    }
+
+    fn number(&mut self, steps: &[Option<Value>], published: bool) {
+        let steps: Vec<Option<i64>> = steps.iter().map(|step| step.map(|value| self.value(value))).collect();
+        let real = self.number_really(&steps, published).map_err(|failure| refused(&failure));
+        let steps: Vec<Option<i128>> = steps.into_iter().map(|step| step.map(i128::from)).collect();
+        let expected = self.reference.number(&steps, published);
+        self.hand_out(&real, expected);
+    }
+
+    fn number_really(&self, steps: &[Option<i64>], published: bool) -> Result<Vec<i128>, Failure> {
+        let turn = self.rig.sequence.turn();
+        let mut numbering = turn.number()?;
+        let mut values = Vec::new();
+        for step in steps {
+            match step {
+                Some(value) => numbering.announce(*value),
+                None => values.push(numbering.take()?.into()),
+            }
+        }
+        if !published {
+            return Ok(Vec::new());
+        }
+        let receipt = self.rig.memory.write(&numbering.mark(), numbering.gaps())?;
+        turn.publish(numbering, receipt);
+        Ok(values)
+    }
+
+    fn crash(&mut self) {
+        let lost = self.reference.lost_by_a_crash();
+        self.rig.crash();
+        self.reference.crash();
+        self.adopt_crash(&lost);
+    }
+
+    fn reopen(&mut self) {
+        let lost = self.reference.lost_by_a_crash();
+        same(self.rig.reopen(), &self.reference.reopen());
+        self.adopt_crash(if self.rig.memory.mark().clean { &[] } else { &lost });
+    }
+
+    /// What a crash lists is at least what it lost. The reference cannot know what else: it takes over what is listed.
+    fn adopt_crash(&mut self, lost: &[i128]) {
+        let gaps = self.rig.sequence.pending_gaps();
+        assert!(gaps.iter().all(|gap| gap.cause == Cause::Crash));
+        let listed: HashSet<i128> = flatten(&gaps).into_iter().map(|(value, _)| value).collect();
+        let missing: Vec<&i128> = lost.iter().filter(|value| !listed.contains(value)).collect();
+        assert!(missing.is_empty(), "lost by a crash, and not listed: {missing:?}");
+        assert!(!self.rig.memory.mark().clean || listed.is_empty(), "a clean close loses nothing");
+        self.reference.adopt(listed.into_iter());
+    }
+
+    fn compare(&self) {
+        let (real, expected) = (self.rig.snapshot(), &self.reference);
+        let declared = &expected.declared;
+        let attributes = &real.attributes;
+        assert_eq!(
+            [
+                attributes.increment(),
+                attributes.start_value(),
+                attributes.min_value(),
+                attributes.max_value()
+            ]
+            .map(i128::from),
+            [declared.increment, declared.start, declared.min, declared.max]
+        );
+        assert_eq!((attributes.is_cycled(), attributes.contract()), (declared.cycled, declared.contract));
+        assert_eq!(i128::from(real.version), expected.version, "Version");
+        assert_eq!(i128::from(real.current_value), expected.high_water, "CurrentValue");
+        assert_eq!(real.initial, expected.initial, "Initial");
+        assert_eq!(i128::from(real.cycled_count), expected.cycled_count, "CycledCount");
+        assert_eq!(i128::from(real.remaining), expected.remaining(), "Remaining");
+        for acquirer in 0..ORDERED {
+            let current = self.rig.current_value(acquirer).map(i128::from);
+            let current = current.map_err(|error| refused(&Failure::Sequence(error)));
+            assert_eq!(current, expected.current_value(acquirer), "current value");
+        }
+        let lost = expected.listed.iter().chain(&expected.pending);
+        let mut lost: Vec<(i128, u8)> = lost.map(|lost| (lost.value, lost.cause.number())).collect();
+        let mut gaps = flatten(&self.rig.gaps());
+        lost.sort_unstable();
+        gaps.sort_unstable();
+        assert_eq!(gaps, lost, "the ledger");
+        assert_eq!(real.lost, lost.len() as u64, "Lost");
+    }
+}
+
+/// Every lost value with the number of its cause.
+fn flatten(gaps: &[Gap]) -> Vec<(i128, u8)> {
+    gaps.iter()
+        .flat_map(|gap| gap.run.values().map(|value| (i128::from(value), gap.cause.number())))
+        .collect()
+}
+
+#[track_caller]
+fn same(real: Result<(), Failure>, expected: &Result<(), Refused>) {
+    assert_eq!(real.map_err(|failure| refused(&failure)), *expected);
+}
+
+fn refused(failure: &Failure) -> Refused {
+    match failure {
+        Failure::Disk => Refused::Disk,
+        Failure::Sequence(SequenceError::Exceeded { .. }) => Refused::Exceeded,
+        Failure::Sequence(SequenceError::ValueUsed { .. }) => Refused::ValueUsed,
+        Failure::Sequence(SequenceError::NeverUsed) => Refused::NeverUsed,
+        Failure::Sequence(SequenceError::Retired) => Refused::Retired,
+        Failure::Sequence(SequenceError::OptionRange { option, .. }) => Refused::Range(option),
+        Failure::Sequence(other) => panic!("{other}"),
+    }
+}
+
+fn windows() -> impl Strategy<Value = Window> {
+    let units = prop_oneof![4 => Just(1), 2 => Just(3), 1 => Just(1000), 1 => Just(2_147_483_647_i128)];
+    (units, 0..3_u8).prop_map(|(unit, end)| {
+        let width = PLACES * unit;
+        let base = match end {
+            0 => i128::from(i64::MIN),
+            1 => i128::from(i64::MAX) - width + 1,
+            _ => -width / 2,
+        };
+        Window { base, unit }
+    })
+}
+
+fn values() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        5 => (-2_i128..30).prop_map(Value::Near),
+        5 => (0..PLACES, 0..3_i128).prop_map(|(place, odd)| Value::Place(place, odd)),
+        1 => Just(Value::Least),
+        1 => Just(Value::Greatest),
+    ]
+}
+
+fn contracts() -> impl Strategy<Value = Contract> {
+    prop_oneof![4 => Just(Contract::Fast), 1 => Just(Contract::Ordered), 1 => Just(Contract::Gapless)]
+}
+
+fn increments() -> impl Strategy<Value = i128> {
+    prop_oneof![6 => Just(1), 3 => Just(-1), 1 => Just(2), 1 => Just(-3), 1 => Just(7)]
+}
+
+/// New sequences: consistent, most of them narrow enough to be exhausted.
+fn declarations() -> impl Strategy<Value = Change> {
+    let sizes = (1..12_i64, 1..25_i64, increments());
+    let places = (0..PLACES - 1, 1..PLACES, 0..PLACES);
+    (sizes, places, any::<bool>(), contracts()).prop_map(
+        |((acquire, more, increment), places, cycled, contract)| {
+            let (min, span, start) = places;
+            let max = (min + span).min(PLACES - 1);
+            let fits = narrow((max - min) / increment.abs() + 1);
+            let cache = (acquire + more - 1).min(fits);
+            Change {
+                increment: Some(increment),
+                start: Some(Value::Place(min + start % (max - min + 1), 0)),
+                min: Some(Value::Place(min, 0)),
+                max: Some(Value::Place(max, 0)),
+                current: None,
+                cache: Some(cache),
+                acquire: Some(acquire.min(cache)),
+                cycled: Some(cycled),
+                contract: Some(contract),
+            }
+        },
+    )
+}
+
+/// Changes, some of which break a rule.
+fn changes() -> impl Strategy<Value = Change> {
+    let rarely = |strategy| prop::option::weighted(0.2, strategy);
+    let places = || (0..PLACES, 0..3_i128).prop_map(|(place, odd)| Value::Place(place, odd));
+    let limits = (
+        rarely(places().boxed()),
+        rarely(places().boxed()),
+        rarely(places().boxed()),
+        rarely(values().boxed()),
+    );
+    let sizes = (prop::option::weighted(0.2, 0..25_i64), prop::option::weighted(0.2, 0..15_i64));
+    let kinds = (prop::option::weighted(0.2, any::<bool>()), prop::option::weighted(0.15, contracts()));
+    let increments = prop::option::weighted(0.25, prop_oneof![9 => increments(), 1 => Just(0)]);
+    (limits, sizes, kinds, increments).prop_map(|((start, min, max, current), sizes, kinds, increment)| {
+        // A value that was set far away would make the reference count for ever.
+        let current = current.filter(|value| matches!(value, Value::Place(..) | Value::Near(_)));
+        let ((cache, acquire), (cycled, contract)) = (sizes, kinds);
+        Change { increment, start, min, max, current, cache, acquire, cycled, contract }
+    })
+}
+
+fn operations() -> impl Strategy<Value = Operation> {
+    let acquirers = || prop_oneof![3 => Just(0), 1 => Just(1), 1 => Just(2_usize)];
+    let steps = prop::collection::vec(prop::option::weighted(0.3, values()), 0..5);
+    prop_oneof![
+        20 => acquirers().prop_map(Operation::Take),
+        12 => (acquirers(), 1..9_usize).prop_map(|(acquirer, count)| Operation::Fetch(acquirer, count)),
+        12 => (acquirers(), values()).prop_map(|(acquirer, value)| Operation::Announce(acquirer, value)),
+        3 => acquirers().prop_map(Operation::GiveUp),
+        6 => (acquirers(), values()).prop_map(|(acquirer, value)| Operation::SetCurrentValue(acquirer, value)),
+        2 => values().prop_map(Operation::Restart),
+        1 => Just(Operation::Truncate),
+        1 => Just(Operation::Rename),
+        6 => changes().prop_map(|change| Operation::Alter(Box::new(change))),
+        3 => (1..3_usize).prop_map(Operation::CloseAcquirer),
+        6 => (steps, any::<bool>()).prop_map(|(steps, published)| Operation::Number(steps, published)),
+        2 => Just(Operation::Crash),
+        2 => Just(Operation::Reopen),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_history_is_that_of_the_reference(
+        window in windows(),
+        declaration in declarations(),
+        history in prop::collection::vec((operations(), prop::option::weighted(0.1, 0..2_u64)), 1..60),
+    ) {
+        if let Some(mut pair) = Pair::new(window, &declaration) {
+            pair.compare();
+            for (operation, failing_after) in &history {
+                pair.run(operation, *failing_after);
+            }
+        }
+    }
+}
