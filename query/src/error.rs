@@ -46,6 +46,9 @@ pub enum Error {
         /// What is wrong with it.
         fault: Fault,
     },
+    /// An expression was refused, or has no value for a document.
+    #[error(transparent)]
+    Expression(#[from] Box<crate::expression::error::Error>),
     /// The filter is not well-formed BSON.
     #[error("malformed filter{}: {reason}", of(path))]
     InvalidBson {
@@ -202,17 +205,107 @@ pub enum Fault {
         /// What is wrong with it.
         reason: String,
     },
+    /// An expression stands within an array's elements.
+    #[error("$expr can only be applied to the top-level document")]
+    NotTopLevel,
     /// Operators are nested too deeply.
     #[error("operators are nested more than {limit} levels deep")]
     TooDeep {
         /// How many levels are accepted.
         limit: usize,
     },
+    /// A schema that is no object.
+    #[error("a schema is an object, not {found}")]
+    SchemaType {
+        /// What was given.
+        found: String,
+    },
+    /// A keyword of a schema is wrong.
+    #[error("keyword '{keyword}': {fault}")]
+    Keyword {
+        /// The keyword.
+        keyword: String,
+        /// What is wrong with it.
+        fault: KeywordFault,
+    },
     /// The field's name cannot be a path.
     #[error("{reason}")]
     Path {
         /// What is wrong with the path.
         reason: String,
+    },
+}
+
+/// What is wrong with a keyword of a schema.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeywordFault {
+    /// No such keyword is known.
+    #[error("it is unknown")]
+    Unknown,
+    /// JSON Schema has the keyword, MongoDB's dialect has not.
+    #[error("it is not supported")]
+    Refused,
+    /// The keyword stands twice.
+    #[error("it stands twice")]
+    Twice,
+    /// The value has the wrong type.
+    #[error("{expected} is needed, not {found}")]
+    WrongType {
+        /// What the keyword takes.
+        expected: &'static str,
+        /// What was given.
+        found: String,
+    },
+    /// A member of the value has the wrong type.
+    #[error("each member must be {expected}, not {found}")]
+    WrongMember {
+        /// What the keyword takes.
+        expected: &'static str,
+        /// What was given.
+        found: String,
+    },
+    /// A list that needs members has none.
+    #[error("the array must not be empty")]
+    Empty,
+    /// A list of schemas has none.
+    #[error("at least one schema is needed")]
+    NoAlternatives,
+    /// A member stands twice.
+    #[error("{found} stands twice")]
+    MemberTwice {
+        /// The member.
+        found: String,
+    },
+    /// A number of things that is not an integer of 0 or more.
+    #[error("an integer of 0 or more is needed, not {found}")]
+    Count {
+        /// What was given.
+        found: String,
+    },
+    /// A divisor of zero or less.
+    #[error("a number greater than 0 is needed, not {found}")]
+    NotPositive {
+        /// What was given.
+        found: String,
+    },
+    /// A name that stands for no type.
+    #[error("{found} is not the name of a type")]
+    TypeName {
+        /// What was given.
+        found: String,
+    },
+    /// The type `integer`, which MongoDB's dialect has not.
+    #[error("the type \"integer\" is not supported")]
+    TypeInteger,
+    /// Both `type` and `bsonType`.
+    #[error("it cannot stand beside 'type'")]
+    TypeTwice,
+    /// A bound is called exclusive and is not there.
+    #[error("it needs '{keyword}' beside it")]
+    BoundMissing {
+        /// The bound's keyword.
+        keyword: &'static str,
     },
 }
 
@@ -226,6 +319,12 @@ const OPTIONS_BEFORE_PATTERN: i32 = 51_074;
 const OPTIONS_AFTER_PATTERN: i32 = 51_075;
 const OPTION_UNKNOWN: i32 = 51_108;
 
+impl From<crate::expression::error::Error> for Error {
+    fn from(error: crate::expression::error::Error) -> Self {
+        Self::Expression(Box::new(error))
+    }
+}
+
 impl Error {
     /// MongoDB's number for the error.
     pub fn code(&self) -> i32 {
@@ -233,6 +332,7 @@ impl Error {
             Self::UnknownOperator { .. } => BAD_VALUE,
             Self::UnsupportedOperator { .. } | Self::UnsupportedPattern { .. } => NOT_IMPLEMENTED,
             Self::Malformed { fault, .. } => fault.code(),
+            Self::Expression(error) => error.code(),
             Self::InvalidBson { .. } => INVALID_BSON,
         }
     }
@@ -245,6 +345,7 @@ impl Error {
             | Self::UnsupportedPattern { path, .. }
             | Self::Malformed { path, .. }
             | Self::InvalidBson { path, .. } => path,
+            Self::Expression(_) => "",
         }
     }
 
@@ -255,6 +356,7 @@ impl Error {
             | Self::UnsupportedOperator { operator, .. }
             | Self::UnsupportedPattern { operator, .. }
             | Self::Malformed { operator, .. } => Some(operator),
+            Self::Expression(_) => Some("$expr"),
             Self::InvalidBson { .. } => None,
         }
     }
@@ -279,14 +381,35 @@ impl Fault {
             | Self::TypeName { .. }
             | Self::OptionsAlone
             | Self::PatternZero
+            | Self::NotTopLevel
             | Self::TooDeep { .. }
             | Self::Path { .. } => BAD_VALUE,
             Self::Mask { .. } | Self::TypesEmpty | Self::NotOne { .. } => FAILED_TO_PARSE,
-            Self::TypeOperand { .. } => TYPE_MISMATCH,
+            Self::TypeOperand { .. } | Self::SchemaType { .. } => TYPE_MISMATCH,
+            Self::Keyword { fault, .. } => fault.code(),
             Self::PatternTooLong { .. } | Self::PatternInvalid { .. } => PATTERN_INVALID,
             Self::OptionsBeforePattern => OPTIONS_BEFORE_PATTERN,
             Self::OptionsAfterPattern => OPTIONS_AFTER_PATTERN,
             Self::OptionUnknown { .. } => OPTION_UNKNOWN,
+        }
+    }
+}
+
+impl KeywordFault {
+    fn code(&self) -> i32 {
+        match self {
+            Self::TypeName { .. } | Self::NoAlternatives => BAD_VALUE,
+            Self::WrongType { .. } | Self::WrongMember { .. } => TYPE_MISMATCH,
+            Self::Unknown
+            | Self::Refused
+            | Self::Twice
+            | Self::Empty
+            | Self::MemberTwice { .. }
+            | Self::Count { .. }
+            | Self::NotPositive { .. }
+            | Self::TypeInteger
+            | Self::TypeTwice
+            | Self::BoundMissing { .. } => FAILED_TO_PARSE,
         }
     }
 }

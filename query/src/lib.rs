@@ -9,6 +9,14 @@
 
 #![forbid(unsafe_code)]
 
+mod decimal;
+pub mod distinct;
 pub mod error;
+pub mod expression;
 pub mod filter;
+pub mod path;
+mod pattern;
+pub mod projection;
+pub mod sort;
+pub mod update;
 mod value;

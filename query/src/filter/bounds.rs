@@ -12,7 +12,7 @@ use index::order::{TypeClass, type_class};
 use crate::filter::Arrays;
 use crate::filter::compare::{Comparison, Membership, Relation};
 use crate::filter::evaluate::{Node, Test};
-use crate::filter::pattern::Pattern;
+use crate::pattern::Pattern;
 
 /// The values of `path` in the documents that match `node`.
 pub(super) fn intervals(node: &Node, path: &str, arrays: Arrays) -> Intervals {
@@ -29,7 +29,7 @@ pub(super) fn intervals(node: &Node, path: &str, arrays: Arrays) -> Intervals {
             sets.fold(Intervals::none(), Intervals::union)
         }
         Node::Field(field, test) if field.as_str() == path => tested(test, arrays),
-        Node::Field(..) | Node::Not(_) => Intervals::all(),
+        Node::Field(..) | Node::Schema(_) | Node::Expression(_) | Node::Not(_) => Intervals::all(),
     }
 }
 

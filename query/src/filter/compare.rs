@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use bson::{RawBson, RawBsonRef};
 use index::order::{TypeClass, compare, type_class};
 
-use crate::filter::pattern::Pattern;
+use crate::pattern::Pattern;
 
 /// How a value must stand to the operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -103,6 +103,12 @@ pub(super) fn is_element_operators(document: &RawDocument) -> bool {
     starts_with_dollar(document) && !["$ref", "$id", "$db"].into_iter().any(|name| has(document, name))
 }
 
+/// The types that a name stands for.
+pub(super) fn named_types(name: &str) -> Option<&'static [ElementType]> {
+    let place = NAMES.binary_search_by_key(&name, |(known, _)| known).ok()?;
+    NAMES.get(place).map(|(_, types)| *types)
+}
+
 /// The name of a document's first field.
 pub(super) fn first_name(document: &RawDocument) -> Option<&str> {
     Some(document.iter_elements().next()?.ok()?.key().as_str())
@@ -118,8 +124,7 @@ fn has(document: &RawDocument, name: &str) -> bool {
 
 fn parse_type(operand: RawBsonRef<'_>) -> Result<Vec<ElementType>, Fault> {
     if let Some(name) = operand.as_str() {
-        let place = NAMES.binary_search_by_key(&name, |(known, _)| known);
-        let types = place.ok().and_then(|place| NAMES.get(place)).map(|(_, types)| types.to_vec());
+        let types = named_types(name).map(<[_]>::to_vec);
         return types.ok_or_else(|| Fault::TypeName { found: describe(operand) });
     }
     if index::number::Number::of(operand).is_none() {

@@ -9,11 +9,14 @@ use std::ops::ControlFlow;
 use bson::{RawBsonRef, RawDocument};
 use index::path::{FieldPath, Leaf, leaves};
 
+use crate::error::Error;
+use crate::expression::{Expression, Variables};
 use crate::filter::array::{any_element, any_object, has_length};
 use crate::filter::bits::Bits;
 use crate::filter::compare::{Comparison, Membership};
 use crate::filter::element::{Modulo, TypeSet};
-use crate::filter::pattern::Pattern;
+use crate::filter::schema::Schema;
+use crate::pattern::Pattern;
 
 /// A question to a document.
 #[derive(Clone, Debug)]
@@ -26,6 +29,10 @@ pub(super) enum Node {
     Not(Box<Node>),
     /// Some value that the path reaches must meet the test.
     Field(FieldPath, Test),
+    /// The expression must be true. It can fail, and stands only where a whole document is asked.
+    Expression(Box<Expression>),
+    /// The document must have a shape.
+    Schema(Box<Schema>),
 }
 
 /// A question to one value.
@@ -85,6 +92,9 @@ impl Node {
             Node::All(nodes) => nodes.iter().all(|node| node.matches(document)),
             Node::Any(nodes) => nodes.iter().any(|node| node.matches(document)),
             Node::Not(node) => !node.matches(document),
+            Node::Schema(schema) => schema.matches(RawBsonRef::Document(document)),
+            // Only `try_matches` can tell that an expression failed, and which variables it sees.
+            Node::Expression(_) => false,
             Node::Field(path, test) => {
                 let mut visit = |leaf: Leaf<'_>| {
                     if test.matches_leaf(&leaf) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -95,9 +105,46 @@ impl Node {
     }
 }
 
+impl Node {
+    /// Whether a document matches, or why an expression cannot tell.
+    pub(super) fn try_matches(&self, document: &RawDocument, variables: &Variables) -> Result<bool, Error> {
+        match self {
+            Node::All(nodes) => {
+                for node in nodes {
+                    if !node.try_matches(document, variables)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Node::Any(nodes) => {
+                for node in nodes {
+                    if node.try_matches(document, variables)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            Node::Not(node) => Ok(!node.try_matches(document, variables)?),
+            Node::Expression(expression) => Ok(expression.matches(document, variables)?),
+            Node::Field(..) | Node::Schema(_) => Ok(self.matches(document)),
+        }
+    }
+
+    /// Whether there is an expression among the parts.
+    pub(super) fn has_expression(&self) -> bool {
+        match self {
+            Node::All(nodes) | Node::Any(nodes) => nodes.iter().any(Node::has_expression),
+            Node::Not(node) => node.has_expression(),
+            Node::Expression(_) => true,
+            Node::Field(..) | Node::Schema(_) => false,
+        }
+    }
+}
+
 impl Condition {
     /// Whether one value meets the condition; an array counts as itself only.
-    fn matches(&self, value: RawBsonRef<'_>) -> bool {
+    pub(super) fn matches(&self, value: RawBsonRef<'_>) -> bool {
         match self {
             Condition::All(conditions) => conditions.iter().all(|condition| condition.matches(value)),
             Condition::Any(conditions) => conditions.iter().any(|condition| condition.matches(value)),
@@ -118,7 +165,7 @@ impl Test {
     }
 
     /// Whether the elements of an array are tried as well as the array.
-    fn looks_into_arrays(&self) -> bool {
+    pub(super) fn looks_into_arrays(&self) -> bool {
         match self {
             Test::Compare(_)
             | Test::In(_)
@@ -133,7 +180,7 @@ impl Test {
 
     /// Whether one value, or a field that is missing, meets the test.
     #[inline]
-    fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool {
+    pub(super) fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool {
         match (self, value) {
             (Test::Compare(comparison), value) => comparison.matches(value),
             (Test::In(membership), value) => membership.matches(value),

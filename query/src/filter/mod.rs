@@ -8,16 +8,19 @@ mod bits;
 mod bounds;
 mod compare;
 mod element;
+pub(crate) mod element_condition;
+mod equality;
 mod evaluate;
 mod operator;
 mod parse;
-mod pattern;
-mod translate;
+mod position;
+mod schema;
 
 use bson::RawDocument;
 use index::interval::Intervals;
 
 use crate::error::Error;
+use crate::expression::Variables;
 use crate::filter::evaluate::Node;
 
 /// A filter, parsed once and matched against any number of documents from any number of threads.
@@ -34,6 +37,7 @@ use crate::filter::evaluate::Node;
 #[derive(Clone, Debug)]
 pub struct Filter {
     root: Node,
+    has_expression: bool,
 }
 
 /// Whether values of a field may be arrays or lie in arrays.
@@ -46,14 +50,53 @@ pub enum Arrays {
 }
 
 impl Filter {
-    /// Reads a filter and checks all its operators and arguments.
+    /// Reads a filter and checks all its operators and arguments. `$expr` is refused: see
+    /// [`parse_with`](Self::parse_with).
     pub fn parse(filter: &RawDocument) -> Result<Self, Error> {
-        Ok(Self { root: parse::parse(filter)? })
+        Ok(Self { root: parse::parse(filter, None)?, has_expression: false })
     }
 
-    /// Whether a document matches.
+    /// Reads a filter that may have expressions over the given variables; ask it by
+    /// [`try_matches`](Self::try_matches).
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::expression::Variables;
+    /// use cairndb_query::filter::Filter;
+    ///
+    /// let variables = Variables::default();
+    /// let filter = Filter::parse_with(&rawdoc! { "$expr": { "$gt": ["$spent", "$budget"] } }, &variables)?;
+    /// assert!(filter.try_matches(&rawdoc! { "spent": 12, "budget": 10 }, &variables)?);
+    /// # Ok::<(), cairndb_query::error::Error>(())
+    /// ```
+    pub fn parse_with(filter: &RawDocument, variables: &Variables) -> Result<Self, Error> {
+        let root = parse::parse(filter, Some(variables))?;
+        let has_expression = root.has_expression();
+        Ok(Self { root, has_expression })
+    }
+
+    /// Whether a document matches. An expression cannot be asked here, and never matches.
     pub fn matches(&self, document: &RawDocument) -> bool {
         self.root.matches(document)
+    }
+
+    /// Whether a document matches, with values for the variables that expressions use. Without expressions this
+    /// cannot fail and costs what [`matches`](Self::matches) does.
+    ///
+    /// # Errors
+    /// [`Error::Expression`] if an expression has no value for the document.
+    pub fn try_matches(&self, document: &RawDocument, variables: &Variables) -> Result<bool, Error> {
+        if self.has_expression {
+            self.root.try_matches(document, variables)
+        } else {
+            Ok(self.root.matches(document))
+        }
+    }
+
+    /// Whether there is an expression in the filter, so that it must be asked by
+    /// [`try_matches`](Self::try_matches).
+    pub fn has_expression(&self) -> bool {
+        self.has_expression
     }
 
     /// Whether the filter asks nothing, so that every document matches.

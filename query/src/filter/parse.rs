@@ -7,21 +7,35 @@ use bson::{RawBsonRef, RawDocument};
 use index::path::FieldPath;
 
 use crate::error::{Error, Fault};
+use crate::expression::{Expression, Variables};
 use crate::filter::array::parse_length;
 use crate::filter::bits::{BitTest, Bits};
 use crate::filter::compare::{Comparison, Membership, Relation};
 use crate::filter::element::{Modulo, TypeSet, first_name, is_element_operators, is_operators};
 use crate::filter::evaluate::{Condition, Node, Test};
 use crate::filter::operator::{self, Clause, Known, Operator};
-use crate::filter::pattern::Pattern;
+use crate::filter::schema;
+use crate::pattern::{Pattern, PatternError};
 use crate::value::{describe, integer, is_true};
 
 /// How deeply operators may be nested.
 pub(super) const DEPTH_MAX: usize = 100;
 
 /// Reads a whole filter.
-pub(super) fn parse(filter: &RawDocument) -> Result<Node, Error> {
-    Place { path: "", depth: 0 }.document(filter)
+pub(super) fn parse(filter: &RawDocument, variables: Option<&Variables>) -> Result<Node, Error> {
+    let expressions = variables.map_or(Expressions::Unsupported, Expressions::Allowed);
+    Place { path: "", depth: 0, expressions }.document(filter)
+}
+
+/// Whether an expression may stand somewhere.
+#[derive(Clone, Copy)]
+enum Expressions<'p> {
+    /// Whoever asks the filter could not say that an expression failed.
+    Unsupported,
+    /// Not within arrays: an expression sees a whole document.
+    Nested,
+    /// With these variables.
+    Allowed(&'p Variables),
 }
 
 /// Where in the filter something stands, for its errors and its depth.
@@ -30,6 +44,7 @@ struct Place<'p> {
     /// The fields that led here, joined by dots.
     path: &'p str,
     depth: usize,
+    expressions: Expressions<'p>,
 }
 
 /// One operator below a field, or one clause, with its argument.
@@ -113,8 +128,23 @@ impl<'c> Call<'c> {
                 Clause::AlwaysTrue => Some(self.constant(Node::All(Vec::new()))?),
                 Clause::AlwaysFalse => Some(self.constant(Node::Any(Vec::new()))?),
                 Clause::Reference => Some(self.field()?),
+                Clause::Expr => Some(self.expression()?),
+                Clause::JsonSchema => {
+                    let schema = schema::parse(self.operand, self.place.depth)?;
+                    Some(Node::Schema(Box::new(schema)))
+                }
                 Clause::Comment => None,
             }),
+        }
+    }
+
+    fn expression(self) -> Result<Node, Error> {
+        match self.place.expressions {
+            Expressions::Unsupported => Err(self.unsupported()),
+            Expressions::Nested => Err(self.malformed(Fault::NotTopLevel)),
+            Expressions::Allowed(variables) => {
+                Ok(Node::Expression(Box::new(Expression::parse(self.operand, variables)?)))
+            }
         }
     }
 
@@ -202,7 +232,8 @@ impl<'c> Call<'c> {
     fn value_or_pattern(self) -> Result<Condition, Error> {
         match self.operand.as_regex() {
             Some(regex) => {
-                let pattern = Pattern::of(regex).map_err(|error| error.at(self.place.path, "$regex"))?;
+                let pattern =
+                    Pattern::of(regex).map_err(|error| pattern_refused(self.place.path, "$regex", error))?;
                 Ok(Condition::Test(Test::Pattern(pattern)))
             }
             None => self.comparison(Relation::Eq),
@@ -215,7 +246,9 @@ impl<'c> Call<'c> {
         for (position, member) in self.members()?.into_iter().enumerate() {
             self.check_plain(position, member)?;
             if let Some(regex) = member.as_regex() {
-                patterns.push(Pattern::of(regex).map_err(|error| error.at(self.place.path, self.name))?);
+                patterns.push(
+                    Pattern::of(regex).map_err(|error| pattern_refused(self.place.path, self.name, error))?,
+                );
             } else if member == RawBsonRef::Undefined {
                 return Err(self.malformed(Fault::Undefined));
             } else {
@@ -268,6 +301,11 @@ impl<'c> Call<'c> {
     fn element_match(self) -> Result<Condition, Error> {
         let Some(document) = self.operand.as_document() else { return Err(self.wrong_type("an object")) };
         let place = self.place.deeper(self.name)?;
+        let expressions = match place.expressions {
+            Expressions::Unsupported => Expressions::Unsupported,
+            Expressions::Nested | Expressions::Allowed(_) => Expressions::Nested,
+        };
+        let place = Place { expressions, ..place };
         let is_clause = first_name(document).and_then(operator::clause).is_some();
         let test = if is_element_operators(document) && !is_clause {
             Test::AnyElement(Box::new(place.operators(document)?))
@@ -302,7 +340,7 @@ impl<'c> Call<'c> {
         } else {
             return Err(self.wrong_type("a string or a regular expression"));
         };
-        let pattern = parsed.map_err(|error| error.at(self.place.path, self.name))?;
+        let pattern = parsed.map_err(|error| pattern_refused(self.place.path, self.name, error))?;
         Ok(Condition::Test(Test::Pattern(pattern)))
     }
 
@@ -349,6 +387,21 @@ impl<'c> Call<'c> {
     fn unsupported(self) -> Error {
         Error::UnsupportedOperator { path: self.place.path.to_owned(), operator: self.name.to_owned() }
     }
+}
+
+/// The error for a pattern, with the place that the pattern belongs to.
+pub(super) fn pattern_refused(path: &str, operator: &str, error: PatternError) -> Error {
+    let (path, operator) = (path.to_owned(), operator.to_owned());
+    let fault = match error {
+        PatternError::Zero => Fault::PatternZero,
+        PatternError::TooLong { length, limit } => Fault::PatternTooLong { length, limit },
+        PatternError::OptionUnknown { option } => Fault::OptionUnknown { option },
+        PatternError::Invalid { pattern, reason } => Fault::PatternInvalid { pattern, reason },
+        PatternError::Unsupported { pattern, feature } => {
+            return Error::UnsupportedPattern { path, operator, pattern, feature };
+        }
+    };
+    Error::Malformed { path, operator, fault }
 }
 
 fn not(condition: Condition) -> Condition {

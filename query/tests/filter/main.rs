@@ -1,6 +1,7 @@
 //! Filters from outside: what they match, what they refuse, and what they tell about values.
 
 mod bounds;
+mod expression;
 mod matching;
 mod model;
 mod refusal;

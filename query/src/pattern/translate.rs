@@ -3,7 +3,8 @@
 //! The pattern is read by the `regex` crate's own parser. Where both agree it stays as it is; where they read the
 //! same text differently it is edited (`\d` is ASCII in PCRE, `$` also matches before a last newline); and
 //! where no edit helps it is refused. The invariant: a translated pattern finds a match in exactly the texts in which
-//! PCRE finds one. What was matched, and by which group, is nobody's business here.
+//! PCRE finds one. What was matched, and by which group, is the same too, except for what groups called after
+//! [`END_PREFIX`] took.
 
 use std::ops::Range;
 
@@ -42,6 +43,9 @@ pub(super) enum Refusal {
     /// PCRE knows something that the `regex` crate does not, or might read differently.
     Unsupported(&'static str),
 }
+
+/// How the names of groups begin that hold the newline which `$` looks beyond. PCRE allows no dot in a name.
+pub(super) const END_PREFIX: &str = "end.";
 
 /// How deeply groups may be nested.
 const NESTING_MAX: u32 = 200;
@@ -182,7 +186,8 @@ impl Walk<'_> {
                 if !edge.trails {
                     return Err(Refusal::Unsupported("$ within a pattern"));
                 }
-                self.edit(&assertion.span, r"(?:\n?\z)".to_owned());
+                let name = format!("{END_PREFIX}{}", assertion.span.start.offset);
+                self.edit(&assertion.span, format!(r"(?:(?<{name}>\n?)\z)"));
             }
             AssertionKind::WordBoundary => self.edit(&assertion.span, r"(?-u:\b)".to_owned()),
             AssertionKind::NotWordBoundary => {

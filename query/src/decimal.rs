@@ -1,0 +1,656 @@
+//! Arithmetic of decimal128: exact, then rounded half to even to 34 digits, as IEEE 754 and MongoDB have it.
+//!
+//! A number is taken apart by [`index::number`]; here are the operations on the parts. Exact sums and products have
+//! up to 68 digits, so they are kept as two numbers of 34 digits. A result that is too large becomes infinite,
+//! one that is too small loses digits at its end. Nothing here fails: what has no value is NaN.
+
+use bson::Decimal128;
+use index::number::{COEFFICIENT_MAX, Decimal, EXPONENT_MAX, EXPONENT_MIN, pack, unpack};
+
+/// What to do with digits that there is no place for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rounding {
+    /// To the nearest value, and to the even one of two.
+    HalfEven,
+    TowardZero,
+    /// Toward the lower value.
+    Down,
+    /// Toward the higher value.
+    Up,
+}
+
+/// How many digits of a double are taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Precision {
+    /// 15, as MongoDB converts doubles: more are noise of the binary form.
+    Double,
+    /// All 34 that a decimal holds.
+    Full,
+}
+
+/// How many digits a coefficient has.
+const DIGITS_MAX: u32 = 34;
+/// Ten to the power of [`DIGITS_MAX`].
+const LIMB: u128 = 10_u128.pow(DIGITS_MAX);
+const NAN: u128 = 0x7c << 120;
+const INFINITY: u128 = 0x78 << 120;
+const SIGN: u128 = 1 << 127;
+
+pub(crate) fn nan() -> Decimal128 {
+    Decimal128::from_bytes(NAN.to_le_bytes())
+}
+
+fn infinity(negative: bool) -> Decimal128 {
+    let sign = if negative { SIGN } else { 0 };
+    Decimal128::from_bytes((INFINITY | sign).to_le_bytes())
+}
+
+pub(crate) fn is_nan(value: Decimal128) -> bool {
+    unpack(value) == Decimal::Nan
+}
+
+pub(crate) fn is_zero(value: Decimal128) -> bool {
+    matches!(unpack(value), Decimal::Finite { coefficient: 0, .. })
+}
+
+pub(crate) fn is_finite(value: Decimal128) -> bool {
+    matches!(unpack(value), Decimal::Finite { .. })
+}
+
+pub(crate) fn absolute(value: Decimal128) -> Decimal128 {
+    Decimal128::from_bytes((u128::from_le_bytes(value.bytes()) & !SIGN).to_le_bytes())
+}
+
+pub(crate) fn negate(value: Decimal128) -> Decimal128 {
+    Decimal128::from_bytes((u128::from_le_bytes(value.bytes()) ^ SIGN).to_le_bytes())
+}
+
+pub(crate) fn from_integer(value: i64) -> Decimal128 {
+    finish(value < 0, Wide { high: 0, low: u128::from(value.unsigned_abs()) }, 0)
+}
+
+pub(crate) fn from_double(value: f64, precision: Precision) -> Decimal128 {
+    if value.is_nan() {
+        return nan();
+    }
+    if value.is_infinite() {
+        return infinity(value < 0.0);
+    }
+    if value == 0.0 {
+        return finish(value.is_sign_negative(), Wide::ZERO, 0);
+    }
+    let text = match precision {
+        Precision::Double => format!("{:.14e}", value.abs()),
+        Precision::Full => format!("{:.33e}", value.abs()),
+    };
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let coefficient = format!("{whole}{fraction}").parse().unwrap_or(0);
+    let places = i32::try_from(fraction.len()).unwrap_or(0);
+    finish(value < 0.0, Wide { high: 0, low: coefficient }, exponent.parse::<i32>().unwrap_or(0) - places)
+}
+
+/// Reads a number as texts write it: `-1.50`, `2E+3`, `NaN`, `Infinity`. Too many digits are rounded; a number that
+/// is too large is none.
+pub(crate) fn parse(text: &str) -> Option<Decimal128> {
+    let (negative, unsigned) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if unsigned.eq_ignore_ascii_case("nan") {
+        return Some(nan());
+    }
+    if ["inf", "infinity"].iter().any(|name| unsigned.eq_ignore_ascii_case(name)) {
+        return Some(infinity(negative));
+    }
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, parse_exponent(exponent)?),
+        None => (unsigned, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let is_digit = |letter: char| letter.is_ascii_digit();
+    if (whole.is_empty() && fraction.is_empty()) || !whole.chars().chain(fraction.chars()).all(is_digit) {
+        return None;
+    }
+    let digits = format!("{whole}{fraction}");
+    let significant = digits.trim_start_matches('0');
+    // Two limbs hold these; of what follows it matters only whether it is zero.
+    let (kept, dropped) = significant.split_at_checked(60).unwrap_or((significant, ""));
+    let (high, low) = kept.split_at(kept.len().saturating_sub(34));
+    let limb = |digits: &str| if digits.is_empty() { Some(0) } else { digits.parse::<u128>().ok() };
+    let is_inexact = dropped.contains(|digit| digit != '0');
+    let number = Wide { high: limb(high)?, low: sticky(limb(low)?, is_inexact) };
+    let places = |text: &str| i32::try_from(text.len()).unwrap_or(i32::MAX);
+    let exponent = exponent.saturating_sub(places(fraction)).saturating_add(places(dropped));
+    Some(finish(negative, number, exponent)).filter(|number| is_finite(*number))
+}
+
+/// An exponent, cut off far beyond what a decimal can have.
+fn parse_exponent(text: &str) -> Option<i32> {
+    const BEYOND: i32 = 1_000_000;
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.chars().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let magnitude = digits.parse::<i32>().map_or(BEYOND, |exponent| exponent.min(BEYOND));
+    Some(if text.starts_with('-') { -magnitude } else { magnitude })
+}
+
+/// The nearest double.
+pub(crate) fn to_double(value: Decimal128) -> f64 {
+    match unpack(value) {
+        Decimal::Nan => f64::NAN,
+        Decimal::Infinity { negative } => {
+            if negative {
+                f64::NEG_INFINITY
+            } else {
+                f64::INFINITY
+            }
+        }
+        Decimal::Finite { negative, coefficient, exponent } => {
+            let magnitude = format!("{coefficient}e{exponent}").parse::<f64>().unwrap_or(f64::NAN);
+            if negative { -magnitude } else { magnitude }
+        }
+    }
+}
+
+/// The integer that the number rounds to, if it is finite and the integer has 64 bits.
+pub(crate) fn to_integer(value: Decimal128, rounding: Rounding) -> Option<i64> {
+    let Decimal::Finite { negative, coefficient, exponent } = unpack(round(value, 0, rounding)) else {
+        return None;
+    };
+    let unit = 10_i128.checked_pow(u32::try_from(exponent).ok()?);
+    let magnitude = match (i128::try_from(coefficient).ok()?, unit) {
+        (0, _) => 0,
+        (coefficient, unit) => coefficient.checked_mul(unit?)?,
+    };
+    i64::try_from(if negative { -magnitude } else { magnitude }).ok()
+}
+
+pub(crate) fn add(left: Decimal128, right: Decimal128) -> Decimal128 {
+    match (unpack(left), unpack(right)) {
+        (Decimal::Nan, _) | (_, Decimal::Nan) => nan(),
+        (Decimal::Infinity { negative: first }, Decimal::Infinity { negative: second }) => {
+            if first == second { left } else { nan() }
+        }
+        (Decimal::Infinity { .. }, Decimal::Finite { .. }) => left,
+        (Decimal::Finite { .. }, Decimal::Infinity { .. }) => right,
+        (
+            Decimal::Finite { negative: first, coefficient: a, exponent: a_exponent },
+            Decimal::Finite { negative: second, coefficient: b, exponent: b_exponent },
+        ) => {
+            if a_exponent >= b_exponent {
+                add_finite((first, a, a_exponent), (second, b, b_exponent))
+            } else {
+                add_finite((second, b, b_exponent), (first, a, a_exponent))
+            }
+        }
+    }
+}
+
+pub(crate) fn subtract(left: Decimal128, right: Decimal128) -> Decimal128 {
+    if is_nan(right) { nan() } else { add(left, negate(right)) }
+}
+
+pub(crate) fn multiply(left: Decimal128, right: Decimal128) -> Decimal128 {
+    match (unpack(left), unpack(right)) {
+        (Decimal::Nan, _) | (_, Decimal::Nan) => nan(),
+        (Decimal::Infinity { negative: first }, Decimal::Infinity { negative: second }) => {
+            infinity(first != second)
+        }
+        (
+            Decimal::Infinity { negative: first },
+            Decimal::Finite { negative: second, coefficient, exponent: _ },
+        )
+        | (
+            Decimal::Finite { negative: first, coefficient, exponent: _ },
+            Decimal::Infinity { negative: second },
+        ) => {
+            if coefficient == 0 {
+                nan()
+            } else {
+                infinity(first != second)
+            }
+        }
+        (
+            Decimal::Finite { negative: first, coefficient: a, exponent: a_exponent },
+            Decimal::Finite { negative: second, coefficient: b, exponent: b_exponent },
+        ) => finish(first != second, Wide::product(a, b), a_exponent + b_exponent),
+    }
+}
+
+/// The quotient; a divisor of zero gives an infinity, or NaN for zero by zero.
+pub(crate) fn divide(left: Decimal128, right: Decimal128) -> Decimal128 {
+    match (unpack(left), unpack(right)) {
+        (Decimal::Nan, _) | (_, Decimal::Nan) | (Decimal::Infinity { .. }, Decimal::Infinity { .. }) => nan(),
+        (Decimal::Infinity { negative: first }, Decimal::Finite { negative: second, .. }) => {
+            infinity(first != second)
+        }
+        (Decimal::Finite { negative: first, .. }, Decimal::Infinity { negative: second }) => {
+            finish(first != second, Wide::ZERO, EXPONENT_MIN)
+        }
+        (
+            Decimal::Finite { negative: first, coefficient: dividend, exponent: a_exponent },
+            Decimal::Finite { negative: second, coefficient: divisor, exponent: b_exponent },
+        ) => match (dividend, divisor) {
+            (0, 0) => nan(),
+            (_, 0) => infinity(first != second),
+            (_, _) => {
+                let (quotient, steps) = long_division(dividend, divisor);
+                let wide = Wide { high: quotient / LIMB, low: quotient % LIMB };
+                finish(first != second, wide, a_exponent - b_exponent - steps)
+            }
+        },
+    }
+}
+
+/// What is left of `left` after the largest whole multiple of `right`, with the sign of `left`.
+pub(crate) fn remainder(left: Decimal128, right: Decimal128) -> Decimal128 {
+    match (unpack(left), unpack(right)) {
+        (Decimal::Nan | Decimal::Infinity { .. }, _)
+        | (_, Decimal::Nan | Decimal::Finite { coefficient: 0, .. }) => nan(),
+        (Decimal::Finite { .. }, Decimal::Infinity { .. }) => left,
+        (
+            Decimal::Finite { negative, coefficient: dividend, exponent: a_exponent },
+            Decimal::Finite { coefficient: divisor, exponent: b_exponent, .. },
+        ) => {
+            if a_exponent < b_exponent {
+                let unit = 10_u128.checked_pow(a_exponent.abs_diff(b_exponent));
+                // A divisor beyond 128 bits is greater than any coefficient.
+                let Some(divisor) = unit.and_then(|unit| divisor.checked_mul(unit)) else { return left };
+                return finish(negative, Wide { high: 0, low: dividend % divisor }, a_exponent);
+            }
+            let mut left_over = dividend % divisor;
+            for _ in b_exponent..a_exponent {
+                left_over = left_over * 10 % divisor;
+            }
+            finish(negative, Wide { high: 0, low: left_over }, b_exponent)
+        }
+    }
+}
+
+/// The number with no digits below 10^`exponent`; it stays as it is where none are, or no place for more zeros.
+pub(crate) fn round(value: Decimal128, exponent: i32, rounding: Rounding) -> Decimal128 {
+    let Decimal::Finite { negative, coefficient, exponent: own } = unpack(value) else { return value };
+    if own >= exponent {
+        let padded = 10_u128
+            .checked_pow(own.abs_diff(exponent))
+            .and_then(|unit| coefficient.checked_mul(unit))
+            .and_then(|padded| pack(negative, padded, exponent));
+        return padded.unwrap_or(value);
+    }
+    let (kept, rest) = Wide { high: 0, low: coefficient }.cut(own.abs_diff(exponent));
+    let coefficient = kept.low + u128::from(rest.rounds_up(rounding, negative, kept.low));
+    finish(negative, Wide { high: 0, low: coefficient }, exponent)
+}
+
+/// A number of up to 68 digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Wide {
+    /// The first 34 digits.
+    high: u128,
+    /// The last 34 digits.
+    low: u128,
+}
+
+/// What digits that were cut off amount to, in units of the last digit kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rest {
+    Nothing,
+    BelowHalf,
+    Half,
+    AboveHalf,
+}
+
+impl Rest {
+    fn rounds_up(self, rounding: Rounding, negative: bool, kept: u128) -> bool {
+        match rounding {
+            Rounding::HalfEven => self > Self::Half || (self == Self::Half && !kept.is_multiple_of(2)),
+            Rounding::TowardZero => false,
+            Rounding::Down => negative && self > Self::Nothing,
+            Rounding::Up => !negative && self > Self::Nothing,
+        }
+    }
+}
+
+impl Wide {
+    const ZERO: Self = Self { high: 0, low: 0 };
+
+    /// The product of two numbers of 34 digits, by halves of 17 digits.
+    fn product(left: u128, right: u128) -> Self {
+        const HALF: u128 = 10_u128.pow(DIGITS_MAX / 2);
+        let (left_high, left_low) = (left / HALF, left % HALF);
+        let (right_high, right_low) = (right / HALF, right % HALF);
+        let middle = left_high * right_low + left_low * right_high;
+        let low = left_low * right_low + middle % HALF * HALF;
+        Self { high: left_high * right_high + middle / HALF + low / LIMB, low: low % LIMB }
+    }
+
+    fn digits(self) -> u32 {
+        let count = |limb: u128| limb.checked_ilog10().map_or(0, |log| log + 1);
+        if self.high == 0 { count(self.low) } else { DIGITS_MAX + count(self.high) }
+    }
+
+    /// The number without its last `count` digits, and what those were.
+    fn cut(self, count: u32) -> (Self, Rest) {
+        let unit = |count: u32| 10_u128.pow(count);
+        match count {
+            0 => (self, Rest::Nothing),
+            1..=DIGITS_MAX => {
+                let (kept, shift) = (unit(count), unit(DIGITS_MAX - count));
+                // With all of `low` gone, `shift` is 1 and `high` moves down whole.
+                let low = self.low / kept + self.high % kept * shift;
+                let high = if count == DIGITS_MAX { 0 } else { self.high / kept };
+                (Self { high, low }, rest(self.low % kept, kept, 0))
+            }
+            35..=68 => {
+                let kept = unit(count - DIGITS_MAX);
+                let low = self.high / kept;
+                (Self { high: 0, low }, rest(self.high % kept, kept, self.low))
+            }
+            _ if self == Self::ZERO => (self, Rest::Nothing),
+            _ => (Self::ZERO, Rest::BelowHalf),
+        }
+    }
+}
+
+/// What `cut` out of `unit` amounts to, with something smaller behind it.
+fn rest(cut: u128, unit: u128, behind: u128) -> Rest {
+    if cut == 0 && behind == 0 {
+        return Rest::Nothing;
+    }
+    match cut.cmp(&(unit / 2)) {
+        std::cmp::Ordering::Less => Rest::BelowHalf,
+        std::cmp::Ordering::Equal if behind == 0 => Rest::Half,
+        std::cmp::Ordering::Equal | std::cmp::Ordering::Greater => Rest::AboveHalf,
+    }
+}
+
+/// Stands for what was cut off behind the last digit: one more makes neither a half nor nothing out of it.
+fn sticky(number: u128, is_inexact: bool) -> u128 {
+    if is_inexact && number.is_multiple_of(5) { number + 1 } else { number }
+}
+
+/// The first 35 digits of a quotient of numbers other than zero by zero, and how many of them lie behind the point.
+fn long_division(dividend: u128, divisor: u128) -> (u128, i32) {
+    let (mut quotient, mut left_over) = (dividend / divisor, dividend % divisor);
+    let mut steps = 0;
+    while left_over != 0 && quotient < LIMB {
+        left_over *= 10;
+        quotient = quotient * 10 + left_over / divisor;
+        left_over %= divisor;
+        steps += 1;
+    }
+    (sticky(quotient, left_over != 0), steps)
+}
+
+/// Adds two numbers by sign, coefficient and exponent; the first has the larger exponent.
+fn add_finite(
+    (first, mut a, mut a_exponent): (bool, u128, i32),
+    (second, mut b, mut b_exponent): (bool, u128, i32),
+) -> Decimal128 {
+    if a == 0 {
+        // Only the sign and the smaller exponent count.
+        let negative = if b == 0 { first && second } else { second };
+        return finish(negative, Wide { high: 0, low: b }, b_exponent);
+    }
+    let gap = |a_exponent: i32, b_exponent: i32| a_exponent.abs_diff(b_exponent);
+    while gap(a_exponent, b_exponent) > DIGITS_MAX && a <= COEFFICIENT_MAX / 10 {
+        a *= 10;
+        a_exponent -= 1;
+    }
+    let excess = gap(a_exponent, b_exponent).saturating_sub(DIGITS_MAX);
+    if excess > 0 {
+        let unit = 10_u128.checked_pow(excess);
+        let (kept, left_over) = unit.map_or((0, b), |unit| (b / unit, b % unit));
+        b = sticky(kept, left_over != 0);
+        b_exponent = a_exponent - DIGITS_MAX.cast_signed();
+    }
+    let shift = gap(a_exponent, b_exponent);
+    let aligned =
+        if shift == DIGITS_MAX { Wide { high: a, low: 0 } } else { Wide::product(a, 10_u128.pow(shift)) };
+    let other = Wide { high: 0, low: b };
+    if first == second {
+        let low = aligned.low + other.low;
+        return finish(first, Wide { high: aligned.high + low / LIMB, low: low % LIMB }, b_exponent);
+    }
+    let (greater, smaller, negative) = match aligned.cmp(&other) {
+        std::cmp::Ordering::Equal => return finish(false, Wide::ZERO, b_exponent),
+        std::cmp::Ordering::Greater => (aligned, other, first),
+        std::cmp::Ordering::Less => (other, aligned, second),
+    };
+    let borrow = u128::from(greater.low < smaller.low);
+    let low = greater.low + borrow * LIMB - smaller.low;
+    finish(negative, Wide { high: greater.high - borrow - smaller.high, low }, b_exponent)
+}
+
+/// Rounds a number to what a decimal128 holds.
+fn finish(negative: bool, number: Wide, exponent: i32) -> Decimal128 {
+    let too_long = number.digits().saturating_sub(DIGITS_MAX);
+    let too_small = u32::try_from(EXPONENT_MIN.saturating_sub(exponent)).unwrap_or(0);
+    let drop = too_long.max(too_small);
+    let (kept, rest) = number.cut(drop);
+    let mut coefficient = kept.low + u128::from(rest.rounds_up(Rounding::HalfEven, negative, kept.low));
+    let mut exponent = exponent.saturating_add_unsigned(drop);
+    if coefficient > COEFFICIENT_MAX {
+        coefficient /= 10;
+        exponent += 1;
+    }
+    if coefficient == 0 {
+        exponent = exponent.min(EXPONENT_MAX);
+    }
+    while exponent > EXPONENT_MAX && coefficient <= COEFFICIENT_MAX / 10 {
+        coefficient *= 10;
+        exponent -= 1;
+    }
+    pack(negative, coefficient, exponent).unwrap_or_else(|| infinity(negative))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Ordering;
+
+    use bson::RawBsonRef;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn decimal(text: &str) -> Decimal128 {
+        text.parse().unwrap()
+    }
+
+    #[track_caller]
+    fn check(operation: fn(Decimal128, Decimal128) -> Decimal128, left: &str, right: &str, expected: &str) {
+        assert_eq!(operation(decimal(left), decimal(right)).to_string(), expected, "{left} and {right}");
+    }
+
+    const NINES: &str = "9999999999999999999999999999999999";
+
+    #[test]
+    fn sums_are_exact_or_rounded_half_to_even() {
+        check(add, "0.1", "0.2", "0.3");
+        check(add, "1.10", "2", "3.10");
+        check(add, "1E+3", "1", "1001");
+        check(add, "-5", "5", "0");
+        check(add, "-0", "-0", "-0");
+        check(add, NINES, "1", "1.000000000000000000000000000000000E+34");
+        check(add, NINES, "0.5", "1.000000000000000000000000000000000E+34");
+        check(add, NINES, "0.4999", NINES);
+        check(add, "1E+40", "1", "1.000000000000000000000000000000000E+40");
+        check(add, "1E+40", "1E-6000", "1.000000000000000000000000000000000E+40");
+        check(add, "0E+3", "1.5", "1.5");
+        check(add, "9.999999999999999999999999999999999E+6144", "1E+6111", "Infinity");
+    }
+
+    #[test]
+    fn differences_far_below_the_last_digit_still_count() {
+        let below = "9.999999999999999999999999999999999E+39";
+        check(subtract, "1E+40", "1E+6", "9.999999999999999999999999999999999E+39");
+        check(subtract, "1E+40", "6E+5", below);
+        check(subtract, "1E+40", "5E+5", "1.000000000000000000000000000000000E+40");
+        check(subtract, "1E+40", "500000.1", below);
+        check(subtract, "1E+40", "1E-6000", "1.000000000000000000000000000000000E+40");
+        check(subtract, "0", "0", "0");
+    }
+
+    #[test]
+    fn products_have_all_their_digits_or_are_rounded() {
+        check(multiply, "1.5", "2", "3.0");
+        check(multiply, NINES, NINES, "9.999999999999999999999999999999998E+67");
+        check(multiply, "1E-6176", "0.5", "0E-6176");
+        check(multiply, "3E-6176", "0.5", "2E-6176");
+        check(multiply, "1E+6111", "1E+33", "1.000000000000000000000000000000000E+6144");
+        check(multiply, "1E+6111", "1E+34", "Infinity");
+        check(multiply, "-2", "3", "-6");
+        check(multiply, "0", "-3", "-0");
+    }
+
+    #[test]
+    fn quotients_have_as_few_digits_as_they_need() {
+        check(divide, "6", "2", "3");
+        check(divide, "1", "8", "0.125");
+        check(divide, "1", "3", "0.3333333333333333333333333333333333");
+        check(divide, "2", "3", "0.6666666666666666666666666666666667");
+        check(divide, "1", "-0", "-Infinity");
+        check(divide, "0", "0", "NaN");
+        check(divide, "1", "Infinity", "0E-6176");
+        check(divide, "1E-6176", "2", "0E-6176");
+        check(divide, "3E-6176", "2", "2E-6176");
+    }
+
+    #[test]
+    fn remainders_have_the_sign_of_the_dividend() {
+        check(remainder, "7", "3", "1");
+        check(remainder, "-7", "3", "-1");
+        check(remainder, "7.5", "2", "1.5");
+        check(remainder, "1E+6000", "7", "1");
+        check(remainder, "3", "1E+6000", "3");
+        check(remainder, "3", "0", "NaN");
+        check(remainder, "3", "Infinity", "3");
+    }
+
+    #[test]
+    fn what_is_not_finite_follows_the_rules_of_ieee() {
+        check(add, "Infinity", "-Infinity", "NaN");
+        check(add, "Infinity", "5", "Infinity");
+        check(subtract, "5", "Infinity", "-Infinity");
+        check(multiply, "Infinity", "0", "NaN");
+        check(multiply, "Infinity", "-2", "-Infinity");
+        check(divide, "Infinity", "Infinity", "NaN");
+        check(add, "NaN", "1", "NaN");
+    }
+
+    #[test]
+    fn rounding_cuts_at_a_place() {
+        let check = |value: &str, exponent, rounding, expected: &str| {
+            assert_eq!(round(decimal(value), exponent, rounding).to_string(), expected, "{value}");
+        };
+        check("2.5", 0, Rounding::HalfEven, "2");
+        check("3.5", 0, Rounding::HalfEven, "4");
+        check("2.51", 0, Rounding::HalfEven, "3");
+        check("-2.5", 0, Rounding::Down, "-3");
+        check("-2.5", 0, Rounding::Up, "-2");
+        check("2.1", 0, Rounding::Up, "3");
+        check("2.9", 0, Rounding::TowardZero, "2");
+        check("1.23456", -2, Rounding::HalfEven, "1.23");
+        check("1250", 2, Rounding::HalfEven, "1.2E+3");
+        check("5", -2, Rounding::HalfEven, "5.00");
+        check("1E+100", 0, Rounding::HalfEven, "1E+100");
+        check("1E-100", 0, Rounding::Up, "1");
+        check("Infinity", 0, Rounding::Up, "Infinity");
+    }
+
+    #[test]
+    fn doubles_come_with_15_digits_or_all() {
+        assert_eq!(from_double(0.1, Precision::Double).to_string(), "0.100000000000000");
+        assert_eq!(from_double(2.5, Precision::Double).to_string(), "2.50000000000000");
+        assert_eq!(from_double(0.1, Precision::Full).to_string(), "0.1000000000000000055511151231257827");
+        assert_eq!(from_double(-1e300, Precision::Double).to_string(), "-1.00000000000000E+300");
+        assert_eq!(from_double(-0.0, Precision::Double).to_string(), "-0");
+        assert_eq!(from_double(f64::NEG_INFINITY, Precision::Full).to_string(), "-Infinity");
+    }
+
+    #[test]
+    fn texts_are_read_and_rounded() {
+        let check = |text: &str, expected: Option<&str>| {
+            assert_eq!(parse(text).map(|number| number.to_string()).as_deref(), expected, "{text}");
+        };
+        check("1.50", Some("1.50"));
+        check("-0", Some("-0"));
+        check("+.5e3", Some("5E+2"));
+        check("00012.", Some("12"));
+        check("nan", Some("NaN"));
+        check("-Infinity", Some("-Infinity"));
+        check("1e-9999", Some("0E-6176"));
+        check("0.00000000000000000000000000000000000000000000000000000000000000001", Some("1E-65"));
+        check("99999999999999999999999999999999995", Some("1.000000000000000000000000000000000E+35"));
+        check(
+            &format!("10000000000000000000000000000000005{}1", "0".repeat(40)),
+            Some("1.000000000000000000000000000000001E+75"),
+        );
+        for text in ["", "-", ".", "e5", "1e", "1e+", "1x", " 1", "0x1", "1e9999", "1.2.3", "é"] {
+            check(text, None);
+        }
+    }
+
+    #[test]
+    fn integers_of_64_bits_come_back() {
+        let check = |text: &str, expected| {
+            assert_eq!(to_integer(decimal(text), Rounding::HalfEven), expected, "{text}");
+        };
+        check("2.5", Some(2));
+        check("-9223372036854775808", Some(i64::MIN));
+        check("9223372036854775808", None);
+        check("1E+18", Some(10_i64.pow(18)));
+        check("1E+6000", None);
+        check("0E+6000", Some(0));
+        check("NaN", None);
+        assert_eq!(from_integer(i64::MIN).to_string(), "-9223372036854775808");
+    }
+
+    fn any_decimal() -> impl Strategy<Value = Decimal128> {
+        let finite = (any::<bool>(), 0..=COEFFICIENT_MAX, 0..35_u32, -60..60_i32);
+        let finite = finite.prop_map(|(negative, coefficient, shorter, exponent)| {
+            pack(negative, coefficient / 10_u128.pow(shorter), exponent).unwrap()
+        });
+        prop_oneof![8 => finite, 1 => any::<[u8; 16]>().prop_map(Decimal128::from_bytes)]
+    }
+
+    fn compare(left: Decimal128, right: Decimal128) -> Ordering {
+        index::order::compare(RawBsonRef::Decimal128(left), RawBsonRef::Decimal128(right))
+    }
+
+    proptest! {
+        #[test]
+        fn order_of_operands_does_not_matter(left in any_decimal(), right in any_decimal()) {
+            prop_assert_eq!(compare(add(left, right), add(right, left)), Ordering::Equal);
+            prop_assert_eq!(compare(multiply(left, right), multiply(right, left)), Ordering::Equal);
+        }
+
+        #[test]
+        fn small_sums_and_products_are_those_of_integers(
+            left in -(10_i64.pow(16))..10_i64.pow(16), right in -(10_i64.pow(16))..10_i64.pow(16),
+        ) {
+            let (a, b) = (from_integer(left), from_integer(right));
+            prop_assert_eq!(to_integer(add(a, b), Rounding::HalfEven), Some(left + right));
+            let product = (i128::from(left) * i128::from(right)).to_string();
+            prop_assert_eq!(compare(multiply(a, b), decimal(&product)), Ordering::Equal);
+            if right != 0 {
+                prop_assert_eq!(to_integer(divide(a, b), Rounding::TowardZero), Some(left / right));
+                prop_assert_eq!(to_integer(remainder(a, b), Rounding::TowardZero), Some(left % right));
+            }
+        }
+
+        #[test]
+        fn sums_of_doubles_are_close(left in -1e15..1e15_f64, right in -1e15..1e15_f64) {
+            let sum = add(from_double(left, Precision::Full), from_double(right, Precision::Full));
+            prop_assert!((to_double(sum) - (left + right)).abs() <= f64::EPSILON * (left.abs() + right.abs()));
+        }
+
+        #[test]
+        fn nothing_panics(left in any_decimal(), right in any_decimal(), place in -7000..7000_i32) {
+            let _ = (divide(left, right), remainder(left, right), subtract(left, right), to_double(left));
+            let _ = (round(left, place, Rounding::Up), to_integer(right, Rounding::Down));
+        }
+    }
+}

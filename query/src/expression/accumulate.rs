@@ -1,0 +1,215 @@
+//! Accumulators as operators: over the elements of one array, or over several arguments.
+//!
+//! What is no number is passed over by `$sum`, `$avg` and the deviations; null and missing by `$max` and `$min`.
+
+use bson::RawBsonRef;
+
+use crate::decimal::{self, Precision};
+use crate::expression::arguments::Arguments;
+use crate::expression::arithmetic::{Numeric, Total, whole};
+use crate::expression::condition::compare_values;
+use crate::expression::error::Error;
+use crate::expression::value::Value;
+
+pub(super) fn sum<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let mut sum = Sum::default();
+    for value in operands(arguments)? {
+        sum.add(value.or_null());
+    }
+    Ok(sum.value())
+}
+
+pub(super) fn average<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let mut sum = Sum::default();
+    for value in operands(arguments)? {
+        sum.add(value.or_null());
+    }
+    Ok(sum.average())
+}
+
+pub(super) fn greatest<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let values = operands(arguments)?.into_iter().filter(|value| !value.is_nullish());
+    // Of equal values the first is taken.
+    let first = values.reduce(|kept, next| if compare_values(&next, &kept).is_gt() { next } else { kept });
+    Ok(first.unwrap_or(Value::NULL))
+}
+
+pub(super) fn least<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let values = operands(arguments)?.into_iter().filter(|value| !value.is_nullish());
+    let first = values.reduce(|kept, next| if compare_values(&next, &kept).is_lt() { next } else { kept });
+    Ok(first.unwrap_or(Value::NULL))
+}
+
+pub(super) fn deviation_of_population<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let spread = Spread::of(&operands(arguments)?);
+    Ok(if spread.count == 0.0 { Value::NULL } else { spread.deviation(spread.count) })
+}
+
+pub(super) fn deviation_of_sample<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let spread = Spread::of(&operands(arguments)?);
+    Ok(if spread.count < 2.0 { Value::NULL } else { spread.deviation(spread.count - 1.0) })
+}
+
+/// The values to go over: the elements of the only argument if it is an array, else the arguments.
+fn operands<'d>(arguments: &Arguments<'_, 'd>) -> Result<Vec<Value<'d>>, Error> {
+    let values = arguments.values().collect::<Result<Vec<_>, _>>()?;
+    Ok(match values.as_slice() {
+        [only] => only.elements().unwrap_or(values),
+        [] | [_, _, ..] => values,
+    })
+}
+
+/// A sum of numbers, as wide as the widest of them.
+#[derive(Debug, Default)]
+struct Sum {
+    count: i64,
+    /// The exact sum of the integers.
+    integers: i128,
+    doubles: Total,
+    decimals: Option<bson::Decimal128>,
+    has_long: bool,
+    has_double: bool,
+}
+
+impl Sum {
+    fn add(&mut self, value: RawBsonRef<'_>) {
+        let Some(number) = Numeric::of(value) else { return };
+        self.count += 1;
+        match number {
+            Numeric::Int(value) => self.integers += i128::from(value),
+            Numeric::Long(value) => {
+                self.has_long = true;
+                self.integers += i128::from(value);
+            }
+            Numeric::Double(value) => {
+                self.has_double = true;
+                self.doubles.add(value);
+            }
+            Numeric::Decimal(value) => {
+                self.decimals = Some(self.decimals.map_or(value, |sum| decimal::add(sum, value)));
+            }
+        }
+    }
+
+    fn value<'d>(&self) -> Value<'d> {
+        if let Some(decimals) = self.decimals {
+            return Value::decimal(self.decimal(decimals));
+        }
+        match i64::try_from(self.integers) {
+            Ok(sum) if !self.has_double && self.has_long => Value::long(sum),
+            Ok(sum) if !self.has_double => Value::integer(sum),
+            Ok(_) | Err(_) => Value::double(self.double()),
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "an average of so many numbers is rounded anyway")]
+    fn average<'d>(&self) -> Value<'d> {
+        match (self.count, self.decimals) {
+            (0, _) => Value::NULL,
+            (count, Some(decimals)) => {
+                Value::decimal(decimal::divide(self.decimal(decimals), decimal::from_integer(count)))
+            }
+            (count, None) => Value::double(self.double() / count as f64),
+        }
+    }
+
+    /// All numbers as a double, with what each addition lost.
+    fn double(&self) -> f64 {
+        let mut total = self.doubles;
+        match i64::try_from(self.integers) {
+            Ok(sum) => total.add_integer(sum),
+            #[expect(clippy::cast_precision_loss, reason = "so large a sum is a double to MongoDB too")]
+            Err(_) => total.add(self.integers as f64),
+        }
+        total.value()
+    }
+
+    fn decimal(&self, decimals: bson::Decimal128) -> bson::Decimal128 {
+        let double = self.double();
+        let others = match (self.has_double, i64::try_from(self.integers)) {
+            (false, Ok(sum)) => decimal::from_integer(sum),
+            (_, _) => whole(double)
+                .map_or_else(|| decimal::from_double(double, Precision::Double), decimal::from_integer),
+        };
+        decimal::add(decimals, others)
+    }
+}
+
+/// Count, mean and squared distances from it, renewed with each number so that no large squares cancel out.
+#[derive(Debug, Default)]
+struct Spread {
+    count: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Spread {
+    fn of(values: &[Value<'_>]) -> Self {
+        let mut spread = Self::default();
+        for number in values.iter().filter_map(|value| Numeric::of(value.or_null())) {
+            let number = number.to_double();
+            let distance = number - spread.mean;
+            spread.count += 1.0;
+            spread.mean += distance / spread.count;
+            spread.squares += distance * (number - spread.mean);
+        }
+        spread
+    }
+
+    fn deviation<'d>(&self, count: f64) -> Value<'d> {
+        let variance = self.squares / count;
+        if variance.is_finite() { Value::double(variance.sqrt()) } else { Value::NULL }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, bson};
+
+    use crate::expression::cases::{check, decimal};
+
+    #[test]
+    fn sums_pass_over_what_is_no_number() {
+        check(bson!({ "$sum": "$list" }), bson!(6));
+        check(bson!({ "$sum": [1, "x", null, 2.5] }), bson!(3.5));
+        check(bson!({ "$sum": [[1, 2], 3] }), bson!(3));
+        check(bson!({ "$sum": "$missing" }), bson!(0));
+        check(bson!({ "$sum": [] }), bson!(0));
+        check(bson!({ "$sum": [1, 2_i64] }), bson!(3_i64));
+        check(bson!({ "$sum": [(i32::MAX), 1] }), bson!(2_147_483_648_i64));
+        check(bson!({ "$sum": [(i64::MAX), 1] }), bson!(9_223_372_036_854_775_808.0));
+        check(bson!({ "$sum": [(i64::MAX), 1, -1] }), bson!(i64::MAX));
+        check(bson!({ "$sum": [1e100, 1.0, -1e100] }), bson!(1.0));
+        check(bson!({ "$sum": [(decimal("1.10")), 2, 0.5] }), decimal("3.60000000000000"));
+        check(bson!({ "$sum": [(f64::INFINITY), 1] }), bson!(f64::INFINITY));
+    }
+
+    #[test]
+    fn averages_are_doubles_or_decimals() {
+        check(bson!({ "$avg": "$list" }), bson!(2.0));
+        check(bson!({ "$avg": [1, 2, "x"] }), bson!(1.5));
+        check(bson!({ "$avg": [] }), Bson::Null);
+        check(bson!({ "$avg": "$missing" }), Bson::Null);
+        check(bson!({ "$avg": [(decimal("1")), 2] }), decimal("1.5"));
+    }
+
+    #[test]
+    fn the_greatest_and_least_are_of_any_type() {
+        check(bson!({ "$max": "$list" }), bson!(3));
+        check(bson!({ "$min": "$list" }), bson!(1));
+        check(bson!({ "$max": [1, "a", null] }), bson!("a"));
+        check(bson!({ "$min": [null, "$missing"] }), Bson::Null);
+        check(bson!({ "$max": [[1, 5], 3] }), bson!([1, 5]));
+        check(bson!({ "$min": [1, 1.0] }), bson!(1));
+    }
+
+    #[test]
+    fn deviations_need_numbers() {
+        check(bson!({ "$stdDevPop": [1, 3] }), bson!(1.0));
+        check(bson!({ "$stdDevSamp": [1, 3, 5] }), bson!(2.0));
+        check(bson!({ "$stdDevPop": [7] }), bson!(0.0));
+        check(bson!({ "$stdDevSamp": [7] }), Bson::Null);
+        check(bson!({ "$stdDevPop": ["x"] }), Bson::Null);
+        check(bson!({ "$stdDevPop": [(decimal("1")), 3, "x"] }), bson!(1.0));
+    }
+}

@@ -1,0 +1,186 @@
+//! What the function of an operator works with: its arguments, evaluated on demand, and its errors.
+
+use bson::{DateTime, RawBsonRef};
+
+use crate::decimal::{self, Rounding};
+use crate::expression::error::{Error, Fault};
+use crate::expression::node::{Node, Scope};
+use crate::expression::value::Value;
+use crate::value::integer;
+
+/// The function of an operator.
+pub(super) type Evaluate = for<'d> fn(&Arguments<'_, 'd>) -> Result<Value<'d>, Error>;
+
+/// The arguments of an operator, in its own order, over a scope.
+#[derive(Debug)]
+pub(super) struct Arguments<'e, 'd> {
+    pub(super) operator: &'static str,
+    nodes: &'e [Option<Node>],
+    scope: Scope<'e, 'd>,
+}
+
+impl<'e, 'd> Arguments<'e, 'd> {
+    pub(super) fn new(operator: &'static str, nodes: &'e [Option<Node>], scope: Scope<'e, 'd>) -> Self {
+        Self { operator, nodes, scope }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The value of an argument; missing if it was not given.
+    pub(super) fn value(&self, at: usize) -> Result<Value<'d>, Error> {
+        Ok(self.given(at)?.unwrap_or(Value::Missing))
+    }
+
+    /// The value of an argument, if it was given.
+    pub(super) fn given(&self, at: usize) -> Result<Option<Value<'d>>, Error> {
+        self.nodes.get(at).and_then(Option::as_ref).map(|node| node.evaluate(self.scope)).transpose()
+    }
+
+    pub(super) fn is_given(&self, at: usize) -> bool {
+        self.nodes.get(at).is_some_and(Option::is_some)
+    }
+
+    /// The values of all arguments in turn.
+    pub(super) fn values(&self) -> impl Iterator<Item = Result<Value<'d>, Error>> {
+        self.nodes.iter().flatten().map(|node| node.evaluate(self.scope))
+    }
+
+    pub(super) fn fault(&self, code: i32, fault: Fault) -> Error {
+        Error::Argument { operator: self.operator, fault, code }
+    }
+
+    pub(super) fn wrong_type(
+        &self,
+        code: i32,
+        argument: &'static str,
+        expected: &'static str,
+        found: &Value<'_>,
+    ) -> Error {
+        self.fault(code, Fault::WrongType { argument, expected, found: found.type_name() })
+    }
+
+    pub(super) fn wrong_value(
+        &self,
+        code: i32,
+        argument: &'static str,
+        expected: &'static str,
+        found: &Value<'_>,
+    ) -> Error {
+        self.fault(code, Fault::WrongValue { argument, expected, found: found.describe() })
+    }
+
+    pub(super) fn unsupported(&self, feature: impl Into<String>) -> Error {
+        Error::UnsupportedUse { operator: self.operator, feature: feature.into() }
+    }
+
+    /// The elements of an array, or an error with `code`.
+    pub(super) fn elements(
+        &self,
+        code: i32,
+        argument: &'static str,
+        value: &Value<'d>,
+    ) -> Result<Vec<Value<'d>>, Error> {
+        value.elements().ok_or_else(|| self.wrong_type(code, argument, "an array", value))
+    }
+
+    /// An integer of 32 bits: what is no number has one code, a number that is no such integer another.
+    pub(super) fn int(
+        &self,
+        (type_code, value_code): (i32, i32),
+        argument: &'static str,
+        value: &Value<'d>,
+    ) -> Result<i32, Error> {
+        if !value.is_number() {
+            return Err(self.wrong_type(type_code, argument, "a number", value));
+        }
+        let found = integer(value.or_null()).and_then(|integer| i32::try_from(integer).ok());
+        found.ok_or_else(|| self.wrong_value(value_code, argument, "an integer of 32 bits", value))
+    }
+
+    /// An integer of 64 bits, or an error with `code`.
+    pub(super) fn long(&self, code: i32, argument: &'static str, value: &Value<'d>) -> Result<i64, Error> {
+        integer(value.or_null()).ok_or_else(|| self.wrong_value(code, argument, "an integer", value))
+    }
+
+    /// A position that is not negative.
+    pub(super) fn position(
+        &self,
+        (type_code, value_code): (i32, i32),
+        argument: &'static str,
+        value: &Value<'d>,
+    ) -> Result<usize, Error> {
+        let found = self.int((type_code, type_code), argument, value)?;
+        usize::try_from(found).map_err(|_| self.wrong_value(value_code, argument, "0 or more", value))
+    }
+}
+
+/// A number as a double; decimals are rounded.
+#[expect(clippy::cast_precision_loss, reason = "MongoDB rounds long integers that meet doubles")]
+pub(super) fn to_double(value: RawBsonRef<'_>) -> Option<f64> {
+    match value {
+        RawBsonRef::Int64(value) => Some(value as f64),
+        RawBsonRef::Decimal128(value) => Some(decimal::to_double(value)),
+        RawBsonRef::Int32(value) => Some(f64::from(value)),
+        RawBsonRef::Double(value) => Some(value),
+        RawBsonRef::String(_)
+        | RawBsonRef::Array(_)
+        | RawBsonRef::Document(_)
+        | RawBsonRef::Boolean(_)
+        | RawBsonRef::Null
+        | RawBsonRef::RegularExpression(_)
+        | RawBsonRef::JavaScriptCode(_)
+        | RawBsonRef::JavaScriptCodeWithScope(_)
+        | RawBsonRef::Timestamp(_)
+        | RawBsonRef::Binary(_)
+        | RawBsonRef::ObjectId(_)
+        | RawBsonRef::DateTime(_)
+        | RawBsonRef::Symbol(_)
+        | RawBsonRef::Undefined
+        | RawBsonRef::MaxKey
+        | RawBsonRef::MinKey
+        | RawBsonRef::DbPointer(_) => None,
+    }
+}
+
+/// A number as an integer of 64 bits, its fraction cut off and the nearest bound for what lies beyond; 0 for NaN.
+#[expect(clippy::cast_possible_truncation, reason = "a cast from a double saturates")]
+pub(super) fn to_long(value: RawBsonRef<'_>) -> Option<i64> {
+    match value {
+        RawBsonRef::Int32(value) => Some(i64::from(value)),
+        RawBsonRef::Int64(value) => Some(value),
+        RawBsonRef::Double(value) => Some(value as i64),
+        RawBsonRef::Decimal128(value) => {
+            let exact = decimal::to_integer(value, Rounding::TowardZero);
+            Some(exact.unwrap_or(decimal::to_double(value) as i64))
+        }
+        RawBsonRef::String(_)
+        | RawBsonRef::Array(_)
+        | RawBsonRef::Document(_)
+        | RawBsonRef::Boolean(_)
+        | RawBsonRef::Null
+        | RawBsonRef::RegularExpression(_)
+        | RawBsonRef::JavaScriptCode(_)
+        | RawBsonRef::JavaScriptCodeWithScope(_)
+        | RawBsonRef::Timestamp(_)
+        | RawBsonRef::Binary(_)
+        | RawBsonRef::ObjectId(_)
+        | RawBsonRef::DateTime(_)
+        | RawBsonRef::Symbol(_)
+        | RawBsonRef::Undefined
+        | RawBsonRef::MaxKey
+        | RawBsonRef::MinKey
+        | RawBsonRef::DbPointer(_) => None,
+    }
+}
+
+/// The time that a date, timestamp or ObjectId stands for, in milliseconds.
+pub(super) fn to_millis(value: RawBsonRef<'_>) -> Option<i64> {
+    let seconds = |seconds: u32| i64::from(seconds) * 1_000;
+    value
+        .as_datetime()
+        .map(DateTime::timestamp_millis)
+        .or_else(|| value.as_timestamp().map(|timestamp| seconds(timestamp.time)))
+        .or_else(|| value.as_object_id().map(|id| id.timestamp().timestamp_millis()))
+}

@@ -1,0 +1,427 @@
+//! Sums, differences, products, quotients and remainders.
+//!
+//! A result has the widest type of its operands: int32, int64, double, decimal. An int32 that overflows becomes an
+//! int64, and an int64 a double. In a sum one operand may be a date, and the sum then is one.
+
+use bson::{Decimal128, RawBsonRef};
+
+use crate::decimal::{self, Precision, Rounding};
+use crate::expression::arguments::{Arguments, to_double, to_long};
+use crate::expression::error::{BAD_VALUE, Error, Fault, OVERFLOW, TYPE_MISMATCH};
+use crate::expression::value::Value;
+
+/// A number by its type.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Numeric {
+    Int(i32),
+    Long(i64),
+    Double(f64),
+    Decimal(Decimal128),
+}
+
+impl Numeric {
+    pub(super) fn of(value: RawBsonRef<'_>) -> Option<Self> {
+        if let RawBsonRef::Decimal128(value) = value {
+            return Some(Self::Decimal(value));
+        }
+        value
+            .as_i32()
+            .map(Self::Int)
+            .or_else(|| value.as_i64().map(Self::Long))
+            .or_else(|| value.as_f64().map(Self::Double))
+    }
+
+    /// The number as a value of its type.
+    pub(super) fn into_value<'d>(self) -> Value<'d> {
+        match self {
+            Self::Int(value) => Value::int(value),
+            Self::Long(value) => Value::long(value),
+            Self::Double(value) => Value::double(value),
+            Self::Decimal(value) => Value::decimal(value),
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "MongoDB rounds long integers that meet doubles")]
+    pub(super) fn to_double(self) -> f64 {
+        match self {
+            Self::Int(value) => f64::from(value),
+            Self::Long(value) => value as f64,
+            Self::Double(value) => value,
+            Self::Decimal(value) => decimal::to_double(value),
+        }
+    }
+
+    /// The number as a decimal; a double gives the 15 digits that it can vouch for.
+    pub(super) fn to_decimal(self) -> Decimal128 {
+        match self {
+            Self::Int(value) => decimal::from_integer(i64::from(value)),
+            Self::Long(value) => decimal::from_integer(value),
+            Self::Double(value) => decimal::from_double(value, Precision::Double),
+            Self::Decimal(value) => value,
+        }
+    }
+
+    fn to_integer(self) -> Option<i64> {
+        match self {
+            Self::Int(value) => Some(i64::from(value)),
+            Self::Long(value) => Some(value),
+            Self::Double(_) | Self::Decimal(_) => None,
+        }
+    }
+
+    /// A result of whole numbers: as narrow as both of them, if it fits.
+    fn whole(self, other: Self, result: i64) -> Self {
+        match (self, other, i32::try_from(result)) {
+            (Self::Int(_), Self::Int(_), Ok(result)) => Self::Int(result),
+            (_, _, _) => Self::Long(result),
+        }
+    }
+
+    pub(super) fn plus(self, other: Self) -> Self {
+        if matches!(self, Self::Decimal(_)) || matches!(other, Self::Decimal(_)) {
+            return Self::Decimal(decimal::add(self.to_decimal(), other.to_decimal()));
+        }
+        match self.to_integer().zip(other.to_integer()).and_then(|(left, right)| left.checked_add(right)) {
+            Some(sum) => self.whole(other, sum),
+            None => Self::Double(self.to_double() + other.to_double()),
+        }
+    }
+
+    pub(super) fn minus(self, other: Self) -> Self {
+        if matches!(self, Self::Decimal(_)) || matches!(other, Self::Decimal(_)) {
+            return Self::Decimal(decimal::subtract(self.to_decimal(), other.to_decimal()));
+        }
+        match self.to_integer().zip(other.to_integer()).and_then(|(left, right)| left.checked_sub(right)) {
+            Some(difference) => self.whole(other, difference),
+            None => Self::Double(self.to_double() - other.to_double()),
+        }
+    }
+
+    pub(super) fn times(self, other: Self) -> Self {
+        if matches!(self, Self::Decimal(_)) || matches!(other, Self::Decimal(_)) {
+            return Self::Decimal(decimal::multiply(self.to_decimal(), other.to_decimal()));
+        }
+        match self.to_integer().zip(other.to_integer()).and_then(|(left, right)| left.checked_mul(right)) {
+            Some(product) => self.whole(other, product),
+            None => Self::Double(self.to_double() * other.to_double()),
+        }
+    }
+
+    fn is_zero(self) -> bool {
+        match self {
+            Self::Int(value) => value == 0,
+            Self::Long(value) => value == 0,
+            Self::Double(value) => value == 0.0,
+            Self::Decimal(value) => decimal::is_zero(value),
+        }
+    }
+}
+
+pub(super) fn add<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let mut sum = Numeric::Int(0);
+    let mut is_narrow = true;
+    let mut date: Option<i64> = None;
+    for value in arguments.values() {
+        let value = value?;
+        if value.is_nullish() {
+            return Ok(Value::NULL);
+        }
+        if let Some(found) = value.or_null().as_datetime() {
+            if date.is_some() {
+                return Err(arguments.fault(16_612, Fault::SecondDate));
+            }
+            date = Some(moved(arguments, found.timestamp_millis(), sum, i64::checked_add)?);
+            continue;
+        }
+        let Some(number) = Numeric::of(value.or_null()) else {
+            return Err(arguments.wrong_type(TYPE_MISMATCH, "a summand", "a number or a date", &value));
+        };
+        is_narrow &= matches!(number, Numeric::Int(_));
+        match date {
+            Some(millis) => date = Some(moved(arguments, millis, number, i64::checked_add)?),
+            None => sum = sum.plus(number),
+        }
+    }
+    Ok(date.map_or_else(|| total(sum, is_narrow), Value::date))
+}
+
+pub(super) fn subtract<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let (left, right) = (arguments.value(0)?, arguments.value(1)?);
+    if left.is_nullish() || right.is_nullish() {
+        return Ok(Value::NULL);
+    }
+    let number = Numeric::of(right.or_null());
+    if let Some(date) = left.or_null().as_datetime() {
+        let millis = date.timestamp_millis();
+        if let Some(other) = right.or_null().as_datetime() {
+            let between = millis.checked_sub(other.timestamp_millis());
+            return between.map(Value::long).ok_or_else(|| overflow(arguments));
+        }
+        if let Some(number) = number {
+            return moved(arguments, millis, number, i64::checked_sub).map(Value::date);
+        }
+    }
+    match (Numeric::of(left.or_null()), number) {
+        (Some(left), Some(right)) => Ok(left.minus(right).into_value()),
+        (_, _) => Err(types(arguments, TYPE_MISMATCH, &left, &right)),
+    }
+}
+
+pub(super) fn multiply<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let mut product = Numeric::Int(1);
+    let mut is_narrow = true;
+    for value in arguments.values() {
+        let value = value?;
+        if value.is_nullish() {
+            return Ok(Value::NULL);
+        }
+        match Numeric::of(value.or_null()) {
+            Some(number) => {
+                is_narrow &= matches!(number, Numeric::Int(_));
+                product = product.times(number);
+            }
+            None => return Err(arguments.wrong_type(TYPE_MISMATCH, "a factor", "a number", &value)),
+        }
+    }
+    Ok(total(product, is_narrow))
+}
+
+pub(super) fn divide<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let (left, right) = (arguments.value(0)?, arguments.value(1)?);
+    let Some((dividend, divisor)) = two_numbers(arguments, TYPE_MISMATCH, (&left, &right))? else {
+        return Ok(Value::NULL);
+    };
+    if divisor.is_zero() {
+        return Err(arguments.fault(BAD_VALUE, Fault::DivisorZero));
+    }
+    if matches!(dividend, Numeric::Decimal(_)) || matches!(divisor, Numeric::Decimal(_)) {
+        return Ok(Value::decimal(decimal::divide(dividend.to_decimal(), divisor.to_decimal())));
+    }
+    Ok(Value::double(dividend.to_double() / divisor.to_double()))
+}
+
+pub(super) fn modulo<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let (left, right) = (arguments.value(0)?, arguments.value(1)?);
+    let Some((dividend, divisor)) = two_numbers(arguments, 16_611, (&left, &right))? else {
+        return Ok(Value::NULL);
+    };
+    if matches!(dividend, Numeric::Decimal(_)) || matches!(divisor, Numeric::Decimal(_)) {
+        if divisor.is_zero() {
+            return Err(arguments.fault(5_733_415, Fault::DivisorZero));
+        }
+        return Ok(Value::decimal(decimal::remainder(dividend.to_decimal(), divisor.to_decimal())));
+    }
+    if divisor.is_zero() {
+        return Err(arguments.fault(16_610, Fault::DivisorZero));
+    }
+    Ok(match dividend.to_integer().zip(divisor.to_integer()) {
+        // The one remainder that overflows, of the least integer by -1, is zero; so is the wrapped one.
+        Some((left, right)) => dividend.whole(divisor, left.wrapping_rem(right)).into_value(),
+        None => Value::double(dividend.to_double() % divisor.to_double()),
+    })
+}
+
+pub(super) fn abs<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let Some(number) = one_number(arguments)? else { return Ok(Value::NULL) };
+    Ok(match number {
+        Numeric::Int(value) => Value::integer(i64::from(value).abs()),
+        Numeric::Long(value) => match value.checked_abs() {
+            Some(value) => Value::long(value),
+            None => return Err(arguments.fault(28_680, Fault::Overflow { kind: "64-bit integer" })),
+        },
+        Numeric::Double(value) => Value::double(value.abs()),
+        Numeric::Decimal(value) => Value::decimal(decimal::absolute(value)),
+    })
+}
+
+/// The only argument of an operator that takes one number; nothing if it is null or missing.
+pub(super) fn one_number(arguments: &Arguments<'_, '_>) -> Result<Option<Numeric>, Error> {
+    let value = arguments.value(0)?;
+    if value.is_nullish() {
+        return Ok(None);
+    }
+    match Numeric::of(value.or_null()) {
+        Some(number) => Ok(Some(number)),
+        None => Err(arguments.wrong_type(28_765, "the argument", "a number", &value)),
+    }
+}
+
+fn two_numbers(
+    arguments: &Arguments<'_, '_>,
+    code: i32,
+    (left, right): (&Value<'_>, &Value<'_>),
+) -> Result<Option<(Numeric, Numeric)>, Error> {
+    match (Numeric::of(left.or_null()), Numeric::of(right.or_null())) {
+        (Some(left), Some(right)) => Ok(Some((left, right))),
+        (_, _) if left.is_nullish() || right.is_nullish() => Ok(None),
+        (_, _) => Err(types(arguments, code, left, right)),
+    }
+}
+
+fn types(arguments: &Arguments<'_, '_>, code: i32, left: &Value<'_>, right: &Value<'_>) -> Error {
+    arguments.fault(code, Fault::Types { left: left.type_name(), right: right.type_name() })
+}
+
+fn overflow(arguments: &Arguments<'_, '_>) -> Error {
+    arguments.fault(OVERFLOW, Fault::Overflow { kind: "date" })
+}
+
+/// The result of several operands; of int32 alone it is one, however wide it was on the way.
+fn total<'d>(number: Numeric, is_narrow: bool) -> Value<'d> {
+    match number {
+        Numeric::Long(value) if is_narrow => Value::integer(value),
+        Numeric::Int(_) | Numeric::Long(_) | Numeric::Double(_) | Numeric::Decimal(_) => number.into_value(),
+    }
+}
+
+/// A date moved by a number of milliseconds, which is rounded to a whole one.
+fn moved(
+    arguments: &Arguments<'_, '_>,
+    millis: i64,
+    by: Numeric,
+    step: fn(i64, i64) -> Option<i64>,
+) -> Result<i64, Error> {
+    let by = match by {
+        Numeric::Int(by) => Some(i64::from(by)),
+        Numeric::Long(by) => Some(by),
+        Numeric::Double(by) => whole(by.round()),
+        Numeric::Decimal(by) => decimal::to_integer(by, Rounding::HalfEven),
+    };
+    by.and_then(|by| step(millis, by)).ok_or_else(|| overflow(arguments))
+}
+
+/// A double without fraction as an integer, if 64 bits hold it.
+pub(super) fn whole(value: f64) -> Option<i64> {
+    let value = RawBsonRef::Double(value);
+    to_long(value)
+        .filter(|_| index::number::Number::of(value).is_some_and(|number| number.to_i64().is_some()))
+}
+
+/// A sum of doubles with what each addition lost kept aside, so that the order of the summands hardly matters.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Total {
+    sum: f64,
+    lost: f64,
+}
+
+impl Total {
+    pub(super) fn add(&mut self, value: f64) {
+        let sum = self.sum + value;
+        let part = sum - self.sum;
+        let lost = (self.sum - (sum - part)) + (value - part);
+        self.sum = sum;
+        if lost.is_finite() {
+            self.lost += lost;
+        }
+    }
+
+    /// Adds an integer by its halves, each of which a double holds exactly.
+    pub(super) fn add_integer(&mut self, value: i64) {
+        let low = value & 0xffff_ffff;
+        for half in [value - low, low] {
+            self.add(to_double(RawBsonRef::Int64(half)).unwrap_or(f64::NAN));
+        }
+    }
+
+    pub(super) fn value(self) -> f64 {
+        if self.sum.is_finite() { self.sum + self.lost } else { self.sum }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, bson};
+
+    use crate::expression::cases::{check, check_error, decimal, millis};
+
+    #[test]
+    fn sums_have_the_widest_type_of_their_summands() {
+        check(bson!({ "$add": [1, 2] }), bson!(3));
+        check(bson!({ "$add": [] }), bson!(0));
+        check(bson!({ "$add": 5 }), bson!(5));
+        check(bson!({ "$add": [1, 2_i64] }), bson!(3_i64));
+        check(bson!({ "$add": [1, 2.5] }), bson!(3.5));
+        check(bson!({ "$add": [1, (decimal("2.50"))] }), decimal("3.50"));
+        check(bson!({ "$add": [0.1, (decimal("1"))] }), decimal("1.100000000000000"));
+        check(bson!({ "$add": [(i32::MAX), 1] }), bson!(2_147_483_648_i64));
+        check(bson!({ "$add": [(i32::MAX), 1, -1] }), bson!(i32::MAX));
+        check(bson!({ "$add": [(i64::MAX), 1] }), bson!(9_223_372_036_854_775_808.0));
+        check(bson!({ "$add": [(f64::INFINITY), (f64::NEG_INFINITY)] }), bson!(f64::NAN));
+    }
+
+    #[test]
+    fn null_and_missing_make_null_of_a_sum() {
+        check(bson!({ "$add": [1, null] }), Bson::Null);
+        check(bson!({ "$add": ["$missing", "x"] }), Bson::Null);
+        check(bson!({ "$multiply": [1, "$missing"] }), Bson::Null);
+        check(bson!({ "$subtract": [null, 1] }), Bson::Null);
+        check(bson!({ "$divide": ["x", null] }), Bson::Null);
+        check_error(bson!({ "$add": ["x", null] }), 14);
+    }
+
+    #[test]
+    fn a_sum_may_have_one_date() {
+        check(bson!({ "$add": [(millis(1_000)), 5] }), millis(1_005));
+        check(bson!({ "$add": [1.5, (millis(1_000)), (decimal("2.5"))] }), millis(1_004));
+        check_error(bson!({ "$add": [(millis(0)), (millis(0))] }), 16_612);
+        check_error(bson!({ "$add": [(millis(i64::MAX)), 1] }), 15);
+        check_error(bson!({ "$add": [(millis(0)), 1e300] }), 15);
+    }
+
+    #[test]
+    fn differences_of_dates_are_milliseconds() {
+        check(bson!({ "$subtract": [5, 3] }), bson!(2));
+        check(bson!({ "$subtract": [(i32::MIN), 1] }), bson!(-2_147_483_649_i64));
+        check(bson!({ "$subtract": [(i64::MIN), 1] }), bson!(-9_223_372_036_854_775_808.0));
+        check(bson!({ "$subtract": [(millis(5_000)), (millis(2_000))] }), bson!(3_000_i64));
+        check(bson!({ "$subtract": [(millis(5_000)), 2_000] }), millis(3_000));
+        check_error(bson!({ "$subtract": [5, (millis(2_000))] }), 14);
+        check_error(bson!({ "$subtract": [(millis(5_000)), "x"] }), 14);
+        check_error(bson!({ "$subtract": [(millis(i64::MIN)), 1] }), 15);
+        check_error(bson!({ "$subtract": [1] }), 16_020);
+    }
+
+    #[test]
+    fn products_overflow_into_wider_types() {
+        check(bson!({ "$multiply": [3, 4] }), bson!(12));
+        check(bson!({ "$multiply": [65_536, 65_536] }), bson!(4_294_967_296_i64));
+        check(bson!({ "$multiply": [(i64::MAX), 2] }), bson!(18_446_744_073_709_551_614.0));
+        check(bson!({ "$multiply": [(decimal("1.5")), 2] }), decimal("3.0"));
+        check_error(bson!({ "$multiply": [true, 1] }), 14);
+    }
+
+    #[test]
+    fn quotients_are_doubles_or_decimals() {
+        check(bson!({ "$divide": [6, 4] }), bson!(1.5));
+        check(bson!({ "$divide": [6, 2] }), bson!(3.0));
+        check(bson!({ "$divide": [(decimal("1")), 8] }), decimal("0.125"));
+        check_error(bson!({ "$divide": [1, 0] }), 2);
+        check_error(bson!({ "$divide": [1, (decimal("0"))] }), 2);
+        check_error(bson!({ "$divide": ["x", 1] }), 14);
+    }
+
+    #[test]
+    fn remainders_have_the_sign_of_the_dividend() {
+        check(bson!({ "$mod": [7, 3] }), bson!(1));
+        check(bson!({ "$mod": [-7, 3] }), bson!(-1));
+        check(bson!({ "$mod": [7, 3_i64] }), bson!(1_i64));
+        check(bson!({ "$mod": [7.5, 2] }), bson!(1.5));
+        check(bson!({ "$mod": [(i64::MIN), -1] }), bson!(0_i64));
+        check(bson!({ "$mod": [(decimal("7.5")), 2] }), decimal("1.5"));
+        check_error(bson!({ "$mod": [7, 0] }), 16_610);
+        check_error(bson!({ "$mod": [7, (decimal("0"))] }), 5_733_415);
+        check_error(bson!({ "$mod": [7, "x"] }), 16_611);
+    }
+
+    #[test]
+    fn the_least_integer_has_no_absolute_value() {
+        check(bson!({ "$abs": -5 }), bson!(5));
+        check(bson!({ "$abs": [-2.5] }), bson!(2.5));
+        check(bson!({ "$abs": (i32::MIN) }), bson!(2_147_483_648_i64));
+        check(bson!({ "$abs": (decimal("-1.50")) }), decimal("1.50"));
+        check(bson!({ "$abs": "$missing" }), Bson::Null);
+        check_error(bson!({ "$abs": (i64::MIN) }), 28_680);
+        check_error(bson!({ "$abs": "x" }), 28_765);
+        check_error(bson!({ "$abs": [1, 2] }), 16_020);
+    }
+}

@@ -1,0 +1,239 @@
+//! Operators that define variables (`$let`, `$map`, `$filter`, `$reduce`): how they are read and evaluated.
+//!
+//! A variable is found by its place, not by its name: each such operator adds one frame of values, and parsing has
+//! counted the frames between a use and its definition.
+
+use std::hash::{BuildHasher, RandomState};
+
+use bson::RawBsonRef;
+
+use crate::expression::error::{Error, Fault};
+use crate::expression::node::{Frame, Node, Scope};
+use crate::expression::operator::Signature;
+use crate::expression::parse::Parser;
+use crate::expression::value::{ArrayBuilder, Value, fields};
+use crate::expression::variables::check_name;
+use crate::value::integer;
+
+const LET: Signature = Signature {
+    names: &["vars", "in"],
+    required: 2,
+    not_object: 16_874,
+    unknown: 16_875,
+    missing: &[16_876, 16_877],
+};
+const MAP: Signature = Signature {
+    names: &["input", "in", "as"],
+    required: 2,
+    not_object: 16_878,
+    unknown: 16_879,
+    missing: &[16_880, 16_882],
+};
+const FILTER: Signature = Signature {
+    names: &["input", "cond", "as", "limit"],
+    required: 2,
+    not_object: 28_646,
+    unknown: 28_647,
+    missing: &[28_648, 28_650],
+};
+const REDUCE: Signature = Signature {
+    names: &["input", "initialValue", "in"],
+    required: 3,
+    not_object: 40_075,
+    unknown: 40_076,
+    missing: &[40_077, 40_078, 40_079],
+};
+
+/// What `$map` and `$filter` call an element unless told otherwise, and `$reduce` always.
+const THIS: &str = "this";
+
+pub(super) fn parse_let(
+    parser: Parser<'_>,
+    operator: &'static str,
+    operand: RawBsonRef<'_>,
+) -> Result<Node, Error> {
+    let [definitions, body] = LET.read::<2>(operator, operand)?;
+    let definitions = definitions.unwrap_or(RawBsonRef::Null);
+    let Some(document) = definitions.as_document() else {
+        let found = Value::Borrowed(definitions).type_name();
+        let fault = Fault::WrongType { argument: "vars", expected: "an object", found };
+        return Err(Error::Argument { operator, fault, code: 10_065 });
+    };
+    let mut names = Vec::new();
+    let mut values = Vec::new();
+    for (name, value) in fields(document) {
+        check_name(name.as_str())?;
+        names.push(name.as_str());
+        values.push(parser.operand(value)?);
+    }
+    let body = parser.with_names(&names, |inside| inside.operand(body.unwrap_or(RawBsonRef::Null)))?;
+    Ok(Node::Let { values, body: Box::new(body) })
+}
+
+pub(super) fn parse_map(
+    parser: Parser<'_>,
+    operator: &'static str,
+    operand: RawBsonRef<'_>,
+) -> Result<Node, Error> {
+    let [input, body, name] = MAP.read::<3>(operator, operand)?;
+    let input = Box::new(parser.operand(input.unwrap_or(RawBsonRef::Null))?);
+    let name = element_name(operator, name)?;
+    let body = parser.with_names(&[name], |inside| inside.operand(body.unwrap_or(RawBsonRef::Null)))?;
+    Ok(Node::Map { input, body: Box::new(body) })
+}
+
+pub(super) fn parse_filter(
+    parser: Parser<'_>,
+    operator: &'static str,
+    operand: RawBsonRef<'_>,
+) -> Result<Node, Error> {
+    let [input, condition, name, limit] = FILTER.read::<4>(operator, operand)?;
+    let input = Box::new(parser.operand(input.unwrap_or(RawBsonRef::Null))?);
+    let name = element_name(operator, name)?;
+    let condition =
+        parser.with_names(&[name], |inside| inside.operand(condition.unwrap_or(RawBsonRef::Null)))?;
+    let limit = limit.map(|limit| parser.operand(limit)).transpose()?.map(Box::new);
+    Ok(Node::Filter { input, condition: Box::new(condition), limit })
+}
+
+pub(super) fn parse_reduce(
+    parser: Parser<'_>,
+    operator: &'static str,
+    operand: RawBsonRef<'_>,
+) -> Result<Node, Error> {
+    let [input, initial, body] = REDUCE.read::<3>(operator, operand)?;
+    let input = Box::new(parser.operand(input.unwrap_or(RawBsonRef::Null))?);
+    let initial = Box::new(parser.operand(initial.unwrap_or(RawBsonRef::Null))?);
+    let body =
+        parser.with_names(&[THIS, "value"], |inside| inside.operand(body.unwrap_or(RawBsonRef::Null)))?;
+    Ok(Node::Reduce { input, initial, body: Box::new(body) })
+}
+
+pub(super) fn parse_random(
+    _: Parser<'_>,
+    operator: &'static str,
+    operand: RawBsonRef<'_>,
+) -> Result<Node, Error> {
+    let is_empty = operand.as_document().is_some_and(bson::RawDocument::is_empty)
+        || operand.as_array().is_some_and(bson::RawArray::is_empty);
+    if is_empty {
+        return Ok(Node::Random);
+    }
+    let fault = Fault::WrongValue {
+        argument: "the argument",
+        expected: "an empty object",
+        found: Value::Borrowed(operand).describe(),
+    };
+    Err(Error::Argument { operator, fault, code: 3_040_501 })
+}
+
+pub(super) fn evaluate_let<'d>(
+    values: &[Node],
+    body: &Node,
+    scope: Scope<'_, 'd>,
+) -> Result<Value<'d>, Error> {
+    let values = values.iter().map(|value| value.evaluate(scope)).collect::<Result<Vec<_>, _>>()?;
+    body.evaluate(scope.within(&Frame { values: &values, outer: scope.frame() }))
+}
+
+pub(super) fn evaluate_map<'d>(input: &Node, body: &Node, scope: Scope<'_, 'd>) -> Result<Value<'d>, Error> {
+    let Some(input) = elements("$map", 16_883, &input.evaluate(scope)?)? else { return Ok(Value::NULL) };
+    let mut mapped = ArrayBuilder::new("$map");
+    for element in input {
+        let frame = Frame { values: &[element], outer: scope.frame() };
+        mapped.push(body.evaluate(scope.within(&frame))?.or_null())?;
+    }
+    Ok(mapped.finish())
+}
+
+pub(super) fn evaluate_filter<'d>(
+    input: &Node,
+    condition: &Node,
+    limit: Option<&Node>,
+    scope: Scope<'_, 'd>,
+) -> Result<Value<'d>, Error> {
+    let Some(input) = elements("$filter", 28_651, &input.evaluate(scope)?)? else { return Ok(Value::NULL) };
+    let mut left = match limit {
+        Some(limit) => read_limit(&limit.evaluate(scope)?)?,
+        None => usize::MAX,
+    };
+    let mut kept = ArrayBuilder::new("$filter");
+    for element in input {
+        if left == 0 {
+            break;
+        }
+        let frame = Frame { values: std::slice::from_ref(&element), outer: scope.frame() };
+        if condition.evaluate(scope.within(&frame))?.is_true() {
+            kept.push(element.or_null())?;
+            left -= 1;
+        }
+    }
+    Ok(kept.finish())
+}
+
+pub(super) fn evaluate_reduce<'d>(
+    input: &Node,
+    initial: &Node,
+    body: &Node,
+    scope: Scope<'_, 'd>,
+) -> Result<Value<'d>, Error> {
+    let Some(input) = elements("$reduce", 40_080, &input.evaluate(scope)?)? else { return Ok(Value::NULL) };
+    let mut value = initial.evaluate(scope)?;
+    for element in input {
+        let frame = Frame { values: &[element, value], outer: scope.frame() };
+        value = body.evaluate(scope.within(&frame))?;
+    }
+    Ok(value)
+}
+
+/// A number of at least 0 and below 1.
+///
+/// The hasher's keys are random for each thread and differ from call to call, and the hash mixes them well: for
+/// samples and jitter that is enough, and it needs no generator to be kept anywhere.
+#[expect(clippy::cast_precision_loss, reason = "53 bits are what a double holds exactly")]
+pub(super) fn random() -> f64 {
+    let bits = RandomState::new().hash_one(());
+    (bits >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// The elements of an operator's input; nothing if the input is null or missing.
+fn elements<'d>(
+    operator: &'static str,
+    code: i32,
+    input: &Value<'d>,
+) -> Result<Option<Vec<Value<'d>>>, Error> {
+    if input.is_nullish() {
+        return Ok(None);
+    }
+    let wrong = || {
+        let fault = Fault::WrongType { argument: "input", expected: "an array", found: input.type_name() };
+        Error::Argument { operator, fault, code }
+    };
+    input.elements().map(Some).ok_or_else(wrong)
+}
+
+fn read_limit(limit: &Value<'_>) -> Result<usize, Error> {
+    if limit.is_nullish() {
+        return Ok(usize::MAX);
+    }
+    let refuse = |code, expected| {
+        let fault = Fault::WrongValue { argument: "limit", expected, found: limit.describe() };
+        Error::Argument { operator: "$filter", fault, code }
+    };
+    let integer = integer(limit.or_null()).and_then(|limit| i32::try_from(limit).ok());
+    match integer.ok_or_else(|| refuse(327_391, "an integer of 32 bits"))? {
+        integer @ 1.. => Ok(usize::try_from(integer).unwrap_or(usize::MAX)),
+        ..=0 => Err(refuse(327_392, "greater than 0")),
+    }
+}
+
+fn element_name<'b>(operator: &'static str, name: Option<RawBsonRef<'b>>) -> Result<&'b str, Error> {
+    let Some(name) = name else { return Ok(THIS) };
+    let Some(name) = name.as_str() else {
+        let found = Value::Borrowed(name).type_name();
+        let fault = Fault::WrongType { argument: "as", expected: "a string", found };
+        return Err(Error::Argument { operator, fault, code: crate::expression::error::FAILED_TO_PARSE });
+    };
+    check_name(name)?;
+    Ok(name)
+}

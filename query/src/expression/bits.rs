@@ -1,0 +1,84 @@
+//! Bits of integers: `$bitAnd`, `$bitOr`, `$bitXor` and `$bitNot`.
+
+use crate::expression::arguments::Arguments;
+use crate::expression::arithmetic::{Numeric, one_number};
+use crate::expression::error::{Error, TYPE_MISMATCH};
+use crate::expression::value::Value;
+
+pub(super) fn and<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    combined(arguments, -1, |left, right| left & right)
+}
+
+pub(super) fn or<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    combined(arguments, 0, |left, right| left | right)
+}
+
+pub(super) fn xor<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    combined(arguments, 0, |left, right| left ^ right)
+}
+
+pub(super) fn not<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    match one_number(arguments)? {
+        None => Ok(Value::NULL),
+        Some(Numeric::Int(value)) => Ok(Value::int(!value)),
+        Some(Numeric::Long(value)) => Ok(Value::long(!value)),
+        Some(number @ (Numeric::Double(_) | Numeric::Decimal(_))) => {
+            Err(arguments.wrong_type(TYPE_MISMATCH, "the argument", "an integer", &number.into_value()))
+        }
+    }
+}
+
+/// Combines integers; a wide one makes the result wide.
+fn combined<'d>(
+    arguments: &Arguments<'_, 'd>,
+    neutral: i64,
+    combine: fn(i64, i64) -> i64,
+) -> Result<Value<'d>, Error> {
+    let (mut bits, mut is_wide) = (neutral, false);
+    for value in arguments.values() {
+        let value = value?;
+        if value.is_nullish() {
+            return Ok(Value::NULL);
+        }
+        bits = match Numeric::of(value.or_null()) {
+            Some(Numeric::Int(operand)) => combine(bits, i64::from(operand)),
+            Some(Numeric::Long(operand)) => {
+                is_wide = true;
+                combine(bits, operand)
+            }
+            Some(Numeric::Double(_) | Numeric::Decimal(_)) | None => {
+                return Err(arguments.wrong_type(TYPE_MISMATCH, "an argument", "an integer", &value));
+            }
+        };
+    }
+    Ok(if is_wide { Value::long(bits) } else { Value::integer(bits) })
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, bson};
+
+    use crate::expression::cases::{check, check_error};
+
+    #[test]
+    fn bits_of_integers_are_combined() {
+        check(bson!({ "$bitAnd": [12, 10] }), bson!(8));
+        check(bson!({ "$bitAnd": [] }), bson!(-1));
+        check(bson!({ "$bitOr": [12, 3_i64] }), bson!(15_i64));
+        check(bson!({ "$bitXor": [5, 1, 1] }), bson!(5));
+        check(bson!({ "$bitXor": [] }), bson!(0));
+        check(bson!({ "$bitNot": 0 }), bson!(-1));
+        check(bson!({ "$bitNot": 1_i64 }), bson!(-2_i64));
+        check(bson!({ "$bitAnd": [-1, -2] }), bson!(-2));
+    }
+
+    #[test]
+    fn null_gives_null_and_other_types_an_error() {
+        check(bson!({ "$bitOr": [1, null] }), Bson::Null);
+        check(bson!({ "$bitNot": "$missing" }), Bson::Null);
+        check_error(bson!({ "$bitAnd": [1, 2.0] }), 14);
+        check_error(bson!({ "$bitXor": ["x"] }), 14);
+        check_error(bson!({ "$bitNot": 1.5 }), 14);
+        check_error(bson!({ "$bitNot": "x" }), 28_765);
+    }
+}

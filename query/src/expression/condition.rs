@@ -1,0 +1,204 @@
+//! Comparisons, logic and choices: `$eq` and its kin, `$and`, `$or`, `$not`, `$cond`, `$ifNull`.
+//!
+//! Unlike the operators of filters, comparisons here look at values of all types in their one order, where a
+//! missing value comes before null.
+
+use std::cmp::Ordering;
+
+use bson::RawBsonRef;
+use index::order::{TypeClass, compare, type_class};
+
+use crate::expression::arguments::Arguments;
+use crate::expression::error::Error;
+use crate::expression::node::Node;
+use crate::expression::operator::Signature;
+use crate::expression::parse::Parser;
+use crate::expression::value::Value;
+
+const COND: Signature = Signature {
+    names: &["if", "then", "else"],
+    required: 3,
+    not_object: 17_083,
+    unknown: 17_083,
+    missing: &[17_080, 17_081, 17_082],
+};
+
+pub(super) fn equal<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    compared(arguments, Ordering::is_eq)
+}
+
+pub(super) fn unequal<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    compared(arguments, Ordering::is_ne)
+}
+
+pub(super) fn greater<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    compared(arguments, Ordering::is_gt)
+}
+
+pub(super) fn greater_or_equal<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    compared(arguments, Ordering::is_ge)
+}
+
+pub(super) fn less<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    compared(arguments, Ordering::is_lt)
+}
+
+pub(super) fn less_or_equal<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    compared(arguments, Ordering::is_le)
+}
+
+pub(super) fn compare_three_ways<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    Ok(Value::int(match compare_values(&arguments.value(0)?, &arguments.value(1)?) {
+        Ordering::Less => -1,
+        Ordering::Equal => 0,
+        Ordering::Greater => 1,
+    }))
+}
+
+pub(super) fn and<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    for value in arguments.values() {
+        if !value?.is_true() {
+            return Ok(Value::FALSE);
+        }
+    }
+    Ok(Value::TRUE)
+}
+
+pub(super) fn or<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    for value in arguments.values() {
+        if value?.is_true() {
+            return Ok(Value::TRUE);
+        }
+    }
+    Ok(Value::FALSE)
+}
+
+pub(super) fn not<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    Ok(Value::boolean(!arguments.value(0)?.is_true()))
+}
+
+/// Reads `[if, then, else]`, or the same by name.
+pub(super) fn parse_cond(
+    parser: Parser<'_>,
+    operator: &'static str,
+    operand: RawBsonRef<'_>,
+) -> Result<Node, Error> {
+    let arguments = if operand.as_document().is_some() {
+        COND.parse(parser, operator, operand)?
+    } else {
+        let arguments = parser.list(operand)?;
+        if arguments.len() != 3 {
+            let expected = "exactly 3".to_owned();
+            return Err(Error::ArgumentCount { operator, expected, found: arguments.len(), code: 16_020 });
+        }
+        arguments.into_iter().map(Some).collect()
+    };
+    Ok(Node::Call { operator, evaluate: choose, arguments })
+}
+
+fn choose<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    if arguments.value(0)?.is_true() { arguments.value(1) } else { arguments.value(2) }
+}
+
+/// The first value that is not null; the last one as it is.
+pub(super) fn if_null<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let last = arguments.count().saturating_sub(1);
+    for at in 0..last {
+        let value = arguments.value(at)?;
+        if !value.is_nullish() {
+            return Ok(value);
+        }
+    }
+    arguments.value(last)
+}
+
+fn compared<'d>(arguments: &Arguments<'_, 'd>, holds: fn(Ordering) -> bool) -> Result<Value<'d>, Error> {
+    Ok(Value::boolean(holds(compare_values(&arguments.value(0)?, &arguments.value(1)?))))
+}
+
+/// Compares values; a missing one comes where undefined does, and before it.
+pub(super) fn compare_values(left: &Value<'_>, right: &Value<'_>) -> Ordering {
+    let is_least = |value| type_class(value) == TypeClass::MinKey;
+    match (left.get(), right.get()) {
+        (Some(left), Some(right)) => compare(left, right),
+        (None, None) => Ordering::Equal,
+        (None, Some(right)) => {
+            if is_least(right) {
+                Ordering::Greater
+            } else {
+                Ordering::Less
+            }
+        }
+        (Some(left), None) => {
+            if is_least(left) {
+                Ordering::Less
+            } else {
+                Ordering::Greater
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, bson};
+
+    use crate::expression::cases::{check, check_error, check_missing};
+
+    #[test]
+    fn comparisons_look_at_all_types() {
+        check(bson!({ "$eq": [1, 1.0] }), bson!(true));
+        check(bson!({ "$ne": [1, "1"] }), bson!(true));
+        check(bson!({ "$gt": ["a", 5] }), bson!(true));
+        check(bson!({ "$gte": [[1], { "a": 1 }] }), bson!(true));
+        check(bson!({ "$lt": [null, false] }), bson!(true));
+        check(bson!({ "$lte": [2, 1] }), bson!(false));
+        check(bson!({ "$cmp": [2, 1] }), bson!(1));
+        check(bson!({ "$cmp": [1, 2] }), bson!(-1));
+        check(bson!({ "$cmp": ["x", "x"] }), bson!(0));
+        check(bson!({ "$lt": [(f64::NAN), 0] }), bson!(true));
+        check_error(bson!({ "$eq": [1] }), 16_020);
+    }
+
+    #[test]
+    fn what_is_missing_comes_before_null() {
+        check(bson!({ "$eq": ["$missing", null] }), bson!(false));
+        check(bson!({ "$eq": ["$missing", "$$REMOVE"] }), bson!(true));
+        check(bson!({ "$lt": ["$missing", null] }), bson!(true));
+        check(bson!({ "$gt": ["$missing", (Bson::MinKey)] }), bson!(true));
+        check(bson!({ "$lt": ["$missing", (Bson::Undefined)] }), bson!(true));
+    }
+
+    #[test]
+    fn logic_stops_where_it_knows() {
+        check(bson!({ "$and": [] }), bson!(true));
+        check(bson!({ "$or": [] }), bson!(false));
+        check(bson!({ "$and": [1, "x", []] }), bson!(true));
+        check(bson!({ "$and": [0, { "$divide": [1, 0] }] }), bson!(false));
+        check(bson!({ "$or": [true, { "$divide": [1, 0] }] }), bson!(true));
+        check(bson!({ "$not": "$missing" }), bson!(true));
+        check(bson!({ "$not": [[false]] }), bson!(false));
+        check_error(bson!({ "$or": [0, { "$divide": [1, 0] }] }), 2);
+        check_error(bson!({ "$not": [1, 2] }), 16_020);
+    }
+
+    #[test]
+    fn a_branch_not_taken_cannot_fail() {
+        check(bson!({ "$cond": ["$n", 1, { "$divide": [1, 0] }] }), bson!(1));
+        check(bson!({ "$cond": { "if": "$missing", "then": 1, "else": 2 } }), bson!(2));
+        check_missing(bson!({ "$cond": [true, "$missing", 2] }));
+        check_error(bson!({ "$cond": [1, 2] }), 16_020);
+        check_error(bson!({ "$cond": { "if": 1, "then": 2, "else": 3, "or": 4 } }), 17_083);
+        check_error(bson!({ "$cond": { "then": 2, "else": 3 } }), 17_080);
+        check_error(bson!({ "$cond": { "if": 2, "else": 3 } }), 17_081);
+        check_error(bson!({ "$cond": { "if": 2, "then": 3 } }), 17_082);
+    }
+
+    #[test]
+    fn the_first_value_that_is_not_null_is_taken() {
+        check(bson!({ "$ifNull": ["$missing", null, 3, { "$divide": [1, 0] }] }), bson!(3));
+        check(bson!({ "$ifNull": [null, null] }), Bson::Null);
+        check_missing(bson!({ "$ifNull": [null, "$missing"] }));
+        check_error(bson!({ "$ifNull": [1] }), 1_257_300);
+    }
+}

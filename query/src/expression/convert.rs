@@ -1,0 +1,505 @@
+//! Types and conversions: `$convert`, its short forms such as `$toInt`, `$type` and `$isNumber`.
+
+use bson::oid::ObjectId;
+use bson::spec::ElementType;
+use bson::{RawBsonRef, Timestamp};
+
+use crate::decimal::{self, Precision, Rounding};
+use crate::expression::arguments::{Arguments, to_double as double_of, to_long as long_of};
+use crate::expression::date::{format_utc, parse_text};
+use crate::expression::error::{BAD_VALUE, CONVERSION_FAILURE, Error, FAILED_TO_PARSE, Fault};
+use crate::expression::operator::Signature;
+use crate::expression::value::{Value, field};
+use crate::value::{integer, is_true};
+
+pub(super) const CONVERT: Signature = Signature {
+    names: &["input", "to", "onError", "onNull", "format", "byteOrder", "base"],
+    required: 2,
+    not_object: FAILED_TO_PARSE,
+    unknown: FAILED_TO_PARSE,
+    missing: &[FAILED_TO_PARSE],
+};
+
+/// A type that values can be converted to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    Bool,
+    Date,
+    Decimal,
+    Double,
+    Int,
+    Long,
+    ObjectId,
+    String,
+    /// Any other type of BSON, to which nothing can be converted.
+    Other(&'static str),
+}
+
+/// Signature of types, ascending, with their numbers.
+const TYPES: &[(&str, i64, Target)] = &[
+    ("array", 4, Target::Other("array")),
+    ("bool", 8, Target::Bool),
+    ("date", 9, Target::Date),
+    ("dbPointer", 12, Target::Other("dbPointer")),
+    ("decimal", 19, Target::Decimal),
+    ("double", 1, Target::Double),
+    ("int", 16, Target::Int),
+    ("javascript", 13, Target::Other("javascript")),
+    ("javascriptWithScope", 15, Target::Other("javascriptWithScope")),
+    ("long", 18, Target::Long),
+    ("maxKey", 127, Target::Other("maxKey")),
+    ("minKey", -1, Target::Other("minKey")),
+    ("missing", 0, Target::Other("missing")),
+    ("null", 10, Target::Other("null")),
+    ("object", 3, Target::Other("object")),
+    ("objectId", 7, Target::ObjectId),
+    ("regex", 11, Target::Other("regex")),
+    ("string", 2, Target::String),
+    ("symbol", 14, Target::Other("symbol")),
+    ("timestamp", 17, Target::Other("timestamp")),
+    ("undefined", 6, Target::Other("undefined")),
+];
+const BINARY: (&str, i64) = ("binData", 5);
+
+pub(super) fn type_of<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    Ok(Value::text(arguments.value(0)?.type_name()))
+}
+
+pub(super) fn is_number<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    Ok(Value::boolean(arguments.value(0)?.is_number()))
+}
+
+pub(super) fn to_bool<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    only(arguments, Target::Bool)
+}
+
+pub(super) fn to_date<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    only(arguments, Target::Date)
+}
+
+pub(super) fn to_decimal<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    only(arguments, Target::Decimal)
+}
+
+pub(super) fn to_double<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    only(arguments, Target::Double)
+}
+
+pub(super) fn to_int<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    only(arguments, Target::Int)
+}
+
+pub(super) fn to_long<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    only(arguments, Target::Long)
+}
+
+pub(super) fn to_object_id<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    only(arguments, Target::ObjectId)
+}
+
+pub(super) fn to_string<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    only(arguments, Target::String)
+}
+
+pub(super) fn convert<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    for (place, name) in [(4, "a format"), (5, "a byte order"), (6, "a base")] {
+        if arguments.is_given(place) {
+            return Err(arguments.unsupported(name));
+        }
+    }
+    let input = arguments.value(0)?;
+    let target = target(arguments, &arguments.value(1)?)?;
+    if input.is_nullish() {
+        return Ok(arguments.given(3)?.unwrap_or(Value::NULL));
+    }
+    let Some(target) = target else { return Ok(Value::NULL) };
+    match converted(arguments, &input, target) {
+        Err(error) if error.is_conversion() && arguments.is_given(2) => arguments.value(2),
+        result => result,
+    }
+}
+
+fn only<'d>(arguments: &Arguments<'_, 'd>, target: Target) -> Result<Value<'d>, Error> {
+    let input = arguments.value(0)?;
+    if input.is_nullish() { Ok(Value::NULL) } else { converted(arguments, &input, target) }
+}
+
+/// The type that `to` names, by itself or as `{type}`; nothing for null.
+fn target(arguments: &Arguments<'_, '_>, to: &Value<'_>) -> Result<Option<Target>, Error> {
+    let named = match to.or_null().as_document() {
+        Some(document) => Value::found(field(document, "type")),
+        None => to.clone(),
+    };
+    if named.is_nullish() {
+        return Ok(None);
+    }
+    let value = named.or_null();
+    if let Some(name) = value.as_str() {
+        if name == BINARY.0 {
+            return Err(arguments.unsupported("a conversion to binData"));
+        }
+        let found = TYPES.binary_search_by_key(&name, |(known, ..)| known).ok();
+        let found = found.and_then(|place| TYPES.get(place)).map(|(_, _, target)| *target);
+        let unknown = || arguments.wrong_value(BAD_VALUE, "to", "the name of a type", &named);
+        return found.map(Some).ok_or_else(unknown);
+    }
+    if !named.is_number() {
+        let expected = "a string or a number";
+        return Err(arguments.wrong_type(FAILED_TO_PARSE, "to", expected, &named));
+    }
+    let number = integer(value);
+    if number == Some(BINARY.1) {
+        return Err(arguments.unsupported("a conversion to binData"));
+    }
+    let found = TYPES.iter().find(|(_, known, _)| Some(*known) == number);
+    let unknown = || arguments.wrong_value(FAILED_TO_PARSE, "to", "the number of a type", &named);
+    found.map(|(_, _, target)| Some(*target)).ok_or_else(unknown)
+}
+
+/// Converts a value that is not null.
+fn converted<'d>(
+    arguments: &Arguments<'_, 'd>,
+    input: &Value<'d>,
+    target: Target,
+) -> Result<Value<'d>, Error> {
+    let value = input.or_null();
+    if target == Target::Bool {
+        return Ok(Value::boolean(is_true(value)));
+    }
+    if value.element_type() == ElementType::Binary {
+        return Err(arguments.unsupported("a conversion of binData"));
+    }
+    let failed = |reason| {
+        let fault = Fault::Conversion { found: input.describe(), target: target.name(), reason };
+        arguments.fault(CONVERSION_FAILURE, fault)
+    };
+    let result = match target {
+        Target::Date => as_date(value),
+        Target::Decimal => as_decimal(value),
+        Target::Double => as_double(value),
+        Target::Int => as_long(value).and_then(|long| match i32::try_from(long) {
+            // A date has no int32, however small it is.
+            Ok(int) if value.as_datetime().is_none() => Ok(Value::int(int)),
+            Ok(_) => Err(UNSUPPORTED),
+            Err(_) => Err("it overflows"),
+        }),
+        Target::Long => as_long(value).map(Value::long),
+        Target::ObjectId => as_object_id(value),
+        Target::String => as_text(value),
+        Target::Bool | Target::Other(_) => Err(UNSUPPORTED),
+    };
+    result.map_err(failed)
+}
+
+const UNSUPPORTED: &str = "there is no such conversion";
+
+impl Target {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::Date => "date",
+            Self::Decimal => "decimal",
+            Self::Double => "double",
+            Self::Int => "int",
+            Self::Long => "long",
+            Self::ObjectId => "objectId",
+            Self::String => "string",
+            Self::Other(name) => name,
+        }
+    }
+}
+
+fn as_date<'d>(value: RawBsonRef<'_>) -> Result<Value<'d>, &'static str> {
+    if let Some(date) = value.as_datetime() {
+        return Ok(Value::date(date.timestamp_millis()));
+    }
+    if let Some(Timestamp { time, .. }) = value.as_timestamp() {
+        return Ok(Value::date(i64::from(time) * 1_000));
+    }
+    if let Some(id) = value.as_object_id() {
+        return Ok(Value::date(id.timestamp().timestamp_millis()));
+    }
+    if let Some(text) = value.as_str() {
+        return parse_text(text).map(Value::date);
+    }
+    if value.as_i32().is_some() || value.as_bool().is_some() {
+        return Err(UNSUPPORTED);
+    }
+    as_long(value).map(Value::date)
+}
+
+fn as_decimal<'d>(value: RawBsonRef<'_>) -> Result<Value<'d>, &'static str> {
+    if let Some(text) = value.as_str() {
+        return decimal::parse(text).map(Value::decimal).ok_or("it is no number of a decimal's range");
+    }
+    if let RawBsonRef::Decimal128(value) = value {
+        return Ok(Value::decimal(value));
+    }
+    if let Some(double) = value.as_f64() {
+        return Ok(Value::decimal(decimal::from_double(double, Precision::Double)));
+    }
+    as_long(value).map(|long| Value::decimal(decimal::from_integer(long)))
+}
+
+fn as_double<'d>(value: RawBsonRef<'_>) -> Result<Value<'d>, &'static str> {
+    if let Some(text) = value.as_str() {
+        return parse_double(text).map(Value::double).ok_or("it is no number of a double's range");
+    }
+    if let RawBsonRef::Decimal128(value) = value {
+        let double = decimal::to_double(value);
+        let is_lost = double.is_infinite() && decimal::is_finite(value);
+        return if is_lost { Err("it overflows") } else { Ok(Value::double(double)) };
+    }
+    match double_of(value) {
+        Some(double) => Ok(Value::double(double)),
+        None => as_long(value).map(|long| Value::double(double_of(RawBsonRef::Int64(long)).unwrap_or(0.0))),
+    }
+}
+
+/// A number, a truth value, a date or a text as an integer; fractions are cut off.
+fn as_long(value: RawBsonRef<'_>) -> Result<i64, &'static str> {
+    if let Some(text) = value.as_str() {
+        return parse_long(text).ok_or("it is no integer of 64 bits");
+    }
+    if let Some(value) = value.as_bool() {
+        return Ok(i64::from(value));
+    }
+    if let Some(date) = value.as_datetime() {
+        return Ok(date.timestamp_millis());
+    }
+    match value {
+        RawBsonRef::Double(double) if !double.is_finite() => Err("it is not finite"),
+        RawBsonRef::Double(double) => integer(RawBsonRef::Double(double.trunc())).ok_or("it overflows"),
+        RawBsonRef::Decimal128(value) => {
+            if decimal::is_finite(value) {
+                decimal::to_integer(value, Rounding::TowardZero).ok_or("it overflows")
+            } else {
+                Err("it is not finite")
+            }
+        }
+        RawBsonRef::Int32(_) | RawBsonRef::Int64(_) => long_of(value).ok_or(UNSUPPORTED),
+        RawBsonRef::String(_)
+        | RawBsonRef::Array(_)
+        | RawBsonRef::Document(_)
+        | RawBsonRef::Boolean(_)
+        | RawBsonRef::Null
+        | RawBsonRef::RegularExpression(_)
+        | RawBsonRef::JavaScriptCode(_)
+        | RawBsonRef::JavaScriptCodeWithScope(_)
+        | RawBsonRef::Timestamp(_)
+        | RawBsonRef::Binary(_)
+        | RawBsonRef::ObjectId(_)
+        | RawBsonRef::DateTime(_)
+        | RawBsonRef::Symbol(_)
+        | RawBsonRef::Undefined
+        | RawBsonRef::MaxKey
+        | RawBsonRef::MinKey
+        | RawBsonRef::DbPointer(_) => Err(UNSUPPORTED),
+    }
+}
+
+fn as_object_id<'d>(value: RawBsonRef<'_>) -> Result<Value<'d>, &'static str> {
+    if let Some(id) = value.as_object_id() {
+        return Ok(Value::Borrowed(RawBsonRef::ObjectId(id)));
+    }
+    let text = value.as_str().ok_or(UNSUPPORTED)?;
+    let id = ObjectId::parse_str(text).map_err(|_| "it does not consist of 24 hexadecimal digits")?;
+    Ok(Value::Borrowed(RawBsonRef::ObjectId(id)))
+}
+
+fn as_text<'d>(value: RawBsonRef<'_>) -> Result<Value<'d>, &'static str> {
+    if let Some(text) = value.as_str() {
+        return Ok(Value::text(text));
+    }
+    if let Some(id) = value.as_object_id() {
+        return Ok(Value::text(id.to_hex()));
+    }
+    if let Some(value) = value.as_bool() {
+        return Ok(Value::text(value.to_string()));
+    }
+    if let Some(date) = value.as_datetime() {
+        return Ok(Value::text(date_text(date.timestamp_millis())));
+    }
+    if let Some(double) = value.as_f64() {
+        return Ok(Value::text(double_text(double)));
+    }
+    if let RawBsonRef::Decimal128(value) = value {
+        return Ok(Value::text(value.to_string()));
+    }
+    match integer(value) {
+        Some(integer) => Ok(Value::text(integer.to_string())),
+        None => Err(UNSUPPORTED),
+    }
+}
+
+fn parse_long(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+    if is_number { text.parse().ok() } else { None }
+}
+
+fn parse_double(text: &str) -> Option<f64> {
+    let value = text.parse::<f64>().ok()?;
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+    let has_digit = |digits: &[char]| mantissa.contains(digits);
+    let is_lost = (value.is_infinite() && has_digit(&['0', '1', '2', '3', '4', '5', '6', '7', '8', '9']))
+        || (value == 0.0 && has_digit(&['1', '2', '3', '4', '5', '6', '7', '8', '9']));
+    if is_lost { None } else { Some(value) }
+}
+
+/// A date in UTC as MongoDB writes it.
+pub(super) fn date_text(millis: i64) -> String {
+    format_utc(millis)
+}
+
+/// A double as MongoDB writes it: as few digits as tell it from all others, and an exponent for what is below
+/// 0.0001 or has more than 16 digits before the point.
+pub(super) fn double_text(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    if value.is_infinite() {
+        return if value < 0.0 { "-Infinity".to_owned() } else { "Infinity".to_owned() };
+    }
+    let scientific = format!("{value:e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent = exponent.parse::<i32>().unwrap_or(0);
+    if (-4..16).contains(&exponent) {
+        return value.to_string();
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, bson};
+
+    use super::*;
+    use crate::expression::cases::{binary, check, check_error, decimal, millis, regex};
+
+    #[test]
+    fn type_names_ascend() {
+        assert!(TYPES.is_sorted_by(|(left, ..), (right, ..)| left < right));
+    }
+
+    #[test]
+    fn types_have_names() {
+        check(bson!({ "$type": "$n" }), bson!("int"));
+        check(bson!({ "$type": "$missing" }), bson!("missing"));
+        check(bson!({ "$type": null }), bson!("null"));
+        check(bson!({ "$type": [[1]] }), bson!("array"));
+        check(bson!({ "$type": (regex("a", "")) }), bson!("regex"));
+        check(bson!({ "$isNumber": (decimal("1")) }), bson!(true));
+        check(bson!({ "$isNumber": "1" }), bson!(false));
+    }
+
+    #[test]
+    fn anything_has_a_truth() {
+        check(bson!({ "$toBool": 0.0 }), bson!(false));
+        check(bson!({ "$toBool": "false" }), bson!(true));
+        check(bson!({ "$toBool": (decimal("0.00")) }), bson!(false));
+        check(bson!({ "$toBool": [[]] }), bson!(true));
+        check(bson!({ "$toBool": (binary(&[])) }), bson!(true));
+        check(bson!({ "$toBool": "$missing" }), Bson::Null);
+    }
+
+    #[test]
+    fn integers_are_cut_off_and_must_fit() {
+        check(bson!({ "$toInt": 5.9 }), bson!(5));
+        check(bson!({ "$toInt": "-12" }), bson!(-12));
+        check(bson!({ "$toInt": true }), bson!(1));
+        check(bson!({ "$toInt": (decimal("-5.9")) }), bson!(-5));
+        check(bson!({ "$toLong": (millis(7)) }), bson!(7_i64));
+        check(bson!({ "$toLong": "9223372036854775807" }), bson!(i64::MAX));
+        for bad in [
+            bson!("1.5"),
+            bson!(""),
+            bson!(" 1"),
+            bson!("0x1"),
+            bson!(3e9),
+            bson!(f64::NAN),
+            bson!({}),
+            millis(1),
+        ] {
+            check_error(bson!({ "$toInt": bad }), 241);
+        }
+        check_error(bson!({ "$toLong": 1e19 }), 241);
+        check_error(bson!({ "$toLong": (decimal("Infinity")) }), 241);
+    }
+
+    #[test]
+    fn doubles_and_decimals_are_read() {
+        check(bson!({ "$toDouble": "1e3" }), bson!(1_000.0));
+        check(bson!({ "$toDouble": false }), bson!(0.0));
+        check(bson!({ "$toDouble": (millis(5)) }), bson!(5.0));
+        check(bson!({ "$toDouble": (decimal("0.1")) }), bson!(0.1));
+        check(bson!({ "$toDecimal": "1.50" }), decimal("1.50"));
+        check(bson!({ "$toDecimal": 2.5 }), decimal("2.50000000000000"));
+        check(bson!({ "$toDecimal": 5 }), decimal("5"));
+        check(bson!({ "$toDecimal": true }), decimal("1"));
+        check_error(bson!({ "$toDouble": "1e999" }), 241);
+        check_error(bson!({ "$toDouble": "1e-999" }), 241);
+        check_error(bson!({ "$toDouble": (decimal("1E+999")) }), 241);
+        check_error(bson!({ "$toDecimal": "x" }), 241);
+        check_error(bson!({ "$toDecimal": [[1]] }), 241);
+    }
+
+    #[test]
+    fn texts_are_written() {
+        check(bson!({ "$toString": 1.0 }), bson!("1"));
+        check(bson!({ "$toString": -0.0 }), bson!("-0"));
+        check(bson!({ "$toString": 1e20 }), bson!("1e+20"));
+        check(bson!({ "$toString": 0.000_012_5 }), bson!("1.25e-05"));
+        check(bson!({ "$toString": 123_456.789 }), bson!("123456.789"));
+        check(bson!({ "$toString": (f64::NEG_INFINITY) }), bson!("-Infinity"));
+        check(bson!({ "$toString": true }), bson!("true"));
+        check(bson!({ "$toString": (i64::MIN) }), bson!("-9223372036854775808"));
+        check(bson!({ "$toString": (millis(1)) }), bson!("1970-01-01T00:00:00.001Z"));
+        check(bson!({ "$toString": "$_id" }), bson!("64b7f0c0a1b2c3d4e5f60718"));
+        check_error(bson!({ "$toString": [[1]] }), 241);
+        check_error(bson!({ "$toString": (regex("a", "")) }), 241);
+    }
+
+    #[test]
+    fn dates_and_object_ids_are_read() {
+        check(bson!({ "$toDate": 120_000_000_000.5 }), millis(120_000_000_000));
+        check(bson!({ "$toDate": 5_i64 }), millis(5));
+        check(bson!({ "$toDate": "2018-03-20" }), millis(1_521_504_000_000));
+        check(bson!({ "$toDate": "$_id" }), millis(1_689_776_320_000));
+        check(bson!({ "$toDate": (bson::Timestamp { time: 2, increment: 9 }) }), millis(2_000));
+        check(
+            bson!({ "$toObjectId": "64b7f0c0a1b2c3d4e5f60718" }),
+            bson!(ObjectId::parse_str("64b7f0c0a1b2c3d4e5f60718").unwrap()),
+        );
+        check_error(bson!({ "$toDate": 5 }), 241);
+        check_error(bson!({ "$toDate": true }), 241);
+        check_error(bson!({ "$toDate": "Friday" }), 241);
+        check_error(bson!({ "$toObjectId": "64b7" }), 241);
+        check_error(bson!({ "$toObjectId": 1 }), 241);
+    }
+
+    #[test]
+    fn convert_has_answers_for_null_and_errors() {
+        let to = |input: Bson, to: Bson| bson!({ "$convert": { "input": input, "to": to } });
+        check(to(bson!("7"), bson!("int")), bson!(7));
+        check(to(bson!("7"), bson!(16)), bson!(7));
+        check(to(bson!("7"), bson!({ "type": "long" })), bson!(7_i64));
+        check(to(bson!("7"), Bson::Null), Bson::Null);
+        check(to(Bson::Null, bson!("int")), Bson::Null);
+        check(bson!({ "$convert": { "input": "$missing", "to": "int", "onNull": 0 } }), bson!(0));
+        check(bson!({ "$convert": { "input": "x", "to": "int", "onError": "$n" } }), bson!(5));
+        check(bson!({ "$convert": { "input": 1, "to": "array", "onError": 0 } }), bson!(0));
+        check_error(to(bson!("x"), bson!("int")), 241);
+        check_error(to(bson!(1), bson!("array")), 241);
+        check_error(to(bson!(1), bson!("integer")), 2);
+        check_error(to(bson!(1), bson!(true)), 9);
+        check_error(to(bson!(1), bson!(99)), 9);
+        check_error(to(bson!(1), bson!("binData")), 238);
+        check_error(to(binary(&[1]), bson!("string")), 238);
+        check_error(bson!({ "$convert": { "input": 1, "to": "int", "format": "hex" } }), 238);
+        check_error(bson!({ "$convert": 1 }), 9);
+        check_error(bson!({ "$convert": { "input": 1 } }), 9);
+        check_error(bson!({ "$convert": { "to": 1, "x": 1 } }), 9);
+    }
+}

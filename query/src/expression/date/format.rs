@@ -1,0 +1,132 @@
+//! Dates as texts, by a format.
+
+use crate::expression::arguments::Arguments;
+use crate::expression::date::calendar::{Clock, Date, MILLIS_PER_SECOND};
+use crate::expression::date::zone::Zone;
+use crate::expression::error::{Error, Fault};
+use crate::value::shorten;
+
+const ISO: &str = "%Y-%m-%dT%H:%M:%S.%L";
+
+pub(super) const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
+/// What may follow a percent sign, writing and reading.
+pub(super) const WRITTEN: &str = "%bBdGHjLmMSwuUVYzZ";
+pub(super) const READ: &str = "%bBdGHjLmMSuVYzZ";
+
+/// Refuses a format with an unknown letter, or a lonely percent sign at its end.
+pub(super) fn check(arguments: &Arguments<'_, '_>, format: &str, allowed: &str) -> Result<(), Error> {
+    let refuse =
+        |reason, code| Err(arguments.fault(code, Fault::DateFormat { format: shorten(format), reason }));
+    let mut letters = format.chars();
+    while let Some(letter) = letters.next() {
+        if letter != '%' {
+            continue;
+        }
+        match letters.next() {
+            None => return refuse("a '%' at the end", 18_535),
+            Some(letter) if !allowed.contains(letter) => {
+                return refuse("an unknown letter behind a '%'", 18_536);
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// The format that is used if none is given.
+pub(super) fn default_format(zone: &Zone) -> String {
+    if zone.is_utc() { format!("{ISO}Z") } else { ISO.to_owned() }
+}
+
+/// Writes a date by a format that was checked; nothing if its year has no four digits.
+pub(super) fn write(format: &str, millis: i64, zone: &Zone) -> Option<String> {
+    let local = zone.local(millis);
+    let (day, clock) = (Date::of_millis(local), Clock::of_millis(local));
+    let mut text = String::new();
+    let mut letters = format.chars();
+    while let Some(letter) = letters.next() {
+        if letter != '%' {
+            text.push(letter);
+            continue;
+        }
+        let piece = match letters.next() {
+            Some('Y') => year(day.year)?,
+            Some('G') => year(day.iso().year)?,
+            Some('m') => two(day.month),
+            Some('d') => two(day.day),
+            Some('H') => two(clock.hour),
+            Some('M') => two(clock.minute),
+            Some('S') => two(clock.second),
+            Some('L') => format!("{:03}", clock.millisecond),
+            Some('j') => format!("{:03}", day.day_of_year()),
+            Some('w') => day.weekday().to_string(),
+            Some('u') => day.iso_weekday().to_string(),
+            Some('U') => two(day.week()),
+            Some('V') => two(day.iso().week),
+            Some('b') => month(day.month).get(..3)?.to_owned(),
+            Some('B') => month(day.month).to_owned(),
+            Some('z') => offset_hours(zone.offset_at(millis)),
+            Some('Z') => offset_minutes(zone.offset_at(millis)),
+            Some(other) => other.to_string(),
+            None => String::new(),
+        };
+        text.push_str(&piece);
+    }
+    Some(text)
+}
+
+/// A date in UTC with all its digits, however many its year has.
+pub(in crate::expression) fn format_utc(millis: i64) -> String {
+    let text = write(&format!("{ISO}Z"), millis, &Zone::Utc);
+    text.unwrap_or_else(|| {
+        let (day, clock) = (Date::of_millis(millis), Clock::of_millis(millis));
+        let seconds = clock.millis() / MILLIS_PER_SECOND;
+        format!(
+            "{}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z",
+            day.year,
+            day.month,
+            day.day,
+            seconds / 3_600,
+            clock.minute,
+            clock.second,
+            clock.millisecond
+        )
+    })
+}
+
+fn year(year: i64) -> Option<String> {
+    (0..=9_999).contains(&year).then(|| format!("{year:04}"))
+}
+
+fn two(number: i64) -> String {
+    format!("{number:02}")
+}
+
+fn month(month: i64) -> &'static str {
+    let place = usize::try_from(month - 1).unwrap_or(0);
+    MONTHS.get(place).copied().unwrap_or_default()
+}
+
+fn offset_hours(seconds: i64) -> String {
+    let (sign, minutes) = (if seconds < 0 { '-' } else { '+' }, seconds.abs() / 60);
+    format!("{sign}{:02}{:02}", minutes / 60, minutes % 60)
+}
+
+fn offset_minutes(seconds: i64) -> String {
+    let sign = if seconds < 0 { '-' } else { '+' };
+    format!("{sign}{:03}", seconds.abs() / 60)
+}

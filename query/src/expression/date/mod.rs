@@ -1,0 +1,469 @@
+//! Dates: their parts, texts and distances, in UTC or in another zone.
+
+mod calendar;
+mod format;
+mod read;
+mod shift;
+mod zone;
+
+use bson::RawBsonRef;
+use bson::raw::{CStr, cstr};
+
+pub(super) use self::format::format_utc;
+pub(super) use self::read::parse_text;
+use crate::expression::arguments::{Arguments, Evaluate, to_millis};
+use crate::expression::date::calendar::{Clock, Date, IsoDay};
+use crate::expression::date::format::{READ, WRITTEN, check, default_format, write};
+use crate::expression::date::read::{read, read_with};
+use crate::expression::date::shift::{Unit, weekday};
+use crate::expression::date::zone::{Zone, local_millis, time};
+use crate::expression::error::{CONVERSION_FAILURE, Error, FAILED_TO_PARSE, Fault, OVERFLOW};
+use crate::expression::node::Node;
+use crate::expression::operator::Signature;
+use crate::expression::parse::Parser;
+use crate::expression::value::{ObjectBuilder, Value, fields};
+use crate::value::shorten;
+
+const PART: Signature = Signature {
+    names: &["date", "timezone"],
+    required: 1,
+    not_object: 40_535,
+    unknown: 40_535,
+    missing: &[40_539],
+};
+const FROM_PARTS: Signature = Signature {
+    names: &[
+        "year",
+        "month",
+        "day",
+        "isoWeekYear",
+        "isoWeek",
+        "isoDayOfWeek",
+        "hour",
+        "minute",
+        "second",
+        "millisecond",
+        "timezone",
+    ],
+    required: 0,
+    not_object: 40_519,
+    unknown: 40_518,
+    missing: &[],
+};
+pub(super) const TO_PARTS: Signature = Signature {
+    names: &["date", "timezone", "iso8601"],
+    required: 1,
+    not_object: 40_524,
+    unknown: 40_520,
+    missing: &[40_522],
+};
+pub(super) const TO_STRING: Signature = Signature {
+    names: &["date", "format", "timezone", "onNull"],
+    required: 1,
+    not_object: 18_629,
+    unknown: 18_534,
+    missing: &[18_628],
+};
+pub(super) const FROM_STRING: Signature = Signature {
+    names: &["dateString", "format", "timezone", "onNull", "onError"],
+    required: 1,
+    not_object: 40_540,
+    unknown: 40_541,
+    missing: &[40_542],
+};
+/// The arguments of `$dateAdd` and `$dateSubtract`.
+pub(super) const ADD: Signature = Signature {
+    names: &["startDate", "unit", "amount", "timezone"],
+    required: 3,
+    not_object: 5_166_400,
+    unknown: 5_166_401,
+    missing: &[5_166_402],
+};
+pub(super) const DIFF: Signature = Signature {
+    names: &["startDate", "endDate", "unit", "timezone", "startOfWeek"],
+    required: 3,
+    not_object: 5_166_301,
+    unknown: 5_166_302,
+    missing: &[5_166_303, 5_166_304, 5_166_305],
+};
+pub(super) const TRUNC: Signature = Signature {
+    names: &["date", "unit", "binSize", "timezone", "startOfWeek"],
+    required: 2,
+    not_object: 5_439_007,
+    unknown: 5_439_008,
+    missing: &[5_439_009, 5_439_010],
+};
+
+/// Operators that give one part of a date.
+const PARTS: &[(&str, Evaluate)] = &[
+    ("$dayOfMonth", |arguments| part(arguments, |day, _| day.day)),
+    ("$dayOfWeek", |arguments| part(arguments, |day, _| day.weekday())),
+    ("$dayOfYear", |arguments| part(arguments, |day, _| day.day_of_year())),
+    ("$hour", |arguments| part(arguments, |_, clock| clock.hour)),
+    ("$isoDayOfWeek", |arguments| part(arguments, |day, _| day.iso_weekday())),
+    ("$isoWeek", |arguments| part(arguments, |day, _| day.iso().week)),
+    ("$isoWeekYear", iso_week_year),
+    ("$millisecond", |arguments| part(arguments, |_, clock| clock.millisecond)),
+    ("$minute", |arguments| part(arguments, |_, clock| clock.minute)),
+    ("$month", |arguments| part(arguments, |day, _| day.month)),
+    ("$second", |arguments| part(arguments, |_, clock| clock.second)),
+    ("$week", |arguments| part(arguments, |day, _| day.week())),
+    ("$year", |arguments| part(arguments, |day, _| day.year)),
+];
+
+/// Reads a date, alone or in an array, or as `{date, timezone}`.
+pub(super) fn parse_part(
+    parser: Parser<'_>,
+    operator: &'static str,
+    operand: RawBsonRef<'_>,
+) -> Result<Node, Error> {
+    let first = operand.as_document().map(|document| fields(document).next());
+    let is_operator = first.flatten().is_some_and(|(name, _)| name.as_str().starts_with('$'));
+    let arguments = if first.is_some() && !is_operator {
+        PART.parse(parser, operator, operand)?
+    } else {
+        let arguments = parser.list(operand)?;
+        if arguments.len() != 1 {
+            let expected = "exactly 1".to_owned();
+            return Err(Error::ArgumentCount { operator, expected, found: arguments.len(), code: 40_536 });
+        }
+        arguments.into_iter().map(Some).collect()
+    };
+    let known = PARTS.iter().find(|(name, _)| *name == operator);
+    let (_, evaluate) = known.ok_or_else(|| Error::UnknownOperator { operator: operator.to_owned() })?;
+    Ok(Node::Call { operator, evaluate: *evaluate, arguments })
+}
+
+fn part<'d>(arguments: &Arguments<'_, 'd>, of: fn(Date, Clock) -> i64) -> Result<Value<'d>, Error> {
+    let Some(local) = local_date(arguments)? else { return Ok(Value::NULL) };
+    Ok(Value::integer(of(Date::of_millis(local), Clock::of_millis(local))))
+}
+
+fn iso_week_year<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let Some(local) = local_date(arguments)? else { return Ok(Value::NULL) };
+    Ok(Value::long(Date::of_millis(local).iso().year))
+}
+
+/// What a clock in the zone of the second argument shows at the date of the first.
+fn local_date(arguments: &Arguments<'_, '_>) -> Result<Option<i64>, Error> {
+    let date = arguments.value(0)?;
+    if date.is_nullish() {
+        return Ok(None);
+    }
+    let millis = time(arguments, &date)?;
+    Ok(Zone::read(arguments, 1)?.map(|zone| zone.local(millis)))
+}
+
+pub(super) fn timestamp_second<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    timestamp(arguments, 5_687_301, |timestamp| timestamp.time)
+}
+
+pub(super) fn timestamp_increment<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    timestamp(arguments, 5_687_302, |timestamp| timestamp.increment)
+}
+
+fn timestamp<'d>(
+    arguments: &Arguments<'_, 'd>,
+    code: i32,
+    of: fn(bson::Timestamp) -> u32,
+) -> Result<Value<'d>, Error> {
+    let value = arguments.value(0)?;
+    if value.is_nullish() {
+        return Ok(Value::NULL);
+    }
+    match value.or_null().as_timestamp() {
+        Some(timestamp) => Ok(Value::long(i64::from(of(timestamp)))),
+        None => Err(arguments.wrong_type(code, "the argument", "a timestamp", &value)),
+    }
+}
+
+/// Reads the parts of `$dateFromParts`, either of the calendar or of ISO weeks.
+pub(super) fn parse_from_parts(
+    parser: Parser<'_>,
+    operator: &'static str,
+    operand: RawBsonRef<'_>,
+) -> Result<Node, Error> {
+    let given = FROM_PARTS.read::<11>(operator, operand)?;
+    let has = |place: usize| given.get(place).is_some_and(Option::is_some);
+    let fault = |fault, code| Err(Error::Argument { operator, fault, code });
+    if !has(0) && !has(3) {
+        return fault(Fault::Missing { argument: "year" }, 40_516);
+    }
+    let exclusive =
+        Fault::Exclusive { first: "parts of a calendar date", second: "parts of an ISO week date" };
+    if has(0) && (3..6).any(has) {
+        return fault(exclusive, 40_489);
+    }
+    if has(3) && (0..3).any(has) {
+        return fault(exclusive, 40_525);
+    }
+    let arguments = FROM_PARTS.parse(parser, operator, operand)?;
+    Ok(Node::Call { operator, evaluate: from_parts, arguments })
+}
+
+fn from_parts<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let Some(clock) = clock_parts(arguments)? else { return Ok(Value::NULL) };
+    let Some(zone) = Zone::read(arguments, 10)? else { return Ok(Value::NULL) };
+    let first = if arguments.is_given(0) { 0 } else { 3 };
+    let year = number(arguments, first, 1_970)?;
+    let (month, day) = (small(arguments, first + 1, 1)?, small(arguments, first + 2, 1)?);
+    let (Some(year), Some(month), Some(day)) = (year, month, day) else { return Ok(Value::NULL) };
+    if !(1..=9_999).contains(&year) {
+        let (argument, code) = if first == 0 { ("year", 40_523) } else { ("isoWeekYear", 31_095) };
+        let fault = Fault::WrongValue { argument, expected: "from 1 to 9999", found: year.to_string() };
+        return Err(arguments.fault(code, fault));
+    }
+    let number = if first == 0 {
+        Date { year, month: 1, day: 1 }.plus_months(month - 1).number() + day - 1
+    } else {
+        IsoDay { year, week: month, weekday: day }.number()
+    };
+    let millis = zone.utc(local_millis(number, clock));
+    millis.map(Value::date).ok_or_else(|| arguments.fault(OVERFLOW, Fault::Overflow { kind: "date" }))
+}
+
+/// The parts of a clock as milliseconds; any of them may be larger than a clock shows, or negative.
+fn clock_parts(arguments: &Arguments<'_, '_>) -> Result<Option<i128>, Error> {
+    let hour = small(arguments, 6, 0)?;
+    let minute = small(arguments, 7, 0)?;
+    let second = number(arguments, 8, 0)?;
+    let millisecond = number(arguments, 9, 0)?;
+    let (Some(hour), Some(minute), Some(second), Some(millisecond)) = (hour, minute, second, millisecond)
+    else {
+        return Ok(None);
+    };
+    let minutes = i128::from(hour) * 60 + i128::from(minute);
+    Ok(Some((minutes * 60 + i128::from(second)) * 1_000 + i128::from(millisecond)))
+}
+
+fn number(arguments: &Arguments<'_, '_>, at: usize, default: i64) -> Result<Option<i64>, Error> {
+    let Some(value) = arguments.given(at)? else { return Ok(Some(default)) };
+    if value.is_nullish() {
+        return Ok(None);
+    }
+    let name = FROM_PARTS.names.get(at).copied().unwrap_or_default();
+    arguments.long(40_515, name, &value).map(Some)
+}
+
+/// A part of which MongoDB takes 16 bits.
+fn small(arguments: &Arguments<'_, '_>, at: usize, default: i64) -> Result<Option<i64>, Error> {
+    let found = number(arguments, at, default)?;
+    match found {
+        Some(part) if i16::try_from(part).is_err() => {
+            let argument = FROM_PARTS.names.get(at).copied().unwrap_or_default();
+            let fault =
+                Fault::WrongValue { argument, expected: "from -32768 to 32767", found: part.to_string() };
+            Err(arguments.fault(31_034, fault))
+        }
+        Some(_) | None => Ok(found),
+    }
+}
+
+pub(super) fn to_parts<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let date = arguments.value(0)?;
+    let Some(zone) = Zone::read(arguments, 1)? else { return Ok(Value::NULL) };
+    let is_iso = match arguments.given(2)? {
+        None => false,
+        Some(value) if value.is_nullish() => return Ok(Value::NULL),
+        Some(value) => match value.or_null().as_bool() {
+            Some(is_iso) => is_iso,
+            None => return Err(arguments.wrong_type(40_521, "iso8601", "a bool", &value)),
+        },
+    };
+    if date.is_nullish() {
+        return Ok(Value::NULL);
+    }
+    let local = zone.local(time(arguments, &date)?);
+    let (day, clock) = (Date::of_millis(local), Clock::of_millis(local));
+    let iso = day.iso();
+    let names: [(&CStr, i64); 3] = if is_iso {
+        [(cstr!("isoWeekYear"), iso.year), (cstr!("isoWeek"), iso.week), (cstr!("isoDayOfWeek"), iso.weekday)]
+    } else {
+        [(cstr!("year"), day.year), (cstr!("month"), day.month), (cstr!("day"), day.day)]
+    };
+    let times = [
+        (cstr!("hour"), clock.hour),
+        (cstr!("minute"), clock.minute),
+        (cstr!("second"), clock.second),
+        (cstr!("millisecond"), clock.millisecond),
+    ];
+    let mut object = ObjectBuilder::new(arguments.operator);
+    for (name, part) in names.into_iter().chain(times) {
+        object.append(name, &Value::integer(part))?;
+    }
+    Ok(object.finish())
+}
+
+pub(super) fn to_string<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let date = arguments.value(0)?;
+    let format = format_text(arguments, 18_533, WRITTEN)?;
+    let zone = Zone::read(arguments, 2)?;
+    if date.is_nullish() {
+        return Ok(arguments.given(3)?.unwrap_or(Value::NULL));
+    }
+    let Some(zone) = zone else { return Ok(Value::NULL) };
+    let format = match format {
+        Format::Null => return Ok(Value::NULL),
+        Format::Default => default_format(&zone),
+        Format::Given(format) => format,
+    };
+    let millis = time(arguments, &date)?;
+    let beyond = || {
+        let found = Date::of_millis(millis).year.to_string();
+        let fault = Fault::WrongValue { argument: "the year", expected: "from 0 to 9999", found };
+        arguments.fault(18_537, fault)
+    };
+    write(&format, millis, &zone).map(Value::text).ok_or_else(beyond)
+}
+
+pub(super) fn from_string<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let date = arguments.value(0)?;
+    let format = format_text(arguments, 40_684, READ)?;
+    let zone = Zone::read(arguments, 2)?;
+    if date.is_nullish() {
+        return Ok(arguments.given(3)?.unwrap_or(Value::NULL));
+    }
+    let millis = match (date.get().and_then(RawBsonRef::as_str), zone, &format) {
+        (None, _, _) => Err(arguments.wrong_type(CONVERSION_FAILURE, "dateString", "a string", &date)),
+        (_, None, _) | (_, _, Format::Null) => return Ok(Value::NULL),
+        (Some(text), Some(zone), Format::Default | Format::Given(_)) => {
+            let read = match &format {
+                Format::Given(format) => read_with(format, text, &zone),
+                Format::Default | Format::Null => read(text, &zone),
+            };
+            let fault = |reason| Fault::DateText { text: shorten(text), reason };
+            read.map_err(|reason| arguments.fault(CONVERSION_FAILURE, fault(reason)))
+        }
+    };
+    match millis {
+        Ok(millis) => Ok(Value::date(millis)),
+        Err(_) if arguments.is_given(4) => arguments.value(4),
+        Err(error) => Err(error),
+    }
+}
+
+/// A format as it was given.
+enum Format {
+    Null,
+    /// Not at all.
+    Default,
+    Given(String),
+}
+
+/// The format in the second place, checked.
+fn format_text(arguments: &Arguments<'_, '_>, code: i32, allowed: &str) -> Result<Format, Error> {
+    let Some(format) = arguments.given(1)? else { return Ok(Format::Default) };
+    if format.is_nullish() {
+        return Ok(Format::Null);
+    }
+    let text = format.get().and_then(RawBsonRef::as_str);
+    let text = text.ok_or_else(|| arguments.wrong_type(code, "format", "a string", &format))?;
+    check(arguments, text, allowed)?;
+    Ok(Format::Given(text.to_owned()))
+}
+
+pub(super) fn add<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    moved(arguments, Some)
+}
+
+pub(super) fn subtract<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    moved(arguments, i64::checked_neg)
+}
+
+fn moved<'d>(arguments: &Arguments<'_, 'd>, sign: fn(i64) -> Option<i64>) -> Result<Value<'d>, Error> {
+    let date = arguments.value(0)?;
+    if date.is_nullish() {
+        return Ok(Value::NULL);
+    }
+    let Some(unit) = unit(arguments, 1)? else { return Ok(Value::NULL) };
+    let amount_value = arguments.value(2)?;
+    if amount_value.is_nullish() {
+        return Ok(Value::NULL);
+    }
+    let Some(zone) = Zone::read(arguments, 3)? else { return Ok(Value::NULL) };
+    let millis = to_millis(date.or_null())
+        .ok_or_else(|| arguments.wrong_type(5_166_403, "startDate", "a date", &date))?;
+    let amount = arguments.long(5_166_405, "amount", &amount_value)?;
+    let negated =
+        sign(amount).ok_or_else(|| arguments.wrong_value(6_045_000, "amount", "smaller", &amount_value))?;
+    let moved = shift::add(millis, negated, unit, &zone);
+    moved.map(Value::date).ok_or_else(|| arguments.fault(5_166_406, Fault::Overflow { kind: "date" }))
+}
+
+pub(super) fn difference<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let (start, end) = (arguments.value(0)?, arguments.value(1)?);
+    if start.is_nullish() || end.is_nullish() {
+        return Ok(Value::NULL);
+    }
+    let Some((unit, zone, week_start)) = unit_zone_week(arguments, 2, 3)? else { return Ok(Value::NULL) };
+    let date = |argument, value: &Value<'_>| {
+        to_millis(value.or_null()).ok_or_else(|| arguments.wrong_type(5_166_307, argument, "a date", value))
+    };
+    let (start, end) = (date("startDate", &start)?, date("endDate", &end)?);
+    let units = shift::difference(start, end, unit, (&zone, week_start));
+    units
+        .map(Value::long)
+        .ok_or_else(|| arguments.fault(5_166_308, Fault::Overflow { kind: "64-bit integer" }))
+}
+
+pub(super) fn truncate<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let date = arguments.value(0)?;
+    if date.is_nullish() {
+        return Ok(Value::NULL);
+    }
+    let size = match arguments.given(2)? {
+        None => 1,
+        Some(value) if value.is_nullish() => return Ok(Value::NULL),
+        Some(value) => match arguments.long(5_439_017, "binSize", &value)? {
+            size @ 1.. => size,
+            ..=0 => return Err(arguments.wrong_value(5_439_018, "binSize", "above 0", &value)),
+        },
+    };
+    let Some((unit, zone, week_start)) = unit_zone_week(arguments, 1, 3)? else { return Ok(Value::NULL) };
+    let millis =
+        to_millis(date.or_null()).ok_or_else(|| arguments.wrong_type(5_166_307, "date", "a date", &date))?;
+    let is_long_unit = matches!(unit, Unit::Year | Unit::Quarter | Unit::Month | Unit::Week | Unit::Day);
+    if is_long_unit && size > 100_000_000_000 {
+        let fault = Fault::WrongValue { argument: "binSize", expected: "smaller", found: size.to_string() };
+        return Err(arguments.fault(5_439_006, fault));
+    }
+    let start = shift::truncate(millis, size, unit, (&zone, week_start));
+    start.map(Value::date).ok_or_else(|| arguments.fault(5_439_001, Fault::Overflow { kind: "date" }))
+}
+
+/// The unit, the zone, and the day that weeks start on, which stands behind the zone; nothing if one is null.
+fn unit_zone_week(
+    arguments: &Arguments<'_, '_>,
+    unit_at: usize,
+    zone_at: usize,
+) -> Result<Option<(Unit, Zone, i64)>, Error> {
+    const SUNDAY: i64 = 7;
+    let Some(unit) = unit(arguments, unit_at)? else { return Ok(None) };
+    let mut week_start = SUNDAY;
+    if unit == Unit::Week
+        && let Some(value) = arguments.given(zone_at + 1)?
+    {
+        if value.is_nullish() {
+            return Ok(None);
+        }
+        let name = value.get().and_then(RawBsonRef::as_str);
+        let name = name.ok_or_else(|| arguments.wrong_type(5_439_015, "startOfWeek", "a string", &value))?;
+        week_start = weekday(name)
+            .ok_or_else(|| arguments.wrong_value(5_439_016, "startOfWeek", "a day of the week", &value))?;
+    }
+    Ok(Zone::read(arguments, zone_at)?.map(|zone| (unit, zone, week_start)))
+}
+
+fn unit(arguments: &Arguments<'_, '_>, at: usize) -> Result<Option<Unit>, Error> {
+    let value = arguments.value(at)?;
+    if value.is_nullish() {
+        return Ok(None);
+    }
+    let name = value.get().and_then(RawBsonRef::as_str);
+    let name = name.ok_or_else(|| arguments.wrong_type(5_439_013, "unit", "a string", &value))?;
+    let unknown = || arguments.wrong_value(FAILED_TO_PARSE, "unit", "a unit of time", &value);
+    Unit::of_name(name).map(Some).ok_or_else(unknown)
+}
+
+#[cfg(test)]
+mod tests;

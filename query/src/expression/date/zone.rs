@@ -1,0 +1,175 @@
+//! Time zones: UTC, fixed offsets such as `+02:00`, and names such as `Europe/Berlin`.
+//!
+//! The rules of named zones are linked into the library; no file of the system is read. A time that a clock skips
+//! is taken with the offset before the gap, and one that it shows twice is the first.
+
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+
+use crate::expression::arguments::Arguments;
+use crate::expression::date::calendar::{Clock, Date, MILLIS_PER_SECOND};
+use crate::expression::error::{Error, Fault};
+use crate::expression::value::Value;
+use crate::value::shorten;
+
+#[derive(Clone, Debug)]
+pub(super) enum Zone {
+    Utc,
+    /// Seconds ahead of UTC.
+    Offset(i64),
+    Named(TimeZone),
+}
+
+impl Zone {
+    /// Reads the argument at a place: UTC unless given; nothing if it is null.
+    pub(super) fn read(arguments: &Arguments<'_, '_>, at: usize) -> Result<Option<Self>, Error> {
+        let Some(value) = arguments.given(at)? else { return Ok(Some(Self::Utc)) };
+        if value.is_nullish() {
+            return Ok(None);
+        }
+        let Some(name) = value.get().and_then(bson::RawBsonRef::as_str) else {
+            return Err(arguments.wrong_type(40_517, "timezone", "a string", &value));
+        };
+        let unknown = || arguments.fault(40_485, Fault::TimeZone { name: shorten(name) });
+        Self::of_name(name).map(Some).ok_or_else(unknown)
+    }
+
+    fn of_name(name: &str) -> Option<Self> {
+        if name == "UTC" {
+            return Some(Self::Utc);
+        }
+        if name.starts_with(['+', '-']) {
+            return parse_offset(name).map(Self::Offset);
+        }
+        TimeZone::get(name).ok().map(Self::Named)
+    }
+
+    pub(super) fn is_utc(&self) -> bool {
+        matches!(self, Self::Utc | Self::Offset(0))
+    }
+
+    /// How many seconds the zone is ahead of UTC at a time.
+    pub(super) fn offset_at(&self, millis: i64) -> i64 {
+        match self {
+            Self::Utc => 0,
+            Self::Offset(seconds) => *seconds,
+            Self::Named(zone) => i64::from(zone.to_offset(timestamp(millis)).seconds()),
+        }
+    }
+
+    /// What a clock shows, as milliseconds, at a time.
+    pub(super) fn local(&self, millis: i64) -> i64 {
+        millis.saturating_add(self.offset_at(millis) * MILLIS_PER_SECOND)
+    }
+
+    /// The time when a clock shows so many milliseconds; nothing if 64 bits do not hold it.
+    pub(super) fn utc(&self, local: i128) -> Option<i64> {
+        let offset = match self {
+            Self::Utc => 0,
+            Self::Offset(seconds) => *seconds,
+            Self::Named(zone) => {
+                let near = i64::try_from(local).ok()?;
+                match civil(near).and_then(|civil| zone.to_ambiguous_timestamp(civil).compatible().ok()) {
+                    Some(time) => {
+                        (near - near.rem_euclid(MILLIS_PER_SECOND)) / MILLIS_PER_SECOND - time.as_second()
+                    }
+                    None => self.offset_at(near),
+                }
+            }
+        };
+        i64::try_from(local - i128::from(offset) * i128::from(MILLIS_PER_SECOND)).ok()
+    }
+}
+
+/// The offset of UTC as `+hh`, `+hhmm` or `+hh:mm`, in seconds.
+pub(super) fn parse_offset(text: &str) -> Option<i64> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, text.strip_prefix('+')?),
+    };
+    if !digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b':') {
+        return None;
+    }
+    let (hours, minutes) = match digits.len() {
+        2 => (digits, "0"),
+        4 => digits.split_at_checked(2)?,
+        5 => digits.split_once(':').filter(|(hours, _)| hours.len() == 2)?,
+        _ => return None,
+    };
+    let (hours, minutes) = (hours.parse::<i64>().ok()?, minutes.parse::<i64>().ok()?);
+    Some(sign * (hours * 3_600 + minutes * 60))
+}
+
+/// The nearest time that the rules of zones know.
+fn timestamp(millis: i64) -> Timestamp {
+    Timestamp::from_millisecond(millis).unwrap_or(if millis < 0 { Timestamp::MIN } else { Timestamp::MAX })
+}
+
+fn civil(local: i64) -> Option<DateTime> {
+    let (day, clock) = (Date::of_millis(local), Clock::of_millis(local));
+    let small = |part: i64| i8::try_from(part).ok();
+    DateTime::new(
+        i16::try_from(day.year).ok()?,
+        small(day.month)?,
+        small(day.day)?,
+        small(clock.hour)?,
+        small(clock.minute)?,
+        small(clock.second)?,
+        0,
+    )
+    .ok()
+}
+
+/// A day and a time in a zone, as milliseconds of a clock.
+pub(super) fn local_millis(day_number: i64, clock_millis: i128) -> i128 {
+    i128::from(day_number) * i128::from(super::calendar::MILLIS_PER_DAY) + clock_millis
+}
+
+/// The time that a value stands for in milliseconds, or the error for what is no date.
+pub(super) fn time(arguments: &Arguments<'_, '_>, value: &Value<'_>) -> Result<i64, Error> {
+    let millis = crate::expression::arguments::to_millis(value.or_null());
+    millis.ok_or_else(|| arguments.wrong_type(16_006, "date", "a date, timestamp or ObjectId", value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_have_three_forms() {
+        assert_eq!(parse_offset("+02"), Some(7_200));
+        assert_eq!(parse_offset("-0430"), Some(-16_200));
+        assert_eq!(parse_offset("+05:45"), Some(20_700));
+        for text in ["", "+", "+2", "02", "+02:0", "+0:200", "+02:00:00", "+ab", "+-1", "+2::0"] {
+            assert_eq!(parse_offset(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn clocks_that_jump_take_the_offset_before() {
+        let zone = Zone::of_name("Europe/Berlin").unwrap();
+        let utc = |year, month, day, hour: i64| {
+            let number = Date { year, month, day }.number();
+            zone.utc(local_millis(number, i128::from(hour * 3_600_000 + 1_800_000))).unwrap()
+        };
+        let at = |year, month, day, hour: i64| {
+            Date { year, month, day }.number() * 86_400_000 + hour * 3_600_000 + 1_800_000
+        };
+        assert_eq!(utc(2024, 1, 15, 12), at(2024, 1, 15, 11));
+        assert_eq!(utc(2024, 7, 15, 12), at(2024, 7, 15, 10));
+        assert_eq!(utc(2024, 3, 31, 2), at(2024, 3, 31, 1));
+        assert_eq!(utc(2024, 10, 27, 2), at(2024, 10, 27, 0));
+        assert_eq!(zone.local(at(2024, 10, 27, 1)), at(2024, 10, 27, 2));
+    }
+
+    #[test]
+    fn any_time_has_an_offset() {
+        let zone = Zone::of_name("America/New_York").unwrap();
+        for millis in [i64::MIN, i64::MAX, 0] {
+            let _ = zone.local(millis);
+            let _ = zone.utc(i128::from(millis));
+        }
+        assert!(Zone::of_name("Nowhere/Town").is_none());
+    }
+}

@@ -1,0 +1,299 @@
+//! Why an expression was refused, or has no value for a document.
+//!
+//! An operator that does not exist, one that exists in MongoDB but not here, and one whose argument is wrong are
+//! three different variants. MongoDB gives almost every fault of every operator a number of its own; where it does,
+//! the number stands with the check and travels in the error.
+
+/// What is wrong with an expression, or with a value that it met.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no such operator.
+    #[error("Unrecognized expression '{operator}'")]
+    UnknownOperator {
+        /// The operator's name.
+        operator: String,
+    },
+    /// MongoDB has the operator, this store has not.
+    #[error("expression {operator} is not supported")]
+    UnsupportedOperator {
+        /// The operator's name.
+        operator: String,
+    },
+    /// MongoDB accepts what the operator was given, this store does not.
+    #[error("{operator} of {feature} is not supported")]
+    UnsupportedUse {
+        /// The operator's name.
+        operator: &'static str,
+        /// What it was given.
+        feature: String,
+    },
+    /// A variable that nothing defines.
+    #[error("Use of undefined variable: {name}")]
+    UndefinedVariable {
+        /// Its name, without the dollar signs.
+        name: String,
+    },
+    /// A variable that MongoDB defines and this store does not.
+    #[error("the variable $${name} is not supported")]
+    UnsupportedVariable {
+        /// Its name, without the dollar signs.
+        name: String,
+    },
+    /// A name that a variable cannot have.
+    #[error("'{name}' cannot be the name of a variable: {reason}")]
+    VariableName {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A variable given with a command reads a document, and there is none yet.
+    #[error("the variable {name} must be a constant, and it reads a field")]
+    VariableNotConstant {
+        /// Its name.
+        name: String,
+    },
+    /// A path, or the name of a field, that cannot be one.
+    #[error("'{path}' is not a path: {reason}")]
+    Path {
+        /// The path.
+        path: String,
+        /// What is wrong with it.
+        reason: &'static str,
+        /// MongoDB's number.
+        code: i32,
+    },
+    /// An object with an operator and something beside it.
+    #[error("an object with the operator {operator} must have no other field, and has {found}")]
+    NotAlone {
+        /// The operator's name.
+        operator: String,
+        /// How many fields the object has.
+        found: usize,
+    },
+    /// An operator got too many or too few arguments.
+    #[error("Expression {operator} takes {expected} arguments, and {found} were passed in")]
+    ArgumentCount {
+        /// The operator's name.
+        operator: &'static str,
+        /// How many it takes.
+        expected: String,
+        /// How many it got.
+        found: usize,
+        /// MongoDB's number.
+        code: i32,
+    },
+    /// An argument of an operator is wrong.
+    #[error("{operator}: {fault}")]
+    Argument {
+        /// The operator's name.
+        operator: &'static str,
+        /// What is wrong.
+        fault: Fault,
+        /// MongoDB's number.
+        code: i32,
+    },
+    /// Expressions are nested too deeply.
+    #[error("expressions are nested more than {limit} levels deep")]
+    TooDeep {
+        /// How many levels are accepted.
+        limit: usize,
+    },
+    /// A value became too large.
+    #[error("{operator} makes a value of more than {limit} bytes")]
+    TooLarge {
+        /// The operator's name.
+        operator: &'static str,
+        /// How many bytes a value may have.
+        limit: usize,
+    },
+    /// Bytes that are no BSON.
+    #[error("malformed expression: {reason}")]
+    InvalidBson {
+        /// What is wrong with them.
+        reason: String,
+    },
+}
+
+/// What is wrong with an operator's argument.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The argument has the wrong type.
+    #[error("{argument} must be {expected}, not {found}")]
+    WrongType {
+        /// Which argument.
+        argument: &'static str,
+        /// What the operator takes.
+        expected: &'static str,
+        /// The type of what was given.
+        found: &'static str,
+    },
+    /// The argument has the right type, and a value that the operator does not take.
+    #[error("{argument} must be {expected}, not {found}")]
+    WrongValue {
+        /// Which argument.
+        argument: &'static str,
+        /// What the operator takes.
+        expected: &'static str,
+        /// What was given.
+        found: String,
+    },
+    /// The argument is no object of named arguments.
+    #[error("an object of arguments is needed, not {found}")]
+    NotAnObject {
+        /// The type of what was given.
+        found: &'static str,
+    },
+    /// A named argument is missing.
+    #[error("missing '{argument}'")]
+    Missing {
+        /// Its name.
+        argument: &'static str,
+    },
+    /// A named argument that the operator does not take.
+    #[error("unrecognized argument '{argument}'")]
+    Unknown {
+        /// Its name.
+        argument: String,
+    },
+    /// Two named arguments that exclude each other.
+    #[error("{first} and {second} exclude each other")]
+    Exclusive {
+        /// One of them.
+        first: &'static str,
+        /// The other.
+        second: &'static str,
+    },
+    /// A name that stands twice in an object.
+    #[error("duplicate field name '{name}'")]
+    DuplicateName {
+        /// The name.
+        name: String,
+    },
+    /// The operator has no result for the types it was given.
+    #[error("it does not take {left} and {right}")]
+    Types {
+        /// The type of the first.
+        left: &'static str,
+        /// The type of the second.
+        right: &'static str,
+    },
+    /// A divisor of zero.
+    #[error("can't divide by zero")]
+    DivisorZero,
+    /// The result is outside of its type's range.
+    #[error("the {kind} overflows")]
+    Overflow {
+        /// The result's type.
+        kind: &'static str,
+    },
+    /// More than one date in a sum.
+    #[error("only one date is allowed in a sum")]
+    SecondDate,
+    /// No branch of `$switch` applies, and there is no default.
+    #[error("no branch applies and there is no default")]
+    NoBranch,
+    /// A value that cannot be converted.
+    #[error("cannot convert {found} to {target}: {reason}")]
+    Conversion {
+        /// What was given.
+        found: String,
+        /// The type that is wanted.
+        target: &'static str,
+        /// Why that fails.
+        reason: &'static str,
+    },
+    /// A text that is no date.
+    #[error("\"{text}\" is not a date: {reason}")]
+    DateText {
+        /// The text, shortened.
+        text: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A format of dates that cannot be read.
+    #[error("{reason} in the format \"{format}\"")]
+    DateFormat {
+        /// The format, shortened.
+        format: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A name that is no time zone.
+    #[error("unrecognized time zone identifier: \"{name}\"")]
+    TimeZone {
+        /// The name, shortened.
+        name: String,
+    },
+    /// A regular expression that cannot be read.
+    #[error("invalid regular expression \"{pattern}\": {reason}")]
+    Pattern {
+        /// The pattern, shortened.
+        pattern: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Options were given both in a regular expression and beside it.
+    #[error("options are set both in the regular expression and beside it")]
+    OptionsTwice,
+}
+
+pub(super) const BAD_VALUE: i32 = 2;
+pub(super) const FAILED_TO_PARSE: i32 = 9;
+pub(super) const TYPE_MISMATCH: i32 = 14;
+pub(super) const OVERFLOW: i32 = 15;
+pub(super) const CONVERSION_FAILURE: i32 = 241;
+const INVALID_BSON: i32 = 22;
+const UNKNOWN_EXPRESSION: i32 = 168;
+const NOT_IMPLEMENTED: i32 = 238;
+const TOO_LARGE: i32 = 10_334;
+const NOT_ALONE: i32 = 15_983;
+const UNDEFINED_VARIABLE: i32 = 17_276;
+const VARIABLE_NOT_CONSTANT: i32 = 4_890_500;
+
+impl Error {
+    /// MongoDB's number for the error.
+    pub fn code(&self) -> i32 {
+        match self {
+            Self::UnknownOperator { .. } => UNKNOWN_EXPRESSION,
+            Self::UnsupportedOperator { .. }
+            | Self::UnsupportedUse { .. }
+            | Self::UnsupportedVariable { .. } => NOT_IMPLEMENTED,
+            Self::UndefinedVariable { .. } => UNDEFINED_VARIABLE,
+            Self::VariableName { .. } => FAILED_TO_PARSE,
+            Self::VariableNotConstant { .. } => VARIABLE_NOT_CONSTANT,
+            Self::NotAlone { .. } => NOT_ALONE,
+            Self::Path { code, .. } | Self::ArgumentCount { code, .. } | Self::Argument { code, .. } => *code,
+            Self::TooDeep { .. } => OVERFLOW,
+            Self::TooLarge { .. } => TOO_LARGE,
+            Self::InvalidBson { .. } => INVALID_BSON,
+        }
+    }
+
+    /// The operator that the error is about, if it is about one.
+    pub fn operator(&self) -> Option<&str> {
+        match self {
+            Self::UnknownOperator { operator }
+            | Self::UnsupportedOperator { operator }
+            | Self::NotAlone { operator, .. } => Some(operator),
+            Self::UnsupportedUse { operator, .. }
+            | Self::ArgumentCount { operator, .. }
+            | Self::Argument { operator, .. }
+            | Self::TooLarge { operator, .. } => Some(operator),
+            Self::UndefinedVariable { .. }
+            | Self::UnsupportedVariable { .. }
+            | Self::VariableName { .. }
+            | Self::VariableNotConstant { .. }
+            | Self::Path { .. }
+            | Self::TooDeep { .. }
+            | Self::InvalidBson { .. } => None,
+        }
+    }
+
+    /// Whether a value could not be converted, which `onError` of `$convert` and `$dateFromString` answers.
+    pub(super) fn is_conversion(&self) -> bool {
+        self.code() == CONVERSION_FAILURE
+    }
+}

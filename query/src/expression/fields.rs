@@ -1,0 +1,302 @@
+//! Computed fields: what `$addFields` and `$set` put into a document.
+//!
+//! A field keeps its place if it was there, and comes last if it was not. A path that meets an array goes into every
+//! element; one that meets anything else but an object puts an object in its place. All expressions see the document
+//! as it was.
+
+use std::collections::BTreeMap;
+
+use bson::raw::{CStr, CString};
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+
+use crate::expression::error::Error;
+use crate::expression::node::{Node, Scope};
+use crate::expression::parse::{check_field_name, invalid, parse};
+use crate::expression::value::{ArrayBuilder, ObjectBuilder, Value, fields};
+use crate::expression::variables::Variables;
+use crate::value::elements;
+
+/// How deeply paths and the arrays that they enter may be nested.
+const DEPTH_MAX: usize = 250;
+const OPERATOR: &str = "$addFields";
+
+/// Fields with their expressions, parsed once and set in any number of documents.
+///
+/// ```
+/// use bson::{RawDocumentBuf, rawdoc};
+/// use cairndb_query::expression::{ComputedFields, Variables};
+///
+/// let variables = Variables::default();
+/// let fields = ComputedFields::parse(&rawdoc! { "total": { "$sum": "$sizes" }, "box.count": 1 }, &variables)?;
+/// let document = rawdoc! { "sizes": [2, 3], "box": { "color": "red" } };
+/// let expected = rawdoc! { "sizes": [2, 3], "box": { "color": "red", "count": 1 }, "total": 5 };
+/// assert_eq!(fields.apply(&document, &variables)?, expected);
+/// # Ok::<(), cairndb_query::expression::error::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ComputedFields {
+    root: Branch,
+    /// The expressions, by the numbers that leaves have.
+    expressions: Vec<Node>,
+}
+
+/// What is set in one object.
+#[derive(Clone, Debug, Default)]
+struct Branch {
+    /// In the order in which they were named.
+    fields: Vec<(CString, Target)>,
+    places: BTreeMap<String, usize>,
+}
+
+#[derive(Clone, Debug)]
+enum Target {
+    /// The value of an expression.
+    Leaf(usize),
+    /// Fields of the object that stands there.
+    Branch(Branch),
+}
+
+impl ComputedFields {
+    /// Reads fields with their expressions. Signature may be dotted, and an object that is no operator stands for fields
+    /// of its own.
+    ///
+    /// # Errors
+    /// What is wrong with an expression or a path; two paths one of which goes on the other; no field at all.
+    pub fn parse(specification: &RawDocument, variables: &Variables) -> Result<Self, Error> {
+        let mut computed = Self { root: Branch::default(), expressions: Vec::new() };
+        computed.read(&mut Vec::new(), specification, variables)?;
+        if computed.expressions.is_empty() {
+            let reason = "at least one field is needed";
+            return Err(Error::Path { path: String::new(), reason, code: 40_177 });
+        }
+        Ok(computed)
+    }
+
+    /// The document with the fields set. A field whose expression is missing is removed.
+    ///
+    /// # Errors
+    /// What an expression cannot do with the values that it met, or a document that becomes too large.
+    pub fn apply(&self, document: &RawDocument, variables: &Variables) -> Result<RawDocumentBuf, Error> {
+        let scope = Scope::new(document, variables);
+        let values = self.expressions.iter().map(|expression| expression.evaluate(scope));
+        let values = values.collect::<Result<Vec<_>, _>>()?;
+        Ok(self.root.set(Some(document), &values, 0)?.into_document())
+    }
+
+    fn read<'b>(
+        &mut self,
+        path: &mut Vec<&'b str>,
+        specification: &'b RawDocument,
+        variables: &Variables,
+    ) -> Result<(), Error> {
+        for field in specification {
+            let (name, value) = field.map_err(invalid)?;
+            let outer = path.len();
+            path.extend(name.as_str().split('.'));
+            if path.len() > DEPTH_MAX {
+                return Err(Error::TooDeep { limit: DEPTH_MAX });
+            }
+            for component in path.iter().skip(outer) {
+                check_field_name(component)?;
+            }
+            if let Some(document) = value.as_document().filter(|document| has_fields(document)) {
+                self.read(path, document, variables)?;
+            } else {
+                let leaf = self.expressions.len();
+                self.expressions.push(parse(value, variables)?);
+                self.root.insert(path, leaf)?;
+            }
+            path.truncate(outer);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a document stands for fields, and is neither an operator nor the empty object as a value.
+fn has_fields(document: &RawDocument) -> bool {
+    fields(document).next().is_some_and(|(name, _)| !name.as_str().starts_with('$'))
+}
+
+impl Branch {
+    fn insert(&mut self, path: &[&str], leaf: usize) -> Result<(), Error> {
+        let Some((name, rest)) = path.split_first() else { return Ok(()) };
+        let collision = |reason, code| Err(Error::Path { path: path.join("."), reason, code });
+        let place = *self.places.entry((*name).to_owned()).or_insert(self.fields.len());
+        if self.fields.get(place).is_none() {
+            let target = if rest.is_empty() { Target::Leaf(leaf) } else { Target::Branch(Branch::default()) };
+            let name = CString::try_from(*name).map_err(invalid)?;
+            self.fields.push((name, target));
+            if rest.is_empty() {
+                return Ok(());
+            }
+        }
+        match self.fields.get_mut(place) {
+            Some((_, Target::Branch(branch))) if !rest.is_empty() => branch.insert(rest, leaf),
+            Some((_, Target::Leaf(_))) if !rest.is_empty() => {
+                collision("another path ends where it goes on", 31_249)
+            }
+            Some(_) | None => collision("another path is the same or goes on where it ends", 31_250),
+        }
+    }
+
+    /// The object with the fields set.
+    fn set(
+        &self,
+        document: Option<&RawDocument>,
+        values: &[Value<'_>],
+        depth: usize,
+    ) -> Result<ObjectBuilder, Error> {
+        if depth > DEPTH_MAX {
+            return Err(Error::TooDeep { limit: DEPTH_MAX });
+        }
+        let mut object = ObjectBuilder::new(OPERATOR);
+        let mut is_set = vec![false; self.fields.len()];
+        for (name, old) in document.into_iter().flat_map(fields) {
+            let Some(place) = self.places.get(name.as_str()).copied() else {
+                object.append(name, &Value::Borrowed(old))?;
+                continue;
+            };
+            // Of fields with one name the first is set, and the others go.
+            if let Some(slot) = is_set.get_mut(place).filter(|slot| !**slot) {
+                *slot = true;
+                self.append(&mut object, (name, place), Some(old), (values, depth))?;
+            }
+        }
+        for (place, (name, _)) in self.fields.iter().enumerate() {
+            if is_set.get(place) == Some(&false) {
+                self.append(&mut object, (name, place), None, (values, depth))?;
+            }
+        }
+        Ok(object)
+    }
+
+    fn append(
+        &self,
+        object: &mut ObjectBuilder,
+        (name, place): (&CStr, usize),
+        old: Option<RawBsonRef<'_>>,
+        (values, depth): (&[Value<'_>], usize),
+    ) -> Result<(), Error> {
+        match self.fields.get(place) {
+            Some((_, Target::Leaf(leaf))) => {
+                object.append(name, values.get(*leaf).unwrap_or(&Value::Missing))
+            }
+            Some((_, Target::Branch(branch))) => object.append(name, &branch.set_in(old, values, depth + 1)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Sets the fields in a value of any type.
+    fn set_in<'d>(
+        &self,
+        old: Option<RawBsonRef<'_>>,
+        values: &[Value<'_>],
+        depth: usize,
+    ) -> Result<Value<'d>, Error> {
+        let Some(array) = old.and_then(RawBsonRef::as_array) else {
+            let document = old.and_then(RawBsonRef::as_document);
+            return Ok(self.set(document, values, depth)?.finish());
+        };
+        if depth > DEPTH_MAX {
+            return Err(Error::TooDeep { limit: DEPTH_MAX });
+        }
+        let mut builder = ArrayBuilder::new(OPERATOR);
+        for element in elements(array) {
+            builder.push(self.set_in(Some(element), values, depth + 1)?.or_null())?;
+        }
+        Ok(builder.finish())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, Document, bson, doc};
+
+    use super::*;
+
+    fn raw(document: &Document) -> RawDocumentBuf {
+        RawDocumentBuf::try_from(document).unwrap()
+    }
+
+    fn apply(specification: &Document, document: &Document) -> Result<Document, Error> {
+        let variables = Variables::default();
+        let computed = ComputedFields::parse(&raw(specification), &variables)?;
+        Ok(Document::try_from(computed.apply(&raw(document), &variables)?).unwrap())
+    }
+
+    #[track_caller]
+    fn check(
+        specification: impl Into<Document>,
+        document: impl Into<Document>,
+        expected: impl Into<Document>,
+    ) {
+        let (specification, document, expected) = (specification.into(), document.into(), expected.into());
+        let found = apply(&specification, &document).unwrap();
+        assert_eq!(found.to_string(), expected.to_string(), "{specification}");
+    }
+
+    #[track_caller]
+    fn check_error(specification: impl Into<Document>, code: i32) {
+        let specification = specification.into();
+        assert_eq!(apply(&specification, &doc! { "a": 1 }).unwrap_err().code(), code, "{specification}");
+    }
+
+    #[test]
+    fn fields_keep_their_place_or_come_last() {
+        check(doc! { "b": "$a", "a": 9 }, doc! { "a": 1, "c": 2 }, doc! { "a": 9, "c": 2, "b": 1 });
+        check(doc! { "a": "$$REMOVE" }, doc! { "a": 1, "c": 2 }, doc! { "c": 2 });
+        check(doc! { "a": "$missing", "x": "$missing" }, doc! { "a": 1 }, doc! {});
+        check(doc! { "a": {} }, doc! { "a": 1 }, doc! { "a": {} });
+        check(doc! { "a": ["$b", "$c"] }, doc! { "b": 1 }, doc! { "b": 1, "a": [1, (Bson::Null)] });
+    }
+
+    #[test]
+    fn paths_go_into_objects_and_arrays() {
+        check(doc! { "a.b": 1 }, doc! { "a": { "c": 2 } }, doc! { "a": { "c": 2, "b": 1 } });
+        check(doc! { "a.b": 1 }, doc! { "a": 5 }, doc! { "a": { "b": 1 } });
+        check(doc! { "a.b.c": 1 }, doc! {}, doc! { "a": { "b": { "c": 1 } } });
+        check(
+            doc! { "a.b": 1 },
+            doc! { "a": [{ "b": 2 }, 3, [4]] },
+            doc! { "a": [{ "b": 1 }, { "b": 1 }, [{ "b": 1 }]] },
+        );
+        check(doc! { "a.b": 1 }, doc! { "a": [] }, doc! { "a": [] });
+        check(doc! { "a.b": "$missing" }, doc! { "a": 5 }, doc! { "a": {} });
+        check(
+            doc! { "a": { "b": 1, "c.d": "$x" } },
+            doc! { "x": 7 },
+            doc! { "x": 7, "a": { "b": 1, "c": { "d": 7 } } },
+        );
+        check(doc! { "a": { "$literal": { "b": 1 } } }, doc! { "a": 1 }, doc! { "a": { "b": 1 } });
+    }
+
+    #[test]
+    fn paths_must_not_collide() {
+        check_error(doc! { "a": 1, "a.b": 2 }, 31_249);
+        check_error(doc! { "a.b": 1, "a": 2 }, 31_250);
+        check_error(doc! { "a.b": 1, "a": { "b": 2 } }, 31_250);
+        check_error(doc! { "a.b": 1, "a": {} }, 31_250);
+        check(doc! { "a.b": 1, "a.c": 2 }, doc! {}, doc! { "a": { "b": 1, "c": 2 } });
+    }
+
+    #[test]
+    fn names_and_expressions_are_checked() {
+        check_error(doc! {}, 40_177);
+        check_error(doc! { "$a": 1 }, 16_410);
+        check_error(doc! { "a..b": 1 }, 15_998);
+        check_error(doc! { "a.": 1 }, 15_998);
+        check_error(doc! { "a": { "$nothing": 1 } }, 168);
+        check_error(doc! { "a": { "$add": [1], "b": 1 } }, 15_983);
+        check_error(doc! { "a": { "$divide": [1, 0] } }, 2);
+        check_error(doc! { "a": { "b": 1, "$add": 1 } }, 16_410);
+    }
+
+    #[test]
+    fn documents_do_not_grow_without_bounds() {
+        let many = vec![Bson::Int32(1); 2_000];
+        let specification = doc! { "a.b": "x".repeat(10_000) };
+        assert_eq!(apply(&specification, &doc! { "a": many }).unwrap_err().code(), 10_334);
+        let deep = (0..300).fold(bson!(1), |inner, _| bson!([inner]));
+        assert_eq!(apply(&doc! { "a.b": 1 }, &doc! { "a": deep }).unwrap_err().code(), 15);
+    }
+}

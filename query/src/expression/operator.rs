@@ -1,0 +1,355 @@
+//! The names of all expression operators in one sorted table, and the forms of their arguments.
+//!
+//! A name that is not in the table is unknown; one that is there as [`Known::Unsupported`] exists in MongoDB and
+//! not here. What an operator means stands with its function, in the file of its family.
+
+use bson::RawBsonRef;
+
+use crate::expression::arguments::Evaluate;
+use crate::expression::error::{Error, Fault};
+use crate::expression::node::Node;
+use crate::expression::parse::{Parser, invalid};
+use crate::expression::value::type_name;
+use crate::expression::{
+    accumulate, arithmetic, array, bind, bits, condition, convert, date, object, order, power, regex, round,
+    search, sequence, set, switch, text, trigonometry,
+};
+
+/// What is known about a name.
+#[derive(Clone, Copy)]
+pub(super) enum Known {
+    Supported(Form),
+    Unsupported,
+}
+
+/// How an operator takes its arguments.
+#[derive(Clone, Copy)]
+pub(super) enum Form {
+    /// As an array, or one alone as it is.
+    List { count: Count, evaluate: Evaluate },
+    /// As an object, by name.
+    Named { names: &'static Signature, evaluate: Evaluate },
+    /// In a way of its own.
+    Special(ParseSpecial),
+}
+
+/// Reads the argument of an operator that has a form of its own.
+pub(super) type ParseSpecial = fn(Parser<'_>, &'static str, RawBsonRef<'_>) -> Result<Node, Error>;
+
+/// How many arguments an operator takes.
+#[derive(Clone, Copy)]
+pub(super) struct Count {
+    min: usize,
+    max: usize,
+    /// MongoDB's number for another count.
+    code: i32,
+}
+
+/// The named arguments of an operator, and MongoDB's numbers for what can be wrong with them.
+#[derive(Clone, Copy)]
+pub(super) struct Signature {
+    /// All names, in the order in which the operator's function counts them.
+    pub(super) names: &'static [&'static str],
+    /// How many of them, from the front, must be given.
+    pub(super) required: usize,
+    pub(super) not_object: i32,
+    pub(super) unknown: i32,
+    /// For each name that is required.
+    pub(super) missing: &'static [i32],
+}
+
+impl Count {
+    pub(super) fn check(self, operator: &'static str, found: usize) -> Result<(), Error> {
+        if (self.min..=self.max).contains(&found) {
+            return Ok(());
+        }
+        let expected = if self.min == self.max {
+            format!("exactly {}", self.min)
+        } else if self.max == usize::MAX {
+            format!("at least {}", self.min)
+        } else {
+            format!("from {} to {}", self.min, self.max)
+        };
+        Err(Error::ArgumentCount { operator, expected, found, code: self.code })
+    }
+}
+
+impl Signature {
+    /// Takes the object of arguments apart into `N` places, one for each name.
+    pub(super) fn read<'b, const N: usize>(
+        &self,
+        operator: &'static str,
+        operand: RawBsonRef<'b>,
+    ) -> Result<[Option<RawBsonRef<'b>>; N], Error> {
+        let fault = |fault, code| Error::Argument { operator, fault, code };
+        let Some(document) = operand.as_document() else {
+            return Err(fault(Fault::NotAnObject { found: type_name(operand) }, self.not_object));
+        };
+        let mut given = [None; N];
+        for field in document {
+            let (name, value) = field.map_err(invalid)?;
+            let place = self.names.iter().position(|known| *known == name.as_str());
+            let Some(slot) = place.and_then(|place| given.get_mut(place)) else {
+                let argument = name.as_str().to_owned();
+                return Err(fault(Fault::Unknown { argument }, self.unknown));
+            };
+            *slot = Some(value);
+        }
+        for (place, argument) in self.names.iter().copied().enumerate().take(self.required) {
+            if given.get(place).is_some_and(Option::is_none) {
+                let code = self.missing.get(place).or(self.missing.last()).copied();
+                return Err(fault(Fault::Missing { argument }, code.unwrap_or(self.unknown)));
+            }
+        }
+        Ok(given)
+    }
+
+    /// Reads the object of arguments, each an expression.
+    pub(super) fn parse(
+        &self,
+        parser: Parser<'_>,
+        operator: &'static str,
+        operand: RawBsonRef<'_>,
+    ) -> Result<Vec<Option<Node>>, Error> {
+        /// More than any operator has names.
+        const NAMES_MAX: usize = 12;
+        let given = self.read::<NAMES_MAX>(operator, operand)?;
+        let given = given.into_iter().take(self.names.len());
+        given.map(|value| value.map(|value| parser.operand(value)).transpose()).collect()
+    }
+}
+
+/// The operator of a name, as it is written in the table, and what is known about it.
+pub(super) fn known(name: &str) -> Option<(&'static str, Known)> {
+    let place = OPERATORS.binary_search_by_key(&name, |(known, _)| known).ok()?;
+    OPERATORS.get(place).copied()
+}
+
+const fn exactly(count: usize, evaluate: Evaluate) -> Known {
+    let count = Count { min: count, max: count, code: 16_020 };
+    Known::Supported(Form::List { count, evaluate })
+}
+
+const fn between(min: usize, max: usize, evaluate: Evaluate) -> Known {
+    Known::Supported(Form::List { count: Count { min, max, code: 28_667 }, evaluate })
+}
+
+const fn any_number(evaluate: Evaluate) -> Known {
+    at_least(0, 16_020, evaluate)
+}
+
+const fn at_least(min: usize, code: i32, evaluate: Evaluate) -> Known {
+    Known::Supported(Form::List { count: Count { min, max: usize::MAX, code }, evaluate })
+}
+
+const fn named(names: &'static Signature, evaluate: Evaluate) -> Known {
+    Known::Supported(Form::Named { names, evaluate })
+}
+
+const fn special(parse: ParseSpecial) -> Known {
+    Known::Supported(Form::Special(parse))
+}
+
+/// Ascending by name.
+pub(super) const OPERATORS: &[(&str, Known)] = &[
+    ("$abs", exactly(1, arithmetic::abs)),
+    ("$accumulator", Known::Unsupported),
+    ("$acos", exactly(1, trigonometry::acos)),
+    ("$acosh", exactly(1, trigonometry::acosh)),
+    ("$add", any_number(arithmetic::add)),
+    ("$allElementsTrue", exactly(1, set::all_elements_true)),
+    ("$and", any_number(condition::and)),
+    ("$anyElementTrue", exactly(1, set::any_element_true)),
+    ("$arrayElemAt", exactly(2, array::element_at)),
+    ("$arrayToObject", exactly(1, object::from_array)),
+    ("$asin", exactly(1, trigonometry::asin)),
+    ("$asinh", exactly(1, trigonometry::asinh)),
+    ("$atan", exactly(1, trigonometry::atan)),
+    ("$atan2", exactly(2, trigonometry::atan2)),
+    ("$atanh", exactly(1, trigonometry::atanh)),
+    ("$avg", any_number(accumulate::average)),
+    ("$binarySize", exactly(1, text::binary_size)),
+    ("$bitAnd", any_number(bits::and)),
+    ("$bitNot", exactly(1, bits::not)),
+    ("$bitOr", any_number(bits::or)),
+    ("$bitXor", any_number(bits::xor)),
+    ("$bottom", Known::Unsupported),
+    ("$bottomN", Known::Unsupported),
+    ("$bsonSize", exactly(1, object::bson_size)),
+    ("$ceil", exactly(1, round::ceil)),
+    ("$cmp", exactly(2, condition::compare_three_ways)),
+    ("$concat", any_number(text::concat)),
+    ("$concatArrays", any_number(array::concat)),
+    ("$cond", special(condition::parse_cond)),
+    ("$const", special(object::parse_literal)),
+    ("$convert", named(&convert::CONVERT, convert::convert)),
+    ("$cos", exactly(1, trigonometry::cos)),
+    ("$cosh", exactly(1, trigonometry::cosh)),
+    ("$covariancePop", Known::Unsupported),
+    ("$covarianceSamp", Known::Unsupported),
+    ("$createObjectId", Known::Unsupported),
+    ("$dateAdd", named(&date::ADD, date::add)),
+    ("$dateDiff", named(&date::DIFF, date::difference)),
+    ("$dateFromParts", special(date::parse_from_parts)),
+    ("$dateFromString", named(&date::FROM_STRING, date::from_string)),
+    ("$dateSubtract", named(&date::ADD, date::subtract)),
+    ("$dateToParts", named(&date::TO_PARTS, date::to_parts)),
+    ("$dateToString", named(&date::TO_STRING, date::to_string)),
+    ("$dateTrunc", named(&date::TRUNC, date::truncate)),
+    ("$dayOfMonth", special(date::parse_part)),
+    ("$dayOfWeek", special(date::parse_part)),
+    ("$dayOfYear", special(date::parse_part)),
+    ("$degreesToRadians", exactly(1, trigonometry::degrees_to_radians)),
+    ("$denseRank", Known::Unsupported),
+    ("$derivative", Known::Unsupported),
+    ("$divide", exactly(2, arithmetic::divide)),
+    ("$documentNumber", Known::Unsupported),
+    ("$encStrContains", Known::Unsupported),
+    ("$encStrEndsWith", Known::Unsupported),
+    ("$encStrNormalizedEq", Known::Unsupported),
+    ("$encStrStartsWith", Known::Unsupported),
+    ("$eq", exactly(2, condition::equal)),
+    ("$exp", exactly(1, power::exp)),
+    ("$expMovingAvg", Known::Unsupported),
+    ("$filter", special(bind::parse_filter)),
+    ("$first", exactly(1, array::first)),
+    ("$firstN", named(&order::SOME, array::first_some)),
+    ("$floor", exactly(1, round::floor)),
+    ("$function", Known::Unsupported),
+    ("$getField", special(object::parse_get_field)),
+    ("$gt", exactly(2, condition::greater)),
+    ("$gte", exactly(2, condition::greater_or_equal)),
+    ("$hour", special(date::parse_part)),
+    ("$ifNull", at_least(2, 1_257_300, condition::if_null)),
+    ("$in", exactly(2, search::contains)),
+    ("$indexOfArray", between(2, 4, search::index_of_array)),
+    ("$indexOfBytes", between(2, 4, search::index_of_bytes)),
+    ("$indexOfCP", between(2, 4, search::index_of_characters)),
+    ("$integral", Known::Unsupported),
+    ("$isArray", exactly(1, array::is_array)),
+    ("$isNumber", exactly(1, convert::is_number)),
+    ("$isoDayOfWeek", special(date::parse_part)),
+    ("$isoWeek", special(date::parse_part)),
+    ("$isoWeekYear", special(date::parse_part)),
+    ("$last", exactly(1, array::last)),
+    ("$lastN", named(&order::SOME, array::last_some)),
+    ("$let", special(bind::parse_let)),
+    ("$linearFill", Known::Unsupported),
+    ("$literal", special(object::parse_literal)),
+    ("$ln", exactly(1, power::ln)),
+    ("$locf", Known::Unsupported),
+    ("$log", exactly(2, power::log)),
+    ("$log10", exactly(1, power::log10)),
+    ("$lt", exactly(2, condition::less)),
+    ("$lte", exactly(2, condition::less_or_equal)),
+    ("$ltrim", named(&text::TRIM, text::trim_start)),
+    ("$map", special(bind::parse_map)),
+    ("$max", any_number(accumulate::greatest)),
+    ("$maxN", named(&order::SOME, order::greatest_some)),
+    ("$median", Known::Unsupported),
+    ("$mergeObjects", any_number(object::merge)),
+    ("$meta", Known::Unsupported),
+    ("$millisecond", special(date::parse_part)),
+    ("$min", any_number(accumulate::least)),
+    ("$minMaxScaler", Known::Unsupported),
+    ("$minN", named(&order::SOME, order::least_some)),
+    ("$minute", special(date::parse_part)),
+    ("$mod", exactly(2, arithmetic::modulo)),
+    ("$month", special(date::parse_part)),
+    ("$multiply", any_number(arithmetic::multiply)),
+    ("$ne", exactly(2, condition::unequal)),
+    ("$not", exactly(1, condition::not)),
+    ("$objectToArray", exactly(1, object::to_array)),
+    ("$or", any_number(condition::or)),
+    ("$percentile", Known::Unsupported),
+    ("$pow", exactly(2, power::pow)),
+    ("$radiansToDegrees", exactly(1, trigonometry::radians_to_degrees)),
+    ("$rand", special(bind::parse_random)),
+    ("$range", between(2, 3, sequence::range)),
+    ("$rank", Known::Unsupported),
+    ("$reduce", special(bind::parse_reduce)),
+    ("$regexFind", special(regex::parse)),
+    ("$regexFindAll", special(regex::parse)),
+    ("$regexMatch", special(regex::parse)),
+    ("$replaceAll", named(&text::REPLACE, text::replace_all)),
+    ("$replaceOne", named(&text::REPLACE, text::replace_one)),
+    ("$reverseArray", exactly(1, array::reverse)),
+    ("$round", between(1, 2, round::round)),
+    ("$rtrim", named(&text::TRIM, text::trim_end)),
+    ("$second", special(date::parse_part)),
+    ("$setDifference", exactly(2, set::difference)),
+    ("$setEquals", at_least(2, 17_045, set::equals)),
+    ("$setField", special(object::parse_set_field)),
+    ("$setIntersection", any_number(set::intersection)),
+    ("$setIsSubset", exactly(2, set::is_subset)),
+    ("$setUnion", any_number(set::union)),
+    ("$shift", Known::Unsupported),
+    ("$sigmoid", Known::Unsupported),
+    ("$similarityCosine", Known::Unsupported),
+    ("$similarityDotProduct", Known::Unsupported),
+    ("$similarityEuclidean", Known::Unsupported),
+    ("$sin", exactly(1, trigonometry::sin)),
+    ("$sinh", exactly(1, trigonometry::sinh)),
+    ("$size", exactly(1, array::size)),
+    ("$slice", between(2, 3, array::slice)),
+    ("$sortArray", special(order::parse_sort)),
+    ("$split", exactly(2, text::split)),
+    ("$sqrt", exactly(1, power::sqrt)),
+    ("$stdDevPop", any_number(accumulate::deviation_of_population)),
+    ("$stdDevSamp", any_number(accumulate::deviation_of_sample)),
+    ("$strLenBytes", exactly(1, text::length_in_bytes)),
+    ("$strLenCP", exactly(1, text::length_in_characters)),
+    ("$strcasecmp", exactly(2, text::compare_without_case)),
+    ("$substr", exactly(3, text::part_in_bytes)),
+    ("$substrBytes", exactly(3, text::part_in_bytes)),
+    ("$substrCP", exactly(3, text::part_in_characters)),
+    ("$subtract", exactly(2, arithmetic::subtract)),
+    ("$sum", any_number(accumulate::sum)),
+    ("$switch", special(switch::parse)),
+    ("$tan", exactly(1, trigonometry::tan)),
+    ("$tanh", exactly(1, trigonometry::tanh)),
+    ("$toBool", exactly(1, convert::to_bool)),
+    ("$toDate", exactly(1, convert::to_date)),
+    ("$toDecimal", exactly(1, convert::to_decimal)),
+    ("$toDouble", exactly(1, convert::to_double)),
+    ("$toHashedIndexKey", Known::Unsupported),
+    ("$toInt", exactly(1, convert::to_int)),
+    ("$toLong", exactly(1, convert::to_long)),
+    ("$toLower", exactly(1, text::to_lower)),
+    ("$toObjectId", exactly(1, convert::to_object_id)),
+    ("$toString", exactly(1, convert::to_string)),
+    ("$toUUID", Known::Unsupported),
+    ("$toUpper", exactly(1, text::to_upper)),
+    ("$top", Known::Unsupported),
+    ("$topN", Known::Unsupported),
+    ("$trim", named(&text::TRIM, text::trim)),
+    ("$trunc", between(1, 2, round::truncate)),
+    ("$tsIncrement", exactly(1, date::timestamp_increment)),
+    ("$tsSecond", exactly(1, date::timestamp_second)),
+    ("$type", exactly(1, convert::type_of)),
+    ("$unsetField", special(object::parse_unset_field)),
+    ("$week", special(date::parse_part)),
+    ("$year", special(date::parse_part)),
+    ("$zip", special(sequence::parse_zip)),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_ascends() {
+        for pair in OPERATORS.windows(2) {
+            assert!(pair[0].0 < pair[1].0, "{} before {}", pair[0].0, pair[1].0);
+        }
+    }
+
+    #[test]
+    fn every_name_is_found() {
+        for (name, _) in OPERATORS {
+            assert!(known(name).is_some_and(|(found, _)| found == *name), "{name}");
+        }
+        assert!(known("$nothing").is_none());
+        assert!(known("add").is_none());
+    }
+}

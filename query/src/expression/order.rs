@@ -1,0 +1,216 @@
+//! Arrays in order: `$sortArray`, and the greatest or least elements.
+
+use std::cmp::Ordering;
+
+use bson::{RawBsonRef, RawDocument};
+use index::order::compare;
+use index::path::{FieldPath, value_at};
+
+use crate::expression::arguments::Arguments;
+use crate::expression::array::collect;
+use crate::expression::condition::compare_values;
+use crate::expression::error::{BAD_VALUE, Error, Fault};
+use crate::expression::node::Node;
+use crate::expression::operator::Signature;
+use crate::expression::parse::{Parser, invalid};
+use crate::expression::value::{Value, fields};
+use crate::value::{describe, integer};
+
+/// The arguments of `$firstN`, `$lastN`, `$maxN` and `$minN`.
+pub(super) const SOME: Signature = Signature {
+    names: &["n", "input"],
+    required: 2,
+    not_object: 5_787_900,
+    unknown: 5_787_901,
+    missing: &[5_787_906, 5_787_907],
+};
+
+const SORT: Signature = Signature {
+    names: &["input", "sortBy"],
+    required: 2,
+    not_object: 2_942_500,
+    unknown: 2_942_501,
+    missing: &[2_942_502, 2_942_503],
+};
+
+pub(super) fn greatest_some<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    extreme(arguments, |left, right| compare_values(right, left))
+}
+
+pub(super) fn least_some<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    extreme(arguments, compare_values)
+}
+
+/// How many elements are wanted, and the array's elements.
+pub(super) fn count_wanted<'d>(arguments: &Arguments<'_, 'd>) -> Result<(usize, Vec<Value<'d>>), Error> {
+    let (wanted, input) = (arguments.value(0)?, arguments.value(1)?);
+    if !wanted.is_number() {
+        return Err(arguments.wrong_type(5_787_902, "n", "an integer", &wanted));
+    }
+    let count = arguments.long(5_787_903, "n", &wanted)?;
+    if count <= 0 {
+        return Err(arguments.wrong_value(5_787_908, "n", "above 0", &wanted));
+    }
+    let elements = arguments.elements(5_788_200, "input", &input)?;
+    Ok((usize::try_from(count).unwrap_or(usize::MAX), elements))
+}
+
+/// Reads `$sortArray`, whose pattern is no expression.
+///
+/// The pattern becomes a constant argument: 1 or -1 for whole elements, or a document of paths.
+pub(super) fn parse_sort(
+    parser: Parser<'_>,
+    operator: &'static str,
+    operand: RawBsonRef<'_>,
+) -> Result<Node, Error> {
+    let [input, pattern] = SORT.read::<2>(operator, operand)?;
+    let input = parser.operand(input.unwrap_or(RawBsonRef::Null))?;
+    let pattern = pattern.unwrap_or(RawBsonRef::Null);
+    check_pattern(operator, pattern)?;
+    let arguments = vec![Some(input), Some(Node::Constant(Value::copied(pattern)))];
+    Ok(Node::Call { operator, evaluate: sort, arguments })
+}
+
+fn check_pattern(operator: &'static str, pattern: RawBsonRef<'_>) -> Result<(), Error> {
+    let refuse = |expected, found| {
+        let fault = Fault::WrongValue { argument: "sortBy", expected, found: describe(found) };
+        Err(Error::Argument { operator, fault, code: BAD_VALUE })
+    };
+    let Some(document) = pattern.as_document() else {
+        return if direction(pattern).is_some() {
+            Ok(())
+        } else {
+            refuse("1, -1 or an object of such", pattern)
+        };
+    };
+    if document.is_empty() {
+        return refuse("an object with a field", pattern);
+    }
+    for element in document {
+        let (name, value) = element.map_err(invalid)?;
+        if name.as_str().split('.').any(str::is_empty) {
+            return refuse("made of paths without empty names", RawBsonRef::String(name.as_str()));
+        }
+        if direction(value).is_none() {
+            return refuse("made of 1 and -1", value);
+        }
+    }
+    Ok(())
+}
+
+fn direction(value: RawBsonRef<'_>) -> Option<Direction> {
+    match integer(value) {
+        Some(1) => Some(Direction::Ascending),
+        Some(-1) => Some(Direction::Descending),
+        Some(_) | None => None,
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Direction {
+    Ascending,
+    Descending,
+}
+
+impl Direction {
+    fn apply(self, ordering: Ordering) -> Ordering {
+        match self {
+            Self::Ascending => ordering,
+            Self::Descending => ordering.reverse(),
+        }
+    }
+}
+
+fn sort<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let input = arguments.value(0)?;
+    if input.is_nullish() {
+        return Ok(Value::NULL);
+    }
+    let mut elements = arguments.elements(2_942_504, "input", &input)?;
+    let pattern = arguments.value(1)?;
+    if let Some(pattern) = pattern.or_null().as_document() {
+        let keys = paths(pattern);
+        elements.sort_by(|left, right| compare_by(&keys, left.or_null(), right.or_null()));
+    } else if let Some(direction) = direction(pattern.or_null()) {
+        elements.sort_by(|left, right| direction.apply(compare_values(left, right)));
+    }
+    collect(arguments, elements)
+}
+
+fn paths(pattern: &RawDocument) -> Vec<(FieldPath, Direction)> {
+    let key = |(name, value): (&bson::raw::CStr, RawBsonRef<'_>)| {
+        Some((FieldPath::parse(name.as_str()).ok()?, direction(value)?))
+    };
+    fields(pattern).filter_map(key).collect()
+}
+
+/// Compares elements by their fields; what is no object has none, and a missing field counts as null.
+fn compare_by(keys: &[(FieldPath, Direction)], left: RawBsonRef<'_>, right: RawBsonRef<'_>) -> Ordering {
+    keys.iter()
+        .map(|(path, direction)| direction.apply(compare(key(left, path), key(right, path))))
+        .find(|ordering| ordering.is_ne())
+        .unwrap_or(Ordering::Equal)
+}
+
+fn key<'v>(element: RawBsonRef<'v>, path: &FieldPath) -> RawBsonRef<'v> {
+    element.as_document().and_then(|document| value_at(document, path)).unwrap_or(RawBsonRef::Null)
+}
+
+/// The first elements of an array in an order, without null and missing ones.
+fn extreme<'d>(
+    arguments: &Arguments<'_, 'd>,
+    order: fn(&Value<'_>, &Value<'_>) -> Ordering,
+) -> Result<Value<'d>, Error> {
+    let (wanted, mut elements) = count_wanted(arguments)?;
+    elements.retain(|element| !element.is_nullish());
+    elements.sort_by(order);
+    collect(arguments, elements.into_iter().take(wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, bson};
+
+    use crate::expression::cases::{check, check_error};
+
+    #[test]
+    fn whole_elements_are_sorted_by_value() {
+        check(bson!({ "$sortArray": { "input": "$list", "sortBy": 1 } }), bson!([1, 2, 3]));
+        check(bson!({ "$sortArray": { "input": "$list", "sortBy": -1.0 } }), bson!([3, 2, 1]));
+        let mixed = bson!(["a", null, 5, { "a": 1 }]);
+        check(bson!({ "$sortArray": { "input": mixed, "sortBy": 1 } }), bson!([null, 5, "a", { "a": 1 }]));
+        check(bson!({ "$sortArray": { "input": "$missing", "sortBy": 1 } }), Bson::Null);
+    }
+
+    #[test]
+    fn objects_are_sorted_by_their_fields() {
+        let input = bson!([{ "a": 2, "b": 1 }, { "a": 1, "b": 1 }, { "a": 1, "b": 2 }, {}]);
+        let sorted = bson!([{}, { "a": 1, "b": 2 }, { "a": 1, "b": 1 }, { "a": 2, "b": 1 }]);
+        check(bson!({ "$sortArray": { "input": input, "sortBy": { "a": 1, "b": -1 } } }), sorted);
+        let nested = bson!([{ "a": { "b": 2 } }, { "a": { "b": 1 } }]);
+        let sorted = bson!([{ "a": { "b": 1 } }, { "a": { "b": 2 } }]);
+        check(bson!({ "$sortArray": { "input": nested, "sortBy": { "a.b": 1 } } }), sorted);
+    }
+
+    #[test]
+    fn patterns_are_checked() {
+        check_error(bson!({ "$sortArray": 1 }), 2_942_500);
+        check_error(bson!({ "$sortArray": { "input": [], "sortBy": 1, "x": 1 } }), 2_942_501);
+        check_error(bson!({ "$sortArray": { "sortBy": 1 } }), 2_942_502);
+        check_error(bson!({ "$sortArray": { "input": [] } }), 2_942_503);
+        check_error(bson!({ "$sortArray": { "input": "x", "sortBy": 1 } }), 2_942_504);
+        for pattern in [bson!(0), bson!("a"), bson!({}), bson!({ "a": 2 }), bson!({ "a.": 1 })] {
+            check_error(bson!({ "$sortArray": { "input": [], "sortBy": pattern } }), 2);
+        }
+    }
+
+    #[test]
+    fn the_greatest_and_least_elements_are_not_null() {
+        let input = bson!([3, null, 1, 2]);
+        check(bson!({ "$maxN": { "n": 2, "input": (input.clone()) } }), bson!([3, 2]));
+        check(bson!({ "$minN": { "n": 2, "input": (input.clone()) } }), bson!([1, 2]));
+        check(bson!({ "$minN": { "n": 9, "input": input } }), bson!([1, 2, 3]));
+        check_error(bson!({ "$minN": { "n": 1, "input": "x" } }), 5_788_200);
+        check_error(bson!({ "$maxN": { "n": -1, "input": [] } }), 5_787_908);
+    }
+}

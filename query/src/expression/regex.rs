@@ -1,0 +1,250 @@
+//! Regular expressions: `$regexMatch`, `$regexFind` and `$regexFindAll`.
+//!
+//! A pattern that is constant is compiled once, while parsing; any other at each evaluation.
+
+use bson::RawBsonRef;
+use bson::raw::cstr;
+
+use crate::expression::error::{Error, Fault};
+use crate::expression::node::{Node, Scope};
+use crate::expression::operator::Signature;
+use crate::expression::parse::Parser;
+use crate::expression::value::{ArrayBuilder, ObjectBuilder, Value};
+use crate::pattern::{Found, Pattern, PatternError};
+use crate::value::shorten;
+
+const ARGUMENTS: Signature = Signature {
+    names: &["input", "regex", "options"],
+    required: 2,
+    not_object: 51_103,
+    unknown: 31_024,
+    missing: &[31_022, 31_023],
+};
+
+/// A search in a text.
+#[derive(Clone, Debug)]
+pub(super) struct RegexCall {
+    operator: &'static str,
+    wanted: Wanted,
+    input: Node,
+    regex: Node,
+    options: Option<Node>,
+    compiled: Compiled,
+}
+
+/// What is known of the pattern before evaluation.
+#[derive(Clone, Debug)]
+enum Compiled {
+    /// The pattern; none where it is null.
+    Constant(Option<Pattern>),
+    Varying,
+}
+
+/// What is asked about a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    Whether,
+    First,
+    All,
+}
+
+impl RegexCall {
+    pub(super) fn parts(&self) -> Vec<&Node> {
+        [&self.input, &self.regex].into_iter().chain(&self.options).collect()
+    }
+}
+
+pub(super) fn parse(
+    parser: Parser<'_>,
+    operator: &'static str,
+    operand: RawBsonRef<'_>,
+) -> Result<Node, Error> {
+    let [input, regex, options] = ARGUMENTS.read::<3>(operator, operand)?;
+    let input = parser.operand(input.unwrap_or(RawBsonRef::Null))?;
+    let regex = parser.operand(regex.unwrap_or(RawBsonRef::Null))?;
+    let options = options.map(|options| parser.operand(options)).transpose()?;
+    let wanted = match operator {
+        "$regexFind" => Wanted::First,
+        "$regexFindAll" => Wanted::All,
+        _ => Wanted::Whether,
+    };
+    let none = Value::Missing;
+    let constant_options = options.as_ref().map_or(Some(&none), Node::constant);
+    let compiled = match (regex.constant(), constant_options) {
+        (Some(regex), Some(options)) => Compiled::Constant(compile(operator, regex, options)?),
+        (_, _) => Compiled::Varying,
+    };
+    Ok(Node::Regex(Box::new(RegexCall { operator, wanted, input, regex, options, compiled })))
+}
+
+pub(super) fn evaluate<'d>(call: &RegexCall, scope: Scope<'_, 'd>) -> Result<Value<'d>, Error> {
+    let input = call.input.evaluate(scope)?;
+    let fresh;
+    let pattern = match &call.compiled {
+        Compiled::Constant(pattern) => pattern,
+        Compiled::Varying => {
+            let regex = call.regex.evaluate(scope)?;
+            let options = call.options.as_ref().map(|options| options.evaluate(scope)).transpose()?;
+            fresh = compile(call.operator, &regex, &options.unwrap_or(Value::Missing))?;
+            &fresh
+        }
+    };
+    let text = input.get().and_then(RawBsonRef::as_str);
+    if text.is_none() && !input.is_nullish() {
+        let found = input.type_name();
+        let fault = Fault::WrongType { argument: "input", expected: "a string", found };
+        return Err(Error::Argument { operator: call.operator, fault, code: 51_104 });
+    }
+    match (call.wanted, pattern, text) {
+        (Wanted::Whether, Some(pattern), Some(text)) => Ok(Value::boolean(pattern.matches_text(text))),
+        (Wanted::First, Some(pattern), Some(text)) => match pattern.find_at(text, 0) {
+            None => Ok(Value::NULL),
+            Some(found) => {
+                let before = text.get(..found.span.start).unwrap_or_default().chars().count();
+                describe(call.operator, text, &found, before)
+            }
+        },
+        (Wanted::All, Some(pattern), Some(text)) => find_all(call.operator, pattern, text),
+        (Wanted::Whether, _, _) => Ok(Value::FALSE),
+        (Wanted::First, _, _) => Ok(Value::NULL),
+        (Wanted::All, _, _) => Ok(ArrayBuilder::new(call.operator).finish()),
+    }
+}
+
+/// The pattern of a text or a regular expression; none for null.
+fn compile(operator: &'static str, regex: &Value<'_>, options: &Value<'_>) -> Result<Option<Pattern>, Error> {
+    let fault = |fault, code| Err(Error::Argument { operator, fault, code });
+    let given = options.get().and_then(RawBsonRef::as_str);
+    let (pattern, own) = match regex.or_null().as_regex() {
+        Some(regex) => (Some(regex.pattern.as_str()), regex.options.as_str()),
+        None => (regex.get().and_then(RawBsonRef::as_str), ""),
+    };
+    if pattern.is_none() && !regex.is_nullish() {
+        let expected = "a string or a regular expression";
+        return fault(Fault::WrongType { argument: "regex", expected, found: regex.type_name() }, 51_105);
+    }
+    if given.is_none() && !options.is_nullish() {
+        let found = options.type_name();
+        return fault(Fault::WrongType { argument: "options", expected: "a string", found }, 51_106);
+    }
+    if given.is_some() && !own.is_empty() {
+        return fault(Fault::OptionsTwice, 51_107);
+    }
+    let options = given.unwrap_or(own);
+    let Some(pattern) = pattern else { return Ok(None) };
+    Pattern::parse(pattern, options).map(Some).map_err(|error| refuse(operator, (pattern, options), error))
+}
+
+fn refuse(operator: &'static str, (pattern, options): (&str, &str), error: PatternError) -> Error {
+    let shown = shorten(pattern);
+    let (reason, code) = match error {
+        PatternError::Zero => {
+            let code = if pattern.contains('\0') { 51_109 } else { 51_110 };
+            ("it holds a zero character".to_owned(), code)
+        }
+        PatternError::TooLong { length, limit } => (format!("{length} bytes are more than {limit}"), 51_111),
+        PatternError::OptionUnknown { option } => {
+            (format!("'{option}' in \"{}\" is not an option", shorten(options)), 51_108)
+        }
+        PatternError::Invalid { reason, .. } => (reason, 51_111),
+        PatternError::Unsupported { feature, .. } => {
+            return Error::UnsupportedUse { operator, feature: format!("{feature} in \"{shown}\"") };
+        }
+    };
+    Error::Argument { operator, fault: Fault::Pattern { pattern: shown, reason }, code }
+}
+
+/// All matches that do not overlap.
+fn find_all<'d>(operator: &'static str, pattern: &Pattern, text: &str) -> Result<Value<'d>, Error> {
+    let mut matches = ArrayBuilder::new(operator);
+    let (mut start, mut before, mut counted) = (0, 0, 0);
+    while let Some(found) = pattern.find_at(text, start) {
+        let span = found.span.clone();
+        before += text.get(counted..span.start).unwrap_or_default().chars().count();
+        counted = span.start;
+        matches.push(describe(operator, text, &found, before)?.or_null())?;
+        // Behind a match of nothing the search goes on one character further.
+        let next = text.get(span.end..).and_then(|rest| rest.chars().next());
+        start = if span.is_empty() { span.end + next.map_or(1, char::len_utf8) } else { span.end };
+        if start >= text.len() {
+            break;
+        }
+    }
+    Ok(matches.finish())
+}
+
+/// A match: what matched, after how many characters, and what its groups matched.
+fn describe<'d>(
+    operator: &'static str,
+    text: &str,
+    found: &Found,
+    before: usize,
+) -> Result<Value<'d>, Error> {
+    let part = |span: &std::ops::Range<usize>| RawBsonRef::String(text.get(span.clone()).unwrap_or_default());
+    let groups = found.groups.iter().map(|group| group.as_ref().map_or(RawBsonRef::Null, part));
+    let mut object = ObjectBuilder::new(operator);
+    object.append(cstr!("match"), &Value::Borrowed(part(&found.span)))?;
+    object.append(cstr!("idx"), &Value::count(before))?;
+    object.append(cstr!("captures"), &ArrayBuilder::collect(operator, groups)?)?;
+    Ok(object.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, bson};
+
+    use crate::expression::cases::{check, check_error, regex};
+
+    fn arguments(regex: impl Into<Bson>) -> Bson {
+        bson!({ "input": "$text", "regex": (regex.into()) })
+    }
+
+    #[test]
+    fn texts_match_or_not() {
+        check(bson!({ "$regexMatch": (arguments("l+o$")) }), bson!(true));
+        check(bson!({ "$regexMatch": (arguments(regex("^h", ""))) }), bson!(false));
+        check(bson!({ "$regexMatch": (arguments(regex("^h", "i"))) }), bson!(true));
+        check(bson!({ "$regexMatch": { "input": "$text", "regex": "^h", "options": "i" } }), bson!(true));
+        check(bson!({ "$regexMatch": { "input": "$text", "regex": "$pattern" } }), bson!(true));
+        check(bson!({ "$regexMatch": { "input": "$missing", "regex": "a" } }), bson!(false));
+        check(bson!({ "$regexMatch": { "input": "a", "regex": null } }), bson!(false));
+    }
+
+    #[test]
+    fn the_first_match_is_described() {
+        let expected = bson!({ "match": "llo", "idx": 2, "captures": ["ll", null] });
+        check(bson!({ "$regexFind": (arguments("(l+)o|(x)")) }), expected);
+        check(bson!({ "$regexFind": (arguments("x")) }), Bson::Null);
+        check(bson!({ "$regexFind": { "input": "$missing", "regex": "x" } }), Bson::Null);
+    }
+
+    #[test]
+    fn all_matches_are_described() {
+        let one = |text: &str, at: i32| bson!({ "match": text, "idx": at, "captures": [] });
+        check(bson!({ "$regexFindAll": (arguments("l")) }), bson!([(one("l", 2)), (one("l", 3))]));
+        check(bson!({ "$regexFindAll": (arguments("x")) }), bson!([]));
+        check(
+            bson!({ "$regexFindAll": { "input": "éa", "regex": "" } }),
+            bson!([(one("", 0)), (one("", 1))]),
+        );
+        check(bson!({ "$regexFindAll": { "input": "", "regex": "" } }), bson!([(one("", 0))]));
+        check(bson!({ "$regexFindAll": { "input": null, "regex": "a" } }), bson!([]));
+    }
+
+    #[test]
+    fn arguments_are_checked() {
+        check_error(bson!({ "$regexMatch": "a" }), 51_103);
+        check_error(bson!({ "$regexMatch": { "regex": "a" } }), 31_022);
+        check_error(bson!({ "$regexMatch": { "input": "a" } }), 31_023);
+        check_error(bson!({ "$regexMatch": { "input": "a", "regex": "a", "x": 1 } }), 31_024);
+        check_error(bson!({ "$regexMatch": { "input": 1, "regex": "a" } }), 51_104);
+        check_error(bson!({ "$regexMatch": { "input": "a", "regex": 1 } }), 51_105);
+        check_error(bson!({ "$regexMatch": { "input": "a", "regex": "a", "options": 1 } }), 51_106);
+        let twice = bson!({ "input": "a", "regex": (regex("a", "i")), "options": "i" });
+        check_error(bson!({ "$regexMatch": twice }), 51_107);
+        check_error(bson!({ "$regexMatch": { "input": "a", "regex": "a", "options": "q" } }), 51_108);
+        check_error(bson!({ "$regexMatch": (arguments("a\0")) }), 51_109);
+        check_error(bson!({ "$regexMatch": (arguments("(")) }), 51_111);
+        check_error(bson!({ "$regexMatch": (arguments("(?=a)")) }), 238);
+    }
+}

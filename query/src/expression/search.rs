@@ -1,0 +1,151 @@
+//! Where something stands: `$in`, and the positions of elements and of texts.
+
+use index::order::compare;
+
+use crate::expression::arguments::Arguments;
+use crate::expression::error::Error;
+use crate::expression::value::Value;
+use crate::value::elements;
+
+pub(super) fn contains<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let (value, list) = (arguments.value(0)?, arguments.value(1)?);
+    let array = list.or_null().as_array();
+    let array =
+        array.ok_or_else(|| arguments.wrong_type(40_081, "the second argument", "an array", &list))?;
+    // Nothing in an array is missing.
+    let Some(value) = value.get() else { return Ok(Value::FALSE) };
+    Ok(Value::boolean(elements(array).any(|element| compare(element, value).is_eq())))
+}
+
+pub(super) fn index_of_array<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let list = arguments.value(0)?;
+    if list.is_nullish() {
+        return Ok(Value::NULL);
+    }
+    let array = list.or_null().as_array();
+    let array = array.ok_or_else(|| arguments.wrong_type(40_090, "the first argument", "an array", &list))?;
+    let (start, end) = window(arguments, (40_096, 40_097))?;
+    let wanted = arguments.value(1)?;
+    let Some(wanted) = wanted.get() else { return Ok(Value::int(-1)) };
+    let mut within = elements(array).enumerate().take(end).skip(start);
+    Ok(found(within.find(|(_, element)| compare(*element, wanted).is_eq()).map(|(at, _)| at)))
+}
+
+pub(super) fn index_of_bytes<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let Some((text, part)) = texts(arguments, (40_091, 40_092))? else { return Ok(Value::NULL) };
+    let (text, part) = (bytes(&text), bytes(&part));
+    let (start, end) = window(arguments, (40_096, 40_097))?;
+    let end = end.min(text.len());
+    let Some(within) = text.get(start..end) else { return Ok(Value::int(-1)) };
+    if part.is_empty() {
+        return Ok(Value::count(start));
+    }
+    let place = within.windows(part.len()).position(|window| window == part);
+    Ok(found(place.map(|place| place + start)))
+}
+
+/// Positions count characters, and so do the bounds. An end does not cut off what begins before it.
+pub(super) fn index_of_characters<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let Some((text, part)) = texts(arguments, (40_093, 40_094))? else { return Ok(Value::NULL) };
+    let (text, part) = (text.or_null(), part.or_null());
+    let (text, part) = (text.as_str().unwrap_or_default(), part.as_str().unwrap_or_default());
+    let (start, end) = window(arguments, (40_096, 40_097))?;
+    if text.is_empty() && part.is_empty() && start == 0 {
+        return Ok(Value::int(0));
+    }
+    let mut places = text.char_indices().enumerate().take(end).skip(start);
+    let is_at = |place: usize| text.get(place..).is_some_and(|rest| rest.starts_with(part));
+    Ok(found(places.find(|(_, (place, _))| is_at(*place)).map(|(at, _)| at)))
+}
+
+/// The two texts that come first; nothing if the one to search is null.
+fn texts<'d>(
+    arguments: &Arguments<'_, 'd>,
+    codes: (i32, i32),
+) -> Result<Option<(Value<'d>, Value<'d>)>, Error> {
+    let text = arguments.value(0)?;
+    if text.is_nullish() {
+        return Ok(None);
+    }
+    if text.or_null().as_str().is_none() {
+        return Err(arguments.wrong_type(codes.0, "the first argument", "a string", &text));
+    }
+    let part = arguments.value(1)?;
+    if part.or_null().as_str().is_none() {
+        return Err(arguments.wrong_type(codes.1, "the second argument", "a string", &part));
+    }
+    Ok(Some((text, part)))
+}
+
+/// From where to where to search.
+fn window(arguments: &Arguments<'_, '_>, codes: (i32, i32)) -> Result<(usize, usize), Error> {
+    let bound = |at, name, default| match arguments.given(at)? {
+        None => Ok(default),
+        Some(value) => arguments.position(codes, name, &value),
+    };
+    Ok((bound(2, "the start", 0)?, bound(3, "the end", usize::MAX)?))
+}
+
+fn found<'d>(place: Option<usize>) -> Value<'d> {
+    place.map_or(Value::int(-1), Value::count)
+}
+
+fn bytes<'v>(text: &'v Value<'_>) -> &'v [u8] {
+    text.get().and_then(bson::RawBsonRef::as_str).unwrap_or_default().as_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, bson};
+
+    use crate::expression::cases::{check, check_error};
+
+    #[test]
+    fn members_are_found_by_value() {
+        check(bson!({ "$in": [2.0, "$list"] }), bson!(true));
+        check(bson!({ "$in": [[3], "$list"] }), bson!(false));
+        check(bson!({ "$in": ["$missing", [null]] }), bson!(false));
+        check_error(bson!({ "$in": [1, "$missing"] }), 40_081);
+        check_error(bson!({ "$in": [1, 1] }), 40_081);
+    }
+
+    #[test]
+    fn elements_have_a_position() {
+        check(bson!({ "$indexOfArray": ["$list", 2] }), bson!(2));
+        check(bson!({ "$indexOfArray": ["$list", 9] }), bson!(-1));
+        check(bson!({ "$indexOfArray": ["$list", 2, 1] }), bson!(2));
+        check(bson!({ "$indexOfArray": ["$list", 2, 0, 2] }), bson!(-1));
+        check(bson!({ "$indexOfArray": ["$list", 2, 5, 2] }), bson!(-1));
+        check(bson!({ "$indexOfArray": ["$missing", 2] }), Bson::Null);
+        check_error(bson!({ "$indexOfArray": ["x", 2] }), 40_090);
+        check_error(bson!({ "$indexOfArray": ["$list", 2, "x"] }), 40_096);
+        check_error(bson!({ "$indexOfArray": ["$list", 2, -1] }), 40_097);
+        check_error(bson!({ "$indexOfArray": ["$list"] }), 28_667);
+    }
+
+    #[test]
+    fn texts_are_searched_by_byte() {
+        check(bson!({ "$indexOfBytes": ["vanilla", "ll"] }), bson!(4));
+        check(bson!({ "$indexOfBytes": ["$missing", "ll"] }), Bson::Null);
+        check(bson!({ "$indexOfBytes": ["vanilla", "ll", 12] }), bson!(-1));
+        check(bson!({ "$indexOfBytes": ["vanilla", "n", 0, 2] }), bson!(-1));
+        check(bson!({ "$indexOfBytes": ["vanilla", "", 2] }), bson!(2));
+        check(bson!({ "$indexOfBytes": ["éa", "a"] }), bson!(2));
+        check(bson!({ "$indexOfBytes": ["", ""] }), bson!(0));
+        check_error(bson!({ "$indexOfBytes": [1, "a"] }), 40_091);
+        check_error(bson!({ "$indexOfBytes": ["a", null] }), 40_092);
+        check_error(bson!({ "$indexOfBytes": ["a", "a", "x"] }), 40_096);
+        check_error(bson!({ "$indexOfBytes": ["a", "a", -1] }), 40_097);
+    }
+
+    #[test]
+    fn texts_are_searched_by_character() {
+        check(bson!({ "$indexOfCP": ["éa", "a"] }), bson!(1));
+        check(bson!({ "$indexOfCP": ["cafétéria", "é", 4] }), bson!(5));
+        check(bson!({ "$indexOfCP": ["", ""] }), bson!(0));
+        check(bson!({ "$indexOfCP": ["abc", "c", 0, 2] }), bson!(-1));
+        check(bson!({ "$indexOfCP": ["abc", "c", 3] }), bson!(-1));
+        check_error(bson!({ "$indexOfCP": [1, "a"] }), 40_093);
+        check_error(bson!({ "$indexOfCP": ["a", 1] }), 40_094);
+    }
+}

@@ -1,0 +1,151 @@
+//! Arrays as sets: order and repetition do not count, and equal values are one.
+
+use std::cmp::Ordering;
+
+use crate::expression::arguments::Arguments;
+use crate::expression::array::collect;
+use crate::expression::condition::compare_values;
+use crate::expression::error::Error;
+use crate::expression::value::Value;
+
+pub(super) fn union<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let mut all = Vec::new();
+    for value in arguments.values() {
+        let value = value?;
+        if value.is_nullish() {
+            return Ok(Value::NULL);
+        }
+        all.extend(arguments.elements(17_043, "an argument", &value)?);
+    }
+    collect(arguments, sorted(all))
+}
+
+pub(super) fn intersection<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let mut shared: Option<Vec<Value<'d>>> = None;
+    for value in arguments.values() {
+        let value = value?;
+        if value.is_nullish() {
+            return Ok(Value::NULL);
+        }
+        let next = sorted(arguments.elements(17_047, "an argument", &value)?);
+        shared = Some(match shared {
+            None => next,
+            Some(mut kept) => {
+                kept.retain(|element| holds(&next, element));
+                kept
+            }
+        });
+    }
+    collect(arguments, shared.unwrap_or_default())
+}
+
+/// What is in the first array and not in the second, in the first one's order.
+pub(super) fn difference<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let (left, right) = (arguments.value(0)?, arguments.value(1)?);
+    if left.is_nullish() || right.is_nullish() {
+        return Ok(Value::NULL);
+    }
+    let left = arguments.elements(17_048, "the first argument", &left)?;
+    let right = sorted(arguments.elements(17_049, "the second argument", &right)?);
+    let mut places = left.iter().enumerate().collect::<Vec<_>>();
+    places.sort_by(|(_, left), (_, right)| compare_values(left, right));
+    places.dedup_by(|(_, later), (_, earlier)| compare_values(later, earlier).is_eq());
+    places.retain(|(_, element)| !holds(&right, element));
+    let mut kept = places.into_iter().map(|(place, _)| place).collect::<Vec<_>>();
+    kept.sort_unstable();
+    collect(arguments, kept.into_iter().filter_map(|place| left.get(place).cloned()))
+}
+
+pub(super) fn equals<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let mut first: Option<Vec<Value<'d>>> = None;
+    for value in arguments.values() {
+        let set = sorted(arguments.elements(17_044, "an argument", &value?)?);
+        match &first {
+            None => first = Some(set),
+            Some(first) => {
+                let is_equal = |(left, right): (&Value<'_>, &Value<'_>)| compare_values(left, right).is_eq();
+                if first.len() != set.len() || !first.iter().zip(&set).all(is_equal) {
+                    return Ok(Value::FALSE);
+                }
+            }
+        }
+    }
+    Ok(Value::TRUE)
+}
+
+pub(super) fn is_subset<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let left = arguments.elements(17_046, "the first argument", &arguments.value(0)?)?;
+    let right = sorted(arguments.elements(17_042, "the second argument", &arguments.value(1)?)?);
+    Ok(Value::boolean(left.iter().all(|element| holds(&right, element))))
+}
+
+pub(super) fn all_elements_true<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let elements = arguments.elements(17_040, "the argument", &arguments.value(0)?)?;
+    Ok(Value::boolean(elements.iter().all(Value::is_true)))
+}
+
+pub(super) fn any_element_true<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let elements = arguments.elements(17_041, "the argument", &arguments.value(0)?)?;
+    Ok(Value::boolean(elements.iter().any(Value::is_true)))
+}
+
+/// The values in ascending order, the first of equal ones alone.
+fn sorted(mut values: Vec<Value<'_>>) -> Vec<Value<'_>> {
+    values.sort_by(compare_values);
+    values.dedup_by(|later, earlier| compare_values(later, earlier) == Ordering::Equal);
+    values
+}
+
+fn holds(sorted: &[Value<'_>], value: &Value<'_>) -> bool {
+    sorted.binary_search_by(|element| compare_values(element, value)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, bson};
+
+    use crate::expression::cases::{check, check_error};
+
+    #[test]
+    fn unions_and_intersections_are_sorted() {
+        check(bson!({ "$setUnion": ["$list", [2, 4, 4]] }), bson!([1, 2, 3, 4]));
+        check(bson!({ "$setUnion": [] }), bson!([]));
+        check(bson!({ "$setUnion": [[1], null] }), Bson::Null);
+        check(bson!({ "$setIntersection": ["$list", [3.0, 2, 9]] }), bson!([2, 3]));
+        check(bson!({ "$setIntersection": ["$list", []] }), bson!([]));
+        check(bson!({ "$setIntersection": ["$list", "$missing"] }), Bson::Null);
+        check_error(bson!({ "$setUnion": [[1], 2] }), 17_043);
+        check_error(bson!({ "$setIntersection": [[1], 2] }), 17_047);
+    }
+
+    #[test]
+    fn a_difference_keeps_the_order() {
+        check(bson!({ "$setDifference": [[3, 1, 3, 2], [1]] }), bson!([3, 2]));
+        check(bson!({ "$setDifference": [[], [1]] }), bson!([]));
+        check(bson!({ "$setDifference": [[1], null] }), Bson::Null);
+        check_error(bson!({ "$setDifference": [1, []] }), 17_048);
+        check_error(bson!({ "$setDifference": [[], 1] }), 17_049);
+    }
+
+    #[test]
+    fn sets_are_compared() {
+        check(bson!({ "$setEquals": ["$list", [1, 2, 2, 3.0]] }), bson!(true));
+        check(bson!({ "$setEquals": [[1], [1], [2]] }), bson!(false));
+        check(bson!({ "$setIsSubset": [[1, 1], "$list"] }), bson!(true));
+        check(bson!({ "$setIsSubset": [[[1]], "$list"] }), bson!(false));
+        check_error(bson!({ "$setEquals": [[1]] }), 17_045);
+        check_error(bson!({ "$setEquals": [[1], null] }), 17_044);
+        check_error(bson!({ "$setIsSubset": [null, []] }), 17_046);
+        check_error(bson!({ "$setIsSubset": [[], null] }), 17_042);
+    }
+
+    #[test]
+    fn elements_are_asked_for_their_truth() {
+        check(bson!({ "$anyElementTrue": [[0, null, "x"]] }), bson!(true));
+        check(bson!({ "$anyElementTrue": [[]] }), bson!(false));
+        check(bson!({ "$allElementsTrue": "$list" }), bson!(true));
+        check(bson!({ "$allElementsTrue": [[1, null]] }), bson!(false));
+        check_error(bson!({ "$anyElementTrue": "$missing" }), 17_041);
+        check_error(bson!({ "$allElementsTrue": [1] }), 17_040);
+    }
+}

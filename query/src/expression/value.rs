@@ -1,0 +1,348 @@
+//! What an expression evaluates to: a value of the document, a value that was computed, or none.
+//!
+//! Values of the document are borrowed, and what was computed is shared, so that variables, branches and array
+//! elements pass values on without copying them. Scalars are always held in place. The invariant: no value that is
+//! built here has more than [`VALUE_BYTES_MAX`] bytes.
+
+use std::sync::Arc;
+
+use bson::raw::CStr;
+use bson::{DateTime, Decimal128, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use index::number::Number;
+
+use crate::expression::error::Error;
+use crate::value::{describe, is_true};
+
+/// The most bytes that a value may have which an expression builds: a document's limit.
+pub(super) const VALUE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// A value, or that there is none.
+#[derive(Clone, Debug)]
+pub(super) enum Value<'d> {
+    /// A field that is not there, or `$$REMOVE`.
+    Missing,
+    /// A value that lies in the document, or a scalar.
+    Borrowed(RawBsonRef<'d>),
+    /// A text, array, object or the like that was computed.
+    Shared(Arc<RawBson>),
+}
+
+impl<'d> Value<'d> {
+    pub(super) const NULL: Self = Self::Borrowed(RawBsonRef::Null);
+    pub(super) const TRUE: Self = Self::Borrowed(RawBsonRef::Boolean(true));
+    pub(super) const FALSE: Self = Self::Borrowed(RawBsonRef::Boolean(false));
+
+    /// A value that was computed.
+    pub(super) fn computed(value: RawBson) -> Self {
+        match scalar(value.as_raw_bson_ref()) {
+            Some(scalar) => Self::Borrowed(scalar),
+            None => Self::Shared(Arc::new(value)),
+        }
+    }
+
+    /// A copy that depends on nothing.
+    pub(super) fn copied(value: RawBsonRef<'_>) -> Self {
+        match scalar(value) {
+            Some(scalar) => Self::Borrowed(scalar),
+            None => Self::Shared(Arc::new(value.into())),
+        }
+    }
+
+    /// What may be missing.
+    pub(super) fn found(value: Option<RawBsonRef<'d>>) -> Self {
+        value.map_or(Self::Missing, Self::Borrowed)
+    }
+
+    pub(super) fn text(text: impl Into<String>) -> Self {
+        Self::Shared(Arc::new(RawBson::String(text.into())))
+    }
+
+    pub(super) fn boolean(value: bool) -> Self {
+        Self::Borrowed(RawBsonRef::Boolean(value))
+    }
+
+    pub(super) fn int(value: i32) -> Self {
+        Self::Borrowed(RawBsonRef::Int32(value))
+    }
+
+    pub(super) fn long(value: i64) -> Self {
+        Self::Borrowed(RawBsonRef::Int64(value))
+    }
+
+    /// The narrowest integer: 32 bits if they are enough.
+    pub(super) fn integer(value: i64) -> Self {
+        i32::try_from(value).map_or(Self::long(value), Self::int)
+    }
+
+    /// A length or a position.
+    pub(super) fn count(value: usize) -> Self {
+        Self::integer(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+
+    pub(super) fn double(value: f64) -> Self {
+        Self::Borrowed(RawBsonRef::Double(value))
+    }
+
+    pub(super) fn decimal(value: Decimal128) -> Self {
+        Self::Borrowed(RawBsonRef::Decimal128(value))
+    }
+
+    pub(super) fn date(millis: i64) -> Self {
+        Self::Borrowed(RawBsonRef::DateTime(DateTime::from_millis(millis)))
+    }
+
+    pub(super) fn document(document: RawDocumentBuf) -> Self {
+        Self::Shared(Arc::new(RawBson::Document(document)))
+    }
+
+    /// The value, unless it is missing.
+    pub(super) fn get(&self) -> Option<RawBsonRef<'_>> {
+        match self {
+            Self::Missing => None,
+            Self::Borrowed(value) => Some(*value),
+            Self::Shared(value) => Some(value.as_raw_bson_ref()),
+        }
+    }
+
+    /// The value, with null for one that is missing.
+    pub(super) fn or_null(&self) -> RawBsonRef<'_> {
+        self.get().unwrap_or(RawBsonRef::Null)
+    }
+
+    pub(super) fn into_raw(self) -> Option<RawBson> {
+        match self {
+            Self::Missing => None,
+            Self::Borrowed(value) => Some(value.into()),
+            Self::Shared(value) => Some(Arc::unwrap_or_clone(value)),
+        }
+    }
+
+    pub(super) fn into_static(self) -> Value<'static> {
+        match self {
+            Self::Missing => Value::Missing,
+            Self::Borrowed(value) => Value::copied(value),
+            Self::Shared(value) => Value::Shared(value),
+        }
+    }
+
+    pub(super) fn is_missing(&self) -> bool {
+        matches!(self, Self::Missing)
+    }
+
+    /// Whether the value is missing, null or undefined, which most operators answer with null.
+    pub(super) fn is_nullish(&self) -> bool {
+        matches!(self.or_null(), RawBsonRef::Null | RawBsonRef::Undefined)
+    }
+
+    pub(super) fn is_true(&self) -> bool {
+        self.get().is_some_and(is_true)
+    }
+
+    pub(super) fn is_number(&self) -> bool {
+        Number::of(self.or_null()).is_some()
+    }
+
+    /// The value of a field; none if this is no object.
+    pub(super) fn field(&self, name: &str) -> Value<'d> {
+        match self {
+            Self::Missing => Value::Missing,
+            Self::Borrowed(value) => {
+                Value::found(value.as_document().and_then(|document| field(document, name)))
+            }
+            Self::Shared(value) => {
+                let found = value.as_document().and_then(|document| field(document, name));
+                found.map_or(Value::Missing, Value::copied)
+            }
+        }
+    }
+
+    /// The elements of an array, as values that outlive it.
+    pub(super) fn elements(&self) -> Option<Vec<Value<'d>>> {
+        match self {
+            Self::Missing => None,
+            Self::Borrowed(value) => {
+                Some(crate::value::elements(value.as_array()?).map(Value::Borrowed).collect())
+            }
+            Self::Shared(value) => {
+                Some(crate::value::elements(value.as_array()?).map(Value::copied).collect())
+            }
+        }
+    }
+
+    /// The name of the value's type.
+    pub(super) fn type_name(&self) -> &'static str {
+        self.get().map_or("missing", type_name)
+    }
+
+    /// About how many bytes the value takes.
+    pub(super) fn content_bytes(&self) -> usize {
+        self.get().map_or(0, content_bytes)
+    }
+
+    /// The value in an error's text.
+    pub(super) fn describe(&self) -> String {
+        self.get().map_or_else(|| "nothing".to_owned(), describe)
+    }
+}
+
+/// Reads the first field of a name, if the document is well-formed up to it.
+pub(super) fn field<'d>(document: &'d RawDocument, name: &str) -> Option<RawBsonRef<'d>> {
+    document.get(name).ok().flatten()
+}
+
+/// Fields of a document up to the first malformed one.
+pub(super) fn fields(document: &RawDocument) -> impl Iterator<Item = (&CStr, RawBsonRef<'_>)> {
+    document.iter().map_while(Result::ok)
+}
+
+/// The name that MongoDB gives a type.
+pub(super) fn type_name(value: RawBsonRef<'_>) -> &'static str {
+    match value {
+        RawBsonRef::Double(_) => "double",
+        RawBsonRef::String(_) => "string",
+        RawBsonRef::Array(_) => "array",
+        RawBsonRef::Document(_) => "object",
+        RawBsonRef::Boolean(_) => "bool",
+        RawBsonRef::Null => "null",
+        RawBsonRef::RegularExpression(_) => "regex",
+        RawBsonRef::JavaScriptCode(_) => "javascript",
+        RawBsonRef::JavaScriptCodeWithScope(_) => "javascriptWithScope",
+        RawBsonRef::Int32(_) => "int",
+        RawBsonRef::Int64(_) => "long",
+        RawBsonRef::Timestamp(_) => "timestamp",
+        RawBsonRef::Binary(_) => "binData",
+        RawBsonRef::ObjectId(_) => "objectId",
+        RawBsonRef::DateTime(_) => "date",
+        RawBsonRef::Symbol(_) => "symbol",
+        RawBsonRef::Decimal128(_) => "decimal",
+        RawBsonRef::Undefined => "undefined",
+        RawBsonRef::MaxKey => "maxKey",
+        RawBsonRef::MinKey => "minKey",
+        RawBsonRef::DbPointer(_) => "dbPointer",
+    }
+}
+
+/// An array that grows up to the limit of values.
+#[derive(Debug)]
+pub(super) struct ArrayBuilder {
+    operator: &'static str,
+    array: RawArrayBuf,
+}
+
+impl ArrayBuilder {
+    pub(super) fn new(operator: &'static str) -> Self {
+        Self { operator, array: RawArrayBuf::new() }
+    }
+
+    pub(super) fn push(&mut self, value: RawBsonRef<'_>) -> Result<(), Error> {
+        check_bytes(self.operator, self.array.as_bytes().len().saturating_add(content_bytes(value)))?;
+        self.array.push(value);
+        Ok(())
+    }
+
+    pub(super) fn finish<'d>(self) -> Value<'d> {
+        Value::Shared(Arc::new(RawBson::Array(self.array)))
+    }
+
+    /// An array of all the values.
+    pub(super) fn collect<'d, 'v>(
+        operator: &'static str,
+        values: impl IntoIterator<Item = RawBsonRef<'v>>,
+    ) -> Result<Value<'d>, Error> {
+        let mut builder = Self::new(operator);
+        for value in values {
+            builder.push(value)?;
+        }
+        Ok(builder.finish())
+    }
+}
+
+/// An object that grows up to the limit of values.
+#[derive(Debug)]
+pub(super) struct ObjectBuilder {
+    operator: &'static str,
+    document: RawDocumentBuf,
+}
+
+impl ObjectBuilder {
+    pub(super) fn new(operator: &'static str) -> Self {
+        Self { operator, document: RawDocumentBuf::new() }
+    }
+
+    /// Adds a field; a missing value adds none.
+    pub(super) fn append(&mut self, name: &CStr, value: &Value<'_>) -> Result<(), Error> {
+        let Some(value) = value.get() else { return Ok(()) };
+        let bytes = self.document.as_bytes().len() + name.len();
+        check_bytes(self.operator, bytes.saturating_add(content_bytes(value)))?;
+        self.document.append(name, value);
+        Ok(())
+    }
+
+    pub(super) fn finish<'d>(self) -> Value<'d> {
+        Value::document(self.document)
+    }
+
+    pub(super) fn into_document(self) -> RawDocumentBuf {
+        self.document
+    }
+}
+
+/// Refuses a value of so many bytes.
+pub(super) fn check_bytes(operator: &'static str, bytes: usize) -> Result<(), Error> {
+    if bytes > VALUE_BYTES_MAX { Err(Error::TooLarge { operator, limit: VALUE_BYTES_MAX }) } else { Ok(()) }
+}
+
+/// About how many bytes a value takes; exact where it can be many.
+fn content_bytes(value: RawBsonRef<'_>) -> usize {
+    /// More than any scalar, type and length take.
+    const FRAME: usize = 24;
+    let content = match value {
+        RawBsonRef::String(text) | RawBsonRef::Symbol(text) | RawBsonRef::JavaScriptCode(text) => text.len(),
+        RawBsonRef::Array(array) => array.as_bytes().len(),
+        RawBsonRef::Document(document) => document.as_bytes().len(),
+        RawBsonRef::Binary(binary) => binary.bytes.len(),
+        RawBsonRef::RegularExpression(regex) => regex.pattern.len() + regex.options.len(),
+        RawBsonRef::JavaScriptCodeWithScope(code) => code.code.len() + code.scope.as_bytes().len(),
+        RawBsonRef::DbPointer(_)
+        | RawBsonRef::Double(_)
+        | RawBsonRef::Boolean(_)
+        | RawBsonRef::Null
+        | RawBsonRef::Int32(_)
+        | RawBsonRef::Int64(_)
+        | RawBsonRef::Timestamp(_)
+        | RawBsonRef::ObjectId(_)
+        | RawBsonRef::DateTime(_)
+        | RawBsonRef::Decimal128(_)
+        | RawBsonRef::Undefined
+        | RawBsonRef::MaxKey
+        | RawBsonRef::MinKey => 0,
+    };
+    content + FRAME
+}
+
+/// The value free of what it was borrowed from, if it holds everything in place.
+fn scalar(value: RawBsonRef<'_>) -> Option<RawBsonRef<'static>> {
+    Some(match value {
+        RawBsonRef::Double(value) => RawBsonRef::Double(value),
+        RawBsonRef::Boolean(value) => RawBsonRef::Boolean(value),
+        RawBsonRef::Null => RawBsonRef::Null,
+        RawBsonRef::Int32(value) => RawBsonRef::Int32(value),
+        RawBsonRef::Int64(value) => RawBsonRef::Int64(value),
+        RawBsonRef::Timestamp(value) => RawBsonRef::Timestamp(value),
+        RawBsonRef::ObjectId(value) => RawBsonRef::ObjectId(value),
+        RawBsonRef::DateTime(value) => RawBsonRef::DateTime(value),
+        RawBsonRef::Decimal128(value) => RawBsonRef::Decimal128(value),
+        RawBsonRef::Undefined => RawBsonRef::Undefined,
+        RawBsonRef::MaxKey => RawBsonRef::MaxKey,
+        RawBsonRef::MinKey => RawBsonRef::MinKey,
+        RawBsonRef::String(_)
+        | RawBsonRef::Array(_)
+        | RawBsonRef::Document(_)
+        | RawBsonRef::RegularExpression(_)
+        | RawBsonRef::JavaScriptCode(_)
+        | RawBsonRef::JavaScriptCodeWithScope(_)
+        | RawBsonRef::Binary(_)
+        | RawBsonRef::Symbol(_)
+        | RawBsonRef::DbPointer(_) => return None,
+    })
+}

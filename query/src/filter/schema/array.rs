@@ -1,0 +1,32 @@
+//! What a schema says of the elements of an array.
+
+use std::collections::HashSet;
+
+use bson::RawArray;
+
+use crate::filter::schema::equality::Identity;
+use crate::filter::schema::{Rest, Schema};
+use crate::value::elements;
+
+/// Schemas of the first elements, and of all that follow.
+#[derive(Clone, Debug)]
+pub(super) struct Items {
+    pub(super) first: Vec<Schema>,
+    pub(super) rest: Rest,
+}
+
+impl Items {
+    pub(super) fn matches(&self, array: &RawArray) -> bool {
+        let mut first = self.first.iter();
+        elements(array).all(|element| match first.next() {
+            Some(schema) => schema.matches(element),
+            None => self.rest.matches(element),
+        })
+    }
+}
+
+/// Whether no two elements are the same.
+pub(super) fn are_distinct(array: &RawArray) -> bool {
+    let mut seen = HashSet::new();
+    elements(array).all(|element| seen.insert(Identity::of(element)))
+}

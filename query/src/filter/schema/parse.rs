@@ -1,0 +1,472 @@
+//! From a schema's keywords to its rules.
+//!
+//! A keyword that JSON Schema has and MongoDB refuses, one that MongoDB has and this store has not, and one that
+//! nobody knows are three different errors.
+
+use bson::spec::ElementType;
+use bson::{RawBsonRef, RawDocument};
+use index::number::{Decimal, Number, unpack};
+
+use crate::error::{Error, Fault, KeywordFault};
+use crate::filter::compare::{Comparison, Relation};
+use crate::filter::element::named_types;
+use crate::filter::parse::{DEPTH_MAX, pattern_refused};
+use crate::filter::schema::array::Items;
+use crate::filter::schema::equality::Identity;
+use crate::filter::schema::object::{Demand, Dependency, Properties};
+use crate::filter::schema::{Limit, Rest, Rule, Schema, number};
+use crate::pattern::Pattern;
+use crate::value::{describe, integer};
+
+const OPERATOR: &str = "$jsonSchema";
+
+/// What is known about a keyword.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Supported,
+    /// MongoDB has it, this store has not.
+    Unsupported,
+    /// JSON Schema has it, MongoDB has not.
+    Refused,
+}
+
+/// Ascending by name.
+const KEYWORDS: &[(&str, Known)] = &[
+    ("$ref", Known::Refused),
+    ("$schema", Known::Refused),
+    ("additionalItems", Known::Supported),
+    ("additionalProperties", Known::Supported),
+    ("allOf", Known::Supported),
+    ("anyOf", Known::Supported),
+    ("bsonType", Known::Supported),
+    ("default", Known::Refused),
+    ("definitions", Known::Refused),
+    ("dependencies", Known::Supported),
+    ("description", Known::Supported),
+    ("encrypt", Known::Unsupported),
+    ("encryptMetadata", Known::Unsupported),
+    ("enum", Known::Supported),
+    ("exclusiveMaximum", Known::Supported),
+    ("exclusiveMinimum", Known::Supported),
+    ("format", Known::Refused),
+    ("id", Known::Refused),
+    ("items", Known::Supported),
+    ("maxItems", Known::Supported),
+    ("maxLength", Known::Supported),
+    ("maxProperties", Known::Supported),
+    ("maximum", Known::Supported),
+    ("minItems", Known::Supported),
+    ("minLength", Known::Supported),
+    ("minProperties", Known::Supported),
+    ("minimum", Known::Supported),
+    ("multipleOf", Known::Supported),
+    ("not", Known::Supported),
+    ("oneOf", Known::Supported),
+    ("pattern", Known::Supported),
+    ("patternProperties", Known::Supported),
+    ("properties", Known::Supported),
+    ("required", Known::Supported),
+    ("title", Known::Supported),
+    ("type", Known::Supported),
+    ("uniqueItems", Known::Supported),
+];
+
+/// The types that `type` knows, ascending, with their names among all types.
+const JSON_TYPES: &[(&str, &str)] = &[
+    ("array", "array"),
+    ("boolean", "bool"),
+    ("null", "null"),
+    ("number", "number"),
+    ("object", "object"),
+    ("string", "string"),
+];
+
+/// Reads a schema that stands `depth` levels deep in a filter.
+pub(in crate::filter) fn parse(schema: RawBsonRef<'_>, depth: usize) -> Result<Schema, Error> {
+    let place = Place { path: String::new(), depth };
+    let Some(document) = schema.as_document() else {
+        let fault = Fault::SchemaType { found: describe(schema) };
+        return Err(Error::Malformed { path: place.path, operator: OPERATOR.to_owned(), fault });
+    };
+    place.schema(document)
+}
+
+/// Where in the outermost schema something stands, for its errors and its depth.
+struct Place {
+    /// The properties that led here, joined by dots.
+    path: String,
+    depth: usize,
+}
+
+/// A schema's keywords, each known and there once.
+struct Keywords<'s> {
+    place: &'s Place,
+    given: Vec<(&'s str, RawBsonRef<'s>)>,
+}
+
+impl Place {
+    fn schema(&self, document: &RawDocument) -> Result<Schema, Error> {
+        if self.depth > DEPTH_MAX {
+            return Err(self.malformed(Fault::TooDeep { limit: DEPTH_MAX }));
+        }
+        let keywords = self.keywords(document)?;
+        for name in ["title", "description"] {
+            keywords.typed(name, "a string", RawBsonRef::as_str)?;
+        }
+        let mut rules = Vec::new();
+        rules.extend(keywords.types()?);
+        keywords.number_rules(&mut rules)?;
+        keywords.string_rules(&mut rules)?;
+        keywords.array_rules(&mut rules)?;
+        keywords.object_rules(&mut rules)?;
+        keywords.logical_rules(&mut rules)?;
+        Ok(Schema { rules })
+    }
+
+    fn keywords<'s>(&'s self, document: &'s RawDocument) -> Result<Keywords<'s>, Error> {
+        let mut given: Vec<(&str, RawBsonRef<'_>)> = Vec::new();
+        for (at, element) in document.iter_elements().enumerate() {
+            let (name, value) = element
+                .and_then(|element| Ok((element.key().as_str(), element.value()?)))
+                .map_err(|_| self.invalid(at))?;
+            let known = KEYWORDS.binary_search_by_key(&name, |(known, _)| known);
+            match known.ok().and_then(|place| KEYWORDS.get(place)).map(|(_, known)| *known) {
+                None => return Err(self.refuse(name, KeywordFault::Unknown)),
+                Some(Known::Refused) => return Err(self.refuse(name, KeywordFault::Refused)),
+                Some(Known::Unsupported) => {
+                    let operator = format!("{OPERATOR}: {name}");
+                    return Err(Error::UnsupportedOperator { path: self.path.clone(), operator });
+                }
+                Some(Known::Supported) if given.iter().any(|(earlier, _)| *earlier == name) => {
+                    return Err(self.refuse(name, KeywordFault::Twice));
+                }
+                Some(Known::Supported) => given.push((name, value)),
+            }
+        }
+        Ok(Keywords { place: self, given })
+    }
+
+    /// A place one level further down, in the same value or in a part of it without a name.
+    fn deeper(&self) -> Self {
+        Self { path: self.path.clone(), depth: self.depth + 1 }
+    }
+
+    /// A place one level further down, in a property.
+    fn property(&self, name: &str) -> Self {
+        let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
+        Self { path, depth: self.depth + 1 }
+    }
+
+    fn malformed(&self, fault: Fault) -> Error {
+        Error::Malformed { path: self.path.clone(), operator: OPERATOR.to_owned(), fault }
+    }
+
+    fn refuse(&self, keyword: &str, fault: KeywordFault) -> Error {
+        self.malformed(Fault::Keyword { keyword: keyword.to_owned(), fault })
+    }
+
+    fn invalid(&self, at: usize) -> Error {
+        Error::InvalidBson { path: self.path.clone(), reason: format!("element {at} cannot be read") }
+    }
+}
+
+impl<'s> Keywords<'s> {
+    fn get(&self, keyword: &str) -> Option<RawBsonRef<'s>> {
+        self.given.iter().find(|(name, _)| *name == keyword).map(|(_, value)| *value)
+    }
+
+    /// A keyword's value, if it is given, as what it must be.
+    fn typed<T>(
+        &self,
+        keyword: &str,
+        expected: &'static str,
+        read: impl FnOnce(RawBsonRef<'s>) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        let Some(value) = self.get(keyword) else { return Ok(None) };
+        let fault = || KeywordFault::WrongType { expected, found: describe(value) };
+        read(value).map(Some).ok_or_else(|| self.place.refuse(keyword, fault()))
+    }
+
+    /// The members of a keyword's value, which must be an array.
+    fn members(&self, keyword: &str) -> Result<Option<Vec<RawBsonRef<'s>>>, Error> {
+        let Some(array) = self.typed(keyword, "an array", RawBsonRef::as_array)? else { return Ok(None) };
+        let read = |(at, member): (usize, Result<_, _>)| member.map_err(|_| self.place.invalid(at));
+        array.into_iter().enumerate().map(read).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// The fields of a keyword's value, which must be an object.
+    fn fields(&self, keyword: &str) -> Result<Vec<(&'s str, RawBsonRef<'s>)>, Error> {
+        let Some(object) = self.typed(keyword, "an object", RawBsonRef::as_document)? else {
+            return Ok(Vec::new());
+        };
+        let fields = object.iter_elements().enumerate().map(|(at, element)| {
+            let field = element.and_then(|element| Ok((element.key().as_str(), element.value()?)));
+            field.map_err(|_| self.place.invalid(at))
+        });
+        fields.collect()
+    }
+
+    fn member_object(&self, keyword: &str, value: RawBsonRef<'s>) -> Result<&'s RawDocument, Error> {
+        let fault = || KeywordFault::WrongMember { expected: "an object", found: describe(value) };
+        value.as_document().ok_or_else(|| self.place.refuse(keyword, fault()))
+    }
+
+    fn types(&self) -> Result<Option<Rule>, Error> {
+        let (keyword, value) = match (self.get("type"), self.get("bsonType")) {
+            (None, None) => return Ok(None),
+            (Some(_), Some(_)) => return Err(self.place.refuse("bsonType", KeywordFault::TypeTwice)),
+            (Some(value), None) => ("type", value),
+            (None, Some(value)) => ("bsonType", value),
+        };
+        let names = if let Some(name) = value.as_str() {
+            vec![name]
+        } else if value.as_array().is_some() {
+            self.names(keyword)?.unwrap_or_default()
+        } else {
+            let fault = KeywordFault::WrongType {
+                expected: "a string or an array of strings",
+                found: describe(value),
+            };
+            return Err(self.place.refuse(keyword, fault));
+        };
+        let mut types = Vec::new();
+        for name in names {
+            types.extend_from_slice(self.type_of(keyword, name)?);
+        }
+        Ok(Some(Rule::Types(types)))
+    }
+
+    fn type_of(&self, keyword: &str, name: &str) -> Result<&'static [ElementType], Error> {
+        if name == "integer" {
+            return Err(self.place.refuse(keyword, KeywordFault::TypeInteger));
+        }
+        let found = if keyword == "bsonType" {
+            named_types(name)
+        } else {
+            let place = JSON_TYPES.binary_search_by_key(&name, |(known, _)| known).ok();
+            place.and_then(|place| JSON_TYPES.get(place)).and_then(|(_, alias)| named_types(alias))
+        };
+        let fault = || KeywordFault::TypeName { found: describe(RawBsonRef::String(name)) };
+        found.ok_or_else(|| self.place.refuse(keyword, fault()))
+    }
+
+    /// The members of a keyword's value, which must be different strings, at least one.
+    fn names(&self, keyword: &str) -> Result<Option<Vec<&'s str>>, Error> {
+        let Some(members) = self.members(keyword)? else { return Ok(None) };
+        self.distinct_names(keyword, &members).map(Some)
+    }
+
+    fn distinct_names(&self, keyword: &str, members: &[RawBsonRef<'s>]) -> Result<Vec<&'s str>, Error> {
+        let mut names = Vec::with_capacity(members.len());
+        for member in members {
+            let fault = || KeywordFault::WrongMember { expected: "a string", found: describe(*member) };
+            names.push(member.as_str().ok_or_else(|| self.place.refuse(keyword, fault()))?);
+        }
+        if names.is_empty() {
+            return Err(self.place.refuse(keyword, KeywordFault::Empty));
+        }
+        let mut sorted = names.clone();
+        sorted.sort_unstable();
+        match sorted.windows(2).find(|pair| pair.first() == pair.last()).and_then(<[_]>::first) {
+            None => Ok(names),
+            Some(name) => {
+                let fault = KeywordFault::MemberTwice { found: describe(RawBsonRef::String(name)) };
+                Err(self.place.refuse(keyword, fault))
+            }
+        }
+    }
+
+    fn number_rules(&self, rules: &mut Vec<Rule>) -> Result<(), Error> {
+        rules.extend(self.bound(("minimum", "exclusiveMinimum"), (Relation::Gte, Relation::Gt))?);
+        rules.extend(self.bound(("maximum", "exclusiveMaximum"), (Relation::Lte, Relation::Lt))?);
+        if let Some(divisor) = self.typed("multipleOf", "a number", number)? {
+            let is_positive = match unpack(divisor) {
+                Decimal::Nan => true,
+                Decimal::Infinity { negative } => !negative,
+                Decimal::Finite { negative, coefficient, .. } => !negative && coefficient > 0,
+            };
+            if !is_positive {
+                let found = self.get("multipleOf").map(describe).unwrap_or_default();
+                return Err(self.place.refuse("multipleOf", KeywordFault::NotPositive { found }));
+            }
+            rules.push(Rule::MultipleOf(divisor));
+        }
+        Ok(())
+    }
+
+    /// A least or greatest number, which a second keyword makes exclusive.
+    fn bound(
+        &self,
+        (keyword, exclusive): (&'static str, &str),
+        (inclusion, exclusion): (Relation, Relation),
+    ) -> Result<Option<Rule>, Error> {
+        let is_number = |value| Number::of(value).map(|_| value);
+        let is_exclusive = self.typed(exclusive, "a boolean", RawBsonRef::as_bool)?;
+        let Some(operand) = self.typed(keyword, "a number", is_number)? else {
+            return match is_exclusive {
+                None => Ok(None),
+                Some(_) => Err(self.place.refuse(exclusive, KeywordFault::BoundMissing { keyword })),
+            };
+        };
+        let relation = if is_exclusive == Some(true) { exclusion } else { inclusion };
+        Ok(Some(Rule::Compare(Comparison::new(relation, operand))))
+    }
+
+    fn string_rules(&self, rules: &mut Vec<Rule>) -> Result<(), Error> {
+        rules.extend(self.count("minLength")?.map(Limit::Min).map(Rule::Length));
+        rules.extend(self.count("maxLength")?.map(Limit::Max).map(Rule::Length));
+        if let Some(pattern) = self.typed("pattern", "a string", RawBsonRef::as_str)? {
+            rules.push(Rule::Pattern(Box::new(self.pattern(pattern)?)));
+        }
+        Ok(())
+    }
+
+    fn pattern(&self, pattern: &str) -> Result<Pattern, Error> {
+        Pattern::parse(pattern, "").map_err(|error| pattern_refused(&self.place.path, OPERATOR, error))
+    }
+
+    /// A keyword's value, which must be an integer of 0 or more.
+    fn count(&self, keyword: &str) -> Result<Option<usize>, Error> {
+        let Some(value) = self.get(keyword) else { return Ok(None) };
+        let count = integer(value).and_then(|count| usize::try_from(count).ok());
+        let fault = || KeywordFault::Count { found: describe(value) };
+        count.map(Some).ok_or_else(|| self.place.refuse(keyword, fault()))
+    }
+
+    fn array_rules(&self, rules: &mut Vec<Rule>) -> Result<(), Error> {
+        rules.extend(self.count("minItems")?.map(Limit::Min).map(Rule::ItemCount));
+        rules.extend(self.count("maxItems")?.map(Limit::Max).map(Rule::ItemCount));
+        if self.typed("uniqueItems", "a boolean", RawBsonRef::as_bool)? == Some(true) {
+            rules.push(Rule::UniqueItems);
+        }
+        let rest = self.rest("additionalItems")?;
+        let Some(items) = self.get("items") else { return Ok(()) };
+        if let Some(schema) = items.as_document() {
+            // One schema for all elements leaves no others.
+            let rest = Rest::Meets(Box::new(self.place.deeper().schema(schema)?));
+            rules.push(Rule::Items(Items { first: Vec::new(), rest }));
+            return Ok(());
+        }
+        if items.as_array().is_none() {
+            let fault = KeywordFault::WrongType { expected: "an object or an array", found: describe(items) };
+            return Err(self.place.refuse("items", fault));
+        }
+        let first = self.schemas("items")?.unwrap_or_default();
+        rules.push(Rule::Items(Items { first, rest }));
+        Ok(())
+    }
+
+    /// A keyword's value, which must be an array of schemas.
+    fn schemas(&self, keyword: &str) -> Result<Option<Vec<Schema>>, Error> {
+        let Some(members) = self.members(keyword)? else { return Ok(None) };
+        let place = self.place.deeper();
+        let parse = |member: RawBsonRef<'s>| place.schema(self.member_object(keyword, member)?);
+        members.into_iter().map(parse).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// What is said of everything that nothing else is said of.
+    fn rest(&self, keyword: &str) -> Result<Rest, Error> {
+        let Some(value) = self.get(keyword) else { return Ok(Rest::Allowed) };
+        if let Some(is_allowed) = value.as_bool() {
+            return Ok(if is_allowed { Rest::Allowed } else { Rest::Refused });
+        }
+        let schema = self.typed(keyword, "an object or a boolean", RawBsonRef::as_document)?;
+        match schema {
+            None => Ok(Rest::Allowed),
+            Some(schema) => Ok(Rest::Meets(Box::new(self.place.deeper().schema(schema)?))),
+        }
+    }
+
+    fn object_rules(&self, rules: &mut Vec<Rule>) -> Result<(), Error> {
+        rules.extend(self.count("minProperties")?.map(Limit::Min).map(Rule::PropertyCount));
+        rules.extend(self.count("maxProperties")?.map(Limit::Max).map(Rule::PropertyCount));
+        if let Some(names) = self.names("required")? {
+            rules.push(Rule::Required(names.into_iter().map(str::to_owned).collect()));
+        }
+        let mut named = Vec::new();
+        for (name, schema) in self.fields("properties")? {
+            let schema = self.member_object("properties", schema)?;
+            named.push((name.to_owned(), self.place.property(name).schema(schema)?));
+        }
+        named.sort_by(|(left, _), (right, _)| left.cmp(right));
+        let mut patterns = Vec::new();
+        for (pattern, schema) in self.fields("patternProperties")? {
+            let schema = self.member_object("patternProperties", schema)?;
+            patterns.push((self.pattern(pattern)?, self.place.deeper().schema(schema)?));
+        }
+        let rest = self.rest("additionalProperties")?;
+        if !named.is_empty() || !patterns.is_empty() || !matches!(rest, Rest::Allowed) {
+            rules.push(Rule::Properties(Properties { named, patterns, rest }));
+        }
+        for (field, demand) in self.fields("dependencies")? {
+            let demand = self.demand(field, demand)?;
+            rules.push(Rule::Dependency(Dependency { field: field.to_owned(), demand }));
+        }
+        Ok(())
+    }
+
+    fn demand(&self, field: &str, demand: RawBsonRef<'s>) -> Result<Demand, Error> {
+        if let Some(schema) = demand.as_document() {
+            return Ok(Demand::Schema(self.place.deeper().schema(schema)?));
+        }
+        let Some(array) = demand.as_array() else {
+            let fault =
+                KeywordFault::WrongMember { expected: "an object or an array", found: describe(demand) };
+            return Err(self.place.property(field).refuse("dependencies", fault));
+        };
+        let read = |(at, member): (usize, Result<_, _>)| member.map_err(|_| self.place.invalid(at));
+        let members = array.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+        let names = self.distinct_names("dependencies", &members)?;
+        Ok(Demand::Fields(names.into_iter().map(str::to_owned).collect()))
+    }
+
+    fn logical_rules(&self, rules: &mut Vec<Rule>) -> Result<(), Error> {
+        rules.extend(self.alternatives("allOf")?.map(Rule::AllOf));
+        rules.extend(self.alternatives("anyOf")?.map(Rule::AnyOf));
+        rules.extend(self.alternatives("oneOf")?.map(Rule::OneOf));
+        if let Some(schema) = self.typed("not", "an object", RawBsonRef::as_document)? {
+            rules.push(Rule::Not(Box::new(self.place.deeper().schema(schema)?)));
+        }
+        if let Some(members) = self.members("enum")? {
+            rules.push(self.enumeration(&members)?);
+        }
+        Ok(())
+    }
+
+    /// A keyword's value, which must be an array of schemas, at least one.
+    fn alternatives(&self, keyword: &str) -> Result<Option<Vec<Schema>>, Error> {
+        match self.schemas(keyword)? {
+            Some(schemas) if schemas.is_empty() => {
+                Err(self.place.refuse(keyword, KeywordFault::NoAlternatives))
+            }
+            schemas => Ok(schemas),
+        }
+    }
+
+    fn enumeration(&self, members: &[RawBsonRef<'s>]) -> Result<Rule, Error> {
+        if members.is_empty() {
+            return Err(self.place.refuse("enum", KeywordFault::Empty));
+        }
+        let mut identities = Vec::with_capacity(members.len());
+        for member in members {
+            let identity = Identity::of(*member);
+            if identities.contains(&identity) {
+                let fault = KeywordFault::MemberTwice { found: describe(*member) };
+                return Err(self.place.refuse("enum", fault));
+            }
+            identities.push(identity);
+        }
+        Ok(Rule::Enum(identities))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_ascend() {
+        assert!(KEYWORDS.is_sorted_by(|(left, _), (right, _)| left < right));
+        assert!(JSON_TYPES.is_sorted_by(|(left, _), (right, _)| left < right));
+    }
+}

@@ -1,0 +1,225 @@
+//! Why a projection was refused, or could not be applied to a document.
+
+use crate::path::PathRefusal;
+
+/// What is wrong with a projection, or with a document that it met.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A part of the projection is wrong.
+    #[error("{fault}: '{path}'")]
+    Malformed {
+        /// The dotted path that it names.
+        path: String,
+        /// What is wrong.
+        fault: Fault,
+    },
+    /// A stage that projects nothing.
+    #[error("projection specification must have at least one field")]
+    Empty,
+    /// MongoDB has the operator, this store has not.
+    #[error("operator {operator} of '{path}' is not supported in a projection")]
+    Unsupported {
+        /// The dotted path that it stands under.
+        path: String,
+        /// The operator's name.
+        operator: String,
+    },
+    /// The condition of `$elemMatch` is refused.
+    #[error(transparent)]
+    Filter(#[from] crate::error::Error),
+    /// An expression is refused, or has no value for a document.
+    #[error(transparent)]
+    Expression(#[from] crate::expression::error::Error),
+    /// The projection is not well-formed BSON.
+    #[error("malformed projection: element {position} of '{path}' cannot be read")]
+    InvalidBson {
+        /// The object that is broken; empty at the top level.
+        path: String,
+        /// The first element that is broken, counted from 0.
+        position: usize,
+    },
+    /// The document is not well-formed BSON.
+    #[error("malformed document: an element cannot be read")]
+    InvalidDocument,
+    /// The document is nested too deeply.
+    #[error("document has more than {limit} levels")]
+    TooDeep {
+        /// How many levels are accepted.
+        limit: usize,
+    },
+    /// The result is larger than a document may be.
+    #[error("projected document has {length} bytes, more than the limit of {limit}")]
+    TooLarge {
+        /// Its length, in bytes.
+        length: usize,
+        /// The longest one accepted.
+        limit: usize,
+    },
+    /// The filter matched without finding an element of the array that `.$` is to show.
+    #[error("positional operator '.$' couldn't find a matching element in the array: '{path}'")]
+    NoPosition {
+        /// The dotted path of the array.
+        path: String,
+    },
+    /// The array has no element where the filter found one in another array.
+    #[error("positional operator '.$' element mismatch: '{path}' has no element {position}")]
+    PositionMismatch {
+        /// The dotted path of the array.
+        path: String,
+        /// Where the element would stand.
+        position: usize,
+    },
+}
+
+/// What is wrong with a part of a projection.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The path is there already, as a whole or by a part below it.
+    #[error("path collision")]
+    Collision,
+    /// The path goes through one that is there already.
+    #[error("path collision, remaining portion {rest}")]
+    CollisionAbove {
+        /// What follows the path that is there.
+        rest: String,
+    },
+    /// A field is included where others are excluded.
+    #[error("cannot do inclusion on a field in exclusion projection")]
+    InclusionInExclusion,
+    /// A field is excluded where others are included.
+    #[error("cannot do exclusion on a field in inclusion projection")]
+    ExclusionInInclusion,
+    /// A field is computed where others are excluded.
+    #[error("cannot use an expression in exclusion projection")]
+    ExpressionInExclusion,
+    /// A field gets a value where others are excluded.
+    #[error("cannot use a value in exclusion projection")]
+    ValueInExclusion,
+    /// An object without fields.
+    #[error("an empty sub-projection is not a valid value")]
+    EmptyObject,
+    /// A name that no expression has.
+    #[error("unknown expression {operator}")]
+    UnknownExpression {
+        /// The name.
+        operator: String,
+    },
+    /// More than one `.$`.
+    #[error("cannot specify more than one positional projection")]
+    PositionalTwice,
+    /// `.$` before other parts of the path.
+    #[error("positional projection may only be used at the end of a path")]
+    PositionalInside,
+    /// `.$` of a field that is excluded.
+    #[error("positional projection cannot be used with exclusion")]
+    PositionalExclusion,
+    /// `.$` with an object beside it.
+    #[error("positional projection cannot be used with an expression or sub object")]
+    PositionalObject,
+    /// `.$` with another value beside it.
+    #[error("positional projection cannot be used with a literal")]
+    PositionalValue,
+    /// `.$` without a filter that finds an element.
+    #[error("projections with a positional operator require a filter")]
+    PositionalWithoutFilter,
+    /// `.$` in a stage.
+    #[error("cannot use positional projection in aggregation projection")]
+    PositionalInStage,
+    /// `.$` after an `$elemMatch`.
+    #[error("cannot specify positional operator after $elemMatch")]
+    PositionalAfterElemMatch,
+    /// `$elemMatch` after a `.$`.
+    #[error("cannot specify $elemMatch after positional operator")]
+    ElemMatchAfterPositional,
+    /// `$elemMatch` with another value than an object.
+    #[error("$elemMatch needs an object, not {found}")]
+    ElemMatchType {
+        /// What was given.
+        found: String,
+    },
+    /// `$elemMatch` below the top level.
+    #[error("cannot use $elemMatch projection on a nested field")]
+    ElemMatchNested,
+    /// `$elemMatch` in a stage.
+    #[error("cannot use $elemMatch in aggregation projection")]
+    ElemMatchInStage,
+    /// A name that is no path.
+    #[error("{0}")]
+    Path(PathRefusal),
+}
+
+const OVERFLOW: i32 = 15;
+const INVALID_BSON: i32 = 22;
+const INVALID_OPERATOR: i32 = 168;
+const NOT_IMPLEMENTED: i32 = 238;
+const TOO_LARGE: i32 = 10_334;
+const COLLISION_ABOVE: i32 = 31_249;
+const COLLISION: i32 = 31_250;
+const EXPRESSION_IN_EXCLUSION: i32 = 31_252;
+const INCLUSION_IN_EXCLUSION: i32 = 31_253;
+const EXCLUSION_IN_INCLUSION: i32 = 31_254;
+const ELEM_MATCH_AFTER_POSITIONAL: i32 = 31_255;
+const POSITIONAL_AFTER_ELEM_MATCH: i32 = 31_256;
+const POSITIONAL_OBJECT: i32 = 31_271;
+const ELEM_MATCH_TYPE: i32 = 31_274;
+const ELEM_MATCH_NESTED: i32 = 31_275;
+const POSITIONAL_TWICE: i32 = 31_276;
+const POSITIONAL_VALUE: i32 = 31_308;
+const VALUE_IN_EXCLUSION: i32 = 31_310;
+const POSITIONAL_IN_STAGE: i32 = 31_324;
+const UNKNOWN_EXPRESSION: i32 = 31_325;
+const POSITIONAL_INSIDE: i32 = 31_394;
+const POSITIONAL_EXCLUSION: i32 = 31_395;
+const POSITIONAL_WITHOUT_FILTER: i32 = 51_050;
+const NO_POSITION: i32 = 51_246;
+const POSITION_MISMATCH: i32 = 51_247;
+const EMPTY_OBJECT: i32 = 51_270;
+const EMPTY: i32 = 51_272;
+
+impl Error {
+    /// MongoDB's number for the error.
+    pub fn code(&self) -> i32 {
+        match self {
+            Self::Malformed { fault, .. } => fault.code(),
+            Self::Empty => EMPTY,
+            Self::Unsupported { .. } => NOT_IMPLEMENTED,
+            Self::Filter(error) => error.code(),
+            Self::Expression(error) => error.code(),
+            Self::InvalidBson { .. } | Self::InvalidDocument => INVALID_BSON,
+            Self::TooDeep { .. } => OVERFLOW,
+            Self::TooLarge { .. } => TOO_LARGE,
+            Self::NoPosition { .. } => NO_POSITION,
+            Self::PositionMismatch { .. } => POSITION_MISMATCH,
+        }
+    }
+}
+
+impl Fault {
+    fn code(&self) -> i32 {
+        match self {
+            Self::Collision => COLLISION,
+            Self::CollisionAbove { .. } => COLLISION_ABOVE,
+            Self::InclusionInExclusion => INCLUSION_IN_EXCLUSION,
+            Self::ExclusionInInclusion => EXCLUSION_IN_INCLUSION,
+            Self::ExpressionInExclusion => EXPRESSION_IN_EXCLUSION,
+            Self::ValueInExclusion => VALUE_IN_EXCLUSION,
+            Self::EmptyObject => EMPTY_OBJECT,
+            Self::UnknownExpression { .. } => UNKNOWN_EXPRESSION,
+            Self::PositionalTwice => POSITIONAL_TWICE,
+            Self::PositionalInside => POSITIONAL_INSIDE,
+            Self::PositionalExclusion => POSITIONAL_EXCLUSION,
+            Self::PositionalObject => POSITIONAL_OBJECT,
+            Self::PositionalValue => POSITIONAL_VALUE,
+            Self::PositionalWithoutFilter => POSITIONAL_WITHOUT_FILTER,
+            Self::PositionalInStage => POSITIONAL_IN_STAGE,
+            Self::PositionalAfterElemMatch => POSITIONAL_AFTER_ELEM_MATCH,
+            Self::ElemMatchAfterPositional => ELEM_MATCH_AFTER_POSITIONAL,
+            Self::ElemMatchType { .. } => ELEM_MATCH_TYPE,
+            Self::ElemMatchNested => ELEM_MATCH_NESTED,
+            Self::ElemMatchInStage => INVALID_OPERATOR,
+            Self::Path(refusal) => refusal.code(),
+        }
+    }
+}

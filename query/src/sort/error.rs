@@ -1,0 +1,170 @@
+//! Why a sort was refused, or could not be carried out.
+//!
+//! Commands that find and stages that sort number some of these differently; both numbers are here.
+
+use crate::path::PathRefusal;
+
+/// What is wrong with a sort, or with a document that is to be sorted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A direction is a number other than 1 and -1.
+    #[error("$sort key ordering must be 1 (for ascending) or -1 (for descending): '{field}' has {found}")]
+    Direction {
+        /// The field's dotted path.
+        field: String,
+        /// What was given.
+        found: String,
+    },
+    /// A direction is no number.
+    #[error("illegal key in $sort specification: '{field}' has {found}")]
+    DirectionType {
+        /// The field's dotted path.
+        field: String,
+        /// What was given.
+        found: String,
+    },
+    /// The order by a text's score or the like.
+    #[error("sorting by {expression} in '{field}' is not supported")]
+    UnsupportedExpression {
+        /// The name beside it.
+        field: String,
+        /// The expression's name.
+        expression: String,
+    },
+    /// Another object in the place of a direction.
+    #[error("$meta is the only expression that a sort may hold, and '{field}' has {found}")]
+    Expression {
+        /// The field's dotted path.
+        field: String,
+        /// What was given.
+        found: String,
+    },
+    /// Too many fields.
+    #[error("a sort has at most {limit} fields, not {count}")]
+    TooManyFields {
+        /// How many were given.
+        count: usize,
+        /// How many are accepted.
+        limit: usize,
+    },
+    /// A field stands twice.
+    #[error("$sort key must not contain duplicate keys (duplicate: '{field}')")]
+    FieldTwice {
+        /// The field's dotted path.
+        field: String,
+    },
+    /// A name that is no path.
+    #[error("'{field}' cannot be sorted by: {refusal}")]
+    Path {
+        /// The name as given.
+        field: String,
+        /// What is wrong with it.
+        refusal: PathRefusal,
+    },
+    /// `$natural` beside other fields.
+    #[error("cannot include '$natural' in compound sort")]
+    NaturalCompound,
+    /// `$natural` with another value than 1 and -1.
+    #[error("$natural sort cannot be set to a value other than -1 or 1, and has {found}")]
+    NaturalDirection {
+        /// What was given.
+        found: String,
+    },
+    /// The sort is not well-formed BSON.
+    #[error("malformed sort: element {position} cannot be read")]
+    InvalidBson {
+        /// The first element that is broken, counted from 0.
+        position: usize,
+    },
+    /// Two fields of the sort lie in different arrays of one document.
+    #[error("cannot sort with keys that are parallel arrays: {reason}")]
+    ParallelArrays {
+        /// The arrays.
+        reason: String,
+    },
+    /// A numeric part of a path is both a position of an array and a field of one of its elements.
+    #[error("cannot sort: {reason}")]
+    AmbiguousPosition {
+        /// The field.
+        reason: String,
+    },
+    /// A document has too many combinations of elements to sort by.
+    #[error("cannot sort: {reason}")]
+    TooManyKeys {
+        /// The limit.
+        reason: String,
+    },
+    /// What is to be sorted does not fit into memory.
+    #[error("sort exceeded the memory limit of {limit} bytes")]
+    MemoryExceeded {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+}
+
+const BAD_VALUE: i32 = 2;
+const INVALID_BSON: i32 = 22;
+const NOT_IMPLEMENTED: i32 = 238;
+const MEMORY_EXCEEDED: i32 = 292;
+const STAGE_DIRECTION_TYPE: i32 = 15_974;
+const STAGE_DIRECTION: i32 = 15_975;
+const AMBIGUOUS_POSITION: i32 = 16_746;
+const EXPRESSION: i32 = 17_312;
+const FIELD_TWICE: i32 = 7_472_500;
+
+impl Error {
+    /// MongoDB's number for the error where a command finds.
+    pub fn code(&self) -> i32 {
+        match self {
+            Self::Direction { .. }
+            | Self::DirectionType { .. }
+            | Self::TooManyFields { .. }
+            | Self::NaturalCompound
+            | Self::NaturalDirection { .. }
+            | Self::ParallelArrays { .. }
+            | Self::TooManyKeys { .. } => BAD_VALUE,
+            Self::UnsupportedExpression { .. } => NOT_IMPLEMENTED,
+            Self::Expression { .. } => EXPRESSION,
+            Self::FieldTwice { .. } => FIELD_TWICE,
+            Self::Path { refusal, .. } => refusal.code(),
+            Self::InvalidBson { .. } => INVALID_BSON,
+            Self::AmbiguousPosition { .. } => AMBIGUOUS_POSITION,
+            Self::MemoryExceeded { .. } => MEMORY_EXCEEDED,
+        }
+    }
+
+    /// MongoDB's number for the error in the stage `$sort`.
+    pub fn stage_code(&self) -> i32 {
+        match self {
+            Self::Direction { .. } => STAGE_DIRECTION,
+            Self::DirectionType { .. } => STAGE_DIRECTION_TYPE,
+            Self::UnsupportedExpression { .. }
+            | Self::Expression { .. }
+            | Self::TooManyFields { .. }
+            | Self::FieldTwice { .. }
+            | Self::Path { .. }
+            | Self::NaturalCompound
+            | Self::NaturalDirection { .. }
+            | Self::InvalidBson { .. }
+            | Self::ParallelArrays { .. }
+            | Self::AmbiguousPosition { .. }
+            | Self::TooManyKeys { .. }
+            | Self::MemoryExceeded { .. } => self.code(),
+        }
+    }
+}
+
+impl From<index::error::Error> for Error {
+    /// What drawing the keys of a document found wrong.
+    fn from(error: index::error::Error) -> Self {
+        if let index::error::Error::ParallelArrays { second, first } = &error {
+            return Self::ParallelArrays { reason: format!("[{second}] [{first}]") };
+        }
+        let reason = error.to_string();
+        if matches!(error, index::error::Error::AmbiguousPosition { .. }) {
+            return Self::AmbiguousPosition { reason };
+        }
+        Self::TooManyKeys { reason }
+    }
+}

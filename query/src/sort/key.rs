@@ -1,0 +1,166 @@
+//! From a document to the bytes of its place in a sort.
+//!
+//! Nearly every document meets no array on the way to its fields, or one array at the end of one field: its key is
+//! written straight into a buffer that is used again and again. Any other is left to the index's own
+//! rule, [`index::extract`], whose least key is the document's.
+
+use std::cmp::Ordering;
+
+use bson::{RawArray, RawBsonRef, RawDocument};
+use index::extract::{ExtractedKeys, extract};
+use index::key::{Direction, encode};
+use index::path::{FieldPath, value_at};
+use index::spec::IndexSpec;
+
+use crate::sort::error::Error;
+use crate::sort::{Order, Sort};
+use crate::value::elements;
+
+/// One field of a sort.
+#[derive(Clone, Debug)]
+pub(super) struct Field {
+    path: FieldPath,
+    /// The names of the path, each as a path of its own.
+    names: Vec<FieldPath>,
+    direction: Direction,
+}
+
+/// How a document stands to the last one that is still wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It comes first. Without a bound, every document does.
+    Before,
+    /// It comes at the same place or later.
+    NotBefore,
+}
+
+/// The buffers that keys are drawn in.
+#[derive(Debug, Default)]
+pub(super) struct Drawing {
+    key: Vec<u8>,
+    extracted: ExtractedKeys,
+}
+
+/// What a path leads to.
+enum Found<'d> {
+    Value(RawBsonRef<'d>),
+    /// An array where the path ends.
+    Elements(&'d RawArray),
+    /// An array on the way.
+    Crossing,
+}
+
+impl Field {
+    pub(super) fn new(path: FieldPath, direction: Direction) -> Self {
+        let names = path.components().filter_map(|name| FieldPath::parse(name).ok()).collect();
+        Self { path, names, direction }
+    }
+
+    pub(super) fn path(&self) -> &FieldPath {
+        &self.path
+    }
+
+    pub(super) fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    fn find<'d>(&self, document: &'d RawDocument) -> Found<'d> {
+        let mut reached = RawBsonRef::Document(document);
+        for name in &self.names {
+            if reached.as_array().is_some() {
+                return Found::Crossing;
+            }
+            let value = reached.as_document().and_then(|document| value_at(document, name));
+            // Missing sorts as null.
+            let Some(value) = value else { return Found::Value(RawBsonRef::Null) };
+            reached = value;
+        }
+        match reached.as_array() {
+            Some(array) => Found::Elements(array),
+            None => Found::Value(reached),
+        }
+    }
+}
+
+impl Drawing {
+    /// Draws the key of a document, unless it turns out not to come before `bound`.
+    #[inline]
+    pub(super) fn draw(
+        &mut self,
+        sort: &Sort,
+        document: &RawDocument,
+        bound: Option<&[u8]>,
+    ) -> Result<Standing, Error> {
+        self.key.clear();
+        if let Order::Fields { fields, spec: Some(spec) } = &sort.order
+            && !self.append_straight(fields, document)
+        {
+            self.extract(spec, document)?;
+        }
+        Ok(match bound.map(|bound| self.key.as_slice().cmp(bound)) {
+            None | Some(Ordering::Less) => Standing::Before,
+            Some(Ordering::Equal | Ordering::Greater) => Standing::NotBefore,
+        })
+    }
+
+    /// Writes the key of a document that has at most one array at its fields, and none on the way to them.
+    fn append_straight(&mut self, fields: &[Field], document: &RawDocument) -> bool {
+        let mut has_array = false;
+        for field in fields {
+            match field.find(document) {
+                Found::Value(value) => encode(value, field.direction, &mut self.key),
+                Found::Elements(array) if !has_array => {
+                    has_array = true;
+                    encode_first(array, field.direction, &mut self.key);
+                }
+                Found::Elements(_) | Found::Crossing => return false,
+            }
+        }
+        true
+    }
+
+    /// The key that was drawn last.
+    pub(super) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// The key that was drawn last, for good.
+    pub(super) fn take_key(self) -> Vec<u8> {
+        self.key
+    }
+
+    /// Puts the key into the place of another one, whose room is used for the next.
+    pub(super) fn swap_key(&mut self, other: &mut Vec<u8>) {
+        std::mem::swap(&mut self.key, other);
+    }
+
+    /// The least of the keys that an index on the same fields has of the document.
+    fn extract(&mut self, spec: &IndexSpec, document: &RawDocument) -> Result<(), Error> {
+        extract(spec, document, &mut self.extracted)?;
+        self.key.clear();
+        let first = self.extracted.iter().next();
+        self.key.extend_from_slice(first.map(|(key, _)| key).unwrap_or_default());
+        Ok(())
+    }
+}
+
+/// Appends the element of an array that comes first in a direction.
+fn encode_first(array: &RawArray, direction: Direction, key: &mut Vec<u8>) {
+    let start = key.len();
+    for element in elements(array) {
+        let best = key.len();
+        encode(element, direction, key);
+        let (before, candidate) = key.split_at(best);
+        if best == start {
+            continue;
+        }
+        if candidate < before.get(start..).unwrap_or_default() {
+            key.drain(start..best);
+        } else {
+            key.truncate(best);
+        }
+    }
+    if key.len() == start {
+        encode(RawBsonRef::Undefined, direction, key);
+    }
+}

@@ -1,0 +1,209 @@
+//! `$inc` and `$mul`: arithmetic over the four number types.
+//!
+//! The result has the wider of both types: a 32-bit integer becomes a 64-bit one when it overflows, a double makes
+//! everything a double, and a decimal everything a decimal. A 64-bit integer that overflows is refused, not rounded.
+
+use bson::spec::ElementType;
+use bson::{Decimal128, RawBsonRef};
+
+use crate::decimal::{self, Precision};
+
+/// A number of one of the four types.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Numeric {
+    Int32(i32),
+    Int64(i64),
+    Double(f64),
+    Decimal(Decimal128),
+}
+
+/// What is done with a field and the operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    Add,
+    Multiply,
+}
+
+impl Operation {
+    pub(super) fn operator(self) -> &'static str {
+        match self {
+            Self::Add => "$inc",
+            Self::Multiply => "$mul",
+        }
+    }
+
+    /// The result, or nothing if a 64-bit integer overflows.
+    pub(super) fn apply(self, left: Numeric, right: Numeric) -> Option<Numeric> {
+        match (left, right) {
+            (Numeric::Decimal(_), _) | (_, Numeric::Decimal(_)) => {
+                let (left, right) = (left.to_decimal(), right.to_decimal());
+                Some(Numeric::Decimal(match self {
+                    Self::Add => decimal::add(left, right),
+                    Self::Multiply => decimal::multiply(left, right),
+                }))
+            }
+            (Numeric::Double(_), _) | (_, Numeric::Double(_)) => {
+                let (left, right) = (left.to_double(), right.to_double());
+                Some(Numeric::Double(match self {
+                    Self::Add => left + right,
+                    Self::Multiply => left * right,
+                }))
+            }
+            (Numeric::Int32(left), Numeric::Int32(right)) => {
+                let (left, right) = (i64::from(left), i64::from(right));
+                let result = self.integers(left, right)?;
+                Some(i32::try_from(result).map_or(Numeric::Int64(result), Numeric::Int32))
+            }
+            (Numeric::Int32(left), Numeric::Int64(right)) | (Numeric::Int64(right), Numeric::Int32(left)) => {
+                self.integers(i64::from(left), right).map(Numeric::Int64)
+            }
+            (Numeric::Int64(left), Numeric::Int64(right)) => self.integers(left, right).map(Numeric::Int64),
+        }
+    }
+
+    /// What a field that is missing becomes.
+    pub(super) fn start(self, operand: Numeric) -> Numeric {
+        match self {
+            Self::Add => operand,
+            // Zero of the operand's type; it never overflows.
+            Self::Multiply => self.apply(operand, Numeric::Int32(0)).unwrap_or(Numeric::Int32(0)),
+        }
+    }
+
+    fn integers(self, left: i64, right: i64) -> Option<i64> {
+        match self {
+            Self::Add => left.checked_add(right),
+            Self::Multiply => left.checked_mul(right),
+        }
+    }
+}
+
+impl Numeric {
+    pub(super) fn of(value: RawBsonRef<'_>) -> Option<Self> {
+        if let Some(value) = value.as_i32() {
+            return Some(Self::Int32(value));
+        }
+        if let Some(value) = value.as_i64() {
+            return Some(Self::Int64(value));
+        }
+        if let Some(value) = value.as_f64() {
+            return Some(Self::Double(value));
+        }
+        if let RawBsonRef::Decimal128(value) = value { Some(Self::Decimal(value)) } else { None }
+    }
+
+    pub(super) fn kind(self) -> ElementType {
+        match self {
+            Self::Int32(_) => ElementType::Int32,
+            Self::Int64(_) => ElementType::Int64,
+            Self::Double(_) => ElementType::Double,
+            Self::Decimal(_) => ElementType::Decimal128,
+        }
+    }
+
+    /// Hands the number's bytes, as they are stored, to `take`.
+    pub(super) fn with_bytes(self, take: impl FnOnce(&[u8])) {
+        match self {
+            Self::Int32(value) => take(&value.to_le_bytes()),
+            Self::Int64(value) => take(&value.to_le_bytes()),
+            Self::Double(value) => take(&value.to_le_bytes()),
+            Self::Decimal(value) => take(&value.bytes()),
+        }
+    }
+
+    fn to_double(self) -> f64 {
+        match self {
+            Self::Int32(value) => f64::from(value),
+            #[expect(clippy::cast_precision_loss, reason = "a sum with a double is rounded as the double is")]
+            Self::Int64(value) => value as f64,
+            Self::Double(value) => value,
+            // A decimal makes everything a decimal, and is never asked.
+            Self::Decimal(_) => f64::NAN,
+        }
+    }
+
+    fn to_decimal(self) -> Decimal128 {
+        match self {
+            Self::Int32(value) => decimal::from_integer(i64::from(value)),
+            Self::Int64(value) => decimal::from_integer(value),
+            Self::Double(value) => decimal::from_double(value, Precision::Double),
+            Self::Decimal(value) => value,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, RawBson, bson};
+
+    use super::*;
+
+    fn decimal(text: &str) -> Bson {
+        Bson::Decimal128(text.parse().unwrap())
+    }
+
+    fn shown(number: Numeric) -> String {
+        match number {
+            Numeric::Int32(value) => format!("int {value}"),
+            Numeric::Int64(value) => format!("long {value}"),
+            Numeric::Double(value) => format!("double {value:?}"),
+            Numeric::Decimal(value) => format!("decimal {value}"),
+        }
+    }
+
+    #[track_caller]
+    fn check(operation: Operation, left: impl Into<Bson>, right: impl Into<Bson>, expected: &str) {
+        let numeric = |value: Bson| {
+            let raw: RawBson = value.try_into().unwrap();
+            Numeric::of(raw.as_raw_bson_ref()).unwrap()
+        };
+        let result = operation.apply(numeric(left.into()), numeric(right.into()));
+        assert_eq!(result.map_or("overflow".to_owned(), shown), expected);
+    }
+
+    #[test]
+    fn the_wider_type_wins() {
+        check(Operation::Add, 1, 2, "int 3");
+        check(Operation::Add, 1, 2_i64, "long 3");
+        check(Operation::Add, 1_i64, 2, "long 3");
+        check(Operation::Add, 1, 2.5, "double 3.5");
+        check(Operation::Add, 2.5, 1_i64, "double 3.5");
+        check(Operation::Add, 1, decimal("2.50"), "decimal 3.50");
+        check(Operation::Add, 0.5, decimal("2"), "decimal 2.500000000000000");
+        check(Operation::Multiply, 3, 4_i64, "long 12");
+        check(Operation::Multiply, 3, 0.5, "double 1.5");
+        check(Operation::Multiply, decimal("1.5"), 2_i64, "decimal 3.0");
+    }
+
+    #[test]
+    fn integers_widen_and_do_not_wrap() {
+        check(Operation::Add, i32::MAX, 1, "long 2147483648");
+        check(Operation::Add, i32::MIN, -1, "long -2147483649");
+        check(Operation::Multiply, i32::MAX, i32::MAX, "long 4611686014132420609");
+        check(Operation::Add, i64::MAX, 1, "overflow");
+        check(Operation::Add, -1, i64::MIN, "overflow");
+        check(Operation::Multiply, i64::MIN, -1, "overflow");
+        check(Operation::Add, i64::MAX, 1.0, "double 9.223372036854776e18");
+    }
+
+    #[test]
+    fn special_doubles_stay_doubles() {
+        check(Operation::Add, f64::NAN, 1, "double NaN");
+        check(Operation::Multiply, bson!(f64::INFINITY), 0, "double NaN");
+        check(Operation::Add, f64::MAX, f64::MAX, "double inf");
+    }
+
+    #[track_caller]
+    fn check_start(operation: Operation, operand: Numeric, expected: &str) {
+        assert_eq!(shown(operation.start(operand)), expected);
+    }
+
+    #[test]
+    fn a_missing_field_starts_at_zero() {
+        check_start(Operation::Add, Numeric::Int32(5), "int 5");
+        check_start(Operation::Multiply, Numeric::Int32(5), "int 0");
+        check_start(Operation::Multiply, Numeric::Int64(i64::MIN), "long 0");
+        check_start(Operation::Multiply, Numeric::Double(2.5), "double 0.0");
+        check_start(Operation::Multiply, Numeric::Decimal("2.5".parse().unwrap()), "decimal 0.0");
+    }
+}

@@ -1,0 +1,73 @@
+//! Array filters: conditions by name, for the placeholders `$[name]` in paths.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bson::RawDocumentBuf;
+use bson::raw::CString;
+use bson::spec::ElementType;
+use index::validate::validate;
+
+use crate::filter::Filter;
+use crate::filter::element_condition::{ElementCondition, NameFault};
+use crate::update::error::{ArrayFilterFault, Error};
+use crate::update::malformed;
+
+/// The array filters of an update.
+#[derive(Clone, Debug)]
+pub(super) struct ArrayFilters {
+    /// By identifier, with the place in the list in which they were given.
+    filters: BTreeMap<String, (usize, ElementCondition)>,
+}
+
+impl ArrayFilters {
+    pub(super) fn parse(filters: &[RawDocumentBuf]) -> Result<Self, Error> {
+        let mut parsed = BTreeMap::new();
+        for (position, filter) in filters.iter().enumerate() {
+            validate(filter.as_bytes()).map_err(|error| malformed(&error))?;
+            let (identifier, condition) =
+                parse_one(filter).map_err(|fault| Error::ArrayFilter { position, fault })?;
+            if parsed.contains_key(&identifier) {
+                return Err(Error::ArrayFilter { position, fault: ArrayFilterFault::Twice { identifier } });
+            }
+            parsed.insert(identifier, (position, condition));
+        }
+        Ok(Self { filters: parsed })
+    }
+
+    pub(super) fn has(&self, identifier: &str) -> bool {
+        self.filters.contains_key(identifier)
+    }
+
+    /// Whether the filter of a name lets an element through.
+    pub(super) fn matches(&self, identifier: &str, kind: ElementType, bytes: &[u8]) -> bool {
+        self.filters.get(identifier).is_some_and(|(_, condition)| condition.matches(kind, bytes))
+    }
+
+    /// Refuses a filter that no path has used; of several, the one that was given first.
+    pub(super) fn check_used(&self, used: &BTreeSet<String>) -> Result<(), Error> {
+        let unused = self.filters.iter().filter(|(identifier, _)| !used.contains(*identifier));
+        match unused.min_by_key(|(_, (position, _))| *position) {
+            None => Ok(()),
+            Some((identifier, (position, _))) => {
+                let fault = ArrayFilterFault::Unused { identifier: identifier.clone() };
+                Err(Error::ArrayFilter { position: *position, fault })
+            }
+        }
+    }
+}
+
+fn parse_one(filter: &RawDocumentBuf) -> Result<(String, ElementCondition), ArrayFilterFault> {
+    let filter = Filter::parse(filter).map_err(|error| ArrayFilterFault::Filter(Box::new(error)))?;
+    let identifier = match filter.only_field() {
+        Ok(name) => name.to_owned(),
+        Err(NameFault::None) => return Err(ArrayFilterFault::Empty),
+        Err(NameFault::Several { first, second }) => return Err(ArrayFilterFault::Several { first, second }),
+        Err(NameFault::Whole { operator }) => return Err(ArrayFilterFault::Operator { operator }),
+    };
+    let is_identifier = identifier.starts_with(|first: char| first.is_ascii_lowercase())
+        && identifier.chars().all(|letter| letter.is_ascii_alphanumeric());
+    match CString::try_from(identifier.clone()) {
+        Ok(name) if is_identifier => Ok((identifier, ElementCondition::named(filter, name))),
+        Ok(_) | Err(_) => Err(ArrayFilterFault::Identifier { found: identifier }),
+    }
+}

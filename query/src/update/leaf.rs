@@ -1,0 +1,238 @@
+//! The end of a path: what an action makes of the value there, or of nothing.
+
+use bson::RawDocument;
+use bson::spec::ElementType;
+use index::order::compare;
+
+use crate::update::Phase;
+use crate::update::action::{Action, Bound, Clock, End, Pull};
+use crate::update::arithmetic::{Numeric, Operation};
+use crate::update::bits::BitOperations;
+use crate::update::error::Error;
+use crate::update::raw::{FIRST_ELEMENT, Field, Fields, Operand, Writer};
+use crate::update::walk::{Container, Trail, Walk};
+use crate::value::describe;
+
+impl Walk<'_> {
+    /// Writes an existing field as the action leaves it.
+    pub(super) fn change(
+        &mut self,
+        action: &Action,
+        field: &Field<'_>,
+        container: Container,
+        trail: Trail<'_>,
+    ) -> Result<(), Error> {
+        let name = field.name();
+        match action {
+            Action::Set(operand) => self.writer.operand(name, operand),
+            Action::SetOnInsert(operand) => match self.context.phase {
+                Phase::Insert => self.writer.operand(name, operand),
+                Phase::Modify => self.writer.copy(field.whole()),
+            },
+            // An array keeps its other elements' positions.
+            Action::Unset => match container {
+                Container::Document => {}
+                Container::Array => self.writer.header(ElementType::Null, name),
+            },
+            Action::Arithmetic(operation, operand) => {
+                let value = field.value()?;
+                let start = Numeric::of(value).ok_or_else(|| mismatch(action, trail, &describe(value)))?;
+                let result = calculate(*operation, start, *operand, trail)?;
+                self.number(name, result);
+            }
+            Action::Bits(operations) => {
+                let value = field.value()?;
+                let result = Numeric::of(value).and_then(|value| operations.apply(value));
+                self.number(name, result.ok_or_else(|| mismatch(action, trail, &describe(value)))?);
+            }
+            Action::Limit(bound, operand) => {
+                let ordering = compare(field.value()?, operand.value());
+                let is_replaced = match bound {
+                    Bound::Greatest => ordering.is_gt(),
+                    Bound::Least => ordering.is_lt(),
+                };
+                if is_replaced {
+                    self.writer.operand(name, operand);
+                } else {
+                    self.writer.copy(field.whole());
+                }
+            }
+            Action::CurrentDate(clock) => self.clock(name, *clock),
+            Action::RenameFrom => {}
+            Action::RenameTo(number) => self.renamed(name, *number, Some(field)),
+            Action::Push(_) | Action::AddToSet(_) | Action::Pop(_) | Action::Pull(_) => {
+                if field.kind() != ElementType::Array {
+                    return Err(mismatch(action, trail, &describe(field.value()?)));
+                }
+                self.writer.header(ElementType::Array, name);
+                change_array(action, field.container()?, &mut self.writer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a field that the action creates.
+    pub(super) fn create_value(&mut self, action: &Action, name: &str) -> Result<(), Error> {
+        match action {
+            Action::Set(operand) | Action::SetOnInsert(operand) | Action::Limit(_, operand) => {
+                self.writer.operand(name, operand);
+            }
+            Action::Arithmetic(operation, operand) => self.number(name, operation.start(*operand)),
+            Action::Bits(operations) => self.number(name, start_bits(operations)),
+            Action::CurrentDate(clock) => self.clock(name, *clock),
+            Action::RenameTo(number) => self.renamed(name, *number, None),
+            Action::Push(_) | Action::AddToSet(_) => {
+                self.writer.header(ElementType::Array, name);
+                change_array(action, &bson::RawDocumentBuf::new(), &mut self.writer)?;
+            }
+            Action::Unset | Action::RenameFrom | Action::Pop(_) | Action::Pull(_) => {}
+        }
+        Ok(())
+    }
+
+    fn number(&mut self, name: &str, number: Numeric) {
+        self.writer.header(number.kind(), name);
+        number.with_bytes(|bytes| self.writer.copy(bytes));
+    }
+
+    fn clock(&mut self, name: &str, clock: Clock) {
+        match clock {
+            Clock::Date => {
+                self.writer.header(ElementType::DateTime, name);
+                self.writer.copy(&self.context.now.timestamp_millis().to_le_bytes());
+            }
+            Clock::Timestamp => {
+                let timestamp = self.context.timestamp;
+                self.writer.header(ElementType::Timestamp, name);
+                self.writer.copy(&timestamp.increment.to_le_bytes());
+                self.writer.copy(&timestamp.time.to_le_bytes());
+            }
+        }
+    }
+
+    /// Writes the value of a rename under its new name, or what stands there if there is none.
+    fn renamed(&mut self, name: &str, number: usize, field: Option<&Field<'_>>) {
+        match (self.sources.get(number).copied().flatten(), field) {
+            (Some(source), _) => {
+                self.writer.header(source.kind, name);
+                self.writer.copy(source.bytes);
+            }
+            (None, Some(field)) => self.writer.copy(field.whole()),
+            (None, None) => {}
+        }
+    }
+}
+
+impl Action {
+    /// How many levels a value that the action writes may have.
+    pub(super) fn levels(&self) -> usize {
+        let in_array = |values: &[Operand]| 1 + values.iter().map(Operand::levels).max().unwrap_or(0);
+        match self {
+            Self::Set(operand) | Self::SetOnInsert(operand) | Self::Limit(_, operand) => operand.levels(),
+            Self::Push(push) => in_array(push.values()),
+            Self::AddToSet(members) => in_array(members.values()),
+            Self::Unset
+            | Self::Arithmetic(_, _)
+            | Self::Bits(_)
+            | Self::CurrentDate(_)
+            | Self::RenameFrom
+            | Self::RenameTo(_)
+            | Self::Pop(_)
+            | Self::Pull(_) => 0,
+        }
+    }
+}
+
+/// Writes an array as an action on arrays leaves it; any other action leaves it as it is.
+fn change_array(action: &Action, array: &RawDocument, writer: &mut Writer) -> Result<(), Error> {
+    match action {
+        Action::Push(push) => push.write(array, writer),
+        Action::AddToSet(members) => members.write_added(array, writer),
+        Action::Pop(end) => pop(*end, array, writer),
+        Action::Pull(pull) => keep(array, writer, |element| Ok(!is_pulled(pull, element)?)),
+        Action::Set(_)
+        | Action::SetOnInsert(_)
+        | Action::Unset
+        | Action::Arithmetic(_, _)
+        | Action::Bits(_)
+        | Action::Limit(_, _)
+        | Action::CurrentDate(_)
+        | Action::RenameFrom
+        | Action::RenameTo(_) => {
+            writer.copy(array.as_bytes());
+            Ok(())
+        }
+    }
+}
+
+fn is_pulled(pull: &Pull, element: &Field<'_>) -> Result<bool, Error> {
+    Ok(match pull {
+        Pull::Matching(condition) => condition.matches(element.kind(), element.bytes()),
+        Pull::Equal(members) | Pull::EqualAny(members) => members.contains(element.value()?),
+    })
+}
+
+fn pop(end: End, array: &RawDocument, writer: &mut Writer) -> Result<(), Error> {
+    match end {
+        End::First => {
+            let mut is_first = true;
+            keep(array, writer, |_| Ok(!std::mem::take(&mut is_first)))
+        }
+        End::Last => {
+            let mut last = FIRST_ELEMENT;
+            for element in Fields::of(array) {
+                last = element?.start();
+            }
+            let mark = writer.open();
+            writer.copy(array.as_bytes().get(FIRST_ELEMENT..last).unwrap_or_default());
+            writer.close(mark);
+            Ok(())
+        }
+    }
+}
+
+/// Writes an array with the elements that are kept. If all are, it stays what it is, byte for byte.
+fn keep(
+    array: &RawDocument,
+    writer: &mut Writer,
+    mut is_kept: impl FnMut(&Field<'_>) -> Result<bool, Error>,
+) -> Result<(), Error> {
+    let mark = writer.open();
+    let (mut count, mut kept) = (0, 0);
+    for element in Fields::of(array) {
+        let element = element?;
+        if is_kept(&element)? {
+            writer.indexed_header(element.kind(), kept);
+            writer.copy(element.bytes());
+            kept += 1;
+        }
+        count += 1;
+    }
+    if kept == count {
+        writer.revert(mark);
+        writer.copy(array.as_bytes());
+    } else {
+        writer.close(mark);
+    }
+    Ok(())
+}
+
+fn calculate(
+    operation: Operation,
+    start: Numeric,
+    operand: Numeric,
+    trail: Trail<'_>,
+) -> Result<Numeric, Error> {
+    let overflow = || Error::IntegerOverflow { operator: operation.operator(), path: trail.to_text() };
+    operation.apply(start, operand).ok_or_else(overflow)
+}
+
+/// The bits of a field that was missing.
+fn start_bits(operations: &BitOperations) -> Numeric {
+    let zero = Numeric::Int32(0);
+    operations.apply(zero).unwrap_or(zero)
+}
+
+fn mismatch(action: &Action, trail: Trail<'_>, found: &str) -> Error {
+    Error::Mismatch { operator: action.operator(), path: trail.to_text(), found: found.to_owned() }
+}

@@ -1,0 +1,149 @@
+//! Sets of values in an array: `$addToSet` and `$pullAll`.
+//!
+//! Values are the same if they compare as equal, so that `1` and `1.0` are one member.
+
+use bson::{RawArray, RawBsonRef, RawDocument};
+use index::order::compare;
+
+use crate::update::error::{Error, Fault};
+use crate::update::raw::{FIRST_ELEMENT, Fields, Operand, Writer};
+use crate::value::describe;
+
+/// Values, each once.
+#[derive(Clone, Debug)]
+pub(super) struct Members {
+    /// As they were given, without repetitions.
+    values: Vec<Operand>,
+    /// Places in `values`, ascending by value.
+    ascending: Vec<usize>,
+}
+
+impl Members {
+    /// A single value.
+    pub(super) fn of_value(value: RawBsonRef<'_>) -> Self {
+        Self { values: vec![Operand::new(value)], ascending: vec![0] }
+    }
+
+    /// The elements of an array.
+    pub(super) fn of_array(array: &RawArray) -> Result<Self, Error> {
+        let mut values = Vec::new();
+        for value in array {
+            let value = value.map_err(|error| Error::InvalidBson { reason: error.to_string() })?;
+            values.push(Operand::new(value));
+        }
+        let mut ascending = (0..values.len()).collect::<Vec<_>>();
+        // Stable, so that of equal values the first one stays.
+        ascending.sort_by(|left, right| compare(value_at(&values, *left), value_at(&values, *right)));
+        ascending
+            .dedup_by(|later, first| compare(value_at(&values, *later), value_at(&values, *first)).is_eq());
+        let mut kept = ascending.clone();
+        kept.sort_unstable();
+        let ascending = ascending.iter().filter_map(|place| kept.binary_search(place).ok()).collect();
+        let values = kept.into_iter().filter_map(|place| values.get(place).cloned()).collect();
+        Ok(Self { values, ascending })
+    }
+
+    /// Reads the operand of `$addToSet`: a value, or the values of `$each`.
+    pub(super) fn parse_additions(
+        operand: RawBsonRef<'_>,
+        malformed: impl Fn(Fault) -> Error,
+    ) -> Result<Self, Error> {
+        let Some(document) = operand.as_document() else { return Ok(Self::of_value(operand)) };
+        let mut fields = Fields::of(document);
+        let Some(each) = fields.next().transpose()?.filter(|first| first.name() == "$each") else {
+            return Ok(Self::of_value(operand));
+        };
+        let value = each.value()?;
+        let Some(list) = value.as_array() else {
+            return Err(malformed(Fault::EachNotArray { found: describe(value) }));
+        };
+        match fields.next().transpose()? {
+            Some(extra) => Err(malformed(Fault::UnknownClause { clause: extra.name().to_owned() })),
+            None => Self::of_array(list),
+        }
+    }
+
+    /// The values in their order.
+    pub(super) fn values(&self) -> &[Operand] {
+        &self.values
+    }
+
+    pub(super) fn contains(&self, value: RawBsonRef<'_>) -> bool {
+        self.ascending.binary_search_by(|place| compare(value_at(&self.values, *place), value)).is_ok()
+    }
+
+    /// Writes an array with all its elements and the values that it lacks.
+    pub(super) fn write_added(&self, array: &RawDocument, writer: &mut Writer) -> Result<(), Error> {
+        let mut has = vec![false; self.values.len()];
+        let mut count = 0;
+        for field in Fields::of(array) {
+            let value = field?.value()?;
+            let found =
+                self.ascending.binary_search_by(|place| compare(value_at(&self.values, *place), value));
+            let place = found.ok().and_then(|found| self.ascending.get(found));
+            if let Some(has) = place.and_then(|place| has.get_mut(*place)) {
+                *has = true;
+            }
+            count += 1;
+        }
+        let mark = writer.open();
+        let bytes = array.as_bytes();
+        writer.copy(bytes.get(FIRST_ELEMENT..bytes.len() - 1).unwrap_or_default());
+        let lacking = self.values.iter().zip(&has).filter(|(_, has)| !**has);
+        for (index, (value, _)) in (count..).zip(lacking) {
+            writer.indexed_header(value.kind(), index);
+            writer.copy(value.bytes());
+        }
+        writer.close(mark);
+        Ok(())
+    }
+}
+
+fn value_at(values: &[Operand], place: usize) -> RawBsonRef<'_> {
+    values.get(place).map_or(RawBsonRef::Null, Operand::value)
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, bson, doc};
+
+    use super::*;
+    use crate::update::raw::Writer;
+
+    fn members(values: &Bson) -> Members {
+        let document = bson::RawDocumentBuf::try_from(&doc! { "v": values }).unwrap();
+        Members::of_array(document.get_array("v").unwrap()).unwrap()
+    }
+
+    #[track_caller]
+    fn check(array: &Bson, additions: &Bson, expected: &Bson) {
+        let document = bson::RawDocumentBuf::try_from(&doc! { "v": array }).unwrap();
+        let elements = RawDocument::from_bytes(document.get_array("v").unwrap().as_bytes()).unwrap();
+        let mut writer = Writer::with_capacity(0);
+        members(additions).write_added(elements, &mut writer).unwrap();
+        let expected = bson::RawDocumentBuf::try_from(&doc! { "v": expected }).unwrap();
+        assert_eq!(writer.into_bytes(), expected.get_array("v").unwrap().as_bytes());
+    }
+
+    #[test]
+    fn only_what_lacks_is_added_in_its_order() {
+        check(&bson!([]), &bson!([3, 1, 2]), &bson!([3, 1, 2]));
+        check(&bson!([1, 1]), &bson!([2, 1, 0]), &bson!([1, 1, 2, 0]));
+        check(&bson!([1]), &bson!([1.0, 2, 2.0, 2_i64]), &bson!([1, 2]));
+        check(
+            &bson!([{ "a": 1, "b": 2 }]),
+            &bson!([{ "b": 2, "a": 1 }]),
+            &bson!([{ "a": 1, "b": 2 }, { "b": 2, "a": 1 }]),
+        );
+        check(&bson!([[1]]), &bson!([[1], 1]), &bson!([[1], 1]));
+    }
+
+    #[test]
+    fn members_are_found_by_value() {
+        let members = members(&bson!([5, "x", [1], 5.0]));
+        assert!(members.contains(RawBsonRef::Int64(5)));
+        assert!(members.contains(RawBsonRef::String("x")));
+        assert!(!members.contains(RawBsonRef::Int32(1)));
+        assert!(!members.contains(RawBsonRef::Null));
+    }
+}

@@ -1,0 +1,174 @@
+//! The operators of updates by name, and what each takes as its argument.
+
+use bson::{RawBsonRef, RawDocument};
+
+use crate::filter::element_condition::ElementCondition;
+use crate::update::action::{Action, Bound, Clock, End, Pull};
+use crate::update::arithmetic::{Numeric, Operation};
+use crate::update::bits::BitOperations;
+use crate::update::error::{Error, Fault};
+use crate::update::members::Members;
+use crate::update::push::Push;
+use crate::update::raw::{Fields, Operand};
+use crate::value::{describe, integer};
+
+/// An operator of the update document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operator {
+    AddToSet,
+    Bit,
+    CurrentDate,
+    Inc,
+    Max,
+    Min,
+    Mul,
+    Pop,
+    Pull,
+    PullAll,
+    Push,
+    Rename,
+    Set,
+    SetOnInsert,
+    Unset,
+}
+
+/// Ascending by name. MongoDB has no operator that is missing here.
+const OPERATORS: &[(&str, Operator)] = &[
+    ("$addToSet", Operator::AddToSet),
+    ("$bit", Operator::Bit),
+    ("$currentDate", Operator::CurrentDate),
+    ("$inc", Operator::Inc),
+    ("$max", Operator::Max),
+    ("$min", Operator::Min),
+    ("$mul", Operator::Mul),
+    ("$pop", Operator::Pop),
+    ("$pull", Operator::Pull),
+    ("$pullAll", Operator::PullAll),
+    ("$push", Operator::Push),
+    ("$rename", Operator::Rename),
+    ("$set", Operator::Set),
+    ("$setOnInsert", Operator::SetOnInsert),
+    ("$unset", Operator::Unset),
+];
+
+/// An operator beside one field: what errors name.
+#[derive(Clone, Copy)]
+pub(super) struct Call<'c> {
+    pub(super) operator: &'static str,
+    pub(super) path: &'c str,
+    pub(super) operand: RawBsonRef<'c>,
+}
+
+/// The operator of a name, with the name.
+pub(super) fn operator(name: &str) -> Option<(&'static str, Operator)> {
+    let place = OPERATORS.binary_search_by_key(&name, |(known, _)| known).ok()?;
+    OPERATORS.get(place).copied()
+}
+
+impl Call<'_> {
+    /// Reads the argument. Nothing comes of a rename, which is more than one action.
+    pub(super) fn action(self, operator: Operator) -> Result<Option<Action>, Error> {
+        let operand = self.operand;
+        Ok(Some(match operator {
+            Operator::Set => Action::Set(Operand::new(operand)),
+            Operator::SetOnInsert => Action::SetOnInsert(Operand::new(operand)),
+            Operator::Unset => Action::Unset,
+            Operator::Inc => Action::Arithmetic(Operation::Add, self.number()?),
+            Operator::Mul => Action::Arithmetic(Operation::Multiply, self.number()?),
+            Operator::Min => Action::Limit(Bound::Greatest, Operand::new(operand)),
+            Operator::Max => Action::Limit(Bound::Least, Operand::new(operand)),
+            Operator::CurrentDate => Action::CurrentDate(self.clock()?),
+            Operator::Push => Action::Push(Push::parse(operand, |fault| self.malformed(fault))?),
+            Operator::AddToSet => {
+                Action::AddToSet(Members::parse_additions(operand, |fault| self.malformed(fault))?)
+            }
+            Operator::Pop => Action::Pop(self.end()?),
+            Operator::Pull => Action::Pull(self.pull()?),
+            Operator::PullAll => Action::Pull(self.pull_all()?),
+            Operator::Bit => {
+                let operations = self.document("an object of 'and', 'or' and 'xor'")?;
+                Action::Bits(BitOperations::parse(operations, |fault| self.malformed(fault))?)
+            }
+            Operator::Rename => return Ok(None),
+        }))
+    }
+
+    pub(super) fn malformed(self, fault: Fault) -> Error {
+        Error::Malformed { operator: self.operator, path: self.path.to_owned(), fault }
+    }
+
+    pub(super) fn wrong_type(self, expected: &'static str) -> Error {
+        self.malformed(Fault::WrongType { expected, found: describe(self.operand) })
+    }
+
+    fn document(&self, expected: &'static str) -> Result<&RawDocument, Error> {
+        self.operand.as_document().ok_or_else(|| self.wrong_type(expected))
+    }
+
+    fn number(self) -> Result<Numeric, Error> {
+        let fault = || Fault::NotNumber { found: describe(self.operand) };
+        Numeric::of(self.operand).ok_or_else(|| self.malformed(fault()))
+    }
+
+    fn clock(self) -> Result<Clock, Error> {
+        if self.operand.as_bool().is_some() {
+            return Ok(Clock::Date);
+        }
+        let mut clock = None;
+        for field in Fields::of(self.document("true or an object with $type")?) {
+            let field = field?;
+            if field.name() != "$type" {
+                return Err(self.malformed(Fault::UnknownClause { clause: field.name().to_owned() }));
+            }
+            let value = field.value()?;
+            clock = Some(match value.as_str() {
+                Some("date") => Clock::Date,
+                Some("timestamp") => Clock::Timestamp,
+                Some(_) | None => return Err(self.malformed(Fault::DateType { found: describe(value) })),
+            });
+        }
+        clock.ok_or_else(|| self.malformed(Fault::DateType { found: "nothing".to_owned() }))
+    }
+
+    fn end(self) -> Result<End, Error> {
+        match integer(self.operand) {
+            Some(1) => Ok(End::Last),
+            Some(-1) => Ok(End::First),
+            Some(_) | None => Err(self.malformed(Fault::PopEnd { found: describe(self.operand) })),
+        }
+    }
+
+    fn pull(self) -> Result<Pull, Error> {
+        let parsed = ElementCondition::parse(self.operand).map_err(|source| Error::Condition {
+            operator: self.operator,
+            path: self.path.to_owned(),
+            source: Box::new(source),
+        })?;
+        Ok(match parsed {
+            Some(condition) => Pull::Matching(condition),
+            None => Pull::Equal(Members::of_value(self.operand)),
+        })
+    }
+
+    fn pull_all(self) -> Result<Pull, Error> {
+        match self.operand.as_array() {
+            Some(list) => Ok(Pull::EqualAny(Members::of_array(list)?)),
+            None => Err(self.wrong_type("an array")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_ascends() {
+        assert!(OPERATORS.is_sorted_by(|(left, _), (right, _)| left < right));
+        for (name, _) in OPERATORS {
+            assert_eq!(operator(name).map(|(known, _)| known), Some(*name));
+        }
+        assert_eq!(operator("$foo"), None);
+        assert_eq!(operator("set"), None);
+    }
+}

@@ -1,0 +1,164 @@
+//! Updates of operators: from the update document to its tree, with all checks of operators, paths and arguments; and
+//! the tree's work on a document.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bson::{RawDocument, RawDocumentBuf};
+use index::validate::{NESTING_MAX, validate};
+
+use crate::update::action::Action;
+use crate::update::array_filter::ArrayFilters;
+use crate::update::error::{Error, Fault};
+use crate::update::operator::{Call, Operator, operator};
+use crate::update::path::UpdatePath;
+use crate::update::raw::Fields;
+use crate::update::rename::{self, Rename};
+use crate::update::tree::Branch;
+use crate::update::walk::Walk;
+use crate::update::{Context, is_replacement, malformed};
+use crate::value::describe;
+
+/// An update of operators, ready to be applied.
+#[derive(Clone, Debug)]
+pub(super) struct Operators {
+    pub(super) tree: Branch,
+    pub(super) renames: Vec<Rename>,
+    pub(super) filters: ArrayFilters,
+    /// A path that leads to the `_id`, if one does.
+    pub(super) id_path: Option<String>,
+    pub(super) is_positional: bool,
+    /// Whether a result may have too many levels. (What an update does not touch is as deep as it was.)
+    pub(super) may_deepen: bool,
+    /// How many bytes the update has: a guess of what a document grows by.
+    pub(super) bytes: usize,
+    /// Identifiers of array filters that paths use.
+    used: BTreeSet<String>,
+}
+
+impl Operators {
+    pub(super) fn parse(update: &RawDocument, array_filters: &[RawDocumentBuf]) -> Result<Self, Error> {
+        validate(update.as_bytes()).map_err(|error| malformed(&error))?;
+        if is_replacement(update)? {
+            return Err(Error::Replacement);
+        }
+        let mut operators = Self::empty(ArrayFilters::parse(array_filters)?);
+        operators.bytes = update.as_bytes().len();
+        for field in Fields::of(update) {
+            let field = field?;
+            let (name, operator) = operator(field.name())
+                .ok_or_else(|| Error::UnknownOperator { operator: field.name().to_owned() })?;
+            let value = field.value()?;
+            let document = value.as_document().ok_or_else(|| Error::OperandNotObject {
+                operator: name.to_owned(),
+                found: describe(value),
+            })?;
+            for field in Fields::of(document) {
+                let field = field?;
+                let call = Call { operator: name, path: field.name(), operand: field.value()? };
+                operators.read(call, operator)?;
+            }
+        }
+        operators.filters.check_used(&operators.used)?;
+        Ok(operators)
+    }
+
+    /// An update that does nothing.
+    pub(super) fn empty(filters: ArrayFilters) -> Self {
+        Self {
+            tree: Branch::default(),
+            renames: Vec::new(),
+            filters,
+            id_path: None,
+            is_positional: false,
+            may_deepen: false,
+            bytes: 0,
+            used: BTreeSet::new(),
+        }
+    }
+
+    /// The bytes of the document as the operators leave it.
+    pub(super) fn apply(&self, document: &RawDocument, context: &Context) -> Result<Vec<u8>, Error> {
+        let sources = rename::sources(&self.renames, document)?;
+        let mut walk = Walk::new(context, &self.filters, sources, document.as_bytes().len() + self.bytes);
+        walk.document(&self.tree, document, None)?;
+        let bytes = walk.into_bytes();
+        if self.may_deepen {
+            validate(&bytes).map_err(|error| malformed(&error))?;
+        }
+        if let Some(path) = &self.id_path {
+            check_id(document.as_bytes(), &bytes, path)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Reads one operator beside one field.
+    fn read(&mut self, call: Call<'_>, operator: Operator) -> Result<(), Error> {
+        let path = UpdatePath::parse(call.path)?;
+        match call.action(operator)? {
+            Some(action) => self.add(&path, action),
+            None => self.rename(call, path),
+        }
+    }
+
+    fn add(&mut self, path: &UpdatePath, action: Action) -> Result<(), Error> {
+        if path.first().starts_with('$') && action.can_create() {
+            return Err(Error::DollarField { name: path.first().to_owned() });
+        }
+        self.check_identifiers(path)?;
+        self.is_positional |= path.is_positional();
+        self.may_deepen |= path.components().len() + action.levels() > NESTING_MAX;
+        if path.first() == "_id" && self.id_path.is_none() {
+            self.id_path = Some(path.as_str().to_owned());
+        }
+        let added = self.tree.add(path.components(), Arc::new(action));
+        added.map_err(|depth| Error::Conflict { path: path.as_str().to_owned(), at: path.prefix(depth) })
+    }
+
+    fn rename(&mut self, call: Call<'_>, from: UpdatePath) -> Result<(), Error> {
+        let target = call.operand.as_str().ok_or_else(|| call.wrong_type("a string"))?;
+        let to = UpdatePath::parse(target)?;
+        if from.as_str() == to.as_str() {
+            return Err(call.malformed(Fault::SameName));
+        }
+        if from.overlaps(&to) {
+            return Err(call.malformed(Fault::SamePath { target: target.to_owned() }));
+        }
+        for (part, path) in [("source", &from), ("destination", &to)] {
+            self.check_identifiers(path)?;
+            if path.is_dynamic() {
+                return Err(call.malformed(Fault::Dynamic { part, path: path.as_str().to_owned() }));
+            }
+        }
+        let number = self.renames.len();
+        self.add(&from, Action::RenameFrom)?;
+        self.add(&to, Action::RenameTo(number))?;
+        // How deep the source is shows only in a document.
+        self.may_deepen = true;
+        self.renames.push(Rename { from, to });
+        Ok(())
+    }
+
+    fn check_identifiers(&mut self, path: &UpdatePath) -> Result<(), Error> {
+        for identifier in path.identifiers() {
+            let identifier = identifier.to_owned();
+            if !self.filters.has(&identifier) {
+                return Err(Error::IdentifierUnknown { identifier, path: path.as_str().to_owned() });
+            }
+            self.used.insert(identifier);
+        }
+        Ok(())
+    }
+}
+
+/// An `_id` that there was keeps every byte.
+fn check_id(before: &[u8], after: &[u8], path: &str) -> Result<(), Error> {
+    let id = |bytes| {
+        let mut fields = Fields::of(RawDocument::from_bytes(bytes).ok()?).map_while(Result::ok);
+        fields.find(|field| field.name() == "_id").map(|field| field.whole())
+    };
+    match id(before) {
+        Some(before) if id(after) != Some(before) => Err(Error::ImmutableId { path: path.to_owned() }),
+        Some(_) | None => Ok(()),
+    }
+}

@@ -1,0 +1,232 @@
+//! `$push`: values are put into an array, which is then sorted, and then cut.
+
+use std::cmp::Ordering;
+
+use bson::spec::ElementType;
+use bson::{RawBsonRef, RawDocument};
+use index::order::compare;
+
+use crate::update::error::{Error, Fault};
+use crate::update::path::UpdatePath;
+use crate::update::raw::{FIRST_ELEMENT, Fields, Operand, Writer};
+use crate::value::{describe, document_or_array, integer};
+
+/// What is pushed, and what happens to the array then.
+#[derive(Clone, Debug)]
+pub(super) struct Push {
+    values: Vec<Operand>,
+    /// Where the values go; negative from the end.
+    position: Option<i64>,
+    sort: Option<Sort>,
+    /// How many elements are kept; negative from the end.
+    slice: Option<i64>,
+}
+
+/// An order of elements.
+#[derive(Clone, Debug)]
+enum Sort {
+    Whole(Direction),
+    /// By fields of the elements.
+    Fields(Vec<(Vec<String>, Direction)>),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Direction {
+    Ascending,
+    Descending,
+}
+
+/// An element of the array in the making.
+#[derive(Clone, Copy)]
+struct Element<'a> {
+    kind: ElementType,
+    bytes: &'a [u8],
+    value: RawBsonRef<'a>,
+}
+
+impl Push {
+    /// Reads an operand: a value, or `$each` with its clauses.
+    pub(super) fn parse(operand: RawBsonRef<'_>, malformed: impl Fn(Fault) -> Error) -> Result<Self, Error> {
+        let mut push = Self { values: Vec::new(), position: None, sort: None, slice: None };
+        let has_each = |document: &RawDocument| {
+            Fields::of(document).map_while(Result::ok).any(|field| field.name() == "$each")
+        };
+        let Some(document) = operand.as_document().filter(|document| has_each(document)) else {
+            push.values.push(Operand::new(operand));
+            return Ok(push);
+        };
+        let mut seen: Vec<&str> = Vec::new();
+        for field in Fields::of(document) {
+            let field = field?;
+            if seen.contains(&field.name()) {
+                return Err(malformed(Fault::ClauseTwice { clause: field.name().to_owned() }));
+            }
+            let value = field.value()?;
+            match field.name() {
+                "$each" => push.values = each(value, &malformed)?,
+                "$position" => push.position = Some(whole_number("$position", value, &malformed)?),
+                "$slice" => push.slice = Some(whole_number("$slice", value, &malformed)?),
+                "$sort" => push.sort = Some(Sort::parse(value, &malformed)?),
+                name => return Err(malformed(Fault::UnknownClause { clause: name.to_owned() })),
+            }
+            seen.push(field.name());
+        }
+        Ok(push)
+    }
+
+    /// The values, which are the whole array where there was none.
+    pub(super) fn values(&self) -> &[Operand] {
+        &self.values
+    }
+
+    /// Writes the array as it is after the push.
+    pub(super) fn write(&self, array: &RawDocument, writer: &mut Writer) -> Result<(), Error> {
+        if self.position.is_none() && self.sort.is_none() && self.slice.is_none() {
+            return self.write_appended(array, writer);
+        }
+        let mut elements = Vec::new();
+        for field in Fields::of(array) {
+            let field = field?;
+            elements.push(Element { kind: field.kind(), bytes: field.bytes(), value: field.value()? });
+        }
+        let pushed = self.values.iter();
+        let pushed =
+            pushed.map(|value| Element { kind: value.kind(), bytes: value.bytes(), value: value.value() });
+        let place = self.place(elements.len());
+        elements.splice(place..place, pushed);
+        if let Some(sort) = &self.sort {
+            elements.sort_by(|left, right| sort.compare(left.value, right.value));
+        }
+        let mark = writer.open();
+        for (index, element) in self.kept(&elements).iter().enumerate() {
+            writer.indexed_header(element.kind, index);
+            writer.copy(element.bytes);
+        }
+        writer.close(mark);
+        Ok(())
+    }
+
+    fn write_appended(&self, array: &RawDocument, writer: &mut Writer) -> Result<(), Error> {
+        let mut count = 0;
+        for field in Fields::of(array) {
+            field?;
+            count += 1;
+        }
+        let mark = writer.open();
+        let bytes = array.as_bytes();
+        writer.copy(bytes.get(FIRST_ELEMENT..bytes.len() - 1).unwrap_or_default());
+        for (index, value) in (count..).zip(&self.values) {
+            writer.indexed_header(value.kind(), index);
+            writer.copy(value.bytes());
+        }
+        writer.close(mark);
+        Ok(())
+    }
+
+    /// Where the values go in an array of this length.
+    fn place(&self, length: usize) -> usize {
+        let Some(position) = self.position else { return length };
+        let distance = usize::try_from(position.unsigned_abs()).unwrap_or(usize::MAX);
+        if position < 0 { length.saturating_sub(distance) } else { distance.min(length) }
+    }
+
+    /// The elements that the slice leaves.
+    fn kept<'e, 'a>(&self, elements: &'e [Element<'a>]) -> &'e [Element<'a>] {
+        let Some(slice) = self.slice else { return elements };
+        let count = usize::try_from(slice.unsigned_abs()).unwrap_or(usize::MAX).min(elements.len());
+        let start = if slice < 0 { elements.len() - count } else { 0 };
+        elements.get(start..start + count).unwrap_or_default()
+    }
+}
+
+impl Sort {
+    fn parse(operand: RawBsonRef<'_>, malformed: &impl Fn(Fault) -> Error) -> Result<Self, Error> {
+        let fault = |found: RawBsonRef<'_>| {
+            let expected = "1 or -1, or an object of fields with 1 or -1";
+            malformed(Fault::Clause { clause: "$sort", expected, found: describe(found) })
+        };
+        let Some(document) = operand.as_document() else {
+            return Direction::parse(operand).map(Self::Whole).ok_or_else(|| fault(operand));
+        };
+        let mut fields = Vec::new();
+        for field in Fields::of(document) {
+            let field = field?;
+            let value = field.value()?;
+            let direction = Direction::parse(value).ok_or_else(|| fault(value))?;
+            // A path of a sort is as narrow as a path of an update, but has nothing dynamic.
+            let name = field.name();
+            if name.split('.').any(str::is_empty)
+                || UpdatePath::parse(name).is_err_and(|error| error.code() == 15)
+            {
+                let expected = "an object of paths without empty parts";
+                return Err(malformed(Fault::Clause {
+                    clause: "$sort",
+                    expected,
+                    found: format!("'{name}'"),
+                }));
+            }
+            fields.push((name.split('.').map(str::to_owned).collect(), direction));
+        }
+        if fields.is_empty() { Err(fault(operand)) } else { Ok(Self::Fields(fields)) }
+    }
+
+    fn compare(&self, left: RawBsonRef<'_>, right: RawBsonRef<'_>) -> Ordering {
+        match self {
+            Self::Whole(direction) => direction.apply(compare(left, right)),
+            Self::Fields(fields) => {
+                let by_field = |(path, direction): &(Vec<String>, Direction)| {
+                    direction.apply(compare(part(left, path), part(right, path)))
+                };
+                fields.iter().map(by_field).find(|ordering| ordering.is_ne()).unwrap_or(Ordering::Equal)
+            }
+        }
+    }
+}
+
+impl Direction {
+    fn parse(operand: RawBsonRef<'_>) -> Option<Self> {
+        match integer(operand) {
+            Some(1) => Some(Self::Ascending),
+            Some(-1) => Some(Self::Descending),
+            Some(_) | None => None,
+        }
+    }
+
+    fn apply(self, ordering: Ordering) -> Ordering {
+        match self {
+            Self::Ascending => ordering,
+            Self::Descending => ordering.reverse(),
+        }
+    }
+}
+
+/// What an element has at a path, null where it has nothing. A number is a position of an array, and nothing else
+/// looks into arrays.
+fn part<'a>(element: RawBsonRef<'a>, path: &[String]) -> RawBsonRef<'a> {
+    let step = |value: RawBsonRef<'a>, name: &String| document_or_array(value)?.get(name).ok().flatten();
+    let mut names = path.iter();
+    let start = element.as_document().zip(names.next());
+    let first = start.and_then(|(document, name)| document.get(name).ok().flatten());
+    first.and_then(|first| names.try_fold(first, step)).unwrap_or(RawBsonRef::Null)
+}
+
+fn each(value: RawBsonRef<'_>, malformed: &impl Fn(Fault) -> Error) -> Result<Vec<Operand>, Error> {
+    let Some(list) = value.as_array() else {
+        let fault = Fault::Clause { clause: "$each", expected: "an array", found: describe(value) };
+        return Err(malformed(fault));
+    };
+    let read = |value: Result<RawBsonRef<'_>, bson::error::Error>| match value {
+        Ok(value) => Ok(Operand::new(value)),
+        Err(error) => Err(Error::InvalidBson { reason: error.to_string() }),
+    };
+    list.into_iter().map(read).collect()
+}
+
+fn whole_number(
+    clause: &'static str,
+    value: RawBsonRef<'_>,
+    malformed: &impl Fn(Fault) -> Error,
+) -> Result<i64, Error> {
+    let fault = || Fault::Clause { clause, expected: "an integer", found: describe(value) };
+    integer(value).ok_or_else(|| malformed(fault()))
+}

@@ -1,0 +1,268 @@
+//! Elements of a raw document where they lie, and the writer that puts the changed document together.
+//!
+//! What an update does not touch goes from one to the other as bytes, many elements at once. The writer only ever
+//! grows, so whoever looks at its length on the way knows when a result is too large.
+
+use bson::raw::{RawElement, RawIter, cstr};
+use bson::spec::ElementType;
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use index::validate::{NESTING_MAX, validate};
+
+use crate::update::error::Error;
+
+/// Where a document's first element starts: after the length.
+pub(super) const FIRST_ELEMENT: usize = 4;
+
+/// One element of a document or array.
+pub(super) struct Field<'a> {
+    element: RawElement<'a>,
+    /// The bytes that the element lies in.
+    container: &'a [u8],
+    start: usize,
+}
+
+impl<'a> Field<'a> {
+    pub(super) fn name(&self) -> &'a str {
+        self.element.key().as_str()
+    }
+
+    pub(super) fn kind(&self) -> ElementType {
+        self.element.element_type()
+    }
+
+    /// Where the element starts in its document.
+    pub(super) fn start(&self) -> usize {
+        self.start
+    }
+
+    /// Where the element ends in its document.
+    pub(super) fn end(&self) -> usize {
+        self.value_start() + self.element.size()
+    }
+
+    /// The value's bytes, without type and name.
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.container.get(self.value_start()..self.end()).unwrap_or_default()
+    }
+
+    /// The bytes of type, name and value.
+    pub(super) fn whole(&self) -> &'a [u8] {
+        self.container.get(self.start..self.end()).unwrap_or_default()
+    }
+
+    pub(super) fn value(&self) -> Result<RawBsonRef<'a>, Error> {
+        self.element.value().map_err(|error| Error::InvalidBson { reason: error.to_string() })
+    }
+
+    /// The document or array that the value is; an array is a document with positions for names.
+    pub(super) fn container(&self) -> Result<&'a RawDocument, Error> {
+        RawDocument::from_bytes(self.bytes())
+            .map_err(|error| Error::InvalidBson { reason: error.to_string() })
+    }
+
+    fn value_start(&self) -> usize {
+        self.start + 1 + self.element.key().len() + 1
+    }
+}
+
+/// The elements of a document in their order, up to the first that cannot be read, which is an error.
+pub(super) struct Fields<'a> {
+    elements: RawIter<'a>,
+    container: &'a [u8],
+    next: usize,
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn of(document: &'a RawDocument) -> Self {
+        Self { elements: document.iter_elements(), container: document.as_bytes(), next: FIRST_ELEMENT }
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<Field<'a>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(match self.elements.next()? {
+            Ok(element) => {
+                let field = Field { element, container: self.container, start: self.next };
+                self.next = field.end();
+                Ok(field)
+            }
+            Err(error) => Err(Error::InvalidBson { reason: error.to_string() }),
+        })
+    }
+}
+
+/// A value of its own: an operand of the update, kept as it is stored.
+#[derive(Clone, Debug)]
+pub(super) struct Operand {
+    /// One field with the empty name.
+    document: RawDocumentBuf,
+}
+
+impl Operand {
+    pub(super) fn new(value: RawBsonRef<'_>) -> Self {
+        let mut document = RawDocumentBuf::new();
+        document.append(cstr!(""), value);
+        Self { document }
+    }
+
+    pub(super) fn value(&self) -> RawBsonRef<'_> {
+        let first = self.document.iter().next().and_then(Result::ok);
+        first.map_or(RawBsonRef::Null, |(_, value)| value)
+    }
+
+    pub(super) fn kind(&self) -> ElementType {
+        self.value().element_type()
+    }
+
+    /// How many levels the value has: none if it is a scalar or empty.
+    pub(super) fn levels(&self) -> usize {
+        validate(self.document.as_bytes()).map_or(NESTING_MAX, |valid| valid.nesting() - 1)
+    }
+
+    /// The value's bytes: what stands between the empty name and the end of the document.
+    pub(super) fn bytes(&self) -> &[u8] {
+        let bytes = self.document.as_bytes();
+        bytes.get(FIRST_ELEMENT + 2..bytes.len() - 1).unwrap_or_default()
+    }
+}
+
+/// A document in the making.
+#[derive(Debug)]
+pub(super) struct Writer {
+    bytes: Vec<u8>,
+}
+
+/// A place in a writer to go back to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark(usize);
+
+impl Writer {
+    pub(super) fn with_capacity(bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes) }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        Mark(self.bytes.len())
+    }
+
+    /// Forgets everything since the mark.
+    pub(super) fn revert(&mut self, mark: Mark) {
+        self.bytes.truncate(mark.0);
+    }
+
+    /// Starts a document or array, whose elements follow until [`close`](Self::close).
+    pub(super) fn open(&mut self) -> Mark {
+        let mark = self.mark();
+        self.bytes.extend([0; FIRST_ELEMENT]);
+        mark
+    }
+
+    /// Ends the document or array that was opened at `mark`.
+    pub(super) fn close(&mut self, mark: Mark) {
+        self.bytes.push(0);
+        // A length beyond 31 bits is far beyond a document's limit, and refused for that.
+        let length = i32::try_from(self.bytes.len() - mark.0).unwrap_or(i32::MAX);
+        for (place, byte) in self.bytes.iter_mut().skip(mark.0).zip(length.to_le_bytes()) {
+            *place = byte;
+        }
+    }
+
+    /// Bytes of whole elements, or of the value behind a header.
+    pub(super) fn copy(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The start of an element: its type and name.
+    pub(super) fn header(&mut self, kind: ElementType, name: &str) {
+        self.bytes.push(kind as u8);
+        self.bytes.extend_from_slice(name.as_bytes());
+        self.bytes.push(0);
+    }
+
+    /// The start of an array's element.
+    pub(super) fn indexed_header(&mut self, kind: ElementType, index: usize) {
+        let mut digits = [0_u8; 20];
+        let mut rest = index;
+        let mut count = 0;
+        for digit in digits.iter_mut().rev() {
+            *digit = b'0' + u8::try_from(rest % 10).unwrap_or_default();
+            count += 1;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        self.bytes.push(kind as u8);
+        self.bytes.extend_from_slice(digits.get(digits.len() - count..).unwrap_or_default());
+        self.bytes.push(0);
+    }
+
+    /// A whole element from an operand.
+    pub(super) fn operand(&mut self, name: &str, operand: &Operand) {
+        self.header(operand.kind(), name);
+        self.copy(operand.bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{RawArrayBuf, rawdoc};
+
+    use super::*;
+
+    #[test]
+    fn fields_tell_where_they_lie() {
+        let document = rawdoc! { "a": 5, "bc": "text", "d": { "e": [1] } };
+        let fields = Fields::of(&document).collect::<Result<Vec<_>, _>>().unwrap();
+        assert_eq!(fields.iter().map(Field::name).collect::<Vec<_>>(), ["a", "bc", "d"]);
+        let wholes = fields.iter().flat_map(|field| field.whole().to_vec()).collect::<Vec<_>>();
+        assert_eq!(wholes, document.as_bytes()[4..document.as_bytes().len() - 1]);
+        assert_eq!(fields[0].bytes(), 5_i32.to_le_bytes());
+        assert_eq!(fields[2].container().unwrap(), &*rawdoc! { "e": [1] });
+    }
+
+    #[test]
+    fn operands_keep_their_bytes() {
+        let operand = Operand::new(RawBsonRef::Int64(7));
+        assert_eq!((operand.kind(), operand.bytes()), (ElementType::Int64, 7_i64.to_le_bytes().as_slice()));
+        assert_eq!(operand.value(), RawBsonRef::Int64(7));
+    }
+
+    #[test]
+    fn a_written_document_is_what_bson_writes() {
+        let mut writer = Writer::with_capacity(0);
+        let outer = writer.open();
+        writer.operand("a", &Operand::new(RawBsonRef::Boolean(true)));
+        writer.header(ElementType::Array, "b");
+        let array = writer.open();
+        for index in 0..12 {
+            writer.indexed_header(ElementType::Null, index);
+        }
+        writer.close(array);
+        let undone = writer.mark();
+        writer.header(ElementType::Null, "c");
+        writer.revert(undone);
+        writer.close(outer);
+        let nulls = (0..12).map(|_| bson::RawBson::Null).collect::<RawArrayBuf>();
+        assert_eq!(writer.into_bytes(), rawdoc! { "a": true, "b": nulls }.as_bytes());
+    }
+
+    #[test]
+    fn indexes_are_written_in_full() {
+        for index in [0, 9, 10, 1_500_000, usize::MAX] {
+            let mut writer = Writer::with_capacity(0);
+            writer.indexed_header(ElementType::Null, index);
+            assert_eq!(writer.into_bytes(), [b"\x0a", index.to_string().as_bytes(), b"\0"].concat());
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! The walk that applies an update's tree to a document, and copies what the tree does not name.
+//!
+//! Elements stay where they are; fields that a document lacks follow in the tree's order. The recursion is as deep as
+//! the longest path of the update, however deep the document is.
+
+use std::borrow::Cow;
+
+use bson::RawDocument;
+use bson::spec::ElementType;
+use index::path::array_index;
+use index::validate::DOCUMENT_BYTES_MAX;
+
+use crate::update::Context;
+use crate::update::action::{Action, Missing};
+use crate::update::array_filter::ArrayFilters;
+use crate::update::error::Error;
+use crate::update::path::{Component, compare_names};
+use crate::update::raw::{FIRST_ELEMENT, Field, Fields, Mark, Writer};
+use crate::update::rename::Source;
+use crate::update::tree::{Branch, Conflict, Node};
+use crate::value::describe;
+
+/// How many elements an array may be padded by.
+const PADDING_MAX: usize = 1_500_000;
+
+/// One document on its way through an update.
+pub(super) struct Walk<'w> {
+    pub(super) context: &'w Context,
+    filters: &'w ArrayFilters,
+    pub(super) sources: Vec<Option<Source<'w>>>,
+    pub(super) writer: Writer,
+}
+
+/// What a field lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Container {
+    Document,
+    Array,
+}
+
+/// The way to a field, for errors.
+#[derive(Clone, Copy)]
+pub(super) struct Trail<'t> {
+    above: Option<&'t Trail<'t>>,
+    name: &'t str,
+}
+
+/// A part of a branch under the name that it has in this document.
+struct Child<'n> {
+    name: Cow<'n, str>,
+    node: Cow<'n, Node>,
+    /// Whether its field was found.
+    is_done: bool,
+}
+
+impl<'n> Child<'n> {
+    fn new(name: Cow<'n, str>, node: &'n Node) -> Self {
+        Self { name, node: Cow::Borrowed(node), is_done: false }
+    }
+}
+
+impl<'t> Trail<'t> {
+    fn below(above: Option<&'t Self>, name: &'t str) -> Self {
+        Self { above, name }
+    }
+
+    pub(super) fn to_text(self) -> String {
+        match self.above {
+            Some(above) => format!("{}.{}", above.to_text(), self.name),
+            None => self.name.to_owned(),
+        }
+    }
+}
+
+impl<'w> Walk<'w> {
+    pub(super) fn new(
+        context: &'w Context,
+        filters: &'w ArrayFilters,
+        sources: Vec<Option<Source<'w>>>,
+        bytes: usize,
+    ) -> Self {
+        Self { context, filters, sources, writer: Writer::with_capacity(bytes) }
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.writer.into_bytes()
+    }
+
+    /// Writes a document with the parts of a branch changed.
+    pub(super) fn document(
+        &mut self,
+        branch: &Branch,
+        document: &RawDocument,
+        trail: Option<&Trail<'_>>,
+    ) -> Result<(), Error> {
+        let mut children = self.children(branch, trail)?;
+        let mut left = children.len();
+        let mark = self.writer.open();
+        let bytes = document.as_bytes();
+        let mut copied = FIRST_ELEMENT;
+        let mut fields = Fields::of(document);
+        while left > 0
+            && let Some(field) = fields.next()
+        {
+            let field = field?;
+            let found = children.binary_search_by(|child| compare_names(&child.name, field.name())).ok();
+            let child = found.and_then(|place| children.get_mut(place)).filter(|child| !child.is_done);
+            let Some(child) = child else { continue };
+            child.is_done = true;
+            left -= 1;
+            self.writer.copy(bytes.get(copied..field.start()).unwrap_or_default());
+            copied = field.end();
+            self.existing(&child.node, &field, Container::Document, Trail::below(trail, field.name()))?;
+            self.check_size()?;
+        }
+        self.writer.copy(bytes.get(copied..bytes.len() - 1).unwrap_or_default());
+        for child in children.iter().filter(|child| !child.is_done) {
+            self.create(&child.node, &child.name, trail)?;
+        }
+        self.close(mark)
+    }
+
+    fn close(&mut self, mark: Mark) -> Result<(), Error> {
+        self.writer.close(mark);
+        self.check_size()
+    }
+
+    /// Refuses a result that is too large as soon as it is: one operand may be written into many elements.
+    fn check_size(&self) -> Result<(), Error> {
+        if self.writer.len() > DOCUMENT_BYTES_MAX {
+            return Err(Error::TooLarge { limit: DOCUMENT_BYTES_MAX, phase: self.context.phase });
+        }
+        Ok(())
+    }
+
+    /// The parts of a branch, with the position in place of `$`.
+    fn children<'n>(&self, branch: &'n Branch, trail: Option<&Trail<'_>>) -> Result<Vec<Child<'n>>, Error> {
+        let mut children: Vec<Child<'n>> = Vec::with_capacity(branch.children().len());
+        for (component, node) in branch.children() {
+            match component {
+                Component::Name(name) => {
+                    children.push(Child::new(Cow::Borrowed(name), node));
+                }
+                // It follows all names, so they are complete.
+                Component::Matched => self.add_matched(&mut children, node, trail)?,
+                // A branch has either single parts or many.
+                Component::All | Component::Filtered(_) => {}
+            }
+        }
+        Ok(children)
+    }
+
+    /// Adds the work of `$` under the position that it stands for, beside what that position has by its number.
+    fn add_matched<'n>(
+        &self,
+        children: &mut Vec<Child<'n>>,
+        node: &'n Node,
+        trail: Option<&Trail<'_>>,
+    ) -> Result<(), Error> {
+        let name = self.context.position.ok_or(Error::PositionMissing)?.to_string();
+        let place = children.binary_search_by(|child| compare_names(&child.name, &name));
+        match (place, place.ok().and_then(|place| children.get_mut(place))) {
+            (Err(place), _) => {
+                children.insert(place, Child::new(Cow::Owned(name), node));
+            }
+            (Ok(_), Some(child)) => {
+                let merged = node.merge(&child.node);
+                let conflict = |at: Conflict| element_conflict(Trail::below(trail, &name), &at);
+                child.node = Cow::Owned(merged.map_err(conflict)?);
+            }
+            (Ok(_), None) => {}
+        }
+        Ok(())
+    }
+
+    /// Writes a field that exists as a node leaves it.
+    fn existing(
+        &mut self,
+        node: &Node,
+        field: &Field<'_>,
+        container: Container,
+        trail: Trail<'_>,
+    ) -> Result<(), Error> {
+        let branch = match node {
+            Node::Leaf(action) => return self.change(action, field, container, trail),
+            Node::Branch(branch) => branch,
+        };
+        match (field.kind(), branch.is_many()) {
+            (ElementType::EmbeddedDocument, false) => {
+                self.writer.header(field.kind(), field.name());
+                self.document(branch, field.container()?, Some(&trail))
+            }
+            (ElementType::Array, false) => self.positions(branch, field, trail),
+            (ElementType::Array, true) => {
+                self.writer.header(field.kind(), field.name());
+                self.elements(branch, field.container()?, trail)
+            }
+            (_, true) => Err(Error::ElementsOfScalar {
+                name: field.name().to_owned(),
+                value: describe(field.value()?),
+            }),
+            (_, false) => {
+                for child in self.children(branch, Some(&trail))? {
+                    self.refuse(&child.node, &child.name, field, trail)?;
+                }
+                self.writer.copy(field.whole());
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes an array with single elements changed.
+    fn positions(&mut self, branch: &Branch, field: &Field<'_>, trail: Trail<'_>) -> Result<(), Error> {
+        let mut positions = Vec::new();
+        for child in self.children(branch, Some(&trail))? {
+            match array_index(&child.name) {
+                Some(position) => positions.push((position, child)),
+                None => self.refuse(&child.node, &child.name, field, trail)?,
+            }
+        }
+        let mut positions = positions.into_iter().peekable();
+        let array = field.container()?;
+        self.writer.header(field.kind(), field.name());
+        let mark = self.writer.open();
+        let bytes = array.as_bytes();
+        let mut copied = FIRST_ELEMENT;
+        let mut length = 0;
+        let mut fields = Fields::of(array);
+        while positions.peek().is_some()
+            && let Some(element) = fields.next()
+        {
+            let element = element?;
+            if let Some((_, child)) = positions.next_if(|(position, _)| *position == length) {
+                self.writer.copy(bytes.get(copied..element.start()).unwrap_or_default());
+                copied = element.end();
+                let trail = Trail::below(Some(&trail), &child.name);
+                self.existing(&child.node, &element, Container::Array, trail)?;
+                self.check_size()?;
+            }
+            length += 1;
+        }
+        self.writer.copy(bytes.get(copied..bytes.len() - 1).unwrap_or_default());
+        for (position, child) in positions {
+            if self.creates(&child.node, &child.name, trail)? {
+                self.pad(length, position, trail)?;
+                self.create(&child.node, &child.name, Some(&trail))?;
+                length = position + 1;
+            }
+        }
+        self.close(mark)
+    }
+
+    /// Writes nulls from the end of an array to a position.
+    fn pad(&mut self, length: usize, position: usize, trail: Trail<'_>) -> Result<(), Error> {
+        let count = position.saturating_sub(length);
+        if count > PADDING_MAX {
+            return Err(Error::Padding { path: trail.to_text(), count, limit: PADDING_MAX });
+        }
+        for position in length..position {
+            self.writer.indexed_header(ElementType::Null, position);
+        }
+        self.check_size()
+    }
+
+    /// Writes an array with the elements that placeholders stand for changed.
+    fn elements(&mut self, branch: &Branch, array: &RawDocument, trail: Trail<'_>) -> Result<(), Error> {
+        let mark = self.writer.open();
+        let bytes = array.as_bytes();
+        let mut copied = FIRST_ELEMENT;
+        for (position, element) in Fields::of(array).enumerate() {
+            let element = element?;
+            let position = position.to_string();
+            let trail = Trail::below(Some(&trail), &position);
+            let Some(node) = self.element_node(branch, &element, trail)? else { continue };
+            self.writer.copy(bytes.get(copied..element.start()).unwrap_or_default());
+            copied = element.end();
+            self.existing(&node, &element, Container::Array, trail)?;
+            self.check_size()?;
+        }
+        self.writer.copy(bytes.get(copied..bytes.len() - 1).unwrap_or_default());
+        self.close(mark)
+    }
+
+    /// What happens to one element: the work of all placeholders that stand for it.
+    fn element_node<'n>(
+        &self,
+        branch: &'n Branch,
+        element: &Field<'_>,
+        trail: Trail<'_>,
+    ) -> Result<Option<Cow<'n, Node>>, Error> {
+        let mut merged: Option<Cow<'n, Node>> = None;
+        for (component, node) in branch.children() {
+            let is_meant = match component {
+                Component::All => true,
+                Component::Filtered(identifier) => {
+                    self.filters.matches(identifier, element.kind(), element.bytes())
+                }
+                Component::Name(_) | Component::Matched => false,
+            };
+            if is_meant {
+                merged = Some(match merged {
+                    None => Cow::Borrowed(node),
+                    Some(other) => Cow::Owned(other.merge(node).map_err(|at| element_conflict(trail, &at))?),
+                });
+            }
+        }
+        Ok(merged)
+    }
+
+    /// Writes a field that does not exist yet, if a node makes one, and tells whether it does.
+    fn create(&mut self, node: &Node, name: &str, above: Option<&Trail<'_>>) -> Result<bool, Error> {
+        let trail = Trail::below(above, name);
+        let branch = match node {
+            Node::Leaf(action) => {
+                let is_created = self.on_missing(action) == Missing::Created;
+                if is_created {
+                    self.create_value(action, name)?;
+                    self.check_size()?;
+                }
+                return Ok(is_created);
+            }
+            Node::Branch(branch) if branch.is_many() => {
+                return Err(Error::ElementsMissing { path: trail.to_text() });
+            }
+            Node::Branch(branch) => branch,
+        };
+        let before = self.writer.mark();
+        self.writer.header(ElementType::EmbeddedDocument, name);
+        let mark = self.writer.open();
+        let mut is_created = false;
+        for child in self.children(branch, Some(&trail))? {
+            is_created |= self.create(&child.node, &child.name, Some(&trail))?;
+        }
+        if is_created {
+            self.close(mark)?;
+        } else {
+            self.writer.revert(before);
+        }
+        Ok(is_created)
+    }
+
+    /// Whether a node makes a field that does not exist yet.
+    fn creates(&self, node: &Node, name: &str, above: Trail<'_>) -> Result<bool, Error> {
+        match node {
+            Node::Leaf(action) => Ok(self.on_missing(action) == Missing::Created),
+            Node::Branch(branch) => {
+                let trail = Trail::below(Some(&above), name);
+                if branch.is_many() {
+                    return Err(Error::ElementsMissing { path: trail.to_text() });
+                }
+                let mut creates = false;
+                for (component, node) in branch.children() {
+                    creates |= self.creates(node, &component.to_text(), trail)?;
+                }
+                Ok(creates)
+            }
+        }
+    }
+
+    /// Refuses what a node would do below `name` in a value that has no such part, unless it does nothing there.
+    fn refuse(&self, node: &Node, name: &str, field: &Field<'_>, trail: Trail<'_>) -> Result<(), Error> {
+        let action = match node {
+            Node::Leaf(action) => action,
+            Node::Branch(branch) if branch.is_many() => {
+                let path = Trail::below(Some(&trail), name).to_text();
+                return Err(Error::ElementsMissing { path });
+            }
+            Node::Branch(branch) => {
+                let mut nodes = branch.children();
+                return nodes.try_for_each(|(_, node)| self.refuse(node, name, field, trail));
+            }
+        };
+        let (part, value) = (name.to_owned(), describe(field.value()?));
+        let holder = field.name().to_owned();
+        match self.on_missing(action) {
+            Missing::Created => Err(Error::NotViable { field: part, name: holder, value }),
+            Missing::Checked => {
+                let path = Trail::below(Some(&trail), name).to_text();
+                Err(Error::NotTraversable { field: part, path, name: holder, value })
+            }
+            Missing::Ignored => Ok(()),
+        }
+    }
+
+    fn on_missing(&self, action: &Action) -> Missing {
+        let is_renamed = |number: usize| self.sources.get(number).is_some_and(Option::is_some);
+        action.on_missing(self.context.phase, is_renamed)
+    }
+}
+
+fn element_conflict(trail: Trail<'_>, at: &Conflict) -> Error {
+    let below = at.iter().map(Component::to_text);
+    Error::ElementConflict { at: [trail.to_text()].into_iter().chain(below).collect::<Vec<_>>().join(".") }
+}
