@@ -52,7 +52,7 @@ impl Raw {
     /// If the temporary folder cannot hold it.
     pub fn create() -> Self {
         let model = Ours::create();
-        let cache = Cache::new_lru_cache(MEMORY_BUDGET);
+        let cache = Cache::new_hyper_clock_cache(MEMORY_BUDGET, 0);
         let env = Env::new().expect("the default environment");
         let (mut options, families) =
             Options::load_latest(model.path(), env, false, cache.clone()).expect("CairnDB's options");

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use sequence::acquirer::Acquirer;
 use sequence::object_id::Layout;
 
 use crate::audit;
@@ -43,6 +44,7 @@ const MEMORY_BUDGET: usize = 256 << 20;
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
+    acquirer: Option<Arc<Acquirer>>,
 }
 
 impl Client {
@@ -62,7 +64,16 @@ impl Client {
 
     /// A handle to a database, which need not have a collection yet.
     pub fn database(&self, name: &str) -> Database {
-        Database::new(Arc::clone(&self.shared), name)
+        Database::new(Arc::clone(&self.shared), self.acquirer.clone(), name)
+    }
+
+    /// A handle to the same database folder with blocks of sequences of its own: what is taken through it, and through
+    /// all handles made from it, comes from its own blocks of `AcquireSize` values.
+    ///
+    /// Otherwise all threads draw from the same blocks, so values follow the order in which they are asked for. Dropping
+    /// the last handle gives back what nobody took, where it can still be handed out; the rest is listed as lost.
+    pub fn acquirer(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), acquirer: Some(Arc::default()) }
     }
 
     /// The names of databases that have a collection, ascending.
@@ -352,7 +363,7 @@ impl ClientBuilder {
             ObjectIdLayout::MachineProcess => Layout::MachineProcess,
             ObjectIdLayout::Random => Layout::Random,
         };
-        Ok(Client { shared: Arc::new(Shared::open(options, layout)?) })
+        Ok(Client { shared: Arc::new(Shared::open(options, layout)?), acquirer: None })
     }
 }
 

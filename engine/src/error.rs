@@ -1,7 +1,7 @@
 //! The one error type of the public API.
 //!
 //! `Error` is one word wide and opaque; callers branch on `kind()`, `code()` and the predicates. Three
-//! families are never mixed: the caller's mistake (`InvalidArgument`, `Command`, `Write`, `InsertMany`,
+//! families are never mixed: the caller's mistake (`InvalidArgument`, `Command`, `Sequence`, `Write`, `InsertMany`,
 //! `Bson`), the environment (`Io`, `NoSpace`, `CommitUnknown`, `Poisoned`, `AlreadyOpen`, ...), and
 //! corruption (`Corruption`, `Damaged`). Numbers and names of codes are MongoDB's.
 
@@ -10,7 +10,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bson::{Bson, Document};
+use sequence::error::SequenceError;
 
+use crate::generated::GeneratedValues;
 use crate::namespace::Namespace;
 
 /// The result of every fallible call.
@@ -33,6 +35,7 @@ impl Error {
     pub fn code(&self) -> Option<i32> {
         match self.kind() {
             ErrorKind::Command(error) => Some(error.code),
+            ErrorKind::Sequence(error) => Some(error.code()),
             ErrorKind::Write(WriteFailure::WriteError(error)) => Some(error.code),
             ErrorKind::InsertMany(error) => {
                 error.write_errors.as_ref().and_then(|errors| errors.first()).map(|error| error.code)
@@ -54,6 +57,12 @@ impl Error {
             | ErrorKind::UnsupportedFormat { .. }
             | ErrorKind::Storage { .. } => None,
         }
+    }
+
+    /// SequoiaDB's number for what a sequence or an auto-increment field refuses: -325 when no value is left, and
+    /// so on. Its name is in [`ErrorKind::Sequence`].
+    pub fn sequoia_code(&self) -> Option<i32> {
+        if let ErrorKind::Sequence(error) = self.kind() { Some(error.sequoia_code()) } else { None }
     }
 
     /// The collection that the failed call worked on, when there was one.
@@ -158,6 +167,12 @@ impl From<std::io::Error> for Error {
     }
 }
 
+impl From<SequenceError> for Error {
+    fn from(error: SequenceError) -> Self {
+        Self::new(ErrorKind::Sequence(error))
+    }
+}
+
 impl From<bson::error::Error> for Error {
     fn from(error: bson::error::Error) -> Self {
         Self::new(ErrorKind::Bson(Arc::new(error)))
@@ -177,6 +192,10 @@ pub enum ErrorKind {
     /// A command failed with one of MongoDB's codes. Nothing was changed.
     #[error("{0}")]
     Command(CommandError),
+    /// A sequence or an auto-increment field refused something, with the numbers and names of MongoDB and of
+    /// SequoiaDB. No document was stored; values that the call had taken stay taken.
+    #[error("{0}")]
+    Sequence(SequenceError),
     /// A single write was refused. Nothing was changed.
     #[error("{0}")]
     Write(WriteFailure),
@@ -342,6 +361,8 @@ pub struct InsertManyError {
     pub write_errors: Option<Vec<IndexedWriteError>>,
     /// The `_id`s of the documents that are stored, by position in the call.
     pub inserted_ids: std::collections::HashMap<usize, Bson>,
+    /// The generated values of the documents that are stored, by position in the call.
+    pub generated: std::collections::HashMap<usize, GeneratedValues>,
 }
 
 /// A refused document of a batch.

@@ -27,6 +27,7 @@
 #![deny(unsafe_code)]
 
 mod audit;
+mod auto_increment;
 mod catalog;
 mod client;
 mod collection;
@@ -35,23 +36,33 @@ mod database;
 mod document;
 mod error;
 mod execute;
+mod generated;
 mod namespace;
 mod options;
 mod plan;
 mod results;
+mod sequences;
 mod shared;
 mod storage;
 mod write;
 
 pub use bson;
 
+pub use sequence::attributes::Contract;
+pub use sequence::auto_increment::{Generated, OnTruncate};
+pub use sequence::error::SequenceError;
+
+pub use crate::auto_increment::{
+    AutoIncrement, AutoIncrementBuilder, SequenceOptions, SequenceOptionsBuilder,
+};
 pub use crate::client::{Client, ClientBuilder, DurabilityTicket, ObjectIdLayout};
-pub use crate::collection::Collection;
+pub use crate::collection::{AutoIncrementField, Collection};
 pub use crate::cursor::Cursor;
 pub use crate::database::Database;
 pub use crate::error::{
     CommandError, Error, ErrorKind, IndexedWriteError, InsertManyError, Result, WriteError, WriteFailure,
 };
+pub use crate::generated::GeneratedValues;
 pub use crate::namespace::Namespace;
 pub use crate::options::{
     Acknowledgment, Compression, CountOptions, DeleteOptions, Durability, FindOptions, Hint, IndexModel,
@@ -59,19 +70,36 @@ pub use crate::options::{
     ReplaceOptions, WriteConcern,
 };
 pub use crate::results::{
-    BackupReport, CreateIndexResult, CreateIndexesResult, DeleteResult, Finding, InsertManyResult,
-    InsertOneResult, UpdateResult, VerifyReport,
+    AutoIncrementSpecification, BackupReport, CreateIndexResult, CreateIndexesResult, DeleteResult,
+    FetchedValues, Finding, InsertManyResult, InsertOneResult, SequenceGap, SequenceSnapshot, TruncateResult,
+    UpdateResult, VerifyReport,
 };
+pub use crate::sequences::Sequence;
 
 /// The actions that verbs return; `run()` does them.
 pub mod action {
+    pub use sequence::attributes::Contract;
+    pub use sequence::auto_increment::{Generated, OnTruncate};
+    pub use sequence::error::SequenceError;
+
+    pub use crate::auto_increment::{
+        AutoIncrement, AutoIncrementBuilder, SequenceOptions, SequenceOptionsBuilder,
+    };
     pub use crate::client::ListDatabaseNames;
     pub use crate::collection::{
-        CountDocuments, CreateIndex, CreateIndexes, Delete, DropCollection, DropIndex,
-        EstimatedDocumentCount, Find, FindOne, InsertMany, InsertOne, ListIndexNames, ListIndexes,
-        RenameCollection, ReplaceOne,
+        AlterAutoIncrement, CountDocuments, CreateAutoIncrement, CreateIndex, CreateIndexes, Delete,
+        DropAutoIncrement, DropCollection, DropIndex, EstimatedDocumentCount, Find, FindOne, InsertMany,
+        InsertOne, ListAutoIncrements, ListIndexNames, ListIndexes, RenameCollection, ReplaceOne,
+        TruncateCollection,
     };
-    pub use crate::database::{CreateCollection, DropDatabase, ListCollectionNames};
+    pub use crate::database::{
+        CreateCollection, CreateSequence, DropDatabase, DropSequence, ListCollectionNames, ListSequences,
+        RenameSequence, SnapshotSequences,
+    };
+    pub use crate::sequences::{
+        AlterSequence, CurrentValue, Fetch, ListGaps, NextValue, RestartSequence, SafeWatermark,
+        SetCurrentValue, SnapshotSequence,
+    };
 }
 
 #[cfg(doctest)]

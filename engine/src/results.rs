@@ -1,11 +1,14 @@
 //! What the verbs return: the result structs of MongoDB's Rust driver, and the reports of `verify` and
-//! `backup`, which are CairnDB's own and machine-readable through serde.
+//! `backup` and of sequences, which are CairnDB's own and machine-readable through serde.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 
 use bson::Bson;
+use bson::oid::ObjectId;
 use serde::{Deserialize, Serialize};
+
+use crate::generated::GeneratedValues;
 
 /// What `insert_one` stored.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -13,6 +16,10 @@ use serde::{Deserialize, Serialize};
 pub struct InsertOneResult {
     /// The document's `_id`: its own, or the `ObjectId` that was made for it.
     pub inserted_id: Bson,
+    /// The values that were generated for auto-increment fields.
+    pub generated: GeneratedValues,
+    /// The first of them, by the name of the field; absent if none was generated.
+    pub last_generate_id: Option<i64>,
 }
 
 /// What `insert_many` stored.
@@ -21,6 +28,11 @@ pub struct InsertOneResult {
 pub struct InsertManyResult {
     /// The documents' `_id`s by position in the call.
     pub inserted_ids: HashMap<usize, Bson>,
+    /// The values that were generated for auto-increment fields, by position in the call. Documents for which none
+    /// was generated are left out.
+    pub generated: HashMap<usize, GeneratedValues>,
+    /// The first value of the first document for which one was generated, by the name of the field.
+    pub last_generate_id: Option<i64>,
 }
 
 /// What a delete removed.
@@ -71,6 +83,8 @@ pub struct VerifyReport {
     pub document_bytes: u64,
     /// Secondary indexes looked at.
     pub indexes: u64,
+    /// Sequences looked at, with their marks and gaps.
+    pub sequences: u64,
     /// Index entries matched against their documents, in both directions.
     pub entries: u64,
     /// Every disagreement, at most [`VerifyReport::FINDINGS_MAX`] of them.
@@ -113,4 +127,128 @@ pub struct BackupReport {
     pub bytes: u64,
     /// What verifying the copy found.
     pub verified: VerifyReport,
+}
+
+/// A sequence at one moment, with SequoiaDB's words.
+#[expect(clippy::struct_excessive_bools, reason = "each is a field of its own in SequoiaDB's snapshot")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+#[non_exhaustive]
+pub struct SequenceSnapshot {
+    /// Made when the sequence was created.
+    #[serde(rename = "_id")]
+    pub object_id: ObjectId,
+    /// Whether it stands behind an auto-increment field.
+    pub internal: bool,
+    /// The sequence's number, never used twice.
+    #[serde(rename = "ID")]
+    pub id: i64,
+    /// The collection of its auto-increment field; 0 if there is none.
+    #[serde(rename = "CLUniqueID")]
+    pub collection_id: i64,
+    /// Its name.
+    pub name: String,
+    /// How often attributes or name were changed, or the collection truncated.
+    pub version: i64,
+    /// The end of the durable reserve. While `initial`, the value to start with.
+    pub current_value: i64,
+    /// The first value.
+    pub start_value: i64,
+    /// The least value.
+    pub min_value: i64,
+    /// The greatest value.
+    pub max_value: i64,
+    /// Distance from one value to the next.
+    pub increment: i32,
+    /// How many values one durable write reserves.
+    pub cache_size: i32,
+    /// How many values an acquirer takes from the reserve at once.
+    pub acquire_size: i32,
+    /// Whether it starts over when its values are used up.
+    pub cycled: bool,
+    /// How often it has started over.
+    pub cycled_count: i32,
+    /// Whether no value was taken yet.
+    pub initial: bool,
+    /// What it promises: `fast`, `ordered` or `gapless`.
+    pub contract: String,
+    /// The last value that was handed out or skipped, as far as it is known: after a crash the end of the reserve.
+    pub last_used: Option<i64>,
+    /// How many values are left before it ends or starts over; at most 2^63 - 1 is shown.
+    pub remaining: i64,
+    /// Whether none is left.
+    pub exhausted: bool,
+    /// How many durable writes it took.
+    pub reservations: i64,
+    /// How many values are lost, as the ledger of gaps lists them; at most 2^63 - 1 is shown.
+    pub lost: i64,
+}
+
+/// Values of a sequence that nobody will get: an entry of its ledger.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SequenceGap {
+    /// The first value.
+    pub first: i64,
+    /// The last value.
+    pub last: i64,
+    /// Distance from one to the next.
+    pub increment: i64,
+    /// How many there are. After a crash these are all that may have been lost; documents may have some of them.
+    pub count: u64,
+    /// Why: `crash`, `alter`, `explicitValue`, `restart`, `conflict` or `acquirerClosed`.
+    pub cause: String,
+    /// When it was listed; absent for one that the next write will list.
+    pub at: Option<bson::DateTime>,
+}
+
+/// Consecutive values that [`Sequence::fetch`](crate::Sequence::fetch) took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+#[non_exhaustive]
+pub struct FetchedValues {
+    /// The first one.
+    pub next_value: i64,
+    /// How many there are.
+    pub return_num: i32,
+    /// Distance from one to the next.
+    pub increment: i32,
+}
+
+impl FetchedValues {
+    /// All of them in their order.
+    pub fn values(&self) -> impl Iterator<Item = i64> + use<> {
+        let Self { next_value, return_num, increment } = *self;
+        (0..i64::from(return_num))
+            .map(move |position| next_value.wrapping_add(i64::from(increment) * position))
+    }
+}
+
+/// An auto-increment field of a collection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+#[non_exhaustive]
+pub struct AutoIncrementSpecification {
+    /// The name of the sequence behind it.
+    pub sequence_name: String,
+    /// The field's dotted path.
+    pub field: String,
+    /// What an insert does with a value that the document brings.
+    pub generated: String,
+    /// Whether an explicit null counts as no value.
+    pub generate_on_null: bool,
+    /// What truncating the collection does: `restart` or `continue`.
+    pub on_truncate: String,
+    /// The sequence's number.
+    #[serde(rename = "SequenceID")]
+    pub sequence_id: i64,
+}
+
+/// What `truncate` removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct TruncateResult {
+    /// How many documents are gone.
+    pub deleted_count: u64,
 }

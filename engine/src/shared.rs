@@ -38,7 +38,10 @@ impl Shared {
 
     /// Ends all use: waits for running operations, syncs, and releases the folder. Repeating it is harmless.
     pub(crate) fn close(&self) -> Result<()> {
-        self.store.close(|database| self.catalog.save_counts(&self.store, database))
+        let closed = self.store.close(|database| self.catalog.save(&self.store, database));
+        // Also where nothing could be written: what is left in blocks is handed out no more.
+        self.catalog.sequences.all().iter().for_each(|state| state.sequence.retire());
+        closed
     }
 
     /// When a write with this write concern returns.
@@ -65,7 +68,7 @@ impl Shared {
         if let Some(collection) = self.catalog.find(namespace) {
             return Ok(collection);
         }
-        match self.catalog.create(self.storage(database), namespace)? {
+        match self.catalog.create(self.storage(database), namespace, &[])? {
             Created::New(collection) | Created::Existing(collection) => Ok(collection),
         }
     }

@@ -1,4 +1,4 @@
-//! One field of a well-formed document, found without checking every element on the way again.
+//! The fields of a well-formed document, walked without checking every element on the way again.
 //!
 //! `bson` verifies each name and string that it passes, which is what a stranger's bytes need and a
 //! validated document does not. What is found here is exactly what `RawDocument::get` finds: the first
@@ -14,6 +14,35 @@ use bson::{DateTime, Decimal128, RawBinaryRef, RawBsonRef, RawDocument, RawRegex
 /// Where a document's first element starts: after the length.
 const FIRST_ELEMENT: usize = 4;
 
+/// One element of a document, where it lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Element<'a> {
+    /// Type byte, name, zero byte and value.
+    pub whole: &'a [u8],
+    /// Its type.
+    pub kind: ElementType,
+    /// Its name.
+    pub name: &'a [u8],
+    /// The value's bytes.
+    pub value: &'a [u8],
+}
+
+/// The elements of a document that [`validate`](crate::validate::validate) accepted, in their order. On bytes that are not
+/// well-formed the walk ends early.
+pub fn elements(document: &[u8]) -> impl Iterator<Item = Element<'_>> {
+    let mut rest = document.get(FIRST_ELEMENT..).unwrap_or_default();
+    std::iter::from_fn(move || {
+        let (kind, after_kind) = rest.split_first()?;
+        let kind = ElementType::from(*kind)?;
+        let name = after_kind.get(..after_kind.iter().position(|byte| *byte == 0)?)?;
+        let after_name = after_kind.get(name.len() + 1..)?;
+        let value = after_name.get(..value_bytes(kind, after_name)?)?;
+        let (whole, behind) = rest.split_at_checked(name.len() + 2 + value.len())?;
+        rest = behind;
+        Some(Element { whole, kind, name, value })
+    })
+}
+
 /// The value of the first field called `name`.
 pub(crate) fn field<'a>(document: &'a RawDocument, name: &str) -> Option<RawBsonRef<'a>> {
     let bytes = document.as_bytes();
@@ -27,14 +56,21 @@ pub(crate) fn field<'a>(document: &'a RawDocument, name: &str) -> Option<RawBson
         };
         let value = after_kind.get(name_len + 1..)?;
         if is_match {
-            return build(kind, value).or_else(|| value_at_offset(document, start));
+            return build(kind, value).or_else(|| value_by_walk(document, start));
         }
         start += name_len + 2 + value_bytes(kind, value)?;
     }
 }
 
-/// The value of the element whose type byte stands at `offset` in the document's bytes.
-pub(crate) fn value_at_offset(document: &RawDocument, offset: usize) -> Option<RawBsonRef<'_>> {
+/// The value of the element whose type byte stands at `offset` in the bytes of a well-formed document.
+pub fn value_at_offset(document: &RawDocument, offset: usize) -> Option<RawBsonRef<'_>> {
+    let (kind, after_kind) = document.as_bytes().get(offset..)?.split_first()?;
+    let value = after_kind.get(after_kind.iter().position(|byte| *byte == 0)? + 1..)?;
+    build(ElementType::from(*kind)?, value).or_else(|| value_by_walk(document, offset))
+}
+
+/// The same by `bson`, which alone builds some kinds.
+fn value_by_walk(document: &RawDocument, offset: usize) -> Option<RawBsonRef<'_>> {
     let mut start = FIRST_ELEMENT;
     for element in document.iter_elements() {
         let element = element.ok()?;
@@ -156,6 +192,22 @@ mod tests {
         }
 
         #[test]
+        fn elements_are_those_that_bson_finds(fields in vec(("[a-c]{0,2}", any_value()), 0..6)) {
+            let stored = RawDocumentBuf::try_from(&Document::from_iter(fields)).unwrap();
+            let mut walked = elements(stored.as_bytes());
+            let mut whole = Vec::new();
+            for expected in stored.iter_elements() {
+                let (expected, found) = (expected.unwrap(), walked.next().unwrap());
+                prop_assert_eq!(found.name, expected.key().as_str().as_bytes());
+                prop_assert_eq!(found.kind, expected.element_type());
+                prop_assert_eq!(found.value.len(), expected.size());
+                whole.extend_from_slice(found.whole);
+            }
+            prop_assert!(walked.next().is_none());
+            prop_assert_eq!(&whole[..], &stored.as_bytes()[4..stored.as_bytes().len() - 1]);
+        }
+
+        #[test]
         fn malformed_documents_give_a_value_or_nothing(
             fields in vec(("[a-c]{0,2}", any_value()), 1..4),
             changes in vec((any::<Index>(), any::<u8>()), 1..4),
@@ -172,6 +224,7 @@ mod tests {
             } else {
                 let _ = field(stored, &name);
             }
+            prop_assert!(elements(&bytes).count() <= bytes.len());
         }
     }
 }

@@ -10,7 +10,7 @@
 
 #![forbid(unsafe_code)]
 
-mod element;
+pub mod element;
 pub mod error;
 pub mod extract;
 pub mod interval;

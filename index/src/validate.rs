@@ -28,6 +28,10 @@ pub const NESTING_MAX: usize = 180;
 /// How much of a name appears in a message, in bytes: a broken document may hold a name of megabytes.
 const NAME_BYTES_SHOWN_MAX: usize = 64;
 
+/// One in every byte, and the highest bit of every byte, which ASCII leaves clear.
+const ONES: u64 = u64::from_le_bytes([1; 8]);
+const HIGHS: u64 = u64::from_le_bytes([0x80; 8]);
+
 /// A document that [`validate`] accepted, and what it saw on the way.
 #[derive(Clone, Copy, Debug)]
 pub struct ValidDocument<'a> {
@@ -92,7 +96,17 @@ impl<'a> ValidDocument<'a> {
 /// assert!(cairndb_index::validate::validate(b"\x05\0\0\0").is_err());
 /// # Ok::<(), cairndb_index::error::Error>(())
 /// ```
+#[inline]
 pub fn validate(bytes: &[u8]) -> Result<ValidDocument<'_>, Error> {
+    validate_each(bytes, |_| {})
+}
+
+/// The same, and shows each top-level element on the way, from its type byte to the end of its value. What was shown
+/// counts only if the document is accepted.
+///
+/// # Errors
+/// As [`validate`].
+pub fn validate_each(bytes: &[u8], mut show: impl FnMut(&[u8])) -> Result<ValidDocument<'_>, Error> {
     if bytes.len() > DOCUMENT_BYTES_MAX {
         return Err(Error::DocumentTooLarge { size: bytes.len(), limit: DOCUMENT_BYTES_MAX });
     }
@@ -110,6 +124,7 @@ pub fn validate(bytes: &[u8]) -> Result<ValidDocument<'_>, Error> {
             nesting = nesting.max(cursor.nested(levels, inner_end)?);
         }
         let Some(element) = bytes.get(start..cursor.at) else { break };
+        show(element);
         if element.get(1..5) == Some(b"_id\0") {
             if id.is_some() {
                 return Err(Error::DuplicateId { offset: start });
@@ -162,6 +177,7 @@ impl Cursor<'_> {
     }
 
     /// Steps over the length of a document that must end before `limit`; gives the place of its terminator.
+    #[inline]
     fn open(&mut self, limit: usize) -> Result<usize, DocumentFault> {
         let start = self.at;
         let length = self.length(limit)?;
@@ -213,6 +229,7 @@ impl Cursor<'_> {
     /// Reads one element of a document whose terminator stands at `end`.
     ///
     /// A document, array or scope that is not empty is opened only, and the place of its terminator returned.
+    #[inline]
     fn element(&mut self, end: usize) -> Result<Option<usize>, DocumentFault> {
         let start = self.at;
         self.name_at = None;
@@ -255,6 +272,7 @@ impl Cursor<'_> {
     }
 
     /// Steps over the terminator of an empty document, so that it needs no level of its own.
+    #[inline]
     fn unless_empty(&mut self, inner_end: usize) -> Option<usize> {
         if self.at == inner_end {
             self.at += 1;
@@ -263,6 +281,7 @@ impl Cursor<'_> {
         Some(inner_end)
     }
 
+    #[inline]
     fn byte(&mut self, end: usize) -> Result<u8, DocumentFault> {
         let byte = self.bytes.get(self.at).filter(|_| self.at < end);
         let byte = byte.copied().ok_or(DocumentFault::Truncated { needed: 1, room: end - self.at })?;
@@ -270,6 +289,7 @@ impl Cursor<'_> {
         Ok(byte)
     }
 
+    #[inline]
     fn skip(&mut self, needed: usize, end: usize) -> Result<(), DocumentFault> {
         let room = end - self.at;
         if needed > room {
@@ -279,6 +299,7 @@ impl Cursor<'_> {
         Ok(())
     }
 
+    #[inline]
     fn length(&mut self, end: usize) -> Result<i32, DocumentFault> {
         let bytes = self.bytes.get(self.at..end).unwrap_or_default();
         let Some(length) = bytes.first_chunk() else {
@@ -288,6 +309,7 @@ impl Cursor<'_> {
         Ok(i32::from_le_bytes(*length))
     }
 
+    #[inline]
     fn boolean(&mut self, end: usize) -> Result<(), DocumentFault> {
         let value = self.byte(end)?;
         if value <= 1 {
@@ -297,8 +319,19 @@ impl Cursor<'_> {
         Err(DocumentFault::Boolean { value })
     }
 
-    /// A name: UTF-8 up to a zero byte. Nearly all are short and ASCII, so both are found in one loop.
+    /// A name: UTF-8 up to a zero byte. Nearly all are ASCII and shorter than a word.
+    #[inline]
     fn cstring(&mut self, end: usize) -> Result<(), DocumentFault> {
+        let word = self.bytes.get(self.at..end).and_then(<[u8]>::first_chunk);
+        if let Some(length) = word.and_then(|word| short_name_end(*word)) {
+            self.at += length + 1;
+            return Ok(());
+        }
+        self.long_cstring(end)
+    }
+
+    /// Any name, with its faults.
+    fn long_cstring(&mut self, end: usize) -> Result<(), DocumentFault> {
         let rest = self.bytes.get(self.at..end).unwrap_or_default();
         let (length, ascii) = name_end(rest);
         let Some((name, _)) = rest.split_at_checked(length).filter(|_| length < rest.len()) else {
@@ -312,6 +345,7 @@ impl Cursor<'_> {
     }
 
     /// A length, that many bytes of UTF-8, and a zero byte that the length includes.
+    #[inline]
     fn string(&mut self, end: usize) -> Result<(), DocumentFault> {
         let start = self.at;
         let length = self.length(end)?;
@@ -372,6 +406,7 @@ impl Cursor<'_> {
         Ok(inner_end)
     }
 
+    #[inline]
     fn expect_zero(&mut self, place: usize) -> Result<(), DocumentFault> {
         match self.bytes.get(place) {
             Some(0) => Ok(()),
@@ -407,7 +442,7 @@ fn offset(place: usize) -> u32 {
 
 fn utf8(text: &[u8]) -> Result<(), DocumentFault> {
     // For short texts the bare look for ASCII is much faster than the decoder.
-    if text.is_ascii() {
+    if is_ascii(text) {
         return Ok(());
     }
     match str::from_utf8(text) {
@@ -416,19 +451,44 @@ fn utf8(text: &[u8]) -> Result<(), DocumentFault> {
     }
 }
 
+/// Eight bytes at a time; the last eight of a longer text are looked at again rather than one by one.
+#[inline]
+fn is_ascii(text: &[u8]) -> bool {
+    let (words, rest) = text.as_chunks::<8>();
+    let seen = words.iter().fold(0, |seen, word| seen | u64::from_le_bytes(*word));
+    let last = match text.last_chunk::<8>() {
+        Some(word) => u64::from_le_bytes(*word),
+        None => rest.iter().fold(0, |seen, &byte| seen | u64::from(byte)),
+    };
+    (seen | last) & HIGHS == 0
+}
+
+/// Where the first zero byte of `word` stands, if there is one and all before it is ASCII.
+#[inline]
+fn short_name_end(word: [u8; 8]) -> Option<usize> {
+    let word = u64::from_le_bytes(word);
+    let zeros = zero_bytes(word);
+    // The bits below the mark of the first zero byte: those of the bytes in front of it, and its own.
+    let before = zeros.wrapping_sub(1) & !zeros;
+    (zeros != 0 && word & before & HIGHS == 0).then(|| zeros.trailing_zeros() as usize / 8)
+}
+
+/// Marks zero bytes by their highest bits. The lowest mark is that of the first one; higher ones may be false.
+#[inline]
+fn zero_bytes(word: u64) -> u64 {
+    word.wrapping_sub(ONES) & !word & HIGHS
+}
+
 /// How many bytes stand before the first zero byte, all of them if there is none, and whether they are ASCII.
 ///
 /// Eight bytes at a time: names are most of a small document, and this is the insert path.
 #[inline]
 fn name_end(bytes: &[u8]) -> (usize, bool) {
-    const ONES: u64 = u64::from_le_bytes([1; 8]);
-    const HIGHS: u64 = u64::from_le_bytes([0x80; 8]);
     let (words, rest) = bytes.as_chunks::<8>();
     let mut seen = 0;
     for (position, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
-        // The lowest set bit belongs to the first zero byte; higher ones may be false.
-        let zeros = word.wrapping_sub(ONES) & !word & HIGHS;
+        let zeros = zero_bytes(word);
         if zeros != 0 {
             let before = zeros.trailing_zeros() / 8;
             seen |= word & ((1 << (8 * before)) - 1);
@@ -457,6 +517,30 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_short_name_ends_where_any_name_does() {
+        for word in [*b"\0aaaaaaa", *b"a\0\x01\0\x80aaa", *b"name\0\xff\0\0", *b"1234567\0"] {
+            assert_eq!(short_name_end(word), Some(name_end(&word).0), "{word:?}");
+        }
+        for word in [*b"12345678", *b"\x80\0aaaaaa", *b"aaaaaa\xff\0", [0xff; 8]] {
+            assert_eq!(short_name_end(word), None, "{word:?}");
+        }
+    }
+
+    #[test]
+    fn ascii_is_told_from_other_bytes_at_every_place() {
+        for length in 0..40 {
+            let mut text = vec![0x7f; length];
+            assert!(is_ascii(&text));
+            for place in 0..length {
+                text[place] = 0x80;
+                assert!(!is_ascii(&text), "{place} of {length}");
+                text[place] = 0;
+            }
+        }
+    }
+
     use crate::proptest_support::{any_value, db_pointer, nested};
     use bson::{Bson, Document, JavaScriptCodeWithScope, RawDocumentBuf, doc, rawdoc};
     use proptest::collection::vec;

@@ -1,9 +1,10 @@
 //! Proof that what is stored agrees with itself: every record with its key and its entries, every entry with
-//! its record, counts with records, keys with the catalog.
+//! its record, counts with records, keys with the catalog, the catalog with what is in memory.
 //!
 //! It works on one snapshot while writing goes on, and is what `verify` runs, what a backup must pass, and the oracle
 //! of the crash and fuzz suites. A disagreement is a finding, not an error: the audit goes on to the end.
 
+mod catalog;
 mod entries;
 mod findings;
 mod records;
@@ -15,10 +16,12 @@ use crate::audit::findings::Findings;
 use crate::catalog::collection::CollectionState;
 use crate::catalog::indexes::Index;
 use crate::catalog::load::tagged_entries;
+use crate::catalog::sequence_entry::Identity;
+use crate::catalog::sequences::AutoFields;
 use crate::error::Result;
 use crate::results::VerifyReport;
 use crate::shared::Shared;
-use crate::storage::keys::META_BUILDING;
+use crate::storage::keys::{META_BUILDING, SequenceId};
 use crate::storage::snapshot::Snapshot;
 use crate::storage::{Database, Family};
 
@@ -26,6 +29,7 @@ use crate::storage::{Database, Family};
 struct Audited {
     state: Arc<CollectionState>,
     indexes: Arc<[Index]>,
+    fields: Arc<AutoFields>,
     /// The counter at that moment, if it was known.
     counted: Option<u64>,
 }
@@ -34,6 +38,7 @@ struct Audited {
 struct Subject {
     snapshot: Arc<Snapshot>,
     collections: HashMap<u32, Audited>,
+    sequences: HashMap<SequenceId, Identity>,
     /// Indexes that are being built, or whose build was cut short: their entries belong to nobody yet.
     building: HashSet<u32>,
 }
@@ -45,13 +50,19 @@ impl Subject {
         let states = shared.catalog.collections();
         let gates: Vec<_> = states.iter().map(|state| state.enter_alone()).collect();
         let snapshot = Snapshot::take(database);
-        let indexes: Vec<Arc<[Index]>> = gates.iter().map(|gate| Arc::clone(&gate.0)).collect();
-        let audited = states.iter().zip(indexes).map(|(state, indexes)| {
-            let counted = state.count.known();
-            (state.id.0, Audited { state: Arc::clone(state), indexes, counted })
+        let audited = states.iter().zip(&gates).map(|(state, definition)| {
+            let audited = Audited {
+                state: Arc::clone(state),
+                indexes: Arc::clone(&definition.indexes),
+                fields: Arc::clone(&definition.fields),
+                counted: state.count.known(),
+            };
+            (state.id.0, audited)
         });
+        let sequences = shared.catalog.sequences.all();
+        let identities = sequences.iter().map(|state| (state.identity.id, state.identity.clone()));
         let building = tagged_entries(&snapshot, META_BUILDING)?.into_iter().map(|(id, _)| id).collect();
-        Ok(Self { snapshot, collections: audited.collect(), building })
+        Ok(Self { collections: audited.collect(), sequences: identities.collect(), snapshot, building })
     }
 
     /// The index with that id, and its collection.
@@ -72,6 +83,7 @@ pub(crate) fn verify(shared: &Shared, database: &Arc<Database>) -> Result<Verify
         indexes: subject.collections.values().map(|audited| audited.indexes.len() as u64).sum(),
         ..VerifyReport::default()
     };
+    catalog::audit(&subject, &mut report, &mut findings)?;
     let expected = records::audit(&subject, &mut report, &mut findings)?;
     entries::audit(&subject, &expected, &mut report, &mut findings)?;
     findings.report_into(&mut report);

@@ -6,9 +6,14 @@
 
 use std::sync::Arc;
 
-use crate::catalog::collection::{CollectionState, Indexes};
+use sequence::attributes::Attributes;
+use sequence::auto_increment::FieldOptions;
+
+use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::indexes::Index;
-use crate::catalog::{Catalog, entry};
+use crate::catalog::sequence_change::stage_fields;
+use crate::catalog::sequences::AutoFields;
+use crate::catalog::{Catalog, entry, sequences};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::storage::keys::{CollectionId, IndexId, META_NEXT_ID};
@@ -29,21 +34,36 @@ pub(crate) enum Created {
 }
 
 impl Catalog {
-    /// Makes the collection unless it exists.
-    pub(crate) fn create(&self, storage: Storage<'_>, namespace: &Namespace) -> Result<Created> {
-        let mut next_id = self.next_id.lock();
+    /// Makes the collection with its auto-increment fields unless it exists.
+    pub(crate) fn create(
+        &self,
+        storage: Storage<'_>,
+        namespace: &Namespace,
+        fields: &[FieldOptions],
+    ) -> Result<Created> {
+        let mut ids = self.next_ids.lock();
         if let Some(existing) = self.find(namespace) {
             return Ok(Created::Existing(existing));
         }
         self.refuse_case_clash(&namespace.db)?;
-        let id = CollectionId(*next_id);
-        let following = following_id(*next_id)?;
+        let mut next = *ids;
+        let id = CollectionId(next.id);
+        next.id = following_id(next.id)?;
         let mut batch = Batch::new(storage.database);
-        batch.put(Family::Meta, &id.catalog_key(), &entry::encode(namespace, &[])?);
-        batch.put(Family::Meta, META_NEXT_ID, &following.to_be_bytes());
+        let empty = Definition::of_indexes(Vec::new());
+        let unnumbered = CollectionState::new(id, namespace.clone(), empty.clone());
+        // A new collection has no values to start behind.
+        let nothing = |_: &CollectionState, _: &str, _: &Attributes| Ok(None);
+        let added = stage_fields(&mut batch, &mut next, (&unnumbered, &empty.fields), fields, &nothing)?;
+        let definition = empty.with_fields(AutoFields::new(added.clone()));
+        batch.put(Family::Meta, &id.catalog_key(), &entry::encode(namespace, &definition)?);
+        batch.put(Family::Meta, META_NEXT_ID, &next.id.to_be_bytes());
         storage.store.commit(batch, CommitLevel::Journaled)?;
-        *next_id = following;
-        let collection = Arc::new(CollectionState::new(id, namespace.clone(), Vec::new()));
+        *ids = next;
+        for field in &added {
+            self.sequences.insert(&field.state);
+        }
+        let collection = Arc::new(CollectionState::new(id, namespace.clone(), definition));
         collection.count.set(0);
         self.insert(Arc::clone(&collection));
         Ok(Created::New(collection))
@@ -51,13 +71,14 @@ impl Catalog {
 
     /// Removes the collection with its documents, indexes and entries; `false` if there was none.
     pub(crate) fn drop_collection(&self, storage: Storage<'_>, namespace: &Namespace) -> Result<bool> {
-        let _changes = self.next_id.lock();
+        let _changes = self.next_ids.lock();
         let Some(collection) = self.find(namespace) else { return Ok(false) };
         let alone = collection.enter_alone();
         let mut batch = Batch::new(storage.database);
         stage_removal(&mut batch, &collection, &alone);
         storage.store.commit(batch, CommitLevel::Journaled)?;
         collection.retire();
+        self.forget(alone.fields.iter());
         self.remove(namespace);
         Ok(true)
     }
@@ -70,7 +91,7 @@ impl Catalog {
         to: &Namespace,
         replace: Replace,
     ) -> Result<()> {
-        let _changes = self.next_id.lock();
+        let _changes = self.next_ids.lock();
         let collection = self.find(from).ok_or_else(|| namespace_not_found(from))?;
         if from == to {
             return Err(Error::command(20, "IllegalOperation", format!("cannot rename {from} to itself")));
@@ -80,32 +101,33 @@ impl Catalog {
             return Err(Error::command(48, "NamespaceExists", format!("target namespace {to} exists")));
         }
         self.refuse_case_clash(&to.db)?;
-        let indexes = collection.enter_alone();
-        let target_indexes = target.as_ref().map(|target| target.enter_alone());
+        let definition = collection.enter_alone();
+        let replaced = target.as_ref().map(|target| (target, target.enter_alone()));
         let mut batch = Batch::new(storage.database);
-        if let (Some(target), Some(indexes)) = (&target, &target_indexes) {
-            stage_removal(&mut batch, target, indexes);
+        if let Some((target, definition)) = &replaced {
+            stage_removal(&mut batch, target, definition);
         }
-        batch.put(Family::Meta, &collection.id.catalog_key(), &entry::encode(to, &indexes.0)?);
+        batch.put(Family::Meta, &collection.id.catalog_key(), &entry::encode(to, &definition)?);
         storage.store.commit(batch, CommitLevel::Journaled)?;
-        if let Some(target) = &target {
+        if let Some((target, definition)) = &replaced {
             target.retire();
+            self.forget(definition.fields.iter());
         }
         collection.retire();
-        self.exchange(from, Arc::new(collection.renamed(to.clone(), &indexes)));
+        self.exchange(from, Arc::new(collection.renamed(to.clone(), &definition)));
         Ok(())
     }
 
     /// Takes an id for an index and marks it as being built, so that a crash leaves no orphaned entries.
     pub(crate) fn begin_index(&self, storage: Storage<'_>) -> Result<IndexId> {
-        let mut next_id = self.next_id.lock();
-        let id = IndexId(*next_id);
-        let following = following_id(*next_id)?;
+        let mut ids = self.next_ids.lock();
+        let id = IndexId(ids.id);
+        let following = following_id(ids.id)?;
         let mut batch = Batch::new(storage.database);
         batch.put(Family::Meta, &id.building_key(), &[]);
         batch.put(Family::Meta, META_NEXT_ID, &following.to_be_bytes());
         storage.store.commit(batch, CommitLevel::Journaled)?;
-        *next_id = following;
+        ids.id = following;
         Ok(id)
     }
 
@@ -129,15 +151,16 @@ impl Catalog {
 pub(crate) fn finish_index(
     storage: Storage<'_>,
     collection: &CollectionState,
-    indexes: &mut Indexes,
+    definition: &mut Definition,
     index: Index,
 ) -> Result<()> {
     let mut batch = Batch::new(storage.database);
     batch.delete(Family::Meta, &index.id.building_key());
-    let list: Vec<Index> = indexes.0.iter().cloned().chain([index]).collect();
-    batch.put(Family::Meta, &collection.id.catalog_key(), &entry::encode(&collection.namespace, &list)?);
+    let list: Vec<Index> = definition.indexes.iter().cloned().chain([index]).collect();
+    let entry = entry::encode(&collection.namespace, &definition.with_indexes(list.clone()))?;
+    batch.put(Family::Meta, &collection.id.catalog_key(), &entry);
     storage.store.commit(batch, CommitLevel::Journaled)?;
-    collection.set_indexes(indexes, list);
+    collection.set_indexes(definition, list);
     Ok(())
 }
 
@@ -155,11 +178,11 @@ pub(crate) fn drop_indexes(
     collection: &CollectionState,
     keep: impl Fn(&Index) -> bool,
 ) -> Result<usize> {
-    let mut indexes = collection.enter_alone();
+    let mut definition = collection.enter_alone();
     if collection.is_retired() {
         return Err(namespace_not_found(&collection.namespace));
     }
-    let (kept, dropped): (Vec<Index>, Vec<Index>) = indexes.0.iter().cloned().partition(keep);
+    let (kept, dropped): (Vec<Index>, Vec<Index>) = definition.indexes.iter().cloned().partition(keep);
     if dropped.is_empty() {
         return Ok(0);
     }
@@ -167,9 +190,10 @@ pub(crate) fn drop_indexes(
     for index in &dropped {
         batch.delete_range(Family::Entries, &index.id.prefix(), &index.id.end());
     }
-    batch.put(Family::Meta, &collection.id.catalog_key(), &entry::encode(&collection.namespace, &kept)?);
+    let entry = entry::encode(&collection.namespace, &definition.with_indexes(kept.clone()))?;
+    batch.put(Family::Meta, &collection.id.catalog_key(), &entry);
     storage.store.commit(batch, CommitLevel::Journaled)?;
-    collection.set_indexes(&mut indexes, kept);
+    collection.set_indexes(&mut definition, kept);
     Ok(dropped.len())
 }
 
@@ -184,12 +208,15 @@ pub(crate) fn namespace_not_found(namespace: &Namespace) -> Error {
     Error::command(26, "NamespaceNotFound", format!("ns not found: {namespace}")).in_namespace(namespace)
 }
 
-fn stage_removal(batch: &mut Batch<'_>, collection: &CollectionState, indexes: &Indexes) {
+fn stage_removal(batch: &mut Batch<'_>, collection: &CollectionState, definition: &Definition) {
     batch.delete(Family::Meta, &collection.id.catalog_key());
     batch.delete(Family::Meta, &collection.id.count_key());
     batch.delete_range(Family::Records, &collection.id.prefix(), &collection.id.end());
-    for index in indexes.0.iter() {
+    for index in definition.indexes.iter() {
         batch.delete_range(Family::Entries, &index.id.prefix(), &index.id.end());
+    }
+    for field in definition.fields.iter() {
+        sequences::stage_removal(batch, &field.state.identity);
     }
 }
 

@@ -1,7 +1,7 @@
-//! A collection in memory: its number, its indexes behind a gate, what is known of its keys and its count.
+//! A collection in memory: its number, its indexes and numbered fields behind a gate, what is known of its keys and its count.
 //!
 //! A writer holds the gate shared from before it looks at the indexes until its commit returned; whoever changes
-//! the indexes or retires the collection holds it exclusively. So no write can miss an index, and none can land
+//! them or retires the collection holds it exclusively. So no write can miss an index, and none can land
 //! in a dropped collection.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -11,6 +11,7 @@ use crossbeam::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use parking_lot::{Mutex, RwLock};
 
 use crate::catalog::indexes::Index;
+use crate::catalog::sequences::AutoFields;
 use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::storage::keys::CollectionId;
@@ -18,7 +19,7 @@ use crate::storage::keys::CollectionId;
 pub(crate) struct CollectionState {
     pub(crate) id: CollectionId,
     pub(crate) namespace: Namespace,
-    gate: ShardedLock<Indexes>,
+    gate: ShardedLock<Definition>,
     /// The same indexes for readers, who never wait for a build.
     published: RwLock<Arc<[Index]>>,
     /// Dropped or renamed: whoever holds this state must look the name up again.
@@ -27,9 +28,12 @@ pub(crate) struct CollectionState {
     pub(crate) count: DocumentCount,
 }
 
-/// The indexes that writers keep.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Indexes(pub(crate) Arc<[Index]>);
+/// What writers keep to: the indexes, and the fields that number themselves.
+#[derive(Clone)]
+pub(crate) struct Definition {
+    pub(crate) indexes: Arc<[Index]>,
+    pub(crate) fields: Arc<AutoFields>,
+}
 
 /// Whether a key can be in the collection without having been looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,13 +62,12 @@ pub(crate) struct DocumentCount {
 }
 
 impl CollectionState {
-    pub(crate) fn new(id: CollectionId, namespace: Namespace, indexes: Vec<Index>) -> Self {
-        let indexes: Arc<[Index]> = indexes.into();
+    pub(crate) fn new(id: CollectionId, namespace: Namespace, definition: Definition) -> Self {
         Self {
             id,
             namespace,
-            published: RwLock::new(Arc::clone(&indexes)),
-            gate: ShardedLock::new(Indexes(indexes)),
+            published: RwLock::new(Arc::clone(&definition.indexes)),
+            gate: ShardedLock::new(definition),
             retired: AtomicBool::new(false),
             admission: Admission::default(),
             count: DocumentCount::default(),
@@ -73,13 +76,13 @@ impl CollectionState {
 
     /// Shared use for one write; `None` if the collection was dropped or renamed.
     #[inline]
-    pub(crate) fn enter(&self) -> Option<ShardedLockReadGuard<'_, Indexes>> {
+    pub(crate) fn enter(&self) -> Option<ShardedLockReadGuard<'_, Definition>> {
         let guard = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         (!self.is_retired()).then_some(guard)
     }
 
     /// Exclusive use: no write is under way while the guard lives.
-    pub(crate) fn enter_alone(&self) -> ShardedLockWriteGuard<'_, Indexes> {
+    pub(crate) fn enter_alone(&self) -> ShardedLockWriteGuard<'_, Definition> {
         self.gate.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -88,10 +91,15 @@ impl CollectionState {
         Arc::clone(&self.published.read())
     }
 
+    /// The definition as it is now, for reading. It waits for a change that is under way.
+    pub(crate) fn definition(&self) -> Definition {
+        self.gate.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Changes the indexes, for writers and readers. The caller holds the gate exclusively.
-    pub(crate) fn set_indexes(&self, held: &mut Indexes, indexes: Vec<Index>) {
-        held.0 = indexes.into();
-        *self.published.write() = Arc::clone(&held.0);
+    pub(crate) fn set_indexes(&self, held: &mut Definition, indexes: Vec<Index>) {
+        held.indexes = indexes.into();
+        *self.published.write() = Arc::clone(&held.indexes);
     }
 
     #[inline]
@@ -105,12 +113,12 @@ impl CollectionState {
     }
 
     /// The same collection under another name. The old state must be retired under its gate.
-    pub(crate) fn renamed(&self, namespace: Namespace, indexes: &Indexes) -> Self {
+    pub(crate) fn renamed(&self, namespace: Namespace, definition: &Definition) -> Self {
         Self {
             id: self.id,
             namespace,
-            gate: ShardedLock::new(indexes.clone()),
-            published: RwLock::new(Arc::clone(&indexes.0)),
+            gate: ShardedLock::new(definition.clone()),
+            published: RwLock::new(Arc::clone(&definition.indexes)),
             retired: AtomicBool::new(false),
             admission: Admission { highest: Mutex::new(self.admission.highest.lock().clone()) },
             count: DocumentCount {
@@ -121,7 +129,29 @@ impl CollectionState {
     }
 }
 
+impl Definition {
+    /// A definition with indexes and no fields that number themselves.
+    pub(crate) fn of_indexes(indexes: Vec<Index>) -> Self {
+        Self { indexes: indexes.into(), fields: Arc::default() }
+    }
+
+    /// The same indexes with other fields.
+    pub(crate) fn with_fields(&self, fields: AutoFields) -> Self {
+        Self { indexes: Arc::clone(&self.indexes), fields: Arc::new(fields) }
+    }
+
+    /// The same fields with other indexes.
+    pub(crate) fn with_indexes(&self, indexes: Vec<Index>) -> Self {
+        Self { indexes: indexes.into(), fields: Arc::clone(&self.fields) }
+    }
+}
+
 impl Admission {
+    /// Forgets the bound, which the next key reads again. To be called while no write is under way.
+    pub(crate) fn forget(&self) {
+        *self.highest.lock() = None;
+    }
+
     /// Admits `key`, which the caller has latched. `last_stored` reads the last stored key, on first use.
     pub(crate) fn admit(
         &self,

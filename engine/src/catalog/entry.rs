@@ -1,38 +1,92 @@
 //! The catalog entry: one small BSON document for each collection, under its id in family `meta`.
 //!
 //! ```text
-//! { db: string, name: string, indexes: [ { id: int64, name: string, key: document, unique: bool, sparse: bool } ] }
+//! { db: string, name: string, indexes: [ { id: int64, name: string, key: document, unique: bool, sparse: bool } ],
+//!   autoIncrement: [ { field: string, generated: string, generateOnNull: bool, onTruncate: string, sequence: int64 } ] }
 //! ```
 //! Stored bytes may be damaged, so decoding checks everything and names what is wrong.
 
 use bson::{Bson, Document, doc};
 use index::spec::{IndexSpec, Sparseness, SpecOptions, Uniqueness};
+use sequence::attributes::OptionValue;
+use sequence::auto_increment::{Field, FieldOptions};
 
-use crate::catalog::collection::CollectionState;
+use crate::catalog::collection::Definition;
 use crate::catalog::indexes::Index;
+use crate::catalog::sequences::AutoField;
+use crate::document::complete::check_depth;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::storage::Family;
-use crate::storage::keys::{CollectionId, IndexId};
+use crate::storage::keys::{CollectionId, IndexId, SequenceId};
 
-pub(crate) fn encode(namespace: &Namespace, indexes: &[Index]) -> Result<Vec<u8>> {
-    let indexes: Vec<Bson> = indexes.iter().map(|index| Bson::Document(encode_index(index))).collect();
-    Ok(doc! { "db": &namespace.db, "name": &namespace.coll, "indexes": indexes }.to_vec()?)
+/// A decoded entry. Its fields are not yet bound to their sequences.
+pub(crate) struct CollectionEntry {
+    pub(crate) namespace: Namespace,
+    pub(crate) indexes: Vec<Index>,
+    pub(crate) fields: Vec<(Field, SequenceId)>,
 }
 
-pub(crate) fn decode(id: CollectionId, value: &[u8]) -> Result<CollectionState> {
+pub(crate) fn encode(namespace: &Namespace, definition: &Definition) -> Result<Vec<u8>> {
+    let indexes: Vec<Bson> =
+        definition.indexes.iter().map(|index| Bson::Document(encode_index(index))).collect();
+    let fields: Vec<Bson> =
+        definition.fields.iter().map(|field| Bson::Document(encode_field(field))).collect();
+    let entry = doc! {
+        "db": &namespace.db,
+        "name": &namespace.coll,
+        "indexes": indexes,
+        "autoIncrement": fields,
+    };
+    Ok(entry.to_vec()?)
+}
+
+pub(crate) fn decode(id: CollectionId, value: &[u8]) -> Result<CollectionEntry> {
     let damaged = |reason: String| Error::corruption(Family::Meta.name(), &id.catalog_key(), reason);
     let valid = index::validate::validate(value).map_err(|error| damaged(error.to_string()))?;
     let entry = Document::try_from(valid.as_raw()).map_err(|error| damaged(error.to_string()))?;
     let text = |field: &str| {
         entry.get_str(field).map(str::to_owned).map_err(|_| damaged(format!("{field} is not a string")))
     };
+    let list = |field: &str| entry.get_array(field).map_err(|_| damaged(format!("{field} is not an array")));
     let namespace =
         Namespace::parse(&text("db")?, &text("name")?).map_err(|error| damaged(error.to_string()))?;
-    let listed = entry.get_array("indexes").map_err(|_| damaged("indexes is not an array".to_owned()))?;
-    let indexes =
-        listed.iter().map(|index| decode_index(index).map_err(&damaged)).collect::<Result<Vec<_>>>()?;
-    Ok(CollectionState::new(id, namespace, indexes))
+    let indexes = list("indexes")?.iter().map(|index| decode_index(index).map_err(&damaged));
+    let fields = list("autoIncrement")?.iter().map(|field| decode_field(field).map_err(&damaged));
+    Ok(CollectionEntry {
+        namespace,
+        indexes: indexes.collect::<Result<_>>()?,
+        fields: fields.collect::<Result<_>>()?,
+    })
+}
+
+fn encode_field(field: &AutoField) -> Document {
+    doc! {
+        "field": field.field.path(),
+        "generated": field.field.generated.name(),
+        "generateOnNull": field.field.generate_on_null,
+        "onTruncate": field.field.on_truncate.name(),
+        "sequence": field.state.identity.id.0.cast_signed(),
+    }
+}
+
+fn decode_field(field: &Bson) -> std::result::Result<(Field, SequenceId), String> {
+    let fields = field.as_document().ok_or("an auto-increment field is not a document")?;
+    let text = |name: &str| fields.get_str(name).map_err(|_| format!("{name} of a field is not a string"));
+    let mut options = FieldOptions::default();
+    for (option, value) in [
+        ("Field", OptionValue::Text(text("field")?)),
+        ("Generated", OptionValue::Text(text("generated")?)),
+        ("OnTruncate", OptionValue::Text(text("onTruncate")?)),
+    ] {
+        options.set(option, value).map_err(|error| error.to_string())?;
+    }
+    let on_null = fields.get_bool("generateOnNull");
+    options.generate_on_null = Some(on_null.map_err(|_| "generateOnNull of a field is not a boolean")?);
+    let id = fields.get_i64("sequence").map_err(|_| "sequence of a field is not a 64-bit integer")?;
+    let field = Field::create(&options).map_err(|error| error.to_string())?;
+    check_depth(&field).map_err(|error| error.to_string())?;
+    Ok((field, SequenceId(id.cast_unsigned())))
 }
 
 fn encode_index(index: &Index) -> Document {

@@ -4,12 +4,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
+use sequence::store::Record;
 
-use crate::catalog::Catalog;
-use crate::catalog::entry;
+use crate::catalog::collection::{CollectionState, Definition};
+use crate::catalog::entry::{self, CollectionEntry};
+use crate::catalog::sequence_entry::{decode_definition, decode_mark};
+use crate::catalog::sequences::{AutoField, AutoFields, SequenceState, Sequences, stage_mark};
+use crate::catalog::{Catalog, NextIds};
 use crate::error::{Error, Result};
 use crate::storage::keys::{
-    self, CollectionId, IndexId, META_BUILDING, META_CLEAN_CLOSE, META_COLLECTION, META_NEXT_ID,
+    self, CollectionId, IndexId, META_BUILDING, META_CLEAN_CLOSE, META_COLLECTION, META_MARK, META_NEXT_ID,
+    META_NEXT_SEQUENCE, META_SEQUENCE, SequenceId,
 };
 use crate::storage::scan::{CacheUse, Scan};
 use crate::storage::snapshot::Snapshot;
@@ -19,11 +24,17 @@ use crate::storage::{Database, Family, Store};
 impl Catalog {
     /// Reads every entry. Damage is an error: a collection that cannot be named must not be forgotten.
     pub(crate) fn load(database: &Arc<Database>) -> Result<Self> {
-        let catalog =
-            Self { databases: RwLock::new(HashMap::new()), next_id: Mutex::new(load_next_id(database)?) };
+        let next_ids = NextIds { id: load_next_id(database)?, sequence: load_next_sequence(database)? };
+        let catalog = Self {
+            databases: RwLock::new(HashMap::new()),
+            sequences: Sequences::default(),
+            next_ids: Mutex::new(next_ids),
+        };
+        let snapshot = Snapshot::take(database);
+        let sequences = load_sequences(&snapshot, &catalog.sequences)?;
         let clean = closed_cleanly(database)?;
-        for (id, value) in tagged_entries(&Snapshot::take(database), META_COLLECTION)? {
-            let collection = entry::decode(CollectionId(id), &value)?;
+        for (id, value) in tagged_entries(&snapshot, META_COLLECTION)? {
+            let collection = bind(CollectionId(id), entry::decode(CollectionId(id), &value)?, &sequences)?;
             if clean && let Some(documents) = load_count(database, collection.id)? {
                 collection.count.set(documents);
             }
@@ -32,9 +43,15 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Writes every known count, so that the next open need not count.
-    pub(crate) fn save_counts(&self, store: &Store, database: &Database) -> Result<()> {
+    /// Ends the use of sequences, and writes where they stand and every known count, so that the next open goes on
+    /// without a gap and need not count.
+    pub(crate) fn save(&self, store: &Store, database: &Database) -> Result<()> {
         let mut batch = Batch::new(database);
+        for state in self.sequences.all() {
+            if let Some((mark, gaps)) = state.sequence.close() {
+                stage_mark(&mut batch, &state.identity, &mark, &gaps);
+            }
+        }
         for collection in self.collections() {
             match collection.count.known() {
                 Some(documents) => {
@@ -80,6 +97,68 @@ fn load_next_id(database: &Database) -> Result<u32> {
     <[u8; 4]>::try_from(&*value)
         .map(u32::from_be_bytes)
         .map_err(|_| Error::corruption(Family::Meta.name(), META_NEXT_ID, "the next id is not 4 bytes long"))
+}
+
+fn load_next_sequence(database: &Database) -> Result<u64> {
+    let Some(value) = database.get(Family::Meta, META_NEXT_SEQUENCE)? else { return Ok(1) };
+    <[u8; 8]>::try_from(&*value).map(u64::from_be_bytes).map_err(|_| {
+        Error::corruption(Family::Meta.name(), META_NEXT_SEQUENCE, "the next sequence id is not 8 bytes long")
+    })
+}
+
+/// Reads every sequence; gives them by id.
+fn load_sequences(
+    snapshot: &Arc<Snapshot>,
+    sequences: &Sequences,
+) -> Result<HashMap<SequenceId, Arc<SequenceState>>> {
+    let mut marks = HashMap::new();
+    for (id, value) in sequence_entries(snapshot, META_MARK)? {
+        marks.insert(id, decode_mark(id, &value)?);
+    }
+    let mut loaded = HashMap::new();
+    for (id, value) in sequence_entries(snapshot, META_SEQUENCE)? {
+        let (identity, attributes, version) = decode_definition(id, &value)?;
+        let mark = marks.remove(&id).ok_or_else(|| {
+            Error::corruption(Family::Meta.name(), &id.mark_key(), "the mark of a sequence is missing")
+        })?;
+        let state = Arc::new(SequenceState::restore(identity, Record { attributes, version, mark }));
+        sequences.insert(&state);
+        loaded.insert(id, state);
+    }
+    Ok(loaded)
+}
+
+/// The ids and values of all keys in `meta` that are a tag and the id of a sequence.
+pub(crate) fn sequence_entries(snapshot: &Arc<Snapshot>, tag: u8) -> Result<Vec<(SequenceId, Vec<u8>)>> {
+    let mut scan = Scan::open(snapshot, Family::Meta, (vec![tag], Some(vec![tag + 1])), CacheUse::Fill);
+    let mut entries = Vec::new();
+    while scan.advance()? {
+        let (id, _) =
+            keys::split_sequence(scan.key()).filter(|(_, rest)| rest.is_empty()).ok_or_else(|| {
+                Error::corruption(Family::Meta.name(), scan.key(), "the key is not a tag and an 8-byte id")
+            })?;
+        entries.push((id, scan.value().to_vec()));
+    }
+    Ok(entries)
+}
+
+/// The collection of an entry, with its fields bound to their sequences.
+fn bind(
+    id: CollectionId,
+    entry: CollectionEntry,
+    sequences: &HashMap<SequenceId, Arc<SequenceState>>,
+) -> Result<CollectionState> {
+    let mut fields = Vec::with_capacity(entry.fields.len());
+    for (field, sequence) in entry.fields {
+        let state =
+            sequences.get(&sequence).filter(|state| state.identity.owner == Some(id)).ok_or_else(|| {
+                let reason = format!("the sequence of the auto-increment field {} is missing", field.path());
+                Error::corruption(Family::Meta.name(), &id.catalog_key(), reason)
+            })?;
+        fields.push(AutoField { name: field.path().into(), field, state: Arc::clone(state) });
+    }
+    let definition = Definition::of_indexes(entry.indexes).with_fields(AutoFields::new(fields));
+    Ok(CollectionState::new(id, entry.namespace, definition))
 }
 
 fn closed_cleanly(database: &Database) -> Result<bool> {

@@ -1,4 +1,4 @@
-//! What exists: databases, collections and their indexes, in memory and as entries of family `meta`.
+//! What exists: databases, collections, their indexes and fields, and sequences, in memory and as entries of family `meta`.
 //!
 //! The map in memory is what operations look at; the entries are read once, at open. Every change goes through
 //! `change`, which writes the entry first and the map after. Databases exist as long as they have a collection.
@@ -8,6 +8,9 @@ pub(crate) mod collection;
 pub(crate) mod entry;
 pub(crate) mod indexes;
 pub(crate) mod load;
+pub(crate) mod sequence_change;
+pub(crate) mod sequence_entry;
+pub(crate) mod sequences;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,13 +18,24 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 
 use crate::catalog::collection::CollectionState;
+use crate::catalog::sequences::Sequences;
 use crate::namespace::Namespace;
 
-/// All collections, and the one lock of all changes to them.
+/// All collections and sequences, and the one lock of all changes to them.
 pub(crate) struct Catalog {
     databases: RwLock<HashMap<String, BTreeMap<String, Arc<CollectionState>>>>,
-    /// Held by whoever changes the catalog; guards the next free id.
-    next_id: Mutex<u32>,
+    pub(crate) sequences: Sequences,
+    /// Held by whoever adds, removes or renames, before the gate of a collection.
+    next_ids: Mutex<NextIds>,
+}
+
+/// The next free ids.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NextIds {
+    /// Of collections and indexes.
+    pub(crate) id: u32,
+    /// Of sequences.
+    pub(crate) sequence: u64,
 }
 
 impl Catalog {
@@ -56,7 +70,7 @@ impl Catalog {
 
     /// Keeps the set of collections and indexes as it is until the guard is dropped.
     pub(crate) fn freeze(&self) -> impl Drop + '_ {
-        self.next_id.lock()
+        self.next_ids.lock()
     }
 
     fn insert(&self, collection: Arc<CollectionState>) {

@@ -1,15 +1,18 @@
 //! `count_documents` and `estimated_document_count`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bson::{Bson, Document, doc};
 
+use crate::catalog::collection::CollectionState;
 use crate::collection::Collection;
 use crate::collection::find::parse_filter;
 use crate::error::{Error, Result};
 use crate::execute::matches::Matches;
 use crate::options::{CountOptions, Hint};
 use crate::plan::bounds::check_hint;
+use crate::storage::Database;
 use crate::storage::snapshot::Snapshot;
 
 impl<T> Collection<T> {
@@ -88,15 +91,21 @@ impl<T> EstimatedDocumentCount<'_, T> {
             if let Some(documents) = state.count.known() {
                 return Ok(documents);
             }
-            let everything = parse_filter(&doc! {})?;
-            let mut matches = Matches::open(Snapshot::take(database), state.id, everything, None)?;
-            let mut documents = 0;
-            while matches.advance()? {
-                documents += 1;
-            }
+            let documents = count_stored(database, state)?;
             state.count.set(documents);
             Ok(documents)
         })?;
         Ok(counted.unwrap_or(0))
     }
+}
+
+/// Counts the documents of a collection by reading them.
+pub(super) fn count_stored(database: &Arc<Database>, state: &CollectionState) -> Result<u64> {
+    let everything = parse_filter(&doc! {})?;
+    let mut matches = Matches::open(Snapshot::take(database), state.id, everything, None)?;
+    let mut documents = 0;
+    while matches.advance()? {
+        documents += 1;
+    }
+    Ok(documents)
 }

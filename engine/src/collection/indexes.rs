@@ -80,7 +80,7 @@ impl<T> Collection<T> {
             let id = shared.catalog.begin_index(storage)?;
             let mut indexes = state.enter_alone();
             let built = (|| {
-                if state.is_retired() || build::compare(&definition, &indexes.0)? == Standing::Present {
+                if state.is_retired() || build::compare(&definition, &indexes.indexes)? == Standing::Present {
                     return Ok(None);
                 }
                 let index = build::index(definition.clone(), id);
@@ -89,6 +89,8 @@ impl<T> Collection<T> {
                     database: &database,
                     collection: &state,
                     indexes: std::slice::from_ref(&index),
+                    fields: &indexes.fields,
+                    acquirer: None,
                     level: CommitLevel::Buffered,
                 };
                 build::build(target)?;

@@ -1,20 +1,22 @@
 //! `insert_many`.
 
 use std::borrow::Borrow;
-use std::collections::HashMap;
 
 use bson::Bson;
 use serde::Serialize;
 
 use crate::collection::Collection;
 use crate::document::build::Drafts;
-use crate::error::{Error, ErrorKind, IndexedWriteError, InsertManyError, Result};
+use crate::error::{Error, ErrorKind, InsertManyError, Result};
 use crate::options::{InsertManyOptions, WriteConcern};
 use crate::results::InsertManyResult;
-use crate::write::insert::{self, Ordering};
+use crate::write::insert::{self, Ordering, Outcome};
 
 impl<T: Serialize> Collection<T> {
     /// Stores many documents in one commit (one for each 8 MiB of them).
+    ///
+    /// Auto-increment fields take their values in the order of the documents. What a field refuses refuses the call
+    /// before anything is stored.
     ///
     /// Refused documents are listed in [`ErrorKind::InsertMany`] with their positions. An ordered call (the
     /// default) stops at the first; what stands before it is stored. An unordered call tries all. No documents
@@ -60,19 +62,27 @@ impl<T> InsertMany<'_, T> {
         let collection = self.collection;
         collection.check_before_creation(|| match insert::refuse_all(&documents, ordering) {
             refused if refused.is_empty() => Ok(()),
-            refused => Err(refusal(refused, HashMap::new())),
+            refused => Err(refusal(Outcome { refused, ..Outcome::default() })),
         })?;
         let generator = &collection.shared().generator;
         let outcome = collection.write(self.options.write_concern.as_ref(), |target| {
             insert::insert_many(target, generator, &mut documents, ordering)
         })?;
         if outcome.refused.is_empty() {
-            return Ok(InsertManyResult { inserted_ids: outcome.inserted });
+            return Ok(InsertManyResult {
+                inserted_ids: outcome.inserted,
+                generated: outcome.generated,
+                last_generate_id: outcome.last_generate_id,
+            });
         }
-        Err(refusal(outcome.refused, outcome.inserted).in_namespace(&collection.namespace()))
+        Err(refusal(outcome).in_namespace(&collection.namespace()))
     }
 }
 
-fn refusal(refused: Vec<IndexedWriteError>, inserted: HashMap<usize, Bson>) -> Error {
-    Error::new(ErrorKind::InsertMany(InsertManyError { write_errors: Some(refused), inserted_ids: inserted }))
+fn refusal(outcome: Outcome) -> Error {
+    Error::new(ErrorKind::InsertMany(InsertManyError {
+        write_errors: Some(outcome.refused),
+        inserted_ids: outcome.inserted,
+        generated: outcome.generated,
+    }))
 }

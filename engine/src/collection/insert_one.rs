@@ -11,9 +11,11 @@ use crate::error::Result;
 use crate::options::{InsertOneOptions, WriteConcern};
 use crate::results::InsertOneResult;
 use crate::write::insert;
+use crate::write::numbered::first_value;
 
 impl<T: Serialize> Collection<T> {
-    /// Stores one document. An `_id` that it lacks is made: an `ObjectId`, put first.
+    /// Stores one document. An `_id` that it lacks is made: an `ObjectId`, put first. Auto-increment fields that it
+    /// lacks are filled in; the result names their values.
     ///
     /// Fails with a duplicate key (code 11000) when its `_id`, or a key of a unique index, is taken; nothing
     /// is changed then.
@@ -46,9 +48,10 @@ impl<T: Serialize, D: Borrow<T>> InsertOne<'_, T, D> {
         let collection = self.collection;
         collection.check_before_creation(|| insert::check_one(&draft))?;
         let generator = &collection.shared().generator;
-        let inserted_id = collection.write(self.options.write_concern.as_ref(), |target| {
+        let inserted = collection.write(self.options.write_concern.as_ref(), |target| {
             insert::insert_one(target, generator, &mut draft)
         })?;
-        Ok(InsertOneResult { inserted_id })
+        let last_generate_id = first_value(Some(&inserted.generated));
+        Ok(InsertOneResult { inserted_id: inserted.id, generated: inserted.generated, last_generate_id })
     }
 }

@@ -1,9 +1,12 @@
-//! `drop` and `rename` of a whole collection.
+//! `drop`, `rename` and `truncate` of a whole collection.
 
 use crate::catalog::change::Replace;
+use crate::catalog::sequence_change::truncate;
 use crate::collection::Collection;
+use crate::collection::count::count_stored;
 use crate::error::Result;
 use crate::namespace::Namespace;
+use crate::results::TruncateResult;
 
 impl<T> Collection<T> {
     /// Removes the collection with its documents and indexes. One that does not exist is no error.
@@ -18,6 +21,23 @@ impl<T> Collection<T> {
     pub fn rename(&self, to: impl Into<String>) -> RenameCollection<'_, T> {
         RenameCollection { collection: self, to: to.into(), replace: Replace::Refuse }
     }
+}
+
+impl<T> Collection<T> {
+    /// Removes all documents at once; indexes stay. Sequences of auto-increment fields start again, unless a field was
+    /// made with `on_truncate(Continue)`. `delete_many` with an empty filter removes all documents and leaves sequences
+    /// alone.
+    ///
+    /// Fails with code 26 if the collection does not exist.
+    pub fn truncate(&self) -> TruncateCollection<'_, T> {
+        TruncateCollection { collection: self }
+    }
+}
+
+/// A `truncate` that is done by [`run`](Self::run).
+#[must_use = "the collection is truncated by run()"]
+pub struct TruncateCollection<'a, T> {
+    collection: &'a Collection<T>,
 }
 
 /// A `drop` that is done by [`run`](Self::run).
@@ -42,6 +62,20 @@ impl<T> DropCollection<'_, T> {
         shared.store.admit_write()?;
         let namespace = self.collection.valid_namespace()?;
         shared.catalog.drop_collection(shared.storage(&database), namespace).map(|_existed| ())
+    }
+}
+
+impl<T> TruncateCollection<'_, T> {
+    /// Truncates the collection.
+    pub fn run(self) -> Result<TruncateResult> {
+        let deleted_count = self.collection.change_existing(|state, storage| {
+            let count = || match state.count.known() {
+                Some(documents) => Ok(documents),
+                None => count_stored(storage.database, state),
+            };
+            truncate(storage, state, count)
+        })?;
+        Ok(TruncateResult { deleted_count })
     }
 }
 

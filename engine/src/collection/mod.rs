@@ -6,6 +6,7 @@
 #[macro_use]
 mod setters;
 
+mod auto_increment;
 mod count;
 mod delete;
 mod find;
@@ -15,19 +16,25 @@ mod insert_one;
 mod manage;
 mod replace;
 
+pub use self::auto_increment::{
+    AlterAutoIncrement, AutoIncrementField, CreateAutoIncrement, DropAutoIncrement, ListAutoIncrements,
+};
 pub use self::count::{CountDocuments, EstimatedDocumentCount};
 pub use self::delete::Delete;
 pub use self::find::{Find, FindOne};
 pub use self::indexes::{CreateIndex, CreateIndexes, DropIndex, ListIndexNames, ListIndexes};
 pub use self::insert_many::InsertMany;
 pub use self::insert_one::InsertOne;
-pub use self::manage::{DropCollection, RenameCollection};
+pub use self::manage::{DropCollection, RenameCollection, TruncateCollection};
 pub use self::replace::ReplaceOne;
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 
+use sequence::acquirer::Acquirer;
+
+use crate::catalog::change::{Storage, namespace_not_found};
 use crate::catalog::collection::CollectionState;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
@@ -69,6 +76,8 @@ pub struct Collection<T> {
 
 struct Handle {
     shared: Arc<Shared>,
+    /// Whose blocks sequences hand values from; the shared acquirer's if there is none.
+    acquirer: Option<Arc<Acquirer>>,
     /// Absent when the names are not allowed; the verbs report why.
     namespace: std::result::Result<Namespace, Error>,
     shown: Namespace,
@@ -84,9 +93,10 @@ enum Missing {
 }
 
 impl<T> Collection<T> {
-    pub(crate) fn new(shared: Arc<Shared>, db: &str, coll: &str) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, acquirer: Option<Arc<Acquirer>>, db: &str, coll: &str) -> Self {
         let handle = Handle {
             shared,
+            acquirer,
             namespace: Namespace::parse(db, coll),
             shown: Namespace { db: db.to_owned(), coll: coll.to_owned() },
             resolved: OnceLock::new(),
@@ -184,16 +194,31 @@ impl<T> Collection<T> {
                 }
             };
             // A collection that was dropped between the look-up and here is looked up, and made, again.
-            let Some(indexes) = state.enter() else { continue };
+            let Some(definition) = state.enter() else { continue };
             let target = Target {
                 store: &shared.store,
                 database: &database,
                 collection: &state,
-                indexes: &indexes.0,
+                indexes: &definition.indexes,
+                fields: &definition.fields,
+                acquirer: self.handle.acquirer.as_deref(),
                 level,
             };
             return operation(target).map(Some).map_err(|error| error.in_namespace(&state.namespace));
         }
+    }
+
+    /// Runs a change on the collection itself, which must exist.
+    fn change_existing<R>(
+        &self,
+        change: impl FnOnce(&CollectionState, Storage<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let shared = self.shared();
+        let database = shared.store.enter()?;
+        shared.store.admit_write()?;
+        let namespace = self.valid_namespace()?;
+        let state = shared.catalog.find(namespace).ok_or_else(|| namespace_not_found(namespace))?;
+        change(&state, shared.storage(&database)).map_err(|error| error.in_namespace(namespace))
     }
 
     /// Runs a read on the collection if it exists.

@@ -17,6 +17,7 @@ use crate::plan::bounds::{check_hint, upsert_id};
 use crate::results::UpdateResult;
 use crate::storage::snapshot::Snapshot;
 use crate::write::Target;
+use crate::write::duplicate::is_of_id;
 use crate::write::insert;
 use crate::write::replace::{self, Replaced, immutable_id, validate_replacement};
 
@@ -29,6 +30,9 @@ impl<T: Serialize> Collection<T> {
     /// The `_id` stays; a replacement with another one fails with code 66, one with a top-level `$` name with
     /// code 52. With `upsert(true)` the replacement is inserted when nothing matches, under the `_id` that the
     /// filter asks for if it does.
+    ///
+    /// Auto-increment fields that the replacement does not name are kept, as SequoiaDB keeps them: a nested one if the
+    /// replacement does not name its outermost parent. An upsert fills them in as any insert does.
     pub fn replace_one<D: Borrow<T>>(&self, filter: Document, replacement: D) -> ReplaceOne<'_, T, D> {
         ReplaceOne { collection: self, filter, replacement, options: ReplaceOptions::default() }
     }
@@ -86,8 +90,8 @@ impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
                 let mut draft = Drafts::of_bytes(&upserted(&replacement, wanted.as_ref())?);
                 attempts -= 1;
                 match insert::insert_one(target, &self.collection.shared().generator, &mut draft) {
-                    Ok(id) => return Ok(result(Replaced::Nothing, Some(id))),
-                    Err(error) if error.is_duplicate_key() && attempts > 0 => {}
+                    Ok(inserted) => return Ok(result(Replaced::Nothing, Some(inserted.id))),
+                    Err(error) if is_of_id(&error) && attempts > 0 => {}
                     Err(error) => return Err(error),
                 }
             }

@@ -8,13 +8,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use bson::RawDocument;
 use bson::spec::ElementType;
 use index::validate::ValidDocument;
 use sequence::object_id::ObjectId;
 use serde::Serialize;
 use smallvec::{SmallVec, smallvec};
 
-use crate::error::Result;
+use crate::error;
 
 const LENGTH_BYTES: usize = 4;
 const OBJECT_ID_ELEMENT: [u8; 5] = [ElementType::ObjectId as u8, b'_', b'i', b'd', 0];
@@ -24,26 +25,44 @@ pub(crate) const HEADROOM: usize = OBJECT_ID_ELEMENT.len() + 12;
 const SPARE_BYTES_MAX: usize = 1 << 20;
 
 thread_local! {
-    /// The buffer of the thread's last insert: a fresh one of a batch's size costs more page faults than copying.
-    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    /// The buffers of the thread's last insert, as serialized and as completed: a fresh one of a batch's size costs more
+    /// page faults than copying.
+    static SPARE: Cell<[Vec<u8>; 2]> = const { Cell::new([Vec::new(), Vec::new()]) };
 }
 
 /// A document that is being made ready, behind room for an `_id`.
 pub(crate) struct Draft<'a> {
     bytes: &'a mut [u8],
+    facts: Option<Facts>,
 }
 
 /// Drafts of many documents in one buffer.
 pub(crate) struct Drafts {
     buffer: Vec<u8>,
     ends: SmallVec<[usize; 1]>,
+    /// What is known of each document; nothing before it is validated.
+    facts: SmallVec<[Option<Facts>; 1]>,
+}
+
+/// What a validation saw of a document.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub(crate) timestamps: Timestamps,
+    /// Where the `_id` element stands, from its type byte to the end of its value.
+    pub(crate) id: Option<Range<usize>>,
 }
 
 impl Default for Drafts {
     fn default() -> Self {
-        let mut buffer = SPARE.try_with(Cell::take).unwrap_or_default();
+        let mut buffer = Vec::new();
+        // A thread that is ending has none.
+        let _ = SPARE.try_with(|spare| {
+            let [first, second] = spare.take();
+            buffer = first;
+            spare.set([second, Vec::new()]);
+        });
         buffer.clear();
-        Self { buffer, ends: SmallVec::new() }
+        Self { buffer, ends: SmallVec::new(), facts: SmallVec::new() }
     }
 }
 
@@ -52,14 +71,17 @@ impl Drop for Drafts {
         if self.buffer.capacity() <= SPARE_BYTES_MAX {
             let buffer = std::mem::take(&mut self.buffer);
             // A thread that is ending keeps nothing.
-            let _ = SPARE.try_with(|spare| spare.set(buffer));
+            let _ = SPARE.try_with(|spare| {
+                let [first, _] = spare.take();
+                spare.set([buffer, first]);
+            });
         }
     }
 }
 
 impl Drafts {
     /// Serializes one document.
-    pub(crate) fn of_one<T: Serialize>(document: &T) -> Result<Self> {
+    pub(crate) fn of_one<T: Serialize>(document: &T) -> error::Result<Self> {
         let mut drafts = Self::default();
         drafts.push(document)?;
         Ok(drafts)
@@ -68,16 +90,63 @@ impl Drafts {
     /// Takes one document that is serialized already.
     pub(crate) fn of_bytes(document: &[u8]) -> Self {
         let buffer = [&[0; HEADROOM], document].concat();
-        Self { ends: smallvec![buffer.len()], buffer }
+        Self { ends: smallvec![buffer.len()], buffer, facts: SmallVec::new() }
     }
 
     /// Serializes one document more.
     #[inline]
-    pub(crate) fn push<T: Serialize>(&mut self, document: &T) -> Result<()> {
+    pub(crate) fn push<T: Serialize>(&mut self, document: &T) -> error::Result<()> {
         self.buffer.extend_from_slice(&[0; HEADROOM]);
         bson::serialize_to_buffer(document, &mut self.buffer)?;
         self.ends.push(self.buffer.len());
         Ok(())
+    }
+
+    /// Takes one document more that is serialized already.
+    pub(crate) fn push_bytes(&mut self, document: &[u8]) {
+        self.buffer.extend_from_slice(&[0; HEADROOM]);
+        self.buffer.extend_from_slice(document);
+        self.know(None);
+    }
+
+    /// Adds the document that `write` appends to the buffer, in which it finds room for so many bytes; nothing if it
+    /// fails. The document is well-formed, and what `write` gives is known of it.
+    pub(crate) fn push_with<E>(
+        &mut self,
+        room: usize,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<Facts, E>,
+    ) -> Result<(), E> {
+        let start = self.buffer.len();
+        self.buffer.reserve(HEADROOM + room);
+        self.buffer.extend_from_slice(&[0; HEADROOM]);
+        match write(&mut self.buffer) {
+            Ok(facts) => self.know(Some(facts)),
+            Err(error) => {
+                self.buffer.truncate(start);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn know(&mut self, facts: Option<Facts>) {
+        self.facts.resize(self.ends.len(), None);
+        self.facts.push(facts);
+        self.ends.push(self.buffer.len());
+    }
+
+    /// Writes the 64-bit integer that stands at `place` of the buffer.
+    #[inline]
+    pub(crate) fn write_value(&mut self, place: usize, value: i64) {
+        if let Some(bytes) = self.buffer.get_mut(place..place + 8) {
+            bytes.copy_from_slice(&value.to_le_bytes());
+        }
+    }
+
+    /// The 64-bit integer that stands at `place` of the buffer.
+    pub(crate) fn value(&self, place: usize) -> i64 {
+        let bytes = self.buffer.get(place..place + 8).and_then(|bytes| bytes.try_into().ok());
+        bytes.map_or(0, i64::from_le_bytes)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -94,11 +163,12 @@ impl Drafts {
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = Draft<'_>> {
         let mut rest = self.buffer.as_mut_slice();
         let mut start = 0;
+        let mut facts = self.facts.iter_mut();
         self.ends.iter().map(move |&end| {
             let (bytes, behind) = std::mem::take(&mut rest).split_at_mut(end - start);
             rest = behind;
             start = end;
-            Draft { bytes }
+            Draft { bytes, facts: facts.next().and_then(Option::take) }
         })
     }
 }
@@ -108,6 +178,12 @@ impl<'a> Draft<'a> {
     #[inline]
     pub(crate) fn document(&self) -> &[u8] {
         self.bytes.get(HEADROOM..).unwrap_or_default()
+    }
+
+    /// What is known of the document; nothing if it was not validated yet.
+    #[inline]
+    pub(crate) fn take_facts(&mut self) -> Option<Facts> {
+        self.facts.take()
     }
 
     /// How many bytes the draft takes.
@@ -164,6 +240,27 @@ pub(crate) fn with_id_element(replacement: &ValidDocument<'_>, id: &[u8]) -> Vec
     write_length(&mut bytes);
     finish(&mut bytes, Timestamps::of(replacement));
     bytes
+}
+
+/// An element of a document as it stands there: type byte, name, value.
+pub(crate) fn element<'a>(document: &'a RawDocument, name: &str) -> Option<&'a [u8]> {
+    let mut place = LENGTH_BYTES;
+    for element in document.iter_elements().flatten() {
+        let end = place + 1 + element.key().as_str().len() + 1 + element.size();
+        if element.key().as_str() == name {
+            return document.as_bytes().get(place..end);
+        }
+        place = end;
+    }
+    None
+}
+
+/// Puts whole elements behind those of a document.
+pub(crate) fn append_elements(document: &mut Vec<u8>, elements: &[u8]) {
+    document.pop();
+    document.extend_from_slice(elements);
+    document.push(0);
+    write_length(document);
 }
 
 fn write_length(bytes: &mut [u8]) {

@@ -19,7 +19,13 @@ const INVALID_BSON: i32 = 22;
 /// Checks `bytes` as a document that may be stored, but for its final size.
 #[inline]
 pub(crate) fn validate(bytes: &[u8]) -> Result<ValidDocument<'_>, Refusal> {
-    let document = index::validate::validate(bytes).map_err(|error| refusal(&error))?;
+    validate_each(bytes, |_| {})
+}
+
+/// The same, and shows each top-level element, from its type byte to the end of its value.
+#[inline]
+pub(crate) fn validate_each(bytes: &[u8], show: impl FnMut(&[u8])) -> Result<ValidDocument<'_>, Refusal> {
+    let document = index::validate::validate_each(bytes, show).map_err(|error| refusal(&error))?;
     if let Some(id) = document.id() {
         validate_id(id)?;
     }

@@ -3,7 +3,7 @@
 //! in prose.
 
 /// The version of everything on disk: folder, families, key layouts, fixed values.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 2;
 
 /// The family of the format stamp, catalog entries and counters.
 pub(crate) const FAMILY_META: &str = "meta";
@@ -35,9 +35,9 @@ mod tests {
 
     #[test]
     fn marker_names_its_format() {
-        assert_eq!(parse_marker(&marker_text()), Some("1"));
-        assert_eq!(parse_marker("CairnDB format 2\n"), Some("2"));
-        assert_eq!(parse_marker("CairnDB format 2"), None);
+        assert_eq!(parse_marker(&marker_text()), Some("2"));
+        assert_eq!(parse_marker("CairnDB format 3\n"), Some("3"));
+        assert_eq!(parse_marker("CairnDB format 3"), None);
         assert_eq!(parse_marker("something else\n"), None);
     }
 }

@@ -9,6 +9,10 @@
 //! | `meta` | `p` + index id | empty: the index is being built, its entries belong to nobody |
 //! | `meta` | `s` | sequence number of the last clean close, 8 bytes |
 //! | `meta` | `k` + collection id | documents at the last clean close, 8 bytes |
+//! | `meta` | `i` | next sequence id, 8 bytes |
+//! | `meta` | `d` + sequence id | a sequence's definition, BSON |
+//! | `meta` | `h` + sequence id | where it stands, 45 bytes: `catalog::sequence_entry` |
+//! | `meta` | `g` + sequence id + number of the gap, 8 bytes | an entry of its ledger, 33 bytes |
 //! | `records` | collection id + encoded `_id` | the document |
 //! | `entries` | index id + encoded fields | unique: encoded `_id`, then type bytes |
 //! | `entries` | index id + encoded fields + encoded `_id` | plain: type bytes |
@@ -30,6 +34,15 @@ pub(crate) const META_BUILDING: u8 = b'p';
 /// First byte of the key of a document count.
 pub(crate) const META_COUNT: u8 = b'k';
 
+/// Where the next free sequence id stands.
+pub(crate) const META_NEXT_SEQUENCE: &[u8] = b"i";
+/// First byte of the key of a sequence's definition.
+pub(crate) const META_SEQUENCE: u8 = b'd';
+/// First byte of the key of a sequence's mark.
+pub(crate) const META_MARK: u8 = b'h';
+/// First byte of the key of a gap in a sequence.
+pub(crate) const META_GAP: u8 = b'g';
+
 /// Length of an id in a key.
 pub(crate) const ID_BYTES: usize = 4;
 
@@ -40,6 +53,10 @@ pub(crate) struct CollectionId(pub(crate) u32);
 /// An index's number: the prefix of its entries. Never used twice, and from the same counter as collections'.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct IndexId(pub(crate) u32);
+
+/// A sequence's number. Never used twice. Eight bytes, because every auto-increment field takes one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct SequenceId(pub(crate) u64);
 
 impl fmt::Display for CollectionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -87,6 +104,43 @@ impl IndexId {
     pub(crate) fn building_key(self) -> [u8; 1 + ID_BYTES] {
         tagged(META_BUILDING, self.0)
     }
+}
+
+impl SequenceId {
+    pub(crate) fn definition_key(self) -> [u8; 9] {
+        self.tagged(META_SEQUENCE)
+    }
+
+    pub(crate) fn mark_key(self) -> [u8; 9] {
+        self.tagged(META_MARK)
+    }
+
+    /// The key of a gap.
+    pub(crate) fn gap_key(self, number: u64) -> Vec<u8> {
+        [&self.tagged(META_GAP)[..], &number.to_be_bytes()].concat()
+    }
+
+    /// The prefix of all its gaps, and the first key behind them.
+    pub(crate) fn gap_bounds(self) -> (Vec<u8>, Vec<u8>) {
+        let end =
+            self.0.checked_add(1).map_or(vec![META_GAP + 1], |next| Self(next).tagged(META_GAP).to_vec());
+        (self.tagged(META_GAP).to_vec(), end)
+    }
+
+    fn tagged(self, tag: u8) -> [u8; 9] {
+        let mut key = [tag; 9];
+        if let Some(id) = key.last_chunk_mut() {
+            *id = self.0.to_be_bytes();
+        }
+        key
+    }
+}
+
+/// The sequence id behind a one-byte tag in a `meta` key, and what follows it.
+pub(crate) fn split_sequence(key: &[u8]) -> Option<(SequenceId, &[u8])> {
+    let (_, mut rest) = key.split_first()?;
+    let id = rest.try_get_u64().ok()?;
+    Some((SequenceId(id), rest))
 }
 
 /// The id behind a one-byte tag in a `meta` key.

@@ -39,6 +39,10 @@ impl LatchSet {
         }
     }
 
+    fn len(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
     fn stripes(&self) -> impl Iterator<Item = usize> {
         self.words.iter().enumerate().flat_map(|(position, &word)| {
             let lowest_removed = |rest: &u64| Some(rest & (rest - 1)).filter(|&rest| rest != 0);
@@ -61,8 +65,10 @@ impl Latches {
 
     /// Waits for all latches of the set.
     pub(crate) fn lock(&self, set: &LatchSet) -> Latched<'_> {
-        let others = set.stripes().filter_map(|stripe| self.stripes.get(stripe)).map(|stripe| stripe.lock());
-        Latched { _first: None, _others: others.collect() }
+        let mut others = Vec::with_capacity(set.len());
+        others
+            .extend(set.stripes().filter_map(|stripe| self.stripes.get(stripe)).map(|stripe| stripe.lock()));
+        Latched { _first: None, _others: others }
     }
 }
 

@@ -95,7 +95,7 @@ impl Store {
     }
 
     fn open_read_only(path: &Path, tuning: &Tuning) -> Result<Self> {
-        let cache = Cache::new_lru_cache(tuning.memory_budget);
+        let cache = tuning.cache();
         let raw = DB::open_cf_descriptors_read_only(
             &tuning.database_options(&cache),
             path,
@@ -122,12 +122,12 @@ impl Store {
 }
 
 fn open_rocksdb(path: &Path, tuning: &Tuning) -> Result<Database> {
-    let cache = Cache::new_lru_cache(tuning.memory_budget);
+    let cache = tuning.cache();
     open_with(&tuning.database_options(&cache), path, tuning, &cache)
 }
 
 fn create_rocksdb(path: &Path, tuning: &Tuning) -> Result<Database> {
-    let cache = Cache::new_lru_cache(tuning.memory_budget);
+    let cache = tuning.cache();
     let mut options = tuning.database_options(&cache);
     options.create_if_missing(true);
     options.create_missing_column_families(true);

@@ -2,6 +2,10 @@
 //!
 //! Half of the budget is the block cache (with index and filter blocks in it), half the memtables, which the
 //! write-buffer manager charges to the same cache, so that the whole stays within the budget.
+//!
+//! The charge of the memtables cannot be evicted and falls on the cache's shards by chance, and the filter of one
+//! table file may have a megabyte. So shards must be large: in small ones, some have no room beside that charge, and
+//! the filters that fall on them are read again for each absent key.
 
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType, DBRecoveryMode, LogLevel, Options,
@@ -17,6 +21,8 @@ pub(crate) const MEMORY_BUDGET_MIN: usize = 8 << 20;
 const BLOOM_BITS_PER_KEY: f64 = 10.0;
 /// Share of a memtable given to its bloom filter, which answers most uniqueness checks.
 const MEMTABLE_BLOOM_RATIO: f64 = 0.05;
+/// Lets the cache's table grow with the entries it meets: they are of all sizes, from blocks to filters.
+const ENTRY_CHARGE_UNKNOWN: usize = 0;
 const BLOCK_BYTES: usize = 16 << 10;
 const WAL_FILE_COUNT: u64 = 4;
 
@@ -26,6 +32,12 @@ pub(super) struct Tuning {
 }
 
 impl Tuning {
+    /// The block cache. Its lookups take no lock, which is what lets its shards be few and large, 32 MiB and more;
+    /// an LRU cache would split the default budget into 64 of 4 MiB.
+    pub(super) fn cache(&self) -> Cache {
+        Cache::new_hyper_clock_cache(self.memory_budget, ENTRY_CHARGE_UNKNOWN)
+    }
+
     pub(super) fn database_options(&self, cache: &Cache) -> Options {
         let mut options = Options::default();
         options.create_if_missing(false);

@@ -13,17 +13,18 @@ use crate::catalog::collection::Absence;
 use crate::document::build::{Draft, Drafts};
 use crate::document::validate::validate_insert;
 use crate::error::{Error, IndexedWriteError, Refusal, Result};
+use crate::generated::GeneratedValues;
 use crate::storage::Family;
 use crate::storage::latch::LatchSet;
 use crate::storage::write::Batch;
 use crate::write::Target;
-use crate::write::duplicate;
 use crate::write::entries::{Entry, entries_of};
 use crate::write::prepare::{KEY_BYTES, Prepared, encoded_id, prepare};
+use crate::write::{duplicate, numbered};
 
 /// The most bytes of documents that one commit of an `insert_many` holds: it bounds memory, and how long other
 /// writers wait for the latches.
-const COMMIT_BYTES_MAX: usize = 8 << 20;
+pub(super) const COMMIT_BYTES_MAX: usize = 8 << 20;
 
 /// What an `insert_many` does at a refused document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,15 +40,65 @@ pub(crate) enum Ordering {
 pub(crate) struct Outcome {
     pub(crate) inserted: HashMap<usize, Bson>,
     pub(crate) refused: Vec<IndexedWriteError>,
+    /// Generated values of documents that are stored.
+    pub(crate) generated: HashMap<usize, GeneratedValues>,
+    /// The first value that was generated.
+    pub(crate) last_generate_id: Option<i64>,
 }
 
-/// Stores one document; gives its `_id`.
-pub(crate) fn insert_one(target: Target<'_>, generator: &Generator, document: &mut Drafts) -> Result<Bson> {
+/// What became of the document of an `insert_one`.
+#[derive(Debug)]
+pub(crate) struct Inserted {
+    pub(crate) id: Bson,
+    pub(crate) generated: GeneratedValues,
+}
+
+/// Changes that are to be written with the documents: where gapless sequences stand.
+pub(super) trait Beside {
+    /// Whether there are any.
+    fn is_empty(&self) -> bool;
+    /// Stages them, given how many documents of the commit are accepted.
+    fn stage(&mut self, batch: &mut Batch<'_>, accepted: usize);
+}
+
+/// Nothing beside the documents.
+pub(super) struct Nothing;
+
+impl Beside for Nothing {
+    fn is_empty(&self) -> bool {
+        true
+    }
+
+    fn stage(&mut self, _batch: &mut Batch<'_>, _accepted: usize) {}
+}
+
+/// Stores one document; gives its `_id` and what was generated for it.
+#[inline]
+pub(crate) fn insert_one(
+    target: Target<'_>,
+    generator: &Generator,
+    document: &mut Drafts,
+) -> Result<Inserted> {
+    if !target.fields.is_empty() {
+        return numbered::insert_one(target, generator, document);
+    }
+    let id = insert_beside(target, generator, document, &mut Nothing)?;
+    Ok(Inserted { id, generated: GeneratedValues::default() })
+}
+
+/// Stores one document, and what is to be written with it.
+#[inline]
+pub(super) fn insert_beside(
+    target: Target<'_>,
+    generator: &Generator,
+    document: &mut Drafts,
+    beside: &mut impl Beside,
+) -> Result<Bson> {
     let draft = document.iter_mut().next().expect("insert_one() is given a document");
     let prepared = prepare(draft, target.collection.id, generator, &mut Vec::with_capacity(KEY_BYTES))
         .map_err(Error::write)?;
-    if !target.indexes.is_empty() {
-        return insert_with_entries(target, &prepared);
+    if !target.indexes.is_empty() || !beside.is_empty() {
+        return insert_with_entries(target, &prepared, beside);
     }
     let _latched = target.store.latches.lock_one(&prepared.record_key);
     refuse_taken_id(target, &prepared)?;
@@ -65,15 +116,28 @@ pub(crate) fn insert_many(
     documents: &mut Drafts,
     ordering: Ordering,
 ) -> Result<Outcome> {
-    let mut outcome = Outcome { inserted: HashMap::with_capacity(documents.len()), refused: Vec::new() };
+    if !target.fields.is_empty() {
+        return numbered::insert_many(target, generator, documents, ordering);
+    }
+    insert_many_beside(target, generator, documents, (ordering, &mut Nothing))
+}
+
+/// Stores many documents, and what is to be written with them. Where there is anything, they fit one commit.
+pub(super) fn insert_many_beside(
+    target: Target<'_>,
+    generator: &Generator,
+    documents: &mut Drafts,
+    (ordering, beside): (Ordering, &mut impl Beside),
+) -> Result<Outcome> {
+    let mut outcome = Outcome { inserted: HashMap::with_capacity(documents.len()), ..Outcome::default() };
     let mut candidates = Vec::with_capacity(documents.len());
     let mut scratch = Vec::new();
     let mut pending_bytes = 0;
     for (position, draft) in documents.iter_mut().enumerate() {
         pending_bytes += draft.len();
-        if pending_bytes > COMMIT_BYTES_MAX && !candidates.is_empty() {
+        if pending_bytes > COMMIT_BYTES_MAX && !candidates.is_empty() && beside.is_empty() {
             pending_bytes = draft.len();
-            commit_chunk(target, std::mem::take(&mut candidates), ordering, &mut outcome)?;
+            commit_chunk(target, std::mem::take(&mut candidates), (ordering, beside), &mut outcome)?;
         }
         if ordering == Ordering::Ordered && !outcome.refused.is_empty() {
             break;
@@ -86,7 +150,7 @@ pub(crate) fn insert_many(
             Err(refusal) => outcome.refused.push(refusal.at(position)),
         }
     }
-    commit_chunk(target, candidates, ordering, &mut outcome)?;
+    commit_chunk(target, candidates, (ordering, beside), &mut outcome)?;
     outcome.refused.sort_unstable_by_key(|error| error.index);
     if ordering == Ordering::Ordered {
         // A malformed document may have been seen before a duplicate that stands in front of it.
@@ -122,7 +186,11 @@ struct Candidate<'a> {
     entries: Vec<Entry>,
 }
 
-fn insert_with_entries(target: Target<'_>, prepared: &Prepared<'_>) -> Result<Bson> {
+fn insert_with_entries(
+    target: Target<'_>,
+    prepared: &Prepared<'_>,
+    beside: &mut impl Beside,
+) -> Result<Bson> {
     let entries = entries_of(target.indexes, prepared.document(), encoded_id(&prepared.record_key))
         .map_err(Error::write)?;
     let mut latches = LatchSet::default();
@@ -137,6 +205,7 @@ fn insert_with_entries(target: Target<'_>, prepared: &Prepared<'_>) -> Result<Bs
     }
     let mut batch = Batch::with_capacity(target.database, prepared.bytes.len() + 128 * (1 + entries.len()));
     stage(&mut batch, prepared, &entries);
+    beside.stage(&mut batch, 1);
     target.store.commit(batch, target.level)?;
     target.collection.count.add(1);
     Ok(prepared.id())
@@ -170,7 +239,7 @@ fn prepare_candidate<'a>(
 fn commit_chunk(
     target: Target<'_>,
     candidates: Vec<Candidate<'_>>,
-    ordering: Ordering,
+    (ordering, beside): (Ordering, &mut impl Beside),
     outcome: &mut Outcome,
 ) -> Result<()> {
     let mut latches = LatchSet::default();
@@ -203,6 +272,7 @@ fn commit_chunk(
     if accepted.is_empty() {
         return Ok(());
     }
+    beside.stage(&mut batch, accepted.len());
     target.store.commit(batch, target.level)?;
     target.collection.count.add(i64::try_from(accepted.len()).unwrap_or(i64::MAX));
     let mut accepted = accepted.into_iter().peekable();

@@ -1,18 +1,25 @@
 //! The write path. `insert` is the straight line that the others follow: prepare, extract, latch, refuse
-//! duplicates, stage, commit.
+//! duplicates, stage, commit. `numbered` goes in front of it for collections with auto-increment fields.
 
 pub(crate) mod build;
 pub(crate) mod delete;
 pub(crate) mod duplicate;
 pub(crate) mod entries;
+pub(crate) mod existing;
 pub(crate) mod insert;
+pub(crate) mod numbered;
+pub(crate) mod numbering;
 pub(crate) mod prepare;
 pub(crate) mod replace;
 
 use std::sync::Arc;
 
+use sequence::acquirer::Acquirer;
+
+use crate::catalog::change::Storage;
 use crate::catalog::collection::{Absence, CollectionState};
 use crate::catalog::indexes::Index;
+use crate::catalog::sequences::AutoFields;
 use crate::error::Result;
 use crate::storage::scan::last_key;
 use crate::storage::snapshot::Snapshot;
@@ -26,10 +33,17 @@ pub(crate) struct Target<'a> {
     pub(crate) database: &'a Arc<Database>,
     pub(crate) collection: &'a CollectionState,
     pub(crate) indexes: &'a [Index],
+    pub(crate) fields: &'a AutoFields,
+    /// Whose blocks values are taken from; the shared acquirer's if there is none.
+    pub(crate) acquirer: Option<&'a Acquirer>,
     pub(crate) level: CommitLevel,
 }
 
-impl Target<'_> {
+impl<'a> Target<'a> {
+    fn storage(&self) -> Storage<'a> {
+        Storage { store: self.store, database: self.database }
+    }
+
     /// Admits a latched record key and says whether it needs to be looked for.
     #[inline]
     fn admit(&self, record_key: &[u8]) -> Result<Absence> {

@@ -1,5 +1,7 @@
 //! From a draft to the bytes that are stored, and their key.
 
+use std::ops::Range;
+
 use bson::oid::ObjectId;
 use bson::{Bson, RawBsonRef, RawDocument};
 use bytes::BufMut;
@@ -15,6 +17,9 @@ use crate::storage::keys::{CollectionId, ID_BYTES};
 /// Room for the key of any `_id` but long strings and documents.
 pub(crate) const KEY_BYTES: usize = 32;
 
+/// Where a document's first element starts: behind the length.
+const FIRST_ELEMENT: usize = 4;
+
 /// A record key. Those of `ObjectId`s and numbers need no allocation: a batch holds a thousand of them.
 pub(crate) type RecordKey = SmallVec<[u8; 24]>;
 
@@ -29,14 +34,19 @@ pub(crate) struct Prepared<'a> {
 /// Checks a document for insertion and gives it an `_id` if it has none.
 #[inline]
 pub(crate) fn prepare<'a>(
-    draft: Draft<'a>,
+    mut draft: Draft<'a>,
     collection: CollectionId,
     generator: &Generator,
     scratch: &mut Vec<u8>,
 ) -> Result<Prepared<'a>, Refusal> {
-    let document = validate(draft.document())?;
-    let timestamps = Timestamps::of(&document);
-    let (made_id, bytes) = if let (Some(id), Some(element)) = (document.id(), document.id_element()) {
+    let known = draft.take_facts();
+    let (timestamps, id) = if let Some(facts) = known {
+        (facts.timestamps, id_at(draft.document(), facts.id))
+    } else {
+        let document = validate(draft.document())?;
+        (Timestamps::of(&document), document.id().zip(document.id_element()))
+    };
+    let (made_id, bytes) = if let Some((id, element)) = id {
         write_record_key(scratch, collection, id);
         (None, draft.with_own_id(element, timestamps))
     } else {
@@ -47,6 +57,13 @@ pub(crate) fn prepare<'a>(
     };
     validate_size(bytes.len())?;
     Ok(Prepared { record_key: RecordKey::from_slice(scratch), bytes, made_id })
+}
+
+/// The `_id` whose element is known to stand at `place` of a well-formed document.
+fn id_at(document: &[u8], place: Option<Range<usize>>) -> Option<(RawBsonRef<'_>, Range<usize>)> {
+    let place = place?;
+    let document = RawDocument::from_bytes(document).ok()?;
+    Some((index::element::value_at_offset(document, place.start)?, place))
 }
 
 /// Collection id and encoded `_id`.
@@ -70,8 +87,8 @@ impl Prepared<'_> {
         if let Some(made) = self.made_id {
             return Bson::ObjectId(made);
         }
-        let first = self.document().iter().next().and_then(Result::ok);
-        first.and_then(|(_, id)| Bson::try_from(id).ok()).expect("prepare() put the _id first")
+        let first = index::element::value_at_offset(self.document(), FIRST_ELEMENT);
+        first.and_then(|id| Bson::try_from(id).ok()).expect("prepare() put the _id first")
     }
 
     /// The stored form.

@@ -45,14 +45,56 @@ pub(crate) fn replace_one(
 ) -> Result<Replaced> {
     while matches.advance()? {
         let key = matches.record_key().to_vec();
-        let found = stored(&key, matches.bytes())?;
-        let bytes = with_id_of(found, &key, replacement)?;
-        let outcome = replace_found(target, matches, (&key, &bytes))?;
-        if outcome != Replaced::Nothing {
-            return Ok(outcome);
+        let mut found = matches.bytes().to_vec();
+        loop {
+            let bytes = successor(target, stored(&key, &found)?, &key, replacement)?;
+            match replace_found(target, matches, (&key, &found), &bytes)? {
+                // Others changed it since it was found: what it keeps must be taken from what is there now.
+                Attempt::Moved(current) => found = current,
+                Attempt::Done(Replaced::Nothing) => break,
+                Attempt::Done(outcome) => return Ok(outcome),
+            }
         }
     }
     Ok(Replaced::Nothing)
+}
+
+/// What became of an attempt to replace a document that was found.
+enum Attempt {
+    Done(Replaced),
+    /// It still matches, and is another than the one that was found.
+    Moved(Vec<u8>),
+}
+
+/// The replacement with what it keeps of the stored document.
+fn successor(
+    target: Target<'_>,
+    found: &RawDocument,
+    key: &[u8],
+    replacement: &ValidDocument<'_>,
+) -> Result<Vec<u8>> {
+    let mut bytes = with_id_of(found, key, replacement)?;
+    keep_fields(target, found, &mut bytes)?;
+    validate_size(bytes.len()).map_err(Error::write)?;
+    Ok(bytes)
+}
+
+/// Appends the auto-increment fields of the stored document that the replacement does not name, and of nested ones the
+/// outermost parent, ascending by name.
+fn keep_fields(target: Target<'_>, found: &RawDocument, bytes: &mut Vec<u8>) -> Result<()> {
+    let mut names: Vec<&str> =
+        target.fields.iter().filter_map(|field| field.field.segments().next()).collect();
+    names.dedup();
+    let mut kept = Vec::new();
+    for name in names {
+        if RawDocument::from_bytes(&*bytes)?.get(name)?.is_none() {
+            kept.extend_from_slice(build::element(found, name).unwrap_or_default());
+        }
+    }
+    if !kept.is_empty() {
+        build::append_elements(bytes, &kept);
+    }
+    Ok(())
 }
 
 /// The replacement with the `_id` element of the stored document, whose type it keeps.
@@ -68,32 +110,40 @@ fn with_id_of(found: &RawDocument, key: &[u8], replacement: &ValidDocument<'_>) 
     {
         return Err(Error::write(immutable_id(other)));
     }
-    let bytes = build::with_id_element(replacement, element);
-    validate_size(bytes.len()).map_err(Error::write)?;
-    Ok(bytes)
+    Ok(build::with_id_element(replacement, element))
 }
 
-fn replace_found(target: Target<'_>, matches: &Matches, (key, bytes): (&[u8], &[u8])) -> Result<Replaced> {
+fn replace_found(
+    target: Target<'_>,
+    matches: &Matches,
+    (key, found): (&[u8], &[u8]),
+    bytes: &[u8],
+) -> Result<Attempt> {
     let document = stored(key, bytes)?;
     let entries = entries_of(target.indexes, document, encoded_id(key)).map_err(Error::write)?;
     let mut latches = LatchSet::default();
     latches.add(key);
     add_unique_latches(&mut latches, target, &entries);
     let _latched = target.store.latches.lock(&latches);
-    let Some(current) = target.database.get(Family::Records, key)? else { return Ok(Replaced::Nothing) };
+    let Some(current) = target.database.get(Family::Records, key)? else {
+        return Ok(Attempt::Done(Replaced::Nothing));
+    };
     let old = stored(key, &current)?;
     if !matches.filter().matches(old) {
-        return Ok(Replaced::Nothing);
+        return Ok(Attempt::Done(Replaced::Nothing));
+    }
+    if old.as_bytes() != found {
+        return Ok(Attempt::Moved(current.to_vec()));
     }
     if old.as_bytes() == bytes {
-        return Ok(Replaced::Unchanged);
+        return Ok(Attempt::Done(Replaced::Unchanged));
     }
     let old_entries = entries_of(target.indexes, old, encoded_id(key)).map_err(Error::write)?;
     let mut batch = Batch::with_capacity(target.database, bytes.len() + 64);
     batch.put(Family::Records, key, bytes);
     stage_difference(target, &mut batch, (&old_entries, &entries), encoded_id(key))?;
     target.store.commit(batch, target.level)?;
-    Ok(Replaced::Changed)
+    Ok(Attempt::Done(Replaced::Changed))
 }
 
 /// Removes entries that only the old document has and adds those that only the new one has.

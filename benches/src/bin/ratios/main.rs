@@ -1,24 +1,28 @@
 //! Prints one line a figure, `name ratio`: CairnDB's speed against raw RocksDB's with the same options and the
-//! same bytes, both measured in turns in this run. Above 1 CairnDB is faster.
+//! same bytes, both measured in turns in this run. Above 1 CairnDB is faster. Figures of sequences are in `numbering`.
 //!
 //! `ratios` prints all figures but `insert_growth`, `ratios large` prints that one, and names given as arguments
 //! print just those.
 
+mod numbering;
+mod rounds;
+
+use std::ops::Range;
 use std::time::Duration;
 
 use cairndb::bson::oid::ObjectId;
 use cairndb::bson::{Document, RawDocumentBuf, doc};
-use cairndb::{Collection, IndexModel, IndexOptions};
+use cairndb::{IndexModel, IndexOptions};
 use cairndb_benches::documents::{self, Order, mix};
-use cairndb_benches::measure::{speed_ratio, time};
+use cairndb_benches::measure::{median, speed_ratio, time};
 use cairndb_benches::ours::Ours;
 use cairndb_benches::raw::{Raw, Record, record, record_with_id, unique_entry};
 use rocksdb::WriteBatch;
 use sequence::generator::Generator;
 use sequence::object_id::Layout;
 
-/// Documents of one round of an insert figure.
-const DOCUMENTS: u64 = 60_000;
+use crate::rounds::{DOCUMENTS, insert_all, raw_orders, side_by_side};
+
 /// Documents of a call of `insert_many`.
 const BATCH: usize = 1000;
 /// Reads of one round.
@@ -27,10 +31,14 @@ const READS: u64 = 100_000;
 const IDS: u32 = 3_000_000;
 /// Documents of the small and of the large collection of `insert_growth`.
 const GROWTH: (u64, u64) = (100_000, 10_000_000);
+/// Small collections of `insert_growth`: one fills in a moment, too short for a figure.
+const GROWTH_ROUNDS: usize = 9;
+/// Documents that a side of `insert_growth` inserts before it is the other's turn.
+const TURN: usize = 5000;
 
 type Figure = (&'static str, fn() -> f64);
 
-const FIGURES: [Figure; 8] = [
+const FIGURES: [Figure; 14] = [
     ("insert_one_raw", insert_one_raw),
     ("insert_one_typed", insert_one_typed),
     ("insert_many_raw", insert_many_raw),
@@ -39,6 +47,12 @@ const FIGURES: [Figure; 8] = [
     ("find_by_id", find_by_id),
     ("scan", scan),
     ("object_id", object_id),
+    ("insert_auto_increment", numbering::insert_auto_increment),
+    ("insert_auto_increment_id", numbering::insert_auto_increment_id),
+    ("sequence_next", numbering::sequence_next),
+    ("sequence_threads_2", numbering::sequence_threads_2),
+    ("insert_gapless", numbering::insert_gapless),
+    ("insert_ordered_threads_4", numbering::insert_ordered_threads_4),
 ];
 
 #[expect(clippy::print_stdout, reason = "printing figures is what this program is for")]
@@ -52,16 +66,6 @@ fn main() {
         if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
             println!("{name} {:.3}", figure());
         }
-    }
-}
-
-fn raw_orders(count: u64) -> Vec<RawDocumentBuf> {
-    (0..count).map(documents::raw_order).collect()
-}
-
-fn insert_all(orders: &Collection<RawDocumentBuf>, documents: &[RawDocumentBuf]) {
-    for document in documents {
-        orders.insert_one(document).run().expect("inserted");
     }
 }
 
@@ -156,13 +160,6 @@ fn insert_threads_2() -> f64 {
             time(|| side_by_side(|| put_all(&raw, &even), || put_all(&raw, &odd)))
         },
     )
-}
-
-fn side_by_side(left: impl FnOnce() + Send, right: impl FnOnce() + Send) {
-    std::thread::scope(|scope| {
-        scope.spawn(left);
-        scope.spawn(right);
-    });
 }
 
 fn insert_unique_index() -> f64 {
@@ -299,39 +296,42 @@ fn object_id() -> f64 {
 /// How much CairnDB slows down from the small to the large collection, against how much raw RocksDB does: 1 is the
 /// same, above 1 CairnDB slows down more.
 fn insert_growth() -> f64 {
-    let ours = Ours::create();
-    let orders = ours.orders();
-    let our_growth = growth(|number| {
-        let id = random_id(number);
-        let (_, value) = record_with_id(&documents::raw_order(number), id);
-        let document = RawDocumentBuf::from_bytes(value).expect("a document");
-        time(|| drop(orders.insert_one(&document).run().expect("inserted")))
+    let (small, large) = GROWTH;
+    let early = (0..GROWTH_ROUNDS).map(|_| {
+        let (ours, raw) = (Ours::create(), Raw::create());
+        insert_random(&ours, &raw, 0..small / 2);
+        insert_random(&ours, &raw, small / 2..small)
     });
-    drop(ours);
-    let raw = Raw::create();
-    let family = raw.records();
-    let raw_growth = growth(|number| {
-        let (key, value) = record_with_id(&documents::raw_order(number), random_id(number));
-        time(|| raw.db().put_cf_opt(family, &key, &value, &raw.writes).expect("written"))
-    });
-    our_growth / raw_growth
+    let early = median(early.collect());
+    let (ours, raw) = (Ours::create(), Raw::create());
+    insert_random(&ours, &raw, 0..large - large / 10);
+    insert_random(&ours, &raw, large - large / 10..large) / early
 }
 
-/// Inserts all of the large collection; the time of the last documents against the time of those around the small
-/// collection's size.
-fn growth(mut insert: impl FnMut(u64) -> Duration) -> f64 {
-    let window = GROWTH.0 / 2;
-    let mut early = Duration::ZERO;
-    let mut late = Duration::ZERO;
-    for number in 0..GROWTH.1 {
-        let taken = insert(number);
-        if (GROWTH.0 - window..GROWTH.0).contains(&number) {
-            early += taken;
-        } else if number >= GROWTH.1 - 20 * window {
-            late += taken;
+/// Inserts the documents of these numbers into both sides, in turns of some thousand, so that both meet the same
+/// slow moments of the machine; gives our time over theirs.
+fn insert_random(ours: &Ours, raw: &Raw, numbers: Range<u64>) -> f64 {
+    let orders = ours.orders();
+    let (mut our_time, mut their_time) = (Duration::ZERO, Duration::ZERO);
+    let mut ours_first = true;
+    for start in numbers.clone().step_by(TURN) {
+        let turn = start..numbers.end.min(start + TURN as u64);
+        let records: Vec<Record> =
+            turn.map(|number| record_with_id(&documents::raw_order(number), random_id(number))).collect();
+        let documents: Vec<RawDocumentBuf> = records
+            .iter()
+            .map(|(_, value)| RawDocumentBuf::from_bytes(value.clone()).expect("a document"))
+            .collect();
+        if ours_first {
+            our_time += time(|| insert_all(&orders, &documents));
         }
+        their_time += time(|| put_all(raw, &records));
+        if !ours_first {
+            our_time += time(|| insert_all(&orders, &documents));
+        }
+        ours_first = !ours_first;
     }
-    late.as_secs_f64() / 20.0 / early.as_secs_f64()
+    our_time.as_secs_f64() / their_time.as_secs_f64()
 }
 
 fn random_id(number: u64) -> ObjectId {

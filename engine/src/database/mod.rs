@@ -1,7 +1,15 @@
-//! `Database`: a named set of collections.
+//! `Database`: a named set of collections and sequences.
+
+mod sequences;
+
+pub use self::sequences::{CreateSequence, DropSequence, ListSequences, RenameSequence, SnapshotSequences};
 
 use std::sync::Arc;
 
+use sequence::acquirer::Acquirer;
+use sequence::auto_increment::FieldOptions;
+
+use crate::auto_increment::AutoIncrement;
 use crate::catalog::change::Created;
 use crate::collection::Collection;
 use crate::error::{Error, Result};
@@ -12,12 +20,14 @@ use crate::shared::Shared;
 #[derive(Clone)]
 pub struct Database {
     shared: Arc<Shared>,
+    /// Whose blocks sequences hand values from; the shared acquirer's if there is none.
+    acquirer: Option<Arc<Acquirer>>,
     name: String,
 }
 
 impl Database {
-    pub(crate) fn new(shared: Arc<Shared>, name: &str) -> Self {
-        Self { shared, name: name.to_owned() }
+    pub(crate) fn new(shared: Arc<Shared>, acquirer: Option<Arc<Acquirer>>, name: &str) -> Self {
+        Self { shared, acquirer, name: name.to_owned() }
     }
 
     /// The database's name.
@@ -27,12 +37,12 @@ impl Database {
 
     /// A handle to a collection, which need not exist yet. Names are checked by the first verb.
     pub fn collection<T>(&self, name: &str) -> Collection<T> {
-        Collection::new(Arc::clone(&self.shared), &self.name, name)
+        Collection::new(Arc::clone(&self.shared), self.acquirer.clone(), &self.name, name)
     }
 
     /// Makes an empty collection; code 48 if it exists.
     pub fn create_collection(&self, name: impl Into<String>) -> CreateCollection<'_> {
-        CreateCollection { database: self, name: name.into() }
+        CreateCollection { database: self, name: name.into(), fields: Vec::new() }
     }
 
     /// The names of the collections, ascending.
@@ -40,7 +50,7 @@ impl Database {
         ListCollectionNames { database: self }
     }
 
-    /// Removes every collection of the database.
+    /// Removes every collection and every sequence of the database.
     pub fn drop(&self) -> DropDatabase<'_> {
         DropDatabase { database: self }
     }
@@ -57,6 +67,7 @@ impl std::fmt::Debug for Database {
 pub struct CreateCollection<'a> {
     database: &'a Database,
     name: String,
+    fields: Vec<FieldOptions>,
 }
 
 /// A `list_collection_names` that is done by [`run`](Self::run).
@@ -72,13 +83,19 @@ pub struct DropDatabase<'a> {
 }
 
 impl CreateCollection<'_> {
+    /// Makes a field of the collection number itself. May be called for several fields.
+    pub fn auto_increment(mut self, field: AutoIncrement) -> Self {
+        self.fields.push(field.options);
+        self
+    }
+
     /// Makes the collection.
     pub fn run(self) -> Result<()> {
         let shared = &self.database.shared;
         let namespace = Namespace::parse(&self.database.name, &self.name)?;
         let storage = shared.store.enter()?;
         shared.store.admit_write()?;
-        match shared.catalog.create(shared.storage(&storage), &namespace)? {
+        match shared.catalog.create(shared.storage(&storage), &namespace, &self.fields)? {
             Created::New(_) => Ok(()),
             Created::Existing(_) => {
                 Err(Error::command(48, "NamespaceExists", format!("Collection {namespace} already exists."))
@@ -99,7 +116,7 @@ impl ListCollectionNames<'_> {
 }
 
 impl DropDatabase<'_> {
-    /// Drops the collections, one synced step each.
+    /// Drops the collections and then the sequences, one synced step each.
     pub fn run(self) -> Result<()> {
         validate_database(&self.database.name)?;
         let shared = &self.database.shared;
@@ -108,6 +125,12 @@ impl DropDatabase<'_> {
         for name in shared.catalog.collection_names(&self.database.name) {
             let namespace = Namespace::parse(&self.database.name, &name)?;
             shared.catalog.drop_collection(shared.storage(&storage), &namespace)?;
+        }
+        for state in shared.catalog.sequences.of_database(&self.database.name) {
+            let name = &state.identity.name;
+            if state.identity.owner.is_none() {
+                shared.catalog.drop_sequence(shared.storage(&storage), &self.database.name, name)?;
+            }
         }
         Ok(())
     }

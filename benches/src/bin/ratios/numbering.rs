@@ -1,0 +1,110 @@
+//! Figures of sequences and auto-increment fields. Each is CairnDB against itself without the feature, or against a bare
+//! atomic counter.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cairndb::bson::RawDocumentBuf;
+use cairndb::{AutoIncrement, Collection, Contract, Sequence};
+use cairndb_benches::measure::{speed_ratio, time};
+use cairndb_benches::ours::Ours;
+
+use crate::rounds::{DOCUMENTS, insert_all, raw_orders, side_by_side};
+
+/// Values of one round on one thread.
+const VALUES: u64 = 2_000_000;
+/// Writers of `insert_ordered_threads_4`.
+const WRITERS: usize = 4;
+
+/// A collection in which `field` numbers itself.
+fn numbered(ours: &Ours, field: &str, contract: Contract) -> Collection<RawDocumentBuf> {
+    let number = AutoIncrement::builder().field(field).contract(contract).build();
+    let db = ours.client().database("bench");
+    db.create_collection("numbered").auto_increment(number).run().expect("a new collection");
+    db.collection("numbered")
+}
+
+/// The speed of inserting into one collection against that of another.
+fn insert_ratio(
+    ours: impl Fn(&Ours) -> Collection<RawDocumentBuf>,
+    other: impl Fn(&Ours) -> Collection<RawDocumentBuf>,
+) -> f64 {
+    let documents = raw_orders(DOCUMENTS);
+    let round = |collection: &dyn Fn(&Ours) -> Collection<RawDocumentBuf>| {
+        let ours = Ours::create();
+        let collection = collection(&ours);
+        time(|| insert_all(&collection, &documents))
+    };
+    speed_ratio(|| round(&ours), || round(&other))
+}
+
+pub(crate) fn insert_auto_increment() -> f64 {
+    insert_ratio(|ours| numbered(ours, "number", Contract::Fast), Ours::orders)
+}
+
+pub(crate) fn insert_auto_increment_id() -> f64 {
+    insert_ratio(|ours| numbered(ours, "_id", Contract::Fast), Ours::orders)
+}
+
+pub(crate) fn insert_gapless() -> f64 {
+    insert_ratio(
+        |ours| numbered(ours, "number", Contract::Gapless),
+        |ours| numbered(ours, "number", Contract::Fast),
+    )
+}
+
+pub(crate) fn insert_ordered_threads_4() -> f64 {
+    let documents = raw_orders(DOCUMENTS);
+    let round = |contract| {
+        let ours = Ours::create();
+        let collection = numbered(&ours, "number", contract);
+        let parts: Vec<&[RawDocumentBuf]> = documents.chunks(documents.len() / WRITERS).collect();
+        time(|| {
+            std::thread::scope(|scope| {
+                for part in parts {
+                    scope.spawn(|| insert_all(&collection, part));
+                }
+            });
+        })
+    };
+    speed_ratio(|| round(Contract::Ordered), || round(Contract::Fast))
+}
+
+pub(crate) fn sequence_next() -> f64 {
+    let ours = Ours::create();
+    let sequence = tickets(&ours);
+    let counter = AtomicU64::new(0);
+    speed_ratio(
+        || time(|| take(&sequence, VALUES)),
+        || {
+            time(|| {
+                for _ in 0..VALUES {
+                    black_box(counter.fetch_add(1, Ordering::AcqRel));
+                }
+            })
+        },
+    )
+}
+
+/// Values a second of two threads together against those of one.
+pub(crate) fn sequence_threads_2() -> f64 {
+    let ours = Ours::create();
+    let sequence = tickets(&ours);
+    let half = VALUES / 2;
+    speed_ratio(
+        || time(|| side_by_side(|| take(&sequence, half), || take(&sequence, half))),
+        || time(|| take(&sequence, VALUES)),
+    )
+}
+
+fn tickets(ours: &Ours) -> Sequence {
+    let db = ours.client().database("bench");
+    db.create_sequence("tickets").run().expect("a new sequence");
+    db.sequence("tickets")
+}
+
+fn take(sequence: &Sequence, values: u64) {
+    for _ in 0..values {
+        black_box(sequence.next_value().run().expect("a value"));
+    }
+}

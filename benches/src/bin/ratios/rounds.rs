@@ -1,0 +1,28 @@
+//! What rounds of several figures do.
+
+use cairndb::Collection;
+use cairndb::bson::RawDocumentBuf;
+use cairndb_benches::documents;
+
+/// Documents of one round of an insert figure.
+pub(crate) const DOCUMENTS: u64 = 60_000;
+
+/// Ready raw documents without an `_id`.
+pub(crate) fn raw_orders(count: u64) -> Vec<RawDocumentBuf> {
+    (0..count).map(documents::raw_order).collect()
+}
+
+/// Inserts them one by one.
+pub(crate) fn insert_all(orders: &Collection<RawDocumentBuf>, documents: &[RawDocumentBuf]) {
+    for document in documents {
+        orders.insert_one(document).run().expect("inserted");
+    }
+}
+
+/// Runs both at once and waits for both.
+pub(crate) fn side_by_side(left: impl FnOnce() + Send, right: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        scope.spawn(left);
+        scope.spawn(right);
+    });
+}

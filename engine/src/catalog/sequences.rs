@@ -1,0 +1,238 @@
+//! Sequences in memory: who they are, the auto-increment fields that they number, and how they reach the disk.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bson::DateTime;
+use parking_lot::RwLock;
+use sequence::acquirer::Acquirer;
+use sequence::allocator::Sequence;
+use sequence::auto_increment::Field;
+use sequence::slot::Slot;
+use sequence::state::Mark;
+use sequence::store::{Change, Gap, Record, Store as SequenceStorage};
+
+use crate::catalog::change::Storage;
+use crate::catalog::sequence_entry::{self, Identity};
+use crate::document::complete::FieldTree;
+use crate::error::{Error, Result};
+use crate::storage::Family;
+use crate::storage::write::{Batch, CommitLevel};
+
+/// How many gaps the ledger of a sequence keeps; older ones are only counted.
+pub(crate) const GAPS_KEPT: u64 = 1_000;
+
+/// A sequence by name. A renamed one is another state with the same id.
+pub(crate) struct SequenceState {
+    pub(crate) identity: Identity,
+    pub(crate) sequence: Arc<Sequence>,
+}
+
+/// Every sequence by database and name, internal ones too.
+#[derive(Default)]
+pub(crate) struct Sequences {
+    by_name: RwLock<BTreeMap<(String, String), Arc<SequenceState>>>,
+}
+
+/// An auto-increment field of a collection, bound to its sequence.
+#[derive(Clone)]
+pub(crate) struct AutoField {
+    pub(crate) field: Field,
+    pub(crate) name: Arc<str>,
+    pub(crate) state: Arc<SequenceState>,
+}
+
+/// The auto-increment fields of a collection, ascending by path.
+#[derive(Clone, Default)]
+pub(crate) struct AutoFields {
+    list: Vec<AutoField>,
+    tree: FieldTree,
+    /// Positions in the list, ascending by sequence: the one order in which writers take turns.
+    turns: Vec<usize>,
+}
+
+/// A place for blocks: the shared acquirer's, or one of a handle's own.
+pub(crate) enum SlotOf<'a> {
+    Shared(&'a Slot),
+    Own(Arc<Slot>),
+}
+
+/// A sequence on disk.
+#[derive(Clone, Copy)]
+pub(crate) struct SequenceStore<'a> {
+    pub(crate) storage: Storage<'a>,
+    pub(crate) identity: &'a Identity,
+    /// When a reserve counts as written. It precedes in the log whatever uses its values, so an insert needs
+    /// no more than the log.
+    pub(crate) level: CommitLevel,
+}
+
+impl SequenceState {
+    /// A stored sequence.
+    pub(crate) fn restore(identity: Identity, record: Record) -> Self {
+        Self { identity, sequence: Arc::new(Sequence::restore(record)) }
+    }
+
+    /// The place for blocks that `acquirer` has here; without one the shared acquirer's.
+    #[inline]
+    pub(crate) fn slot<'a>(&'a self, acquirer: Option<&Acquirer>) -> SlotOf<'a> {
+        match acquirer {
+            None => SlotOf::Shared(self.sequence.shared()),
+            Some(acquirer) => SlotOf::Own(acquirer.slot(self.identity.id.0, &self.sequence)),
+        }
+    }
+
+    /// The sequence's storage for changes, which are synced.
+    pub(crate) fn store<'a>(&'a self, storage: Storage<'a>, level: CommitLevel) -> SequenceStore<'a> {
+        SequenceStore { storage, identity: &self.identity, level }
+    }
+}
+
+impl std::ops::Deref for SlotOf<'_> {
+    type Target = Slot;
+
+    fn deref(&self) -> &Slot {
+        match self {
+            Self::Shared(slot) => slot,
+            Self::Own(slot) => slot,
+        }
+    }
+}
+
+impl Sequences {
+    pub(crate) fn find(&self, db: &str, name: &str) -> Option<Arc<SequenceState>> {
+        self.by_name.read().get(&(db.to_owned(), name.to_owned())).cloned()
+    }
+
+    /// The sequences of a database, ascending by name.
+    pub(crate) fn of_database(&self, db: &str) -> Vec<Arc<SequenceState>> {
+        let by_name = self.by_name.read();
+        let from = (db.to_owned(), String::new());
+        by_name
+            .range(from..)
+            .take_while(|((own, _), _)| own == db)
+            .map(|(_, state)| Arc::clone(state))
+            .collect()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<SequenceState>> {
+        self.by_name.read().values().cloned().collect()
+    }
+
+    pub(crate) fn insert(&self, state: &Arc<SequenceState>) {
+        let key = (state.identity.db.clone(), state.identity.name.clone());
+        self.by_name.write().insert(key, Arc::clone(state));
+    }
+
+    pub(crate) fn remove(&self, identity: &Identity) {
+        self.by_name.write().remove(&(identity.db.clone(), identity.name.clone()));
+    }
+
+    /// Puts a renamed sequence in the place of the old one: no reader sees neither.
+    pub(crate) fn exchange(&self, old: &Identity, renamed: &Arc<SequenceState>) {
+        let mut by_name = self.by_name.write();
+        by_name.remove(&(old.db.clone(), old.name.clone()));
+        by_name.insert((old.db.clone(), renamed.identity.name.clone()), Arc::clone(renamed));
+    }
+}
+
+impl AutoFields {
+    pub(crate) fn new(mut list: Vec<AutoField>) -> Self {
+        list.sort_by(|a, b| a.field.path().cmp(b.field.path()));
+        let tree = FieldTree::new(list.iter().map(|field| field.field.path()));
+        let mut turns: Vec<usize> = (0..list.len()).collect();
+        turns.sort_by_key(|position| list.get(*position).map(|field| field.state.identity.id));
+        Self { list, tree, turns }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, AutoField> {
+        self.list.iter()
+    }
+
+    pub(crate) fn at(&self, position: usize) -> &AutoField {
+        self.list.get(position).expect("positions of fields come from the same list")
+    }
+
+    pub(crate) fn tree(&self) -> &FieldTree {
+        &self.tree
+    }
+
+    pub(crate) fn turns(&self) -> &[usize] {
+        &self.turns
+    }
+
+    pub(crate) fn find(&self, path: &str) -> Option<&AutoField> {
+        self.list.iter().find(|field| field.field.path() == path)
+    }
+}
+
+impl SequenceStorage for SequenceStore<'_> {
+    type Error = Error;
+
+    fn load(&self) -> Result<Option<Record>> {
+        let get = |key: &[u8]| self.storage.database.get(Family::Meta, key);
+        let id = self.identity.id;
+        let Some(definition) = get(&id.definition_key())? else { return Ok(None) };
+        let Some(mark) = get(&id.mark_key())? else {
+            return Err(Error::corruption(Family::Meta.name(), &id.mark_key(), "the sequence has no mark"));
+        };
+        let (_, attributes, version) = sequence_entry::decode_definition(id, &definition)?;
+        Ok(Some(Record { attributes, version, mark: sequence_entry::decode_mark(id, &mark)? }))
+    }
+
+    fn reserve(&self, change: &Change<'_>) -> Result<u64> {
+        let mut batch = Batch::new(self.storage.database);
+        stage_change(&mut batch, self.identity, change)?;
+        self.storage.store.commit(batch, self.level)?;
+        Ok(self.storage.database.latest_sequence())
+    }
+
+    fn is_durable(&self, receipt: u64) -> bool {
+        self.storage.store.durable_sequence() >= receipt
+    }
+
+    fn make_durable(&self, receipt: u64) -> Result<()> {
+        if self.is_durable(receipt) { Ok(()) } else { self.storage.store.sync(self.storage.database) }
+    }
+}
+
+/// Stages a change of a sequence.
+pub(crate) fn stage_change(batch: &mut Batch<'_>, identity: &Identity, change: &Change<'_>) -> Result<()> {
+    if let Some((attributes, version)) = change.definition {
+        let definition = sequence_entry::encode_definition(identity, attributes, version)?;
+        batch.put(Family::Meta, &identity.id.definition_key(), &definition);
+    }
+    stage_mark(batch, identity, change.mark, change.gaps);
+    Ok(())
+}
+
+/// Stages where a sequence stands and what it lost. Of the ledger only the newest entries are kept.
+pub(crate) fn stage_mark(batch: &mut Batch<'_>, identity: &Identity, mark: &Mark, gaps: &[Gap]) {
+    batch.put(Family::Meta, &identity.id.mark_key(), &sequence_entry::encode_mark(mark));
+    let first = mark.next_gap.saturating_sub(gaps.len() as u64);
+    for (number, gap) in (first..).zip(gaps) {
+        let at = DateTime::now();
+        batch.put(Family::Meta, &identity.id.gap_key(number), &sequence_entry::encode_gap(gap, at));
+        if let Some(old) = number.checked_sub(GAPS_KEPT) {
+            batch.delete(Family::Meta, &identity.id.gap_key(old));
+        }
+    }
+}
+
+/// Stages the removal of a sequence with its ledger.
+pub(crate) fn stage_removal(batch: &mut Batch<'_>, identity: &Identity) {
+    let (first, end) = identity.id.gap_bounds();
+    batch.delete(Family::Meta, &identity.id.definition_key());
+    batch.delete(Family::Meta, &identity.id.mark_key());
+    batch.delete_range(Family::Meta, &first, &end);
+}
+
+/// The name of the sequence behind an auto-increment field.
+pub(crate) fn internal_name(owner: crate::storage::keys::CollectionId, field: &str) -> String {
+    format!("SYS_{owner}_{field}_SEQ")
+}

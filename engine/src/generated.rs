@@ -1,0 +1,75 @@
+//! The values that an insert generated for auto-increment fields, as results name them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use smallvec::SmallVec;
+
+/// The values that were generated for one document, by field.
+///
+/// ```
+/// # use cairndb::{AutoIncrement, Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// let db = client.database("shop");
+/// db.create_collection("orders").auto_increment(AutoIncrement::builder().field("number").build()).run()?;
+/// let inserted = db.collection::<Document>("orders").insert_one(doc! { "item": "lamp" }).run()?;
+/// assert_eq!(inserted.generated.get("number"), Some(1));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct GeneratedValues {
+    values: SmallVec<[(Arc<str>, i64); 1]>,
+}
+
+impl GeneratedValues {
+    pub(crate) fn push(&mut self, field: &Arc<str>, value: i64) {
+        self.values.push((Arc::clone(field), value));
+    }
+
+    /// Puts the values into the order of their fields.
+    pub(crate) fn sort(&mut self) {
+        if self.values.len() > 1 {
+            self.values.sort_unstable();
+        }
+    }
+
+    /// The value generated for the field at a dotted path.
+    pub fn get(&self, field: &str) -> Option<i64> {
+        self.values.iter().find(|(own, _)| **own == *field).map(|&(_, value)| value)
+    }
+
+    /// Fields and values, ascending by field.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.values.iter().map(|(field, value)| (&**field, *value))
+    }
+
+    /// How many values were generated.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether none was.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+}
+
+impl fmt::Debug for GeneratedValues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl Serialize for GeneratedValues {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.len()))?;
+        for (field, value) in self.iter() {
+            map.serialize_entry(field, &value)?;
+        }
+        map.end()
+    }
+}
