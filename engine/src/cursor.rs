@@ -8,9 +8,10 @@ use serde::de::DeserializeOwned;
 
 use crate::document::decode::decode;
 use crate::error::{Error, ErrorKind, Result};
-use crate::execute::matches::Matches;
+use crate::execute::rows::Rows;
 
-/// The documents that a `find` matched, in the order of their `_id`s, as they were when `run` was called.
+/// The documents that a `find` matched, as they were when `run` was called: in the order of their `_id`s, unless a sort
+/// was asked for.
 ///
 /// It is an iterator of `Result<T>`. [`advance`](Self::advance) with [`current`](Self::current) walks the raw
 /// bytes without copying them. A cursor keeps its snapshot, and the folder, until it is dropped.
@@ -31,38 +32,32 @@ use crate::execute::matches::Matches;
 /// # }
 /// ```
 pub struct Cursor<T> {
-    walk: Option<Walk>,
+    rows: Option<Rows>,
     row: PhantomData<fn() -> T>,
 }
 
 const EMPTY_DOCUMENT: &[u8] = &[5, 0, 0, 0, 0];
 
-struct Walk {
-    matches: Matches,
-    skip: u64,
-    remaining: Option<u64>,
-}
-
 impl<T> Cursor<T> {
-    pub(crate) fn new(matches: Matches, skip: u64, limit: Option<u64>) -> Self {
-        Self { walk: Some(Walk { matches, skip, remaining: limit }), row: PhantomData }
+    pub(crate) fn new(rows: Rows) -> Self {
+        Self { rows: Some(rows), row: PhantomData }
     }
 
     pub(crate) fn empty() -> Self {
-        Self { walk: None, row: PhantomData }
+        Self { rows: None, row: PhantomData }
     }
 
     /// Steps to the next document; `false` at the end. After an error the cursor is at its end.
     pub fn advance(&mut self) -> Result<bool> {
-        let Some(walk) = &mut self.walk else { return Ok(false) };
-        match walk.advance() {
+        let Some(rows) = &mut self.rows else { return Ok(false) };
+        match rows.advance() {
             Ok(true) => Ok(true),
             Ok(false) => {
-                self.walk = None;
+                self.rows = None;
                 Ok(false)
             }
             Err(error) => {
-                self.walk = None;
+                self.rows = None;
                 Err(error)
             }
         }
@@ -73,7 +68,7 @@ impl<T> Cursor<T> {
     /// # Panics
     /// Never: `advance` looked at the bytes before it stood on them.
     pub fn current(&self) -> &RawDocument {
-        let standing = self.walk.as_ref().map(|walk| walk.matches.bytes()).filter(|bytes| !bytes.is_empty());
+        let standing = self.rows.as_ref().map(Rows::bytes).filter(|bytes| !bytes.is_empty());
         RawDocument::from_bytes(standing.unwrap_or(EMPTY_DOCUMENT)).expect("advance() looked at the bytes")
     }
 
@@ -82,7 +77,7 @@ impl<T> Cursor<T> {
     where
         T: Deserialize<'a>,
     {
-        if self.walk.is_none() {
+        if self.rows.is_none() {
             return Err(Error::new(ErrorKind::InvalidArgument {
                 message: "the cursor does not stand on a document".to_owned(),
             }));
@@ -92,7 +87,7 @@ impl<T> Cursor<T> {
 
     /// The same walk, with documents as another type.
     pub fn with_type<U>(self) -> Cursor<U> {
-        Cursor { walk: self.walk, row: PhantomData }
+        Cursor { rows: self.rows, row: PhantomData }
     }
 }
 
@@ -110,24 +105,6 @@ impl<T: DeserializeOwned + 'static> Iterator for Cursor<T> {
 
 impl<T> std::fmt::Debug for Cursor<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cursor").field("open", &self.walk.is_some()).finish_non_exhaustive()
-    }
-}
-
-impl Walk {
-    fn advance(&mut self) -> Result<bool> {
-        if self.remaining == Some(0) {
-            return Ok(false);
-        }
-        while self.skip > 0 {
-            if !self.matches.advance()? {
-                return Ok(false);
-            }
-            self.skip -= 1;
-        }
-        if let Some(remaining) = &mut self.remaining {
-            *remaining -= 1;
-        }
-        self.matches.advance()
+        f.debug_struct("Cursor").field("open", &self.rows.is_some()).finish_non_exhaustive()
     }
 }

@@ -5,6 +5,7 @@
 //! `Bson`), the environment (`Io`, `NoSpace`, `CommitUnknown`, `Poisoned`, `AlreadyOpen`, ...), and
 //! corruption (`Corruption`, `Damaged`). Numbers and names of codes are MongoDB's.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -111,12 +112,37 @@ impl Error {
         Self::new(ErrorKind::InvalidArgument { message: message.into() })
     }
 
-    pub(crate) fn command(code: i32, code_name: &'static str, message: impl Into<String>) -> Self {
+    pub(crate) fn command(
+        code: i32,
+        code_name: impl Into<Cow<'static, str>>,
+        message: impl Into<String>,
+    ) -> Self {
+        let code_name = code_name.into().into_owned();
         Self::new(ErrorKind::Command(CommandError {
             code,
-            code_name: code_name.to_owned(),
+            code_name,
             message: message.into(),
+            details: None,
         }))
+    }
+
+    /// What a command refused, as the refusal of a single write.
+    pub(crate) fn into_write(mut self) -> Self {
+        if let ErrorKind::Command(CommandError { code, code_name, message, details }) = self.report.kind {
+            let error = WriteError { code, code_name: Some(code_name), message, details };
+            self.report.kind = ErrorKind::Write(WriteFailure::WriteError(error));
+        }
+        self
+    }
+
+    /// What a single write refused, as the refusal of a command.
+    pub(crate) fn into_command(mut self) -> Self {
+        if let ErrorKind::Write(WriteFailure::WriteError(error)) = self.report.kind {
+            let WriteError { code, code_name, message, details } = error;
+            let code_name = code_name.unwrap_or_default();
+            self.report.kind = ErrorKind::Command(CommandError { code, code_name, message, details });
+        }
+        self
     }
 
     #[expect(clippy::boxed_local, reason = "it is the argument of map_err, which is given a box")]
@@ -306,6 +332,8 @@ pub struct CommandError {
     pub code_name: String,
     /// The sentence.
     pub message: String,
+    /// For code 11000: `{keyPattern: {..}, keyValue: {..}}`.
+    pub details: Option<Document>,
 }
 
 /// Why a single write failed.

@@ -30,6 +30,7 @@ mod audit;
 mod auto_increment;
 mod catalog;
 mod client;
+mod codes;
 mod collection;
 mod cursor;
 mod database;
@@ -65,9 +66,10 @@ pub use crate::error::{
 pub use crate::generated::GeneratedValues;
 pub use crate::namespace::Namespace;
 pub use crate::options::{
-    Acknowledgment, Compression, CountOptions, DeleteOptions, Durability, FindOptions, Hint, IndexModel,
-    IndexModelBuilder, IndexOptions, IndexOptionsBuilder, InsertManyOptions, InsertOneOptions,
-    ReplaceOptions, WriteConcern,
+    Acknowledgment, Collation, Compression, CountOptions, DeleteOptions, DistinctOptions, Durability,
+    FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, FindOptions, Hint,
+    IndexModel, IndexModelBuilder, IndexOptions, IndexOptionsBuilder, InsertManyOptions, InsertOneOptions,
+    ReplaceOptions, ReturnDocument, UpdateModifications, UpdateOptions, WriteConcern,
 };
 pub use crate::results::{
     AutoIncrementSpecification, BackupReport, CreateIndexResult, CreateIndexesResult, DeleteResult,
@@ -88,9 +90,9 @@ pub mod action {
     pub use crate::client::ListDatabaseNames;
     pub use crate::collection::{
         AlterAutoIncrement, CountDocuments, CreateAutoIncrement, CreateIndex, CreateIndexes, Delete,
-        DropAutoIncrement, DropCollection, DropIndex, EstimatedDocumentCount, Find, FindOne, InsertMany,
-        InsertOne, ListAutoIncrements, ListIndexNames, ListIndexes, RenameCollection, ReplaceOne,
-        TruncateCollection,
+        Distinct, DropAutoIncrement, DropCollection, DropIndex, EstimatedDocumentCount, Find, FindOne,
+        FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate, InsertMany, InsertOne, ListAutoIncrements,
+        ListIndexNames, ListIndexes, RenameCollection, ReplaceOne, TruncateCollection, Update,
     };
     pub use crate::database::{
         CreateCollection, CreateSequence, DropDatabase, DropSequence, ListCollectionNames, ListSequences,

@@ -24,6 +24,12 @@ pub enum Error {
         /// The operator's name.
         operator: String,
     },
+    /// The operator exists, and may not stand in this filter: one of array elements, or within an update.
+    #[error("{operator} is not allowed in this context")]
+    NotAllowed {
+        /// The operator's name.
+        operator: String,
+    },
     /// MongoDB understands the regular expression, this store does not, or might understand it differently.
     #[error("{operator}{} uses {feature}, which is not supported, in the pattern \"{pattern}\"", of(path))]
     UnsupportedPattern {
@@ -313,6 +319,7 @@ const BAD_VALUE: i32 = 2;
 const FAILED_TO_PARSE: i32 = 9;
 const TYPE_MISMATCH: i32 = 14;
 const INVALID_BSON: i32 = 22;
+const QUERY_FEATURE_NOT_ALLOWED: i32 = 224;
 const NOT_IMPLEMENTED: i32 = 238;
 const PATTERN_INVALID: i32 = 51_091;
 const OPTIONS_BEFORE_PATTERN: i32 = 51_074;
@@ -331,6 +338,7 @@ impl Error {
         match self {
             Self::UnknownOperator { .. } => BAD_VALUE,
             Self::UnsupportedOperator { .. } | Self::UnsupportedPattern { .. } => NOT_IMPLEMENTED,
+            Self::NotAllowed { .. } => QUERY_FEATURE_NOT_ALLOWED,
             Self::Malformed { fault, .. } => fault.code(),
             Self::Expression(error) => error.code(),
             Self::InvalidBson { .. } => INVALID_BSON,
@@ -345,7 +353,7 @@ impl Error {
             | Self::UnsupportedPattern { path, .. }
             | Self::Malformed { path, .. }
             | Self::InvalidBson { path, .. } => path,
-            Self::Expression(_) => "",
+            Self::NotAllowed { .. } | Self::Expression(_) => "",
         }
     }
 
@@ -355,6 +363,7 @@ impl Error {
             Self::UnknownOperator { operator, .. }
             | Self::UnsupportedOperator { operator, .. }
             | Self::UnsupportedPattern { operator, .. }
+            | Self::NotAllowed { operator }
             | Self::Malformed { operator, .. } => Some(operator),
             Self::Expression(_) => Some("$expr"),
             Self::InvalidBson { .. } => None,

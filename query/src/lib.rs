@@ -17,6 +17,7 @@ pub mod filter;
 pub mod path;
 mod pattern;
 pub mod projection;
+mod raw;
 pub mod sort;
 pub mod update;
 mod value;

@@ -10,9 +10,10 @@ use crate::tree::{File, Finding, Tree};
 
 /// The engine's modules, from the ones that know nothing to the ones that know all. Modules of one line
 /// may know each other: an error names a namespace, and what is no namespace is an error.
-const ENGINE: [&[&str]; 18] = [
+const ENGINE: [&[&str]; 19] = [
     &["generated"],
     &["error", "namespace"],
+    &["codes"],
     &["auto_increment", "options"],
     &["results"],
     &["storage"],

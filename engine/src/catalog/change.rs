@@ -172,19 +172,20 @@ pub(crate) fn abandon_index(storage: Storage<'_>, id: IndexId) -> Result<()> {
     storage.store.commit(batch, CommitLevel::Journaled)
 }
 
-/// Removes those indexes of the collection that `keep` does not keep; says how many.
+/// Removes those indexes of the collection that `keep` does not keep; says how many. Nothing is said of a collection
+/// that was dropped or renamed meanwhile: whoever asks must look the name up again.
 pub(crate) fn drop_indexes(
     storage: Storage<'_>,
     collection: &CollectionState,
     keep: impl Fn(&Index) -> bool,
-) -> Result<usize> {
+) -> Result<Option<usize>> {
     let mut definition = collection.enter_alone();
     if collection.is_retired() {
-        return Err(namespace_not_found(&collection.namespace));
+        return Ok(None);
     }
     let (kept, dropped): (Vec<Index>, Vec<Index>) = definition.indexes.iter().cloned().partition(keep);
     if dropped.is_empty() {
-        return Ok(0);
+        return Ok(Some(0));
     }
     let mut batch = Batch::new(storage.database);
     for index in &dropped {
@@ -194,7 +195,7 @@ pub(crate) fn drop_indexes(
     batch.put(Family::Meta, &collection.id.catalog_key(), &entry);
     storage.store.commit(batch, CommitLevel::Journaled)?;
     collection.set_indexes(&mut definition, kept);
-    Ok(dropped.len())
+    Ok(Some(dropped.len()))
 }
 
 /// What a rename does with a collection that has the new name already.

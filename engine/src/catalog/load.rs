@@ -155,7 +155,7 @@ fn bind(
                 let reason = format!("the sequence of the auto-increment field {} is missing", field.path());
                 Error::corruption(Family::Meta.name(), &id.catalog_key(), reason)
             })?;
-        fields.push(AutoField { name: field.path().into(), field, state: Arc::clone(state) });
+        fields.push(AutoField::new(field, Arc::clone(state)));
     }
     let definition = Definition::of_indexes(entry.indexes).with_fields(AutoFields::new(fields));
     Ok(CollectionState::new(id, entry.namespace, definition))

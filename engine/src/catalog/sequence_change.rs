@@ -261,7 +261,7 @@ pub(crate) fn stage_fields(
         let start = existing.map_or_else(|| start.clone(), |value| start.beyond(value));
         let name = internal_name(collection.id, path);
         let state = stage_new(batch, ids, (&collection.namespace.db, &name, Some(collection.id)), start)?;
-        added.push(AutoField { name: path.into(), field, state });
+        added.push(AutoField::new(field, state));
     }
     Ok(added)
 }

@@ -40,6 +40,7 @@ pub(crate) struct AutoField {
     pub(crate) field: Field,
     pub(crate) name: Arc<str>,
     pub(crate) state: Arc<SequenceState>,
+    is_outermost: bool,
 }
 
 /// The auto-increment fields of a collection, ascending by path.
@@ -136,6 +137,12 @@ impl Sequences {
     }
 }
 
+impl AutoField {
+    pub(crate) fn new(field: Field, state: Arc<SequenceState>) -> Self {
+        Self { name: field.path().into(), is_outermost: !field.path().contains('.'), field, state }
+    }
+}
+
 impl AutoFields {
     pub(crate) fn new(mut list: Vec<AutoField>) -> Self {
         list.sort_by(|a, b| a.field.path().cmp(b.field.path()));
@@ -152,6 +159,15 @@ impl AutoFields {
 
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, AutoField> {
         self.list.iter()
+    }
+
+    /// The field, if there is only one, and that at the outermost level.
+    #[inline]
+    pub(crate) fn single(&self) -> Option<&AutoField> {
+        match self.list.as_slice() {
+            [only] if only.is_outermost => Some(only),
+            _ => None,
+        }
     }
 
     pub(crate) fn at(&self, position: usize) -> &AutoField {

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document};
+use index::key::Direction;
 
 use crate::catalog::collection::CollectionState;
+use crate::codes::refused;
 use crate::collection::Collection;
-use crate::collection::find::parse_filter;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::execute::matches::Matches;
-use crate::options::{CountOptions, Hint};
-use crate::plan::bounds::check_hint;
+use crate::options::{Collation, CountOptions, Hint};
+use crate::plan::order::{check_collation, check_hint};
+use crate::plan::selector::Selector;
 use crate::storage::Database;
-use crate::storage::snapshot::Snapshot;
 
 impl<T> Collection<T> {
     /// Counts the documents that match, by looking at them.
@@ -45,6 +46,8 @@ pub struct EstimatedDocumentCount<'a, T> {
 }
 
 setters!(CountDocuments<'a, T>, CountOptions, {
+    /// How texts compare; only the simple collation is there.
+    collation: Collation,
     /// Kept with the operation for tracing.
     comment: Bson,
     /// The index to use, by keys or by name.
@@ -61,15 +64,16 @@ impl<T> CountDocuments<'_, T> {
     /// Counts.
     pub fn run(self) -> Result<u64> {
         if self.options.limit == Some(0) {
-            return Err(Error::command(15958, "Location15958", "the limit must be positive, got 0"));
+            return Err(refused(15958, "the limit must be positive, got 0"));
         }
-        let filter = parse_filter(&self.filter)?;
+        check_collation(self.options.collation.as_ref())?;
+        let selector = Selector::parse(&self.filter, None)?;
         let limit = self.options.limit.unwrap_or(u64::MAX);
         let skip = self.options.skip.unwrap_or(0);
         let counted = self.collection.read(|database, state| {
             check_hint(self.options.hint.as_ref(), &state.indexes())?;
-            let mut matches =
-                Matches::open(Snapshot::take(database), state.id, filter, self.options.max_time)?;
+            let mut matches = Matches::open(database, state.id, selector, Direction::Ascending)?
+                .within(self.options.max_time);
             let mut seen = 0;
             while seen < limit.saturating_add(skip) && matches.advance()? {
                 seen += 1;
@@ -101,8 +105,7 @@ impl<T> EstimatedDocumentCount<'_, T> {
 
 /// Counts the documents of a collection by reading them.
 pub(super) fn count_stored(database: &Arc<Database>, state: &CollectionState) -> Result<u64> {
-    let everything = parse_filter(&doc! {})?;
-    let mut matches = Matches::open(Snapshot::take(database), state.id, everything, None)?;
+    let mut matches = Matches::open(database, state.id, Selector::everything()?, Direction::Ascending)?;
     let mut documents = 0;
     while matches.advance()? {
         documents += 1;

@@ -1,16 +1,16 @@
 //! `delete_one` and `delete_many`.
 
 use bson::{Bson, Document};
+use index::key::Direction;
 
 use crate::collection::Collection;
-use crate::collection::find::parse_filter;
-use crate::error::Result;
-use crate::execute::matches::Matches;
-use crate::options::{DeleteOptions, Hint, WriteConcern};
-use crate::plan::bounds::check_hint;
+use crate::error::{Error, Result};
+use crate::options::{Collation, DeleteOptions, Hint, WriteConcern};
+use crate::plan::order::{Order, check_collation, check_hint};
+use crate::plan::selector::Selector;
 use crate::results::DeleteResult;
-use crate::storage::snapshot::Snapshot;
 use crate::write::delete;
+use crate::write::first::Aim;
 
 impl<T> Collection<T> {
     /// Removes the first document that matches, in the order of `_id`s.
@@ -40,8 +40,12 @@ enum Extent {
 }
 
 setters!(Delete<'a, T>, DeleteOptions, {
+    /// How texts compare; only the simple collation is there.
+    collation: Collation,
     /// The index to use, by keys or by name.
     hint: Hint,
+    /// Variables for expressions, as `$$name`.
+    let_vars: Document,
     /// When the write counts as done.
     write_concern: WriteConcern,
     /// Kept with the operation for tracing.
@@ -51,14 +55,20 @@ setters!(Delete<'a, T>, DeleteOptions, {
 impl<T> Delete<'_, T> {
     /// Removes the documents.
     pub fn run(self) -> Result<DeleteResult> {
-        let filter = parse_filter(&self.filter)?;
-        let deleted = self.collection.write_existing(self.options.write_concern.as_ref(), |target| {
-            check_hint(self.options.hint.as_ref(), target.indexes)?;
-            let snapshot = Snapshot::take(target.database);
-            let mut matches = Matches::open(snapshot, target.collection.id, filter.clone(), None)?;
+        self.delete().map_err(Error::into_write)
+    }
+
+    fn delete(self) -> Result<DeleteResult> {
+        let options = &self.options;
+        check_collation(options.collation.as_ref())?;
+        let selector = Selector::parse(&self.filter, options.let_vars.as_ref())?;
+        let order = Order::Walk(Direction::Ascending);
+        let aim = Aim { selector: &selector, order: &order };
+        let deleted = self.collection.write_existing(options.write_concern.as_ref(), |target| {
+            check_hint(options.hint.as_ref(), target.indexes)?;
             match self.extent {
-                Extent::One => delete::delete_one(target, &mut matches).map(u64::from),
-                Extent::Many => delete::delete_many(target, &mut matches),
+                Extent::One => Ok(u64::from(delete::delete_one(target, aim)?.is_some())),
+                Extent::Many => delete::delete_many(target, &selector),
             }
         })?;
         Ok(DeleteResult { deleted_count: deleted.unwrap_or(0) })

@@ -3,30 +3,47 @@
 use std::time::Duration;
 
 use bson::{Bson, Document, RawDocumentBuf};
-use query::filter::Filter;
+use query::projection::Projection;
 use serde::de::DeserializeOwned;
 
 use crate::collection::Collection;
 use crate::cursor::Cursor;
 use crate::document::decode::decode_owned;
 use crate::error::{Error, Result};
-use crate::execute::matches::Matches;
-use crate::options::{FindOptions, Hint};
-use crate::plan::bounds::{check_hint, point_id};
+use crate::execute::rows::{Rows, Search};
+use crate::options::{Collation, FindOptions, Hint};
+use crate::plan::bounds::point_id;
+use crate::plan::order::{Order, check_collation, check_hint};
+use crate::plan::selector::Selector;
 use crate::storage::Family;
-use crate::storage::snapshot::Snapshot;
 use crate::write::prepare::record_key;
 
 impl<T> Collection<T> {
-    /// The documents that match, in the order of their `_id`s, as they are when `run` is called.
+    /// The documents that match, as they are when `run` is called, in the order of their `_id`s unless a sort is asked
+    /// for. A sort by anything but `_id` is done in memory, in at most 100 MiB (code 292).
     ///
     /// A filter that is malformed, or that uses an operator which is unknown or not supported, is an error
     /// that names it; an empty filter matches everything.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_many([doc! { "name": "Ada", "born": 1815 }, doc! { "name": "Grace", "born": 1906 }]).run()?;
+    ///
+    /// let found = people.find(doc! {}).sort(doc! { "born": -1 }).projection(doc! { "_id": 0, "name": 1 }).limit(1);
+    /// let names: Vec<Document> = found.run()?.collect::<Result<_, _>>()?;
+    /// assert_eq!(names, [doc! { "name": "Grace" }]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn find(&self, filter: Document) -> Find<'_, T> {
         Find { collection: self, filter, options: FindOptions::default() }
     }
 
-    /// The first document that matches, in the order of `_id`s.
+    /// The first document that matches, in the order of `_id`s unless a sort is asked for.
     pub fn find_one(&self, filter: Document) -> FindOne<'_, T> {
         FindOne { collection: self, filter, options: FindOptions::default() }
     }
@@ -51,27 +68,43 @@ pub struct FindOne<'a, T> {
 setters!(Find<'a, T>, FindOptions, {
     /// Accepted: documents are read one by one, so there are no batches to size.
     batch_size: u32,
+    /// How texts compare; only the simple collation is there.
+    collation: Collation,
     /// Kept with the operation for tracing.
     comment: Bson,
     /// The index to use, by keys or by name.
     hint: Hint,
+    /// Variables for expressions, as `$$name`.
+    let_vars: Document,
     /// At most this many documents; 0 is no limit; a negative number is taken without its sign.
     limit: i64,
-    /// Give up with code 50 after this long.
+    /// Give up with code 50 after this long. Time between two calls of the cursor does not count.
     max_time: Duration,
+    /// Which fields are shown, and which are computed.
+    projection: Document,
     /// Skip this many matching documents first.
     skip: u64,
+    /// In which order the documents come.
+    sort: Document,
 });
 
 setters!(FindOne<'a, T>, FindOptions, {
+    /// How texts compare; only the simple collation is there.
+    collation: Collation,
     /// Kept with the operation for tracing.
     comment: Bson,
     /// The index to use, by keys or by name.
     hint: Hint,
+    /// Variables for expressions, as `$$name`.
+    let_vars: Document,
     /// Give up with code 50 after this long.
     max_time: Duration,
+    /// Which fields are shown, and which are computed.
+    projection: Document,
     /// Skip this many matching documents first.
     skip: u64,
+    /// Which of several matching documents comes first.
+    sort: Document,
 });
 
 impl<T> Find<'_, T> {
@@ -85,8 +118,10 @@ impl<T> Find<'_, T> {
 impl<T: DeserializeOwned + 'static> FindOne<'_, T> {
     /// Reads the document.
     pub fn run(self) -> Result<Option<T>> {
-        let plain = self.options.hint.is_none() && self.options.skip.unwrap_or(0) == 0;
-        if plain && let Some(id) = point_id(&self.filter) {
+        if is_plain(&self.options)
+            && self.filter.len() == 1
+            && let Some(id) = point_id(&self.filter)
+        {
             let found = self.collection.read(|database, state| {
                 let key = record_key(state.id, id);
                 Ok(database.get(Family::Records, &key)?.map(|bytes| (key, bytes.to_vec())))
@@ -99,41 +134,57 @@ impl<T: DeserializeOwned + 'static> FindOne<'_, T> {
     }
 }
 
+/// Whether nothing is asked beside the filter.
+fn is_plain(options: &FindOptions) -> bool {
+    let FindOptions {
+        batch_size: _,
+        collation: None,
+        comment: _,
+        hint: None,
+        let_vars: None,
+        limit: _,
+        max_time: _,
+        projection: None,
+        skip: None | Some(0),
+        sort: None,
+    } = options
+    else {
+        return false;
+    };
+    true
+}
+
 fn open<T>(
     collection: &Collection<T>,
     filter: &Document,
     options: &FindOptions,
     limit: Option<u64>,
 ) -> Result<Cursor<T>> {
-    let filter = parse_filter(filter)?;
+    check_collation(options.collation.as_ref())?;
+    let selector = Selector::parse(filter, options.let_vars.as_ref())?;
+    let search = Search {
+        order: Order::of(options.sort.as_ref(), options.hint.as_ref())?,
+        skip: options.skip.unwrap_or(0),
+        limit,
+        projection: parse_projection(options.projection.as_ref(), &selector)?,
+        max_time: options.max_time,
+        selector,
+    };
     let opened = collection.read(|database, state| {
         check_hint(options.hint.as_ref(), &state.indexes())?;
-        let matches = Matches::open(Snapshot::take(database), state.id, filter, options.max_time)?;
-        Ok(Cursor::new(matches, options.skip.unwrap_or(0), limit))
+        Rows::open(database, state.id, search).map(Cursor::new)
     })?;
     Ok(opened.unwrap_or_else(Cursor::empty))
 }
 
-/// Parses a filter, with MongoDB's number for what is wrong with it.
-pub(super) fn parse_filter(filter: &Document) -> Result<Filter> {
-    let raw = RawDocumentBuf::try_from(filter)?;
-    Filter::parse(&raw)
-        .map_err(|error| Error::command(error.code(), code_name(error.code()), error.to_string()))
-}
-
-/// MongoDB's names for the numbers that a filter's errors have.
-fn code_name(code: i32) -> &'static str {
-    match code {
-        9 => "FailedToParse",
-        14 => "TypeMismatch",
-        22 => "InvalidBSON",
-        238 => "NotImplemented",
-        51_074 => "Location51074",
-        51_075 => "Location51075",
-        51_091 => "Location51091",
-        51_108 => "Location51108",
-        _ => "BadValue",
-    }
+/// Parses the projection of a search.
+pub(super) fn parse_projection(
+    projection: Option<&Document>,
+    selector: &Selector,
+) -> Result<Option<Projection>> {
+    let Some(projection) = projection else { return Ok(None) };
+    let raw = RawDocumentBuf::try_from(projection)?;
+    Ok(Some(Projection::parse(&raw, selector.filter(), selector.variables())?))
 }
 
 fn deserialize<T: DeserializeOwned + 'static>(key: &[u8], bytes: Vec<u8>) -> Result<T> {

@@ -176,9 +176,14 @@ impl<T> DropIndex<'_, T> {
         if self.name.as_deref() == Some(ID_INDEX_NAME) {
             return Err(Error::command(72, "InvalidOptions", "cannot drop _id index"));
         }
-        let state = shared.catalog.find(namespace).ok_or_else(|| namespace_not_found(namespace))?;
         let keeps = |index: &Index| self.name.as_ref().is_some_and(|name| *name != index.name);
-        let dropped = change::drop_indexes(shared.storage(&database), &state, keeps)?;
+        let dropped = loop {
+            let state = shared.catalog.find(namespace).ok_or_else(|| namespace_not_found(namespace))?;
+            // A collection that was dropped between the look-up and here may be there again.
+            if let Some(dropped) = change::drop_indexes(shared.storage(&database), &state, keeps)? {
+                break dropped;
+            }
+        };
         match &self.name {
             Some(name) if dropped == 0 => {
                 Err(Error::command(27, "IndexNotFound", format!("index not found with name [{name}]")))

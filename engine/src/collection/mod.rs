@@ -9,24 +9,30 @@ mod setters;
 mod auto_increment;
 mod count;
 mod delete;
+mod distinct;
 mod find;
+mod find_and_modify;
 mod indexes;
 mod insert_many;
 mod insert_one;
 mod manage;
 mod replace;
+mod update;
 
 pub use self::auto_increment::{
     AlterAutoIncrement, AutoIncrementField, CreateAutoIncrement, DropAutoIncrement, ListAutoIncrements,
 };
 pub use self::count::{CountDocuments, EstimatedDocumentCount};
 pub use self::delete::Delete;
+pub use self::distinct::Distinct;
 pub use self::find::{Find, FindOne};
+pub use self::find_and_modify::{FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate};
 pub use self::indexes::{CreateIndex, CreateIndexes, DropIndex, ListIndexNames, ListIndexes};
 pub use self::insert_many::InsertMany;
 pub use self::insert_one::InsertOne;
 pub use self::manage::{DropCollection, RenameCollection, TruncateCollection};
 pub use self::replace::ReplaceOne;
+pub use self::update::Update;
 
 use std::borrow::Cow;
 use std::marker::PhantomData;

@@ -2,30 +2,25 @@
 
 use std::borrow::Borrow;
 
-use bson::{Bson, Document, RawDocument};
-use index::validate::ValidDocument;
-use query::filter::Filter;
+use bson::{Bson, Document};
 use serde::Serialize;
 
 use crate::collection::Collection;
-use crate::collection::find::parse_filter;
-use crate::document::build::{self, Drafts};
+use crate::collection::update::result;
 use crate::error::{Error, Result};
-use crate::execute::matches::Matches;
-use crate::options::{Hint, ReplaceOptions, WriteConcern};
-use crate::plan::bounds::{check_hint, upsert_id};
+use crate::options::{Collation, Hint, ReplaceOptions, WriteConcern};
+use crate::plan::order::{Order, check_collation, check_hint};
+use crate::plan::selector::Selector;
 use crate::results::UpdateResult;
-use crate::storage::snapshot::Snapshot;
 use crate::write::Target;
-use crate::write::duplicate::is_of_id;
-use crate::write::insert;
-use crate::write::replace::{self, Replaced, immutable_id, validate_replacement};
-
-/// How often an upsert looks again after another writer took its `_id` in between.
-const UPSERT_ATTEMPTS: usize = 100;
+use crate::write::change::Change;
+use crate::write::first::Aim;
+use crate::write::update::{self, Counts, Image};
+use crate::write::upsert::Upserted;
 
 impl<T: Serialize> Collection<T> {
-    /// Puts `replacement` in the place of the first document that matches, in the order of `_id`s.
+    /// Puts `replacement` in the place of the first document that matches, in the order of `_id`s unless a sort is
+    /// asked for.
     ///
     /// The `_id` stays; a replacement with another one fails with code 66, one with a top-level `$` name with
     /// code 52. With `upsert(true)` the replacement is inserted when nothing matches, under the `_id` that the
@@ -52,8 +47,14 @@ setters!(ReplaceOne<'a, T, D>, ReplaceOptions, {
     bypass_document_validation: bool,
     /// Insert the replacement when nothing matches.
     upsert: bool,
+    /// How texts compare; only the simple collation is there.
+    collation: Collation,
     /// The index to use, by keys or by name.
     hint: Hint,
+    /// Variables for expressions, as `$$name`.
+    let_vars: Document,
+    /// Which of several matching documents comes first.
+    sort: Document,
     /// When the write counts as done.
     write_concern: WriteConcern,
     /// Kept with the operation for tracing.
@@ -63,73 +64,32 @@ setters!(ReplaceOne<'a, T, D>, ReplaceOptions, {
 impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
     /// Replaces the document.
     pub fn run(self) -> Result<UpdateResult> {
+        self.replace().map_err(Error::into_write)
+    }
+
+    fn replace(self) -> Result<UpdateResult> {
+        let options = &self.options;
+        check_collation(options.collation.as_ref())?;
         let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
-        let replacement = validate_replacement(&bytes)?;
-        let filter = parse_filter(&self.filter)?;
-        let concern = self.options.write_concern.as_ref();
-        let hint = self.options.hint.as_ref();
-        if self.options.upsert != Some(true) {
-            let replaced = self
-                .collection
-                .write_existing(concern, |target| replace(target, hint, &filter, &replacement))?;
-            return Ok(result(replaced.unwrap_or(Replaced::Nothing), None));
+        let change = Change::of_replacement(&bytes)?;
+        let selector = Selector::parse(&self.filter, options.let_vars.as_ref())?;
+        let order = Order::of(options.sort.as_ref(), options.hint.as_ref())?;
+        let aim = Aim { selector: &selector, order: &order };
+        let (hint, concern) = (options.hint.as_ref(), options.write_concern.as_ref());
+        let look = |target: Target<'_>| {
+            let matched = update::update_one(target, aim, &change, Image::None)?;
+            Ok(matched.map(|matched| Counts { matched: 1, modified: u64::from(matched.is_modified) }))
+        };
+        if options.upsert != Some(true) {
+            let counts = self.collection.write_existing(concern, |target| {
+                check_hint(hint, target.indexes)?;
+                look(target)
+            })?;
+            return Ok(result(counts.flatten().unwrap_or_default(), None));
         }
-        let wanted = upsert_id(&self.filter)?;
-        self.collection.check_before_creation(|| {
-            check_hint(hint, &[])?;
-            insert::check_one(&Drafts::of_bytes(&upserted(&replacement, wanted.as_ref())?))
-        })?;
-        // Two upserts of one `_id` can both find nothing; the one whose insert comes second looks again.
-        let mut attempts = if wanted.is_some() { UPSERT_ATTEMPTS } else { 1 };
-        self.collection.write(concern, |target| {
-            loop {
-                let replaced = replace(target, hint, &filter, &replacement)?;
-                if replaced != Replaced::Nothing {
-                    return Ok(result(replaced, None));
-                }
-                let mut draft = Drafts::of_bytes(&upserted(&replacement, wanted.as_ref())?);
-                attempts -= 1;
-                match insert::insert_one(target, &self.collection.shared().generator, &mut draft) {
-                    Ok(inserted) => return Ok(result(Replaced::Nothing, Some(inserted.id))),
-                    Err(error) if is_of_id(&error) && attempts > 0 => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        })
-    }
-}
-
-fn replace(
-    target: Target<'_>,
-    hint: Option<&Hint>,
-    filter: &Filter,
-    replacement: &ValidDocument<'_>,
-) -> Result<Replaced> {
-    check_hint(hint, target.indexes)?;
-    let snapshot = Snapshot::take(target.database);
-    let mut matches = Matches::open(snapshot, target.collection.id, filter.clone(), None)?;
-    replace::replace_one(target, &mut matches, replacement)
-}
-
-/// The replacement with the `_id` that the filter asks for.
-fn upserted(replacement: &ValidDocument<'_>, wanted: Option<&Bson>) -> Result<Vec<u8>> {
-    let Some(wanted) = wanted else { return Ok(replacement.as_bytes().to_vec()) };
-    let element = bson::serialize_to_vec(&bson::doc! { "_id": wanted.clone() })?;
-    let wanted = RawDocument::from_bytes(&element)?.get("_id")?;
-    if let (Some(wanted), Some(own)) = (wanted, replacement.id()) {
-        if index::order::compare(wanted, own).is_ne() {
-            return Err(Error::write(immutable_id(own)));
+        match self.collection.write_upsert((&self.filter, &change), (hint, concern), look)? {
+            Upserted::Changed(counts) => Ok(result(counts, None)),
+            Upserted::Inserted { inserted, .. } => Ok(result(Counts::default(), Some(inserted.id))),
         }
-        return Ok(replacement.as_bytes().to_vec());
-    }
-    let element = element.get(4..element.len() - 1).unwrap_or_default();
-    Ok(build::with_id_element(replacement, element))
-}
-
-fn result(replaced: Replaced, upserted_id: Option<Bson>) -> UpdateResult {
-    UpdateResult {
-        matched_count: u64::from(replaced != Replaced::Nothing),
-        modified_count: u64::from(replaced == Replaced::Changed),
-        upserted_id,
     }
 }

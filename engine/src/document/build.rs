@@ -19,6 +19,7 @@ use crate::error;
 
 const LENGTH_BYTES: usize = 4;
 const OBJECT_ID_ELEMENT: [u8; 5] = [ElementType::ObjectId as u8, b'_', b'i', b'd', 0];
+const INTEGER_ID_ELEMENT: [u8; 5] = [ElementType::Int64 as u8, b'_', b'i', b'd', 0];
 /// Bytes that a made `_id` adds to a document: the room that a draft leaves in front.
 pub(crate) const HEADROOM: usize = OBJECT_ID_ELEMENT.len() + 12;
 /// The largest buffer that a thread keeps for its next insert.
@@ -34,6 +35,7 @@ thread_local! {
 pub(crate) struct Draft<'a> {
     bytes: &'a mut [u8],
     facts: Option<Facts>,
+    integer_id: Option<i64>,
 }
 
 /// Drafts of many documents in one buffer.
@@ -42,6 +44,8 @@ pub(crate) struct Drafts {
     ends: SmallVec<[usize; 1]>,
     /// What is known of each document; nothing before it is validated.
     facts: SmallVec<[Option<Facts>; 1]>,
+    /// The `_id` of a single document that a sequence numbers.
+    integer_id: Option<i64>,
 }
 
 /// What a validation saw of a document.
@@ -62,7 +66,7 @@ impl Default for Drafts {
             spare.set([second, Vec::new()]);
         });
         buffer.clear();
-        Self { buffer, ends: SmallVec::new(), facts: SmallVec::new() }
+        Self { buffer, ends: SmallVec::new(), facts: SmallVec::new(), integer_id: None }
     }
 }
 
@@ -90,7 +94,7 @@ impl Drafts {
     /// Takes one document that is serialized already.
     pub(crate) fn of_bytes(document: &[u8]) -> Self {
         let buffer = [&[0; HEADROOM], document].concat();
-        Self { ends: smallvec![buffer.len()], buffer, facts: SmallVec::new() }
+        Self { ends: smallvec![buffer.len()], buffer, facts: SmallVec::new(), integer_id: None }
     }
 
     /// Serializes one document more.
@@ -135,6 +139,34 @@ impl Drafts {
         self.ends.push(self.buffer.len());
     }
 
+    /// Says what is known of the single document.
+    pub(crate) fn set_facts(&mut self, facts: Facts) {
+        self.facts.clear();
+        self.facts.push(Some(facts));
+    }
+
+    /// Gives the single document, which has none, an integer as its `_id`.
+    pub(crate) fn set_integer_id(&mut self, id: i64) {
+        self.integer_id = Some(id);
+    }
+
+    /// Puts a 64-bit integer behind the fields of the single document, which is not prepared yet. Gives the place of the
+    /// value.
+    pub(crate) fn append_integer(&mut self, name: &str, value: i64) -> usize {
+        self.buffer.pop();
+        self.buffer.push(ElementType::Int64 as u8);
+        self.buffer.extend_from_slice(name.as_bytes());
+        self.buffer.push(0);
+        let place = self.buffer.len();
+        self.buffer.extend_from_slice(&value.to_le_bytes());
+        self.buffer.push(0);
+        if let Some(end) = self.ends.last_mut() {
+            *end = self.buffer.len();
+        }
+        write_length(self.buffer.get_mut(HEADROOM..).unwrap_or_default());
+        place
+    }
+
     /// Writes the 64-bit integer that stands at `place` of the buffer.
     #[inline]
     pub(crate) fn write_value(&mut self, place: usize, value: i64) {
@@ -163,12 +195,12 @@ impl Drafts {
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = Draft<'_>> {
         let mut rest = self.buffer.as_mut_slice();
         let mut start = 0;
-        let mut facts = self.facts.iter_mut();
+        let (mut facts, integer_id) = (self.facts.iter_mut(), self.integer_id);
         self.ends.iter().map(move |&end| {
             let (bytes, behind) = std::mem::take(&mut rest).split_at_mut(end - start);
             rest = behind;
             start = end;
-            Draft { bytes, facts: facts.next().and_then(Option::take) }
+            Draft { bytes, facts: facts.next().and_then(Option::take), integer_id }
         })
     }
 }
@@ -199,6 +231,26 @@ impl<'a> Draft<'a> {
             let (name, value) = element.split_at_mut(OBJECT_ID_ELEMENT.len());
             name.copy_from_slice(&OBJECT_ID_ELEMENT);
             value.copy_from_slice(&id.bytes());
+        }
+        write_length(bytes);
+        finish(bytes, timestamps)
+    }
+
+    /// The `_id` that a sequence gave the document, which must not have another.
+    #[inline]
+    pub(crate) fn integer_id(&self) -> Option<i64> {
+        self.integer_id
+    }
+
+    /// The document with an integer as its `_id`. It must not have one.
+    #[inline]
+    pub(crate) fn with_integer_id(self, id: i64, timestamps: Timestamps) -> &'a [u8] {
+        const ELEMENT: usize = INTEGER_ID_ELEMENT.len() + 8;
+        let bytes = self.bytes.get_mut(HEADROOM - ELEMENT..).unwrap_or_default();
+        if let Some(element) = bytes.get_mut(LENGTH_BYTES..LENGTH_BYTES + ELEMENT) {
+            let (name, value) = element.split_at_mut(INTEGER_ID_ELEMENT.len());
+            name.copy_from_slice(&INTEGER_ID_ELEMENT);
+            value.copy_from_slice(&id.to_le_bytes());
         }
         write_length(bytes);
         finish(bytes, timestamps)
@@ -301,7 +353,7 @@ fn fill_timestamps(bytes: &mut [u8]) {
 }
 
 /// Seconds and increment as one number, never the same twice in a process.
-fn next_timestamp() -> u64 {
+pub(crate) fn next_timestamp() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
     let now = seconds << 32 | 1;
@@ -336,6 +388,20 @@ mod tests {
         let bytes = draft.with_object_id(ObjectId::from_bytes([7; 12]), Timestamps::AsTheyAre);
         let expected = rawdoc! { "_id": bson::oid::ObjectId::from_bytes([7; 12]), "a": 1, "b": "two" };
         assert_eq!(bytes, expected.as_bytes());
+    }
+
+    #[test]
+    fn a_numbered_id_stands_first_and_a_numbered_field_last() {
+        let mut drafts = Drafts::of_one(&rawdoc! { "a": 1 }).expect("serialized");
+        let place = drafts.append_integer("n", 8);
+        assert_eq!(drafts.documents().next().expect("a document"), rawdoc! { "a": 1, "n": 8_i64 }.as_bytes());
+        for id in [5_i64, 6] {
+            drafts.write_value(place, id);
+            drafts.set_integer_id(id);
+            let draft = drafts.iter_mut().next().expect("one draft");
+            let bytes = draft.with_integer_id(id, Timestamps::AsTheyAre);
+            assert_eq!(bytes, rawdoc! { "_id": id, "a": 1, "n": id }.as_bytes());
+        }
     }
 
     #[test]

@@ -95,6 +95,14 @@ impl FieldTree {
         }
     }
 
+    /// What is known of a document that can be stored, has no `_id`, and no name of the outermost level.
+    #[inline]
+    pub(crate) fn facts_if_unmet(&self, document: &[u8]) -> Option<Facts> {
+        let mut met = false;
+        let valid = validate_each(document, |element| met |= self.meets(element)).ok()?;
+        (!met && valid.id_element().is_none()).then(|| Facts { timestamps: Timestamps::of(&valid), id: None })
+    }
+
     /// Whether an element, which starts with its type byte, has a name of the outermost level.
     #[inline]
     fn meets(&self, element: &[u8]) -> bool {

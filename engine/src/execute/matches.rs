@@ -1,74 +1,131 @@
-//! The documents of a collection that match a filter, on one snapshot, in the order of their `_id`s.
+//! The documents of a collection that match, on one read state, in the order of their `_id`s or against it.
+//!
+//! A filter that fixes the `_id` is one lookup; everything else is a walk over ranges of records on a snapshot.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use index::key::Direction;
 use query::filter::Filter;
 
 use crate::document::decode::stored;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::execute::time_limit::TimeLimit;
 use crate::plan::bounds::RecordRanges;
-use crate::storage::Family;
+use crate::plan::selector::{PointKey, Selector};
 use crate::storage::keys::CollectionId;
 use crate::storage::scan::{CacheUse, Scan};
 use crate::storage::snapshot::Snapshot;
-
-/// Records looked at between two looks at the clock.
-const RECORDS_PER_CLOCK: u32 = 128;
+use crate::storage::{Database, Family};
 
 /// A walk over matching documents. It stands before the first until `advance` is called.
 pub(crate) struct Matches {
-    snapshot: Arc<Snapshot>,
-    filter: Filter,
+    selector: Selector,
     /// The filter asks nothing.
     everything: bool,
-    pending: std::vec::IntoIter<(Vec<u8>, Vec<u8>)>,
-    scan: Option<Scan>,
-    deadline: Option<Deadline>,
+    source: Source,
+    limit: Option<TimeLimit>,
 }
 
-struct Deadline {
-    at: Instant,
-    countdown: u32,
+enum Source {
+    /// The record that was looked up.
+    Point {
+        key: PointKey,
+        bytes: Vec<u8>,
+        place: Place,
+    },
+    Ranges(Ranges),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Before,
+    At,
+    End,
+}
+
+/// What is left to walk.
+struct Ranges {
+    snapshot: Arc<Snapshot>,
+    direction: Direction,
+    pending: std::vec::IntoIter<(Vec<u8>, Vec<u8>)>,
+    scan: Option<Scan>,
 }
 
 impl Matches {
     pub(crate) fn open(
-        snapshot: Arc<Snapshot>,
+        database: &Arc<Database>,
         collection: CollectionId,
-        filter: Filter,
-        max_time: Option<Duration>,
+        selector: Selector,
+        direction: Direction,
     ) -> Result<Self> {
-        let pending = RecordRanges::of(&filter, collection)?.ranges.into_iter();
-        let deadline = max_time
-            .filter(|limit| !limit.is_zero())
-            .and_then(|limit| Instant::now().checked_add(limit))
-            .map(|at| Deadline { at, countdown: RECORDS_PER_CLOCK });
-        let everything = filter.is_empty();
-        Ok(Self { snapshot, filter, everything, pending, scan: None, deadline })
+        let everything = selector.filter().is_some_and(Filter::is_empty);
+        let source = match (selector.record_key(collection), selector.filter()) {
+            (Some(key), _) => {
+                let found = database.get(Family::Records, &key)?;
+                let place = if found.is_some() { Place::Before } else { Place::End };
+                let bytes = found.map(|bytes| bytes.to_vec()).unwrap_or_default();
+                Source::Point { key, bytes, place }
+            }
+            (None, filter) => {
+                let mut ranges = RecordRanges::of(filter, collection)?.ranges;
+                if direction == Direction::Descending {
+                    ranges.reverse();
+                }
+                let snapshot = Snapshot::take(database);
+                Source::Ranges(Ranges { snapshot, direction, pending: ranges.into_iter(), scan: None })
+            }
+        };
+        Ok(Self { selector, everything, source, limit: None })
+    }
+
+    /// The same walk, which gives up after so much time at work.
+    pub(crate) fn within(self, limit: Option<Duration>) -> Self {
+        Self { limit: TimeLimit::of(limit), ..self }
     }
 
     /// Steps to the next matching document; `false` at the end.
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<bool> {
+        let Some(limit) = &mut self.limit else { return self.step() };
+        limit.resume();
+        let stepped = self.step();
+        if let Some(limit) = &mut self.limit {
+            limit.pause();
+        }
+        stepped
+    }
+
+    #[inline]
+    fn step(&mut self) -> Result<bool> {
+        let Self { selector, everything, source, limit } = self;
+        let ranges = match source {
+            Source::Ranges(ranges) => ranges,
+            Source::Point { key, bytes, place } => {
+                let is_match = *place == Place::Before && selector.matches(stored(key, bytes)?)?;
+                *place = if is_match { Place::At } else { Place::End };
+                return Ok(is_match);
+            }
+        };
         loop {
-            let Some(scan) = &mut self.scan else {
-                let Some((start, end)) = self.pending.next() else { return Ok(false) };
-                let bounds = (start, Some(end));
-                self.scan = Some(Scan::open(&self.snapshot, Family::Records, bounds, CacheUse::Fill));
+            let Some(scan) = &mut ranges.scan else {
+                if !ranges.open_next() {
+                    return Ok(false);
+                }
                 continue;
             };
             if !scan.advance()? {
-                self.scan = None;
+                ranges.scan = None;
                 continue;
             }
-            if let Some(deadline) = &mut self.deadline {
-                deadline.check()?;
+            if let Some(limit) = limit {
+                limit.check()?;
             }
-            if self.everything && is_framed(scan.value()) {
+            let value = scan.value();
+            if *everything && is_framed(value) {
                 return Ok(true);
             }
-            if self.filter.matches(stored(scan.key(), scan.value())?) {
+            if selector.matches(stored(scan.key(), value)?)? {
                 return Ok(true);
             }
         }
@@ -76,31 +133,31 @@ impl Matches {
 
     /// The record key stood on.
     pub(crate) fn record_key(&self) -> &[u8] {
-        self.scan.as_ref().map(Scan::key).unwrap_or_default()
+        match &self.source {
+            Source::Point { key, place: Place::At, .. } => key,
+            Source::Point { place: Place::Before | Place::End, .. } => &[],
+            Source::Ranges(ranges) => ranges.scan.as_ref().map(Scan::key).unwrap_or_default(),
+        }
     }
 
     /// The stored bytes stood on.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
-        self.scan.as_ref().map(Scan::value).unwrap_or_default()
-    }
-
-    pub(crate) fn filter(&self) -> &Filter {
-        &self.filter
+        match &self.source {
+            Source::Ranges(ranges) => ranges.scan.as_ref().map(Scan::value).unwrap_or_default(),
+            Source::Point { bytes, place: Place::At, .. } => bytes,
+            Source::Point { place: Place::Before | Place::End, .. } => &[],
+        }
     }
 }
 
-impl Deadline {
-    fn check(&mut self) -> Result<()> {
-        self.countdown -= 1;
-        if self.countdown > 0 {
-            return Ok(());
-        }
-        self.countdown = RECORDS_PER_CLOCK;
-        if Instant::now() < self.at {
-            return Ok(());
-        }
-        Err(Error::command(50, "MaxTimeMSExpired", "operation exceeded time limit"))
+impl Ranges {
+    /// Opens the next range; `false` if there is none.
+    fn open_next(&mut self) -> bool {
+        let Some((start, end)) = self.pending.next() else { return false };
+        let scan = Scan::open(&self.snapshot, Family::Records, (start, Some(end)), CacheUse::Fill);
+        self.scan = Some(scan.towards(self.direction));
+        true
     }
 }
 

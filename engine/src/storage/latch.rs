@@ -39,6 +39,15 @@ impl LatchSet {
         }
     }
 
+    /// Whether whoever holds this set needs no other latch for that one.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        self.words.iter().zip(&other.words).all(|(own, other)| own & other == *other)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.words.iter().all(|&word| word == 0)
+    }
+
     fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
@@ -110,6 +119,20 @@ mod tests {
         set.add(b"same");
         assert_eq!(set.stripes().count(), 1);
         drop(Latches::new().lock(&set));
+    }
+
+    #[test]
+    fn a_set_covers_its_parts_and_nothing_else() {
+        let of = |keys: &[&[u8]]| {
+            let mut set = LatchSet::default();
+            for key in keys {
+                set.add(key);
+            }
+            set
+        };
+        let (one, two) = (of(&[b"a"]), of(&[b"a", b"b"]));
+        assert!(two.covers(&one) && two.covers(&two) && two.covers(&of(&[])));
+        assert!(!one.covers(&two) && !of(&[]).covers(&one));
     }
 
     #[track_caller]

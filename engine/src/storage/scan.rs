@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use index::key::Direction;
 use rocksdb::ReadOptions;
 
 use crate::error::Result;
@@ -11,10 +12,10 @@ use crate::storage::families::Family;
 use crate::storage::snapshot::{OwnedIterator, Snapshot};
 use crate::storage::translate;
 
-/// A forward walk. It stands before its first key until `advance` is called.
+/// A walk. It stands before its first key until `advance` is called.
 pub(crate) struct Scan {
     iterator: OwnedIterator,
-    start: Vec<u8>,
+    direction: Direction,
     position: Position,
 }
 
@@ -41,20 +42,31 @@ impl Scan {
         cache: CacheUse,
     ) -> Self {
         let mut reads = ReadOptions::default();
+        reads.set_iterate_lower_bound(start);
         if let Some(end) = end {
             reads.set_iterate_upper_bound(end);
         }
         reads.fill_cache(cache == CacheUse::Fill);
-        Self { iterator: OwnedIterator::open(snapshot, family, reads), start, position: Position::Before }
+        let iterator = OwnedIterator::open(snapshot, family, reads);
+        Self { iterator, direction: Direction::Ascending, position: Position::Before }
+    }
+
+    /// The same walk in this direction. It must not have begun.
+    pub(crate) fn towards(self, direction: Direction) -> Self {
+        Self { direction, ..self }
     }
 
     /// Steps to the next key; `false` at the end.
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<bool> {
-        match self.position {
-            Position::Before => self.iterator.raw_mut().seek(&self.start),
-            Position::At => self.iterator.raw_mut().next(),
-            Position::End => return Ok(false),
+        let iterator = self.iterator.raw_mut();
+        match (self.position, self.direction) {
+            (Position::At, Direction::Ascending) => iterator.next(),
+            (Position::At, Direction::Descending) => iterator.prev(),
+            // The bounds are set, so these are the first and the last key between them.
+            (Position::Before, Direction::Ascending) => iterator.seek_to_first(),
+            (Position::Before, Direction::Descending) => iterator.seek_to_last(),
+            (Position::End, _) => return Ok(false),
         }
         if self.iterator.raw().valid() {
             self.position = Position::At;

@@ -156,11 +156,6 @@ fn cannot_create(message: String) -> Error {
 
 fn failed(target: Target<'_>, error: &WriteError) -> Error {
     let namespace = &target.collection.namespace;
-    let name = error.code_name.clone().unwrap_or_default();
-    Error::new(crate::error::ErrorKind::Command(crate::error::CommandError {
-        code: error.code,
-        code_name: name,
-        message: format!("Index build failed: {namespace}: {}", error.message),
-    }))
-    .in_namespace(namespace)
+    let message = format!("Index build failed: {namespace}: {}", error.message);
+    Error::write(Box::new(WriteError { message, ..error.clone() })).into_command().in_namespace(namespace)
 }

@@ -3,32 +3,32 @@
 //! What a scan found may have changed by the time its latch is held, so the document is read again under the
 //! latch and must still match.
 
+use index::key::Direction;
+
 use crate::document::decode::stored;
 use crate::error::{Error, Result};
 use crate::execute::matches::Matches;
+use crate::plan::selector::Selector;
 use crate::storage::Family;
 use crate::storage::latch::LatchSet;
 use crate::storage::write::Batch;
 use crate::write::Target;
 use crate::write::entries::entries_of;
+use crate::write::first::{Aim, Check, on_first};
 use crate::write::prepare::encoded_id;
 
 /// Documents that one commit of a `delete_many` removes.
 const COMMIT_DOCUMENTS_MAX: usize = 1000;
 
-/// Removes the first document that matches; says whether there was one.
-pub(crate) fn delete_one(target: Target<'_>, matches: &mut Matches) -> Result<bool> {
-    while matches.advance()? {
-        let found = [matches.record_key().to_vec()];
-        if delete_found(target, matches, &found)? == 1 {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+/// Removes the first document that matches; gives it if there was one.
+pub(crate) fn delete_one(target: Target<'_>, aim: Aim<'_>) -> Result<Option<Vec<u8>>> {
+    on_first(target, aim, |key, check| delete_found(target, key, check))
 }
 
 /// Removes every document that matches; says how many.
-pub(crate) fn delete_many(target: Target<'_>, matches: &mut Matches) -> Result<u64> {
+pub(crate) fn delete_many(target: Target<'_>, selector: &Selector) -> Result<u64> {
+    let collection = target.collection.id;
+    let mut matches = Matches::open(target.database, collection, selector.clone(), Direction::Ascending)?;
     let mut deleted = 0;
     let mut found = Vec::new();
     loop {
@@ -37,7 +37,7 @@ pub(crate) fn delete_many(target: Target<'_>, matches: &mut Matches) -> Result<u
             found.push(matches.record_key().to_vec());
         }
         if !more || found.len() == COMMIT_DOCUMENTS_MAX {
-            deleted += delete_found(target, matches, &found)?;
+            deleted += delete_batch(target, selector, &found)?;
             found.clear();
         }
         if !more {
@@ -46,7 +46,20 @@ pub(crate) fn delete_many(target: Target<'_>, matches: &mut Matches) -> Result<u
     }
 }
 
-fn delete_found(target: Target<'_>, matches: &Matches, found: &[Vec<u8>]) -> Result<u64> {
+fn delete_found(target: Target<'_>, key: &[u8], check: &Check<'_>) -> Result<Option<Vec<u8>>> {
+    let _latched = target.store.latches.lock_one(key);
+    let Some(current) = target.database.get(Family::Records, key)? else { return Ok(None) };
+    if !check.holds(stored(key, &current)?)? {
+        return Ok(None);
+    }
+    let mut batch = Batch::new(target.database);
+    stage(target, &mut batch, (key, &current))?;
+    target.store.commit(batch, target.level)?;
+    target.collection.count.add(-1);
+    Ok(Some(current.to_vec()))
+}
+
+fn delete_batch(target: Target<'_>, selector: &Selector, found: &[Vec<u8>]) -> Result<u64> {
     let mut latches = LatchSet::default();
     for key in found {
         latches.add(key);
@@ -56,14 +69,10 @@ fn delete_found(target: Target<'_>, matches: &Matches, found: &[Vec<u8>]) -> Res
     let mut deleted = 0;
     for key in found {
         let Some(current) = target.database.get(Family::Records, key)? else { continue };
-        let document = stored(key, &current)?;
-        if !matches.filter().matches(document) {
+        if !selector.matches(stored(key, &current)?)? {
             continue;
         }
-        batch.delete(Family::Records, key);
-        for entry in entries_of(target.indexes, document, encoded_id(key)).map_err(Error::write)? {
-            batch.delete(Family::Entries, &entry.key);
-        }
+        stage(target, &mut batch, (key, &current))?;
         deleted += 1;
     }
     if deleted > 0 {
@@ -71,4 +80,15 @@ fn delete_found(target: Target<'_>, matches: &Matches, found: &[Vec<u8>]) -> Res
         target.collection.count.add(-deleted);
     }
     Ok(deleted.unsigned_abs())
+}
+
+fn stage(target: Target<'_>, batch: &mut Batch<'_>, (key, document): (&[u8], &[u8])) -> Result<()> {
+    batch.delete(Family::Records, key);
+    if target.indexes.is_empty() {
+        return Ok(());
+    }
+    for entry in entries_of(target.indexes, stored(key, document)?, encoded_id(key)).map_err(Error::write)? {
+        batch.delete(Family::Entries, &entry.key);
+    }
+    Ok(())
 }

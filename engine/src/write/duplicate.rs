@@ -5,7 +5,7 @@ use index::key;
 
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::document::shell;
-use crate::error::{Error, ErrorKind, Refusal, WriteError, WriteFailure};
+use crate::error::{Refusal, WriteError};
 use crate::namespace::Namespace;
 use crate::storage::keys::ID_BYTES;
 
@@ -29,17 +29,6 @@ pub(crate) fn of_entry(namespace: &Namespace, index: &Index, entry_key: &[u8], t
     });
     let values: Document = values.collect();
     error(namespace, &index.name, index.key_pattern(), values)
-}
-
-/// Whether an insert was refused because its `_id` is taken.
-pub(crate) fn is_of_id(error: &Error) -> bool {
-    let ErrorKind::Write(WriteFailure::WriteError(WriteError { code: DUPLICATE_KEY, details, .. })) =
-        error.kind()
-    else {
-        return false;
-    };
-    let pattern = details.as_ref().and_then(|details| details.get_document("keyPattern").ok());
-    pattern.is_some_and(|pattern| pattern.keys().eq(["_id"]))
 }
 
 fn error(namespace: &Namespace, index: &str, key_pattern: Document, key_value: Document) -> Refusal {

@@ -5,13 +5,16 @@
 //! refuses the call. Values that were taken stay taken when the insert fails, but those of gapless sequences, which
 //! are written with their documents or not at all.
 
+use std::ops::Range;
+
 use bson::Document;
 use sequence::auto_increment::Field;
 use sequence::generator::Generator;
 
-use crate::document::build::Drafts;
+use crate::catalog::sequences::AutoField;
+use crate::document::build::{Drafts, Facts};
 use crate::document::complete::Completion;
-use crate::error::{Error, ErrorKind, Result, WriteError, WriteFailure};
+use crate::error::{Error, ErrorKind, IndexedWriteError, Result, WriteError, WriteFailure};
 use crate::generated::GeneratedValues;
 use crate::storage::write::CommitLevel;
 use crate::write::Target;
@@ -21,17 +24,29 @@ use crate::write::insert::{
 };
 use crate::write::numbering::{Refusable, Writers, generated, values_of};
 
+/// How many documents a gapless sequence numbers at once behind a refused one; then twice as many, and so on.
+const CHUNK_LEN_BEHIND_REFUSAL: usize = 8;
+
 /// Stores one document.
 ///
 /// When a generated value is in use already, the rest of the block is given up and the next value tried, once. A
 /// document that brings a value of its own is not tried again.
-pub(super) fn insert_one(target: Target<'_>, generator: &Generator, document: &Drafts) -> Result<Inserted> {
+pub(super) fn insert_one(
+    target: Target<'_>,
+    generator: &Generator,
+    document: &mut Drafts,
+) -> Result<Inserted> {
+    let mut simple = Simple::of(target, document);
     let mut writers = Writers::enter(target)?;
     let line = unsynced(target, &writers);
-    let mut inserted = attempt(line, generator, document, &mut writers);
+    let mut attempt = |writers: &mut Writers<'_>| match &mut simple {
+        Some(simple) => simple.attempt(line, generator, document, writers),
+        None => attempt(line, generator, document, writers),
+    };
+    let mut inserted = attempt(&mut writers);
     if let Err(Failed { in_use: Some(index), .. }) = &inserted {
         writers.give_up(index);
-        inserted = attempt(line, generator, document, &mut writers);
+        inserted = attempt(&mut writers);
         if matches!(inserted, Err(Failed { in_use: Some(_), .. })) {
             // Both values are in use by other documents, so passing them leaves no gap.
             writers.write_alone(line.level)?;
@@ -88,6 +103,48 @@ impl From<Error> for Failed {
     }
 }
 
+/// A document that meets no field of a collection with one field at the outermost level: the value is put where it
+/// belongs without copying the document.
+struct Simple<'a> {
+    field: &'a AutoField,
+    facts: Facts,
+    /// Where the value stands, once it was put behind the fields.
+    place: Option<usize>,
+}
+
+impl<'a> Simple<'a> {
+    fn of(target: Target<'a>, document: &Drafts) -> Option<Self> {
+        let field = target.fields.single()?;
+        let facts = target.fields.tree().facts_if_unmet(document.documents().next()?)?;
+        Some(Self { field, facts, place: None })
+    }
+
+    fn attempt(
+        &mut self,
+        target: Target<'_>,
+        generator: &Generator,
+        document: &mut Drafts,
+        writers: &mut Writers<'_>,
+    ) -> std::result::Result<Inserted, Failed> {
+        let value = writers.next()?;
+        match self.place {
+            _ if self.field.field.path() == "_id" => document.set_integer_id(value),
+            Some(place) => document.write_value(place, value),
+            None => self.place = Some(document.append_integer(self.field.field.path(), value)),
+        }
+        document.set_facts(self.facts.clone());
+        let id = insert_beside(target, generator, document, writers).map_err(|error| {
+            // A gapless sequence has passed the value by taking it.
+            let in_use = index_on_field(target, &error).cloned();
+            Failed { error, in_use }
+        })?;
+        writers.publish()?;
+        let mut generated = GeneratedValues::default();
+        generated.push(&self.field.name, value);
+        Ok(Inserted { id, generated })
+    }
+}
+
 fn attempt(
     target: Target<'_>,
     generator: &Generator,
@@ -122,19 +179,25 @@ fn insert_in_chunks(
 ) -> Result<Outcome> {
     // All are completed once before the first is stored: what a mode refuses refuses the call.
     complete(target, documents.documents())?;
+    let all: Vec<&[u8]> = documents.documents().collect();
     let mut whole = Outcome::default();
     let (mut done, mut passed) = (0, false);
-    while done < documents.len() {
+    // Short behind a refusal, so that many of them do not number the whole rest again each time.
+    let mut chunk_len = usize::MAX;
+    while done < all.len() {
         let mut completion = Completion::default();
         let mut bytes = 0;
-        for document in documents.documents().skip(done) {
+        for document in all.iter().skip(done).take(chunk_len) {
             bytes += document.len();
             if bytes > COMMIT_BYTES_MAX && completion.drafts.len() > 0 {
                 break;
             }
             completion.push(document, target.fields.tree(), |position| field(target, position))?;
         }
-        writers.fill(&mut completion, Refusable::Rest)?;
+        if let Err(error) = writers.fill(&mut completion, Refusable::Rest) {
+            whole.refused.extend(refuse_rest(error, done..all.len(), ordering)?);
+            break;
+        }
         let made = generated(target, &completion);
         let length = completion.drafts.len();
         let chunk = insert_many_beside(
@@ -159,8 +222,10 @@ fn insert_in_chunks(
         whole.inserted.extend(chunk.inserted.into_iter().map(|(document, id)| (document + done, id)));
         let Some(mut refusal) = chunk.refused.into_iter().next() else {
             done += length;
+            chunk_len = chunk_len.saturating_mul(2);
             continue;
         };
+        chunk_len = CHUNK_LEN_BEHIND_REFUSAL;
         // A generated value that is in use by another document is passed, and leaves no gap.
         passed |= writers.pass(&completion, refusal.index, key_pattern(refusal.details.as_ref()));
         let behind = done + refusal.index + 1;
@@ -175,6 +240,20 @@ fn insert_in_chunks(
         writers.write_alone(target.level)?;
     }
     Ok(whole)
+}
+
+/// What a sequence refuses refuses the call, unless a part of it is done: then it refuses the rest, document by document.
+fn refuse_rest(error: Error, rest: Range<usize>, ordering: Ordering) -> Result<Vec<IndexedWriteError>> {
+    let ErrorKind::Sequence(refusal) = error.kind() else { return Err(error) };
+    if rest.start == 0 {
+        return Err(error);
+    }
+    let count = match ordering {
+        Ordering::Ordered => 1,
+        Ordering::Unordered => rest.len(),
+    };
+    let refused = || WriteError::boxed(refusal.code(), refusal.code_name(), refusal.to_string());
+    Ok(rest.take(count).map(|position| refused().at(position)).collect())
 }
 
 /// The target of a write whose turn ends before it is synced: writers share a sync instead of waiting for one each.

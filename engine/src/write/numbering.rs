@@ -92,6 +92,13 @@ impl<'a> Writers<'a> {
         self.writers.iter().any(|writer| matches!(writer.way, Way::Gapless { .. }))
     }
 
+    /// Takes the next value of the only field.
+    pub(super) fn next(&mut self) -> Result<i64> {
+        let target = self.target;
+        let [only] = &mut *self.writers else { panic!("a collection with one field has one sequence") };
+        only.next(target)
+    }
+
     /// Takes all values that the documents lack, and takes note of those that they bring.
     pub(super) fn fill(&mut self, completion: &mut Completion, refusable: Refusable) -> Result<()> {
         let Completion { drafts, events } = completion;
@@ -211,6 +218,28 @@ impl Beside for Writers<'_> {
 }
 
 impl Writer<'_> {
+    #[inline]
+    fn next(&mut self, target: Target<'_>) -> Result<i64> {
+        if let Way::Gapless { state, .. } = &mut self.way {
+            return Ok(state.now.take()?);
+        }
+        if let Way::Fast { slot, .. } = &self.way
+            && let Some(value) = slot.take_one()
+        {
+            return Ok(value);
+        }
+        Ok(self.take(1, &self.store(target))?.first())
+    }
+
+    fn store<'s>(&'s self, target: Target<'s>) -> SequenceStore<'s> {
+        SequenceStore {
+            storage: target.storage(),
+            identity: &self.field.state.identity,
+            // The log comes first: a commit that syncs the documents syncs the reserve before them.
+            level: CommitLevel::Buffered,
+        }
+    }
+
     fn fill(
         &mut self,
         target: Target<'_>,
@@ -220,12 +249,7 @@ impl Writer<'_> {
         if let Way::Gapless { state, .. } = &mut self.way {
             return state.number(events, refusable, drafts);
         }
-        let store = SequenceStore {
-            storage: target.storage(),
-            identity: &self.field.state.identity,
-            // The log comes first: a commit that syncs the documents syncs the reserve before them.
-            level: CommitLevel::Buffered,
-        };
+        let store = self.store(target);
         let mut rest = events;
         while let Some((first, behind)) = rest.split_first() {
             match first.wanted {

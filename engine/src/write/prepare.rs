@@ -28,7 +28,14 @@ pub(crate) struct Prepared<'a> {
     pub(crate) record_key: RecordKey,
     /// With `_id` first.
     pub(crate) bytes: &'a [u8],
-    made_id: Option<ObjectId>,
+    made_id: Option<MadeId>,
+}
+
+/// An `_id` that the document did not bring.
+#[derive(Clone, Copy)]
+enum MadeId {
+    ObjectId(ObjectId),
+    Integer(i64),
 }
 
 /// Checks a document for insertion and gives it an `_id` if it has none.
@@ -49,11 +56,14 @@ pub(crate) fn prepare<'a>(
     let (made_id, bytes) = if let Some((id, element)) = id {
         write_record_key(scratch, collection, id);
         (None, draft.with_own_id(element, timestamps))
+    } else if let Some(id) = draft.integer_id() {
+        write_record_key(scratch, collection, RawBsonRef::Int64(id));
+        (Some(MadeId::Integer(id)), draft.with_integer_id(id, timestamps))
     } else {
         let made = generator.generate();
         let id = ObjectId::from_bytes(made.bytes());
         write_record_key(scratch, collection, RawBsonRef::ObjectId(id));
-        (Some(id), draft.with_object_id(made, timestamps))
+        (Some(MadeId::ObjectId(id)), draft.with_object_id(made, timestamps))
     };
     validate_size(bytes.len())?;
     Ok(Prepared { record_key: RecordKey::from_slice(scratch), bytes, made_id })
@@ -84,8 +94,10 @@ impl Prepared<'_> {
     /// The document's `_id`, made or its own.
     #[inline]
     pub(crate) fn id(&self) -> Bson {
-        if let Some(made) = self.made_id {
-            return Bson::ObjectId(made);
+        match self.made_id {
+            Some(MadeId::ObjectId(made)) => return Bson::ObjectId(made),
+            Some(MadeId::Integer(made)) => return Bson::Int64(made),
+            None => {}
         }
         let first = index::element::value_at_offset(self.document(), FIRST_ELEMENT);
         first.and_then(|id| Bson::try_from(id).ok()).expect("prepare() put the _id first")

@@ -20,6 +20,12 @@ use crate::value::elements;
 const DEPTH_MAX: usize = 250;
 const OPERATOR: &str = "$addFields";
 
+const COLLISION: i32 = 40_176;
+const NOT_ALONE: i32 = 40_181;
+const DOTTED_NAME: i32 = 40_183;
+const PATH_EMPTY: i32 = 40_352;
+const TRAILING_DOT: i32 = 40_353;
+
 /// Fields with their expressions, parsed once and set in any number of documents.
 ///
 /// ```
@@ -57,18 +63,14 @@ enum Target {
 }
 
 impl ComputedFields {
-    /// Reads fields with their expressions. Signature may be dotted, and an object that is no operator stands for fields
-    /// of its own.
+    /// Reads fields with their expressions. Names may be dotted, and an object that is no operator stands for fields
+    /// of its own, whose names may not.
     ///
     /// # Errors
-    /// What is wrong with an expression or a path; two paths one of which goes on the other; no field at all.
+    /// What is wrong with an expression or a path; two paths one of which goes on the other.
     pub fn parse(specification: &RawDocument, variables: &Variables) -> Result<Self, Error> {
         let mut computed = Self { root: Branch::default(), expressions: Vec::new() };
         computed.read(&mut Vec::new(), specification, variables)?;
-        if computed.expressions.is_empty() {
-            let reason = "at least one field is needed";
-            return Err(Error::Path { path: String::new(), reason, code: 40_177 });
-        }
         Ok(computed)
     }
 
@@ -92,6 +94,7 @@ impl ComputedFields {
         for field in specification {
             let (name, value) = field.map_err(invalid)?;
             let outer = path.len();
+            check_path(name.as_str(), outer)?;
             path.extend(name.as_str().split('.'));
             if path.len() > DEPTH_MAX {
                 return Err(Error::TooDeep { limit: DEPTH_MAX });
@@ -99,12 +102,13 @@ impl ComputedFields {
             for component in path.iter().skip(outer) {
                 check_field_name(component)?;
             }
-            if let Some(document) = value.as_document().filter(|document| has_fields(document)) {
-                self.read(path, document, variables)?;
-            } else {
-                let leaf = self.expressions.len();
-                self.expressions.push(parse(value, variables)?);
-                self.root.insert(path, leaf)?;
+            match value.as_document() {
+                Some(document) if has_fields(document)? => self.read(path, document, variables)?,
+                Some(_) | None => {
+                    let leaf = self.expressions.len();
+                    self.expressions.push(parse(value, variables)?);
+                    self.root.insert(path, leaf)?;
+                }
             }
             path.truncate(outer);
         }
@@ -112,15 +116,35 @@ impl ComputedFields {
     }
 }
 
+/// Whether a name may stand `outer` objects deep: only at the top it may go on behind a dot.
+fn check_path(name: &str, outer: usize) -> Result<(), Error> {
+    let (reason, code) = match name {
+        "" if outer == 0 => ("it is empty", PATH_EMPTY),
+        _ if outer == 0 && name.ends_with('.') => ("it ends with a dot", TRAILING_DOT),
+        _ if outer > 0 && name.contains('.') => ("within an object a name has no dots", DOTTED_NAME),
+        _ => return Ok(()),
+    };
+    Err(Error::Path { path: name.to_owned(), reason, code })
+}
+
 /// Whether a document stands for fields, and is neither an operator nor the empty object as a value.
-fn has_fields(document: &RawDocument) -> bool {
-    fields(document).next().is_some_and(|(name, _)| !name.as_str().starts_with('$'))
+fn has_fields(document: &RawDocument) -> Result<bool, Error> {
+    let is_operator = |(name, _): (&CStr, _)| name.as_str().starts_with('$');
+    let count = fields(document).count();
+    if !fields(document).any(is_operator) {
+        return Ok(count > 0);
+    }
+    if count > 1 {
+        let reason = "an operator must be the only field of its object";
+        return Err(Error::Path { path: String::new(), reason, code: NOT_ALONE });
+    }
+    Ok(false)
 }
 
 impl Branch {
     fn insert(&mut self, path: &[&str], leaf: usize) -> Result<(), Error> {
         let Some((name, rest)) = path.split_first() else { return Ok(()) };
-        let collision = |reason, code| Err(Error::Path { path: path.join("."), reason, code });
+        let collision = |reason| Err(Error::Path { path: path.join("."), reason, code: COLLISION });
         let place = *self.places.entry((*name).to_owned()).or_insert(self.fields.len());
         if self.fields.get(place).is_none() {
             let target = if rest.is_empty() { Target::Leaf(leaf) } else { Target::Branch(Branch::default()) };
@@ -132,10 +156,8 @@ impl Branch {
         }
         match self.fields.get_mut(place) {
             Some((_, Target::Branch(branch))) if !rest.is_empty() => branch.insert(rest, leaf),
-            Some((_, Target::Leaf(_))) if !rest.is_empty() => {
-                collision("another path ends where it goes on", 31_249)
-            }
-            Some(_) | None => collision("another path is the same or goes on where it ends", 31_250),
+            Some((_, Target::Leaf(_))) if !rest.is_empty() => collision("another path ends where it goes on"),
+            Some(_) | None => collision("another path is the same or goes on where it ends"),
         }
     }
 
@@ -263,7 +285,7 @@ mod tests {
         check(doc! { "a.b": 1 }, doc! { "a": [] }, doc! { "a": [] });
         check(doc! { "a.b": "$missing" }, doc! { "a": 5 }, doc! { "a": {} });
         check(
-            doc! { "a": { "b": 1, "c.d": "$x" } },
+            doc! { "a": { "b": 1, "c": { "d": "$x" } } },
             doc! { "x": 7 },
             doc! { "x": 7, "a": { "b": 1, "c": { "d": 7 } } },
         );
@@ -272,23 +294,25 @@ mod tests {
 
     #[test]
     fn paths_must_not_collide() {
-        check_error(doc! { "a": 1, "a.b": 2 }, 31_249);
-        check_error(doc! { "a.b": 1, "a": 2 }, 31_250);
-        check_error(doc! { "a.b": 1, "a": { "b": 2 } }, 31_250);
-        check_error(doc! { "a.b": 1, "a": {} }, 31_250);
+        check_error(doc! { "a": 1, "a.b": 2 }, 40_176);
+        check_error(doc! { "a.b": 1, "a": 2 }, 40_176);
+        check_error(doc! { "a.b": 1, "a": { "b": 2 } }, 40_176);
+        check_error(doc! { "a.b": 1, "a": {} }, 40_176);
         check(doc! { "a.b": 1, "a.c": 2 }, doc! {}, doc! { "a": { "b": 1, "c": 2 } });
     }
 
     #[test]
     fn names_and_expressions_are_checked() {
-        check_error(doc! {}, 40_177);
+        check(doc! {}, doc! { "a": 1 }, doc! { "a": 1 });
+        check_error(doc! { "": 1 }, 40_352);
         check_error(doc! { "$a": 1 }, 16_410);
         check_error(doc! { "a..b": 1 }, 15_998);
-        check_error(doc! { "a.": 1 }, 15_998);
+        check_error(doc! { "a.": 1 }, 40_353);
         check_error(doc! { "a": { "$nothing": 1 } }, 168);
-        check_error(doc! { "a": { "$add": [1], "b": 1 } }, 15_983);
+        check_error(doc! { "a": { "$add": [1], "b": 1 } }, 40_181);
         check_error(doc! { "a": { "$divide": [1, 0] } }, 2);
-        check_error(doc! { "a": { "b": 1, "$add": 1 } }, 16_410);
+        check_error(doc! { "a": { "b": 1, "$add": 1 } }, 40_181);
+        check_error(doc! { "a": { "b.c": 1 } }, 40_183);
     }
 
     #[test]

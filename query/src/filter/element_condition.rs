@@ -46,7 +46,7 @@ impl ElementCondition {
             let name = cstr!("").to_owned();
             let mut filter = RawDocumentBuf::new();
             filter.append(&name, operand);
-            let filter = Filter::parse(&filter)?;
+            let filter = Filter::parse_plain(&filter)?;
             Ok(Some(Self { filter, subject: Subject::Field(name) }))
         };
         let Some(document) = operand.as_document() else {
@@ -56,7 +56,7 @@ impl ElementCondition {
         if is_operators(document) && !is_clause {
             return on_element(operand);
         }
-        Ok(Some(Self { filter: Filter::parse(document)?, subject: Subject::Object }))
+        Ok(Some(Self { filter: Filter::parse_plain(document)?, subject: Subject::Object }))
     }
 
     /// A filter of documents that have the element under a name.

@@ -75,6 +75,11 @@ impl Filter {
         Ok(Self { root, has_expression })
     }
 
+    /// Reads a filter of array elements, or within an update: neither expressions nor schemas may stand there.
+    pub(crate) fn parse_plain(filter: &RawDocument) -> Result<Self, Error> {
+        Ok(Self { root: parse::parse_plain(filter)?, has_expression: false })
+    }
+
     /// Whether a document matches. An expression cannot be asked here, and never matches.
     pub fn matches(&self, document: &RawDocument) -> bool {
         self.root.matches(document)

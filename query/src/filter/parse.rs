@@ -27,13 +27,22 @@ pub(super) fn parse(filter: &RawDocument, variables: Option<&Variables>) -> Resu
     Place { path: "", depth: 0, expressions }.document(filter)
 }
 
+/// Reads a filter within another command's argument, where neither expressions nor schemas may stand.
+pub(super) fn parse_plain(filter: &RawDocument) -> Result<Node, Error> {
+    Place { path: "", depth: 0, expressions: Expressions::Forbidden }.document(filter)
+}
+
 /// Whether an expression may stand somewhere.
 #[derive(Clone, Copy)]
 enum Expressions<'p> {
     /// Whoever asks the filter could not say that an expression failed.
     Unsupported,
+    /// Not in this argument, nor a schema.
+    Forbidden,
     /// Not within arrays: an expression sees a whole document.
     Nested,
+    /// Not within arrays, and in this argument no schema either.
+    NestedForbidden,
     /// With these variables.
     Allowed(&'p Variables),
 }
@@ -129,10 +138,7 @@ impl<'c> Call<'c> {
                 Clause::AlwaysFalse => Some(self.constant(Node::Any(Vec::new()))?),
                 Clause::Reference => Some(self.field()?),
                 Clause::Expr => Some(self.expression()?),
-                Clause::JsonSchema => {
-                    let schema = schema::parse(self.operand, self.place.depth)?;
-                    Some(Node::Schema(Box::new(schema)))
-                }
+                Clause::JsonSchema => Some(self.schema()?),
                 Clause::Comment => None,
             }),
         }
@@ -141,9 +147,19 @@ impl<'c> Call<'c> {
     fn expression(self) -> Result<Node, Error> {
         match self.place.expressions {
             Expressions::Unsupported => Err(self.unsupported()),
-            Expressions::Nested => Err(self.malformed(Fault::NotTopLevel)),
+            Expressions::Forbidden => Err(self.not_allowed()),
+            Expressions::Nested | Expressions::NestedForbidden => Err(self.malformed(Fault::NotTopLevel)),
             Expressions::Allowed(variables) => {
                 Ok(Node::Expression(Box::new(Expression::parse(self.operand, variables)?)))
+            }
+        }
+    }
+
+    fn schema(self) -> Result<Node, Error> {
+        match self.place.expressions {
+            Expressions::Forbidden | Expressions::NestedForbidden => Err(self.not_allowed()),
+            Expressions::Unsupported | Expressions::Nested | Expressions::Allowed(_) => {
+                Ok(Node::Schema(Box::new(schema::parse(self.operand, self.place.depth)?)))
             }
         }
     }
@@ -302,8 +318,8 @@ impl<'c> Call<'c> {
         let Some(document) = self.operand.as_document() else { return Err(self.wrong_type("an object")) };
         let place = self.place.deeper(self.name)?;
         let expressions = match place.expressions {
-            Expressions::Unsupported => Expressions::Unsupported,
-            Expressions::Nested | Expressions::Allowed(_) => Expressions::Nested,
+            Expressions::Forbidden | Expressions::NestedForbidden => Expressions::NestedForbidden,
+            Expressions::Unsupported | Expressions::Nested | Expressions::Allowed(_) => Expressions::Nested,
         };
         let place = Place { expressions, ..place };
         let is_clause = first_name(document).and_then(operator::clause).is_some();
@@ -386,6 +402,10 @@ impl<'c> Call<'c> {
 
     fn unsupported(self) -> Error {
         Error::UnsupportedOperator { path: self.place.path.to_owned(), operator: self.name.to_owned() }
+    }
+
+    fn not_allowed(self) -> Error {
+        Error::NotAllowed { operator: self.name.to_owned() }
     }
 }
 

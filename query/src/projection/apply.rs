@@ -7,18 +7,20 @@
 
 use bson::spec::ElementType;
 use bson::{RawDocument, RawDocumentBuf};
-use index::validate::NESTING_MAX;
+use index::validate::{DOCUMENT_BYTES_MAX, NESTING_MAX};
 
 use crate::expression::Variables;
 use crate::filter::Filter;
-use crate::projection::elements::{Element, Elements};
 use crate::projection::error::Error;
-use crate::projection::output::Output;
 use crate::projection::tree::{Action, Child, Node};
 use crate::projection::{Mode, Projection};
+use crate::raw::{Field, Fields, Malformed, Mark, Operand, Writer};
 
 /// How many levels are gone through: what an insert accepts, and an empty object below it.
 const DEPTH_MAX: usize = NESTING_MAX + 1;
+
+/// How many bytes a result may have: a little more than a stored document, as it is never stored.
+const RESULT_BYTES_MAX: usize = DOCUMENT_BYTES_MAX + 16 * 1024;
 
 /// How many bytes are set aside for the fields that stay; more are found when they are needed.
 const INCLUDED_BYTES_GUESS: usize = 256;
@@ -33,19 +35,19 @@ pub(super) fn apply(
         Mode::Inclusion => document.as_bytes().len().min(INCLUDED_BYTES_GUESS),
         Mode::Exclusion => document.as_bytes().len(),
     };
-    let out = Output::with_capacity(capacity);
+    let out = Writer::with_capacity(capacity);
     let mut walk = Walk { projection, root: document, variables, out, depth: 0 };
     let open = walk.out.open();
     walk.document(&projection.root, document, Way::Objects)?;
-    walk.out.close(open)?;
-    walk.out.finish()
+    walk.close(open)?;
+    RawDocumentBuf::from_bytes(walk.out.into_bytes()).map_err(|_| Error::InvalidDocument)
 }
 
 struct Walk<'w> {
     projection: &'w Projection,
     root: &'w RawDocument,
     variables: &'w Variables,
-    out: Output,
+    out: Writer,
     depth: usize,
 }
 
@@ -64,11 +66,11 @@ impl<'w> Walk<'w> {
     /// Writes what stays of a document's fields, and what is added to them.
     fn document(&mut self, node: &'w Node, document: &'w RawDocument, way: Way) -> Result<(), Error> {
         self.descend()?;
-        for element in Elements::of(document) {
+        for element in Fields::of(document) {
             let element = element?;
-            match (node.action(element.name), self.projection.mode) {
+            match (node.action(element.name()), self.projection.mode) {
                 (Some(action), _) => self.field(action, &element, way)?,
-                (None, Mode::Exclusion) => self.out.copy(&element),
+                (None, Mode::Exclusion) => self.out.copy(element.whole()),
                 (None, Mode::Inclusion) => {}
             }
         }
@@ -81,21 +83,21 @@ impl<'w> Walk<'w> {
         Ok(())
     }
 
-    fn field(&mut self, action: &'w Action, element: &Element<'w>, way: Way) -> Result<(), Error> {
-        let is_array = element.kind == ElementType::Array;
+    fn field(&mut self, action: &'w Action, element: &Field<'w>, way: Way) -> Result<(), Error> {
+        let is_array = element.kind() == ElementType::Array;
         match action {
             Action::Slice(slice) if is_array && way < Way::ArrayInArray => {
-                let array = element.nested()?;
-                let kept = slice.range(Elements::of(array).count());
-                let elements = Elements::of(array).skip(kept.start).take(kept.len());
-                self.array(element.name, elements)
+                let array = element.container()?;
+                let kept = slice.range(Fields::of(array).count());
+                let elements = Fields::of(array).skip(kept.start).take(kept.len());
+                self.array(element.name(), elements)
             }
             Action::Positional if is_array && way == Way::Objects => {
                 let found = self.positional_element(element)?;
-                self.array(element.name, std::iter::once(Ok(found)))
+                self.array(element.name(), std::iter::once(Ok(found)))
             }
             Action::Include | Action::Slice(_) | Action::Positional => {
-                self.out.copy(element);
+                self.out.copy(element.whole());
                 Ok(())
             }
             Action::ElemMatch(filter) if self.projection.mode == Mode::Exclusion => {
@@ -107,35 +109,35 @@ impl<'w> Walk<'w> {
     }
 
     /// Writes a field that something happens below of.
-    fn nested(&mut self, node: &'w Node, element: &Element<'w>, way: Way) -> Result<(), Error> {
-        if element.kind != ElementType::Array || !node.has_positional() || way != Way::Objects {
-            self.value(node, element.name, element, way)?;
+    fn nested(&mut self, node: &'w Node, element: &Field<'w>, way: Way) -> Result<(), Error> {
+        if element.kind() != ElementType::Array || !node.has_positional() || way != Way::Objects {
+            self.value(node, element.name(), element, way)?;
             return Ok(());
         }
         let found = self.positional_element(element)?;
-        self.out.name(ElementType::Array, element.name);
+        self.out.header(ElementType::Array, element.name());
         let open = self.out.open();
         if !self.value(node, "0", &found, Way::Arrays)? {
             return Err(mismatch(element, 0));
         }
-        self.out.close(open)
+        self.close(open)
     }
 
     /// Writes what stays of a value, under a name, unless nothing does.
-    fn value(&mut self, node: &'w Node, name: &str, element: &Element<'w>, way: Way) -> Result<bool, Error> {
-        let is_array = element.kind == ElementType::Array;
-        if is_array || element.kind == ElementType::EmbeddedDocument {
-            let nested = element.nested()?;
-            self.out.name(element.kind, name);
+    fn value(&mut self, node: &'w Node, name: &str, element: &Field<'w>, way: Way) -> Result<bool, Error> {
+        let is_array = element.kind() == ElementType::Array;
+        if is_array || element.kind() == ElementType::EmbeddedDocument {
+            let nested = element.container()?;
+            self.out.header(element.kind(), name);
             let open = self.out.open();
             if is_array {
                 self.elements(node, nested, way)?;
             } else {
                 self.document(node, nested, way)?;
             }
-            self.out.close(open)?;
+            self.close(open)?;
         } else if self.projection.mode == Mode::Exclusion {
-            self.out.copy_as(name, element);
+            self.copy_as(name, element);
         } else if node.adds() {
             self.new_object(name, node)?;
         } else {
@@ -148,9 +150,9 @@ impl<'w> Walk<'w> {
     fn elements(&mut self, node: &'w Node, array: &'w RawDocument, way: Way) -> Result<(), Error> {
         self.descend()?;
         let mut position = Position::default();
-        for element in Elements::of(array) {
+        for element in Fields::of(array) {
             let element = element?;
-            let is_array = element.kind == ElementType::Array;
+            let is_array = element.kind() == ElementType::Array;
             let way = if is_array { Way::ArrayInArray } else { way.max(Way::Arrays) };
             if self.value(node, position.name(), &element, way)? {
                 position.advance();
@@ -164,27 +166,27 @@ impl<'w> Walk<'w> {
     fn array(
         &mut self,
         name: &str,
-        elements: impl Iterator<Item = Result<Element<'w>, Error>>,
+        elements: impl Iterator<Item = Result<Field<'w>, Malformed>>,
     ) -> Result<(), Error> {
-        self.out.name(ElementType::Array, name);
+        self.out.header(ElementType::Array, name);
         let open = self.out.open();
         let mut position = Position::default();
         for element in elements {
-            self.out.copy_as(position.name(), &element?);
+            self.copy_as(position.name(), &element?);
             position.advance();
         }
-        self.out.close(open)
+        self.close(open)
     }
 
     /// Writes the first element of an array that a filter finds, unless there is none.
-    fn elem_match(&mut self, element: &Element<'w>, filter: &Filter) -> Result<(), Error> {
-        if element.kind != ElementType::Array {
+    fn elem_match(&mut self, element: &Field<'w>, filter: &Filter) -> Result<(), Error> {
+        if element.kind() != ElementType::Array {
             return Ok(());
         }
         let Some(position) = filter.array_position(self.root) else { return Ok(()) };
-        let found = Elements::of(element.nested()?).nth(position);
+        let found = Fields::of(element.container()?).nth(position);
         match found {
-            Some(found) => self.array(element.name, std::iter::once(found)),
+            Some(found) => self.array(element.name(), std::iter::once(found)),
             None => Ok(()),
         }
     }
@@ -194,7 +196,7 @@ impl<'w> Walk<'w> {
         match &child.action {
             Action::Computed(expression) => {
                 if let Some(value) = expression.evaluate(self.root, self.variables)? {
-                    self.out.value(&child.name, value.as_raw_bson_ref());
+                    self.out.operand(&child.name, &Operand::new(value.as_raw_bson_ref()));
                 }
                 Ok(())
             }
@@ -212,20 +214,36 @@ impl<'w> Walk<'w> {
 
     /// Writes an object of nothing but computed fields.
     fn new_object(&mut self, name: &str, node: &'w Node) -> Result<(), Error> {
-        self.out.name(ElementType::EmbeddedDocument, name);
+        self.out.header(ElementType::EmbeddedDocument, name);
         let open = self.out.open();
         for child in node.additions() {
             self.add(child, RawDocument::from_bytes(EMPTY).map_err(|_| Error::InvalidDocument)?)?;
         }
-        self.out.close(open)
+        self.close(open)
     }
 
     /// The element of an array that the query's filter found.
-    fn positional_element(&self, array: &Element<'w>) -> Result<Element<'w>, Error> {
+    fn positional_element(&self, array: &Field<'w>) -> Result<Field<'w>, Error> {
         let position = self.projection.filter.as_ref().and_then(|filter| filter.array_position(self.root));
-        let position = position.ok_or_else(|| Error::NoPosition { path: array.name.to_owned() })?;
-        let element = Elements::of(array.nested()?).nth(position);
-        element.unwrap_or_else(|| Err(mismatch(array, position)))
+        let position = position.ok_or_else(|| Error::NoPosition { path: array.name().to_owned() })?;
+        let element = Fields::of(array.container()?).nth(position);
+        Ok(element.ok_or_else(|| mismatch(array, position))??)
+    }
+
+    /// Writes a value under another name.
+    fn copy_as(&mut self, name: &str, element: &Field<'_>) {
+        self.out.header(element.kind(), name);
+        self.out.copy(element.bytes());
+    }
+
+    /// Ends a document or array.
+    fn close(&mut self, mark: Mark) -> Result<(), Error> {
+        self.out.close(mark);
+        let length = self.out.len();
+        if length > RESULT_BYTES_MAX {
+            return Err(Error::TooLarge { length, limit: RESULT_BYTES_MAX });
+        }
+        Ok(())
     }
 
     fn descend(&mut self) -> Result<(), Error> {
@@ -262,15 +280,15 @@ impl Position {
     }
 }
 
-fn mismatch(array: &Element<'_>, position: usize) -> Error {
-    Error::PositionMismatch { path: array.name.to_owned(), position }
+fn mismatch(array: &Field<'_>, position: usize) -> Error {
+    Error::PositionMismatch { path: array.name().to_owned(), position }
 }
 
 /// The first element of a name.
-fn find<'d>(document: &'d RawDocument, name: &str) -> Result<Option<Element<'d>>, Error> {
-    for element in Elements::of(document) {
+fn find<'d>(document: &'d RawDocument, name: &str) -> Result<Option<Field<'d>>, Error> {
+    for element in Fields::of(document) {
         let element = element?;
-        if element.name == name {
+        if element.name() == name {
             return Ok(Some(element));
         }
     }

@@ -1,6 +1,7 @@
 //! Why a projection was refused, or could not be applied to a document.
 
 use crate::path::PathRefusal;
+use crate::raw::Malformed;
 
 /// What is wrong with a projection, or with a document that it met.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -177,6 +178,12 @@ const NO_POSITION: i32 = 51_246;
 const POSITION_MISMATCH: i32 = 51_247;
 const EMPTY_OBJECT: i32 = 51_270;
 const EMPTY: i32 = 51_272;
+
+impl From<Malformed> for Error {
+    fn from(_: Malformed) -> Self {
+        Self::InvalidDocument
+    }
+}
 
 impl Error {
     /// MongoDB's number for the error.

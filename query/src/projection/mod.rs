@@ -5,9 +5,7 @@
 //! `$slice`, `$elemMatch` and `.$` show parts of arrays, and a stage, where `$slice` is an expression.
 
 mod apply;
-mod elements;
 pub mod error;
-mod output;
 mod parse;
 mod slice;
 mod tree;

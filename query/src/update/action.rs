@@ -1,12 +1,12 @@
 //! What an operator does to one field, once it has been read.
 
 use crate::filter::element_condition::ElementCondition;
+use crate::raw::Operand;
 use crate::update::Phase;
 use crate::update::arithmetic::{Numeric, Operation};
 use crate::update::bits::BitOperations;
 use crate::update::members::Members;
 use crate::update::push::Push;
-use crate::update::raw::Operand;
 
 /// The work of one operator on one field.
 #[derive(Clone, Debug)]

@@ -57,7 +57,7 @@ impl ArrayFilters {
 }
 
 fn parse_one(filter: &RawDocumentBuf) -> Result<(String, ElementCondition), ArrayFilterFault> {
-    let filter = Filter::parse(filter).map_err(|error| ArrayFilterFault::Filter(Box::new(error)))?;
+    let filter = Filter::parse_plain(filter).map_err(|error| ArrayFilterFault::Filter(Box::new(error)))?;
     let identifier = match filter.only_field() {
         Ok(name) => name.to_owned(),
         Err(NameFault::None) => return Err(ArrayFilterFault::Empty),

@@ -2,9 +2,9 @@
 
 use bson::RawDocument;
 
+use crate::raw::Fields;
 use crate::update::arithmetic::Numeric;
 use crate::update::error::{Error, Fault};
-use crate::update::raw::Fields;
 use crate::value::describe;
 
 /// Operations that are applied one after the other.

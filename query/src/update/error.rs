@@ -3,6 +3,7 @@
 //! Words that MongoDB's users match on are kept as they are, numbers are MongoDB's. What an embedded filter is refused
 //! for is passed on as it came.
 
+use crate::raw::Malformed;
 use crate::update::Phase;
 
 /// What is wrong with an update, or with applying it to a document.
@@ -446,6 +447,12 @@ const UPSERTED_TOO_LARGE: i32 = 17_420;
 const ROOT_NOT_OBJECT: i32 = 40_228;
 const STAGE_FIELD_COUNT: i32 = 40_323;
 const STAGE_UNKNOWN: i32 = 40_324;
+
+impl From<Malformed> for Error {
+    fn from(Malformed { reason }: Malformed) -> Self {
+        Self::InvalidBson { reason }
+    }
+}
 
 impl Error {
     /// MongoDB's number for the error.

@@ -4,12 +4,12 @@ use bson::RawDocument;
 use bson::spec::ElementType;
 use index::order::compare;
 
+use crate::raw::{FIRST_ELEMENT, Field, Fields, Operand, Writer};
 use crate::update::Phase;
 use crate::update::action::{Action, Bound, Clock, End, Pull};
 use crate::update::arithmetic::{Numeric, Operation};
 use crate::update::bits::BitOperations;
 use crate::update::error::Error;
-use crate::update::raw::{FIRST_ELEMENT, Field, Fields, Operand, Writer};
 use crate::update::walk::{Container, Trail, Walk};
 use crate::value::describe;
 

@@ -5,8 +5,8 @@
 use bson::{RawArray, RawBsonRef, RawDocument};
 use index::order::compare;
 
+use crate::raw::{FIRST_ELEMENT, Fields, Operand, Writer};
 use crate::update::error::{Error, Fault};
-use crate::update::raw::{FIRST_ELEMENT, Fields, Operand, Writer};
 use crate::value::describe;
 
 /// Values, each once.
@@ -108,7 +108,7 @@ mod tests {
     use bson::{Bson, bson, doc};
 
     use super::*;
-    use crate::update::raw::Writer;
+    use crate::raw::Writer;
 
     fn members(values: &Bson) -> Members {
         let document = bson::RawDocumentBuf::try_from(&doc! { "v": values }).unwrap();

@@ -16,7 +16,6 @@ mod parse;
 mod path;
 mod pipeline;
 mod push;
-mod raw;
 mod rename;
 mod tree;
 mod upsert;
@@ -25,10 +24,10 @@ mod walk;
 use bson::{DateTime, RawDocument, RawDocumentBuf, Timestamp};
 
 use crate::expression::Variables;
+use crate::raw::Fields;
 use crate::update::error::Error;
 use crate::update::parse::Operators;
 use crate::update::pipeline::Pipeline;
-use crate::update::raw::Fields;
 
 pub use crate::update::upsert::{UpsertStart, upsert_base};
 

@@ -3,13 +3,13 @@
 use bson::{RawBsonRef, RawDocument};
 
 use crate::filter::element_condition::ElementCondition;
+use crate::raw::{Fields, Operand};
 use crate::update::action::{Action, Bound, Clock, End, Pull};
 use crate::update::arithmetic::{Numeric, Operation};
 use crate::update::bits::BitOperations;
 use crate::update::error::{Error, Fault};
 use crate::update::members::Members;
 use crate::update::push::Push;
-use crate::update::raw::{Fields, Operand};
 use crate::value::{describe, integer};
 
 /// An operator of the update document.

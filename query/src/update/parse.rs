@@ -7,12 +7,12 @@ use std::sync::Arc;
 use bson::{RawDocument, RawDocumentBuf};
 use index::validate::{NESTING_MAX, validate};
 
+use crate::raw::Fields;
 use crate::update::action::Action;
 use crate::update::array_filter::ArrayFilters;
 use crate::update::error::{Error, Fault};
 use crate::update::operator::{Call, Operator, operator};
 use crate::update::path::UpdatePath;
-use crate::update::raw::Fields;
 use crate::update::rename::{self, Rename};
 use crate::update::tree::Branch;
 use crate::update::walk::Walk;

@@ -9,8 +9,8 @@ use index::validate::{DOCUMENT_BYTES_MAX, validate};
 
 use crate::expression::{ComputedFields, Expression, Variables};
 use crate::projection::Projection;
+use crate::raw::{Fields, Writer};
 use crate::update::error::{Error, StageFault};
-use crate::update::raw::{Fields, Writer};
 use crate::update::{Phase, malformed};
 use crate::value::describe;
 
@@ -165,11 +165,11 @@ fn parse_stage(stage: &RawDocument, variables: &Variables) -> Result<Result<Stag
     let [field] = fields.as_slice() else { return Ok(Err(StageFault::FieldCount)) };
     let (name, operand) = (field.name(), field.value()?);
     let place = STAGES.binary_search_by_key(&name, |(known, _)| known).ok();
-    let Some((_, known)) = place.and_then(|place| STAGES.get(place)) else {
+    let Some((stage, known)) = place.and_then(|place| STAGES.get(place)) else {
         return Ok(Err(StageFault::Unknown { stage: name.to_owned() }));
     };
     Ok(match known {
-        Known::Set => set(operand, variables),
+        Known::Set => set(stage, operand, variables),
         Known::Unset => unset(operand, variables),
         Known::Project => project(operand, variables),
         Known::ReplaceRoot => replace_root(operand, variables),
@@ -179,9 +179,9 @@ fn parse_stage(stage: &RawDocument, variables: &Variables) -> Result<Result<Stag
     })
 }
 
-fn set(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Stage, StageFault> {
+fn set(stage: &'static str, operand: RawBsonRef<'_>, variables: &Variables) -> Result<Stage, StageFault> {
     let fields =
-        operand.as_document().ok_or_else(|| wrong_type("$set", "an object", operand, SET_NOT_OBJECT))?;
+        operand.as_document().ok_or_else(|| wrong_type(stage, "an object", operand, SET_NOT_OBJECT))?;
     ComputedFields::parse(fields, variables).map(Stage::Set).map_err(in_expression)
 }
 
@@ -240,8 +240,8 @@ const UNSET_TYPE: i32 = 31_002;
 const UNSET_EMPTY: i32 = 31_119;
 const UNSET_NAME: i32 = 31_120;
 const REPLACE_ROOT_NOT_OBJECT: i32 = 40_229;
-const REPLACE_ROOT_OPTION: i32 = 40_230;
-const REPLACE_ROOT_MISSING: i32 = 40_231;
+const REPLACE_ROOT_OPTION: i32 = 40_415;
+const REPLACE_ROOT_MISSING: i32 = 40_414;
 
 fn wrong_type(stage: &'static str, expected: &'static str, operand: RawBsonRef<'_>, code: i32) -> StageFault {
     StageFault::Operand { stage, expected, found: describe(operand), code }

@@ -6,9 +6,9 @@ use bson::spec::ElementType;
 use bson::{RawBsonRef, RawDocument};
 use index::order::compare;
 
+use crate::raw::{FIRST_ELEMENT, Fields, Operand, Writer};
 use crate::update::error::{Error, Fault};
 use crate::update::path::UpdatePath;
-use crate::update::raw::{FIRST_ELEMENT, Fields, Operand, Writer};
 use crate::value::{describe, document_or_array, integer};
 
 /// What is pushed, and what happens to the array then.

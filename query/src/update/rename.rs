@@ -6,9 +6,9 @@ use bson::RawDocument;
 use bson::spec::ElementType;
 use index::path::array_index;
 
+use crate::raw::{Field, Fields};
 use crate::update::error::Error;
 use crate::update::path::{Component, UpdatePath};
-use crate::update::raw::{Field, Fields};
 use crate::value::describe;
 
 /// A field's old and new path.

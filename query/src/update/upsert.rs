@@ -6,11 +6,11 @@ use bson::{DateTime, RawDocumentBuf, Timestamp};
 use index::validate::{NESTING_MAX, validate};
 
 use crate::filter::Filter;
+use crate::raw::Operand;
 use crate::update::action::Action;
 use crate::update::array_filter::ArrayFilters;
 use crate::update::error::Error;
 use crate::update::path::Component;
-use crate::update::raw::Operand;
 use crate::update::tree::Branch;
 use crate::update::walk::Walk;
 use crate::update::{Context, Phase, malformed};

@@ -10,12 +10,12 @@ use bson::spec::ElementType;
 use index::path::array_index;
 use index::validate::DOCUMENT_BYTES_MAX;
 
+use crate::raw::{FIRST_ELEMENT, Field, Fields, Mark, Writer};
 use crate::update::Context;
 use crate::update::action::{Action, Missing};
 use crate::update::array_filter::ArrayFilters;
 use crate::update::error::Error;
 use crate::update::path::{Component, compare_names};
-use crate::update::raw::{FIRST_ELEMENT, Field, Fields, Mark, Writer};
 use crate::update::rename::Source;
 use crate::update::tree::{Branch, Conflict, Node};
 use crate::value::describe;

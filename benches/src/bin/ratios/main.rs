@@ -1,10 +1,12 @@
 //! Prints one line a figure, `name ratio`: CairnDB's speed against raw RocksDB's with the same options and the
-//! same bytes, both measured in turns in this run. Above 1 CairnDB is faster. Figures of sequences are in `numbering`.
+//! same bytes, both measured in turns in this run. Above 1 CairnDB is faster. Figures of sequences are in `numbering`,
+//! of filters, sorts and updates in `queries`.
 //!
 //! `ratios` prints all figures but `insert_growth`, `ratios large` prints that one, and names given as arguments
 //! print just those.
 
 mod numbering;
+mod queries;
 mod rounds;
 
 use std::ops::Range;
@@ -38,7 +40,7 @@ const TURN: usize = 5000;
 
 type Figure = (&'static str, fn() -> f64);
 
-const FIGURES: [Figure; 14] = [
+const FIGURES: [Figure; 17] = [
     ("insert_one_raw", insert_one_raw),
     ("insert_one_typed", insert_one_typed),
     ("insert_many_raw", insert_many_raw),
@@ -53,6 +55,9 @@ const FIGURES: [Figure; 14] = [
     ("sequence_threads_2", numbering::sequence_threads_2),
     ("insert_gapless", numbering::insert_gapless),
     ("insert_ordered_threads_4", numbering::insert_ordered_threads_4),
+    ("scan_filter", queries::scan_filter),
+    ("sort_top_k", queries::sort_top_k),
+    ("update_inc", queries::update_inc),
 ];
 
 #[expect(clippy::print_stdout, reason = "printing figures is what this program is for")]

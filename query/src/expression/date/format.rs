@@ -80,7 +80,7 @@ pub(super) fn write(format: &str, millis: i64, zone: &Zone) -> Option<String> {
             Some('b') => month(day.month).get(..3)?.to_owned(),
             Some('B') => month(day.month).to_owned(),
             Some('z') => offset_hours(zone.offset_at(millis)),
-            Some('Z') => offset_minutes(zone.offset_at(millis)),
+            Some('Z') => (zone.offset_at(millis) / 60).to_string(),
             Some(other) => other.to_string(),
             None => String::new(),
         };
@@ -124,9 +124,4 @@ fn month(month: i64) -> &'static str {
 fn offset_hours(seconds: i64) -> String {
     let (sign, minutes) = (if seconds < 0 { '-' } else { '+' }, seconds.abs() / 60);
     format!("{sign}{:02}{:02}", minutes / 60, minutes % 60)
-}
-
-fn offset_minutes(seconds: i64) -> String {
-    let sign = if seconds < 0 { '-' } else { '+' };
-    format!("{sign}{:03}", seconds.abs() / 60)
 }

@@ -6,6 +6,8 @@ mod read;
 mod shift;
 mod zone;
 
+use std::ops::Range;
+
 use bson::RawBsonRef;
 use bson::raw::{CStr, cstr};
 
@@ -23,6 +25,11 @@ use crate::expression::operator::Signature;
 use crate::expression::parse::Parser;
 use crate::expression::value::{ObjectBuilder, Value, fields};
 use crate::value::shorten;
+
+/// The number for a time zone that is no text.
+const ZONE_TYPE: i32 = 40_517;
+/// The same beside one part of a date.
+const PART_ZONE_TYPE: i32 = 40_533;
 
 const PART: Signature = Signature {
     names: &["date", "timezone"],
@@ -151,7 +158,7 @@ fn local_date(arguments: &Arguments<'_, '_>) -> Result<Option<i64>, Error> {
         return Ok(None);
     }
     let millis = time(arguments, &date)?;
-    Ok(Zone::read(arguments, 1)?.map(|zone| zone.local(millis)))
+    Ok(Zone::read(arguments, 1, PART_ZONE_TYPE)?.map(|zone| zone.local(millis)))
 }
 
 pub(super) fn timestamp_second<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
@@ -203,7 +210,7 @@ pub(super) fn parse_from_parts(
 
 fn from_parts<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let Some(clock) = clock_parts(arguments)? else { return Ok(Value::NULL) };
-    let Some(zone) = Zone::read(arguments, 10)? else { return Ok(Value::NULL) };
+    let Some(zone) = Zone::read(arguments, 10, ZONE_TYPE)? else { return Ok(Value::NULL) };
     let first = if arguments.is_given(0) { 0 } else { 3 };
     let year = number(arguments, first, 1_970)?;
     let (month, day) = (small(arguments, first + 1, 1)?, small(arguments, first + 2, 1)?);
@@ -261,7 +268,7 @@ fn small(arguments: &Arguments<'_, '_>, at: usize, default: i64) -> Result<Optio
 
 pub(super) fn to_parts<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let date = arguments.value(0)?;
-    let Some(zone) = Zone::read(arguments, 1)? else { return Ok(Value::NULL) };
+    let Some(zone) = Zone::read(arguments, 1, ZONE_TYPE)? else { return Ok(Value::NULL) };
     let is_iso = match arguments.given(2)? {
         None => false,
         Some(value) if value.is_nullish() => return Ok(Value::NULL),
@@ -297,7 +304,7 @@ pub(super) fn to_parts<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
 pub(super) fn to_string<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let date = arguments.value(0)?;
     let format = format_text(arguments, 18_533, WRITTEN)?;
-    let zone = Zone::read(arguments, 2)?;
+    let zone = Zone::read(arguments, 2, ZONE_TYPE)?;
     if date.is_nullish() {
         return Ok(arguments.given(3)?.unwrap_or(Value::NULL));
     }
@@ -319,7 +326,7 @@ pub(super) fn to_string<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, 
 pub(super) fn from_string<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let date = arguments.value(0)?;
     let format = format_text(arguments, 40_684, READ)?;
-    let zone = Zone::read(arguments, 2)?;
+    let zone = Zone::read(arguments, 2, ZONE_TYPE)?;
     if date.is_nullish() {
         return Ok(arguments.given(3)?.unwrap_or(Value::NULL));
     }
@@ -371,18 +378,14 @@ pub(super) fn subtract<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
 }
 
 fn moved<'d>(arguments: &Arguments<'_, 'd>, sign: fn(i64) -> Option<i64>) -> Result<Value<'d>, Error> {
-    let date = arguments.value(0)?;
-    if date.is_nullish() {
+    if has_nullish(arguments, 0..4)? {
         return Ok(Value::NULL);
     }
-    let Some(unit) = unit(arguments, 1)? else { return Ok(Value::NULL) };
-    let amount_value = arguments.value(2)?;
-    if amount_value.is_nullish() {
-        return Ok(Value::NULL);
-    }
-    let Some(zone) = Zone::read(arguments, 3)? else { return Ok(Value::NULL) };
+    let (date, amount_value) = (arguments.value(0)?, arguments.value(2)?);
+    let Some(zone) = Zone::read(arguments, 3, ZONE_TYPE)? else { return Ok(Value::NULL) };
     let millis = to_millis(date.or_null())
         .ok_or_else(|| arguments.wrong_type(5_166_403, "startDate", "a date", &date))?;
+    let unit = unit(arguments, 1, (5_166_404, FAILED_TO_PARSE))?;
     let amount = arguments.long(5_166_405, "amount", &amount_value)?;
     let negated =
         sign(amount).ok_or_else(|| arguments.wrong_value(6_045_000, "amount", "smaller", &amount_value))?;
@@ -391,78 +394,82 @@ fn moved<'d>(arguments: &Arguments<'_, 'd>, sign: fn(i64) -> Option<i64>) -> Res
 }
 
 pub(super) fn difference<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    let (start, end) = (arguments.value(0)?, arguments.value(1)?);
-    if start.is_nullish() || end.is_nullish() {
+    if has_nullish(arguments, 0..4)? || has_nullish_week(arguments, 2, 4)? {
         return Ok(Value::NULL);
     }
-    let Some((unit, zone, week_start)) = unit_zone_week(arguments, 2, 3)? else { return Ok(Value::NULL) };
-    let date = |argument, value: &Value<'_>| {
-        to_millis(value.or_null()).ok_or_else(|| arguments.wrong_type(5_166_307, argument, "a date", value))
+    let date = |at, argument| {
+        let value = arguments.value(at)?;
+        to_millis(value.or_null()).ok_or_else(|| arguments.wrong_type(5_166_307, argument, "a date", &value))
     };
-    let (start, end) = (date("startDate", &start)?, date("endDate", &end)?);
-    let units = shift::difference(start, end, unit, (&zone, week_start));
+    let (start, end) = (date(0, "startDate")?, date(1, "endDate")?);
+    let unit = unit(arguments, 2, UNIT_FAULTS)?;
+    let Some(zone) = Zone::read(arguments, 3, ZONE_TYPE)? else { return Ok(Value::NULL) };
+    let units = shift::difference(start, end, unit, (&zone, week_start(arguments, unit, 4)?));
     units
         .map(Value::long)
         .ok_or_else(|| arguments.fault(5_166_308, Fault::Overflow { kind: "64-bit integer" }))
 }
 
 pub(super) fn truncate<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    let date = arguments.value(0)?;
-    if date.is_nullish() {
+    if has_nullish(arguments, 0..4)? || has_nullish_week(arguments, 1, 4)? {
         return Ok(Value::NULL);
     }
+    let date = arguments.value(0)?;
+    let millis =
+        to_millis(date.or_null()).ok_or_else(|| arguments.wrong_type(5_439_012, "date", "a date", &date))?;
+    let unit = unit(arguments, 1, UNIT_FAULTS)?;
     let size = match arguments.given(2)? {
         None => 1,
-        Some(value) if value.is_nullish() => return Ok(Value::NULL),
         Some(value) => match arguments.long(5_439_017, "binSize", &value)? {
             size @ 1.. => size,
             ..=0 => return Err(arguments.wrong_value(5_439_018, "binSize", "above 0", &value)),
         },
     };
-    let Some((unit, zone, week_start)) = unit_zone_week(arguments, 1, 3)? else { return Ok(Value::NULL) };
-    let millis =
-        to_millis(date.or_null()).ok_or_else(|| arguments.wrong_type(5_166_307, "date", "a date", &date))?;
+    let Some(zone) = Zone::read(arguments, 3, ZONE_TYPE)? else { return Ok(Value::NULL) };
     let is_long_unit = matches!(unit, Unit::Year | Unit::Quarter | Unit::Month | Unit::Week | Unit::Day);
     if is_long_unit && size > 100_000_000_000 {
         let fault = Fault::WrongValue { argument: "binSize", expected: "smaller", found: size.to_string() };
         return Err(arguments.fault(5_439_006, fault));
     }
-    let start = shift::truncate(millis, size, unit, (&zone, week_start));
+    let start = shift::truncate(millis, size, unit, (&zone, week_start(arguments, unit, 4)?));
     start.map(Value::date).ok_or_else(|| arguments.fault(5_439_001, Fault::Overflow { kind: "date" }))
 }
 
-/// The unit, the zone, and the day that weeks start on, which stands behind the zone; nothing if one is null.
-fn unit_zone_week(
-    arguments: &Arguments<'_, '_>,
-    unit_at: usize,
-    zone_at: usize,
-) -> Result<Option<(Unit, Zone, i64)>, Error> {
-    const SUNDAY: i64 = 7;
-    let Some(unit) = unit(arguments, unit_at)? else { return Ok(None) };
-    let mut week_start = SUNDAY;
-    if unit == Unit::Week
-        && let Some(value) = arguments.given(zone_at + 1)?
-    {
-        if value.is_nullish() {
-            return Ok(None);
-        }
-        let name = value.get().and_then(RawBsonRef::as_str);
-        let name = name.ok_or_else(|| arguments.wrong_type(5_439_015, "startOfWeek", "a string", &value))?;
-        week_start = weekday(name)
-            .ok_or_else(|| arguments.wrong_value(5_439_016, "startOfWeek", "a day of the week", &value))?;
-    }
-    Ok(Zone::read(arguments, zone_at)?.map(|zone| (unit, zone, week_start)))
+/// Numbers for a unit that is no text, and for one that is unknown.
+const UNIT_FAULTS: (i32, i32) = (5_439_013, 5_439_014);
+
+/// Whether one of the arguments is given and has no value. That makes the whole null, whatever the others are.
+fn has_nullish(arguments: &Arguments<'_, '_>, mut places: Range<usize>) -> Result<bool, Error> {
+    places.try_fold(false, |found, at| {
+        Ok(found || arguments.given(at)?.is_some_and(|value| value.is_nullish()))
+    })
 }
 
-fn unit(arguments: &Arguments<'_, '_>, at: usize) -> Result<Option<Unit>, Error> {
-    let value = arguments.value(at)?;
-    if value.is_nullish() {
-        return Ok(None);
-    }
+/// The same for the day that weeks start on, which only weeks look at.
+fn has_nullish_week(arguments: &Arguments<'_, '_>, unit_at: usize, at: usize) -> Result<bool, Error> {
+    let is_week = arguments.value(unit_at)?.get().and_then(RawBsonRef::as_str) == Some("week");
+    Ok(is_week && has_nullish(arguments, at..at + 1)?)
+}
+
+/// The day that weeks start on: Sunday unless given.
+fn week_start(arguments: &Arguments<'_, '_>, unit: Unit, at: usize) -> Result<i64, Error> {
+    const SUNDAY: i64 = 7;
+    let given = if unit == Unit::Week { arguments.given(at)? } else { None };
+    let Some(value) = given else { return Ok(SUNDAY) };
     let name = value.get().and_then(RawBsonRef::as_str);
-    let name = name.ok_or_else(|| arguments.wrong_type(5_439_013, "unit", "a string", &value))?;
-    let unknown = || arguments.wrong_value(FAILED_TO_PARSE, "unit", "a unit of time", &value);
-    Unit::of_name(name).map(Some).ok_or_else(unknown)
+    let name = name.ok_or_else(|| arguments.wrong_type(5_439_015, "startOfWeek", "a string", &value))?;
+    weekday(name).ok_or_else(|| arguments.wrong_value(5_439_016, "startOfWeek", "a day of the week", &value))
+}
+
+fn unit(
+    arguments: &Arguments<'_, '_>,
+    at: usize,
+    (type_code, value_code): (i32, i32),
+) -> Result<Unit, Error> {
+    let value = arguments.value(at)?;
+    let name = value.get().and_then(RawBsonRef::as_str);
+    let name = name.ok_or_else(|| arguments.wrong_type(type_code, "unit", "a string", &value))?;
+    Unit::of_name(name).ok_or_else(|| arguments.wrong_value(value_code, "unit", "a unit of time", &value))
 }
 
 #[cfg(test)]

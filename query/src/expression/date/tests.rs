@@ -48,7 +48,7 @@ fn zones_move_the_parts() {
     check(hour(Bson::Null), Bson::Null);
     check_error(hour(bson!("Nowhere")), 40_485);
     check_error(hour(bson!("+2")), 40_485);
-    check_error(hour(bson!(2)), 40_517);
+    check_error(hour(bson!(2)), 40_533);
     check_error(bson!({ "$hour": { "date": (leap()), "zone": 1 } }), 40_535);
     check_error(bson!({ "$hour": { "timezone": "UTC" } }), 40_539);
     check_error(bson!({ "$hour": [(leap()), 1] }), 40_536);
@@ -107,7 +107,7 @@ fn dates_are_written() {
     check(bson!({ "$dateToString": { "date": (leap()) } }), bson!("2020-02-29T12:34:56.789Z"));
     check(write("%Y-%m-%d %H:%M:%S.%L"), bson!("2020-02-29 12:34:56.789"));
     check(write("%j %w %u %U %V %G %%"), bson!("060 7 6 08 09 2020 %"));
-    check(write("%b %B %z %Z"), bson!("Feb February +0000 +000"));
+    check(write("%b %B %z %Z"), bson!("Feb February +0000 0"));
     let zoned = bson!({ "date": (leap()), "timezone": "-04:30" });
     check(bson!({ "$dateToString": zoned }), bson!("2020-02-29T08:04:56.789"));
     let offset = bson!({ "date": (leap()), "timezone": "-04:30", "format": "%z %Z" });
@@ -227,7 +227,7 @@ fn additions_are_checked() {
     check_error(add(leap(), bson!("year"), bson!(i64::MAX)), 5_166_406);
     check_error(add(leap(), bson!("month"), bson!(9_000_000_000_i64)), 5_166_406);
     check_error(add(leap(), bson!("days"), bson!(1)), 9);
-    check_error(add(leap(), bson!(1), bson!(1)), 5_439_013);
+    check_error(add(leap(), bson!(1), bson!(1)), 5_166_404);
     let subtract = bson!({ "startDate": (leap()), "unit": "day", "amount": (i64::MIN) });
     check_error(bson!({ "$dateSubtract": subtract }), 6_045_000);
 }

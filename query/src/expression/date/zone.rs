@@ -22,14 +22,19 @@ pub(super) enum Zone {
 }
 
 impl Zone {
-    /// Reads the argument at a place: UTC unless given; nothing if it is null.
-    pub(super) fn read(arguments: &Arguments<'_, '_>, at: usize) -> Result<Option<Self>, Error> {
+    /// Reads the argument at a place: UTC unless given; nothing if it is null. `type_code` is the number for what is
+    /// no text.
+    pub(super) fn read(
+        arguments: &Arguments<'_, '_>,
+        at: usize,
+        type_code: i32,
+    ) -> Result<Option<Self>, Error> {
         let Some(value) = arguments.given(at)? else { return Ok(Some(Self::Utc)) };
         if value.is_nullish() {
             return Ok(None);
         }
         let Some(name) = value.get().and_then(bson::RawBsonRef::as_str) else {
-            return Err(arguments.wrong_type(40_517, "timezone", "a string", &value));
+            return Err(arguments.wrong_type(type_code, "timezone", "a string", &value));
         };
         let unknown = || arguments.fault(40_485, Fault::TimeZone { name: shorten(name) });
         Self::of_name(name).map(Some).ok_or_else(unknown)

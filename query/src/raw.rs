@@ -1,20 +1,26 @@
-//! Elements of a raw document where they lie, and the writer that puts the changed document together.
+//! Elements of a raw document where they lie, and the writer that puts another document together.
 //!
-//! What an update does not touch goes from one to the other as bytes, many elements at once. The writer only ever
-//! grows, so whoever looks at its length on the way knows when a result is too large.
+//! What an update or a projection does not touch goes from one to the other as bytes. The writer only ever grows, so
+//! whoever looks at its length on the way knows when a result is too large. The invariant: every document that was
+//! opened is closed before the one around it.
 
 use bson::raw::{RawElement, RawIter, cstr};
 use bson::spec::ElementType;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use index::validate::{NESTING_MAX, validate};
 
-use crate::update::error::Error;
-
 /// Where a document's first element starts: after the length.
-pub(super) const FIRST_ELEMENT: usize = 4;
+pub(crate) const FIRST_ELEMENT: usize = 4;
+
+/// Bytes that are no BSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Malformed {
+    /// What is wrong with them.
+    pub(crate) reason: String,
+}
 
 /// One element of a document or array.
-pub(super) struct Field<'a> {
+pub(crate) struct Field<'a> {
     element: RawElement<'a>,
     /// The bytes that the element lies in.
     container: &'a [u8],
@@ -22,42 +28,41 @@ pub(super) struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    pub(super) fn name(&self) -> &'a str {
+    pub(crate) fn name(&self) -> &'a str {
         self.element.key().as_str()
     }
 
-    pub(super) fn kind(&self) -> ElementType {
+    pub(crate) fn kind(&self) -> ElementType {
         self.element.element_type()
     }
 
     /// Where the element starts in its document.
-    pub(super) fn start(&self) -> usize {
+    pub(crate) fn start(&self) -> usize {
         self.start
     }
 
     /// Where the element ends in its document.
-    pub(super) fn end(&self) -> usize {
+    pub(crate) fn end(&self) -> usize {
         self.value_start() + self.element.size()
     }
 
     /// The value's bytes, without type and name.
-    pub(super) fn bytes(&self) -> &'a [u8] {
+    pub(crate) fn bytes(&self) -> &'a [u8] {
         self.container.get(self.value_start()..self.end()).unwrap_or_default()
     }
 
     /// The bytes of type, name and value.
-    pub(super) fn whole(&self) -> &'a [u8] {
+    pub(crate) fn whole(&self) -> &'a [u8] {
         self.container.get(self.start..self.end()).unwrap_or_default()
     }
 
-    pub(super) fn value(&self) -> Result<RawBsonRef<'a>, Error> {
-        self.element.value().map_err(|error| Error::InvalidBson { reason: error.to_string() })
+    pub(crate) fn value(&self) -> Result<RawBsonRef<'a>, Malformed> {
+        self.element.value().map_err(Malformed::from)
     }
 
     /// The document or array that the value is; an array is a document with positions for names.
-    pub(super) fn container(&self) -> Result<&'a RawDocument, Error> {
-        RawDocument::from_bytes(self.bytes())
-            .map_err(|error| Error::InvalidBson { reason: error.to_string() })
+    pub(crate) fn container(&self) -> Result<&'a RawDocument, Malformed> {
+        RawDocument::from_bytes(self.bytes()).map_err(Malformed::from)
     }
 
     fn value_start(&self) -> usize {
@@ -65,21 +70,27 @@ impl<'a> Field<'a> {
     }
 }
 
+impl From<bson::error::Error> for Malformed {
+    fn from(error: bson::error::Error) -> Self {
+        Self { reason: error.to_string() }
+    }
+}
+
 /// The elements of a document in their order, up to the first that cannot be read, which is an error.
-pub(super) struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     elements: RawIter<'a>,
     container: &'a [u8],
     next: usize,
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn of(document: &'a RawDocument) -> Self {
+    pub(crate) fn of(document: &'a RawDocument) -> Self {
         Self { elements: document.iter_elements(), container: document.as_bytes(), next: FIRST_ELEMENT }
     }
 }
 
 impl<'a> Iterator for Fields<'a> {
-    type Item = Result<Field<'a>, Error>;
+    type Item = Result<Field<'a>, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
         Some(match self.elements.next()? {
@@ -88,41 +99,41 @@ impl<'a> Iterator for Fields<'a> {
                 self.next = field.end();
                 Ok(field)
             }
-            Err(error) => Err(Error::InvalidBson { reason: error.to_string() }),
+            Err(error) => Err(error.into()),
         })
     }
 }
 
 /// A value of its own: an operand of the update, kept as it is stored.
 #[derive(Clone, Debug)]
-pub(super) struct Operand {
+pub(crate) struct Operand {
     /// One field with the empty name.
     document: RawDocumentBuf,
 }
 
 impl Operand {
-    pub(super) fn new(value: RawBsonRef<'_>) -> Self {
+    pub(crate) fn new(value: RawBsonRef<'_>) -> Self {
         let mut document = RawDocumentBuf::new();
         document.append(cstr!(""), value);
         Self { document }
     }
 
-    pub(super) fn value(&self) -> RawBsonRef<'_> {
+    pub(crate) fn value(&self) -> RawBsonRef<'_> {
         let first = self.document.iter().next().and_then(Result::ok);
         first.map_or(RawBsonRef::Null, |(_, value)| value)
     }
 
-    pub(super) fn kind(&self) -> ElementType {
+    pub(crate) fn kind(&self) -> ElementType {
         self.value().element_type()
     }
 
     /// How many levels the value has: none if it is a scalar or empty.
-    pub(super) fn levels(&self) -> usize {
+    pub(crate) fn levels(&self) -> usize {
         validate(self.document.as_bytes()).map_or(NESTING_MAX, |valid| valid.nesting() - 1)
     }
 
     /// The value's bytes: what stands between the empty name and the end of the document.
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         let bytes = self.document.as_bytes();
         bytes.get(FIRST_ELEMENT + 2..bytes.len() - 1).unwrap_or_default()
     }
@@ -130,45 +141,45 @@ impl Operand {
 
 /// A document in the making.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(crate) struct Writer {
     bytes: Vec<u8>,
 }
 
 /// A place in a writer to go back to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mark(usize);
+pub(crate) struct Mark(usize);
 
 impl Writer {
-    pub(super) fn with_capacity(bytes: usize) -> Self {
+    pub(crate) fn with_capacity(bytes: usize) -> Self {
         Self { bytes: Vec::with_capacity(bytes) }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    pub(super) fn into_bytes(self) -> Vec<u8> {
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    pub(super) fn mark(&self) -> Mark {
+    pub(crate) fn mark(&self) -> Mark {
         Mark(self.bytes.len())
     }
 
     /// Forgets everything since the mark.
-    pub(super) fn revert(&mut self, mark: Mark) {
+    pub(crate) fn revert(&mut self, mark: Mark) {
         self.bytes.truncate(mark.0);
     }
 
     /// Starts a document or array, whose elements follow until [`close`](Self::close).
-    pub(super) fn open(&mut self) -> Mark {
+    pub(crate) fn open(&mut self) -> Mark {
         let mark = self.mark();
         self.bytes.extend([0; FIRST_ELEMENT]);
         mark
     }
 
     /// Ends the document or array that was opened at `mark`.
-    pub(super) fn close(&mut self, mark: Mark) {
+    pub(crate) fn close(&mut self, mark: Mark) {
         self.bytes.push(0);
         // A length beyond 31 bits is far beyond a document's limit, and refused for that.
         let length = i32::try_from(self.bytes.len() - mark.0).unwrap_or(i32::MAX);
@@ -178,19 +189,19 @@ impl Writer {
     }
 
     /// Bytes of whole elements, or of the value behind a header.
-    pub(super) fn copy(&mut self, bytes: &[u8]) {
+    pub(crate) fn copy(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
     /// The start of an element: its type and name.
-    pub(super) fn header(&mut self, kind: ElementType, name: &str) {
+    pub(crate) fn header(&mut self, kind: ElementType, name: &str) {
         self.bytes.push(kind as u8);
         self.bytes.extend_from_slice(name.as_bytes());
         self.bytes.push(0);
     }
 
     /// The start of an array's element.
-    pub(super) fn indexed_header(&mut self, kind: ElementType, index: usize) {
+    pub(crate) fn indexed_header(&mut self, kind: ElementType, index: usize) {
         let mut digits = [0_u8; 20];
         let mut rest = index;
         let mut count = 0;
@@ -208,7 +219,7 @@ impl Writer {
     }
 
     /// A whole element from an operand.
-    pub(super) fn operand(&mut self, name: &str, operand: &Operand) {
+    pub(crate) fn operand(&mut self, name: &str, operand: &Operand) {
         self.header(operand.kind(), name);
         self.copy(operand.bytes());
     }

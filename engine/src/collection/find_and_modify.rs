@@ -1,0 +1,355 @@
+//! `find_one_and_update`, `find_one_and_replace` and `find_one_and_delete`: one document, changed and given in one step.
+
+use std::borrow::Borrow;
+use std::time::Duration;
+
+use bson::{Bson, Document, RawDocument, RawDocumentBuf};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::codes::unsupported;
+use crate::collection::Collection;
+use crate::collection::find::parse_projection;
+use crate::document::decode::decode_owned;
+use crate::error::{Error, Result};
+use crate::options::{
+    Collation, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, Hint,
+    ReturnDocument, UpdateModifications, WriteConcern,
+};
+use crate::plan::order::{Order, check_collation, check_hint};
+use crate::plan::selector::{Selector, variables};
+use crate::write::Target;
+use crate::write::change::Change;
+use crate::write::delete;
+use crate::write::first::Aim;
+use crate::write::update::{self, Image};
+use crate::write::upsert::Upserted;
+
+impl<T> Collection<T> {
+    /// Changes the first document that matches and gives it as it was, or as it is with
+    /// `return_document(ReturnDocument::After)`. Nobody else writes the document in between, so of many threads that
+    /// count up a number each gets one of its own.
+    ///
+    /// ```
+    /// # use cairndb::{Client, ReturnDocument, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let counters = client.database("shop").collection::<Document>("counters");
+    /// let next = || {
+    ///     counters
+    ///         .find_one_and_update(doc! { "_id": "orders" }, doc! { "$inc": { "last": 1 } })
+    ///         .upsert(true)
+    ///         .return_document(ReturnDocument::After)
+    ///         .run()
+    /// };
+    /// assert_eq!(next()?, Some(doc! { "_id": "orders", "last": 1 }));
+    /// assert_eq!(next()?, Some(doc! { "_id": "orders", "last": 2 }));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn find_one_and_update(
+        &self,
+        filter: Document,
+        update: impl Into<UpdateModifications>,
+    ) -> FindOneAndUpdate<'_, T> {
+        let options = FindOneAndUpdateOptions::default();
+        FindOneAndUpdate { collection: self, filter, update: update.into(), options }
+    }
+
+    /// Replaces the first document that matches and gives it as it was, or as it is with
+    /// `return_document(ReturnDocument::After)`.
+    pub fn find_one_and_replace<D: Borrow<T>>(
+        &self,
+        filter: Document,
+        replacement: D,
+    ) -> FindOneAndReplace<'_, T, D> {
+        let options = FindOneAndReplaceOptions::default();
+        FindOneAndReplace { collection: self, filter, replacement, options }
+    }
+
+    /// Removes the first document that matches and gives it.
+    pub fn find_one_and_delete(&self, filter: Document) -> FindOneAndDelete<'_, T> {
+        FindOneAndDelete { collection: self, filter, options: FindOneAndDeleteOptions::default() }
+    }
+}
+
+/// A `find_one_and_update` that is done by [`run`](Self::run).
+#[must_use = "the update is done by run()"]
+pub struct FindOneAndUpdate<'a, T> {
+    collection: &'a Collection<T>,
+    filter: Document,
+    update: UpdateModifications,
+    options: FindOneAndUpdateOptions,
+}
+
+/// A `find_one_and_replace` that is done by [`run`](Self::run).
+#[must_use = "the replacement is done by run()"]
+pub struct FindOneAndReplace<'a, T, D> {
+    collection: &'a Collection<T>,
+    filter: Document,
+    replacement: D,
+    options: FindOneAndReplaceOptions,
+}
+
+/// A `find_one_and_delete` that is done by [`run`](Self::run).
+#[must_use = "the delete is done by run()"]
+pub struct FindOneAndDelete<'a, T> {
+    collection: &'a Collection<T>,
+    filter: Document,
+    options: FindOneAndDeleteOptions,
+}
+
+setters!(FindOneAndUpdate<'a, T>, FindOneAndUpdateOptions, {
+    /// Which elements `$[name]` stands for.
+    array_filters: Vec<Document>,
+    /// Accepted: there are no validators yet that it could bypass.
+    bypass_document_validation: bool,
+    /// Accepted if absent or zero; a write is not given up halfway.
+    max_time: Duration,
+    /// Which fields are shown, and which are computed.
+    projection: Document,
+    /// The document as it was before, the default, or as it is afterwards.
+    return_document: ReturnDocument,
+    /// Which of several matching documents comes first.
+    sort: Document,
+    /// Insert a document when nothing matches.
+    upsert: bool,
+    /// When the write counts as done.
+    write_concern: WriteConcern,
+    /// How texts compare; only the simple collation is there.
+    collation: Collation,
+    /// The index to use, by keys or by name.
+    hint: Hint,
+    /// Variables for expressions, as `$$name`.
+    let_vars: Document,
+    /// Kept with the operation for tracing.
+    comment: Bson,
+});
+
+setters!(FindOneAndReplace<'a, T, D>, FindOneAndReplaceOptions, {
+    /// Accepted: there are no validators yet that it could bypass.
+    bypass_document_validation: bool,
+    /// Accepted if absent or zero; a write is not given up halfway.
+    max_time: Duration,
+    /// Which fields are shown, and which are computed.
+    projection: Document,
+    /// The document as it was before, the default, or as it is afterwards.
+    return_document: ReturnDocument,
+    /// Which of several matching documents comes first.
+    sort: Document,
+    /// Insert a document when nothing matches.
+    upsert: bool,
+    /// When the write counts as done.
+    write_concern: WriteConcern,
+    /// How texts compare; only the simple collation is there.
+    collation: Collation,
+    /// The index to use, by keys or by name.
+    hint: Hint,
+    /// Variables for expressions, as `$$name`.
+    let_vars: Document,
+    /// Kept with the operation for tracing.
+    comment: Bson,
+});
+
+setters!(FindOneAndDelete<'a, T>, FindOneAndDeleteOptions, {
+    /// Accepted if absent or zero; a write is not given up halfway.
+    max_time: Duration,
+    /// Which fields are shown, and which are computed.
+    projection: Document,
+    /// Which of several matching documents comes first.
+    sort: Document,
+    /// When the write counts as done.
+    write_concern: WriteConcern,
+    /// How texts compare; only the simple collation is there.
+    collation: Collation,
+    /// The index to use, by keys or by name.
+    hint: Hint,
+    /// Variables for expressions, as `$$name`.
+    let_vars: Document,
+    /// Kept with the operation for tracing.
+    comment: Bson,
+});
+
+impl<T: DeserializeOwned + 'static> FindOneAndUpdate<'_, T> {
+    /// Changes the document.
+    pub fn run(self) -> Result<Option<T>> {
+        let found = self.modify().map_err(Error::into_command)?;
+        found.document.map(decode_owned).transpose()
+    }
+}
+
+impl<T> FindOneAndUpdate<'_, T> {
+    /// What was found and changed, undecoded.
+    pub(crate) fn modify(self) -> Result<Modified> {
+        let FindOneAndUpdateOptions { array_filters, let_vars, .. } = &self.options;
+        let shape = Shape::of_update(&self.options);
+        let selector = Selector::parse(&self.filter, let_vars.as_ref())?;
+        // A filter that is nothing but an `_id` has no clock.
+        let variables = variables(let_vars.as_ref())?;
+        let change = Change::of_update(&self.update, array_filters.as_deref(), &variables)?;
+        self.collection.find_and_change((&self.filter, &selector), &change, &shape)
+    }
+}
+
+impl<T: Serialize + DeserializeOwned + 'static, D: Borrow<T>> FindOneAndReplace<'_, T, D> {
+    /// Replaces the document.
+    pub fn run(self) -> Result<Option<T>> {
+        let found = self.modify().map_err(Error::into_command)?;
+        found.document.map(decode_owned).transpose()
+    }
+}
+
+impl<T: Serialize, D: Borrow<T>> FindOneAndReplace<'_, T, D> {
+    /// What was found and replaced, undecoded.
+    pub(crate) fn modify(self) -> Result<Modified> {
+        let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
+        let change = Change::of_replacement(&bytes)?;
+        let shape = Shape::of_replacement(&self.options);
+        let selector = Selector::parse(&self.filter, self.options.let_vars.as_ref())?;
+        self.collection.find_and_change((&self.filter, &selector), &change, &shape)
+    }
+}
+
+impl<T: DeserializeOwned + 'static> FindOneAndDelete<'_, T> {
+    /// Removes the document.
+    pub fn run(self) -> Result<Option<T>> {
+        let found = self.modify().map_err(Error::into_command)?;
+        found.document.map(decode_owned).transpose()
+    }
+}
+
+impl<T> FindOneAndDelete<'_, T> {
+    /// What was found and removed, undecoded.
+    pub(crate) fn modify(self) -> Result<Modified> {
+        let options = &self.options;
+        check_collation(options.collation.as_ref())?;
+        check_no_limit(options.max_time)?;
+        let selector = Selector::parse(&self.filter, options.let_vars.as_ref())?;
+        let projection = parse_projection(options.projection.as_ref(), &selector)?;
+        let order = Order::of(options.sort.as_ref(), options.hint.as_ref())?;
+        let aim = Aim { selector: &selector, order: &order };
+        let deleted = self.collection.write_existing(options.write_concern.as_ref(), |target| {
+            check_hint(options.hint.as_ref(), target.indexes)?;
+            delete::delete_one(target, aim)
+        })?;
+        let deleted = deleted.flatten();
+        let is_found = deleted.is_some();
+        let document = deleted.map(|bytes| shown(bytes, projection.as_ref(), &selector)).transpose()?;
+        Ok(Modified { is_found, document, upserted_id: None })
+    }
+}
+
+/// What a find-and-modify did.
+pub(crate) struct Modified {
+    /// A document matched.
+    pub(crate) is_found: bool,
+    /// What is shown of the state that was asked for.
+    pub(crate) document: Option<RawDocumentBuf>,
+    /// The `_id` of the document that was inserted.
+    pub(crate) upserted_id: Option<Bson>,
+}
+
+/// What is asked beside the filter and the change.
+struct Shape<'a> {
+    upsert: Option<bool>,
+    max_time: Option<Duration>,
+    projection: Option<&'a Document>,
+    image: Image,
+    sort: Option<&'a Document>,
+    hint: Option<&'a Hint>,
+    collation: Option<&'a Collation>,
+    write_concern: Option<&'a WriteConcern>,
+}
+
+impl<'a> Shape<'a> {
+    fn of_update(options: &'a FindOneAndUpdateOptions) -> Self {
+        Self {
+            upsert: options.upsert,
+            max_time: options.max_time,
+            projection: options.projection.as_ref(),
+            image: image(options.return_document),
+            sort: options.sort.as_ref(),
+            hint: options.hint.as_ref(),
+            collation: options.collation.as_ref(),
+            write_concern: options.write_concern.as_ref(),
+        }
+    }
+
+    fn of_replacement(options: &'a FindOneAndReplaceOptions) -> Self {
+        Self {
+            upsert: options.upsert,
+            max_time: options.max_time,
+            projection: options.projection.as_ref(),
+            image: image(options.return_document),
+            sort: options.sort.as_ref(),
+            hint: options.hint.as_ref(),
+            collation: options.collation.as_ref(),
+            write_concern: options.write_concern.as_ref(),
+        }
+    }
+}
+
+impl<T> Collection<T> {
+    fn find_and_change(
+        &self,
+        (filter, selector): (&Document, &Selector),
+        change: &Change<'_>,
+        shape: &Shape<'_>,
+    ) -> Result<Modified> {
+        check_collation(shape.collation)?;
+        check_no_limit(shape.max_time)?;
+        let projection = parse_projection(shape.projection, selector)?;
+        let order = Order::of(shape.sort, shape.hint)?;
+        let aim = Aim { selector, order: &order };
+        let look = |target: Target<'_>| update::update_one(target, aim, change, shape.image);
+        let (matched, upserted) = if shape.upsert == Some(true) {
+            match self.write_upsert((filter, change), (shape.hint, shape.write_concern), look)? {
+                Upserted::Changed(matched) => (Some(matched), None),
+                Upserted::Inserted { inserted, document } => (None, Some((inserted.id, document))),
+            }
+        } else {
+            let matched = self.write_existing(shape.write_concern, |target| {
+                check_hint(shape.hint, target.indexes)?;
+                look(target)
+            })?;
+            (matched.flatten(), None)
+        };
+        let is_found = matched.is_some();
+        let (upserted_id, image) = match (upserted, shape.image) {
+            (Some((id, document)), Image::After) => (Some(id), Some(document)),
+            (Some((id, _)), Image::Before | Image::None) => (Some(id), None),
+            (None, _) => (None, matched.and_then(|matched| matched.image)),
+        };
+        let document = image.map(|bytes| shown(bytes, projection.as_ref(), selector)).transpose()?;
+        Ok(Modified { is_found, document, upserted_id })
+    }
+}
+
+fn image(return_document: Option<ReturnDocument>) -> Image {
+    match return_document {
+        None | Some(ReturnDocument::Before) => Image::Before,
+        Some(ReturnDocument::After) => Image::After,
+    }
+}
+
+/// A write that is given up after some time may have been done, which the caller could not tell.
+fn check_no_limit(max_time: Option<Duration>) -> Result<()> {
+    match max_time {
+        Some(limit) if !limit.is_zero() => {
+            Err(unsupported("max_time is not supported for writes, which are not given up halfway"))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn shown(
+    bytes: Vec<u8>,
+    projection: Option<&query::projection::Projection>,
+    selector: &Selector,
+) -> Result<RawDocumentBuf> {
+    match projection {
+        Some(projection) => Ok(projection.apply(RawDocument::from_bytes(&bytes)?, selector.variables())?),
+        None => Ok(RawDocumentBuf::from_bytes(bytes)?),
+    }
+}

@@ -1,0 +1,169 @@
+//! `update_one` and `update_many`.
+
+use bson::{Bson, Document};
+
+use crate::codes::refused;
+use crate::collection::Collection;
+use crate::error::{Error, Result};
+use crate::options::{Collation, Hint, UpdateModifications, UpdateOptions, WriteConcern};
+use crate::plan::order::{Order, check_collation, check_hint};
+use crate::plan::selector::{Selector, variables};
+use crate::results::UpdateResult;
+use crate::write::Target;
+use crate::write::change::Change;
+use crate::write::first::Aim;
+use crate::write::update::{self, Counts, Image};
+use crate::write::upsert::{self, Upserted};
+
+impl<T> Collection<T> {
+    /// Changes the first document that matches, in the order of `_id`s unless a sort is asked for.
+    ///
+    /// The document is read and written under a lock: of any number of threads that count up a field by `$inc`, each
+    /// counts. With `upsert(true)` a document is inserted when nothing matches: what the filter asks for by equality,
+    /// changed by the update. Two threads that upsert the same `_id`, or the same key of a unique index by a filter on
+    /// just its fields, end with one document that both changed.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let pages = client.database("site").collection::<Document>("pages");
+    /// for _ in 0..2 {
+    ///     pages.update_one(doc! { "_id": "home" }, doc! { "$inc": { "visits": 1 } }).upsert(true).run()?;
+    /// }
+    /// assert_eq!(pages.find_one(doc! {}).run()?, Some(doc! { "_id": "home", "visits": 2 }));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn update_one(&self, query: Document, update: impl Into<UpdateModifications>) -> Update<'_, T> {
+        self.update(query, update.into(), Extent::One)
+    }
+
+    /// Changes every document that matches when `run` is called, one after the other; none of them twice.
+    ///
+    /// An error ends it. What was changed until then stays.
+    pub fn update_many(&self, query: Document, update: impl Into<UpdateModifications>) -> Update<'_, T> {
+        self.update(query, update.into(), Extent::Many)
+    }
+
+    fn update(&self, filter: Document, modifications: UpdateModifications, extent: Extent) -> Update<'_, T> {
+        Update { collection: self, filter, modifications, extent, options: UpdateOptions::default() }
+    }
+
+    /// Changes what matches, or inserts a document if nothing does. `look` is the change.
+    pub(super) fn write_upsert<R>(
+        &self,
+        (filter, change): (&Document, &Change<'_>),
+        (hint, concern): (Option<&Hint>, Option<&WriteConcern>),
+        look: impl Fn(Target<'_>) -> Result<Option<R>>,
+    ) -> Result<Upserted<R>> {
+        self.check_before_creation(|| {
+            check_hint(hint, &[])?;
+            upsert::check(filter, change)
+        })?;
+        let generator = &self.shared().generator;
+        self.write(concern, |target| {
+            check_hint(hint, target.indexes)?;
+            upsert::upsert(target, generator, (filter, change), || look(target))
+        })
+    }
+}
+
+/// An update that is done by [`run`](Self::run).
+#[must_use = "the update is done by run()"]
+pub struct Update<'a, T> {
+    collection: &'a Collection<T>,
+    filter: Document,
+    modifications: UpdateModifications,
+    extent: Extent,
+    options: UpdateOptions,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    One,
+    Many,
+}
+
+setters!(Update<'a, T>, UpdateOptions, {
+    /// Which elements `$[name]` stands for.
+    array_filters: Vec<Document>,
+    /// Accepted: there are no validators yet that it could bypass.
+    bypass_document_validation: bool,
+    /// Insert a document when nothing matches.
+    upsert: bool,
+    /// How texts compare; only the simple collation is there.
+    collation: Collation,
+    /// The index to use, by keys or by name.
+    hint: Hint,
+    /// Variables for expressions, as `$$name`.
+    let_vars: Document,
+    /// Which of several matching documents comes first.
+    sort: Document,
+    /// When the write counts as done.
+    write_concern: WriteConcern,
+    /// Kept with the operation for tracing.
+    comment: Bson,
+});
+
+impl<T> Update<'_, T> {
+    /// Changes the documents.
+    pub fn run(self) -> Result<UpdateResult> {
+        self.change().map_err(Error::into_write)
+    }
+
+    fn change(self) -> Result<UpdateResult> {
+        let options = &self.options;
+        check_collation(options.collation.as_ref())?;
+        if self.extent == Extent::Many && options.sort.is_some() {
+            return Err(refused(9, "an update of many documents cannot have a sort"));
+        }
+        let selector = Selector::parse(&self.filter, options.let_vars.as_ref())?;
+        let change = match &self.modifications {
+            UpdateModifications::Document(_) => Change::of_update(
+                &self.modifications,
+                options.array_filters.as_deref(),
+                selector.variables(),
+            )?,
+            UpdateModifications::Pipeline(_) => {
+                // A filter that is nothing but an `_id` has no clock.
+                let variables = variables(options.let_vars.as_ref())?;
+                Change::of_update(&self.modifications, options.array_filters.as_deref(), &variables)?
+            }
+        };
+        let order = Order::of(options.sort.as_ref(), options.hint.as_ref())?;
+        let aim = Aim { selector: &selector, order: &order };
+        let (hint, concern) = (options.hint.as_ref(), options.write_concern.as_ref());
+        let look = |target: Target<'_>| look(target, aim, &change, self.extent);
+        if options.upsert != Some(true) {
+            let counts = self.collection.write_existing(concern, |target| {
+                check_hint(hint, target.indexes)?;
+                look(target)
+            })?;
+            return Ok(result(counts.flatten().unwrap_or_default(), None));
+        }
+        match self.collection.write_upsert((&self.filter, &change), (hint, concern), look)? {
+            Upserted::Changed(counts) => Ok(result(counts, None)),
+            Upserted::Inserted { inserted, .. } => Ok(result(Counts::default(), Some(inserted.id))),
+        }
+    }
+}
+
+/// Changes what matches; nothing if nothing does.
+fn look(target: Target<'_>, aim: Aim<'_>, change: &Change<'_>, extent: Extent) -> Result<Option<Counts>> {
+    match extent {
+        Extent::One => {
+            let matched = update::update_one(target, aim, change, Image::None)?;
+            Ok(matched.map(|matched| Counts { matched: 1, modified: u64::from(matched.is_modified) }))
+        }
+        Extent::Many => {
+            let counts = update::update_many(target, aim, change)?;
+            Ok(Some(counts).filter(|counts| counts.matched > 0))
+        }
+    }
+}
+
+pub(super) fn result(counts: Counts, upserted_id: Option<Bson>) -> UpdateResult {
+    UpdateResult { matched_count: counts.matched, modified_count: counts.modified, upserted_id }
+}

@@ -1,0 +1,152 @@
+//! What a search gives, row by row: matching documents, sorted, skipped, counted and projected.
+
+use std::sync::Arc;
+use std::time::Duration;
+use std::vec::IntoIter;
+
+use bson::{RawDocument, RawDocumentBuf};
+use index::key::Direction;
+use query::projection::Projection;
+use query::sort::Sort;
+use query::sort::collect::Sorter;
+
+use crate::document::decode::stored;
+use crate::error::Result;
+use crate::execute::matches::Matches;
+use crate::plan::order::Order;
+use crate::plan::selector::Selector;
+use crate::storage::Database;
+use crate::storage::keys::CollectionId;
+
+/// How much memory a sort may take.
+const SORT_BYTES_MAX: usize = 100 << 20;
+
+/// A search, parsed.
+pub(crate) struct Search {
+    pub(crate) selector: Selector,
+    pub(crate) order: Order,
+    pub(crate) skip: u64,
+    /// Absent for no limit.
+    pub(crate) limit: Option<u64>,
+    pub(crate) projection: Option<Projection>,
+    pub(crate) max_time: Option<Duration>,
+}
+
+/// The rows of a search. They stand before the first until `advance` is called.
+pub(crate) struct Rows {
+    source: Source,
+    skip: u64,
+    remaining: Option<u64>,
+    shape: Option<Shape>,
+}
+
+enum Source {
+    /// Boxed: most of its bytes would be empty where rows are sorted.
+    Walk(Box<Matches>),
+    /// What was sorted, and the document stood on.
+    Sorted { rest: IntoIter<Box<[u8]>>, current: Box<[u8]> },
+}
+
+/// The projection, and what it shows of the document stood on.
+struct Shape {
+    projection: Projection,
+    selector: Selector,
+    shown: RawDocumentBuf,
+}
+
+impl Rows {
+    /// Opens a search on the collection as it is now. What must be sorted is sorted here.
+    pub(crate) fn open(database: &Arc<Database>, collection: CollectionId, search: Search) -> Result<Self> {
+        let Search { selector, order, skip, limit, projection, max_time } = search;
+        let shape = projection.filter(|projection| !projection.is_empty()).map(|projection| Shape {
+            projection,
+            selector: selector.clone(),
+            shown: RawDocumentBuf::new(),
+        });
+        let direction = match &order {
+            Order::Walk(direction) => *direction,
+            Order::Sort(_) => Direction::Ascending,
+        };
+        let mut matches = Matches::open(database, collection, selector, direction)?.within(max_time);
+        let source = match order {
+            Order::Walk(_) => Source::Walk(Box::new(matches)),
+            Order::Sort(sort) => {
+                let kept = limit.map(|limit| limit.saturating_add(skip));
+                Source::Sorted {
+                    rest: sorted(&mut matches, sort, kept)?.into_iter(),
+                    current: Box::default(),
+                }
+            }
+        };
+        Ok(Self { source, skip, remaining: limit, shape })
+    }
+
+    /// Steps to the next row; `false` at the end.
+    #[inline]
+    pub(crate) fn advance(&mut self) -> Result<bool> {
+        if self.remaining == Some(0) {
+            return Ok(false);
+        }
+        while self.skip > 0 {
+            if !self.source.advance()? {
+                return Ok(false);
+            }
+            self.skip -= 1;
+        }
+        if let Some(remaining) = &mut self.remaining {
+            *remaining -= 1;
+        }
+        if !self.source.advance()? {
+            return Ok(false);
+        }
+        if let Some(shape) = &mut self.shape {
+            let document = RawDocument::from_bytes(self.source.bytes())?;
+            shape.shown = shape.projection.apply(document, shape.selector.variables())?;
+        }
+        Ok(true)
+    }
+
+    /// The bytes stood on.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match &self.shape {
+            Some(shape) => shape.shown.as_bytes(),
+            None => self.source.bytes(),
+        }
+    }
+}
+
+impl Source {
+    #[inline]
+    fn advance(&mut self) -> Result<bool> {
+        match self {
+            Self::Walk(matches) => matches.advance(),
+            Self::Sorted { rest, current } => match rest.next() {
+                Some(next) => {
+                    *current = next;
+                    Ok(true)
+                }
+                None => Ok(false),
+            },
+        }
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Walk(matches) => matches.bytes(),
+            Self::Sorted { current, .. } => current,
+        }
+    }
+}
+
+/// The first `kept` matches in the order of the sort, or all.
+fn sorted(matches: &mut Matches, sort: Sort, kept: Option<u64>) -> Result<Vec<Box<[u8]>>> {
+    let kept = kept.map(|kept| usize::try_from(kept).unwrap_or(usize::MAX));
+    let mut sorter = Sorter::new(sort, kept, SORT_BYTES_MAX);
+    while matches.advance()? {
+        let bytes = matches.bytes();
+        sorter.push(stored(matches.record_key(), bytes)?, || Box::from(bytes))?;
+    }
+    Ok(sorter.into_sorted_iter().collect())
+}

@@ -1,0 +1,102 @@
+//! When a write counts as done, and how files are written.
+
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+
+/// When a write counts as done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WriteConcern {
+    /// How many nodes must acknowledge. There is one, so only `Nodes(1)` and `Majority` can be met.
+    pub w: Option<Acknowledgment>,
+    /// Accepted for compatibility; there is nothing to wait for on one node.
+    pub w_timeout: Option<Duration>,
+    /// `true`: the call returns after the write is on stable storage. `false`: it returns after the write
+    /// reached the operating system, and is synced in the background. Absent: as the client was opened.
+    pub journal: Option<bool>,
+}
+
+impl WriteConcern {
+    /// Returns after the write is on stable storage.
+    pub fn journaled() -> Self {
+        Self { journal: Some(true), ..Self::default() }
+    }
+
+    /// Returns after the write reached the operating system: it survives the death of the process, and
+    /// is synced in the background.
+    pub fn buffered() -> Self {
+        Self { journal: Some(false), ..Self::default() }
+    }
+
+    pub(crate) fn validate(&self) -> Result<()> {
+        match &self.w {
+            None | Some(Acknowledgment::Nodes(1) | Acknowledgment::Majority) => Ok(()),
+            Some(Acknowledgment::Nodes(0)) => Err(Error::invalid_argument(
+                "write concern w: 0 is not offered, because every write of an embedded store is acknowledged",
+            )),
+            Some(Acknowledgment::Nodes(nodes)) => Err(Error::command(
+                100,
+                "UnsatisfiableWriteConcern",
+                format!("write concern w: {nodes} cannot be met by one node"),
+            )),
+            Some(Acknowledgment::Custom(tag)) => Err(Error::command(
+                79,
+                "UnknownReplWriteConcern",
+                format!("no write concern mode named '{tag}' was found"),
+            )),
+        }
+    }
+}
+
+/// The nodes that a write concern asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Acknowledgment {
+    /// A number of nodes.
+    Nodes(u32),
+    /// A majority, which is the one node.
+    Majority,
+    /// A tag; there are none, so it is refused.
+    Custom(String),
+}
+
+/// The durability of writes that do not name their own write concern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Durability {
+    /// A call returns once its write reached the operating system, which survives the death of the
+    /// process; a background sync follows within the interval (at most one second), which bounds what a
+    /// power failure can take.
+    Buffered {
+        /// The longest time a write stays unsynced.
+        sync_interval: Duration,
+    },
+    /// A call returns once its write is on stable storage.
+    Journaled,
+}
+
+impl Durability {
+    pub(crate) const SYNC_INTERVAL_MAX: Duration = Duration::from_secs(1);
+}
+
+impl Default for Durability {
+    fn default() -> Self {
+        Self::Buffered { sync_interval: Duration::from_millis(100) }
+    }
+}
+
+/// How stored blocks are compressed. It applies to files written from now on; old ones stay readable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Compression {
+    /// Stored as they are.
+    None,
+    /// LZ4 on every level but the last, Zstandard on the last: fast writes, small files at rest.
+    #[default]
+    Lz4ThenZstd,
+    /// LZ4 on every level.
+    Lz4,
+    /// Zstandard on every level.
+    Zstd,
+}

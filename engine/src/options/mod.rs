@@ -1,0 +1,17 @@
+//! What a caller can ask of the client and of each verb.
+//!
+//! Names are those of MongoDB's Rust driver. An option that has no meaning for an embedded store is
+//! absent rather than ignored; a value that cannot be honored is refused when the call runs.
+
+mod durability;
+mod indexes;
+mod reads;
+mod writes;
+
+pub use self::durability::{Acknowledgment, Compression, Durability, WriteConcern};
+pub use self::indexes::{Hint, IndexModel, IndexModelBuilder, IndexOptions, IndexOptionsBuilder};
+pub use self::reads::{Collation, CountOptions, DistinctOptions, FindOptions};
+pub use self::writes::{
+    DeleteOptions, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions,
+    InsertManyOptions, InsertOneOptions, ReplaceOptions, ReturnDocument, UpdateModifications, UpdateOptions,
+};

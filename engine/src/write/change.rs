@@ -1,0 +1,152 @@
+//! What a write makes of a document: an update's operators or pipeline, or a replacement. Pure, but for the clock.
+
+use bson::{DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp};
+use index::order::compare;
+use index::validate::ValidDocument;
+use query::expression::Variables;
+use query::filter::Filter;
+use query::update::{Context, Phase, Update, UpsertStart, upsert_base};
+
+use crate::document::build;
+use crate::document::validate::{validate, validate_replacement_names, validate_size};
+use crate::error::{Error, Refusal, Result, WriteError};
+use crate::options::UpdateModifications;
+use crate::plan::selector::Selector;
+use crate::storage::Family;
+use crate::write::Target;
+
+/// A change of documents.
+pub(crate) enum Change<'a> {
+    /// Operators or a pipeline, with the clock that all documents of a call share.
+    Update { update: Update, clock: (DateTime, Timestamp) },
+    /// Another document in the place of the one that is there.
+    Replacement(ValidDocument<'a>),
+}
+
+impl<'a> Change<'a> {
+    /// Reads an update.
+    pub(crate) fn of_update(
+        update: &UpdateModifications,
+        array_filters: Option<&[Document]>,
+        variables: &Variables,
+    ) -> Result<Self> {
+        let raw = |document: &Document| RawDocumentBuf::try_from(document);
+        let array_filters = array_filters.unwrap_or_default().iter().map(raw);
+        let array_filters = array_filters.collect::<std::result::Result<Vec<_>, _>>()?;
+        let update = match update {
+            UpdateModifications::Document(operators) => Update::parse(&raw(operators)?, &array_filters)?,
+            UpdateModifications::Pipeline(stages) => {
+                let stages = stages.iter().map(raw).collect::<std::result::Result<Vec<_>, _>>()?;
+                Update::parse_pipeline(&stages, &array_filters, variables)?
+            }
+        };
+        let stamp = build::next_timestamp();
+        let half = |part: u64| u32::try_from(part & u64::from(u32::MAX)).unwrap_or(u32::MAX);
+        let timestamp = Timestamp { time: half(stamp >> 32), increment: half(stamp) };
+        Ok(Self::Update { update, clock: (DateTime::now(), timestamp) })
+    }
+
+    /// Checks a replacement.
+    pub(crate) fn of_replacement(bytes: &'a [u8]) -> Result<Self> {
+        let document = validate(bytes).map_err(Error::write)?;
+        validate_replacement_names(document.as_raw()).map_err(Error::write)?;
+        Ok(Self::Replacement(document))
+    }
+
+    /// The document as the change leaves it; nothing if that is the same bytes.
+    #[inline]
+    pub(super) fn successor(
+        &self,
+        target: Target<'_>,
+        selector: &Selector,
+        (key, current): (&[u8], &RawDocument),
+    ) -> Result<Option<Vec<u8>>> {
+        match self {
+            Self::Update { update, clock: (now, timestamp) } => {
+                let position = selector
+                    .filter()
+                    .filter(|_| update.is_positional())
+                    .and_then(|filter| filter.array_position(current));
+                let context = Context::new(Phase::Modify, *now, *timestamp).with_position(position);
+                Ok(update.apply(current, &context)?.map(RawDocumentBuf::into_bytes))
+            }
+            Self::Replacement(replacement) => {
+                let mut bytes = with_id_of(current, key, replacement)?;
+                keep_fields(target, current, &mut bytes)?;
+                validate_size(bytes.len()).map_err(Error::write)?;
+                Ok(Some(bytes).filter(|bytes| bytes != current.as_bytes()))
+            }
+        }
+    }
+
+    /// The document that an upsert inserts when the filter finds nothing. It may lack an `_id`.
+    pub(super) fn upserted(&self, filter: &Document) -> Result<Vec<u8>> {
+        let filter = Filter::parse_with(&RawDocumentBuf::try_from(filter)?, &Variables::default());
+        // What is wrong with a filter was told before; expressions in it are refused here.
+        let filter = filter?;
+        match self {
+            Self::Update { update, clock: (now, timestamp) } => {
+                let base = upsert_base(&filter, UpsertStart::Update)?;
+                let changed = update.apply(&base, &Context::new(Phase::Insert, *now, *timestamp))?;
+                Ok(changed.unwrap_or(base).into_bytes())
+            }
+            Self::Replacement(replacement) => {
+                let base = upsert_base(&filter, UpsertStart::Replacement)?;
+                let Some(wanted) = base.get("_id")? else { return Ok(replacement.as_bytes().to_vec()) };
+                if let Some(own) = replacement.id() {
+                    if compare(wanted, own).is_ne() {
+                        return Err(Error::write(immutable_id(own)));
+                    }
+                    return Ok(replacement.as_bytes().to_vec());
+                }
+                let element = base.as_bytes().get(4..base.as_bytes().len() - 1).unwrap_or_default();
+                Ok(build::with_id_element(replacement, element))
+            }
+        }
+    }
+}
+
+/// Appends the auto-increment fields of the stored document that the replacement does not name, and of nested ones the
+/// outermost parent, ascending by name.
+fn keep_fields(target: Target<'_>, found: &RawDocument, bytes: &mut Vec<u8>) -> Result<()> {
+    let mut names: Vec<&str> =
+        target.fields.iter().filter_map(|field| field.field.segments().next()).collect();
+    names.dedup();
+    let mut kept = Vec::new();
+    for name in names {
+        if RawDocument::from_bytes(&*bytes)?.get(name)?.is_none() {
+            kept.extend_from_slice(build::element(found, name).unwrap_or_default());
+        }
+    }
+    if !kept.is_empty() {
+        build::append_elements(bytes, &kept);
+    }
+    Ok(())
+}
+
+/// The replacement with the `_id` element of the stored document, whose type it keeps.
+fn with_id_of(found: &RawDocument, key: &[u8], replacement: &ValidDocument<'_>) -> Result<Vec<u8>> {
+    let stored = index::validate::validate(found.as_bytes())
+        .map_err(|error| Error::corruption(Family::Records.name(), key, error.to_string()))?;
+    let (Some(id), Some(element)) = (stored.id(), stored.id_element()) else {
+        return Err(Error::corruption(Family::Records.name(), key, "the record has no _id"));
+    };
+    let element = found.as_bytes().get(element).unwrap_or_default();
+    if let Some(other) = replacement.id()
+        && compare(id, other).is_ne()
+    {
+        return Err(Error::write(immutable_id(other)));
+    }
+    Ok(build::with_id_element(replacement, element))
+}
+
+fn immutable_id(id: RawBsonRef<'_>) -> Refusal {
+    let shown = bson::Bson::try_from(id).map(|id| id.to_string()).unwrap_or_default();
+    WriteError::boxed(
+        66,
+        "ImmutableField",
+        format!(
+            "After applying the update, the (immutable) field '_id' was found to have been altered to _id: {shown}"
+        ),
+    )
+}

@@ -1,0 +1,141 @@
+//! Finding the documents that a write is about, one after the other.
+//!
+//! What a walk found may have changed by the time its latch is held. So every attempt asks again, under the latch, by
+//! its [`Check`]; one that says no has lost the document, and goes on with the next. A write to one document that lost
+//! any and found no other looks anew: the document that it is to find may have come to match only after the snapshot.
+
+use bson::RawDocument;
+use index::key::Direction;
+use query::sort::collect::{Payload, Sorter};
+use query::sort::{Sort, SortKey};
+
+use crate::document::decode::stored;
+use crate::error::Result;
+use crate::execute::matches::Matches;
+use crate::plan::order::Order;
+use crate::plan::selector::Selector;
+use crate::write::Target;
+
+/// Which documents, and which of them first.
+#[derive(Clone, Copy)]
+pub(crate) struct Aim<'a> {
+    pub(crate) selector: &'a Selector,
+    pub(crate) order: &'a Order,
+}
+
+/// What must hold of a document, under its latch, for a write to be done.
+pub(crate) struct Check<'a> {
+    selector: &'a Selector,
+    /// Where it stood in the sort when it was chosen.
+    place: Option<(&'a Sort, SortKey)>,
+}
+
+impl<'a> Check<'a> {
+    fn of(selector: &'a Selector) -> Self {
+        Self { selector, place: None }
+    }
+
+    /// Whether the document is still one to be written.
+    #[inline]
+    pub(super) fn holds(&self, document: &RawDocument) -> Result<bool> {
+        if !self.selector.matches(document)? {
+            return Ok(false);
+        }
+        match &self.place {
+            None => Ok(true),
+            Some((sort, key)) => Ok(sort.key(document)? == *key),
+        }
+    }
+
+    pub(super) fn selector(&self) -> &'a Selector {
+        self.selector
+    }
+}
+
+/// A try at the document under a record key; nothing if it was lost.
+type Attempt<'a, R> = dyn FnMut(&[u8], &Check<'_>) -> Result<Option<R>> + 'a;
+
+/// Offers matching documents by their record keys, in order, until an attempt gives something.
+#[inline]
+pub(super) fn on_first<R>(
+    target: Target<'_>,
+    aim: Aim<'_>,
+    mut attempt: impl FnMut(&[u8], &Check<'_>) -> Result<Option<R>>,
+) -> Result<Option<R>> {
+    if let Some(key) = aim.selector.record_key(target.collection.id) {
+        return attempt(&key, &Check::of(aim.selector));
+    }
+    loop {
+        let mut has_lost = false;
+        let mut attempt = |key: &[u8], check: &Check<'_>| {
+            let done = attempt(key, check)?;
+            has_lost |= done.is_none();
+            Ok(done)
+        };
+        let done = match aim.order {
+            Order::Walk(direction) => on_walk(target, (aim.selector, *direction), &mut attempt)?,
+            Order::Sort(sort) => on_sorted(target, (aim.selector, sort), &mut attempt)?,
+        };
+        if done.is_some() || !has_lost {
+            return Ok(done);
+        }
+    }
+}
+
+/// Offers every document that matched at the beginning, once each.
+pub(super) fn on_each(
+    target: Target<'_>,
+    selector: &Selector,
+    mut attempt: impl FnMut(&[u8], &Check<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut attempt = |key: &[u8], check: &Check<'_>| attempt(key, check).map(|()| None::<()>);
+    on_walk(target, (selector, Direction::Ascending), &mut attempt).map(|_| ())
+}
+
+fn on_walk<R>(
+    target: Target<'_>,
+    (selector, direction): (&Selector, Direction),
+    attempt: &mut Attempt<'_, R>,
+) -> Result<Option<R>> {
+    let check = Check::of(selector);
+    let mut matches = open(target, selector, direction)?;
+    while matches.advance()? {
+        if let Some(done) = attempt(matches.record_key(), &check)? {
+            return Ok(Some(done));
+        }
+    }
+    Ok(None)
+}
+
+fn on_sorted<R>(
+    target: Target<'_>,
+    (selector, sort): (&Selector, &Sort),
+    attempt: &mut Attempt<'_, R>,
+) -> Result<Option<R>> {
+    let mut matches = open(target, selector, Direction::Ascending)?;
+    let mut sorter = Sorter::new(sort.clone(), Some(1), usize::MAX);
+    while matches.advance()? {
+        let document = stored(matches.record_key(), matches.bytes())?;
+        let candidate =
+            || Candidate { record_key: matches.record_key().to_vec(), place: sort.key(document).ok() };
+        sorter.push(document, candidate)?;
+    }
+    let Some(Candidate { record_key, place }) = sorter.into_sorted_iter().next() else { return Ok(None) };
+    attempt(&record_key, &Check { selector, place: place.map(|key| (sort, key)) })
+}
+
+fn open(target: Target<'_>, selector: &Selector, direction: Direction) -> Result<Matches> {
+    Matches::open(target.database, target.collection.id, selector.clone(), direction)
+}
+
+/// The document that is first so far.
+struct Candidate {
+    record_key: Vec<u8>,
+    place: Option<SortKey>,
+}
+
+impl Payload for Candidate {
+    fn heap_bytes(&self) -> usize {
+        self.record_key.len()
+    }
+}

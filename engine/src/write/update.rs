@@ -1,0 +1,173 @@
+//! Updates and replacements: find, latch, read again, compute, write what differs.
+//!
+//! The document is read under the latch of its record, so nothing that another writer does is lost: increments of any
+//! number of threads add up. A change that adds keys to unique indexes needs their latches too, which must be taken
+//! in one step with the record's; then the document is read once more, and computed anew if it is another by now.
+
+use std::collections::HashSet;
+
+use crate::document::decode::stored;
+use crate::error::{Error, Result};
+use crate::storage::Family;
+use crate::storage::latch::LatchSet;
+use crate::storage::write::Batch;
+use crate::write::Target;
+use crate::write::change::Change;
+use crate::write::entries::{Entry, entries_of};
+use crate::write::first::{Aim, Check, on_each, on_first};
+use crate::write::insert::{is_unique, taken_entry};
+use crate::write::prepare::encoded_id;
+
+/// Which state of the document the caller wants to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Image {
+    None,
+    Before,
+    After,
+}
+
+/// A document that matched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Matched {
+    /// Whether it is another now.
+    pub(crate) is_modified: bool,
+    /// The state that was asked for.
+    pub(crate) image: Option<Vec<u8>>,
+}
+
+/// How many documents matched, and how many are others now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) matched: u64,
+    pub(crate) modified: u64,
+}
+
+/// Changes the first document that matches.
+#[inline]
+pub(crate) fn update_one(
+    target: Target<'_>,
+    aim: Aim<'_>,
+    change: &Change<'_>,
+    image: Image,
+) -> Result<Option<Matched>> {
+    on_first(target, aim, |key, check| update_found(target, (key, check), change, image))
+}
+
+/// Changes every document that matched at the beginning, one after the other. An error ends it; what was changed
+/// until then stays.
+pub(crate) fn update_many(target: Target<'_>, aim: Aim<'_>, change: &Change<'_>) -> Result<Counts> {
+    let mut counts = Counts::default();
+    on_each(target, aim.selector, |key, check| {
+        if let Some(matched) = update_found(target, (key, check), change, Image::None)? {
+            counts.matched += 1;
+            counts.modified += u64::from(matched.is_modified);
+        }
+        Ok(())
+    })?;
+    Ok(counts)
+}
+
+/// Changes one document, unless it is gone or no longer one that the write is about.
+fn update_found(
+    target: Target<'_>,
+    (key, check): (&[u8], &Check<'_>),
+    change: &Change<'_>,
+    image: Image,
+) -> Result<Option<Matched>> {
+    let mut held: Option<LatchSet> = None;
+    loop {
+        let _latched = match &held {
+            None => target.store.latches.lock_one(key),
+            Some(latches) => target.store.latches.lock(latches),
+        };
+        let Some(current) = target.database.get(Family::Records, key)? else { return Ok(None) };
+        let old = stored(key, &current)?;
+        if !check.holds(old)? {
+            return Ok(None);
+        }
+        let Some(new) = change.successor(target, check.selector(), (key, old))? else {
+            let image = (image != Image::None).then(|| current.to_vec());
+            return Ok(Some(Matched { is_modified: false, image }));
+        };
+        if target.indexes.is_empty() {
+            target.store.commit_record(target.database, key, &new, target.level)?;
+        } else {
+            let difference = Difference::of(target, key, (&current, &new))?;
+            let needed = difference.latches(target, key);
+            if !needed.is_empty() && !held.as_ref().is_some_and(|held| held.covers(&needed)) {
+                held = Some(needed);
+                continue;
+            }
+            difference.commit(target, (key, &new))?;
+        }
+        let image = match image {
+            Image::None => None,
+            Image::Before => Some(current.to_vec()),
+            Image::After => Some(new),
+        };
+        return Ok(Some(Matched { is_modified: true, image }));
+    }
+}
+
+/// What changes in the indexes.
+struct Difference {
+    old: Vec<Entry>,
+    new: Vec<Entry>,
+    /// Positions in `new` of entries whose keys the old document did not have.
+    added: Vec<usize>,
+}
+
+impl Difference {
+    fn of(target: Target<'_>, key: &[u8], (old, new): (&[u8], &[u8])) -> Result<Self> {
+        let entries =
+            |bytes| entries_of(target.indexes, stored(key, bytes)?, encoded_id(key)).map_err(Error::write);
+        let (old, new) = (entries(old)?, entries(new)?);
+        let keys: HashSet<&[u8]> = old.iter().map(|entry| entry.key.as_slice()).collect();
+        let is_added = |entry: &Entry| !keys.contains(entry.key.as_slice());
+        let added = new.iter().enumerate().filter(|(_, entry)| is_added(entry)).map(|(position, _)| position);
+        let added = added.collect();
+        Ok(Self { old, new, added })
+    }
+
+    fn added_unique<'s>(&'s self, target: Target<'s>) -> impl Iterator<Item = &'s Entry> {
+        let added = self.added.iter().filter_map(|&position| self.new.get(position));
+        added.filter(move |entry| is_unique(target, entry))
+    }
+
+    /// The latches of the record and of the unique keys that are added; none at all if none is added.
+    fn latches(&self, target: Target<'_>, key: &[u8]) -> LatchSet {
+        let mut latches = LatchSet::default();
+        for entry in self.added_unique(target) {
+            latches.add(&entry.key);
+        }
+        if !latches.is_empty() {
+            latches.add(key);
+        }
+        latches
+    }
+
+    /// Writes the document; removes entries that only the old one has, and adds those that only the new one has.
+    fn commit(&self, target: Target<'_>, (key, document): (&[u8], &[u8])) -> Result<()> {
+        for entry in self.added_unique(target) {
+            if target.exists(Family::Entries, &entry.key)? {
+                return Err(Error::write(taken_entry(target, entry, encoded_id(key))));
+            }
+        }
+        let bytes = document.len() + 128 * (1 + self.added.len());
+        let mut batch = Batch::with_capacity(target.database, bytes);
+        batch.put(Family::Records, key, document);
+        let old: HashSet<(&[u8], &[u8])> =
+            self.old.iter().map(|entry| (entry.key.as_slice(), entry.value.as_slice())).collect();
+        // An entry with the same key may have other type bytes, as when 1 becomes 1.0.
+        for entry in
+            self.new.iter().filter(|entry| !old.contains(&(entry.key.as_slice(), entry.value.as_slice())))
+        {
+            batch.put(Family::Entries, &entry.key, &entry.value);
+        }
+        let kept: HashSet<&[u8]> = self.new.iter().map(|entry| entry.key.as_slice()).collect();
+        for entry in self.old.iter().filter(|entry| !kept.contains(entry.key.as_slice())) {
+            batch.delete(Family::Entries, &entry.key);
+        }
+        target.store.commit(batch, target.level)
+    }
+}

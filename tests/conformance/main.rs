@@ -1,0 +1,78 @@
+//! The query and update languages against the rules that MongoDB documents.
+//!
+//! The corpus is data: `cases/*.json` holds an array of cases, one a line, each with the rule that it shows in words. A
+//! case is run, what comes out must equal what is expected by type, value and order of fields, and all that differ
+//! are told together. `operators.json` and `differences.json` say what there is and where it is different on purpose; of
+//! them and of the corpus `docs/compatibility.md` is made, which `CAIRNDB_WRITE_DOCS=1` renews.
+
+mod corpus;
+mod expectation;
+mod json;
+mod page;
+mod run;
+mod value;
+
+use std::fs;
+use std::path::PathBuf;
+
+use corpus::Case;
+
+/// How many cases the corpus must keep.
+const CASES_MIN: usize = 1_500;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("conformance")
+}
+
+fn failure(case: &Case) -> Option<String> {
+    let outcome = run::run(&case.documents, &case.command);
+    let wanted = case.expect.difference(&outcome)?;
+    Some(format!("{}: {}\n    got    {outcome}\n    wanted {wanted}", case.place, case.rule))
+}
+
+#[test]
+fn the_query_crate_agrees_with_every_case() {
+    let cases = corpus::load(&folder().join("cases"));
+    let failures: Vec<String> = cases.iter().filter_map(failure).collect();
+    assert!(
+        failures.is_empty(),
+        "{} of {} cases differ:\n{}",
+        failures.len(),
+        cases.len(),
+        failures.join("\n")
+    );
+}
+
+#[test]
+fn the_corpus_is_large_and_says_nothing_twice() {
+    let cases = corpus::load(&folder().join("cases"));
+    assert!(cases.len() >= CASES_MIN, "{} cases", cases.len());
+    let mut lines: Vec<(&str, &str)> =
+        cases.iter().map(|case| (case.text.as_str(), case.place.as_str())).collect();
+    lines.sort_unstable();
+    for pair in lines.windows(2) {
+        assert!(pair[0].0 != pair[1].0, "{} repeats {}", pair[1].1, pair[0].1);
+    }
+}
+
+#[test]
+fn every_operator_is_as_its_table_says() {
+    let failures = page::probe_failures(&page::load(&folder()), &corpus::load(&folder().join("cases")));
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn the_page_of_compatibility_is_what_the_tables_say() {
+    let path = folder().join("../../docs/compatibility.md");
+    let printed = page::print(&page::load(&folder()), &corpus::load(&folder().join("cases")));
+    if std::env::var_os("CAIRNDB_WRITE_DOCS").is_some() {
+        fs::write(&path, &printed).expect("the page can be written");
+    }
+    let committed = fs::read_to_string(&path).unwrap_or_default();
+    let first = printed.lines().zip(committed.lines()).position(|(new, old)| new != old);
+    assert!(
+        printed == committed,
+        "docs/compatibility.md differs from line {:?} on; renew it with CAIRNDB_WRITE_DOCS=1",
+        first.map(|line| line + 1)
+    );
+}
