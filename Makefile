@@ -2,7 +2,7 @@
 # that has nothing but make and a shell; .ci/setup.sh says what it installs, and builds RocksDB once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env demo test bench ratios ratios-large fuzz crash interleavings compare lint format clippy docs deny
+.PHONY: help setup env demo test bench ratios ratios-large fuzz crash interleavings compare compare-sequences lint format clippy docs deny
 
 # Parameters, as in `make crash KILLS=50000` and `make fuzz SECONDS_EACH=600 TARGETS=operations`.
 KILLS ?= 2000
@@ -14,7 +14,7 @@ SETUP := . .ci/setup.sh
 PACKAGES := -p cairndb-index -p cairndb-sequence -p cairndb-query -p cairndb -p cairndb-tests
 
 help: ## List the targets.
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 24
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 26
 
 setup: ## Install what is missing and build RocksDB, once; every other target does this itself.
 	@$(SETUP) && echo "setup: ready, with RocksDB in $$ROCKSDB_LIB_DIR" >&2
@@ -59,13 +59,21 @@ interleavings: ## Run the threads of sequences in some hundred thousand orders (
 	@$(SETUP) && RUSTFLAGS="--cfg shuttle" cargo test --release --locked -p cairndb-sequence \
 	    --target-dir "$$CAIRNDB_CACHE/interleavings-target" --test interleavings
 
-# PoloDB brings a RocksDB of its own, so it must not see the archive that CairnDB links.
+# PoloDB brings a RocksDB of its own, so it must not see the archive that CairnDB links. Its target folder is its own,
+# so that the builds of the others, which do see it, share nothing with that half hour of C++.
 compare: ## Run the same work through CairnDB and its rivals, and renew docs/compare.*.
 	@$(SETUP) && cd benches/compare && target="$$CAIRNDB_CACHE/compare-target" && \
 	    cargo build --release --locked --workspace --target-dir "$$target" && \
 	    (unset ROCKSDB_LIB_DIR ROCKSDB_STATIC; \
-	        cargo build --release --locked --manifest-path polodb/Cargo.toml --target-dir "$$target") && \
+	        cargo build --release --locked --manifest-path polodb/Cargo.toml --target-dir "$$target-polodb") && \
+	    cp "$$target-polodb/release/compare-polodb" "$$target/release/" && \
 	    "$$target/release/compare" --out ../../docs
+
+compare-sequences: ## Hand out numbers in CairnDB, PostgreSQL (if installed) and SQLite (some minutes).
+	@$(SETUP) && cd benches/compare && target="$$CAIRNDB_CACHE/compare-target" && \
+	    cargo build --release --locked -p compare-driver -p compare-cairndb -p compare-postgres -p compare-sqlite \
+	        --target-dir "$$target" && \
+	    "$$target/release/compare" sequences --out ../../docs
 
 lint: format clippy docs deny ## Check formatting, Clippy, documentation, licenses and duplicate versions.
 

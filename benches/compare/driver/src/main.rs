@@ -3,25 +3,48 @@
 //! Every store has a runner, a program of its own beside this one: two stores that bring a RocksDB
 //! each cannot be one program, and none inherits another's memory. The stores take turns, round by
 //! round, so that a busy moment of the machine meets them all; what counts is the median round.
+//!
+//! With the word `sequences` the work is handing out numbers, instead of storing and reading documents.
 
 mod measure;
 mod plot;
 mod report;
+mod sequences;
 
 use std::error::Error;
 use std::fs;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use measure::{Level, Plan};
 
 const USAGE: &str =
-    "usage: compare [--out FOLDER] [--rounds N] [--scale PERCENT] [--folder FOLDER] [STORE...]";
+    "usage: compare [sequences] [--out FOLDER] [--rounds N] [--scale PERCENT] [--folder FOLDER] [STORE...]";
+
+/// What the stores are asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    /// Store documents and read them.
+    Documents,
+    /// Hand out numbers.
+    Sequences,
+}
+
+impl Work {
+    /// The stores that take part.
+    fn stores(self) -> &'static [&'static str] {
+        match self {
+            Self::Documents => &measure::STORES,
+            Self::Sequences => &sequences::STORES,
+        }
+    }
+}
 
 /// What the command line asks for.
 struct Arguments {
-    /// Where `compare.csv` and `compare.svg` go.
+    work: Work,
+    /// Where `compare.csv` and `compare.svg` go, or `compare-sequences.csv`.
     out: PathBuf,
     /// Where the stores live while they are measured.
     folder: PathBuf,
@@ -35,6 +58,7 @@ struct Arguments {
 impl Arguments {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, Box<dyn Error>> {
         let mut parsed = Self {
+            work: Work::Documents,
             out: PathBuf::from("."),
             folder: std::env::temp_dir(),
             rounds: 5,
@@ -48,9 +72,17 @@ impl Arguments {
                 "--folder" => parsed.folder = PathBuf::from(value()?),
                 "--rounds" => parsed.rounds = value()?.parse()?,
                 "--scale" => parsed.scale = value()?.parse()?,
-                store if measure::STORES.contains(&store) => parsed.stores.push(argument),
-                other => return Err(format!("'{other}' is neither an option nor a store; {USAGE}").into()),
+                "sequences" => parsed.work = Work::Sequences,
+                option if option.starts_with('-') => {
+                    return Err(format!("'{option}' is not an option; {USAGE}").into());
+                }
+                _ => parsed.stores.push(argument),
             }
+        }
+        if let Some(store) =
+            parsed.stores.iter().find(|store| !parsed.work.stores().contains(&store.as_str()))
+        {
+            return Err(format!("'{store}' is not a store that takes part; {USAGE}").into());
         }
         if parsed.rounds == 0 || parsed.scale == 0 {
             return Err("--rounds and --scale start at 1".into());
@@ -60,23 +92,32 @@ impl Arguments {
 }
 
 fn compare(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
-    let stores = measure::STORES
-        .into_iter()
+    let stores = arguments.work.stores().iter().copied();
+    let stores = stores
         .filter(|store| arguments.stores.is_empty() || arguments.stores.iter().any(|name| name == store))
         .collect();
     let plan =
         Plan { stores, folder: arguments.folder.clone(), rounds: arguments.rounds, scale: arguments.scale };
-    let figures = measure::run(&plan)?;
-
     fs::create_dir_all(&arguments.out)?;
-    fs::write(arguments.out.join("compare.csv"), report::csv(&figures))?;
-    plot::draw(&figures, &arguments.out.join("compare.svg"))?;
-    let mut text = report::machine();
+    let text = match arguments.work {
+        Work::Documents => documents(&plan, &arguments.out)?,
+        Work::Sequences => sequences::compare(&plan, &arguments.out)?,
+    };
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// Compares the storing and reading of documents; the tables.
+fn documents(plan: &Plan, out: &Path) -> Result<String, Box<dyn Error>> {
+    let figures = measure::run(plan)?;
+    fs::write(out.join("compare.csv"), report::csv(&figures))?;
+    plot::draw(&figures, &out.join("compare.svg"))?;
+    let versions: Vec<String> = measure::STORES.into_iter().filter_map(report::version).collect();
+    let mut text = report::machine(&versions) + " A dash: the store does not offer the level.\n";
     for level in Level::ALL {
         text += &report::table(level, &plan.stores, &figures);
     }
-    std::io::stdout().lock().write_all(text.as_bytes())?;
-    Ok(())
+    Ok(text)
 }
 
 fn main() -> ExitCode {
@@ -103,12 +144,17 @@ mod tests {
         assert_eq!(arguments.out, PathBuf::from("docs"));
         assert_eq!((arguments.rounds, arguments.scale), (3, 10));
         assert_eq!(arguments.stores, ["redb", "sqlite"]);
+        assert_eq!(arguments.work, Work::Documents);
+        assert_eq!(parse("postgres sequences").unwrap().work, Work::Sequences);
     }
 
     #[test]
     fn a_wrong_argument_is_named() {
         let message = |line: &str| parse(line).err().unwrap().to_string();
-        assert!(message("oracle").starts_with("'oracle' is neither an option nor a store"));
+        assert!(message("oracle").starts_with("'oracle' is not a store that takes part"));
+        assert!(message("postgres").starts_with("'postgres' is not a store that takes part"));
+        assert!(message("sequences redb").starts_with("'redb' is not a store that takes part"));
+        assert!(message("--in docs").starts_with("'--in' is not an option"));
         assert!(message("--out").starts_with("--out lacks its value"));
         assert!(message("--rounds 0").starts_with("--rounds and --scale start at 1"));
     }

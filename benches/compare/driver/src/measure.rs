@@ -102,24 +102,31 @@ pub(crate) fn run(plan: &Plan) -> Result<Figures, Box<dyn Error>> {
 }
 
 fn measure(plan: &Plan, level: Level, store: &str) -> Result<Vec<(String, f64)>, Box<dyn Error>> {
-    let runner =
-        std::env::current_exe()?.with_file_name(format!("compare-{store}{}", std::env::consts::EXE_SUFFIX));
-    if !runner.is_file() {
-        return Err(format!("{} is not built", runner.display()).into());
-    }
-    let folder = tempfile::Builder::new().prefix("compare-").tempdir_in(&plan.folder)?;
-    start(&runner, folder.path(), level, plan.scale)
+    let work = level.work().map(|count| (count * plan.scale / 100).max(1).to_string());
+    start(&format!("compare-{store}"), &plan.folder, level, &work)
 }
 
-fn start(
-    runner: &Path,
+/// Where a runner is: beside this program.
+pub(crate) fn runner_file(runner: &str) -> Result<PathBuf, Box<dyn Error>> {
+    let file = std::env::current_exe()?.with_file_name(format!("{runner}{}", std::env::consts::EXE_SUFFIX));
+    if !file.is_file() {
+        return Err(format!("{} is not built", file.display()).into());
+    }
+    Ok(file)
+}
+
+/// Starts a runner with a new folder inside of `folder`, and waits for its figures. What follows the level on its
+/// command line is `work`.
+pub(crate) fn start(
+    runner: &str,
     folder: &Path,
     level: Level,
-    scale: u64,
+    work: &[String],
 ) -> Result<Vec<(String, f64)>, Box<dyn Error>> {
-    let work = level.work().map(|count| (count * scale / 100).max(1).to_string());
+    let runner = runner_file(runner)?;
+    let folder = tempfile::Builder::new().prefix("compare-").tempdir_in(folder)?;
     let output =
-        Command::new(runner).arg(folder).arg(level.name()).args(work).stdin(Stdio::null()).output()?;
+        Command::new(runner).arg(folder.path()).arg(level.name()).args(work).stdin(Stdio::null()).output()?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned().into());
     }

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::measure::{FIGURES, Figures, Level, STORES};
 
 /// One line on the machine and the versions.
-pub(crate) fn machine() -> String {
+pub(crate) fn machine(versions: &[String]) -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let processor = processor().unwrap_or_else(|| std::env::consts::ARCH.to_owned());
     let system = Command::new("uname")
@@ -16,11 +16,7 @@ pub(crate) fn machine() -> String {
         .ok()
         .and_then(|output| String::from_utf8(output.stdout).ok())
         .map_or_else(|| std::env::consts::OS.to_owned(), |text| text.trim().to_owned());
-    let versions: Vec<String> = STORES.iter().filter_map(|store| version(store)).collect();
-    format!(
-        "Machine: {processor}, {cores} cores, {system}. Versions: {}. A dash: the store does not offer the level.\n",
-        versions.join(", ")
-    )
+    format!("Machine: {processor}, {cores} cores, {system}. Versions: {}.", versions.join(", "))
 }
 
 fn processor() -> Option<String> {
@@ -30,7 +26,7 @@ fn processor() -> Option<String> {
 }
 
 /// A store's version, from the lock files that the runners were built with.
-fn version(store: &str) -> Option<String> {
+pub(crate) fn version(store: &str) -> Option<String> {
     let (package, name) = match store {
         "cairndb" => ("cairndb", "CairnDB"),
         "rocksdb" => ("librocksdb-sys", "RocksDB crate"),
@@ -84,7 +80,7 @@ pub(crate) fn csv(figures: &Figures) -> String {
 }
 
 /// A rate without decimals, its thousands set apart: `1,234,567`.
-fn grouped(rate: f64) -> String {
+pub(crate) fn grouped(rate: f64) -> String {
     let digits = format!("{rate:.0}");
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (position, digit) in digits.chars().enumerate() {

@@ -6,32 +6,22 @@
 
 #![forbid(unsafe_code)]
 
+mod durability;
+pub mod numbers;
 pub mod order;
 mod random;
 
-use std::error::Error;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
+pub use durability::{Durability, Result};
 pub use order::Order;
 use random::Random;
 
-/// What a runner's calls return: any error ends the run with its message.
-pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
-
 /// How many documents one call of [`Store::insert_many`] gets.
 pub const BATCH_DOCUMENTS: usize = 1_000;
-
-/// When a call that writes may return.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
-    /// After its commit was synced to stable storage.
-    Synced,
-    /// As soon as the store has it; nothing waits for the disk.
-    Unsynced,
-}
 
 /// A store under comparison. `Document` is what it takes, `Id` what it finds a document by again.
 pub trait Store: Sized {
@@ -89,11 +79,7 @@ impl Request {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
         let mut next = |name: &str| arguments.next().ok_or_else(|| format!("argument {name} is missing"));
         let folder = PathBuf::from(next("FOLDER")?);
-        let durability = match next("DURABILITY")?.as_str() {
-            "synced" => Durability::Synced,
-            "unsynced" => Durability::Unsynced,
-            other => return Err(format!("durability '{other}' is neither synced nor unsynced").into()),
-        };
+        let durability = Durability::parse(&next("DURABILITY")?)?;
         let mut number = |name: &str| -> Result<u64> {
             let text = next(name)?;
             text.parse().map_err(|_| format!("{name} '{text}' is not a number").into())
