@@ -8,12 +8,13 @@ use sequence::acquirer::Acquirer;
 use sequence::object_id::Layout;
 
 use crate::audit;
+use crate::collection::BulkWrite;
 use crate::database::Database;
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Error, Result};
-use crate::options::{Compression, Durability};
-use crate::results::{BackupReport, VerifyReport};
+use crate::options::{Compression, Durability, WriteModel};
+use crate::results::{BackupReport, SummaryBulkWriteResult, VerifyReport};
 use crate::shared::Shared;
 use crate::storage::{OpenMode, Store, StoreOptions};
 
@@ -65,6 +66,31 @@ impl Client {
     /// A handle to a database, which need not have a collection yet.
     pub fn database(&self, name: &str) -> Database {
         Database::new(Arc::clone(&self.shared), self.acquirer.clone(), name)
+    }
+
+    /// Does many writes to any number of collections, one after the other. It is no transaction: each write is done by
+    /// itself.
+    ///
+    /// ```
+    /// # use cairndb::{Client, DeleteOneModel, InsertOneModel, Namespace, WriteModel, bson::doc};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let books = Namespace::new("library", "books");
+    /// let writes: [WriteModel; 2] = [
+    ///     InsertOneModel::builder().namespace(books.clone()).document(doc! { "_id": 1 }).build().into(),
+    ///     DeleteOneModel::builder().namespace(books).filter(doc! { "_id": 1 }).build().into(),
+    /// ];
+    /// let result = client.bulk_write(writes).run()?;
+    /// assert_eq!((result.inserted_count, result.deleted_count), (1, 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn bulk_write(
+        &self,
+        models: impl IntoIterator<Item = impl Into<WriteModel>>,
+    ) -> BulkWrite<'_, SummaryBulkWriteResult> {
+        BulkWrite::new((&self.shared, self.acquirer.as_ref()), models, None)
     }
 
     /// A handle to the same database folder with blocks of sequences of its own: what is taken through it, and through

@@ -2,7 +2,7 @@
 //!
 //! `Error` is one word wide and opaque; callers branch on `kind()`, `code()` and the predicates. Three
 //! families are never mixed: the caller's mistake (`InvalidArgument`, `Command`, `Sequence`, `Write`, `InsertMany`,
-//! `Bson`), the environment (`Io`, `NoSpace`, `CommitUnknown`, `Poisoned`, `AlreadyOpen`, ...), and
+//! `BulkWrite`, `Bson`), the environment (`Io`, `NoSpace`, `CommitUnknown`, `Poisoned`, `AlreadyOpen`, ...), and
 //! corruption (`Corruption`, `Damaged`). Numbers and names of codes are MongoDB's.
 
 use std::borrow::Cow;
@@ -15,6 +15,7 @@ use sequence::error::SequenceError;
 
 use crate::generated::GeneratedValues;
 use crate::namespace::Namespace;
+use crate::results::PartialBulkWriteResult;
 
 /// The result of every fallible call.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -41,6 +42,7 @@ impl Error {
             ErrorKind::InsertMany(error) => {
                 error.write_errors.as_ref().and_then(|errors| errors.first()).map(|error| error.code)
             }
+            ErrorKind::BulkWrite(error) => error.first().map(|error| error.code),
             ErrorKind::InvalidArgument { .. }
             | ErrorKind::Bson(_)
             | ErrorKind::Io(_)
@@ -75,6 +77,9 @@ impl Error {
     pub fn is_duplicate_key(&self) -> bool {
         if let ErrorKind::InsertMany(InsertManyError { write_errors: Some(errors), .. }) = self.kind() {
             return !errors.is_empty() && errors.iter().all(|error| error.code == 11000);
+        }
+        if let ErrorKind::BulkWrite(BulkWriteError { write_errors, .. }) = self.kind() {
+            return !write_errors.is_empty() && write_errors.values().all(|error| error.code == 11000);
         }
         self.code() == Some(11000)
     }
@@ -133,6 +138,25 @@ impl Error {
             self.report.kind = ErrorKind::Write(WriteFailure::WriteError(error));
         }
         self
+    }
+
+    /// What a write was refused for; a failure that is no refusal comes back.
+    pub(crate) fn into_refusal(self) -> std::result::Result<WriteError, Self> {
+        if let ErrorKind::Sequence(error) = self.kind() {
+            let code_name = Some(error.code_name().to_owned());
+            return Ok(WriteError {
+                code: error.code(),
+                code_name,
+                message: error.to_string(),
+                details: None,
+            });
+        }
+        let error = self.into_write();
+        if let ErrorKind::Write(WriteFailure::WriteError(refusal)) = error.report.kind {
+            Ok(refusal)
+        } else {
+            Err(error)
+        }
     }
 
     /// What a single write refused, as the refusal of a command.
@@ -228,6 +252,9 @@ pub enum ErrorKind {
     /// Some documents of an `insert_many` were refused; the others are stored.
     #[error("{0}")]
     InsertMany(InsertManyError),
+    /// Some writes of a `bulk_write` were refused; the others are done.
+    #[error("{0}")]
+    BulkWrite(BulkWriteError),
     /// A value could not be turned into BSON or back.
     #[error("the value cannot be converted to or from BSON")]
     Bson(Arc<bson::error::Error>),
@@ -391,6 +418,24 @@ pub struct InsertManyError {
     pub inserted_ids: std::collections::HashMap<usize, Bson>,
     /// The generated values of the documents that are stored, by position in the call.
     pub generated: std::collections::HashMap<usize, GeneratedValues>,
+}
+
+/// Which writes of a `bulk_write` were refused, and what was done.
+#[derive(Clone, Debug, Default, PartialEq, thiserror::Error)]
+#[error("{} writes were refused, the first: {}", write_errors.len(), self.first().map_or("none", |error| &error.message))]
+#[non_exhaustive]
+pub struct BulkWriteError {
+    /// The refused writes by position in the call. An ordered call stops at the first.
+    pub write_errors: std::collections::HashMap<usize, WriteError>,
+    /// What the other writes did.
+    pub partial_result: Option<PartialBulkWriteResult>,
+}
+
+impl BulkWriteError {
+    /// The refused write that came first.
+    fn first(&self) -> Option<&WriteError> {
+        self.write_errors.iter().min_by_key(|&(index, _)| index).map(|(_, error)| error)
+    }
 }
 
 /// A refused document of a batch.

@@ -32,6 +32,7 @@ mod catalog;
 mod client;
 mod codes;
 mod collection;
+mod command;
 mod cursor;
 mod database;
 mod document;
@@ -61,20 +62,25 @@ pub use crate::collection::{AutoIncrementField, Collection};
 pub use crate::cursor::Cursor;
 pub use crate::database::Database;
 pub use crate::error::{
-    CommandError, Error, ErrorKind, IndexedWriteError, InsertManyError, Result, WriteError, WriteFailure,
+    BulkWriteError, CommandError, Error, ErrorKind, IndexedWriteError, InsertManyError, Result, WriteError,
+    WriteFailure,
 };
 pub use crate::generated::GeneratedValues;
 pub use crate::namespace::Namespace;
 pub use crate::options::{
-    Acknowledgment, Collation, Compression, CountOptions, DeleteOptions, DistinctOptions, Durability,
-    FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, FindOptions, Hint,
-    IndexModel, IndexModelBuilder, IndexOptions, IndexOptionsBuilder, InsertManyOptions, InsertOneOptions,
-    ReplaceOptions, ReturnDocument, UpdateModifications, UpdateOptions, WriteConcern,
+    Acknowledgment, BulkWriteOptions, Collation, Compression, CountOptions, DeleteManyModel,
+    DeleteManyModelBuilder, DeleteOneModel, DeleteOneModelBuilder, DeleteOptions, DistinctOptions,
+    Durability, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, FindOptions,
+    Hint, IndexModel, IndexModelBuilder, IndexOptions, IndexOptionsBuilder, InsertManyOptions,
+    InsertOneModel, InsertOneModelBuilder, InsertOneOptions, ReplaceOneModel, ReplaceOneModelBuilder,
+    ReplaceOptions, ReturnDocument, UpdateManyModel, UpdateManyModelBuilder, UpdateModifications,
+    UpdateOneModel, UpdateOneModelBuilder, UpdateOptions, WriteConcern, WriteModel,
 };
 pub use crate::results::{
     AutoIncrementSpecification, BackupReport, CreateIndexResult, CreateIndexesResult, DeleteResult,
-    FetchedValues, Finding, InsertManyResult, InsertOneResult, SequenceGap, SequenceSnapshot, TruncateResult,
-    UpdateResult, VerifyReport,
+    FetchedValues, Finding, InsertManyResult, InsertOneResult, PartialBulkWriteResult, SequenceGap,
+    SequenceSnapshot, SummaryBulkWriteResult, TruncateResult, UpdateResult, VerboseBulkWriteResult,
+    VerifyReport,
 };
 pub use crate::sequences::Sequence;
 
@@ -89,14 +95,15 @@ pub mod action {
     };
     pub use crate::client::ListDatabaseNames;
     pub use crate::collection::{
-        AlterAutoIncrement, CountDocuments, CreateAutoIncrement, CreateIndex, CreateIndexes, Delete,
-        Distinct, DropAutoIncrement, DropCollection, DropIndex, EstimatedDocumentCount, Find, FindOne,
-        FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate, InsertMany, InsertOne, ListAutoIncrements,
-        ListIndexNames, ListIndexes, RenameCollection, ReplaceOne, TruncateCollection, Update,
+        AlterAutoIncrement, BulkWrite, CountDocuments, CreateAutoIncrement, CreateIndex, CreateIndexes,
+        Delete, Distinct, DropAutoIncrement, DropCollection, DropIndex, EstimatedDocumentCount, Find,
+        FindOne, FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate, InsertMany, InsertOne,
+        ListAutoIncrements, ListIndexNames, ListIndexes, RenameCollection, ReplaceOne, TruncateCollection,
+        Update,
     };
     pub use crate::database::{
         CreateCollection, CreateSequence, DropDatabase, DropSequence, ListCollectionNames, ListSequences,
-        RenameSequence, SnapshotSequences,
+        RenameSequence, RunCommand, SnapshotSequences,
     };
     pub use crate::sequences::{
         AlterSequence, CurrentValue, Fetch, ListGaps, NextValue, RestartSequence, SafeWatermark,

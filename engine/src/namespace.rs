@@ -20,6 +20,11 @@ pub struct Namespace {
 }
 
 impl Namespace {
+    /// Names a collection. Whether the names are allowed, the first verb tells.
+    pub fn new(db: impl Into<String>, coll: impl Into<String>) -> Self {
+        Self { db: db.into(), coll: coll.into() }
+    }
+
     pub(crate) fn parse(db: &str, coll: &str) -> Result<Self> {
         validate_database(db)?;
         validate_collection(db, coll)?;

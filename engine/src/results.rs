@@ -55,6 +55,46 @@ pub struct UpdateResult {
     pub upserted_id: Option<Bson>,
 }
 
+/// How many documents a `bulk_write` concerned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SummaryBulkWriteResult {
+    /// Inserted by inserts.
+    pub inserted_count: i64,
+    /// Inserted by upserts.
+    pub upserted_count: i64,
+    /// Matched by updates and replacements.
+    pub matched_count: i64,
+    /// Different from before.
+    pub modified_count: i64,
+    /// Gone.
+    pub deleted_count: i64,
+}
+
+/// What a `bulk_write` did, write by write.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct VerboseBulkWriteResult {
+    /// The sums.
+    pub summary: SummaryBulkWriteResult,
+    /// Inserts by position in the call.
+    pub insert_results: HashMap<usize, InsertOneResult>,
+    /// Updates and replacements by position in the call.
+    pub update_results: HashMap<usize, UpdateResult>,
+    /// Deletes by position in the call.
+    pub delete_results: HashMap<usize, DeleteResult>,
+}
+
+/// What a `bulk_write` did although some of its writes were refused.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub enum PartialBulkWriteResult {
+    /// The sums.
+    Summary(SummaryBulkWriteResult),
+    /// Write by write.
+    Verbose(VerboseBulkWriteResult),
+}
+
 /// What `create_index` did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]

@@ -3,8 +3,10 @@
 #![expect(clippy::needless_pass_by_value, reason = "a test is a line of data, made where it is passed")]
 
 mod backup;
+mod bulk_write;
 mod close;
 mod collections;
+mod commands;
 mod concurrency;
 mod count;
 mod cursors;
@@ -23,6 +25,7 @@ mod open;
 mod refusals;
 mod replace;
 mod stamp;
+mod tutorials;
 mod update;
 mod update_races;
 mod verify;

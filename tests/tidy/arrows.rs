@@ -10,12 +10,12 @@ use crate::tree::{File, Finding, Tree};
 
 /// The engine's modules, from the ones that know nothing to the ones that know all. Modules of one line
 /// may know each other: an error names a namespace, and what is no namespace is an error.
-const ENGINE: [&[&str]; 19] = [
+const ENGINE: [&[&str]; 20] = [
     &["generated"],
+    &["results"],
     &["error", "namespace"],
     &["codes"],
     &["auto_increment", "options"],
-    &["results"],
     &["storage"],
     &["document"],
     &["catalog"],
@@ -28,6 +28,7 @@ const ENGINE: [&[&str]; 19] = [
     &["cursor"],
     &["sequences"],
     &["collection"],
+    &["command"],
     &["database"],
     &["client"],
 ];

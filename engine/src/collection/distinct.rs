@@ -7,7 +7,6 @@ use index::key::Direction;
 use query::distinct::Distinct as Values;
 
 use crate::collection::Collection;
-use crate::document::decode::stored;
 use crate::error::Result;
 use crate::execute::matches::Matches;
 use crate::options::{Collation, DistinctOptions, Hint};
@@ -68,7 +67,7 @@ impl<T> Distinct<'_, T> {
             let mut matches = Matches::open(database, state.id, selector, Direction::Ascending)?
                 .within(self.options.max_time);
             while matches.advance()? {
-                values.add(stored(matches.record_key(), matches.bytes())?)?;
+                values.add(matches.document()?)?;
             }
             Ok(())
         })?;

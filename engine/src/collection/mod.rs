@@ -7,6 +7,7 @@
 mod setters;
 
 mod auto_increment;
+mod bulk_write;
 mod count;
 mod delete;
 mod distinct;
@@ -22,10 +23,12 @@ mod update;
 pub use self::auto_increment::{
     AlterAutoIncrement, AutoIncrementField, CreateAutoIncrement, DropAutoIncrement, ListAutoIncrements,
 };
+pub use self::bulk_write::BulkWrite;
 pub use self::count::{CountDocuments, EstimatedDocumentCount};
 pub use self::delete::Delete;
 pub use self::distinct::Distinct;
 pub use self::find::{Find, FindOne};
+pub(crate) use self::find_and_modify::Modified;
 pub use self::find_and_modify::{FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate};
 pub use self::indexes::{CreateIndex, CreateIndexes, DropIndex, ListIndexNames, ListIndexes};
 pub use self::insert_many::InsertMany;

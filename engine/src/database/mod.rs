@@ -1,7 +1,9 @@
 //! `Database`: a named set of collections and sequences.
 
+mod commands;
 mod sequences;
 
+pub use self::commands::RunCommand;
 pub use self::sequences::{CreateSequence, DropSequence, ListSequences, RenameSequence, SnapshotSequences};
 
 use std::sync::Arc;

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bson::RawDocument;
 use index::key::Direction;
 use query::filter::Filter;
 
@@ -125,9 +126,18 @@ impl Matches {
             if *everything && is_framed(value) {
                 return Ok(true);
             }
-            if selector.matches(stored(scan.key(), value)?)? {
+            if selector.matches(document_at(scan)?)? {
                 return Ok(true);
             }
+        }
+    }
+
+    /// The document stood on.
+    #[inline]
+    pub(crate) fn document(&self) -> Result<&RawDocument> {
+        match &self.source {
+            Source::Ranges(Ranges { scan: Some(scan), .. }) => document_at(scan),
+            Source::Ranges(_) | Source::Point { .. } => stored(self.record_key(), self.bytes()),
         }
     }
 
@@ -158,6 +168,15 @@ impl Ranges {
         let scan = Scan::open(&self.snapshot, Family::Records, (start, Some(end)), CacheUse::Fill);
         self.scan = Some(scan.towards(self.direction));
         true
+    }
+}
+
+/// The document that a scan stands on. The key is asked for only if it is to be named in an error.
+#[inline]
+fn document_at(scan: &Scan) -> Result<&RawDocument> {
+    match RawDocument::from_bytes(scan.value()) {
+        Ok(document) => Ok(document),
+        Err(_) => stored(scan.key(), scan.value()),
     }
 }
 

@@ -10,7 +10,6 @@ use query::projection::Projection;
 use query::sort::Sort;
 use query::sort::collect::Sorter;
 
-use crate::document::decode::stored;
 use crate::error::Result;
 use crate::execute::matches::Matches;
 use crate::plan::order::Order;
@@ -145,8 +144,8 @@ fn sorted(matches: &mut Matches, sort: Sort, kept: Option<u64>) -> Result<Vec<Bo
     let kept = kept.map(|kept| usize::try_from(kept).unwrap_or(usize::MAX));
     let mut sorter = Sorter::new(sort, kept, SORT_BYTES_MAX);
     while matches.advance()? {
-        let bytes = matches.bytes();
-        sorter.push(stored(matches.record_key(), bytes)?, || Box::from(bytes))?;
+        let document = matches.document()?;
+        sorter.push(document, || Box::from(document.as_bytes()))?;
     }
     Ok(sorter.into_sorted_iter().collect())
 }

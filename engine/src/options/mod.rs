@@ -3,11 +3,17 @@
 //! Names are those of MongoDB's Rust driver. An option that has no meaning for an embedded store is
 //! absent rather than ignored; a value that cannot be honored is refused when the call runs.
 
+mod bulk;
 mod durability;
 mod indexes;
 mod reads;
 mod writes;
 
+pub use self::bulk::{
+    BulkWriteOptions, DeleteManyModel, DeleteManyModelBuilder, DeleteOneModel, DeleteOneModelBuilder,
+    InsertOneModel, InsertOneModelBuilder, ReplaceOneModel, ReplaceOneModelBuilder, UpdateManyModel,
+    UpdateManyModelBuilder, UpdateOneModel, UpdateOneModelBuilder, WriteModel,
+};
 pub use self::durability::{Acknowledgment, Compression, Durability, WriteConcern};
 pub use self::indexes::{Hint, IndexModel, IndexModelBuilder, IndexOptions, IndexOptionsBuilder};
 pub use self::reads::{Collation, CountOptions, DistinctOptions, FindOptions};

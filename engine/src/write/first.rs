@@ -9,7 +9,6 @@ use index::key::Direction;
 use query::sort::collect::{Payload, Sorter};
 use query::sort::{Sort, SortKey};
 
-use crate::document::decode::stored;
 use crate::error::Result;
 use crate::execute::matches::Matches;
 use crate::plan::order::Order;
@@ -115,7 +114,7 @@ fn on_sorted<R>(
     let mut matches = open(target, selector, Direction::Ascending)?;
     let mut sorter = Sorter::new(sort.clone(), Some(1), usize::MAX);
     while matches.advance()? {
-        let document = stored(matches.record_key(), matches.bytes())?;
+        let document = matches.document()?;
         let candidate =
             || Candidate { record_key: matches.record_key().to_vec(), place: sort.key(document).ok() };
         sorter.push(document, candidate)?;

@@ -1,0 +1,305 @@
+//! Reading a command's fields, each by its type, and refusing those that it does not know.
+
+use std::time::Duration;
+
+use bson::{Bson, Document};
+
+use crate::codes::{refused, unsupported};
+use crate::error::{Error, Result};
+use crate::options::{Acknowledgment, Collation, Hint, WriteConcern};
+
+/// Fields that every command may have: they concern sessions and connections, of which there are none here, or are
+/// read by [`Arguments`] itself.
+const EVERYWHERE: [&str; 11] = [
+    "$clusterTime",
+    "$db",
+    "$readPreference",
+    "apiDeprecationErrors",
+    "apiStrict",
+    "apiVersion",
+    "comment",
+    "lsid",
+    "maxTimeMS",
+    "readConcern",
+    "writeConcern",
+];
+
+/// Fields of transactions and retryable writes.
+const TRANSACTIONS: [&str; 5] = ["autocommit", "startTransaction", "stmtId", "stmtIds", "txnNumber"];
+
+const READ_CONCERNS: [&str; 5] = ["available", "linearizable", "local", "majority", "snapshot"];
+
+/// The fields of a command, or of a statement within one.
+#[derive(Clone, Copy)]
+pub(super) struct Arguments<'a> {
+    /// What messages call it.
+    name: &'a str,
+    fields: &'a Document,
+}
+
+impl<'a> Arguments<'a> {
+    pub(super) fn of(name: &'a str, fields: &'a Document) -> Self {
+        Self { name, fields }
+    }
+
+    /// Refuses fields that the command does not know, and those of MongoDB's that it cannot honor. One of these that
+    /// is false, null or empty asks for nothing.
+    pub(super) fn allow(&self, known: &[&str], not_here: &[&str]) -> Result<()> {
+        for (field, value) in self.fields.iter().skip(1) {
+            let field = field.as_str();
+            if known.contains(&field) || EVERYWHERE.contains(&field) {
+                continue;
+            }
+            self.refuse(field, value, not_here)?;
+        }
+        self.read_concern()
+    }
+
+    /// The same for a statement, which has no name and no general fields.
+    pub(super) fn allow_in_statement(&self, known: &[&str], not_here: &[&str]) -> Result<()> {
+        let mut unknown = self.fields.iter().filter(|(field, _)| !known.contains(&field.as_str()));
+        unknown.try_for_each(|(field, value)| self.refuse(field, value, not_here))
+    }
+
+    fn refuse(&self, field: &str, value: &Bson, not_here: &[&str]) -> Result<()> {
+        let name = self.name;
+        if not_here.contains(&field) || TRANSACTIONS.contains(&field) {
+            let asks_nothing = matches!(value, Bson::Boolean(false) | Bson::Null);
+            return if asks_nothing && !TRANSACTIONS.contains(&field) {
+                Ok(())
+            } else {
+                Err(unsupported(format!("the field '{field}' of '{name}' is not supported")))
+            };
+        }
+        Err(refused(40415, format!("BSON field '{name}.{field}' is an unknown field.")))
+    }
+
+    /// The text that follows the command's name: a collection's or a sequence's.
+    pub(super) fn target(&self) -> Result<&'a str> {
+        match self.fields.get(self.name) {
+            Some(Bson::String(text)) => Ok(text),
+            found => Err(refused(
+                73,
+                format!("the target of '{}' must be a name, not {}", self.name, shown(found)),
+            )),
+        }
+    }
+
+    pub(super) fn text(&self, field: &str) -> Result<Option<&'a str>> {
+        match self.given(field) {
+            None => Ok(None),
+            Some(Bson::String(text)) => Ok(Some(text)),
+            found => Err(self.wrong_type(field, found, "string")),
+        }
+    }
+
+    pub(super) fn document(&self, field: &str) -> Result<Option<&'a Document>> {
+        match self.given(field) {
+            None => Ok(None),
+            Some(Bson::Document(document)) => Ok(Some(document)),
+            found => Err(self.wrong_type(field, found, "object")),
+        }
+    }
+
+    pub(super) fn boolean(&self, field: &str) -> Result<Option<bool>> {
+        match self.given(field) {
+            None => Ok(None),
+            Some(Bson::Boolean(value)) => Ok(Some(*value)),
+            Some(Bson::Int32(value)) => Ok(Some(*value != 0)),
+            Some(Bson::Int64(value)) => Ok(Some(*value != 0)),
+            Some(Bson::Double(value)) => Ok(Some(*value != 0.0)),
+            found => Err(self.wrong_type(field, found, "bool")),
+        }
+    }
+
+    /// A whole number of any numeric type.
+    pub(super) fn integer(&self, field: &str) -> Result<Option<i64>> {
+        match self.given(field) {
+            None => Ok(None),
+            Some(Bson::Int32(value)) => Ok(Some((*value).into())),
+            Some(Bson::Int64(value)) => Ok(Some(*value)),
+            Some(Bson::Double(value)) => whole(*value).map(Some).ok_or_else(|| {
+                refused(2, format!("the field '{field}' must be a whole number, got {value}"))
+            }),
+            found => Err(self.wrong_type(field, found, "long")),
+        }
+    }
+
+    /// A whole number that is not negative.
+    pub(super) fn count(&self, field: &str) -> Result<Option<u64>> {
+        let Some(value) = self.integer(field)? else { return Ok(None) };
+        let count = u64::try_from(value);
+        count
+            .map(Some)
+            .map_err(|_| refused(2, format!("the field '{field}' must not be negative, got {value}")))
+    }
+
+    /// The documents of an array.
+    pub(super) fn documents(&self, field: &str) -> Result<Option<Vec<&'a Document>>> {
+        let Some(given) = self.given(field) else { return Ok(None) };
+        let Bson::Array(items) = given else { return Err(self.wrong_type(field, Some(given), "array")) };
+        let document = |item: &'a Bson| {
+            item.as_document().ok_or_else(|| self.wrong_type(field, Some(item), "array of objects"))
+        };
+        items.iter().map(document).collect::<Result<_>>().map(Some)
+    }
+
+    /// The documents of an array that a write must have: 1 to 100,000.
+    pub(super) fn statements(&self, field: &str) -> Result<Vec<&'a Document>> {
+        let statements = self.documents(field)?.ok_or_else(|| self.missing(field))?;
+        if statements.is_empty() || statements.len() > 100_000 {
+            let count = statements.len();
+            return Err(refused(
+                16,
+                format!("Write batch sizes must be between 1 and 100000. Got {count} operations."),
+            ));
+        }
+        Ok(statements)
+    }
+
+    /// One document, or those of an array.
+    pub(super) fn one_or_more(&self, field: &str) -> Result<Vec<&'a Document>> {
+        if let Some(Bson::Document(only)) = self.given(field) {
+            return Ok(vec![only]);
+        }
+        self.documents(field)?.ok_or_else(|| self.missing(field))
+    }
+
+    /// The value of a field, whatever it is; null counts as none.
+    pub(super) fn given(&self, field: &str) -> Option<&'a Bson> {
+        self.fields.get(field).filter(|value| !matches!(value, Bson::Null))
+    }
+
+    pub(super) fn hint(&self) -> Result<Option<Hint>> {
+        match self.given("hint") {
+            None => Ok(None),
+            Some(Bson::String(name)) => Ok(Some(Hint::Name(name.clone()))),
+            Some(Bson::Document(keys)) => {
+                Ok(Some(keys.clone()).filter(|keys| !keys.is_empty()).map(Hint::Keys))
+            }
+            found => Err(self.wrong_type("hint", found, "string or object")),
+        }
+    }
+
+    /// The collation; an empty document asks for none.
+    pub(super) fn collation(&self) -> Result<Option<Collation>> {
+        let Some(collation) = self.document("collation")?.filter(|collation| !collation.is_empty()) else {
+            return Ok(None);
+        };
+        let locale = collation.get_str("locale");
+        locale
+            .map(|locale| Some(Collation::with_locale(locale)))
+            .map_err(|_| refused(40414, "BSON field 'collation.locale' is missing but a required field"))
+    }
+
+    pub(super) fn max_time(&self) -> Result<Option<Duration>> {
+        Ok(self.count("maxTimeMS")?.map(Duration::from_millis))
+    }
+
+    /// Refuses a limit of time on a write: one that is given up may have been done.
+    pub(super) fn no_max_time(&self) -> Result<()> {
+        match self.count("maxTimeMS")? {
+            None | Some(0) => Ok(()),
+            Some(_) => Err(unsupported(format!("the field 'maxTimeMS' of '{}' is not supported", self.name))),
+        }
+    }
+
+    pub(super) fn write_concern(&self) -> Result<Option<WriteConcern>> {
+        let Some(concern) = self.document("writeConcern")? else { return Ok(None) };
+        let of = Arguments { name: "writeConcern", fields: concern };
+        of.allow_in_statement(&["fsync", "j", "w", "wtimeout", "provenance"], &[])?;
+        let w = match of.given("w") {
+            None => None,
+            Some(Bson::String(mode)) if mode == "majority" => Some(Acknowledgment::Majority),
+            Some(Bson::String(mode)) => Some(Acknowledgment::Custom(mode.clone())),
+            Some(_) => {
+                let nodes = of.count("w")?.and_then(|nodes| u32::try_from(nodes).ok());
+                Some(Acknowledgment::Nodes(nodes.ok_or_else(|| refused(9, "w must be at most 50"))?))
+            }
+        };
+        let journal = of.boolean("j")?.or(of.boolean("fsync")?);
+        let w_timeout = of.count("wtimeout")?.map(Duration::from_millis);
+        Ok(Some(WriteConcern { w, w_timeout, journal }))
+    }
+
+    /// Every read is of one moment and of what was written, so all levels are met.
+    fn read_concern(&self) -> Result<()> {
+        let Some(concern) = self.document("readConcern")? else { return Ok(()) };
+        let of = Arguments { name: "readConcern", fields: concern };
+        of.allow_in_statement(&["level", "provenance"], &["afterClusterTime", "atClusterTime"])?;
+        match of.text("level")? {
+            Some(level) if READ_CONCERNS.binary_search(&level).is_err() => Err(refused(
+                2,
+                format!("Enumeration value '{level}' for field 'readConcern.level' is not a valid value."),
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    pub(super) fn missing(&self, field: &str) -> Error {
+        refused(40414, format!("BSON field '{}.{field}' is missing but a required field", self.name))
+    }
+
+    fn wrong_type(&self, field: &str, found: Option<&Bson>, expected: &str) -> Error {
+        let name = self.name;
+        refused(
+            14,
+            format!("BSON field '{name}.{field}' is the wrong type: {} instead of {expected}", shown(found)),
+        )
+    }
+}
+
+fn whole(value: f64) -> Option<i64> {
+    // Beyond this a double cannot tell whole numbers apart.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if value.fract() != 0.0 || value.abs() > EXACT {
+        return None;
+    }
+    format!("{value:.0}").parse().ok()
+}
+
+fn shown(value: Option<&Bson>) -> String {
+    value.map_or_else(|| "nothing".to_owned(), |value| format!("{:?}", value.element_type()).to_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(command: &Document, expected: Option<i32>) {
+        let allowed = Arguments::of("find", command).allow(&["filter"], &["tailable"]);
+        assert_eq!(allowed.err().and_then(|error| error.code()), expected, "{command}");
+    }
+
+    #[test]
+    fn unknown_fields_are_told_from_those_that_are_not_here() {
+        check(&doc! { "find": "a", "filter": {}, "$db": "b", "lsid": {} }, None);
+        check(&doc! { "find": "a", "tailable": false }, None);
+        check(&doc! { "find": "a", "tailable": true }, Some(238));
+        check(&doc! { "find": "a", "bogus": 1 }, Some(40415));
+        check(&doc! { "find": "a", "txnNumber": 1_i64 }, Some(238));
+        check(&doc! { "find": "a", "readConcern": { "level": "majority" } }, None);
+        check(&doc! { "find": "a", "readConcern": { "level": "some" } }, Some(2));
+    }
+
+    #[track_caller]
+    fn number(value: Bson, expected: std::result::Result<Option<i64>, i32>) {
+        let command = doc! { "n": value };
+        let read = Arguments::of("find", &command).integer("n");
+        assert_eq!(read.map_err(|error| error.code().unwrap_or_default()), expected, "{command}");
+    }
+
+    #[test]
+    fn whole_numbers_of_every_type_are_read() {
+        number(5.into(), Ok(Some(5)));
+        number(5.0.into(), Ok(Some(5)));
+        number(Bson::Null, Ok(None));
+        number(5.5.into(), Err(2));
+        number(f64::NAN.into(), Err(2));
+        number(1e300.into(), Err(2));
+        number("5".into(), Err(14));
+    }
+}

@@ -1,0 +1,131 @@
+//! `create`, `drop`, `truncate`, `renameCollection` and `listCollections`.
+
+use bson::{Bson, Document, RawDocumentBuf, doc};
+
+use crate::auto_increment::AutoIncrement;
+use crate::catalog::change::{Created, Replace};
+use crate::codes::{refused, unsupported};
+use crate::command::Place;
+use crate::command::arguments::Arguments;
+use crate::command::find::whole_cursor;
+use crate::command::write_errors::number;
+use crate::error::Result;
+use crate::namespace::{Namespace, validate_database};
+use crate::plan::selector::Selector;
+
+/// Options of MongoDB's collections that are not here.
+const NOT_HERE: [&str; 15] = [
+    "capped",
+    "changeStreamPreAndPostImages",
+    "clusteredIndex",
+    "collation",
+    "encryptedFields",
+    "expireAfterSeconds",
+    "idIndex",
+    "indexOptionDefaults",
+    "max",
+    "pipeline",
+    "size",
+    "storageEngine",
+    "timeseries",
+    "validator",
+    "viewOn",
+];
+
+/// With the field `autoIncrement`, a document or an array of them, fields of the collection number themselves.
+pub(super) fn create(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    arguments.allow(&["autoIncrement"], &NOT_HERE)?;
+    arguments.no_max_time()?;
+    let fields = match arguments.given("autoIncrement") {
+        None => Vec::new(),
+        Some(_) => arguments.one_or_more("autoIncrement")?,
+    };
+    let fields = fields.into_iter().map(|field| Ok(AutoIncrement::try_from(field.clone())?.options));
+    let fields = fields.collect::<Result<Vec<_>>>()?;
+    let namespace = Namespace::parse(place.db, arguments.target()?)?;
+    let storage = place.shared.store.enter()?;
+    place.shared.store.admit_write()?;
+    match place.shared.catalog.create(place.shared.storage(&storage), &namespace, &fields)? {
+        Created::New(_) => Ok(doc! {}),
+        Created::Existing(_) => Err(refused(48, format!("Collection {namespace} already exists."))),
+    }
+}
+
+pub(super) fn drop(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    arguments.allow(&[], &["encryptedFields"])?;
+    arguments.no_max_time()?;
+    let collection = place.collection(arguments.target()?);
+    let indexes = collection.list_index_names().run()?.len();
+    collection.drop().run()?;
+    let mut reply = doc! {};
+    if indexes > 0 {
+        reply.insert("nIndexesWas", number(indexes as u64));
+        reply.insert("ns", collection.namespace().to_string());
+    }
+    Ok(reply)
+}
+
+/// CairnDB's own: removes all documents at once, and starts sequences again.
+pub(super) fn truncate(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    arguments.allow(&[], &[])?;
+    arguments.no_max_time()?;
+    let removed = place.collection(arguments.target()?).truncate().run()?;
+    Ok(doc! { "n": number(removed.deleted_count) })
+}
+
+/// It names whole namespaces, and is run on `admin`.
+pub(super) fn rename(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    arguments.allow(&["dropTarget", "to"], &["stayTemp"])?;
+    arguments.no_max_time()?;
+    if place.db != "admin" {
+        return Err(refused(13, "renameCollection may only be run against the admin database."));
+    }
+    let from = namespace(arguments.target()?)?;
+    let to = namespace(arguments.text("to")?.ok_or_else(|| arguments.missing("to"))?)?;
+    if from.db != to.db {
+        return Err(unsupported("renaming a collection into another database is not supported"));
+    }
+    let replace =
+        if arguments.boolean("dropTarget")? == Some(true) { Replace::DropTarget } else { Replace::Refuse };
+    let storage = place.shared.store.enter()?;
+    place.shared.store.admit_write()?;
+    place.shared.catalog.rename(place.shared.storage(&storage), &from, &to, replace)?;
+    Ok(doc! {})
+}
+
+fn namespace(text: &str) -> Result<Namespace> {
+    let (db, coll) =
+        text.split_once('.').ok_or_else(|| refused(73, format!("Invalid namespace specified '{text}'")))?;
+    Namespace::parse(db, coll)
+}
+
+pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    arguments.allow(&["authorizedCollections", "cursor", "filter", "nameOnly"], &[])?;
+    validate_database(place.db)?;
+    let filter = arguments.document("filter")?.cloned().unwrap_or_default();
+    let selector = Selector::parse(&filter, None)?;
+    let is_name_only = arguments.boolean("nameOnly")?.unwrap_or(false);
+    let names = {
+        let _in_use = place.shared.store.enter()?;
+        place.shared.catalog.collection_names(place.db)
+    };
+    let mut batch = Vec::new();
+    for name in names {
+        let whole = doc! {
+            "name": &name,
+            "type": "collection",
+            "options": {},
+            "info": { "readOnly": false },
+            "idIndex": { "v": 2, "key": { "_id": 1 }, "name": "_id_" },
+        };
+        if selector.matches(&RawDocumentBuf::try_from(&whole)?)? {
+            let shown = if is_name_only {
+                doc! { "name": name, "type": "collection" }
+            } else {
+                whole
+            };
+            batch.push(Bson::Document(shown));
+        }
+    }
+    Ok(whole_cursor(&format!("{}.$cmd.listCollections", place.db), batch))
+}

@@ -1,0 +1,120 @@
+//! `findAndModify`.
+
+use bson::{Bson, Document, RawDocumentBuf, doc};
+use query::update::is_replacement;
+
+use crate::codes::refused;
+use crate::collection::Modified;
+use crate::command::Place;
+use crate::command::arguments::Arguments;
+use crate::command::update::{array_filters, modifications, refuse_array_filters};
+use crate::error::{Error, Result};
+use crate::options::{
+    FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, ReturnDocument,
+    UpdateModifications,
+};
+
+const KNOWN: [&str; 12] = [
+    "arrayFilters",
+    "bypassDocumentValidation",
+    "collation",
+    "fields",
+    "hint",
+    "let",
+    "new",
+    "query",
+    "remove",
+    "sort",
+    "update",
+    "upsert",
+];
+
+pub(super) fn find_and_modify(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    arguments.allow(&KNOWN, &["encryptionInformation"])?;
+    arguments.no_max_time()?;
+    let is_removal = arguments.boolean("remove")?.unwrap_or(false);
+    let modified = if is_removal { remove(place, arguments) } else { change(place, arguments) };
+    let Modified { is_found, document, upserted_id } = modified.map_err(Error::into_command)?;
+    let count = i32::from(is_found || upserted_id.is_some());
+    let mut last = doc! { "n": count };
+    if !is_removal {
+        last.insert("updatedExisting", is_found);
+        last.extend(upserted_id.map(|id| ("upserted".to_owned(), id)));
+    }
+    let value = document.map(Document::try_from).transpose()?.map_or(Bson::Null, Bson::Document);
+    Ok(doc! { "lastErrorObject": last, "value": value })
+}
+
+fn remove(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Modified> {
+    let contradicts = ["update", "new", "upsert", "arrayFilters"]
+        .into_iter()
+        .find(|field| arguments.given(field).is_some_and(|value| *value != Bson::Boolean(false)));
+    if let Some(field) = contradicts {
+        return Err(refused(9, format!("Cannot specify both {field} and remove=true")));
+    }
+    let options = FindOneAndDeleteOptions {
+        projection: arguments.document("fields")?.cloned(),
+        sort: arguments.document("sort")?.cloned(),
+        write_concern: arguments.write_concern()?,
+        collation: arguments.collation()?,
+        hint: arguments.hint()?,
+        let_vars: arguments.document("let")?.cloned(),
+        ..FindOneAndDeleteOptions::default()
+    };
+    let collection = place.collection(arguments.target()?);
+    collection.find_one_and_delete(filter(arguments)?).with_options(options).modify()
+}
+
+fn change(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Modified> {
+    if arguments.given("update").is_none() {
+        return Err(refused(9, "Either an update or remove=true must be specified"));
+    }
+    let update = modifications(arguments, "update")?;
+    let collection = place.collection(arguments.target()?);
+    let options = options(arguments)?;
+    if let UpdateModifications::Document(replacement) = &update {
+        let raw = RawDocumentBuf::try_from(replacement)?;
+        if is_replacement(&raw)? {
+            refuse_array_filters(arguments)?;
+            let replace = collection.find_one_and_replace(filter(arguments)?, raw);
+            return replace.with_options(of_replacement(options)).modify();
+        }
+    }
+    collection.find_one_and_update(filter(arguments)?, update).with_options(options).modify()
+}
+
+fn filter(arguments: &Arguments<'_>) -> Result<Document> {
+    Ok(arguments.document("query")?.cloned().unwrap_or_default())
+}
+
+fn options(arguments: &Arguments<'_>) -> Result<FindOneAndUpdateOptions> {
+    let is_after = arguments.boolean("new")?.unwrap_or(false);
+    Ok(FindOneAndUpdateOptions {
+        array_filters: array_filters(arguments)?,
+        projection: arguments.document("fields")?.cloned(),
+        return_document: Some(if is_after { ReturnDocument::After } else { ReturnDocument::Before }),
+        sort: arguments.document("sort")?.cloned(),
+        upsert: arguments.boolean("upsert")?,
+        write_concern: arguments.write_concern()?,
+        collation: arguments.collation()?,
+        hint: arguments.hint()?,
+        let_vars: arguments.document("let")?.cloned(),
+        ..FindOneAndUpdateOptions::default()
+    })
+}
+
+fn of_replacement(options: FindOneAndUpdateOptions) -> FindOneAndReplaceOptions {
+    FindOneAndReplaceOptions {
+        bypass_document_validation: options.bypass_document_validation,
+        max_time: options.max_time,
+        projection: options.projection,
+        return_document: options.return_document,
+        sort: options.sort,
+        upsert: options.upsert,
+        write_concern: options.write_concern,
+        collation: options.collation,
+        hint: options.hint,
+        let_vars: options.let_vars,
+        comment: options.comment,
+    }
+}

@@ -1,0 +1,126 @@
+//! `createIndexes`, `dropIndexes` and `listIndexes`.
+
+use bson::{Bson, Document, doc};
+
+use crate::catalog::change::namespace_not_found;
+use crate::codes::refused;
+use crate::collection::Collection;
+use crate::command::Place;
+use crate::command::arguments::Arguments;
+use crate::command::find::whole_cursor;
+use crate::error::Result;
+use crate::options::{IndexModel, IndexOptions};
+
+/// Options of MongoDB's indexes that are not here.
+const NOT_HERE: [&str; 16] = [
+    "2dsphereIndexVersion",
+    "bits",
+    "bucketSize",
+    "clustered",
+    "collation",
+    "default_language",
+    "dropDups",
+    "expireAfterSeconds",
+    "hidden",
+    "language_override",
+    "partialFilterExpression",
+    "prepareUnique",
+    "storageEngine",
+    "textIndexVersion",
+    "weights",
+    "wildcardProjection",
+];
+
+pub(super) fn create(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    arguments.allow(&["commitQuorum", "indexes"], &["ignoreUnknownIndexOptions"])?;
+    arguments.no_max_time()?;
+    let models = arguments.documents("indexes")?.ok_or_else(|| arguments.missing("indexes"))?;
+    if models.is_empty() {
+        return Err(refused(2, "Must specify at least one index to create"));
+    }
+    let models = models.into_iter().map(model).collect::<Result<Vec<_>>>()?;
+    let collection = place.collection(arguments.target()?);
+    let before = count(&collection)?;
+    collection.create_indexes(models).run()?;
+    let after = count(&collection)?;
+    let mut reply = doc! { "numIndexesBefore": before.max(1), "numIndexesAfter": after };
+    reply.insert("createdCollectionAutomatically", before == 0);
+    if before == after {
+        reply.insert("note", "all indexes already exist");
+    }
+    Ok(reply)
+}
+
+fn model(spec: &Document) -> Result<IndexModel> {
+    let fields = Arguments::of("createIndexes.indexes", spec);
+    // `background` and `ns` are of older versions, where they meant nothing that is still to be said.
+    fields.allow_in_statement(&["background", "key", "name", "ns", "sparse", "unique", "v"], &NOT_HERE)?;
+    let keys = fields.document("key")?.ok_or_else(|| fields.missing("key"))?.clone();
+    let name = fields.text("name")?.ok_or_else(|| fields.missing("name"))?.to_owned();
+    if fields.integer("v")?.is_some_and(|version| version != 2) {
+        return Err(refused(67, "the index version 'v' must be 2"));
+    }
+    let options = IndexOptions {
+        name: Some(name),
+        unique: fields.boolean("unique")?,
+        sparse: fields.boolean("sparse")?,
+    };
+    Ok(IndexModel { keys, options: Some(options) })
+}
+
+/// By name, by key, several names, or `*` for all but the one on `_id`.
+pub(super) fn drop(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    arguments.allow(&["index"], &[])?;
+    arguments.no_max_time()?;
+    let collection = place.collection(arguments.target()?);
+    let models = collection.list_indexes().run()?;
+    if models.is_empty() {
+        return Err(namespace_not_found(&collection.namespace()));
+    }
+    let reply = doc! { "nIndexesWas": i32::try_from(models.len()).unwrap_or(i32::MAX) };
+    match arguments.given("index") {
+        Some(Bson::String(all)) if all == "*" => collection.drop_indexes().run()?,
+        Some(Bson::String(name)) => collection.drop_index(name).run()?,
+        Some(Bson::Document(keys)) => collection.drop_index(name_of(&models, keys)?).run()?,
+        Some(Bson::Array(names)) => {
+            let names = names.iter().map(|name| name.as_str().ok_or_else(|| not_a_name(name)));
+            for name in names.collect::<Result<Vec<_>>>()? {
+                collection.drop_index(name).run()?;
+            }
+        }
+        Some(other) => return Err(not_a_name(other)),
+        None => return Err(arguments.missing("index")),
+    }
+    Ok(reply)
+}
+
+fn not_a_name(found: &Bson) -> crate::error::Error {
+    refused(14, format!("an index is named by its name or its keys, not by {found}"))
+}
+
+fn name_of(models: &[IndexModel], keys: &Document) -> Result<String> {
+    let model = models.iter().find(|model| model.keys == *keys);
+    let name = model.and_then(|model| model.options.as_ref()).and_then(|options| options.name.clone());
+    name.ok_or_else(|| refused(27, format!("can't find index with key: {keys}")))
+}
+
+pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    arguments.allow(&["cursor"], &[])?;
+    let collection = place.collection(arguments.target()?);
+    let models = collection.list_indexes().run()?;
+    if models.is_empty() {
+        return Err(namespace_not_found(&collection.namespace()));
+    }
+    let specs = models.into_iter().map(|IndexModel { keys, options }| {
+        let IndexOptions { name, unique, sparse } = options.unwrap_or_default();
+        let mut spec = doc! { "v": 2, "key": keys, "name": name.unwrap_or_default() };
+        spec.extend(unique.map(|unique| ("unique".to_owned(), unique.into())));
+        spec.extend(sparse.map(|sparse| ("sparse".to_owned(), sparse.into())));
+        Bson::Document(spec)
+    });
+    Ok(whole_cursor(&collection.namespace().to_string(), specs.collect()))
+}
+
+fn count<T>(collection: &Collection<T>) -> Result<i32> {
+    Ok(i32::try_from(collection.list_index_names().run()?.len()).unwrap_or(i32::MAX))
+}

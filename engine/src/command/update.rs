@@ -1,0 +1,134 @@
+//! `update`: statements of operators, pipelines and replacements.
+
+use bson::{Bson, Document, RawDocumentBuf, doc};
+use query::update::is_replacement;
+
+use crate::codes::refused;
+use crate::command::Place;
+use crate::command::arguments::Arguments;
+use crate::command::write_errors::{WriteErrors, number};
+use crate::error::{Error, Result};
+use crate::options::{ReplaceOptions, UpdateModifications, UpdateOptions, WriteConcern};
+use crate::results::UpdateResult;
+
+const STATEMENT: [&str; 8] = ["arrayFilters", "collation", "hint", "multi", "q", "sort", "u", "upsert"];
+
+/// What all statements of a command share.
+struct Shared<'a> {
+    let_vars: Option<&'a Document>,
+    write_concern: Option<WriteConcern>,
+}
+
+pub(super) fn update(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    arguments
+        .allow(&["bypassDocumentValidation", "let", "ordered", "updates"], &["encryptionInformation"])?;
+    arguments.no_max_time()?;
+    let is_ordered = arguments.boolean("ordered")?.unwrap_or(true);
+    let shared = Shared { let_vars: arguments.document("let")?, write_concern: arguments.write_concern()? };
+    let target = arguments.target()?;
+    let (mut matched, mut modified) = (0, 0);
+    let mut upserted = Vec::new();
+    let mut errors = WriteErrors::default();
+    for (index, statement) in arguments.statements("updates")?.into_iter().enumerate() {
+        match apply(place, target, &Arguments::of("updates", statement), &shared) {
+            Ok(result) => {
+                matched += result.matched_count + u64::from(result.upserted_id.is_some());
+                modified += result.modified_count;
+                let index = i32::try_from(index).unwrap_or(i32::MAX);
+                upserted.extend(result.upserted_id.map(|id| Bson::from(doc! { "index": index, "_id": id })));
+            }
+            Err(error) => {
+                errors.push(index, error)?;
+                if is_ordered {
+                    break;
+                }
+            }
+        }
+    }
+    let mut reply = doc! { "n": number(matched), "nModified": number(modified) };
+    if !upserted.is_empty() {
+        reply.insert("upserted", upserted);
+    }
+    errors.report(&mut reply);
+    Ok(reply)
+}
+
+fn apply(
+    place: &Place<'_>,
+    target: &str,
+    statement: &Arguments<'_>,
+    shared: &Shared<'_>,
+) -> Result<UpdateResult> {
+    statement.allow_in_statement(&STATEMENT, &["c", "upsertSupplied", "sampleId"])?;
+    let filter = statement.document("q")?.ok_or_else(|| statement.missing("q"))?.clone();
+    let is_multi = statement.boolean("multi")?.unwrap_or(false);
+    let modifications = modifications(statement, "u")?;
+    if let UpdateModifications::Document(replacement) = &modifications {
+        let raw = RawDocumentBuf::try_from(replacement)?;
+        if is_replacement(&raw)? {
+            if is_multi {
+                return Err(refused(9, "multi update is not supported for replacement-style update"));
+            }
+            let options = replace_options(statement, shared)?;
+            return place.collection(target).replace_one(filter, raw).with_options(options).run();
+        }
+    }
+    let options = update_options(statement, shared)?;
+    let collection = place.collection(target);
+    if is_multi {
+        collection.update_many(filter, modifications).with_options(options).run()
+    } else {
+        collection.update_one(filter, modifications).with_options(options).run()
+    }
+}
+
+/// The operators or the pipeline of a field.
+pub(super) fn modifications(arguments: &Arguments<'_>, field: &str) -> Result<UpdateModifications> {
+    if let Some(Bson::Array(_)) = arguments.given(field) {
+        let stages = arguments.documents(field)?.unwrap_or_default();
+        return Ok(UpdateModifications::Pipeline(stages.into_iter().cloned().collect()));
+    }
+    let operators = arguments.document(field)?.ok_or_else(|| arguments.missing(field))?;
+    Ok(UpdateModifications::Document(operators.clone()))
+}
+
+pub(super) fn array_filters(arguments: &Arguments<'_>) -> Result<Option<Vec<Document>>> {
+    let filters = arguments.documents("arrayFilters")?;
+    Ok(filters.map(|filters| filters.into_iter().cloned().collect()))
+}
+
+fn update_options(statement: &Arguments<'_>, shared: &Shared<'_>) -> Result<UpdateOptions> {
+    Ok(UpdateOptions {
+        array_filters: array_filters(statement)?,
+        upsert: statement.boolean("upsert")?,
+        collation: statement.collation()?,
+        hint: statement.hint()?,
+        let_vars: shared.let_vars.cloned(),
+        sort: statement.document("sort")?.cloned(),
+        write_concern: shared.write_concern.clone(),
+        ..UpdateOptions::default()
+    })
+}
+
+fn replace_options(statement: &Arguments<'_>, shared: &Shared<'_>) -> Result<ReplaceOptions> {
+    refuse_array_filters(statement)?;
+    Ok(ReplaceOptions {
+        upsert: statement.boolean("upsert")?,
+        collation: statement.collation()?,
+        hint: statement.hint()?,
+        let_vars: shared.let_vars.cloned(),
+        sort: statement.document("sort")?.cloned(),
+        write_concern: shared.write_concern.clone(),
+        ..ReplaceOptions::default()
+    })
+}
+
+/// Array filters name elements for operators.
+pub(super) fn refuse_array_filters(arguments: &Arguments<'_>) -> Result<()> {
+    match arguments.given("arrayFilters") {
+        None => Ok(()),
+        Some(_) => {
+            Err(Error::command(9, "FailedToParse", "arrayFilters may not be specified for a replacement"))
+        }
+    }
+}

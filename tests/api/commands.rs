@@ -1,0 +1,248 @@
+//! `run_command`: the replies of MongoDB's commands, and what is refused.
+
+use cairndb::bson::{Bson, Document, RawDocumentBuf, bson, doc};
+
+use crate::{Fixture, refused};
+
+/// Runs the commands one after the other on one database; the last one's reply, without `ok`.
+#[track_caller]
+fn check(commands: impl IntoIterator<Item = Document>, expected: Document) {
+    let fixture = Fixture::new();
+    let db = fixture.client.database("shop");
+    let replies = commands.into_iter().map(|command| db.run_command(command).run().expect("a reply"));
+    let mut reply = replies.last().expect("a command");
+    assert_eq!(reply.remove("ok"), Some(Bson::Double(1.0)));
+    assert_eq!(reply, expected);
+    fixture.verify_clean();
+}
+
+/// The last of the commands is refused.
+#[track_caller]
+fn refuse(commands: impl IntoIterator<Item = Document>, code: i32, words: &str) {
+    let fixture = Fixture::new();
+    let db = fixture.client.database("shop");
+    let mut commands: Vec<Document> = commands.into_iter().collect();
+    let last = commands.pop().expect("a command");
+    for command in commands {
+        db.run_command(command).run().expect("a reply");
+    }
+    refused(db.run_command(last).run(), code, words);
+}
+
+fn three() -> Document {
+    doc! { "insert": "a", "documents": [{ "_id": 1, "n": 10 }, { "_id": 2, "n": 20 }, { "_id": 3, "n": 30 }] }
+}
+
+#[test]
+fn documents_are_inserted_and_found() {
+    check([three()], doc! { "n": 3 });
+    let find = doc! { "find": "a", "filter": { "n": { "$gt": 10 } }, "sort": { "_id": -1 }, "projection": { "n": 1 },
+    "limit": 5, "skip": 0, "batchSize": 1, "$db": "shop" };
+    let batch = bson!([{ "_id": 3, "n": 30 }, { "_id": 2, "n": 20 }]);
+    check([three(), find], doc! { "cursor": { "firstBatch": batch, "id": 0_i64, "ns": "shop.a" } });
+    check([doc! { "find": "none" }], doc! { "cursor": { "firstBatch": [], "id": 0_i64, "ns": "shop.none" } });
+    check([three(), doc! { "count": "a", "query": { "n": { "$lt": 25 } }, "limit": 1 }], doc! { "n": 1 });
+    check(
+        [three(), doc! { "distinct": "a", "key": "n", "query": { "_id": { "$lt": 3 } } }],
+        doc! { "values": [10, 20] },
+    );
+}
+
+#[test]
+fn refused_documents_are_listed() {
+    let insert = |ordered: bool| doc! { "insert": "a", "documents": [{ "_id": 4 }, { "_id": 2 }, { "_id": 5 }], "ordered": ordered };
+    let taken = doc! {
+        "index": 1,
+        "code": 11000,
+        "codeName": "DuplicateKey",
+        "errmsg": "E11000 duplicate key error collection: shop.a index: _id_ dup key: { _id: 2 }",
+        "keyPattern": { "_id": 1 },
+        "keyValue": { "_id": 2 },
+    };
+    check([three(), insert(true)], doc! { "n": 1, "writeErrors": [taken.clone()] });
+    check([three(), insert(false)], doc! { "n": 2, "writeErrors": [taken] });
+}
+
+#[test]
+fn updates_count_what_they_match_change_and_insert() {
+    let updates = bson!([
+        { "q": { "n": { "$gt": 10 } }, "u": { "$inc": { "n": 1 } }, "multi": true },
+        { "q": { "_id": 1 }, "u": { "n": 10 } },
+        { "q": { "_id": 9 }, "u": [{ "$set": { "n": 1 } }], "upsert": true },
+    ]);
+    let expected = doc! { "n": 4, "nModified": 2, "upserted": [{ "index": 2, "_id": 9 }] };
+    check([three(), doc! { "update": "a", "updates": updates }], expected);
+    let updates = bson!([
+        { "q": {}, "u": { "$bogus": 1 } },
+        { "q": { "_id": 1 }, "u": { "$set": { "n": 0 } } },
+    ]);
+    let fixture = Fixture::new();
+    let db = fixture.client.database("shop");
+    db.run_command(three()).run().unwrap();
+    let reply = db.run_command(doc! { "update": "a", "updates": updates, "ordered": false }).run().unwrap();
+    assert_eq!(reply.get_i32("nModified").ok(), Some(1));
+    let error = reply.get_array("writeErrors").unwrap()[0].as_document().unwrap();
+    assert_eq!((error.get_i32("index").ok(), error.get_i32("code").ok()), (Some(0), Some(9)));
+}
+
+#[test]
+fn deletes_count_what_is_gone() {
+    let deletes = bson!([{ "q": { "n": 10 }, "limit": 1 }, { "q": {}, "limit": 0 }]);
+    check([three(), doc! { "delete": "a", "deletes": deletes }], doc! { "n": 3 });
+    check([three(), doc! { "truncate": "a" }], doc! { "n": 3 });
+}
+
+#[test]
+fn find_and_modify_tells_what_it_did() {
+    let change = |more: Document| {
+        let mut command = doc! { "findAndModify": "a", "query": { "_id": 2 } };
+        command.extend(more);
+        [three(), command]
+    };
+    check(
+        change(doc! { "update": { "$inc": { "n": 1 } }, "new": true, "fields": { "n": 1, "_id": 0 } }),
+        doc! { "lastErrorObject": { "n": 1, "updatedExisting": true }, "value": { "n": 21 } },
+    );
+    check(
+        change(doc! { "remove": true }),
+        doc! { "lastErrorObject": { "n": 1 }, "value": { "_id": 2, "n": 20 } },
+    );
+    check(
+        change(doc! { "query": { "_id": 7 }, "update": { "n": 7 }, "upsert": true }),
+        doc! { "lastErrorObject": { "n": 1, "updatedExisting": false, "upserted": 7 }, "value": null },
+    );
+    check(
+        change(doc! { "query": { "_id": 7 }, "update": { "$set": { "n": 7 } } }),
+        doc! { "lastErrorObject": { "n": 0, "updatedExisting": false }, "value": null },
+    );
+    refuse(change(doc! { "remove": true, "new": true }), 9, "remove");
+    refuse(change(doc! {}), 9, "update or remove");
+    refuse(change(doc! { "update": { "$set": { "_id": 3 } } }), 66, "_id");
+}
+
+#[test]
+fn collections_are_made_listed_renamed_and_dropped() {
+    check([doc! { "create": "a" }], doc! {});
+    refuse([doc! { "create": "a" }, doc! { "create": "a" }], 48, "shop.a");
+    refuse([doc! { "create": "a", "capped": true }], 238, "capped");
+    let list = doc! { "listCollections": 1, "filter": { "name": "a" }, "nameOnly": true };
+    let batch = bson!([{ "name": "a", "type": "collection" }]);
+    let cursor = doc! { "firstBatch": batch, "id": 0_i64, "ns": "shop.$cmd.listCollections" };
+    check([doc! { "create": "a" }, doc! { "create": "b" }, list], doc! { "cursor": cursor });
+    check([doc! { "create": "a" }, doc! { "drop": "a" }], doc! { "nIndexesWas": 1, "ns": "shop.a" });
+    check([doc! { "drop": "a" }], doc! {});
+    refuse([doc! { "create": "a" }, doc! { "renameCollection": "shop.a", "to": "shop.b" }], 13, "admin");
+    let fixture = Fixture::with([doc! { "_id": 1 }]);
+    let admin = fixture.client.database("admin");
+    let namespace = fixture.things.namespace();
+    let rename = doc! { "renameCollection": namespace.to_string(), "to": format!("{}.other", namespace.db) };
+    admin.run_command(rename).run().expect("renamed");
+    assert_eq!(fixture.client.database(&namespace.db).list_collection_names().run().unwrap(), ["other"]);
+}
+
+#[test]
+fn indexes_are_made_listed_and_dropped() {
+    let create = |name: &str| doc! { "createIndexes": "a", "indexes": [{ "key": { "n": 1 }, "name": name, "unique": true }] };
+    let made = doc! { "numIndexesBefore": 1, "numIndexesAfter": 2, "createdCollectionAutomatically": true };
+    check([create("by_n")], made);
+    let batch = bson!([
+        { "v": 2, "key": { "_id": 1 }, "name": "_id_" },
+        { "v": 2, "key": { "n": 1 }, "name": "by_n", "unique": true },
+    ]);
+    let cursor = doc! { "firstBatch": batch, "id": 0_i64, "ns": "shop.a" };
+    check([create("by_n"), doc! { "listIndexes": "a" }], doc! { "cursor": cursor });
+    for index in [bson!("by_n"), bson!({ "n": 1 }), bson!("*"), bson!(["by_n"])] {
+        check([create("by_n"), doc! { "dropIndexes": "a", "index": index }], doc! { "nIndexesWas": 2 });
+    }
+    refuse([create("by_n"), doc! { "dropIndexes": "a", "index": "none" }], 27, "none");
+    refuse([doc! { "listIndexes": "a" }], 26, "shop.a");
+    let timed = doc! { "key": { "n": 1 }, "name": "n", "expireAfterSeconds": 5 };
+    refuse([doc! { "createIndexes": "a", "indexes": [timed] }], 238, "expireAfterSeconds");
+    refuse(
+        [doc! { "createIndexes": "a", "indexes": [{ "key": { "n": 1 }, "name": "n", "bogus": 5 }] }],
+        40415,
+        "bogus",
+    );
+}
+
+#[test]
+fn generated_values_are_part_of_the_reply() {
+    let create = || doc! { "create": "a", "autoIncrement": { "Field": "number", "StartValue": 7 } };
+    let insert =
+        doc! { "insert": "a", "documents": [{ "_id": 1 }, { "_id": 2, "number": 50_i64 }, { "_id": 3 }] };
+    let generated = bson!([{ "number": 7_i64 }, {}, { "number": 51_i64 }]);
+    check([create(), insert], doc! { "n": 3, "generated": generated, "lastGenerateID": 7_i64 });
+    let list = doc! { "listAutoIncrements": "a" };
+    let fixture = Fixture::new();
+    let db = fixture.client.database("shop");
+    db.run_command(create()).run().unwrap();
+    let reply = db.run_command(list).run().unwrap();
+    let fields = reply.get_array("autoIncrements").unwrap();
+    assert_eq!(fields[0].as_document().unwrap().get_str("Field").unwrap(), "number");
+    db.run_command(doc! { "dropAutoIncrement": "a", "field": "number" }).run().unwrap();
+    db.run_command(doc! { "createAutoIncrement": "a", "autoIncrement": [{ "Field": "x" }] }).run().unwrap();
+    db.run_command(doc! { "alterAutoIncrement": "a", "autoIncrement": { "Field": "x", "Increment": 5 } })
+        .run()
+        .unwrap();
+    let reply = db.run_command(doc! { "insert": "a", "documents": [{ "_id": 1 }] }).run().unwrap();
+    assert!(reply.get_i64("lastGenerateID").is_ok());
+}
+
+#[test]
+fn sequences_give_values() {
+    let create = || doc! { "createSequence": "s", "options": { "StartValue": 5, "Increment": 5 } };
+    let next = |n: i32| doc! { "sequenceNext": "s", "n": n };
+    check([create(), next(3)], doc! { "NextValue": 5_i64, "ReturnNum": 3, "Increment": 5 });
+    check([create(), next(3), doc! { "sequenceCurrent": "s" }], doc! { "CurrentValue": 15_i64 });
+    let set = doc! { "sequenceSetCurrent": "s", "value": 100 };
+    check([create(), set, next(1)], doc! { "NextValue": 105_i64, "ReturnNum": 1, "Increment": 5 });
+    let restart = doc! { "sequenceRestart": "s", "value": 20 };
+    check(
+        [create(), next(1), restart, next(1)],
+        doc! { "NextValue": 20_i64, "ReturnNum": 1, "Increment": 5 },
+    );
+    let alter = doc! { "alterSequence": "s", "options": { "Increment": 1 } };
+    let rename = doc! { "renameSequence": "s", "to": "t" };
+    check([create(), alter, rename, doc! { "listSequences": 1 }], doc! { "sequences": [{ "Name": "t" }] });
+    check([create(), doc! { "dropSequence": "s" }, doc! { "listSequences": 1 }], doc! { "sequences": [] });
+    let fixture = Fixture::new();
+    let db = fixture.client.database("shop");
+    db.run_command(create()).run().unwrap();
+    let reply = db.run_command(doc! { "sequenceSnapshot": "s" }).run().unwrap();
+    assert_eq!(reply.get_document("snapshot").unwrap().get_i64("StartValue").ok(), Some(5));
+    let missing = db.run_command(doc! { "sequenceNext": "none" }).run().expect_err("refused");
+    assert_eq!(missing.sequoia_code(), Some(-324));
+}
+
+#[test]
+fn unknown_commands_and_fields_are_told_from_those_that_are_not_here() {
+    refuse([doc! { "bogus": 1 }], 59, "no such command: 'bogus'");
+    refuse([doc! { "aggregate": "a", "pipeline": [] }], 238, "aggregate");
+    refuse([doc! { "getMore": 5_i64, "collection": "a" }], 238, "getMore");
+    refuse([doc! {}], 9, "empty");
+    refuse([doc! { "find": "a", "bogus": 1 }], 40415, "BSON field 'find.bogus' is an unknown field.");
+    refuse([doc! { "find": "a", "tailable": true }], 238, "tailable");
+    refuse([doc! { "find": 5 }], 73, "find");
+    refuse([doc! { "find": "a", "filter": 5 }], 14, "filter");
+    refuse([doc! { "find": "a", "filter": { "$bogus": 1 } }], 2, "$bogus");
+    refuse([doc! { "insert": "a", "documents": [] }], 16, "between 1 and 100000");
+    refuse([doc! { "insert": "a", "documents": [{ "b": 1 }], "txnNumber": 1_i64 }], 238, "txnNumber");
+    refuse([doc! { "insert": "a", "documents": [{ "b": 1 }], "writeConcern": { "w": 3 } }], 100, "w: 3");
+    refuse([doc! { "insert": "a", "documents": [{ "b": 1 }], "maxTimeMS": 5 }], 238, "maxTimeMS");
+}
+
+#[test]
+fn a_reply_holds_sixteen_megabytes() {
+    let fixture = Fixture::with((0..3).map(|id| doc! { "_id": id, "text": "x".repeat(6 << 20) }));
+    let db = fixture.client.database(&fixture.things.namespace().db);
+    let find = |limit: i32| doc! { "find": fixture.things.name(), "limit": limit };
+    assert!(db.run_command(find(2)).run().is_ok());
+    refused(db.run_command(find(3)).run(), 10334, "getMore");
+}
+
+#[test]
+fn raw_commands_are_run_as_well() {
+    let fixture = Fixture::new();
+    let ping = RawDocumentBuf::try_from(&doc! { "ping": 1 }).unwrap();
+    assert_eq!(fixture.client.database("shop").run_raw_command(ping).run().unwrap(), doc! { "ok": 1.0 });
+}
