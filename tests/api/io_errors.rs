@@ -15,8 +15,17 @@ const FILE_LIMIT: &str = "4096";
 
 /// Fills the folder under the limit; what the child printed, by its first word.
 fn fill(scratch: &Scratch) -> HashMap<String, String> {
+    run(scratch, "exec \"$0\" fill \"$1\"")
+}
+
+/// Numbers under the limit: documents of a contract, or values that are taken directly.
+fn fill_numbered(scratch: &Scratch, what: &str) -> HashMap<String, String> {
+    run(scratch, &format!("exec \"$0\" fill-numbered \"$1\" {what}"))
+}
+
+fn run(scratch: &Scratch, command: &str) -> HashMap<String, String> {
     // An ignored SIGXFSZ is inherited, so that the write fails with an error and does not kill.
-    let script = format!("trap '' XFSZ; ulimit -f {FILE_LIMIT}; exec \"$0\" fill \"$1\"");
+    let script = format!("trap '' XFSZ; ulimit -f {FILE_LIMIT}; {command}");
     let output = Command::new("sh")
         .args(["-c", &script, env!("CARGO_BIN_EXE_child")])
         .arg(scratch.path())
@@ -55,4 +64,51 @@ fn opening_again_brings_every_acknowledged_write_and_writes_go_on() {
     );
     things.insert_one(cairndb::bson::doc! { "_id": -1 }).run().expect("writes go on");
     verify_clean(&client);
+}
+
+/// Every call after the failed one is refused, those that would be served from memory as well.
+#[track_caller]
+fn stopped(seen: &HashMap<String, String>) {
+    assert_eq!(seen["first"], "CommitUnknown", "{seen:?}");
+    for call in ["again", "single", "block", "alter", "restart", "set", "drop", "close"] {
+        assert_eq!(seen[call], "Poisoned", "{call} in {seen:?}");
+    }
+}
+
+#[test]
+fn a_failed_reserve_hands_out_nothing() {
+    let scratch = Scratch::new();
+    let seen = fill_numbered(&scratch, "values");
+    stopped(&seen);
+    let last: i64 = seen["last"].parse().expect("a number");
+    assert!(last > 100, "the limit leaves room for {last} values only");
+    let client = scratch.open();
+    let next = |name: &str| client.database("test").sequence(name).next_value().run().expect("a value");
+    // The write of unknown outcome may have been made.
+    assert!([last + 1, last + 2].contains(&next("singles")));
+    assert_eq!(next("thousands"), 1001);
+    verify_clean(&client);
+}
+
+#[test]
+fn a_failed_insert_numbers_nothing_twice() {
+    for contract in ["fast", "ordered", "gapless"] {
+        let scratch = Scratch::new();
+        let seen = fill_numbered(&scratch, contract);
+        stopped(&seen);
+        assert_eq!(seen["truncate"], "Poisoned");
+        let last: i64 = seen["last"].parse().expect("a number");
+        let client = scratch.open();
+        let things = scratch::things(&client);
+        let mut stored = crate::auto_increment::numbers(&things, "n");
+        stored.sort_unstable();
+        let expected: Vec<i64> = (1..).take(stored.len()).collect();
+        assert_eq!(stored, expected, "{contract}");
+        let next = things.insert_one(cairndb::bson::doc! {}).run().expect("stored").last_generate_id;
+        let (kept, next) = (i64::try_from(stored.len()).expect("small"), next.expect("a value"));
+        assert!(kept == last || kept == last + 1, "{last} acknowledged, {kept} stored");
+        assert!(next > kept && next <= kept + 4, "{contract}: {next} after {kept}");
+        assert!(contract != "gapless" || next == kept + 1, "{next} after {kept}");
+        verify_clean(&client);
+    }
 }

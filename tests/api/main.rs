@@ -2,6 +2,7 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "a test is a line of data, made where it is passed")]
 
+mod auto_increment;
 mod backup;
 mod bulk_write;
 mod close;
@@ -21,9 +22,11 @@ mod insert_many;
 mod insert_one;
 mod io_errors;
 mod malformed;
+mod numbering_races;
 mod open;
 mod refusals;
 mod replace;
+mod sequences;
 mod stamp;
 mod tutorials;
 mod update;

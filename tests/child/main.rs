@@ -2,12 +2,14 @@
 //!
 //! `child hold FOLDER` opens the folder and waits for the end of standard input. `child write FOLDER SEED LIFE
 //! FLAW` writes from several threads and journals to standard output; with the flaw `acknowledge-first` it says
-//! that an insert is done before it is, which the crash suite must notice. `child fill FOLDER` inserts until the
-//! storage refuses, and prints what it saw then.
+//! that an insert is done before it is, which the crash suite must notice. `child number FOLDER SEED` numbers documents
+//! from several threads, and journals the values. `child fill FOLDER` inserts until the storage refuses, and prints what it
+//! saw then; so does `child fill-numbered FOLDER WHAT`, which takes values.
 
 #![forbid(unsafe_code)]
 
 mod fill;
+mod number;
 mod writer;
 
 use std::io::{Read, Write};
@@ -23,7 +25,9 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["hold", folder] => hold(folder),
         ["write", folder, seed, life, flaw] => write(folder, (seed, life), flaw),
+        ["number", folder, seed] => number(folder, seed),
         ["fill", folder] => fill::run(folder),
+        ["fill-numbered", folder, what] => number::fill(folder, what),
         _ => Err(format!("unknown arguments: {words:?}").into()),
     };
     match done {
@@ -44,6 +48,10 @@ fn hold(folder: &str) -> Outcome<()> {
     std::io::stdin().read_to_end(&mut Vec::new())?;
     client.close()?;
     Ok(())
+}
+
+fn number(folder: &str, seed: &str) -> Outcome<()> {
+    number::run(folder.as_ref(), seed.parse()?)
 }
 
 fn write(folder: &str, (seed, life): (&str, &str), flaw: &str) -> Outcome<()> {

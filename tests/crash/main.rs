@@ -4,29 +4,24 @@
 //! `CAIRNDB_KILLS` says how often, `CAIRNDB_SEED` replays the decisions (though not the moment of a kill in the
 //! stream of writes, which is the scheduler's).
 
+mod kill;
+mod numbered;
 mod oracle;
+mod torn;
 
-use std::io::{self, BufReader, Write};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::io::{self, Write};
+use std::time::Instant;
 
 use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environment, seed};
-use cairndb_tests::journal::Record;
 use cairndb_tests::scratch::{Place, Scratch};
 use cairndb_tests::workload;
 
+use crate::kill::{kill_one, on_lanes};
 use crate::oracle::Oracle;
 
 const KILLS_DEFAULT: u64 = 200;
 /// A folder is left after so many kills, because a proof of everything takes longer the more there is.
 const KILLS_PER_FOLDER: u64 = 25;
-/// Folders that are worked on side by side.
-const LANES: u64 = 2;
-/// No child takes so long to open a folder, busy machine or not.
-const OPEN_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// What killing came to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,12 +43,7 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
         let outcome = kill_repeatedly(mix(seed ^ folder), kills, "none");
         outcome.unwrap_or_else(|fault| panic!("{SEED_VARIABLE}={seed}, folder {folder}: {fault}"))
     };
-    let work_on_lane =
-        |lane| -> Vec<Tally> { (0..folders).filter(|folder| folder % LANES == lane).map(work_on).collect() };
-    let tallies: Vec<Tally> = std::thread::scope(|scope| {
-        let lanes: Vec<_> = (0..LANES).map(|lane| scope.spawn(move || work_on_lane(lane))).collect();
-        lanes.into_iter().flat_map(|lane| lane.join().expect("the lane found no fault")).collect()
-    });
+    let tallies: Vec<Tally> = on_lanes(folders, work_on);
     let sum = |part: fn(&Tally) -> u64| tallies.iter().map(part).sum::<u64>();
     say(&format!(
         "crash: {} kills, {} of them while opening; {} acknowledged operations checked in {:.0} s; {SEED_VARIABLE}={seed}",
@@ -80,7 +70,10 @@ fn kill_repeatedly(seed: u64, kills: u64, flaw: &str) -> Result<Tally, String> {
     let mut oracle = Oracle::new();
     let mut tally = Tally::default();
     for life in 1..=kills {
-        let (records, opened) = kill_one(&scratch.path(), (choices.number(), life), flaw, &mut choices)?;
+        let (folder, seed) = (scratch.path(), choices.number().to_string());
+        let arguments = ["write", &folder.to_string_lossy(), &seed, &life.to_string(), flaw];
+        let killed = kill_one(&arguments, &mut choices);
+        let (records, opened) = killed.map_err(|fault| format!("life {life}: {fault}"))?;
         tally.kills += 1;
         tally.kills_while_opening += u64::from(!opened);
         for record in records {
@@ -96,65 +89,6 @@ fn kill_repeatedly(seed: u64, kills: u64, flaw: &str) -> Result<Tally, String> {
     }
     tally.acknowledged = oracle.acknowledged;
     Ok(tally)
-}
-
-/// Starts a child and kills it; gives its journal, and whether it got as far as opening the folder.
-fn kill_one(
-    folder: &Path,
-    (seed, life): (u64, u64),
-    flaw: &str,
-    choices: &mut Choices,
-) -> Result<(Vec<Record>, bool), String> {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_child"))
-        .args(["write", &folder.to_string_lossy(), &seed.to_string(), &life.to_string(), flaw])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("the child does not start: {error}"))?;
-    let (journal, opened) = read_journal(&mut child);
-    // Some die while they open the folder, which is to say while they recover from the death before.
-    let early = choices.one_in(4);
-    let delay = Duration::from_micros(choices.below(if early { 40_000 } else { 120_000 }));
-    if early || opened.recv_timeout(OPEN_TIME_MAX).is_ok() {
-        wait(&opened, delay);
-    }
-    let ended = child.try_wait().map_err(|error| error.to_string())?;
-    child
-        .kill()
-        .and_then(|()| child.wait())
-        .map_err(|error| format!("the child cannot be killed: {error}"))?;
-    let records = journal.join().expect("the reader does not panic").map_err(|error| error.to_string())?;
-    if let Some(status) = ended {
-        return Err(format!("life {life}: the child ended by itself: {status}"));
-    }
-    let opened = records.contains(&Record::Opened);
-    Ok((records, opened))
-}
-
-type Journal = JoinHandle<io::Result<Vec<Record>>>;
-
-/// Reads to the end, which comes with the child's; the channel tells when the folder is open.
-fn read_journal(child: &mut Child) -> (Journal, Receiver<()>) {
-    let mut pipe = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
-    let (opened, is_open) = channel();
-    let thread = std::thread::spawn(move || {
-        let mut records = Vec::new();
-        while let Some(record) = Record::read_from(&mut pipe)? {
-            if record == Record::Opened {
-                // Nobody listens any more when the child is to die while opening.
-                let _ = opened.send(());
-            }
-            records.push(record);
-        }
-        Ok(records)
-    });
-    (thread, is_open)
-}
-
-/// Lets the child work for a while, or until it ends by itself.
-fn wait(child: &Receiver<()>, time: Duration) {
-    let end = Instant::now() + time;
-    while child.recv_timeout(end.saturating_duration_since(Instant::now())) == Ok(()) {}
 }
 
 /// Past the test harness, which keeps what passing tests print to itself.

@@ -62,6 +62,7 @@ impl Oracle {
                 self.acknowledged += 1;
                 self.plain_index = vec![exists];
             }
+            Record::Taken { .. } => return Err("this suite takes no values".to_owned()),
             Record::Fault => return Err("the writing process met a fault".to_owned()),
         }
         Ok(())

@@ -56,6 +56,13 @@ pub enum Record {
         /// Whether it is there.
         exists: bool,
     },
+    /// The database gave a value: a document has it, or the caller.
+    Taken {
+        /// The place of the course in its list.
+        course: u64,
+        /// The value.
+        value: i64,
+    },
     /// The database did what it must not; the text is on standard error.
     Fault,
 }
@@ -75,6 +82,7 @@ impl Record {
             Self::IndexBegun { exists } => [6, u64::from(exists), 0],
             Self::IndexDone { exists } => [7, u64::from(exists), 0],
             Self::Fault => [8, 0, 0],
+            Self::Taken { course, value } => [9, course, value.cast_unsigned()],
         };
         let bytes: Vec<u8> = fields.into_iter().flat_map(u64::to_le_bytes).collect();
         journal.write_all(&bytes)
@@ -101,6 +109,7 @@ impl Record {
             6 => Self::IndexBegun { exists: first == 1 },
             7 => Self::IndexDone { exists: first == 1 },
             8 => Self::Fault,
+            9 => Self::Taken { course: first, value: second.cast_signed() },
             other => return Err(io::Error::other(format!("a journal record of kind {other}"))),
         }))
     }
@@ -128,6 +137,7 @@ mod tests {
         check(Record::Won { id: 1, thread: 7 });
         check(Record::IndexBegun { exists: true });
         check(Record::IndexDone { exists: false });
+        check(Record::Taken { course: 7, value: -3 });
         check(Record::Fault);
     }
 

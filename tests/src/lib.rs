@@ -10,5 +10,6 @@
 pub mod choices;
 pub mod journal;
 pub mod model;
+pub mod numbered;
 pub mod scratch;
 pub mod workload;

@@ -1,11 +1,14 @@
 //! Folders to work in: in memory where the system has such a place, and gone when they are dropped.
 
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use cairndb::bson::Document;
 use cairndb::{Client, ClientBuilder, Collection};
 use tempfile::TempDir;
 
+/// How often a copy is tried from which files vanish.
+const COPIES_MAX: usize = 100;
 /// A place in memory on Linux.
 const MEMORY_FOLDER: &str = "/dev/shm";
 
@@ -54,6 +57,22 @@ impl Scratch {
         self.folder.path().join("db")
     }
 
+    /// A copy of the database as it is on disk now, open or not: what would be left if its process were killed. Nobody
+    /// may write meanwhile.
+    #[track_caller]
+    pub fn killed(&self) -> Self {
+        for _ in 0..COPIES_MAX {
+            let copy = Self::new();
+            match copy_files(&self.path(), &copy.path()) {
+                Ok(()) => return copy,
+                // An open database removes files that it needs no more, also while nobody writes.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => panic!("{}: {error}", self.path().display()),
+            }
+        }
+        panic!("files of {} vanish again and again", self.path().display())
+    }
+
     /// Opens, or makes, the database.
     #[track_caller]
     pub fn open(&self) -> Client {
@@ -71,6 +90,15 @@ impl Default for Scratch {
     fn default() -> Self {
         Self::new()
     }
+}
+
+fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        fs::copy(entry.path(), to.join(entry.file_name()))?;
+    }
+    Ok(())
 }
 
 /// Options with little memory, because tests run side by side.

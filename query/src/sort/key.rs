@@ -7,9 +7,10 @@
 use std::cmp::Ordering;
 
 use bson::{RawArray, RawBsonRef, RawDocument};
+use index::element::field;
 use index::extract::{ExtractedKeys, extract};
 use index::key::{Direction, encode};
-use index::path::{FieldPath, value_at};
+use index::path::FieldPath;
 use index::spec::IndexSpec;
 
 use crate::sort::error::Error;
@@ -20,8 +21,8 @@ use crate::value::elements;
 #[derive(Clone, Debug)]
 pub(super) struct Field {
     path: FieldPath,
-    /// The names of the path, each as a path of its own.
-    names: Vec<FieldPath>,
+    /// The names of the path.
+    names: Vec<String>,
     direction: Direction,
 }
 
@@ -52,7 +53,7 @@ enum Found<'d> {
 
 impl Field {
     pub(super) fn new(path: FieldPath, direction: Direction) -> Self {
-        let names = path.components().filter_map(|name| FieldPath::parse(name).ok()).collect();
+        let names = path.components().map(str::to_owned).collect();
         Self { path, names, direction }
     }
 
@@ -70,7 +71,7 @@ impl Field {
             if reached.as_array().is_some() {
                 return Found::Crossing;
             }
-            let value = reached.as_document().and_then(|document| value_at(document, name));
+            let value = reached.as_document().and_then(|document| field(document, name));
             // Missing sorts as null.
             let Some(value) = value else { return Found::Value(RawBsonRef::Null) };
             reached = value;

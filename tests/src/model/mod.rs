@@ -3,7 +3,10 @@
 //! The model is a map in memory with an order and filters of its own, written for being obvious. It knows
 //! a part of the values only: numbers are multiples of one half, so that integers hold them exactly.
 
+mod fields;
 mod filter;
+mod inserts;
+mod numbering;
 mod operation;
 mod order;
 mod run;

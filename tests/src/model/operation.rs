@@ -6,6 +6,7 @@ use cairndb::bson::Document;
 use cairndb::{Client, ClientBuilder, Compression, Durability};
 
 use super::filter::Filter;
+use super::numbering::Wishes;
 use super::state::Index;
 use super::values;
 use crate::choices::Choices;
@@ -30,6 +31,10 @@ pub(super) enum Operation {
     CreateCollection { at: &'static str },
     DropCollection { at: &'static str },
     Rename { at: &'static str, to: &'static str, drop_target: bool },
+    CreateField { at: &'static str, path: &'static str, wishes: Wishes },
+    AlterField { at: &'static str, path: &'static str, wishes: Wishes },
+    DropField { at: &'static str, path: &'static str },
+    Truncate { at: &'static str },
     OpenCursor { at: &'static str },
     DrainCursor,
     Flush,
@@ -103,7 +108,18 @@ impl Operation {
                 ending: if choices.one_in(2) { Ending::Drop } else { Ending::Close },
                 options: Options::choose(choices),
             },
+            108..=116 => Self::choose_on_fields(at, choices),
             _ => Self::InsertOne { at, document: values::document(choices) },
+        }
+    }
+
+    fn choose_on_fields(at: &'static str, choices: &mut Choices) -> Self {
+        let path = values::field(choices);
+        match choices.below(16) {
+            0..=6 => Self::CreateField { at, path, wishes: values::new_field(choices) },
+            7..=12 => Self::AlterField { at, path, wishes: values::changed_field(choices) },
+            13 => Self::DropField { at, path },
+            _ => Self::Truncate { at },
         }
     }
 

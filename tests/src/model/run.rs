@@ -1,10 +1,13 @@
 //! Runs operations on the engine and on the model, and compares what both say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::{Debug, Write};
 
 use cairndb::bson::{Bson, Document, doc};
-use cairndb::{Client, Collection, Cursor, Error, ErrorKind, IndexModel, IndexOptions};
+use cairndb::{
+    Client, Collection, Cursor, Error, ErrorKind, GeneratedValues, IndexModel, IndexOptions,
+    IndexedWriteError, InsertManyResult,
+};
 
 use super::filter::Filter;
 use super::operation::{Ending, Operation, Options};
@@ -13,7 +16,7 @@ use super::state::{self, Index, Refusal, Replacement, bytes, refuse};
 use crate::choices::Choices;
 use crate::scratch::Scratch;
 
-const DATABASE: &str = "model";
+pub(super) const DATABASE: &str = "model";
 /// Operations between two proofs of everything.
 const OPERATIONS_PER_CHECK: usize = 40;
 /// Stands for the `_id` that the engine made for a document and then refused: no other document has it.
@@ -50,13 +53,13 @@ pub fn run(choices: Choices, operations: usize) -> Outcome {
     Outcome { operations: run.trail.steps.len(), reopens: run.reopens, dump: run.dump() }
 }
 
-struct Run<'a> {
+pub(super) struct Run<'a> {
     scratch: &'a Scratch,
     choices: Choices,
     /// Absent only while the folder is being opened again.
     client: Option<Client>,
     handles: BTreeMap<&'static str, Collection<Document>>,
-    model: BTreeMap<&'static str, state::Collection>,
+    pub(super) model: BTreeMap<&'static str, state::Collection>,
     cursors: Vec<(Cursor<Document>, Vec<Document>)>,
     /// The ids that the engine made, ascending.
     made: Vec<Bson>,
@@ -150,6 +153,10 @@ impl<'a> Run<'a> {
                 self.model.remove(at);
             }
             Operation::Rename { at, to, drop_target } => self.rename(at, to, drop_target),
+            Operation::CreateField { at, path, wishes } => self.create_field(at, path, &wishes),
+            Operation::AlterField { at, path, wishes } => self.alter_field(at, path, &wishes),
+            Operation::DropField { at, path } => self.drop_field(at, path),
+            Operation::Truncate { at } => self.truncate(at),
             Operation::OpenCursor { at } => self.open_cursor(at),
             Operation::DrainCursor => self.drain_cursor(),
             Operation::Flush => self.client().flush().expect("a flush"),
@@ -164,42 +171,37 @@ impl<'a> Run<'a> {
     }
 
     fn insert_one(&mut self, at: &'static str, document: &Document) {
-        let inserted = self.handle(at).insert_one(document).run().map(|result| result.inserted_id);
-        let stored = self.stored(document, inserted.as_ref().ok());
-        let expected = self.model.entry(at).or_default().insert(stored);
+        let inserted = self.handle(at).insert_one(document).run();
+        let made_id = made_id(inserted.as_ref().ok().map(|result| &result.inserted_id));
+        let expected = self.model.entry(at).or_default().insert_one(document, &made_id);
+        if let (Ok(result), Ok(expected)) = (&inserted, &expected) {
+            self.look_at_id(&expected.document, &result.inserted_id);
+            assert_eq!(values_of(&result.generated), expected.made);
+            assert_eq!(result.last_generate_id, expected.made.first().map(|(_, value)| *value));
+        }
         agree(inserted, expected);
     }
 
     fn insert_many(&mut self, at: &'static str, documents: &[Document], ordered: bool) {
         let inserted = self.handle(at).insert_many(documents).ordered(ordered).run();
-        let (ids, refused) = match inserted {
-            Ok(result) => (result.inserted_ids, Vec::new()),
-            Err(error) => {
-                let ErrorKind::InsertMany(details) = error.kind() else { panic!("{error:?}") };
-                (details.inserted_ids.clone(), details.write_errors.clone().unwrap_or_default())
-            }
+        let (ids, generated, refused) = told(&inserted);
+        let ids_made = |position| made_id(ids.get(&position));
+        let expected = match self.model.entry(at).or_default().insert_many(documents, ordered, ids_made) {
+            Ok(batch) => batch,
+            Err(refusal) => return agree::<_, ()>(inserted, Err(refusal)),
         };
-        let mut expected = Vec::new();
-        let mut expected_ids = Vec::new();
-        for (position, document) in documents.iter().enumerate() {
-            let stored = self.stored(document, ids.get(&position));
-            let id = state::id_of(&stored);
-            match self.model.entry(at).or_default().insert(stored) {
-                Ok(()) => expected_ids.push((position, id)),
-                Err(refusal) => expected.push((position, refusal)),
-            }
-            if ordered && !expected.is_empty() {
-                break;
-            }
-        }
         let refused: Vec<(usize, Refusal)> = refused
             .iter()
             .map(|error| (error.index, refusal(error.code, error.details.as_ref(), &error.message)))
             .collect();
-        assert_eq!(refused, expected);
-        let mut ids: Vec<(usize, Key)> = ids.into_iter().map(|(position, id)| (position, Key(id))).collect();
-        ids.sort_unstable_by_key(|(position, _)| *position);
-        assert_eq!(ids, expected_ids);
+        assert_eq!(refused, expected.refused, "{inserted:?}");
+        let mut positions: Vec<usize> = ids.keys().copied().collect();
+        positions.sort_unstable();
+        assert_eq!(positions, expected.stored.iter().map(|(position, _)| *position).collect::<Vec<_>>());
+        for (position, stored) in &expected.stored {
+            self.look_at_id(&stored.document, ids.get(position).expect("looked at above"));
+            assert_eq!(generated.get(position).map(values_of).unwrap_or_default(), stored.made);
+        }
     }
 
     fn replace(&mut self, at: &'static str, filter: &Filter, replacement: &Document) {
@@ -237,15 +239,16 @@ impl<'a> Run<'a> {
         {
             return agree(replaced, refuse::<()>(66));
         }
-        let mut document = replacement.clone();
-        if let (Some(wanted), None) = (wanted, replacement.get("_id")) {
-            document.insert("_id", wanted.clone());
-        }
+        let document = match (wanted, replacement.get("_id")) {
+            (Some(wanted), None) => state::with_id(wanted, replacement),
+            _ => replacement.clone(),
+        };
         let upserted = replaced.as_ref().ok().and_then(|result| result.upserted_id.as_ref());
-        let stored = self.stored(&document, upserted);
-        let expected = self.model.entry(at).or_default().insert(stored);
-        if let Ok(result) = &replaced {
+        let made_id = made_id(upserted);
+        let expected = self.model.entry(at).or_default().insert_one(&document, &made_id);
+        if let (Ok(result), Ok(expected)) = (&replaced, &expected) {
             assert_eq!((result.matched_count, result.modified_count), (0, 0));
+            self.look_at_id(&expected.document, result.upserted_id.as_ref().expect("it was inserted"));
         }
         agree(replaced, expected);
     }
@@ -360,6 +363,8 @@ impl<'a> Run<'a> {
             self.drain_cursor();
         }
         self.client = Some(self.scratch.open_with(options.builder()));
+        let fields = self.model.values_mut().flat_map(|collection| &mut collection.fields);
+        fields.for_each(|field| field.numbers.reopen());
         self.check_everything();
     }
 
@@ -370,6 +375,9 @@ impl<'a> Run<'a> {
         let indexes: usize = self.model.values().map(|collection| collection.indexes.len()).sum();
         assert_eq!((report.documents, report.indexes), (documents as u64, indexes as u64));
         assert_eq!(report.collections, self.model.len() as u64);
+        let fields: usize = self.model.values().map(|collection| collection.fields.len()).sum();
+        assert_eq!(report.sequences, fields as u64);
+        self.check_fields();
         self.check_documents(self.client());
     }
 
@@ -390,7 +398,7 @@ impl<'a> Run<'a> {
     fn dump(&self) -> String {
         let mut dump = String::new();
         for (name, collection) in &self.model {
-            let _ = writeln!(dump, "{name} {:?}", collection.indexes);
+            let _ = writeln!(dump, "{name} {:?} {:?}", collection.indexes, collection.fields);
             for document in collection.documents.values() {
                 let text = format!("{:?}", bytes_as_text(document, &self.made));
                 let _ = writeln!(dump, "  {text}");
@@ -399,11 +407,11 @@ impl<'a> Run<'a> {
         dump
     }
 
-    fn client(&self) -> &Client {
+    pub(super) fn client(&self) -> &Client {
         self.client.as_ref().expect("a client is open between operations")
     }
 
-    fn handle(&mut self, at: &'static str) -> Collection<Document> {
+    pub(super) fn handle(&mut self, at: &'static str) -> Collection<Document> {
         let fresh = self.client().database(DATABASE).collection(at);
         if self.trail.steps.len().is_multiple_of(3) {
             return fresh;
@@ -412,25 +420,40 @@ impl<'a> Run<'a> {
         self.handles.entry(at).or_insert(fresh).clone()
     }
 
-    /// What the engine should have stored. A made `_id` is taken from its answer, after a look at it.
-    fn stored(&mut self, document: &Document, answer: Option<&Bson>) -> Document {
+    /// The `_id` that the engine answered is the document's own, or a new one behind all that were made.
+    fn look_at_id(&mut self, document: &Document, answer: &Bson) {
         if let Some(own) = document.get("_id") {
-            if let Some(answer) = answer {
-                assert_eq!(Key(answer.clone()), Key(own.clone()));
-            }
-            return state::with_id(own, document);
+            return assert_eq!(Key(answer.clone()), Key(own.clone()));
         }
-        let Some(made) = answer else {
-            return state::with_id(&Bson::String(REFUSED_ID.to_owned()), document);
-        };
-        assert!(made.as_object_id().is_some(), "{made:?}");
-        assert!(
-            self.made.last().is_none_or(|last| Key(last.clone()) < Key(made.clone())),
-            "{made:?} repeats"
-        );
-        self.made.push(made.clone());
-        state::with_id(made, document)
+        assert!(answer.as_object_id().is_some(), "{answer:?}");
+        let last = self.made.last();
+        assert!(last.is_none_or(|last| Key(last.clone()) < Key(answer.clone())), "{answer:?} repeats");
+        self.made.push(answer.clone());
     }
+}
+
+/// What a batch tells, whether some of it was refused or nothing.
+fn told(inserted: &Result<InsertManyResult, Error>) -> Told {
+    let error = match inserted {
+        Ok(result) => return (result.inserted_ids.clone(), result.generated.clone(), Vec::new()),
+        Err(error) => error,
+    };
+    // What a field refuses refuses the whole call.
+    let ErrorKind::InsertMany(details) = error.kind() else { return Told::default() };
+    let refused = details.write_errors.clone().unwrap_or_default();
+    (details.inserted_ids.clone(), details.generated.clone(), refused)
+}
+
+/// `_id`s and generated values of stored documents by position, and refused ones.
+type Told = (HashMap<usize, Bson>, HashMap<usize, GeneratedValues>, Vec<IndexedWriteError>);
+
+/// The `_id` that the engine made, if it stored the document; else one that no other document has.
+fn made_id(answer: Option<&Bson>) -> Bson {
+    answer.cloned().unwrap_or_else(|| Bson::String(REFUSED_ID.to_owned()))
+}
+
+fn values_of(generated: &GeneratedValues) -> Vec<(&str, i64)> {
+    generated.iter().collect()
 }
 
 fn equal<'a>(found: impl Iterator<Item = Document>, expected: impl Iterator<Item = &'a Document>) {
@@ -445,7 +468,7 @@ fn equal<'a>(found: impl Iterator<Item = Document>, expected: impl Iterator<Item
 
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "both answers are made for this comparison")]
-fn agree<T: Debug, U: Debug>(result: Result<T, Error>, expected: Result<U, Refusal>) {
+pub(super) fn agree<T: Debug, U: Debug>(result: Result<T, Error>, expected: Result<U, Refusal>) {
     match (&result, &expected) {
         (Ok(_), Ok(_)) => {}
         (Err(error), Err(expected)) => assert_eq!(refusal_of(error), *expected, "{error:?}"),
@@ -454,7 +477,8 @@ fn agree<T: Debug, U: Debug>(result: Result<T, Error>, expected: Result<U, Refus
 }
 
 fn refusal_of(error: &Error) -> Refusal {
-    let code = error.code().unwrap_or_else(|| panic!("an error without a code: {error:?}"));
+    let code = error.sequoia_code().or(error.code());
+    let code = code.unwrap_or_else(|| panic!("an error without a code: {error:?}"));
     let details = if let ErrorKind::Write(cairndb::WriteFailure::WriteError(error)) = error.kind() {
         error.details.clone()
     } else {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cairndb::bson::{Bson, Document};
 
 use super::filter::{Filter, value_at};
+use super::numbering::Field;
 use super::order::{Key, compare};
 
 /// An index, as far as the model minds: it never looks anything up by one.
@@ -35,6 +36,8 @@ pub(super) enum Replacement {
 pub(super) struct Collection {
     pub(super) documents: BTreeMap<Key, Document>,
     pub(super) indexes: Vec<Index>,
+    /// Fields that number themselves, in the order in which they were made.
+    pub(super) fields: Vec<Field>,
 }
 
 pub(super) fn refuse<T>(code: i32) -> Result<T, Refusal> {
@@ -65,7 +68,8 @@ impl Collection {
         if replacement.get("_id").is_some_and(|other| compare(other, &id.0).is_ne()) {
             return refuse(66);
         }
-        let document = with_id(&id.0, replacement);
+        let mut document = with_id(&id.0, replacement);
+        self.keep_fields(&found, &mut document);
         self.refuse_parallel_arrays(&document)?;
         if bytes(&document) == bytes(&found) {
             return Ok(Replacement::Unchanged);

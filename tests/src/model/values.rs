@@ -3,13 +3,17 @@
 use cairndb::bson::oid::ObjectId;
 use cairndb::bson::spec::BinarySubtype;
 use cairndb::bson::{Binary, Bson, DateTime, Document, Timestamp, doc};
+use cairndb::{Contract, Generated, OnTruncate};
 
 use super::filter::{Bound, Filter};
+use super::numbering::Wishes;
 use super::state::Index;
 use crate::choices::Choices;
 
 const DECIMALS: [&str; 9] = ["1", "1.0", "2.50", "-3", "1E+3", "NaN", "9007199254740993", "-0", "Infinity"];
 const STRINGS: [&str; 7] = ["", "a", "ab", "b", "a\u{0}b", "é", "\u{10ffff}"];
+/// Paths of fields that number themselves: some are always absent, some often have another type, one lies in another.
+const FIELDS: [&str; 7] = ["k", "s", "s", "_id", "n.x", "n", "t.u"];
 const PATHS: [&str; 5] = ["_id", "k", "v", "w", "n.x"];
 
 /// An `_id`: any type but those that MongoDB refuses.
@@ -95,6 +99,59 @@ pub(super) fn index(choices: &mut Choices) -> Index {
         6 => Index { unique: true, ..plain("w_-1_k_1", &[("w", -1), ("k", 1)]) },
         7 => Index { sparse: true, ..plain("w_1", &[("w", 1)]) },
         _ => Index { unique: true, ..plain("id_and_k", &[("_id", 1), ("k", -1)]) },
+    }
+}
+
+pub(super) fn field(choices: &mut Choices) -> &'static str {
+    choices.pick::<&str>(&FIELDS)
+}
+
+/// Options of a new field: mostly a short range, so that it ends and starts over.
+pub(super) fn new_field(choices: &mut Choices) -> Wishes {
+    let is_short = !choices.one_in(3);
+    let start = i64::from(small(choices, 14)) - 2;
+    Wishes {
+        limits: is_short.then_some((-4, 30)),
+        start: (is_short && choices.one_in(2)).then_some(start),
+        size: (is_short || choices.one_in(2)).then(|| *choices.pick(&[1, 2, 5])),
+        on_null: choices.one_in(4).then_some(true),
+        on_truncate: choices.one_in(4).then_some(OnTruncate::Continue),
+        from_existing: choices.one_in(4).then_some(true),
+        ..changed_attributes(choices)
+    }
+}
+
+/// A change of a field; it may change nothing, or ask for what is not allowed.
+pub(super) fn changed_field(choices: &mut Choices) -> Wishes {
+    let number = i64::from(small(choices, 40)) - 5;
+    let wishes = changed_attributes(choices);
+    match choices.below(8) {
+        0..=2 => Wishes { current: Some(number), ..wishes },
+        3 => Wishes { start: Some(number), ..wishes },
+        4 => Wishes { size: Some(*choices.pick(&[1, 2, 5, 60])), ..wishes },
+        5 => Wishes { limits: Some((number, 30)), ..wishes },
+        6 => Wishes { on_null: Some(choices.one_in(2)), ..Wishes::default() },
+        _ => Wishes {
+            on_truncate: Some(*choices.pick(&[OnTruncate::Continue, OnTruncate::Restart])),
+            ..wishes
+        },
+    }
+}
+
+fn changed_attributes(choices: &mut Choices) -> Wishes {
+    let modes = [
+        Generated::Default,
+        Generated::Default,
+        Generated::Always,
+        Generated::Strict,
+        Generated::AlwaysStrict,
+    ];
+    Wishes {
+        increment: choices.one_in(3).then(|| *choices.pick(&[1, 2, -1, -3])),
+        cycled: choices.one_in(2).then(|| choices.one_in(2)),
+        contract: choices.one_in(2).then(|| *choices.pick(&Contract::ALL)),
+        generated: choices.one_in(3).then(|| *choices.pick(&modes)),
+        ..Wishes::default()
     }
 }
 

@@ -1,0 +1,137 @@
+//! The end of the log is torn off, at every byte: what survives is numbered below what comes next, without a value
+//! twice, and without a gap where that is promised.
+//!
+//! `CAIRNDB_TEAR_STEP` says by how many bytes one cut lies before the next.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use cairndb::bson::doc;
+use cairndb::{Client, Durability};
+use cairndb_tests::choices::number_from_environment;
+use cairndb_tests::numbered::Course;
+use cairndb_tests::scratch::{Scratch, small};
+
+use crate::kill::on_lanes;
+use crate::say;
+
+/// Some of all courses, because every cut opens the folder once.
+const COURSES: [&str; 3] = ["fast-Up-1-1", "ordered-Down-10-3", "gapless-Cycled-1000-1000"];
+
+fn courses() -> Vec<Course> {
+    let courses: Vec<Course> =
+        Course::all().into_iter().filter(|course| COURSES.contains(&course.name().as_str())).collect();
+    assert_eq!(courses.len(), COURSES.len());
+    courses
+}
+
+/// The log that is written to.
+fn newest_log(scratch: &Scratch) -> PathBuf {
+    let entries = fs::read_dir(scratch.path()).expect("the database is a folder");
+    let paths = entries.map(|entry| entry.expect("the folder can be read").path());
+    let logs = paths.filter(|path| path.extension().is_some_and(|extension| extension == "log"));
+    logs.max().expect("the database has a log")
+}
+
+fn log_bytes(scratch: &Scratch) -> u64 {
+    fs::metadata(newest_log(scratch)).expect("the log is a file").len()
+}
+
+/// Single documents, batches, and values ahead, so that reserves and documents of all courses lie mixed in the log.
+fn work(client: &Client) {
+    for round in 0..3_i64 {
+        for course in courses() {
+            let things = course.collection(client);
+            let last = things.insert_one(doc! {}).run().expect("stored").last_generate_id.expect("a value");
+            if round == 1 {
+                things
+                    .insert_one(doc! { "n": course.behind(last) + 8 * course.direction() })
+                    .run()
+                    .expect("stored");
+            }
+            if round > 1 {
+                things.insert_many(vec![doc! {}; 2]).run().expect("stored");
+            }
+        }
+    }
+}
+
+/// Opens the folder as it would be with so many bytes of its log; how many documents survived.
+fn cut(killed: &Scratch, bytes: u64) -> usize {
+    let scratch = killed.killed();
+    let log = fs::OpenOptions::new().write(true).open(newest_log(&scratch)).expect("the log is a file");
+    log.set_len(bytes).expect("the log is cut");
+    let client = scratch.open();
+    let mut survived = 0;
+    for course in courses() {
+        let fault = |fault: String| panic!("cut at byte {bytes}: {fault}");
+        let stored = course.stored(&client).expect("documents are read");
+        course.check(&client, &stored).unwrap_or_else(fault);
+        survived += stored.len();
+        let things = course.collection(&client);
+        things.insert_many(vec![doc! {}; 4]).run().expect("writes go on");
+        let more = course.stored(&client).expect("documents are read");
+        course.check(&client, &more).unwrap_or_else(fault);
+        assert_eq!(more.len(), stored.len() + 4);
+        let furthest = stored.last().map_or(i64::MIN, |(value, _)| value * course.direction());
+        let beyond = more.iter().filter(|(value, _)| value * course.direction() > furthest).count();
+        assert_eq!(beyond, 4, "cut at byte {bytes}: {} numbers on behind {furthest}", course.name());
+    }
+    let report = client.verify().expect("a report");
+    assert!(report.is_clean(), "cut at byte {bytes}: {:?}", report.findings);
+    survived
+}
+
+#[test]
+fn a_torn_log_gives_no_value_twice() {
+    let scratch = Scratch::new();
+    let buffered = Durability::Buffered { sync_interval: Duration::from_secs(1) };
+    let client = scratch.open_with(small().durability(buffered));
+    for course in courses() {
+        course.create(&client).expect("made");
+    }
+    let before = log_bytes(&scratch);
+    work(&client);
+    let killed = scratch.killed();
+    let after = log_bytes(&killed);
+    let stored: usize =
+        courses().iter().map(|course| course.stored(&client).expect("documents are read").len()).sum();
+    drop(client);
+    let started = Instant::now();
+    let step = number_from_environment("CAIRNDB_TEAR_STEP", 1);
+    let cuts: Vec<u64> = (before..=after).rev().step_by(usize::try_from(step).expect("small")).collect();
+    let survived = on_lanes(cuts.len() as u64, |number| {
+        let bytes = *cuts.get(usize::try_from(number).expect("small")).expect("a cut of the list");
+        (bytes, cut(&killed, bytes))
+    });
+    say(&format!("torn: {} cuts in {:.0} s", cuts.len(), started.elapsed().as_secs_f64()));
+    let at = |wanted: u64| survived.iter().find(|(bytes, _)| *bytes == wanted).map(|(_, survived)| *survived);
+    assert_eq!(at(after), Some(stored), "nothing is lost with the whole log");
+    let least = survived.iter().map(|(_, survived)| *survived).min();
+    assert_eq!(least, Some(0), "everything is lost with nothing of it");
+}
+
+/// What was synced before cannot be torn off by a power failure; if it is gone, opening says so or shows an older state.
+#[test]
+fn a_log_that_is_torn_further_opens_or_says_why() {
+    let scratch = Scratch::new();
+    let client = scratch.open();
+    for course in courses() {
+        course.create(&client).expect("made");
+    }
+    work(&client);
+    let killed = scratch.killed();
+    drop(client);
+    for bytes in (0..log_bytes(&killed)).step_by(97) {
+        let scratch = killed.killed();
+        let log = fs::OpenOptions::new().write(true).open(newest_log(&scratch)).expect("the log is a file");
+        log.set_len(bytes).expect("the log is cut");
+        match small().open(scratch.path()) {
+            Ok(client) => assert!(client.verify().expect("a report").is_clean(), "cut at byte {bytes}"),
+            Err(error) => {
+                assert!(error.is_corruption() || error.code().is_some(), "cut at byte {bytes}: {error:?}");
+            }
+        }
+    }
+}
