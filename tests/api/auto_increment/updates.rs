@@ -130,3 +130,47 @@ fn deletes_leave_the_sequence_alone() {
     let numbered = numbered.reopened();
     assert_eq!(numbered.next(), 4);
 }
+
+#[test]
+fn an_update_in_any_mode_moves_nothing() {
+    for generated in ["always", "alwaysStrict", "default", "strict"] {
+        let numbered = Numbered::n(doc! { "Generated": generated });
+        numbered.next();
+        let before = numbered.snapshot();
+        for update in
+            [doc! { "$set": { "n": 5000 } }, doc! { "$inc": { "n": 1 } }, doc! { "$unset": { "n": "" } }]
+        {
+            assert_eq!(numbered.things.update_one(doc! {}, update).run().unwrap().modified_count, 1);
+        }
+        assert_eq!(numbered.snapshot(), before);
+        assert_eq!(numbered.stored(), [doc! {}]);
+        assert_eq!(numbered.next(), 2);
+    }
+}
+
+#[test]
+fn an_update_that_inserts_is_numbered_from_all_its_parts() {
+    for contract in Contract::ALL {
+        let numbered = Numbered::n(doc! { "Contract": contract.name() });
+        let upsert = |filter: Document, update: Document| {
+            numbered.things.update_one(filter, update).upsert(true).run().expect("an upsert");
+        };
+        upsert(doc! { "_id": 1, "k": 5 }, doc! { "$set": { "x": 1 } });
+        upsert(doc! { "_id": 2 }, doc! { "$setOnInsert": { "n": 10 } });
+        upsert(doc! { "_id": 3, "n": 20 }, doc! { "$set": { "x": 1 } });
+        upsert(doc! { "_id": 4 }, doc! { "$set": { "x": 1 } });
+        upsert(doc! { "_id": 4 }, doc! { "$set": { "x": 2 } });
+        assert_eq!(numbered.numbers(), [1, 10, 20, 21]);
+        assert_eq!(numbered.next(), 22);
+    }
+}
+
+#[test]
+fn an_update_that_inserts_is_refused_as_an_insert_is() {
+    let numbered = Numbered::n(doc! { "Generated": "strict" });
+    let upsert = numbered.things.update_one(doc! { "_id": 1 }, doc! { "$set": { "n": "x" } }).upsert(true);
+    super::sequence_refuses(upsert.run(), -6, "not a string");
+    let numbered = Numbered::n(doc! { "Generated": "always" });
+    numbered.things.update_one(doc! { "_id": 1 }, doc! { "$set": { "n": 50 } }).upsert(true).run().unwrap();
+    assert_eq!(numbered.numbers(), [1]);
+}
