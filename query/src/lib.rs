@@ -14,6 +14,7 @@ pub mod distinct;
 pub mod error;
 pub mod expression;
 pub mod filter;
+mod numeric;
 pub mod path;
 mod pattern;
 pub mod projection;

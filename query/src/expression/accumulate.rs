@@ -6,10 +6,12 @@ use bson::RawBsonRef;
 
 use crate::decimal::{self, Precision};
 use crate::expression::arguments::Arguments;
-use crate::expression::arithmetic::{Numeric, Total, whole};
+use crate::expression::arithmetic::Total;
 use crate::expression::condition::compare_values;
 use crate::expression::error::Error;
 use crate::expression::value::Value;
+use crate::numeric::Numeric;
+use crate::value::integer;
 
 pub(super) fn sum<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let mut sum = Sum::default();
@@ -76,8 +78,8 @@ impl Sum {
         let Some(number) = Numeric::of(value) else { return };
         self.count += 1;
         match number {
-            Numeric::Int(value) => self.integers += i128::from(value),
-            Numeric::Long(value) => {
+            Numeric::Int32(value) => self.integers += i128::from(value),
+            Numeric::Int64(value) => {
                 self.has_long = true;
                 self.integers += i128::from(value);
             }
@@ -128,7 +130,7 @@ impl Sum {
         let double = self.double();
         let others = match (self.has_double, i64::try_from(self.integers)) {
             (false, Ok(sum)) => decimal::from_integer(sum),
-            (_, _) => whole(double)
+            (_, _) => integer(RawBsonRef::Double(double))
                 .map_or_else(|| decimal::from_double(double, Precision::Double), decimal::from_integer),
         };
         decimal::add(decimals, others)

@@ -2,7 +2,6 @@
 
 use bson::{DateTime, RawBsonRef};
 
-use crate::decimal::{self, Rounding};
 use crate::expression::error::{Error, Fault};
 use crate::expression::node::{Node, Scope};
 use crate::expression::value::Value;
@@ -113,65 +112,6 @@ impl<'e, 'd> Arguments<'e, 'd> {
     ) -> Result<usize, Error> {
         let found = self.int((type_code, type_code), argument, value)?;
         usize::try_from(found).map_err(|_| self.wrong_value(value_code, argument, "0 or more", value))
-    }
-}
-
-/// A number as a double; decimals are rounded.
-#[expect(clippy::cast_precision_loss, reason = "MongoDB rounds long integers that meet doubles")]
-pub(super) fn to_double(value: RawBsonRef<'_>) -> Option<f64> {
-    match value {
-        RawBsonRef::Int64(value) => Some(value as f64),
-        RawBsonRef::Decimal128(value) => Some(decimal::to_double(value)),
-        RawBsonRef::Int32(value) => Some(f64::from(value)),
-        RawBsonRef::Double(value) => Some(value),
-        RawBsonRef::String(_)
-        | RawBsonRef::Array(_)
-        | RawBsonRef::Document(_)
-        | RawBsonRef::Boolean(_)
-        | RawBsonRef::Null
-        | RawBsonRef::RegularExpression(_)
-        | RawBsonRef::JavaScriptCode(_)
-        | RawBsonRef::JavaScriptCodeWithScope(_)
-        | RawBsonRef::Timestamp(_)
-        | RawBsonRef::Binary(_)
-        | RawBsonRef::ObjectId(_)
-        | RawBsonRef::DateTime(_)
-        | RawBsonRef::Symbol(_)
-        | RawBsonRef::Undefined
-        | RawBsonRef::MaxKey
-        | RawBsonRef::MinKey
-        | RawBsonRef::DbPointer(_) => None,
-    }
-}
-
-/// A number as an integer of 64 bits, its fraction cut off and the nearest bound for what lies beyond; 0 for NaN.
-#[expect(clippy::cast_possible_truncation, reason = "a cast from a double saturates")]
-pub(super) fn to_long(value: RawBsonRef<'_>) -> Option<i64> {
-    match value {
-        RawBsonRef::Int32(value) => Some(i64::from(value)),
-        RawBsonRef::Int64(value) => Some(value),
-        RawBsonRef::Double(value) => Some(value as i64),
-        RawBsonRef::Decimal128(value) => {
-            let exact = decimal::to_integer(value, Rounding::TowardZero);
-            Some(exact.unwrap_or(decimal::to_double(value) as i64))
-        }
-        RawBsonRef::String(_)
-        | RawBsonRef::Array(_)
-        | RawBsonRef::Document(_)
-        | RawBsonRef::Boolean(_)
-        | RawBsonRef::Null
-        | RawBsonRef::RegularExpression(_)
-        | RawBsonRef::JavaScriptCode(_)
-        | RawBsonRef::JavaScriptCodeWithScope(_)
-        | RawBsonRef::Timestamp(_)
-        | RawBsonRef::Binary(_)
-        | RawBsonRef::ObjectId(_)
-        | RawBsonRef::DateTime(_)
-        | RawBsonRef::Symbol(_)
-        | RawBsonRef::Undefined
-        | RawBsonRef::MaxKey
-        | RawBsonRef::MinKey
-        | RawBsonRef::DbPointer(_) => None,
     }
 }
 

@@ -3,77 +3,31 @@
 //! A result has the widest type of its operands: int32, int64, double, decimal. An int32 that overflows becomes an
 //! int64, and an int64 a double. In a sum one operand may be a date, and the sum then is one.
 
-use bson::{Decimal128, RawBsonRef};
+use bson::RawBsonRef;
 
-use crate::decimal::{self, Precision, Rounding};
-use crate::expression::arguments::{Arguments, to_double, to_long};
+use crate::decimal::{self, Rounding};
+use crate::expression::arguments::Arguments;
 use crate::expression::error::{BAD_VALUE, Error, Fault, OVERFLOW, TYPE_MISMATCH};
 use crate::expression::value::Value;
-
-/// A number by its type.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Numeric {
-    Int(i32),
-    Long(i64),
-    Double(f64),
-    Decimal(Decimal128),
-}
+use crate::numeric::Numeric;
+use crate::value::integer;
 
 impl Numeric {
-    pub(super) fn of(value: RawBsonRef<'_>) -> Option<Self> {
-        if let RawBsonRef::Decimal128(value) = value {
-            return Some(Self::Decimal(value));
-        }
-        value
-            .as_i32()
-            .map(Self::Int)
-            .or_else(|| value.as_i64().map(Self::Long))
-            .or_else(|| value.as_f64().map(Self::Double))
-    }
-
     /// The number as a value of its type.
     pub(super) fn into_value<'d>(self) -> Value<'d> {
         match self {
-            Self::Int(value) => Value::int(value),
-            Self::Long(value) => Value::long(value),
+            Self::Int32(value) => Value::int(value),
+            Self::Int64(value) => Value::long(value),
             Self::Double(value) => Value::double(value),
             Self::Decimal(value) => Value::decimal(value),
-        }
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "MongoDB rounds long integers that meet doubles")]
-    pub(super) fn to_double(self) -> f64 {
-        match self {
-            Self::Int(value) => f64::from(value),
-            Self::Long(value) => value as f64,
-            Self::Double(value) => value,
-            Self::Decimal(value) => decimal::to_double(value),
-        }
-    }
-
-    /// The number as a decimal; a double gives the 15 digits that it can vouch for.
-    pub(super) fn to_decimal(self) -> Decimal128 {
-        match self {
-            Self::Int(value) => decimal::from_integer(i64::from(value)),
-            Self::Long(value) => decimal::from_integer(value),
-            Self::Double(value) => decimal::from_double(value, Precision::Double),
-            Self::Decimal(value) => value,
-        }
-    }
-
-    fn to_integer(self) -> Option<i64> {
-        match self {
-            Self::Int(value) => Some(i64::from(value)),
-            Self::Long(value) => Some(value),
-            Self::Double(_) | Self::Decimal(_) => None,
         }
     }
 
     /// A result of whole numbers: as narrow as both of them, if it fits.
     fn whole(self, other: Self, result: i64) -> Self {
         match (self, other, i32::try_from(result)) {
-            (Self::Int(_), Self::Int(_), Ok(result)) => Self::Int(result),
-            (_, _, _) => Self::Long(result),
+            (Self::Int32(_), Self::Int32(_), Ok(result)) => Self::Int32(result),
+            (_, _, _) => Self::Int64(result),
         }
     }
 
@@ -109,8 +63,8 @@ impl Numeric {
 
     fn is_zero(self) -> bool {
         match self {
-            Self::Int(value) => value == 0,
-            Self::Long(value) => value == 0,
+            Self::Int32(value) => value == 0,
+            Self::Int64(value) => value == 0,
             Self::Double(value) => value == 0.0,
             Self::Decimal(value) => decimal::is_zero(value),
         }
@@ -118,7 +72,7 @@ impl Numeric {
 }
 
 pub(super) fn add<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    let mut sum = Numeric::Int(0);
+    let mut sum = Numeric::Int32(0);
     let mut is_narrow = true;
     let mut date: Option<i64> = None;
     for value in arguments.values() {
@@ -136,7 +90,7 @@ pub(super) fn add<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error>
         let Some(number) = Numeric::of(value.or_null()) else {
             return Err(arguments.wrong_type(TYPE_MISMATCH, "a summand", "a number or a date", &value));
         };
-        is_narrow &= matches!(number, Numeric::Int(_));
+        is_narrow &= matches!(number, Numeric::Int32(_));
         match date {
             Some(millis) => date = Some(moved(arguments, millis, number, i64::checked_add)?),
             None => sum = sum.plus(number),
@@ -168,7 +122,7 @@ pub(super) fn subtract<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
 }
 
 pub(super) fn multiply<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    let mut product = Numeric::Int(1);
+    let mut product = Numeric::Int32(1);
     let mut is_narrow = true;
     for value in arguments.values() {
         let value = value?;
@@ -177,7 +131,7 @@ pub(super) fn multiply<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
         }
         match Numeric::of(value.or_null()) {
             Some(number) => {
-                is_narrow &= matches!(number, Numeric::Int(_));
+                is_narrow &= matches!(number, Numeric::Int32(_));
                 product = product.times(number);
             }
             None => return Err(arguments.wrong_type(TYPE_MISMATCH, "a factor", "a number", &value)),
@@ -224,8 +178,8 @@ pub(super) fn modulo<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Err
 pub(super) fn abs<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let Some(number) = one_number(arguments)? else { return Ok(Value::NULL) };
     Ok(match number {
-        Numeric::Int(value) => Value::integer(i64::from(value).abs()),
-        Numeric::Long(value) => match value.checked_abs() {
+        Numeric::Int32(value) => Value::integer(i64::from(value).abs()),
+        Numeric::Int64(value) => match value.checked_abs() {
             Some(value) => Value::long(value),
             None => return Err(arguments.fault(28_680, Fault::Overflow { kind: "64-bit integer" })),
         },
@@ -269,8 +223,10 @@ fn overflow(arguments: &Arguments<'_, '_>) -> Error {
 /// The result of several operands; of int32 alone it is one, however wide it was on the way.
 fn total<'d>(number: Numeric, is_narrow: bool) -> Value<'d> {
     match number {
-        Numeric::Long(value) if is_narrow => Value::integer(value),
-        Numeric::Int(_) | Numeric::Long(_) | Numeric::Double(_) | Numeric::Decimal(_) => number.into_value(),
+        Numeric::Int64(value) if is_narrow => Value::integer(value),
+        Numeric::Int32(_) | Numeric::Int64(_) | Numeric::Double(_) | Numeric::Decimal(_) => {
+            number.into_value()
+        }
     }
 }
 
@@ -282,19 +238,12 @@ fn moved(
     step: fn(i64, i64) -> Option<i64>,
 ) -> Result<i64, Error> {
     let by = match by {
-        Numeric::Int(by) => Some(i64::from(by)),
-        Numeric::Long(by) => Some(by),
-        Numeric::Double(by) => whole(by.round()),
+        Numeric::Int32(by) => Some(i64::from(by)),
+        Numeric::Int64(by) => Some(by),
+        Numeric::Double(by) => integer(RawBsonRef::Double(by.round())),
         Numeric::Decimal(by) => decimal::to_integer(by, Rounding::HalfEven),
     };
     by.and_then(|by| step(millis, by)).ok_or_else(|| overflow(arguments))
-}
-
-/// A double without fraction as an integer, if 64 bits hold it.
-pub(super) fn whole(value: f64) -> Option<i64> {
-    let value = RawBsonRef::Double(value);
-    to_long(value)
-        .filter(|_| index::number::Number::of(value).is_some_and(|number| number.to_i64().is_some()))
 }
 
 /// A sum of doubles with what each addition lost kept aside, so that the order of the summands hardly matters.
@@ -319,7 +268,7 @@ impl Total {
     pub(super) fn add_integer(&mut self, value: i64) {
         let low = value & 0xffff_ffff;
         for half in [value - low, low] {
-            self.add(to_double(RawBsonRef::Int64(half)).unwrap_or(f64::NAN));
+            self.add(Numeric::Int64(half).to_double());
         }
     }
 

@@ -1,9 +1,10 @@
 //! Bits of integers: `$bitAnd`, `$bitOr`, `$bitXor` and `$bitNot`.
 
 use crate::expression::arguments::Arguments;
-use crate::expression::arithmetic::{Numeric, one_number};
+use crate::expression::arithmetic::one_number;
 use crate::expression::error::{Error, TYPE_MISMATCH};
 use crate::expression::value::Value;
+use crate::numeric::Numeric;
 
 pub(super) fn and<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     combined(arguments, -1, |left, right| left & right)
@@ -20,8 +21,8 @@ pub(super) fn xor<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error>
 pub(super) fn not<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     match one_number(arguments)? {
         None => Ok(Value::NULL),
-        Some(Numeric::Int(value)) => Ok(Value::int(!value)),
-        Some(Numeric::Long(value)) => Ok(Value::long(!value)),
+        Some(Numeric::Int32(value)) => Ok(Value::int(!value)),
+        Some(Numeric::Int64(value)) => Ok(Value::long(!value)),
         Some(number @ (Numeric::Double(_) | Numeric::Decimal(_))) => {
             Err(arguments.wrong_type(TYPE_MISMATCH, "the argument", "an integer", &number.into_value()))
         }
@@ -41,8 +42,8 @@ fn combined<'d>(
             return Ok(Value::NULL);
         }
         bits = match Numeric::of(value.or_null()) {
-            Some(Numeric::Int(operand)) => combine(bits, i64::from(operand)),
-            Some(Numeric::Long(operand)) => {
+            Some(Numeric::Int32(operand)) => combine(bits, i64::from(operand)),
+            Some(Numeric::Int64(operand)) => {
                 is_wide = true;
                 combine(bits, operand)
             }

@@ -4,12 +4,13 @@ use bson::oid::ObjectId;
 use bson::spec::ElementType;
 use bson::{RawBsonRef, Timestamp};
 
-use crate::decimal::{self, Precision, Rounding};
-use crate::expression::arguments::{Arguments, to_double as double_of, to_long as long_of};
+use crate::decimal::{self, Rounding};
+use crate::expression::arguments::Arguments;
 use crate::expression::date::{format_utc, parse_text};
 use crate::expression::error::{BAD_VALUE, CONVERSION_FAILURE, Error, FAILED_TO_PARSE, Fault};
 use crate::expression::operator::Signature;
 use crate::expression::value::{Value, field};
+use crate::numeric::Numeric;
 use crate::value::{integer, is_true};
 
 pub(super) const CONVERT: Signature = Signature {
@@ -232,13 +233,10 @@ fn as_decimal<'d>(value: RawBsonRef<'_>) -> Result<Value<'d>, &'static str> {
     if let Some(text) = value.as_str() {
         return decimal::parse(text).map(Value::decimal).ok_or("it is no number of a decimal's range");
     }
-    if let RawBsonRef::Decimal128(value) = value {
-        return Ok(Value::decimal(value));
+    match Numeric::of(value) {
+        Some(number) => Ok(Value::decimal(number.to_decimal())),
+        None => as_long(value).map(|long| Value::decimal(decimal::from_integer(long))),
     }
-    if let Some(double) = value.as_f64() {
-        return Ok(Value::decimal(decimal::from_double(double, Precision::Double)));
-    }
-    as_long(value).map(|long| Value::decimal(decimal::from_integer(long)))
 }
 
 fn as_double<'d>(value: RawBsonRef<'_>) -> Result<Value<'d>, &'static str> {
@@ -250,9 +248,9 @@ fn as_double<'d>(value: RawBsonRef<'_>) -> Result<Value<'d>, &'static str> {
         let is_lost = double.is_infinite() && decimal::is_finite(value);
         return if is_lost { Err("it overflows") } else { Ok(Value::double(double)) };
     }
-    match double_of(value) {
-        Some(double) => Ok(Value::double(double)),
-        None => as_long(value).map(|long| Value::double(double_of(RawBsonRef::Int64(long)).unwrap_or(0.0))),
+    match Numeric::of(value) {
+        Some(number) => Ok(Value::double(number.to_double())),
+        None => as_long(value).map(|long| Value::double(Numeric::Int64(long).to_double())),
     }
 }
 
@@ -267,34 +265,16 @@ fn as_long(value: RawBsonRef<'_>) -> Result<i64, &'static str> {
     if let Some(date) = value.as_datetime() {
         return Ok(date.timestamp_millis());
     }
-    match value {
-        RawBsonRef::Double(double) if !double.is_finite() => Err("it is not finite"),
-        RawBsonRef::Double(double) => integer(RawBsonRef::Double(double.trunc())).ok_or("it overflows"),
-        RawBsonRef::Decimal128(value) => {
-            if decimal::is_finite(value) {
-                decimal::to_integer(value, Rounding::TowardZero).ok_or("it overflows")
-            } else {
-                Err("it is not finite")
-            }
+    match Numeric::of(value) {
+        Some(Numeric::Int32(value)) => Ok(i64::from(value)),
+        Some(Numeric::Int64(value)) => Ok(value),
+        Some(Numeric::Double(value)) if !value.is_finite() => Err("it is not finite"),
+        Some(Numeric::Double(value)) => integer(RawBsonRef::Double(value.trunc())).ok_or("it overflows"),
+        Some(Numeric::Decimal(value)) if !decimal::is_finite(value) => Err("it is not finite"),
+        Some(Numeric::Decimal(value)) => {
+            decimal::to_integer(value, Rounding::TowardZero).ok_or("it overflows")
         }
-        RawBsonRef::Int32(_) | RawBsonRef::Int64(_) => long_of(value).ok_or(UNSUPPORTED),
-        RawBsonRef::String(_)
-        | RawBsonRef::Array(_)
-        | RawBsonRef::Document(_)
-        | RawBsonRef::Boolean(_)
-        | RawBsonRef::Null
-        | RawBsonRef::RegularExpression(_)
-        | RawBsonRef::JavaScriptCode(_)
-        | RawBsonRef::JavaScriptCodeWithScope(_)
-        | RawBsonRef::Timestamp(_)
-        | RawBsonRef::Binary(_)
-        | RawBsonRef::ObjectId(_)
-        | RawBsonRef::DateTime(_)
-        | RawBsonRef::Symbol(_)
-        | RawBsonRef::Undefined
-        | RawBsonRef::MaxKey
-        | RawBsonRef::MinKey
-        | RawBsonRef::DbPointer(_) => Err(UNSUPPORTED),
+        None => Err(UNSUPPORTED),
     }
 }
 

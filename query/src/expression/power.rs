@@ -1,9 +1,10 @@
 //! Powers, roots and logarithms. Of decimals they are refused: doubles would lose more than half of the digits.
 
 use crate::expression::arguments::Arguments;
-use crate::expression::arithmetic::{Numeric, one_number};
+use crate::expression::arithmetic::one_number;
 use crate::expression::error::{Error, Fault};
 use crate::expression::value::Value;
+use crate::numeric::Numeric;
 
 pub(super) fn exp<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     of_double(arguments, |value| Ok(value.exp()))
@@ -48,10 +49,12 @@ pub(super) fn pow<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error>
         return Err(refuse(arguments, 28_764, "the exponent of 0", ("0 or more", double_exponent)));
     }
     let (wide, narrow) = match (base, exponent) {
-        (Numeric::Int(base), Numeric::Int(exponent)) => (power(i64::from(base), i64::from(exponent)), true),
-        (Numeric::Int(base), Numeric::Long(exponent)) => (power(i64::from(base), exponent), false),
-        (Numeric::Long(base), Numeric::Int(exponent)) => (power(base, i64::from(exponent)), false),
-        (Numeric::Long(base), Numeric::Long(exponent)) => (power(base, exponent), false),
+        (Numeric::Int32(base), Numeric::Int32(exponent)) => {
+            (power(i64::from(base), i64::from(exponent)), true)
+        }
+        (Numeric::Int32(base), Numeric::Int64(exponent)) => (power(i64::from(base), exponent), false),
+        (Numeric::Int64(base), Numeric::Int32(exponent)) => (power(base, i64::from(exponent)), false),
+        (Numeric::Int64(base), Numeric::Int64(exponent)) => (power(base, exponent), false),
         (Numeric::Double(_) | Numeric::Decimal(_), _) | (_, Numeric::Double(_) | Numeric::Decimal(_)) => {
             (None, false)
         }

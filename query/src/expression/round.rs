@@ -4,9 +4,10 @@ use bson::RawBsonRef;
 
 use crate::decimal::{self, Precision, Rounding};
 use crate::expression::arguments::Arguments;
-use crate::expression::arithmetic::{Numeric, one_number};
+use crate::expression::arithmetic::one_number;
 use crate::expression::error::{Error, Fault};
 use crate::expression::value::Value;
+use crate::numeric::Numeric;
 use crate::value::integer;
 
 pub(super) fn ceil<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
@@ -32,7 +33,7 @@ fn whole<'d>(
 ) -> Result<Value<'d>, Error> {
     Ok(match one_number(arguments)? {
         None => Value::NULL,
-        Some(number @ (Numeric::Int(_) | Numeric::Long(_))) => number.into_value(),
+        Some(number @ (Numeric::Int32(_) | Numeric::Int64(_))) => number.into_value(),
         Some(Numeric::Double(value)) => Value::double(of_double(value)),
         Some(Numeric::Decimal(value)) => Value::decimal(decimal::round(value, 0, of_decimal)),
     })
@@ -51,12 +52,12 @@ fn to_place<'d>(arguments: &Arguments<'_, 'd>, rounding: Rounding) -> Result<Val
     };
     let Some(place) = place(arguments)? else { return Ok(Value::NULL) };
     Ok(match number {
-        Numeric::Int(_) | Numeric::Long(_) if place >= 0 => number.into_value(),
-        Numeric::Int(whole) => match rounded(arguments, i64::from(whole), place, rounding)? {
-            Numeric::Long(rounded) => Value::integer(rounded),
-            other @ (Numeric::Int(_) | Numeric::Double(_) | Numeric::Decimal(_)) => other.into_value(),
+        Numeric::Int32(_) | Numeric::Int64(_) if place >= 0 => number.into_value(),
+        Numeric::Int32(whole) => match rounded(arguments, i64::from(whole), place, rounding)? {
+            Numeric::Int64(rounded) => Value::integer(rounded),
+            other @ (Numeric::Int32(_) | Numeric::Double(_) | Numeric::Decimal(_)) => other.into_value(),
         },
-        Numeric::Long(whole) => rounded(arguments, whole, place, rounding)?.into_value(),
+        Numeric::Int64(whole) => rounded(arguments, whole, place, rounding)?.into_value(),
         Numeric::Double(double) if !double.is_finite() => number.into_value(),
         Numeric::Double(double) => {
             let exact = decimal::from_double(double, Precision::Full);
@@ -75,7 +76,7 @@ fn rounded(
     let rounded = decimal::round(decimal::from_integer(whole), -place, rounding);
     let integer = integer(RawBsonRef::Decimal128(rounded));
     integer
-        .map(Numeric::Long)
+        .map(Numeric::Int64)
         .ok_or_else(|| arguments.fault(51_080, Fault::Overflow { kind: "64-bit integer" }))
 }
 

@@ -6,11 +6,12 @@ use std::cmp::Ordering;
 
 use bson::{DateTime, RawBsonRef};
 
-use crate::expression::arguments::{Arguments, to_long};
+use crate::expression::arguments::Arguments;
 use crate::expression::convert::{date_text, double_text};
 use crate::expression::error::{Error, Fault};
 use crate::expression::operator::Signature;
 use crate::expression::value::{ArrayBuilder, Value, check_bytes};
+use crate::numeric::Numeric;
 
 /// The arguments of `$trim`, `$ltrim` and `$rtrim`.
 pub(super) const TRIM: Signature = Signature {
@@ -97,7 +98,8 @@ pub(super) fn part_in_bytes<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'
     let text = coerced(arguments, &arguments.value(0)?)?;
     let number = |at, code, name| {
         let value = arguments.value(at)?;
-        to_long(value.or_null()).ok_or_else(|| arguments.wrong_type(code, name, "a number", &value))
+        let number = Numeric::of(value.or_null()).map(Numeric::to_long);
+        number.ok_or_else(|| arguments.wrong_type(code, name, "a number", &value))
     };
     let (start, length) = (number(1, 16_034, "the start")?, number(2, 16_035, "the length")?);
     let wrong = |code, argument, expected| {

@@ -4,10 +4,11 @@ use bson::Decimal128;
 
 use crate::decimal;
 use crate::expression::arguments::Arguments;
-use crate::expression::arithmetic::{Numeric, one_number};
+use crate::expression::arithmetic::one_number;
 use crate::expression::error::{Error, Fault};
 use crate::expression::power::of_double;
 use crate::expression::value::Value;
+use crate::numeric::Numeric;
 
 /// Where a function is defined, and how an error says it.
 struct Domain {

@@ -1,9 +1,10 @@
 //! What an operator does to one field, once it has been read.
 
 use crate::filter::element_condition::ElementCondition;
+use crate::numeric::Numeric;
 use crate::raw::Operand;
 use crate::update::Phase;
-use crate::update::arithmetic::{Numeric, Operation};
+use crate::update::arithmetic::Operation;
 use crate::update::bits::BitOperations;
 use crate::update::members::Members;
 use crate::update::push::Push;

@@ -3,19 +3,8 @@
 //! The result has the wider of both types: a 32-bit integer becomes a 64-bit one when it overflows, a double makes
 //! everything a double, and a decimal everything a decimal. A 64-bit integer that overflows is refused, not rounded.
 
-use bson::spec::ElementType;
-use bson::{Decimal128, RawBsonRef};
-
-use crate::decimal::{self, Precision};
-
-/// A number of one of the four types.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Numeric {
-    Int32(i32),
-    Int64(i64),
-    Double(f64),
-    Decimal(Decimal128),
-}
+use crate::decimal;
+use crate::numeric::Numeric;
 
 /// What is done with a field and the operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,60 +63,6 @@ impl Operation {
         match self {
             Self::Add => left.checked_add(right),
             Self::Multiply => left.checked_mul(right),
-        }
-    }
-}
-
-impl Numeric {
-    pub(super) fn of(value: RawBsonRef<'_>) -> Option<Self> {
-        if let Some(value) = value.as_i32() {
-            return Some(Self::Int32(value));
-        }
-        if let Some(value) = value.as_i64() {
-            return Some(Self::Int64(value));
-        }
-        if let Some(value) = value.as_f64() {
-            return Some(Self::Double(value));
-        }
-        if let RawBsonRef::Decimal128(value) = value { Some(Self::Decimal(value)) } else { None }
-    }
-
-    pub(super) fn kind(self) -> ElementType {
-        match self {
-            Self::Int32(_) => ElementType::Int32,
-            Self::Int64(_) => ElementType::Int64,
-            Self::Double(_) => ElementType::Double,
-            Self::Decimal(_) => ElementType::Decimal128,
-        }
-    }
-
-    /// Hands the number's bytes, as they are stored, to `take`.
-    pub(super) fn with_bytes(self, take: impl FnOnce(&[u8])) {
-        match self {
-            Self::Int32(value) => take(&value.to_le_bytes()),
-            Self::Int64(value) => take(&value.to_le_bytes()),
-            Self::Double(value) => take(&value.to_le_bytes()),
-            Self::Decimal(value) => take(&value.bytes()),
-        }
-    }
-
-    fn to_double(self) -> f64 {
-        match self {
-            Self::Int32(value) => f64::from(value),
-            #[expect(clippy::cast_precision_loss, reason = "a sum with a double is rounded as the double is")]
-            Self::Int64(value) => value as f64,
-            Self::Double(value) => value,
-            // A decimal makes everything a decimal, and is never asked.
-            Self::Decimal(_) => f64::NAN,
-        }
-    }
-
-    fn to_decimal(self) -> Decimal128 {
-        match self {
-            Self::Int32(value) => decimal::from_integer(i64::from(value)),
-            Self::Int64(value) => decimal::from_integer(value),
-            Self::Double(value) => decimal::from_double(value, Precision::Double),
-            Self::Decimal(value) => value,
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use bson::RawDocument;
 
+use crate::numeric::Numeric;
 use crate::raw::Fields;
-use crate::update::arithmetic::Numeric;
 use crate::update::error::{Error, Fault};
 use crate::value::describe;
 

@@ -4,10 +4,11 @@ use bson::RawDocument;
 use bson::spec::ElementType;
 use index::order::compare;
 
+use crate::numeric::Numeric;
 use crate::raw::{FIRST_ELEMENT, Field, Fields, Operand, Writer};
 use crate::update::Phase;
 use crate::update::action::{Action, Bound, Clock, End, Pull};
-use crate::update::arithmetic::{Numeric, Operation};
+use crate::update::arithmetic::Operation;
 use crate::update::bits::BitOperations;
 use crate::update::error::Error;
 use crate::update::walk::{Container, Trail, Walk};

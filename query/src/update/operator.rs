@@ -3,9 +3,10 @@
 use bson::{RawBsonRef, RawDocument};
 
 use crate::filter::element_condition::ElementCondition;
+use crate::numeric::Numeric;
 use crate::raw::{Fields, Operand};
 use crate::update::action::{Action, Bound, Clock, End, Pull};
-use crate::update::arithmetic::{Numeric, Operation};
+use crate::update::arithmetic::Operation;
 use crate::update::bits::BitOperations;
 use crate::update::error::{Error, Fault};
 use crate::update::members::Members;
