@@ -16,6 +16,9 @@ const VALUES: u64 = 2_000_000;
 /// Writers of `insert_ordered_threads_4`.
 const WRITERS: usize = 4;
 
+/// A field that the documents lack: one that they brought would be taken over, not generated.
+const FIELD: &str = "serial";
+
 /// A collection in which `field` numbers itself.
 fn numbered(ours: &Ours, field: &str, contract: Contract) -> Collection<RawDocumentBuf> {
     let number = AutoIncrement::builder().field(field).contract(contract).build();
@@ -39,7 +42,7 @@ fn insert_ratio(
 }
 
 pub(crate) fn insert_auto_increment() -> f64 {
-    insert_ratio(|ours| numbered(ours, "number", Contract::Fast), Ours::orders)
+    insert_ratio(|ours| numbered(ours, FIELD, Contract::Fast), Ours::orders)
 }
 
 pub(crate) fn insert_auto_increment_id() -> f64 {
@@ -48,8 +51,8 @@ pub(crate) fn insert_auto_increment_id() -> f64 {
 
 pub(crate) fn insert_gapless() -> f64 {
     insert_ratio(
-        |ours| numbered(ours, "number", Contract::Gapless),
-        |ours| numbered(ours, "number", Contract::Fast),
+        |ours| numbered(ours, FIELD, Contract::Gapless),
+        |ours| numbered(ours, FIELD, Contract::Fast),
     )
 }
 
@@ -57,7 +60,7 @@ pub(crate) fn insert_ordered_threads_4() -> f64 {
     let documents = raw_orders(DOCUMENTS);
     let round = |contract| {
         let ours = Ours::create();
-        let collection = numbered(&ours, "number", contract);
+        let collection = numbered(&ours, FIELD, contract);
         let parts: Vec<&[RawDocumentBuf]> = documents.chunks(documents.len() / WRITERS).collect();
         time(|| {
             std::thread::scope(|scope| {
