@@ -12,7 +12,7 @@ use crate::run::Run;
 use crate::slot::Slot;
 use crate::state::{Mark, Sizes, State};
 use crate::store::{Cause, Gap, Store};
-use crate::sync::MutexGuard;
+use crate::sync::{MutexGuard, lock_brief};
 
 /// The right to number the next documents. Others wait until it is dropped.
 #[must_use = "the turn lasts for as long as this lives"]
@@ -33,7 +33,7 @@ pub struct Numbering {
 impl Sequence {
     /// Waits for the turn.
     pub fn turn(&self) -> Turn<'_> {
-        Turn { sequence: self, _turn: self.turns.lock() }
+        Turn { sequence: self, _turn: lock_brief(&self.turns) }
     }
 }
 
