@@ -176,8 +176,13 @@ impl Ranges {
 fn document_at(scan: &Scan) -> Result<&RawDocument> {
     match RawDocument::from_bytes(scan.value()) {
         Ok(document) => Ok(document),
-        Err(_) => stored(scan.key(), scan.value()),
+        Err(_) => not_a_document(scan),
     }
+}
+
+#[cold]
+fn not_a_document(scan: &Scan) -> Result<&RawDocument> {
+    stored(scan.key(), scan.value())
 }
 
 /// What `RawDocument::from_bytes` checks, in line: length and closing NUL.

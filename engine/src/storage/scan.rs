@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use index::key::Direction;
-use rocksdb::ReadOptions;
+use rocksdb::{DBRawIterator, ReadOptions};
 
 use crate::error::Result;
 use crate::storage::families::Family;
@@ -59,16 +59,15 @@ impl Scan {
     /// Steps to the next key; `false` at the end.
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<bool> {
-        let iterator = self.iterator.raw_mut();
-        match (self.position, self.direction) {
-            (Position::At, Direction::Ascending) => iterator.next(),
-            (Position::At, Direction::Descending) => iterator.prev(),
+        let is_valid = match (self.position, self.direction) {
+            (Position::At, Direction::Ascending) => self.iterator.step(DBRawIterator::next),
+            (Position::At, Direction::Descending) => self.iterator.step(DBRawIterator::prev),
             // The bounds are set, so these are the first and the last key between them.
-            (Position::Before, Direction::Ascending) => iterator.seek_to_first(),
-            (Position::Before, Direction::Descending) => iterator.seek_to_last(),
+            (Position::Before, Direction::Ascending) => self.iterator.step(DBRawIterator::seek_to_first),
+            (Position::Before, Direction::Descending) => self.iterator.step(DBRawIterator::seek_to_last),
             (Position::End, _) => return Ok(false),
-        }
-        if self.iterator.raw().valid() {
+        };
+        if is_valid {
             self.position = Position::At;
             return Ok(true);
         }
@@ -91,7 +90,7 @@ impl Scan {
     /// The value stood on; empty before the first and after the last.
     #[inline]
     pub(crate) fn value(&self) -> &[u8] {
-        self.iterator.raw().value().unwrap_or_default()
+        self.iterator.value().unwrap_or_default()
     }
 }
 
@@ -106,7 +105,7 @@ pub(crate) fn last_key(
     reads.set_iterate_upper_bound(end);
     reads.set_iterate_lower_bound(prefix.to_vec());
     let mut iterator = OwnedIterator::open(snapshot, family, reads);
-    iterator.raw_mut().seek_to_last();
+    iterator.step(DBRawIterator::seek_to_last);
     iterator.raw().status().map_err(translate::read)?;
     Ok(iterator.raw().key().map(<[u8]>::to_vec))
 }

@@ -2,8 +2,8 @@
 //!
 //! RocksDB's snapshot and iterator types borrow the database. Here the borrow is extended to `'static` and the
 //! database is kept alive by an `Arc` beside it; this is the only unsafe code of the workspace's engine. The
-//! invariant that must survive edits: in both structs the borrowing field is declared before the `Arc`, and
-//! never leaves the struct.
+//! invariants that must survive edits: in both structs the borrowing field is declared before the `Arc`, and never
+//! leaves the struct; the iterator moves in one place only, which asks for its value anew.
 
 use std::sync::Arc;
 
@@ -24,6 +24,9 @@ pub(crate) struct Snapshot {
 pub(super) struct OwnedIterator {
     // Dropped before `_snapshot`.
     raw: DBRawIterator<'static>,
+    /// The value stood on. RocksDB is asked for it once a step: each question crosses into C++ and through several
+    /// iterators there.
+    value: Option<&'static [u8]>,
     _snapshot: Arc<Snapshot>,
 }
 
@@ -58,14 +61,30 @@ impl OwnedIterator {
         // keeps alive until `_snapshot` is dropped; `raw` is dropped before that, because it is declared first,
         // and it is never moved out of the struct.
         let raw = unsafe { std::mem::transmute::<DBRawIterator<'_>, DBRawIterator<'static>>(borrowed) };
-        Self { raw, _snapshot: snapshot }
+        Self { raw, value: None, _snapshot: snapshot }
     }
 
     pub(super) fn raw(&self) -> &DBRawIterator<'static> {
         &self.raw
     }
 
-    pub(super) fn raw_mut(&mut self) -> &mut DBRawIterator<'static> {
-        &mut self.raw
+    /// Moves the iterator; `false` if it stands on nothing then.
+    #[inline]
+    #[expect(unsafe_code, reason = "keeps a value that lives until the next move")]
+    pub(super) fn step(&mut self, step: impl FnOnce(&mut DBRawIterator<'static>)) -> bool {
+        self.value = None;
+        step(&mut self.raw);
+        // SAFETY: only the lifetime changes. The bytes belong to the iterator, which leaves them as they are until it
+        // moves or is dropped. It moves only here, behind an exclusive borrow of the struct that ends every borrow that
+        // `value` gave out, and the field is replaced before anyone can read it again.
+        self.value =
+            self.raw.value().map(|value| unsafe { std::mem::transmute::<&[u8], &'static [u8]>(value) });
+        self.value.is_some()
+    }
+
+    /// The value stood on, until the next step.
+    #[inline]
+    pub(super) fn value(&self) -> Option<&[u8]> {
+        self.value
     }
 }
