@@ -30,7 +30,7 @@ pub(super) fn encode_field<T: Types>(
         write_elements(container, key, types);
     }
     if direction == Direction::Descending {
-        key.iter_mut().skip(start).for_each(|byte| *byte = !*byte);
+        key.get_mut(start..).unwrap_or_default().iter_mut().for_each(|byte| *byte = !*byte);
     }
 }
 

@@ -42,15 +42,6 @@ pub(super) struct Drawing {
     extracted: ExtractedKeys,
 }
 
-/// What a path leads to.
-enum Found<'d> {
-    Value(RawBsonRef<'d>),
-    /// An array where the path ends.
-    Elements(&'d RawArray),
-    /// An array on the way.
-    Crossing,
-}
-
 impl Field {
     pub(super) fn new(path: FieldPath, direction: Direction) -> Self {
         let names = path.components().map(str::to_owned).collect();
@@ -65,21 +56,35 @@ impl Field {
         self.direction
     }
 
-    fn find<'d>(&self, document: &'d RawDocument) -> Found<'d> {
-        let mut reached = RawBsonRef::Document(document);
-        for name in &self.names {
-            if reached.as_array().is_some() {
-                return Found::Crossing;
+    /// Appends the document's value to the key; `false` if an array is on the way to it, or at its end and not the first
+    /// of the key.
+    #[inline]
+    fn append(&self, document: &RawDocument, has_array: &mut bool, key: &mut Vec<u8>) -> bool {
+        let mut names = self.names.iter();
+        let Some(mut name) = names.next() else { return false };
+        let mut level = document;
+        for below in names {
+            match field(level, name) {
+                Some(RawBsonRef::Document(document)) => level = document,
+                Some(RawBsonRef::Array(_)) => return false,
+                Some(_) | None => {
+                    // Missing sorts as null.
+                    encode(RawBsonRef::Null, self.direction, key);
+                    return true;
+                }
             }
-            let value = reached.as_document().and_then(|document| field(document, name));
-            // Missing sorts as null.
-            let Some(value) = value else { return Found::Value(RawBsonRef::Null) };
-            reached = value;
+            name = below;
         }
-        match reached.as_array() {
-            Some(array) => Found::Elements(array),
-            None => Found::Value(reached),
+        match field(level, name) {
+            None => encode(RawBsonRef::Null, self.direction, key),
+            Some(RawBsonRef::Array(_)) if *has_array => return false,
+            Some(RawBsonRef::Array(array)) => {
+                *has_array = true;
+                encode_first(array, self.direction, key);
+            }
+            Some(value) => encode(value, self.direction, key),
         }
+        true
     }
 }
 
@@ -105,19 +110,10 @@ impl Drawing {
     }
 
     /// Writes the key of a document that has at most one array at its fields, and none on the way to them.
+    #[inline]
     fn append_straight(&mut self, fields: &[Field], document: &RawDocument) -> bool {
         let mut has_array = false;
-        for field in fields {
-            match field.find(document) {
-                Found::Value(value) => encode(value, field.direction, &mut self.key),
-                Found::Elements(array) if !has_array => {
-                    has_array = true;
-                    encode_first(array, field.direction, &mut self.key);
-                }
-                Found::Elements(_) | Found::Crossing => return false,
-            }
-        }
-        true
+        fields.iter().all(|field| field.append(document, &mut has_array, &mut self.key))
     }
 
     /// The key that was drawn last.
