@@ -25,6 +25,9 @@ const MEMTABLE_BLOOM_RATIO: f64 = 0.05;
 const ENTRY_CHARGE_UNKNOWN: usize = 0;
 const BLOCK_BYTES: usize = 16 << 10;
 const WAL_FILE_COUNT: u64 = 4;
+/// Files of the first level that start a compaction. Whether a random `_id` is absent is asked of each of them, so
+/// there are few; RocksDB's default is 4.
+const LEVEL_0_FILE_COUNT: i32 = 2;
 
 pub(super) struct Tuning {
     pub(super) memory_budget: usize,
@@ -85,6 +88,7 @@ impl Tuning {
         options.set_memtable_prefix_bloom_ratio(MEMTABLE_BLOOM_RATIO);
         options.set_memtable_whole_key_filtering(true);
         options.set_level_compaction_dynamic_level_bytes(true);
+        options.set_level_zero_file_num_compaction_trigger(LEVEL_0_FILE_COUNT);
         self.set_compression(&mut options);
         options
     }
