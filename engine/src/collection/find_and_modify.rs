@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::codes::unsupported;
 use crate::collection::Collection;
 use crate::collection::find::parse_projection;
+use crate::collection::update::Manner;
 use crate::document::decode::decode_owned;
 use crate::error::{Error, Result};
 use crate::options::{
@@ -17,7 +18,7 @@ use crate::options::{
     ReturnDocument, UpdateModifications, WriteConcern,
 };
 use crate::plan::order::{Order, check_collation, check_hint};
-use crate::plan::selector::{Selector, variables};
+use crate::plan::selector::Selector;
 use crate::write::Target;
 use crate::write::change::Change;
 use crate::write::delete;
@@ -185,9 +186,7 @@ impl<T> FindOneAndUpdate<'_, T> {
         let FindOneAndUpdateOptions { array_filters, let_vars, .. } = &self.options;
         let shape = Shape::of_update(&self.options);
         let selector = Selector::parse(&self.filter, let_vars.as_ref())?;
-        // A filter that is nothing but an `_id` has no clock.
-        let variables = variables(let_vars.as_ref())?;
-        let change = Change::of_update(&self.update, array_filters.as_deref(), &variables)?;
+        let change = Change::of_update(&self.update, array_filters.as_deref(), let_vars.as_ref())?;
         self.collection.find_and_change((&self.filter, &selector), &change, &shape)
     }
 }
@@ -303,23 +302,15 @@ impl<T> Collection<T> {
         let order = Order::of(shape.sort, shape.hint)?;
         let aim = Aim { selector, order: &order };
         let look = |target: Target<'_>| update::update_one(target, aim, change, shape.image);
-        let (matched, upserted) = if shape.upsert == Some(true) {
-            match self.write_upsert((filter, change), (shape.hint, shape.write_concern), look)? {
-                Upserted::Changed(matched) => (Some(matched), None),
-                Upserted::Inserted { inserted, document } => (None, Some((inserted.id, document))),
+        let manner = Manner { upsert: shape.upsert, hint: shape.hint, concern: shape.write_concern };
+        let done = self.write_change((filter, change), manner, look)?;
+        let is_found = matches!(done, Some(Upserted::Changed(_)));
+        let (image, upserted_id) = match done {
+            None => (None, None),
+            Some(Upserted::Changed(matched)) => (matched.image, None),
+            Some(Upserted::Inserted { inserted, document }) => {
+                (Some(document).filter(|_| shape.image == Image::After), Some(inserted.id))
             }
-        } else {
-            let matched = self.write_existing(shape.write_concern, |target| {
-                check_hint(shape.hint, target.indexes)?;
-                look(target)
-            })?;
-            (matched.flatten(), None)
-        };
-        let is_found = matched.is_some();
-        let (upserted_id, image) = match (upserted, shape.image) {
-            (Some((id, document)), Image::After) => (Some(id), Some(document)),
-            (Some((id, _)), Image::Before | Image::None) => (Some(id), None),
-            (None, _) => (None, matched.and_then(|matched| matched.image)),
         };
         let document = image.map(|bytes| shown(bytes, projection.as_ref(), selector)).transpose()?;
         Ok(Modified { is_found, document, upserted_id })

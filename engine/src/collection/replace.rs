@@ -6,17 +6,16 @@ use bson::{Bson, Document};
 use serde::Serialize;
 
 use crate::collection::Collection;
-use crate::collection::update::result;
+use crate::collection::update::{Manner, result};
 use crate::error::{Error, Result};
 use crate::options::{Collation, Hint, ReplaceOptions, WriteConcern};
-use crate::plan::order::{Order, check_collation, check_hint};
+use crate::plan::order::{Order, check_collation};
 use crate::plan::selector::Selector;
 use crate::results::UpdateResult;
 use crate::write::Target;
 use crate::write::change::Change;
 use crate::write::first::Aim;
-use crate::write::update::{self, Counts, Image};
-use crate::write::upsert::Upserted;
+use crate::write::update::{self, Image};
 
 impl<T: Serialize> Collection<T> {
     /// Puts `replacement` in the place of the first document that matches, in the order of `_id`s unless a sort is
@@ -75,21 +74,15 @@ impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
         let selector = Selector::parse(&self.filter, options.let_vars.as_ref())?;
         let order = Order::of(options.sort.as_ref(), options.hint.as_ref())?;
         let aim = Aim { selector: &selector, order: &order };
-        let (hint, concern) = (options.hint.as_ref(), options.write_concern.as_ref());
+        let manner = Manner {
+            upsert: options.upsert,
+            hint: options.hint.as_ref(),
+            concern: options.write_concern.as_ref(),
+        };
         let look = |target: Target<'_>| {
             let matched = update::update_one(target, aim, &change, Image::None)?;
-            Ok(matched.map(|matched| Counts { matched: 1, modified: u64::from(matched.is_modified) }))
+            Ok(matched.map(|matched| matched.counts()))
         };
-        if options.upsert != Some(true) {
-            let counts = self.collection.write_existing(concern, |target| {
-                check_hint(hint, target.indexes)?;
-                look(target)
-            })?;
-            return Ok(result(counts.flatten().unwrap_or_default(), None));
-        }
-        match self.collection.write_upsert((&self.filter, &change), (hint, concern), look)? {
-            Upserted::Changed(counts) => Ok(result(counts, None)),
-            Upserted::Inserted { inserted, .. } => Ok(result(Counts::default(), Some(inserted.id))),
-        }
+        Ok(result(self.collection.write_change((&self.filter, &change), manner, look)?))
     }
 }

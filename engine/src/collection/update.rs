@@ -7,7 +7,7 @@ use crate::collection::Collection;
 use crate::error::{Error, Result};
 use crate::options::{Collation, Hint, UpdateModifications, UpdateOptions, WriteConcern};
 use crate::plan::order::{Order, check_collation, check_hint};
-use crate::plan::selector::{Selector, variables};
+use crate::plan::selector::Selector;
 use crate::results::UpdateResult;
 use crate::write::Target;
 use crate::write::change::Change;
@@ -51,23 +51,41 @@ impl<T> Collection<T> {
         Update { collection: self, filter, modifications, extent, options: UpdateOptions::default() }
     }
 
-    /// Changes what matches, or inserts a document if nothing does. `look` is the change.
-    pub(super) fn write_upsert<R>(
+    /// Changes what matches, or inserts a document if nothing does and the caller asks for that; nothing if neither was
+    /// done. `look` is the change.
+    pub(super) fn write_change<R>(
         &self,
         (filter, change): (&Document, &Change<'_>),
-        (hint, concern): (Option<&Hint>, Option<&WriteConcern>),
+        manner: Manner<'_>,
         look: impl Fn(Target<'_>) -> Result<Option<R>>,
-    ) -> Result<Upserted<R>> {
+    ) -> Result<Option<Upserted<R>>> {
+        let Manner { upsert, hint, concern } = manner;
+        if upsert != Some(true) {
+            let changed = self.write_existing(concern, |target| {
+                check_hint(hint, target.indexes)?;
+                look(target)
+            })?;
+            return Ok(changed.flatten().map(Upserted::Changed));
+        }
         self.check_before_creation(|| {
             check_hint(hint, &[])?;
             upsert::check(filter, change)
         })?;
         let generator = &self.shared().generator;
-        self.write(concern, |target| {
+        let upserted = self.write(concern, |target| {
             check_hint(hint, target.indexes)?;
             upsert::upsert(target, generator, (filter, change), || look(target))
-        })
+        })?;
+        Ok(Some(upserted))
     }
+}
+
+/// What is asked of the writing of a change, whatever the change.
+#[derive(Clone, Copy)]
+pub(super) struct Manner<'a> {
+    pub(super) upsert: Option<bool>,
+    pub(super) hint: Option<&'a Hint>,
+    pub(super) concern: Option<&'a WriteConcern>,
 }
 
 /// An update that is done by [`run`](Self::run).
@@ -120,33 +138,17 @@ impl<T> Update<'_, T> {
             return Err(refused(9, "an update of many documents cannot have a sort"));
         }
         let selector = Selector::parse(&self.filter, options.let_vars.as_ref())?;
-        let change = match &self.modifications {
-            UpdateModifications::Document(_) => Change::of_update(
-                &self.modifications,
-                options.array_filters.as_deref(),
-                selector.variables(),
-            )?,
-            UpdateModifications::Pipeline(_) => {
-                // A filter that is nothing but an `_id` has no clock.
-                let variables = variables(options.let_vars.as_ref())?;
-                Change::of_update(&self.modifications, options.array_filters.as_deref(), &variables)?
-            }
-        };
+        let let_vars = options.let_vars.as_ref();
+        let change = Change::of_update(&self.modifications, options.array_filters.as_deref(), let_vars)?;
         let order = Order::of(options.sort.as_ref(), options.hint.as_ref())?;
         let aim = Aim { selector: &selector, order: &order };
-        let (hint, concern) = (options.hint.as_ref(), options.write_concern.as_ref());
+        let manner = Manner {
+            upsert: options.upsert,
+            hint: options.hint.as_ref(),
+            concern: options.write_concern.as_ref(),
+        };
         let look = |target: Target<'_>| look(target, aim, &change, self.extent);
-        if options.upsert != Some(true) {
-            let counts = self.collection.write_existing(concern, |target| {
-                check_hint(hint, target.indexes)?;
-                look(target)
-            })?;
-            return Ok(result(counts.flatten().unwrap_or_default(), None));
-        }
-        match self.collection.write_upsert((&self.filter, &change), (hint, concern), look)? {
-            Upserted::Changed(counts) => Ok(result(counts, None)),
-            Upserted::Inserted { inserted, .. } => Ok(result(Counts::default(), Some(inserted.id))),
-        }
+        Ok(result(self.collection.write_change((&self.filter, &change), manner, look)?))
     }
 }
 
@@ -155,7 +157,7 @@ fn look(target: Target<'_>, aim: Aim<'_>, change: &Change<'_>, extent: Extent) -
     match extent {
         Extent::One => {
             let matched = update::update_one(target, aim, change, Image::None)?;
-            Ok(matched.map(|matched| Counts { matched: 1, modified: u64::from(matched.is_modified) }))
+            Ok(matched.map(|matched| matched.counts()))
         }
         Extent::Many => {
             let counts = update::update_many(target, aim, change)?;
@@ -164,6 +166,11 @@ fn look(target: Target<'_>, aim: Aim<'_>, change: &Change<'_>, extent: Extent) -
     }
 }
 
-pub(super) fn result(counts: Counts, upserted_id: Option<Bson>) -> UpdateResult {
+pub(super) fn result(done: Option<Upserted<Counts>>) -> UpdateResult {
+    let (counts, upserted_id) = match done {
+        None => (Counts::default(), None),
+        Some(Upserted::Changed(counts)) => (counts, None),
+        Some(Upserted::Inserted { inserted, .. }) => (Counts::default(), Some(inserted.id)),
+    };
     UpdateResult { matched_count: counts.matched, modified_count: counts.modified, upserted_id }
 }

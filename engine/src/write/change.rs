@@ -11,7 +11,7 @@ use crate::document::build;
 use crate::document::validate::{validate, validate_replacement_names, validate_size};
 use crate::error::{Error, Refusal, Result, WriteError};
 use crate::options::UpdateModifications;
-use crate::plan::selector::Selector;
+use crate::plan::selector::{Selector, variables};
 use crate::storage::Family;
 use crate::write::Target;
 
@@ -24,11 +24,11 @@ pub(crate) enum Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    /// Reads an update.
+    /// Reads an update. `let_vars` are the variables of its expressions, which only a pipeline has.
     pub(crate) fn of_update(
         update: &UpdateModifications,
         array_filters: Option<&[Document]>,
-        variables: &Variables,
+        let_vars: Option<&Document>,
     ) -> Result<Self> {
         let raw = |document: &Document| RawDocumentBuf::try_from(document);
         let array_filters = array_filters.unwrap_or_default().iter().map(raw);
@@ -37,7 +37,7 @@ impl<'a> Change<'a> {
             UpdateModifications::Document(operators) => Update::parse(&raw(operators)?, &array_filters)?,
             UpdateModifications::Pipeline(stages) => {
                 let stages = stages.iter().map(raw).collect::<std::result::Result<Vec<_>, _>>()?;
-                Update::parse_pipeline(&stages, &array_filters, variables)?
+                Update::parse_pipeline(&stages, &array_filters, &variables(let_vars)?)?
             }
         };
         let stamp = build::next_timestamp();

@@ -5,6 +5,7 @@
 //! in one step with the record's; then the document is read once more, and computed anew if it is another by now.
 
 use std::collections::HashSet;
+use std::ops::AddAssign;
 
 use crate::document::decode::stored;
 use crate::error::{Error, Result};
@@ -35,11 +36,25 @@ pub(crate) struct Matched {
     pub(crate) image: Option<Vec<u8>>,
 }
 
+impl Matched {
+    /// The document as counts.
+    pub(crate) fn counts(&self) -> Counts {
+        Counts { matched: 1, modified: u64::from(self.is_modified) }
+    }
+}
+
 /// How many documents matched, and how many are others now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) matched: u64,
     pub(crate) modified: u64,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.matched += other.matched;
+        self.modified += other.modified;
+    }
 }
 
 /// Changes the first document that matches.
@@ -59,8 +74,7 @@ pub(crate) fn update_many(target: Target<'_>, aim: Aim<'_>, change: &Change<'_>)
     let mut counts = Counts::default();
     on_each(target, aim.selector, |key, check| {
         if let Some(matched) = update_found(target, (key, check), change, Image::None)? {
-            counts.matched += 1;
-            counts.modified += u64::from(matched.is_modified);
+            counts += matched.counts();
         }
         Ok(())
     })?;
