@@ -12,7 +12,7 @@ use query::filter::Filter;
 use crate::document::decode::stored;
 use crate::error::Result;
 use crate::execute::time_limit::TimeLimit;
-use crate::plan::bounds::RecordRanges;
+use crate::plan::bounds::record_ranges;
 use crate::plan::selector::{PointKey, Selector};
 use crate::storage::keys::CollectionId;
 use crate::storage::scan::{CacheUse, Scan};
@@ -69,7 +69,7 @@ impl Matches {
                 Source::Point { key, bytes, place }
             }
             (None, filter) => {
-                let mut ranges = RecordRanges::of(filter, collection)?.ranges;
+                let mut ranges = record_ranges(filter, collection)?;
                 if direction == Direction::Descending {
                     ranges.reverse();
                 }

@@ -11,28 +11,23 @@ use crate::storage::keys::CollectionId;
 /// The name of the field that records stand under.
 pub(crate) const ID_FIELD: &str = "_id";
 
-/// Where the matching records lie: disjoint ranges of record keys, ascending.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RecordRanges {
-    pub(crate) ranges: Vec<(Vec<u8>, Vec<u8>)>,
-}
-
-impl RecordRanges {
-    /// The ranges that can hold documents matching the filter; without one, those of all.
-    pub(crate) fn of(filter: Option<&Filter>, collection: CollectionId) -> Result<Self> {
-        let bounds = filter.map(|filter| filter.intervals(ID_FIELD, Arrays::Absent));
-        let Some(bounds) = bounds.filter(|bounds| !bounds.is_all()) else {
-            return Ok(Self { ranges: vec![(collection.prefix().to_vec(), collection.end())] });
-        };
-        let spec = IndexSpec::parse(&rawdoc! { "_id": 1 }, SpecOptions::default())
-            .map_err(|error| Error::invalid_argument(error.to_string()))?;
-        let prefix = collection.prefix();
-        let ranges = key_ranges(&spec, &[bounds]).ranges.into_iter().map(|range| {
-            let end = range.end.map_or_else(|| collection.end(), |end| [&prefix[..], &end].concat());
-            ([&prefix[..], &range.start].concat(), end)
-        });
-        Ok(Self { ranges: ranges.collect() })
-    }
+/// Where the records lie that can match the filter, or all without one: disjoint ranges of record keys, ascending.
+pub(crate) fn record_ranges(
+    filter: Option<&Filter>,
+    collection: CollectionId,
+) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let bounds = filter.map(|filter| filter.intervals(ID_FIELD, Arrays::Absent));
+    let Some(bounds) = bounds.filter(|bounds| !bounds.is_all()) else {
+        return Ok(vec![(collection.prefix().to_vec(), collection.end())]);
+    };
+    let spec = IndexSpec::parse(&rawdoc! { "_id": 1 }, SpecOptions::default())
+        .map_err(|error| Error::invalid_argument(error.to_string()))?;
+    let prefix = collection.prefix();
+    let ranges = key_ranges(&spec, &[bounds]).ranges.into_iter().map(|range| {
+        let end = range.end.map_or_else(|| collection.end(), |end| [&prefix[..], &end].concat());
+        ([&prefix[..], &range.start].concat(), end)
+    });
+    Ok(ranges.collect())
 }
 
 /// The value that a filter fixes for the `_id` by a field `{_id: value}`, which leads to one record.
