@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bson::RawDocument;
 use bson::spec::ElementType;
+use index::element::elements;
 use index::validate::ValidDocument;
 use sequence::object_id::ObjectId;
 use serde::Serialize;
@@ -296,15 +297,8 @@ pub(crate) fn with_id_element(replacement: &ValidDocument<'_>, id: &[u8]) -> Vec
 
 /// An element of a document as it stands there: type byte, name, value.
 pub(crate) fn element<'a>(document: &'a RawDocument, name: &str) -> Option<&'a [u8]> {
-    let mut place = LENGTH_BYTES;
-    for element in document.iter_elements().flatten() {
-        let end = place + 1 + element.key().as_str().len() + 1 + element.size();
-        if element.key().as_str() == name {
-            return document.as_bytes().get(place..end);
-        }
-        place = end;
-    }
-    None
+    let mut elements = elements(document.as_bytes());
+    elements.find(|element| element.name == name.as_bytes()).map(|element| element.whole)
 }
 
 /// Puts whole elements behind those of a document.
@@ -333,15 +327,13 @@ fn finish(bytes: &mut [u8], timestamps: Timestamps) -> &[u8] {
 
 /// Replaces top-level `Timestamp(0, 0)` by the clock, as MongoDB does on insert; `_id` is left as it is.
 fn fill_timestamps(bytes: &mut [u8]) {
-    let Ok(document) = bson::RawDocument::from_bytes(&*bytes) else { return };
     let mut place = LENGTH_BYTES;
     let mut found = Vec::new();
-    for element in document.iter_elements().flatten() {
-        let value = place + 1 + element.key().as_str().len() + 1;
-        if element.element_type() == ElementType::Timestamp && element.key().as_str() != "_id" {
-            found.push(value..value + 8);
+    for element in elements(bytes) {
+        place += element.whole.len();
+        if element.kind == ElementType::Timestamp && element.name != b"_id" {
+            found.push(place - element.value.len()..place);
         }
-        place = value + element.size();
     }
     for timestamp in found {
         if let Some(field) = bytes.get_mut(timestamp)

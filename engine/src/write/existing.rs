@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use bson::{RawBsonRef, RawDocument};
+use index::path::{FieldPath, value_at};
 use sequence::attributes::Attributes;
 
 use crate::catalog::collection::CollectionState;
 use crate::document::decode::stored;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::storage::scan::{CacheUse, Scan};
 use crate::storage::snapshot::Snapshot;
 use crate::storage::{Database, Family};
@@ -19,11 +19,14 @@ pub(crate) fn furthest(
     path: &str,
     attributes: &Attributes,
 ) -> Result<Option<i64>> {
+    let path = FieldPath::parse(path).map_err(|error| Error::invalid_argument(error.to_string()))?;
     let bounds = (collection.id.prefix().to_vec(), Some(collection.id.end()));
     let mut scan = Scan::open(&Snapshot::take(database), Family::Records, bounds, CacheUse::Bypass);
     let mut furthest = None;
     while scan.advance()? {
-        let Some(value) = integer_at(stored(scan.key(), scan.value())?, path) else { continue };
+        let found = value_at(stored(scan.key(), scan.value())?, &path);
+        let integer = found.and_then(|found| found.as_i64().or(found.as_i32().map(i64::from)));
+        let Some(value) = integer else { continue };
         furthest = Some(match furthest {
             None => value,
             Some(known) if attributes.increment() > 0 => value.max(known),
@@ -31,21 +34,4 @@ pub(crate) fn furthest(
         });
     }
     Ok(furthest)
-}
-
-fn integer_at(document: &RawDocument, path: &str) -> Option<i64> {
-    let mut level = document;
-    let mut segments = path.split('.').peekable();
-    while let Some(segment) = segments.next() {
-        let value = level.get(segment).ok().flatten()?;
-        if segments.peek().is_some() {
-            level = value.as_document()?;
-            continue;
-        }
-        if let RawBsonRef::Int32(value) = value {
-            return Some(value.into());
-        }
-        return value.as_i64();
-    }
-    None
 }
