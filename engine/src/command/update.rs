@@ -7,7 +7,7 @@ use crate::codes::refused;
 use crate::command::Place;
 use crate::command::arguments::Arguments;
 use crate::command::write_errors::{WriteErrors, number};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::options::{ReplaceOptions, UpdateModifications, UpdateOptions, WriteConcern};
 use crate::results::UpdateResult;
 
@@ -127,8 +127,6 @@ fn replace_options(statement: &Arguments<'_>, shared: &Shared<'_>) -> Result<Rep
 pub(super) fn refuse_array_filters(arguments: &Arguments<'_>) -> Result<()> {
     match arguments.given("arrayFilters") {
         None => Ok(()),
-        Some(_) => {
-            Err(Error::command(9, "FailedToParse", "arrayFilters may not be specified for a replacement"))
-        }
+        Some(_) => Err(refused(9, "arrayFilters may not be specified for a replacement")),
     }
 }
