@@ -1,16 +1,19 @@
-//! The duplicate key error: code 11000 with MongoDB's text and details.
+//! The duplicate key error: code 11000 with MongoDB's text and details, made and taken apart.
 
 use bson::{Bson, Document, doc};
 use index::key;
 
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::document::shell;
-use crate::error::{Refusal, WriteError};
+use crate::error::{Error, ErrorKind, Refusal, WriteError, WriteFailure};
 use crate::namespace::Namespace;
 use crate::storage::keys::ID_BYTES;
 
 /// MongoDB's number for a duplicate key.
 pub(crate) const DUPLICATE_KEY: i32 = 11000;
+/// MongoDB's names of the error's details.
+const KEY_PATTERN: &str = "keyPattern";
+const KEY_VALUE: &str = "keyValue";
 
 /// The `_id` is taken.
 #[cold]
@@ -31,6 +34,17 @@ pub(crate) fn of_entry(namespace: &Namespace, index: &Index, entry_key: &[u8], t
     error(namespace, &index.name, index.key_pattern(), values)
 }
 
+/// The fields of the index and the values that were found taken, if the error is a duplicate key.
+pub(crate) fn taken_key(error: &Error) -> Option<(&Document, &Document)> {
+    let ErrorKind::Write(WriteFailure::WriteError(WriteError { code: DUPLICATE_KEY, details, .. })) =
+        error.kind()
+    else {
+        return None;
+    };
+    let details = details.as_ref()?;
+    Some((details.get_document(KEY_PATTERN).ok()?, details.get_document(KEY_VALUE).ok()?))
+}
+
 fn error(namespace: &Namespace, index: &str, key_pattern: Document, key_value: Document) -> Refusal {
     let shown = shell::print_fields(key_value.iter().map(|(name, value)| (name.as_str(), value)));
     let mut error = WriteError::boxed(
@@ -38,6 +52,6 @@ fn error(namespace: &Namespace, index: &str, key_pattern: Document, key_value: D
         "DuplicateKey",
         format!("E11000 duplicate key error collection: {namespace} index: {index} dup key: {shown}"),
     );
-    error.details = Some(doc! { "keyPattern": key_pattern, "keyValue": key_value });
+    error.details = Some(doc! { KEY_PATTERN: key_pattern, KEY_VALUE: key_value });
     error
 }

@@ -9,12 +9,12 @@ use sequence::generator::Generator;
 use crate::document::build::{Drafts, Timestamps};
 use crate::document::complete::{Completion, Wanted};
 use crate::document::validate::validate;
-use crate::error::{Error, ErrorKind, Result, WriteError, WriteFailure};
+use crate::error::{Error, Result};
 use crate::plan::bounds::ID_FIELD;
 use crate::plan::selector::asks_for_key;
 use crate::write::Target;
 use crate::write::change::Change;
-use crate::write::duplicate::DUPLICATE_KEY;
+use crate::write::duplicate::taken_key;
 use crate::write::insert::{self, Inserted};
 
 /// How often an upsert looks again. Each time, another writer inserted the document and took it away.
@@ -94,14 +94,8 @@ fn numbered(target: Target<'_>, document: Vec<u8>, inserted: &Inserted) -> Resul
 
 /// Whether the filter finds the document whose key was taken.
 fn is_found_by(filter: &Document, error: &Error) -> Result<bool> {
-    let ErrorKind::Write(WriteFailure::WriteError(WriteError { code: DUPLICATE_KEY, details, .. })) =
-        error.kind()
-    else {
-        return Ok(false);
-    };
-    let part = |name| details.as_ref().and_then(|details| details.get_document(name).ok());
-    match (part("keyPattern"), part("keyValue")) {
-        (Some(pattern), Some(value)) => asks_for_key(filter, pattern, value),
-        (_, _) => Ok(false),
+    match taken_key(error) {
+        Some((pattern, value)) => asks_for_key(filter, pattern, value),
+        None => Ok(false),
     }
 }
