@@ -1,11 +1,11 @@
 //! Many threads at once: a key is given once, and no index is ever unenforced.
 
 use std::collections::BTreeSet;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use cairndb::bson::{Document, doc};
 use cairndb::{Error, IndexModel, IndexOptions};
+use cairndb_tests::race::race;
 
 use crate::Fixture;
 
@@ -16,23 +16,6 @@ const ROUNDS: i32 = 10;
 fn unique_on_k() -> IndexModel {
     let unique = IndexOptions::builder().unique(true).build();
     IndexModel::builder().keys(doc! { "k": 1 }).options(unique).build()
-}
-
-/// Runs the work on all threads at once and adds up what they say.
-fn race(work: impl Fn(i32) -> u64 + Sync) -> u64 {
-    let start = Barrier::new(usize::try_from(THREADS).expect("small"));
-    std::thread::scope(|scope| {
-        let (start, work) = (&start, &work);
-        let threads: Vec<_> = (0..THREADS)
-            .map(|thread| {
-                scope.spawn(move || {
-                    start.wait();
-                    work(thread)
-                })
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().expect("no thread fails")).sum()
-    })
 }
 
 /// 1 if the document was stored, 0 if its key was taken.
@@ -58,8 +41,8 @@ fn an_id_is_given_to_one_of_eight_threads() {
         let insert = |thread, key| {
             stored(fixture.things.insert_one(doc! { "_id": round * KEYS + key, "thread": thread }).run())
         };
-        let acknowledged = race(|thread| (0..KEYS).map(|key| insert(thread, key)).sum());
-        assert_eq!(acknowledged, u64::from(KEYS.cast_unsigned()));
+        let acknowledged = race(0..THREADS, |thread| (0..KEYS).map(|key| insert(thread, key)).sum::<u64>());
+        assert_eq!(acknowledged.into_iter().sum::<u64>(), u64::from(KEYS.cast_unsigned()));
     }
     assert_eq!(fixture.stored().len(), (KEYS * ROUNDS).cast_unsigned() as usize);
     fixture.verify_clean();
@@ -68,7 +51,7 @@ fn an_id_is_given_to_one_of_eight_threads() {
 #[test]
 fn an_acknowledged_insert_is_the_one_that_is_stored() {
     let fixture = Fixture::new();
-    race(|thread| {
+    race(0..THREADS, |thread| {
         // From both ends, so that some threads ascend and others do not.
         for step in 0..KEYS {
             let key = if thread % 2 == 0 { step } else { KEYS - 1 - step };
@@ -77,7 +60,6 @@ fn an_acknowledged_insert_is_the_one_that_is_stored() {
                 assert_eq!(found.expect("stored").get_i32("thread").expect("a thread"), thread);
             }
         }
-        0
     });
     assert_eq!(fixture.things.estimated_document_count().run().unwrap(), 50);
 }
@@ -88,8 +70,8 @@ fn a_unique_key_is_given_to_one_of_eight_threads() {
     fixture.things.create_index(unique_on_k()).run().unwrap();
     for round in 0..ROUNDS {
         let insert = |key| stored(fixture.things.insert_one(doc! { "k": round * KEYS + key }).run());
-        let acknowledged = race(|_| (0..KEYS).map(insert).sum());
-        assert_eq!(acknowledged, u64::from(KEYS.cast_unsigned()));
+        let acknowledged = race(0..THREADS, |_| (0..KEYS).map(insert).sum::<u64>());
+        assert_eq!(acknowledged.into_iter().sum::<u64>(), u64::from(KEYS.cast_unsigned()));
     }
     let mut stored = keys(&fixture.stored());
     stored.sort_unstable();
@@ -101,7 +83,7 @@ fn a_unique_key_is_given_to_one_of_eight_threads() {
 fn batches_that_overlap_do_not_share_a_key() {
     let fixture = Fixture::new();
     fixture.things.create_index(unique_on_k()).run().unwrap();
-    let acknowledged = race(|thread| {
+    let acknowledged = race(0..THREADS, |thread| {
         let order = |key: i32| if thread % 2 == 0 { key } else { 199 - key };
         let batch = (0..200).map(|key| doc! { "k": order(key), "thread": thread });
         match fixture.things.insert_many(batch).ordered(false).run() {
@@ -112,7 +94,7 @@ fn batches_that_overlap_do_not_share_a_key() {
             }
         }
     });
-    assert_eq!(acknowledged, 200);
+    assert_eq!(acknowledged.into_iter().sum::<u64>(), 200);
     let stored = keys(&fixture.stored());
     assert_eq!((stored.len(), stored.iter().collect::<BTreeSet<_>>().len()), (200, 200));
     fixture.verify_clean();
@@ -124,7 +106,7 @@ fn a_unique_index_that_races_inserts_is_enforced_or_not_made() {
     for round in 0..20 {
         let fixture = Fixture::new();
         let created = AtomicBool::new(false);
-        race(|thread| {
+        race(0..THREADS, |thread| {
             if thread == 0 {
                 match fixture.things.create_index(unique_on_k()).run() {
                     Ok(_) => created.store(true, Ordering::SeqCst),
@@ -134,7 +116,7 @@ fn a_unique_index_that_races_inserts_is_enforced_or_not_made() {
             }
             // In every other round the threads keep apart, so that the index can be made.
             let key = |step| if round % 2 == 0 { thread * 1000 + step } else { step };
-            (0..40).map(|step| stored(fixture.things.insert_one(doc! { "k": key(step) }).run())).sum()
+            (0..40).map(|step| stored(fixture.things.insert_one(doc! { "k": key(step) }).run())).sum::<u64>()
         });
         let names = fixture.things.list_index_names().run().unwrap();
         let is_made = names.iter().any(|name| name == "k_1");
@@ -160,9 +142,8 @@ fn a_unique_index_that_races_inserts_is_enforced_or_not_made() {
 #[test]
 fn one_index_made_by_all_threads_is_one_index() {
     let fixture = Fixture::with((0..500).map(|id| doc! { "_id": id, "k": id }));
-    race(|_| {
+    race(0..THREADS, |_| {
         fixture.things.create_index(unique_on_k()).run().expect("an index");
-        0
     });
     assert_eq!(fixture.things.list_index_names().run().unwrap(), ["_id_", "k_1"]);
     let report = fixture.client.verify().unwrap();
@@ -174,7 +155,7 @@ fn replacements_that_race_are_all_counted() {
     let fixture = Fixture::with([doc! { "_id": 1, "k": 0 }]);
     fixture.things.create_index(unique_on_k()).run().unwrap();
     // Each replacement names the version that it read: one of those that race may win.
-    let won = race(|_| {
+    let won = race(0..THREADS, |_| {
         let mut won = 0;
         for _ in 0..50 {
             let seen = fixture.things.find_one(doc! { "_id": 1 }).run().expect("a read").expect("stored");
@@ -185,34 +166,37 @@ fn replacements_that_race_are_all_counted() {
         }
         won
     });
-    assert_eq!(u64::from(fixture.stored()[0].get_i32("k").unwrap().cast_unsigned()), won);
+    assert_eq!(
+        u64::from(fixture.stored()[0].get_i32("k").unwrap().cast_unsigned()),
+        won.into_iter().sum::<u64>()
+    );
     fixture.verify_clean();
 }
 
 #[test]
 fn upserts_of_one_id_insert_it_once() {
     let fixture = Fixture::new();
-    let inserted = race(|thread| {
+    let inserted = race(0..THREADS, |thread| {
         let upsert = |key| {
             let upsert =
                 fixture.things.replace_one(doc! { "_id": key }, doc! { "thread": thread }).upsert(true);
             u64::from(upsert.run().expect("an upsert").upserted_id.is_some())
         };
-        (0..KEYS).map(upsert).sum()
+        (0..KEYS).map(upsert).sum::<u64>()
     });
-    assert_eq!(inserted, u64::from(KEYS.cast_unsigned()));
+    assert_eq!(inserted.into_iter().sum::<u64>(), u64::from(KEYS.cast_unsigned()));
     assert_eq!(fixture.stored().len(), 50);
 }
 
 #[test]
 fn a_document_is_deleted_once() {
     let fixture = Fixture::with((0..KEYS).map(|id| doc! { "_id": id }));
-    let deleted = race(|_| {
+    let deleted = race(0..THREADS, |_| {
         (0..KEYS)
             .map(|id| fixture.things.delete_one(doc! { "_id": id }).run().expect("a delete").deleted_count)
-            .sum()
+            .sum::<u64>()
     });
-    assert_eq!(deleted, u64::from(KEYS.cast_unsigned()));
+    assert_eq!(deleted.into_iter().sum::<u64>(), u64::from(KEYS.cast_unsigned()));
     assert_eq!(fixture.things.estimated_document_count().run().unwrap(), 0);
     fixture.verify_clean();
 }
@@ -222,7 +206,7 @@ fn drops_and_renames_that_race_inserts_leave_order() {
     let fixture = Fixture::new();
     fixture.things.create_index(unique_on_k()).run().unwrap();
     let key = AtomicU64::new(0);
-    race(|thread| {
+    race(0..THREADS, |thread| {
         for step in 0..60 {
             match (thread, step % 20) {
                 (0, 5) => fixture.things.drop().run().expect("a drop"),
@@ -235,7 +219,6 @@ fn drops_and_renames_that_race_inserts_leave_order() {
                 }
             }
         }
-        0
     });
     fixture.verify_clean();
     let moved = fixture.client.database("test").collection::<Document>("moved");

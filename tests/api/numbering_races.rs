@@ -2,12 +2,13 @@
 //! and never a value of a state that was left.
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Barrier, Mutex};
 
 use cairndb::bson::{Document, doc};
 use cairndb::{Client, Collection, Contract, IndexModel, IndexOptions, Sequence, SequenceOptions};
 use cairndb_tests::choices::number_from_environment;
+use cairndb_tests::race::race;
 use cairndb_tests::scratch::Scratch;
 
 use crate::auto_increment::{field, numbers, sequence_refuses};
@@ -62,23 +63,6 @@ impl Race {
     }
 }
 
-/// Runs the work on all threads at once, until each is done.
-fn race<R: Send>(work: impl Fn(usize) -> R + Sync) -> Vec<R> {
-    let start = Barrier::new(THREADS);
-    std::thread::scope(|scope| {
-        let (start, work) = (&start, &work);
-        let threads: Vec<_> = (0..THREADS)
-            .map(|thread| {
-                scope.spawn(move || {
-                    start.wait();
-                    work(thread)
-                })
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().expect("no thread fails")).collect()
-    })
-}
-
 /// Runs the work again and again on all threads while `change` runs once.
 fn race_during(work: impl Fn(usize) + Sync, change: impl FnOnce() + Send) {
     let done = AtomicBool::new(false);
@@ -117,7 +101,7 @@ fn distinct(values: &[i64]) {
 
 /// Inserts from all threads, one by one and in batches.
 fn insert_from_all(race_of: &Race, batches: bool) {
-    race(|thread| {
+    race(0..THREADS, |thread| {
         for step in 0..60 {
             let mark = doc! { "thread": number(thread), "step": number(step) };
             if batches {
@@ -148,7 +132,7 @@ fn eight_threads_get_every_value_once() {
 fn eight_acquirers_get_every_value_once() {
     for contract in Contract::ALL {
         let race_of = Race::of(contract);
-        let sequences = race(|_| {
+        let sequences = race(0..THREADS, |_| {
             let things = race_of.client.acquirer().database("test").collection::<Document>("things");
             let mut values = Vec::new();
             for step in 0..60 {
@@ -186,7 +170,7 @@ fn eight_threads_with_explicit_values_never_get_a_value_twice() {
         for contract in Contract::ALL {
             let race_of = Race::of(contract);
             let explicit = AtomicI64::new(0);
-            race(|_| insert_explicit(&race_of, &explicit));
+            race(0..THREADS, |_| insert_explicit(&race_of, &explicit));
             let generated = doc! { "explicit": { "$exists": false } };
             let generated = race_of.things.find(generated).run().expect("a cursor");
             let generated: Vec<i64> = generated.map(|found| found.unwrap().get_i64("n").unwrap()).collect();
@@ -205,7 +189,7 @@ fn values_taken_directly_are_given_once() {
         let options = SequenceOptions::builder().acquire_size(7).cache_size(20).contract(contract).build();
         db.create_sequence("numbers").with_options(options).run().unwrap();
         let shared = db.sequence("numbers");
-        let values = race(|thread| {
+        let values = race(0..THREADS, |thread| {
             let own = client.acquirer().database(contract.name()).sequence("numbers");
             let sequence = if thread % 2 == 0 { &shared } else { &own };
             (0..300)
@@ -229,7 +213,7 @@ fn values_taken_directly_are_given_once() {
 fn refused_in_between(ordered: Option<bool>) {
     let race_of = Race::of(Contract::Gapless);
     race_of.unique("k");
-    race(|thread| {
+    race(0..THREADS, |thread| {
         for step in 0..50_i64 {
             // Every key is tried by two threads, and once more.
             let key = number(thread / 2) * 1000 + step;
@@ -268,7 +252,7 @@ fn a_gapless_sequence_passes_values_that_are_in_use() {
         race_of.things.insert_many(used.map(|n| doc! { "n": n })).run().unwrap();
         race_of.things.insert_one(doc! { "n": 1 }).run().unwrap();
         race_of.things.alter_auto_increment(field(doc! { "Field": "n", "CurrentValue": 1 })).run().unwrap();
-        race(|_| {
+        race(0..THREADS, |_| {
             for _ in 0..30 {
                 let _ = match batch {
                     1 => race_of.things.insert_one(doc! {}).run().map(drop),
@@ -292,7 +276,7 @@ fn gapless_fields_beside_each_other_are_both_complete() {
     // In two collections with the fields in opposite orders of making, so that turns could be taken crosswise.
     db.create_collection("a").auto_increment(gapless("n")).auto_increment(gapless("m")).run().unwrap();
     db.create_collection("b").auto_increment(gapless("m")).auto_increment(gapless("n")).run().unwrap();
-    race(|thread| {
+    race(0..THREADS, |thread| {
         for step in 0..40 {
             let name = if (thread + step) % 2 == 0 { "a" } else { "b" };
             db.collection::<Document>(name).insert_one(doc! {}).run().expect("stored");

@@ -1,28 +1,14 @@
 //! What tutorials of MongoDB build out of these verbs, with many threads; the examples show it at length.
 
-use std::sync::Barrier;
-
 use cairndb::bson::oid::ObjectId;
 use cairndb::bson::{Document, doc};
 use cairndb::{Collection, Result};
+use cairndb_tests::race::race;
 
 use crate::Fixture;
 
 const THREADS: i64 = 8;
 const EACH: i64 = 50;
-
-fn race(work: impl Fn(i64) + Sync) {
-    let start = Barrier::new(usize::try_from(THREADS).expect("small"));
-    std::thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let (start, work) = (&start, &work);
-            scope.spawn(move || {
-                start.wait();
-                work(thread);
-            });
-        }
-    });
-}
 
 fn insert_next(things: &Collection<Document>) -> Result<i64> {
     loop {
@@ -39,7 +25,7 @@ fn insert_next(things: &Collection<Document>) -> Result<i64> {
 #[test]
 fn the_optimistic_loop_numbers_without_gaps() {
     let fixture = Fixture::new();
-    race(|_| {
+    race(0..THREADS, |_| {
         for _ in 0..EACH {
             insert_next(&fixture.things).expect("a number");
         }
@@ -51,7 +37,7 @@ fn the_optimistic_loop_numbers_without_gaps() {
 #[test]
 fn a_pending_token_makes_counting_repeatable() {
     let fixture = Fixture::with([doc! { "_id": 1, "n": 0 }]);
-    race(|_| {
+    race(0..THREADS, |_| {
         for _ in 0..EACH {
             let token = ObjectId::new();
             for _ in 0..2 {

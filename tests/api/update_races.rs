@@ -1,29 +1,16 @@
 //! Updates of many threads: nothing is lost, nothing is inserted twice.
 
 use std::collections::BTreeSet;
-use std::sync::{Barrier, Mutex};
+use std::sync::Mutex;
 
 use cairndb::bson::{Document, doc};
 use cairndb::{IndexModel, IndexOptions, ReturnDocument};
+use cairndb_tests::race::race;
 
 use crate::Fixture;
 
 const THREADS: i32 = 8;
 const ROUNDS: i32 = 200;
-
-/// Runs the work on all threads at once.
-fn race(work: impl Fn(i32) + Sync) {
-    let start = Barrier::new(usize::try_from(THREADS).expect("small"));
-    std::thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let (start, work) = (&start, &work);
-            scope.spawn(move || {
-                start.wait();
-                work(thread);
-            });
-        }
-    });
-}
 
 fn unique_on(field: &str) -> IndexModel {
     let unique = IndexOptions::builder().unique(true).build();
@@ -34,7 +21,7 @@ fn unique_on(field: &str) -> IndexModel {
 fn increments_of_all_threads_add_up() {
     let fixture = Fixture::with([doc! { "_id": 1, "n": 0 }, doc! { "_id": 2, "n": 0, "k": "x" }]);
     fixture.things.create_index(IndexModel::builder().keys(doc! { "n": 1 }).build()).run().unwrap();
-    race(|_| {
+    race(0..THREADS, |_| {
         for _ in 0..ROUNDS {
             let add = || doc! { "$inc": { "n": 1 } };
             assert_eq!(fixture.things.update_one(doc! { "_id": 1 }, add()).run().unwrap().modified_count, 1);
@@ -51,7 +38,7 @@ fn increments_of_all_threads_add_up() {
 fn increments_of_a_unique_key_add_up() {
     let fixture = Fixture::with([doc! { "_id": 1, "n": 0 }]);
     fixture.things.create_index(unique_on("n")).run().unwrap();
-    race(|_| {
+    race(0..THREADS, |_| {
         for _ in 0..ROUNDS {
             fixture.things.update_one(doc! { "_id": 1 }, doc! { "$inc": { "n": 1 } }).run().unwrap();
         }
@@ -69,7 +56,7 @@ fn upserts(key: impl Fn(i32) -> Document + Sync, index: Option<IndexModel>) {
     }
     for round in 0..50 {
         let inserted = Mutex::new(0);
-        race(|_| {
+        race(0..THREADS, |_| {
             let upsert = fixture.things.update_one(key(round), doc! { "$inc": { "n": 1 } }).upsert(true);
             let result = upsert.run().expect("no conflict comes up");
             assert_eq!(result.matched_count, u64::from(result.upserted_id.is_none()));
@@ -110,7 +97,7 @@ fn a_duplicate_that_the_filter_does_not_find_is_reported() {
 fn every_thread_gets_numbers_of_its_own() {
     let fixture = Fixture::new();
     let numbers = Mutex::new(BTreeSet::new());
-    race(|_| {
+    race(0..THREADS, |_| {
         for _ in 0..ROUNDS {
             let next =
                 fixture.things.find_one_and_update(doc! { "_id": "counter" }, doc! { "$inc": { "n": 1 } });
@@ -125,7 +112,7 @@ fn every_thread_gets_numbers_of_its_own() {
 fn every_document_of_a_queue_is_taken_once() {
     let fixture = Fixture::with((0..THREADS * 20).map(|id| doc! { "_id": id, "rank": -id, "state": "new" }));
     let taken = Mutex::new(BTreeSet::new());
-    race(|thread| {
+    race(0..THREADS, |thread| {
         let sorts = [doc! { "rank": 1 }, doc! { "_id": 1 }];
         let take = || {
             let set = doc! { "$set": { "state": "taken" } };
@@ -143,7 +130,7 @@ fn every_document_of_a_queue_is_taken_once() {
 fn moved_unique_keys_are_never_held_twice() {
     let fixture = Fixture::with((0..THREADS).map(|id| doc! { "_id": id, "k": id }));
     fixture.things.create_index(unique_on("k")).run().unwrap();
-    race(|thread| {
+    race(0..THREADS, |thread| {
         for round in 0..ROUNDS {
             let key = (thread + round) % (THREADS + 2);
             let moved =

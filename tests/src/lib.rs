@@ -1,4 +1,4 @@
-//! What the suites share: random decisions that can be replayed, folders to work in, a naive model of the
+//! What the suites share: random decisions that can be replayed, folders to work in, threads that race, a naive model of the
 //! database, and the protocol between a process that is killed and the one that judges what it left.
 //!
 //! Everything here reports a disagreement by panicking with what was expected and what was found. Nothing
@@ -11,5 +11,6 @@ pub mod choices;
 pub mod journal;
 pub mod model;
 pub mod numbered;
+pub mod race;
 pub mod scratch;
 pub mod workload;
