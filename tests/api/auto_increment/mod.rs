@@ -112,10 +112,7 @@ impl Numbered {
     /// The snapshot of the sequence behind `n` has these fields with these values, types included.
     #[track_caller]
     fn shows(&self, fields: Document) {
-        let snapshot = serialize_to_document(&self.snapshot()).expect("a document");
-        for (name, value) in fields {
-            assert_eq!(snapshot.get(&name), Some(&value), "{name} in {snapshot}");
-        }
+        shows(&self.snapshot(), fields);
     }
 
     /// Every stored document without its `_id`.
@@ -155,6 +152,15 @@ pub(crate) fn numbers(collection: &Collection<Document>, field: &str) -> Vec<i64
         Err(_) => i64::from(document.get_i32(field).expect("an integer")),
     };
     crate::all(collection).iter().map(number).collect()
+}
+
+/// A snapshot has these fields with these values, types included.
+#[track_caller]
+pub(crate) fn shows(snapshot: &SequenceSnapshot, fields: Document) {
+    let snapshot = serialize_to_document(snapshot).expect("a document");
+    for (name, value) in fields {
+        assert_eq!(snapshot.get(&name), Some(&value), "{name} in {snapshot}");
+    }
 }
 
 /// Opens a copy of the database as it would be left if its process were killed now.
