@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
+use std::iter;
 
 use crate::error::Error;
 
@@ -23,39 +24,45 @@ pub(crate) fn unsupported(message: impl Display) -> Error {
     refused(NOT_IMPLEMENTED, message)
 }
 
+/// What a pure crate refused, with what caused it: the reply of a command has one text.
+fn with_causes(code: i32, error: &dyn std::error::Error) -> Error {
+    let causes = iter::successors(error.source(), |cause| cause.source());
+    refused(code, causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}")))
+}
+
 impl From<query::error::Error> for Error {
     fn from(error: query::error::Error) -> Self {
-        refused(error.code(), error)
+        with_causes(error.code(), &error)
     }
 }
 
 impl From<query::expression::error::Error> for Error {
     fn from(error: query::expression::error::Error) -> Self {
-        refused(error.code(), error)
+        with_causes(error.code(), &error)
     }
 }
 
 impl From<query::projection::error::Error> for Error {
     fn from(error: query::projection::error::Error) -> Self {
-        refused(error.code(), error)
+        with_causes(error.code(), &error)
     }
 }
 
 impl From<query::sort::error::Error> for Error {
     fn from(error: query::sort::error::Error) -> Self {
-        refused(error.code(), error)
+        with_causes(error.code(), &error)
     }
 }
 
 impl From<query::update::error::Error> for Error {
     fn from(error: query::update::error::Error) -> Self {
-        refused(error.code(), error)
+        with_causes(error.code(), &error)
     }
 }
 
 impl From<query::distinct::Error> for Error {
     fn from(error: query::distinct::Error) -> Self {
-        refused(error.code(), error)
+        with_causes(error.code(), &error)
     }
 }
 

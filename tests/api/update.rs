@@ -237,3 +237,15 @@ fn variables_of_let_are_seen_by_filters_and_pipelines() {
     assert_eq!(result.modified_count, 2);
     assert_eq!(fixture.stored()[1].get_i32("n").ok(), Some(7));
 }
+
+/// An error of the query language that had a cause, such as the condition of a `$pull` that cannot be read, lost the cause on
+/// its way out of the engine: the caller was told which update was malformed, and not by what.
+#[test]
+fn a_refusal_tells_what_caused_it() {
+    let fixture = three();
+    let pull =
+        |condition: Document| fixture.things.update_one(doc! {}, doc! { "$pull": { "tags": condition } });
+    refused(pull(doc! { "$foo": 1 }).run(), 2, "$foo");
+    refused(pull(doc! { "$in": 1 }).run(), 2, "$in");
+    refused(pull(doc! { "$expr": true }).run(), 224, "$expr");
+}
