@@ -21,6 +21,14 @@ pub(crate) struct Case {
     pub(crate) documents: Vec<Document>,
     pub(crate) command: Command,
     pub(crate) expect: Expectation,
+    /// What the engine gives instead, where documents that are stored cannot be those of the case.
+    pub(crate) stored: Option<Stored>,
+}
+
+/// How the engine differs from the case, and why.
+pub(crate) struct Stored {
+    pub(crate) why: String,
+    pub(crate) expect: Expectation,
 }
 
 /// What is done with the documents.
@@ -79,6 +87,14 @@ struct Line {
     documents: Vec<Json>,
     command: CommandLine,
     expect: Json,
+    engine: Option<StoredLine>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredLine {
+    why: String,
+    expect: Json,
 }
 
 /// All that a command may have; which one it is shows by its first field.
@@ -135,11 +151,18 @@ fn parse(place: &str, text: &str) -> Result<Case, String> {
         documents: line.documents.iter().map(document).collect::<Result<_, _>>()?,
         command: line.command.read()?,
         expect: Expectation::parse(&line.expect)?,
+        stored: line.engine.map(StoredLine::read).transpose()?,
     })
 }
 
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
     Json::deserialize(deserializer).map(Some)
+}
+
+impl StoredLine {
+    fn read(self) -> Result<Stored, String> {
+        Ok(Stored { why: self.why, expect: Expectation::parse(&self.expect)? })
+    }
 }
 
 impl CommandLine {

@@ -13,6 +13,8 @@ pub(crate) enum Outcome {
     Documents(Vec<Document>),
     /// Distinct values, or the values of an expression.
     Values(Vec<Option<Bson>>),
+    /// How many documents match.
+    Number(usize),
     /// An error, with MongoDB's number.
     Refused { code: i32, text: String },
 }
@@ -55,11 +57,13 @@ impl Expectation {
                 let wanted = wanted.iter().cloned().map(Some);
                 is_same_list(&wanted.collect::<Vec<_>>(), &found.collect::<Vec<_>>())
             }
+            (Self::List(wanted), Outcome::Number(found)) => wanted.len() == *found,
+            (Self::Ids(wanted), Outcome::Number(found)) => wanted.len() == *found,
             (Self::Refused { code, text }, Outcome::Refused { code: found, text: found_text }) => {
                 code == found && found_text.contains(text.as_str())
             }
             (Self::Ids(_), Outcome::Values(_))
-            | (Self::Refused { .. }, Outcome::Documents(_) | Outcome::Values(_))
+            | (Self::Refused { .. }, Outcome::Documents(_) | Outcome::Values(_) | Outcome::Number(_))
             | (Self::List(_) | Self::Ids(_), Outcome::Refused { .. }) => false,
         };
         (!agrees).then(|| self.to_string())
@@ -87,6 +91,7 @@ impl fmt::Display for Outcome {
                 show_list(formatter, &list.collect::<Vec<_>>())
             }
             Self::Values(values) => show_list(formatter, values),
+            Self::Number(number) => write!(formatter, "{number} documents"),
             Self::Refused { code, text } => write!(formatter, "error {code}: {text}"),
         }
     }

@@ -2,20 +2,25 @@
 //!
 //! The corpus is data: `cases/*.json` holds an array of cases, one a line, each with the rule that it shows in words. A
 //! case is run, what comes out must equal what is expected by type, value and order of fields, and all that differ
-//! are told together. `operators.json` and `differences.json` say what there is and where it is different on purpose; of
+//! are told together. It is run twice: by the crate `query` alone, over documents in memory, and by the commands of the
+//! engine, over stored ones; a case says in `engine` where the second cannot give the same. `operators.json` and `differences.json` say what there is and where it is different on purpose; of
 //! them and of the corpus `docs/compatibility.md` is made, which `CAIRNDB_WRITE_DOCS=1` renews.
 
 mod corpus;
+mod engine;
 mod expectation;
 mod json;
 mod page;
 mod run;
 mod value;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
 use corpus::Case;
+use engine::{Engine, Way};
+use expectation::Outcome;
 
 /// How many cases the corpus must keep.
 const CASES_MIN: usize = 1_500;
@@ -41,6 +46,40 @@ fn the_query_crate_agrees_with_every_case() {
         cases.len(),
         failures.join("\n")
     );
+}
+
+#[test]
+fn the_engine_agrees_with_every_case() {
+    let cases = corpus::load(&folder().join("cases"));
+    let engine = Engine::new();
+    let mut counts: BTreeMap<Way, usize> = BTreeMap::new();
+    let mut failures = Vec::new();
+    for case in &cases {
+        let outcomes = engine::ways(&case.command).iter().map(|&way| {
+            *counts.entry(way).or_default() += 1;
+            (way, engine.run(&case.documents, &case.command, way))
+        });
+        failures.extend(engine_failures(case, &outcomes.collect::<Vec<_>>()));
+    }
+    println!("{} cases through the engine, by {counts:?}", cases.len());
+    for (case, stored) in cases.iter().filter_map(|case| Some((case, case.stored.as_ref()?))) {
+        println!("{} has a result of its own there: {}", case.place, stored.why);
+    }
+    assert!(failures.is_empty(), "{} results differ:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// What differs from what the case says of the engine; and that it says so without need.
+fn engine_failures(case: &Case, outcomes: &[(Way, Outcome)]) -> Vec<String> {
+    let agrees = |(_, outcome): &(Way, Outcome)| case.expect.difference(outcome).is_none();
+    if case.stored.is_some() && outcomes.iter().all(agrees) {
+        return vec![format!("{}: the engine gives what the crate gives", case.place)];
+    }
+    let expect = case.stored.as_ref().map_or(&case.expect, |stored| &stored.expect);
+    let failures = outcomes.iter().filter_map(|(way, outcome)| {
+        let wanted = expect.difference(outcome)?;
+        Some(format!("{} by {way:?}: {}\n    got    {outcome}\n    wanted {wanted}", case.place, case.rule))
+    });
+    failures.collect()
 }
 
 #[test]

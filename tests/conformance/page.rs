@@ -79,7 +79,7 @@ fn probe(entry: &Entry, cases: &[Case]) -> Option<String> {
         (Outcome::Refused { code, .. }, Some(refused)) if code == refused => None,
         (outcome, Some(_)) => Some(format!("{} is not refused as its table says: {outcome}", entry.name)),
         (Outcome::Refused { code, text }, None) => Some(format!("{} is refused: {code} {text}", entry.name)),
-        (Outcome::Documents(_) | Outcome::Values(_), None) => {
+        (Outcome::Documents(_) | Outcome::Values(_) | Outcome::Number(_), None) => {
             let is_shown = shown(entry, &command, cases) > 0;
             (!is_shown).then(|| format!("{} is shown by no case", entry.name))
         }

@@ -17,8 +17,8 @@ use crate::expectation::Outcome;
 use crate::value::raw;
 
 /// The first moment of 2024.
-const NOW: DateTime = DateTime::from_millis(1_704_067_200_000);
-const STAMP: Timestamp = Timestamp { time: 1_704_067_200, increment: 1 };
+pub(crate) const NOW: DateTime = DateTime::from_millis(1_704_067_200_000);
+pub(crate) const STAMP: Timestamp = Timestamp { time: 1_704_067_200, increment: 1 };
 const SORT_BYTES_MAX: usize = 100 * 1024 * 1024;
 
 /// An error's number and text.
