@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use bson::oid::ObjectId;
 use bson::{RawDocumentBuf, doc};
 use cairndb::{Client, Collection};
-use workload::{Durability, Order, Result, Seen, Store};
+use workload::{DocumentStore, Durability, Order, Result, Seen, Store, Wanted};
 
 struct Cairn {
     documents: Collection<RawDocumentBuf>,
@@ -65,6 +65,21 @@ impl Store for Cairn {
     }
 }
 
+impl DocumentStore for Cairn {
+    fn find(&self, wanted: &Wanted, seen: &mut Seen) -> Result<()> {
+        let filter = doc! { "number": { "$gt": wanted.above }, "customer.city": wanted.city };
+        for document in self.documents.find(filter).run()? {
+            seen.bytes(document?.as_bytes());
+        }
+        Ok(())
+    }
+
+    fn increment(&mut self, id: &ObjectId) -> Result<u64> {
+        let update = doc! { "$inc": { "placed": 1_i64 } };
+        Ok(self.documents.update_one(doc! { "_id": *id }, update).run()?.modified_count)
+    }
+}
+
 fn main() -> ExitCode {
-    workload::run::<Cairn>()
+    workload::run_documents::<Cairn>()
 }

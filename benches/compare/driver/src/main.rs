@@ -4,7 +4,7 @@
 //! each cannot be one program, and none inherits another's memory. The stores take turns, round by
 //! round, so that a busy moment of the machine meets them all; what counts is the median round.
 //!
-//! With the word `sequences` the work is handing out numbers, instead of storing and reading documents.
+//! With the word `sequences` the work is handing out numbers, instead of work on documents.
 
 mod measure;
 mod plot;
@@ -25,7 +25,7 @@ const USAGE: &str =
 /// What the stores are asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
-    /// Store documents and read them.
+    /// Store documents, read, find and change them.
     Documents,
     /// Hand out numbers.
     Sequences,
@@ -107,13 +107,14 @@ fn compare(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Compares the storing and reading of documents; the tables.
+/// Compares the work on documents; the tables.
 fn documents(plan: &Plan, out: &Path) -> Result<String, Box<dyn Error>> {
     let figures = measure::run(plan)?;
     fs::write(out.join("compare.csv"), report::csv(&figures))?;
     plot::draw(&figures, &out.join("compare.svg"))?;
     let versions: Vec<String> = measure::STORES.into_iter().filter_map(report::version).collect();
-    let mut text = report::machine(&versions) + " A dash: the store does not offer the level.\n";
+    let mut text = report::machine(&versions)
+        + " A dash: the store does not offer the level, or does not look into documents.\n";
     for level in Level::ALL {
         text += &report::table(level, &plan.stores, &figures);
     }

@@ -9,7 +9,8 @@ use std::process::{Command, Stdio};
 /// The stores, in the order of the tables. Each has a runner `compare-NAME` beside this program.
 pub(crate) const STORES: [&str; 7] = ["cairndb", "rocksdb", "polodb", "sqlite", "redb", "fjall", "lmdb"];
 /// The figures, in the order of the tables.
-pub(crate) const FIGURES: [&str; 4] = ["insert_one", "insert_many", "find_by_id", "scan"];
+pub(crate) const FIGURES: [&str; 6] =
+    ["insert_one", "insert_many", "find_by_id", "scan", "scan_filter", "update_inc"];
 
 /// When a write counts as done. Stores are compared within a level only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,12 +32,12 @@ impl Level {
         }
     }
 
-    /// Single inserts, batches of 1,000 and reads: a sync costs far more than what it covers, so a
-    /// synced run of the same length would measure the disk for an hour.
-    fn work(self) -> [u64; 3] {
+    /// Single inserts, batches of 1,000, reads, filtered scans and updates: a sync costs far more than what it covers, so
+    /// a synced run of the same length would measure the disk for an hour.
+    fn work(self) -> [u64; 5] {
         match self {
-            Self::Synced => [2_000, 50, 50_000],
-            Self::Unsynced => [100_000, 100, 100_000],
+            Self::Synced => [2_000, 50, 50_000, 5, 2_000],
+            Self::Unsynced => [100_000, 100, 100_000, 5, 100_000],
         }
     }
 }

@@ -110,7 +110,10 @@ mod tests {
         let mut figures = Figures::default();
         figures.add(Level::Synced, "redb", "scan", 1_500.0);
         let text = table(Level::Synced, &["redb", "lmdb"], &figures);
-        assert!(text.ends_with("| redb | – | – | – | 1,500 |\n| lmdb | – | – | – | – |\n"), "{text}");
+        assert!(
+            text.ends_with("| redb | – | – | – | 1,500 | – | – |\n| lmdb | – | – | – | – | – | – |\n"),
+            "{text}"
+        );
     }
 
     #[test]

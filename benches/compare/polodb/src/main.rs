@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use polodb_core::bson::{self, Document, doc, oid::ObjectId};
 use polodb_core::{Collection, CollectionT, Database};
-use workload::{Durability, Order, Result, Seen, Store};
+use workload::{DocumentStore, Durability, Order, Result, Seen, Store, Wanted};
 
 struct Polo {
     documents: Collection<Document>,
@@ -63,6 +63,21 @@ impl Store for Polo {
     }
 }
 
+impl DocumentStore for Polo {
+    fn find(&self, wanted: &Wanted, seen: &mut Seen) -> Result<()> {
+        let filter = doc! { "number": { "$gt": wanted.above }, "customer.city": wanted.city };
+        for document in self.documents.find(filter).run()? {
+            seen.tree(document?.len());
+        }
+        Ok(())
+    }
+
+    fn increment(&mut self, id: &ObjectId) -> Result<u64> {
+        let update = doc! { "$inc": { "placed": 1_i64 } };
+        Ok(self.documents.update_one(doc! { "_id": *id }, update)?.modified_count)
+    }
+}
+
 fn main() -> ExitCode {
-    workload::run::<Polo>()
+    workload::run_documents::<Polo>()
 }

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 pub use durability::{Durability, Result};
-pub use order::Order;
+pub use order::{Order, Wanted};
 use random::Random;
 
 /// How many documents one call of [`Store::insert_many`] gets.
@@ -42,6 +42,14 @@ pub trait Store: Sized {
     fn read(&self, id: &Self::Id, seen: &mut Seen) -> Result<()>;
     /// Shows every document to `seen`.
     fn scan(&self, seen: &mut Seen) -> Result<()>;
+}
+
+/// A store that looks into its documents: it can be asked for them by their fields, and change a part of one.
+pub trait DocumentStore: Store {
+    /// Shows every document that matches to `seen`, found without an index.
+    fn find(&self, wanted: &Wanted, seen: &mut Seen) -> Result<()>;
+    /// Adds one to the `placed` of a document, as one commit; how many documents were changed.
+    fn increment(&mut self, id: &Self::Id) -> Result<u64>;
 }
 
 /// The documents that a read came upon. Looking at them keeps the compiler, and a memory map, honest.
@@ -73,6 +81,8 @@ struct Request {
     ones: u64,
     batches: u64,
     reads: u64,
+    finds: u64,
+    updates: u64,
 }
 
 impl Request {
@@ -84,17 +94,42 @@ impl Request {
             let text = next(name)?;
             text.parse().map_err(|_| format!("{name} '{text}' is not a number").into())
         };
-        let (ones, batches, reads) = (number("ONES")?, number("BATCHES")?, number("READS")?);
-        Ok(Self { folder, durability, ones, batches, reads })
+        Ok(Self {
+            folder,
+            durability,
+            ones: number("ONES")?,
+            batches: number("BATCHES")?,
+            reads: number("READS")?,
+            finds: number("FINDS")?,
+            updates: number("UPDATES")?,
+        })
     }
 }
 
 /// A runner's `main`: does the work that the command line asks for, and prints one line a figure,
 /// `name operations_per_second`.
 ///
-/// The command line is `FOLDER synced|unsynced ONES BATCHES READS`.
+/// The command line is `FOLDER synced|unsynced ONES BATCHES READS FINDS UPDATES`; the last two are for stores that look
+/// into their documents.
 pub fn run<S: Store>() -> ExitCode {
-    match Request::parse(std::env::args().skip(1)).and_then(|request| perform::<S>(&request)) {
+    end(request().and_then(|request| perform::<S>(&request).map(|_| ())))
+}
+
+/// The same for a store that looks into its documents.
+pub fn run_documents<S: DocumentStore>() -> ExitCode {
+    end(request().and_then(|request| {
+        let (mut store, ids) = perform::<S>(&request)?;
+        scan_filter(&store, ids.len() as u64, request.finds)?;
+        update_inc(&mut store, &ids, request.updates)
+    }))
+}
+
+fn request() -> Result<Request> {
+    Request::parse(std::env::args().skip(1))
+}
+
+fn end(outcome: Result<()>) -> ExitCode {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -103,7 +138,8 @@ pub fn run<S: Store>() -> ExitCode {
     }
 }
 
-fn perform<S: Store>(request: &Request) -> Result<()> {
+/// Does what every store can; the store, opened anew, and the ids of what it holds.
+fn perform<S: Store>(request: &Request) -> Result<(S, Vec<S::Id>)> {
     let mut store = S::open(&request.folder, request.durability)?;
     let mut ids = insert_ones(&mut store, request.ones)?;
     ids.extend(insert_batches(&mut store, request.ones, request.batches)?);
@@ -111,7 +147,8 @@ fn perform<S: Store>(request: &Request) -> Result<()> {
     drop(store);
     let store = S::open(&request.folder, request.durability)?;
     read(&store, &ids, request.reads)?;
-    scan(&store, ids.len() as u64)
+    scan(&store, ids.len() as u64)?;
+    Ok((store, ids))
 }
 
 fn insert_ones<S: Store>(store: &mut S, count: u64) -> Result<Vec<S::Id>> {
@@ -161,6 +198,34 @@ fn scan<S: Store>(store: &S, stored: u64) -> Result<()> {
     expect_seen("scan", &seen, stored)
 }
 
+/// The rate is that of documents looked at, as in a scan of all.
+fn scan_filter<S: DocumentStore>(store: &S, stored: u64, count: u64) -> Result<()> {
+    let wanted = Wanted::among(stored);
+    let matching = (0..stored).filter(|n| wanted.matches(&Order::nth(*n))).count() as u64;
+    let mut seen = Seen::default();
+    let start = Instant::now();
+    for _ in 0..count {
+        store.find(&wanted, &mut seen)?;
+    }
+    report("scan_filter", stored * count, start);
+    expect_seen("filtered scans", &seen, matching * count)
+}
+
+fn update_inc<S: DocumentStore>(store: &mut S, ids: &[S::Id], count: u64) -> Result<()> {
+    let mut random = Random::new(2);
+    let mut changed = 0;
+    let start = Instant::now();
+    for _ in 0..count {
+        let Some(id) = ids.get(random.below(ids.len())) else { break };
+        changed += store.increment(id)?;
+    }
+    report("update_inc", count, start);
+    if changed == count {
+        return Ok(());
+    }
+    Err(format!("{count} updates changed {changed} documents").into())
+}
+
 fn report(name: &str, operations: u64, start: Instant) {
     #[expect(clippy::cast_precision_loss, reason = "a rate for people to read")]
     let rate = operations as f64 / start.elapsed().as_secs_f64();
@@ -171,7 +236,7 @@ fn expect_seen(what: &str, seen: &Seen, expected: u64) -> Result<()> {
     if seen.documents == expected {
         return Ok(());
     }
-    Err(format!("{what} found {} documents where {expected} are stored", seen.documents).into())
+    Err(format!("{what} found {} documents where there are {expected}", seen.documents).into())
 }
 
 #[cfg(test)]
@@ -184,10 +249,11 @@ mod tests {
 
     #[test]
     fn a_command_line_is_read_in_order() {
-        let request = parse("folder unsynced 10 2 30").unwrap();
+        let request = parse("folder unsynced 10 2 30 4 50").unwrap();
         assert_eq!(request.folder, Path::new("folder"));
         assert_eq!(request.durability, Durability::Unsynced);
         assert_eq!((request.ones, request.batches, request.reads), (10, 2, 30));
+        assert_eq!((request.finds, request.updates), (4, 50));
     }
 
     #[test]

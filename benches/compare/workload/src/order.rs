@@ -73,6 +73,31 @@ impl Line {
     }
 }
 
+/// Orders asked for by two fields, one of them nested: `{number: {$gt: above}, "customer.city": city}`. No index serves
+/// it; it finds one in a hundred.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// The number is greater.
+    pub above: i64,
+    /// Where the parcel goes.
+    pub city: &'static str,
+}
+
+impl Wanted {
+    /// One in a hundred of the first `count` orders: of the last six hundredths, those to one of the six cities.
+    pub fn among(count: u64) -> Self {
+        let above = count - count * CITIES.len() as u64 / 100;
+        let [city, ..] = CITIES;
+        // Numbers start at 0, so the last of those left out is one less.
+        Self { above: i64::try_from(above).unwrap_or(i64::MAX) - 1, city }
+    }
+
+    /// Whether an order is asked for.
+    pub fn matches(&self, order: &Order) -> bool {
+        order.number > self.above && order.customer.city == self.city
+    }
+}
+
 fn pick(random: &mut Random, words: &[&str]) -> String {
     words.get(random.below(words.len())).copied().unwrap_or_default().to_owned()
 }
@@ -93,6 +118,13 @@ mod tests {
             let bytes = bson::serialize_to_vec(&Order::nth(n)).unwrap();
             assert!((150..=260).contains(&bytes.len()), "order {n} has {} bytes", bytes.len());
         }
+    }
+
+    #[test]
+    fn one_in_a_hundred_orders_is_wanted() {
+        let wanted = Wanted::among(100_000);
+        let matching = (0..100_000).filter(|n| wanted.matches(&Order::nth(*n))).count();
+        assert!((900..=1_100).contains(&matching), "{matching} of 100,000 are wanted");
     }
 
     #[test]
