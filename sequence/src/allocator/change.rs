@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::allocator::held::{Frozen, Held};
 use crate::allocator::{Sequence, number_of};
-use crate::attributes::{Contract, Options};
+use crate::attributes::Options;
 use crate::error::SequenceError;
 use crate::slot::Slot;
 use crate::state::{Mark, State};
@@ -104,7 +104,7 @@ impl Sequence {
     fn move_within_block(&self, slot: &Slot, value: i64) -> Result<bool, SequenceError> {
         let mut held = self.held.lock();
         self.refuse_retired()?;
-        let slot = if held.state.attributes().contract() == Contract::Ordered { &self.ordered } else { slot };
+        let slot = self.slot_in_use(&held, slot);
         let Some(own) = slot.block().filter(|block| !block.rest().is_empty()) else { return Ok(false) };
         if !held.state.is_beyond(own.following(), value.into())
             && !held.state.is_beyond(own.run().last().into(), value.into())

@@ -215,7 +215,7 @@ impl Sequence {
     pub fn current_value(&self, slot: &Slot) -> Result<i64, SequenceError> {
         let held = self.held.lock();
         self.refuse_retired()?;
-        let slot = if held.state.attributes().contract() == Contract::Ordered { &self.ordered } else { slot };
+        let slot = self.slot_in_use(&held, slot);
         if held.state.is_initial() {
             return Err(SequenceError::NeverUsed);
         }
@@ -245,8 +245,7 @@ impl Sequence {
         let held = self.held.lock();
         let state = &held.state;
         let in_blocks: u64 = held.blocks().map(|block| block.rest().count()).sum();
-        let slot =
-            if state.attributes().contract() == Contract::Ordered { &self.ordered } else { &self.shared };
+        let slot = self.slot_in_use(&held, &self.shared);
         Snapshot {
             attributes: state.attributes().clone(),
             version: state.version(),
@@ -319,6 +318,11 @@ impl Sequence {
             return Ok(None);
         }
         held.take_through(slot, count, store).map(Some)
+    }
+
+    /// Where an acquirer's values come from: an ordered sequence has one block for all of them.
+    fn slot_in_use<'s>(&'s self, held: &Held, own: &'s Slot) -> &'s Slot {
+        if held.state.attributes().contract() == Contract::Ordered { &self.ordered } else { own }
     }
 
     fn refuse_retired(&self) -> Result<(), SequenceError> {
