@@ -41,8 +41,12 @@ pub(crate) fn taken_key(error: &Error) -> Option<(&Document, &Document)> {
     else {
         return None;
     };
-    let details = details.as_ref()?;
-    Some((details.get_document(KEY_PATTERN).ok()?, details.get_document(KEY_VALUE).ok()?))
+    Some((key_pattern(details.as_ref())?, details.as_ref()?.get_document(KEY_VALUE).ok()?))
+}
+
+/// The fields of the index, from the details of a duplicate key.
+pub(crate) fn key_pattern(details: Option<&Document>) -> Option<&Document> {
+    details?.get_document(KEY_PATTERN).ok()
 }
 
 fn error(namespace: &Namespace, index: &str, key_pattern: Document, key_value: Document) -> Refusal {

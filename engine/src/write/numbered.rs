@@ -14,11 +14,11 @@ use sequence::generator::Generator;
 use crate::catalog::sequences::AutoField;
 use crate::document::build::{Drafts, Facts};
 use crate::document::complete::Completion;
-use crate::error::{Error, ErrorKind, IndexedWriteError, Result, WriteError, WriteFailure};
+use crate::error::{Error, ErrorKind, IndexedWriteError, Result, WriteError};
 use crate::generated::GeneratedValues;
 use crate::storage::write::CommitLevel;
 use crate::write::Target;
-use crate::write::duplicate::DUPLICATE_KEY;
+use crate::write::duplicate::{key_pattern, taken_key};
 use crate::write::insert::{
     COMMIT_BYTES_MAX, Inserted, Nothing, Ordering, Outcome, insert_beside, insert_many_beside,
 };
@@ -177,9 +177,12 @@ fn insert_in_chunks(
     documents: &Drafts,
     (ordering, writers): (Ordering, &mut Writers<'_>),
 ) -> Result<Outcome> {
-    // All are completed once before the first is stored: what a mode refuses refuses the call.
-    complete(target, documents.documents())?;
     let all: Vec<&[u8]> = documents.documents().collect();
+    if all.iter().map(|document| document.len()).sum::<usize>() > COMMIT_BYTES_MAX {
+        // What a mode refuses refuses the call, so all are completed before the first is stored; where one commit holds
+        // all, that is what it does.
+        complete(target, all.iter().copied())?;
+    }
     let mut whole = Outcome::default();
     let (mut done, mut passed) = (0, false);
     // Short behind a refusal, so that many of them do not number the whole rest again each time.
@@ -279,16 +282,7 @@ fn field(target: Target<'_>, position: usize) -> &Field {
 
 /// The fields of the index, if the error is a duplicate key of one that holds an auto-increment field.
 fn index_on_field<'a>(target: Target<'_>, error: &'a Error) -> Option<&'a Document> {
-    let ErrorKind::Write(WriteFailure::WriteError(WriteError { code: DUPLICATE_KEY, details, .. })) =
-        error.kind()
-    else {
-        return None;
-    };
-    let pattern = key_pattern(details.as_ref());
-    pattern.filter(|pattern| target.fields.iter().any(|field| pattern.contains_key(field.field.path())))
-}
-
-/// The fields of the index that a duplicate key was found in.
-fn key_pattern(details: Option<&Document>) -> Option<&Document> {
-    details?.get_document("keyPattern").ok()
+    let (pattern, _) = taken_key(error)?;
+    let is_numbered = target.fields.iter().any(|field| pattern.contains_key(field.field.path()));
+    is_numbered.then_some(pattern)
 }
