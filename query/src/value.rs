@@ -1,4 +1,4 @@
-//! Small questions to one BSON value: its truth, its integer, its elements, and how an error names it.
+//! Small questions to one BSON value: its truth, its integer, its elements, its size, and how an error names it.
 //!
 //! Comparing values and walking paths is the `index` crate's work and never done here.
 
@@ -78,6 +78,34 @@ pub(crate) fn describe(value: RawBsonRef<'_>) -> String {
         RawBsonRef::MinKey => "the least key".to_owned(),
         RawBsonRef::DbPointer(_) => "a pointer".to_owned(),
     }
+}
+
+/// About how many bytes a value takes; exact where it can be many.
+pub(crate) fn content_bytes(value: RawBsonRef<'_>) -> usize {
+    /// More than any scalar, type and length take.
+    const FRAME: usize = 24;
+    let content = match value {
+        RawBsonRef::String(text) | RawBsonRef::Symbol(text) | RawBsonRef::JavaScriptCode(text) => text.len(),
+        RawBsonRef::Array(array) => array.as_bytes().len(),
+        RawBsonRef::Document(document) => document.as_bytes().len(),
+        RawBsonRef::Binary(binary) => binary.bytes.len(),
+        RawBsonRef::RegularExpression(regex) => regex.pattern.len() + regex.options.len(),
+        RawBsonRef::JavaScriptCodeWithScope(code) => code.code.len() + code.scope.as_bytes().len(),
+        RawBsonRef::DbPointer(_)
+        | RawBsonRef::Double(_)
+        | RawBsonRef::Boolean(_)
+        | RawBsonRef::Null
+        | RawBsonRef::Int32(_)
+        | RawBsonRef::Int64(_)
+        | RawBsonRef::Timestamp(_)
+        | RawBsonRef::ObjectId(_)
+        | RawBsonRef::DateTime(_)
+        | RawBsonRef::Decimal128(_)
+        | RawBsonRef::Undefined
+        | RawBsonRef::MaxKey
+        | RawBsonRef::MinKey => 0,
+    };
+    content + FRAME
 }
 
 /// The beginning of a text, with control characters escaped.

@@ -1,8 +1,9 @@
-//! Accumulators as operators: over the elements of one array, or over several arguments.
+//! Accumulators as operators, over the elements of one array or over several arguments; and the sums that groups share
+//! with them.
 //!
 //! What is no number is passed over by `$sum`, `$avg` and the deviations; null and missing by `$max` and `$min`.
 
-use bson::RawBsonRef;
+use bson::{RawBson, RawBsonRef};
 
 use crate::decimal::{self, Precision};
 use crate::expression::arguments::Arguments;
@@ -43,13 +44,11 @@ pub(super) fn least<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
 }
 
 pub(super) fn deviation_of_population<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    let spread = Spread::of(&operands(arguments)?);
-    Ok(if spread.count == 0.0 { Value::NULL } else { spread.deviation(spread.count) })
+    Ok(spread(arguments)?.of_population())
 }
 
 pub(super) fn deviation_of_sample<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    let spread = Spread::of(&operands(arguments)?);
-    Ok(if spread.count < 2.0 { Value::NULL } else { spread.deviation(spread.count - 1.0) })
+    Ok(spread(arguments)?.of_sample())
 }
 
 /// The values to go over: the elements of the only argument if it is an array, else the arguments.
@@ -61,9 +60,17 @@ fn operands<'d>(arguments: &Arguments<'_, 'd>) -> Result<Vec<Value<'d>>, Error> 
     })
 }
 
+fn spread(arguments: &Arguments<'_, '_>) -> Result<Spread, Error> {
+    let mut spread = Spread::default();
+    for value in operands(arguments)? {
+        spread.add(value.or_null());
+    }
+    Ok(spread)
+}
+
 /// A sum of numbers, as wide as the widest of them.
-#[derive(Debug, Default)]
-struct Sum {
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sum {
     count: i64,
     /// The exact sum of the integers.
     integers: i128,
@@ -74,7 +81,8 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, value: RawBsonRef<'_>) {
+    /// Adds a number, and passes over everything else.
+    pub(crate) fn add(&mut self, value: RawBsonRef<'_>) {
         let Some(number) = Numeric::of(value) else { return };
         self.count += 1;
         match number {
@@ -91,6 +99,16 @@ impl Sum {
                 self.decimals = Some(self.decimals.map_or(value, |sum| decimal::add(sum, value)));
             }
         }
+    }
+
+    /// The sum; 0 of nothing.
+    pub(crate) fn total(&self) -> RawBson {
+        self.value().into_raw().unwrap_or(RawBson::Null)
+    }
+
+    /// The average; null of nothing.
+    pub(crate) fn mean(&self) -> RawBson {
+        self.average().into_raw().unwrap_or(RawBson::Null)
     }
 
     fn value<'d>(&self) -> Value<'d> {
@@ -138,24 +156,40 @@ impl Sum {
 }
 
 /// Count, mean and squared distances from it, renewed with each number so that no large squares cancel out.
-#[derive(Debug, Default)]
-struct Spread {
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spread {
     count: f64,
     mean: f64,
     squares: f64,
 }
 
 impl Spread {
-    fn of(values: &[Value<'_>]) -> Self {
-        let mut spread = Self::default();
-        for number in values.iter().filter_map(|value| Numeric::of(value.or_null())) {
-            let number = number.to_double();
-            let distance = number - spread.mean;
-            spread.count += 1.0;
-            spread.mean += distance / spread.count;
-            spread.squares += distance * (number - spread.mean);
-        }
-        spread
+    /// Adds a number, and passes over everything else.
+    pub(crate) fn add(&mut self, value: RawBsonRef<'_>) {
+        let Some(number) = Numeric::of(value) else { return };
+        let number = number.to_double();
+        let distance = number - self.mean;
+        self.count += 1.0;
+        self.mean += distance / self.count;
+        self.squares += distance * (number - self.mean);
+    }
+
+    /// The standard deviation of numbers that are all there are; null of none.
+    pub(crate) fn population(&self) -> RawBson {
+        self.of_population().into_raw().unwrap_or(RawBson::Null)
+    }
+
+    /// The standard deviation as a sample tells it; null of fewer than two.
+    pub(crate) fn sample(&self) -> RawBson {
+        self.of_sample().into_raw().unwrap_or(RawBson::Null)
+    }
+
+    fn of_population<'d>(&self) -> Value<'d> {
+        if self.count == 0.0 { Value::NULL } else { self.deviation(self.count) }
+    }
+
+    fn of_sample<'d>(&self) -> Value<'d> {
+        if self.count < 2.0 { Value::NULL } else { self.deviation(self.count - 1.0) }
     }
 
     fn deviation<'d>(&self, count: f64) -> Value<'d> {

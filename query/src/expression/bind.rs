@@ -3,8 +3,6 @@
 //! A variable is found by its place, not by its name: each such operator adds one frame of values, and parsing has
 //! counted the frames between a use and its definition.
 
-use std::hash::{BuildHasher, RandomState};
-
 use bson::RawBsonRef;
 
 use crate::expression::error::{Error, Fault};
@@ -184,16 +182,6 @@ pub(super) fn evaluate_reduce<'d>(
         value = body.evaluate(scope.within(&frame))?;
     }
     Ok(value)
-}
-
-/// A number of at least 0 and below 1.
-///
-/// The hasher's keys are random for each thread and differ from call to call, and the hash mixes them well: for
-/// samples and jitter that is enough, and it needs no generator to be kept anywhere.
-#[expect(clippy::cast_precision_loss, reason = "53 bits are what a double holds exactly")]
-pub(super) fn random() -> f64 {
-    let bits = RandomState::new().hash_one(());
-    (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 /// The elements of an operator's input; nothing if the input is null or missing.

@@ -4,7 +4,7 @@
 //! its value. What an operator means stands in the file of its family; comparison and paths are the `index`
 //! crate's. Evaluation reads raw values where they lie.
 
-mod accumulate;
+pub(crate) mod accumulate;
 mod arguments;
 mod arithmetic;
 mod array;
@@ -88,6 +88,16 @@ impl Expression {
     /// As [`evaluate`](Self::evaluate).
     pub fn matches(&self, document: &RawDocument, variables: &Variables) -> Result<bool, Error> {
         Ok(self.value(document, variables)?.is_true())
+    }
+
+    /// Hands the value for a document to `take` where it lies; nothing where it is missing.
+    pub(crate) fn with_value<R>(
+        &self,
+        document: &RawDocument,
+        variables: &Variables,
+        take: impl FnOnce(Option<RawBsonRef<'_>>) -> R,
+    ) -> Result<R, Error> {
+        Ok(take(self.value(document, variables)?.get()))
     }
 
     /// Whether a value counts as true: all but a missing one, null, undefined, false and zero.

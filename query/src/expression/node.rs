@@ -14,6 +14,7 @@ use crate::expression::error::Error;
 use crate::expression::regex::{self, RegexCall};
 use crate::expression::value::{ArrayBuilder, ObjectBuilder, Value};
 use crate::expression::variables::Variables;
+use crate::random::random;
 use crate::value::elements;
 
 /// A part of an expression.
@@ -150,7 +151,7 @@ impl Node {
             }
             Node::Reduce { input, initial, body } => bind::evaluate_reduce(input, initial, body, scope),
             Node::Regex(call) => regex::evaluate(call, scope),
-            Node::Random => Ok(Value::double(bind::random())),
+            Node::Random => Ok(Value::double(random())),
         }
     }
 

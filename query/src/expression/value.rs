@@ -11,7 +11,7 @@ use bson::{DateTime, Decimal128, RawArrayBuf, RawBson, RawBsonRef, RawDocument, 
 use index::number::Number;
 
 use crate::expression::error::Error;
-use crate::value::{describe, is_true};
+use crate::value::{content_bytes, describe, is_true};
 
 /// The most bytes that a value may have which an expression builds: a document's limit.
 pub(super) const VALUE_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -290,34 +290,6 @@ impl ObjectBuilder {
 /// Refuses a value of so many bytes.
 pub(super) fn check_bytes(operator: &'static str, bytes: usize) -> Result<(), Error> {
     if bytes > VALUE_BYTES_MAX { Err(Error::TooLarge { operator, limit: VALUE_BYTES_MAX }) } else { Ok(()) }
-}
-
-/// About how many bytes a value takes; exact where it can be many.
-fn content_bytes(value: RawBsonRef<'_>) -> usize {
-    /// More than any scalar, type and length take.
-    const FRAME: usize = 24;
-    let content = match value {
-        RawBsonRef::String(text) | RawBsonRef::Symbol(text) | RawBsonRef::JavaScriptCode(text) => text.len(),
-        RawBsonRef::Array(array) => array.as_bytes().len(),
-        RawBsonRef::Document(document) => document.as_bytes().len(),
-        RawBsonRef::Binary(binary) => binary.bytes.len(),
-        RawBsonRef::RegularExpression(regex) => regex.pattern.len() + regex.options.len(),
-        RawBsonRef::JavaScriptCodeWithScope(code) => code.code.len() + code.scope.as_bytes().len(),
-        RawBsonRef::DbPointer(_)
-        | RawBsonRef::Double(_)
-        | RawBsonRef::Boolean(_)
-        | RawBsonRef::Null
-        | RawBsonRef::Int32(_)
-        | RawBsonRef::Int64(_)
-        | RawBsonRef::Timestamp(_)
-        | RawBsonRef::ObjectId(_)
-        | RawBsonRef::DateTime(_)
-        | RawBsonRef::Decimal128(_)
-        | RawBsonRef::Undefined
-        | RawBsonRef::MaxKey
-        | RawBsonRef::MinKey => 0,
-    };
-    content + FRAME
 }
 
 /// The value free of what it was borrowed from, if it holds everything in place.

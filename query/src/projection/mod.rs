@@ -79,6 +79,11 @@ impl Projection {
         self.mode == Mode::Exclusion && self.root.is_empty()
     }
 
+    /// Whether something is added to documents, rather than only left out.
+    pub(crate) fn adds(&self) -> bool {
+        self.root.adds()
+    }
+
     /// What is shown of a document.
     ///
     /// `variables` must define what was defined when the projection was parsed, perhaps with other values.

@@ -400,30 +400,15 @@ pub enum StageFault {
         /// The name.
         stage: String,
     },
-    /// The argument of a stage is wrong.
-    #[error("{stage} needs {expected}, not {found}")]
-    Operand {
-        /// The name.
-        stage: &'static str,
-        /// What it takes.
-        expected: &'static str,
-        /// What was given.
-        found: String,
-        /// MongoDB's number.
-        code: i32,
-    },
-    /// What is to be the document is none.
-    #[error("the new root must be an object, not {found}")]
-    RootNotObject {
-        /// What it is.
-        found: String,
-    },
-    /// An expression is refused, or has no value for a document.
-    #[error("{0}")]
-    Expression(Box<crate::expression::error::Error>),
-    /// A projection is refused, or has no result for a document.
-    #[error("{0}")]
-    Projection(Box<crate::projection::error::Error>),
+    /// The argument of a stage is wrong, or it cannot do what it should with a document.
+    #[error(transparent)]
+    Shape(#[from] Box<crate::pipeline::error::Fault>),
+}
+
+impl From<crate::pipeline::error::Fault> for StageFault {
+    fn from(fault: crate::pipeline::error::Fault) -> Self {
+        Self::Shape(Box::new(fault))
+    }
 }
 
 const BAD_VALUE: i32 = 2;
@@ -444,7 +429,6 @@ const QUERY_FEATURE_NOT_ALLOWED: i32 = 224;
 const NOT_IMPLEMENTED: i32 = 238;
 const UPDATED_TOO_LARGE: i32 = 17_419;
 const UPSERTED_TOO_LARGE: i32 = 17_420;
-const ROOT_NOT_OBJECT: i32 = 40_228;
 const STAGE_FIELD_COUNT: i32 = 40_323;
 const STAGE_UNKNOWN: i32 = 40_324;
 
@@ -542,10 +526,7 @@ impl StageFault {
             Self::Unknown { .. } => STAGE_UNKNOWN,
             Self::NotInUpdates { .. } => INVALID_OPTIONS,
             Self::Unsupported { .. } => NOT_IMPLEMENTED,
-            Self::Operand { code, .. } => *code,
-            Self::RootNotObject { .. } => ROOT_NOT_OBJECT,
-            Self::Expression(source) => source.code(),
-            Self::Projection(source) => source.code(),
+            Self::Shape(fault) => fault.code(),
         }
     }
 }

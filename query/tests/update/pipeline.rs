@@ -108,10 +108,9 @@ fn stages_are_checked() {
     check(doc! { "$unset": 1 }, 31_002, &unset("1"));
     check(doc! { "$unset": [] }, 31_119, &unset("an array"));
     check(doc! { "$unset": ["a", 1] }, 31_120, &unset("an array"));
-    let root = |found: &str| format!("$replaceRoot needs an object with nothing but 'newRoot', not {found}");
-    check(doc! { "$replaceRoot": 1 }, 40_229, &root("1"));
-    check(doc! { "$replaceRoot": { "root": 1 } }, 40_415, &root("an object"));
-    check(doc! { "$replaceRoot": {} }, 40_414, &root("an object"));
+    check(doc! { "$replaceRoot": 1 }, 40_229, "$replaceRoot needs an object, not 1");
+    check(doc! { "$replaceRoot": { "root": 1 } }, 40_415, "unrecognized option to $replaceRoot: 'root'");
+    check(doc! { "$replaceRoot": {} }, 40_414, "$replaceRoot needs 'newRoot'");
     check(doc! { "$replaceWith": 5 }, 40_228, "the new root must be an object, not 5");
     check(doc! { "$replaceWith": "$b" }, 40_228, "the new root must be an object, not nothing");
     check(doc! { "$set": { "a": { "$foo": 1 } } }, 168, "Unrecognized expression '$foo'");

@@ -1,0 +1,454 @@
+//! Accumulators: what becomes of the documents of one group.
+//!
+//! Their names stand in one sorted table. A name that is not there is unknown; one that is there as
+//! [`Known::Unsupported`] exists in MongoDB and not here. How numbers are summed is the expressions' rule.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashSet};
+
+use bson::raw::CString;
+use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use index::key::{Direction, encode};
+use index::order::compare;
+
+use crate::expression::accumulate::{Spread, Sum};
+use crate::expression::{Expression, Variables};
+use crate::pipeline::collect::Memory;
+use crate::pipeline::count::number;
+use crate::pipeline::error::Fault;
+use crate::pipeline::options::{object, options};
+use crate::pipeline::ranked::{End, Ranked};
+use crate::raw::Fields;
+use crate::sort::Sort;
+use crate::value::{content_bytes, describe, integer};
+
+const FAILED_TO_PARSE: i32 = 9;
+const NOT_UNARY: i32 = 40_237;
+const MERGED_TYPE: i32 = 40_400;
+const SOME_NOT_OBJECT: i32 = 5_787_900;
+const SOME_OPTION: i32 = 5_787_901;
+const COUNT_TYPE: i32 = 5_787_902;
+const COUNT_INTEGER: i32 = 5_787_903;
+const SOME_COUNT_MISSING: i32 = 5_787_906;
+const SOME_INPUT_MISSING: i32 = 5_787_907;
+const COUNT_POSITIVE: i32 = 5_787_908;
+const TOP_NOT_OBJECT: i32 = 5_788_001;
+const TOP_OPTION: i32 = 5_788_002;
+const TOP_COUNT_MISSING: i32 = 5_788_003;
+const TOP_OUTPUT_MISSING: i32 = 5_788_004;
+const TOP_SORT_MISSING: i32 = 5_788_005;
+const TOP_SORT_TYPE: i32 = 5_788_604;
+
+/// An accumulator with its argument.
+#[derive(Clone, Debug)]
+pub(super) struct Accumulator {
+    operator: &'static str,
+    kind: Kind,
+    /// What a document gives.
+    argument: Expression,
+    /// How many values are wanted, if that can be said.
+    wanted: Option<Expression>,
+    /// What orders the documents of `$top` and its like.
+    sort: Option<Sort>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    AddToSet,
+    Average,
+    Count,
+    Deviation(Population),
+    First,
+    Last,
+    Extreme(Ordering),
+    MergeObjects,
+    Push,
+    Sum,
+    /// `$firstN` and `$lastN`.
+    Some(End),
+    /// `$minN` and `$maxN`.
+    Extremes(Direction),
+    /// `$top` and `$bottom`.
+    Best(End),
+    /// `$topN` and `$bottomN`.
+    BestSome(End),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Population {
+    Whole,
+    Sample,
+}
+
+#[derive(Clone, Copy)]
+enum Known {
+    Supported(Kind),
+    Unsupported,
+}
+
+/// Ascending by name.
+const ACCUMULATORS: &[(&str, Known)] = &[
+    ("$accumulator", Known::Unsupported),
+    ("$addToSet", Known::Supported(Kind::AddToSet)),
+    ("$avg", Known::Supported(Kind::Average)),
+    ("$bottom", Known::Supported(Kind::Best(End::Last))),
+    ("$bottomN", Known::Supported(Kind::BestSome(End::Last))),
+    ("$concatArrays", Known::Unsupported),
+    ("$count", Known::Supported(Kind::Count)),
+    ("$first", Known::Supported(Kind::First)),
+    ("$firstN", Known::Supported(Kind::Some(End::First))),
+    ("$last", Known::Supported(Kind::Last)),
+    ("$lastN", Known::Supported(Kind::Some(End::Last))),
+    ("$max", Known::Supported(Kind::Extreme(Ordering::Greater))),
+    ("$maxN", Known::Supported(Kind::Extremes(Direction::Descending))),
+    ("$median", Known::Unsupported),
+    ("$mergeObjects", Known::Supported(Kind::MergeObjects)),
+    ("$min", Known::Supported(Kind::Extreme(Ordering::Less))),
+    ("$minN", Known::Supported(Kind::Extremes(Direction::Ascending))),
+    ("$percentile", Known::Unsupported),
+    ("$push", Known::Supported(Kind::Push)),
+    ("$setUnion", Known::Unsupported),
+    ("$stdDevPop", Known::Supported(Kind::Deviation(Population::Whole))),
+    ("$stdDevSamp", Known::Supported(Kind::Deviation(Population::Sample))),
+    ("$sum", Known::Supported(Kind::Sum)),
+    ("$top", Known::Supported(Kind::Best(End::First))),
+    ("$topN", Known::Supported(Kind::BestSome(End::First))),
+];
+
+/// What an accumulator knows of one group.
+#[derive(Debug)]
+pub(super) enum State {
+    Sum(Sum),
+    Average(Sum),
+    Spread(Spread, Deviation),
+    Count(i64),
+    /// The value that is kept of all, if there was one.
+    One(Option<RawBson>),
+    Array(RawArrayBuf),
+    Set {
+        keys: HashSet<Box<[u8]>>,
+        values: RawArrayBuf,
+    },
+    Merged(Merged),
+    Ranked(Ranked, Shown),
+}
+
+/// Of what a deviation is told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deviation(Population);
+
+/// Whether the values that are kept come as an array or as the only one.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shown {
+    Array,
+    Only,
+}
+
+/// Fields by name, in the order in which the names came first.
+#[derive(Debug, Default)]
+pub(super) struct Merged {
+    fields: Vec<(CString, RawBson)>,
+    places: BTreeMap<String, usize>,
+}
+
+impl Accumulator {
+    /// Reads an accumulator.
+    pub(super) fn parse(name: &str, operand: RawBsonRef<'_>, variables: &Variables) -> Result<Self, Fault> {
+        let place = ACCUMULATORS.binary_search_by_key(&name, |(known, _)| known).ok();
+        let (operator, kind) = match place.and_then(|place| ACCUMULATORS.get(place)) {
+            None => return Err(Fault::UnknownAccumulator { operator: crate::value::shorten(name) }),
+            Some((operator, Known::Unsupported)) => {
+                return Err(Fault::UnsupportedAccumulator { operator: (*operator).to_owned() });
+            }
+            Some((operator, Known::Supported(kind))) => (*operator, *kind),
+        };
+        if operand.as_array().is_some() {
+            return Err(wrong(operator, "one argument and no array of them", operand, NOT_UNARY));
+        }
+        match kind {
+            Kind::Some(_) | Kind::Extremes(_) => Self::parse_some(operator, kind, operand, variables),
+            Kind::Best(_) | Kind::BestSome(_) => Self::parse_best(operator, kind, operand, variables),
+            Kind::Count if operand.as_document().is_none_or(|argument| !argument.is_empty()) => {
+                Err(wrong(operator, "an empty object", operand, FAILED_TO_PARSE))
+            }
+            Kind::AddToSet
+            | Kind::Average
+            | Kind::Count
+            | Kind::Deviation(_)
+            | Kind::First
+            | Kind::Last
+            | Kind::Extreme(_)
+            | Kind::MergeObjects
+            | Kind::Push
+            | Kind::Sum => {
+                let argument = Expression::parse(operand, variables)?;
+                Ok(Self { operator, kind, argument, wanted: None, sort: None })
+            }
+        }
+    }
+
+    fn parse_some(
+        operator: &'static str,
+        kind: Kind,
+        operand: RawBsonRef<'_>,
+        variables: &Variables,
+    ) -> Result<Self, Fault> {
+        let [wanted, input] = options(operator, ["n", "input"], operand, (SOME_NOT_OBJECT, SOME_OPTION))?;
+        let wanted = given(operator, "n", wanted, SOME_COUNT_MISSING)?;
+        let input = given(operator, "input", input, SOME_INPUT_MISSING)?;
+        let argument = Expression::parse(input, variables)?;
+        let wanted = Some(Expression::parse(wanted, variables)?);
+        Self { operator, kind, argument, wanted, sort: None }.checked()
+    }
+
+    fn parse_best(
+        operator: &'static str,
+        kind: Kind,
+        operand: RawBsonRef<'_>,
+        variables: &Variables,
+    ) -> Result<Self, Fault> {
+        let codes = (TOP_NOT_OBJECT, TOP_OPTION);
+        let (wanted, output, sort) = if matches!(kind, Kind::BestSome(_)) {
+            let [wanted, output, sort] = options(operator, ["n", "output", "sortBy"], operand, codes)?;
+            let wanted = given(operator, "n", wanted, TOP_COUNT_MISSING)?;
+            (Some(Expression::parse(wanted, variables)?), output, sort)
+        } else {
+            let [output, sort] = options(operator, ["output", "sortBy"], operand, codes)?;
+            (None, output, sort)
+        };
+        let output = given(operator, "output", output, TOP_OUTPUT_MISSING)?;
+        let sort = given(operator, "sortBy", sort, TOP_SORT_MISSING)?;
+        let sort = Sort::parse(object(operator, sort, TOP_SORT_TYPE)?)?;
+        let argument = Expression::parse(output, variables)?;
+        Self { operator, kind, argument, wanted, sort: Some(sort) }.checked()
+    }
+
+    /// A constant number of values is checked once and for all.
+    fn checked(self) -> Result<Self, Fault> {
+        if let Some(Some(wanted)) = self.wanted.as_ref().and_then(Expression::constant) {
+            read_count(self.operator, wanted)?;
+        }
+        Ok(self)
+    }
+
+    /// What is known of a group without documents. `id` is the group's key if that is an object: how many values are
+    /// wanted may depend on it.
+    pub(super) fn start(&self, id: &RawDocument, variables: &Variables) -> Result<State, Fault> {
+        let wanted = match &self.wanted {
+            Some(wanted) => wanted.with_value(id, variables, |wanted| {
+                read_count(self.operator, wanted.unwrap_or(RawBsonRef::Null))
+            })??,
+            None => 1,
+        };
+        Ok(match self.kind {
+            Kind::Sum => State::Sum(Sum::default()),
+            Kind::Average => State::Average(Sum::default()),
+            Kind::Deviation(population) => State::Spread(Spread::default(), Deviation(population)),
+            Kind::Count => State::Count(0),
+            Kind::First | Kind::Last | Kind::Extreme(_) => State::One(None),
+            Kind::Push => State::Array(RawArrayBuf::new()),
+            Kind::AddToSet => State::Set { keys: HashSet::new(), values: RawArrayBuf::new() },
+            Kind::MergeObjects => State::Merged(Merged::default()),
+            Kind::Some(end) | Kind::BestSome(end) => State::Ranked(Ranked::new(wanted, end), Shown::Array),
+            Kind::Extremes(_) => State::Ranked(Ranked::new(wanted, End::First), Shown::Array),
+            Kind::Best(end) => State::Ranked(Ranked::new(wanted, end), Shown::Only),
+        })
+    }
+
+    /// Adds a document to what is known of its group.
+    pub(super) fn add(
+        &self,
+        state: &mut State,
+        document: &RawDocument,
+        variables: &Variables,
+        memory: &mut Memory,
+    ) -> Result<(), Fault> {
+        if let State::Count(count) = state {
+            *count += 1;
+            return Ok(());
+        }
+        if let (State::One(Some(_)), Kind::First) = (&*state, self.kind) {
+            return Ok(());
+        }
+        let key = self.sort.as_ref().map(|sort| sort.key(document)).transpose()?;
+        let key = key.as_ref().map(crate::sort::SortKey::as_bytes).unwrap_or_default();
+        self.argument.with_value(document, variables, |value| self.add_value(state, key, value, memory))?
+    }
+
+    fn add_value(
+        &self,
+        state: &mut State,
+        key: &[u8],
+        value: Option<RawBsonRef<'_>>,
+        memory: &mut Memory,
+    ) -> Result<(), Fault> {
+        let or_null = value.unwrap_or(RawBsonRef::Null);
+        match state {
+            State::Sum(sum) | State::Average(sum) => sum.add(or_null),
+            State::Spread(spread, _) => spread.add(or_null),
+            State::Count(count) => *count += 1,
+            State::One(kept) => self.keep_one(kept, or_null, memory)?,
+            State::Array(array) => {
+                if let Some(value) = value {
+                    memory.grow(content_bytes(value))?;
+                    array.push(value);
+                }
+            }
+            State::Set { keys, values } => {
+                let key = value.map(|value| encoded(value, Direction::Ascending));
+                if let (Some(value), Some(key)) = (value, key.filter(|key| !keys.contains(key.as_slice()))) {
+                    memory.grow(content_bytes(value) + key.len() + size_of::<Box<[u8]>>())?;
+                    keys.insert(key.into());
+                    values.push(value);
+                }
+            }
+            State::Merged(merged) => merged.add(self.operator, or_null, memory)?,
+            State::Ranked(ranked, _) => self.rank(ranked, key, or_null, memory)?,
+        }
+        Ok(())
+    }
+
+    /// The first and last value count whatever they are, the least and greatest only if they are no null.
+    fn keep_one(
+        &self,
+        kept: &mut Option<RawBson>,
+        value: RawBsonRef<'_>,
+        memory: &mut Memory,
+    ) -> Result<(), Fault> {
+        let is_better = match (self.kind, &*kept) {
+            (Kind::Extreme(_), _) if is_nullish(value) => false,
+            (Kind::Extreme(wanted), Some(kept)) => compare(value, kept.as_raw_bson_ref()) == wanted,
+            (_, _) => true,
+        };
+        if is_better {
+            memory.grow(content_bytes(value))?;
+            if let Some(old) = kept.replace(value.into()) {
+                memory.shrink(content_bytes(old.as_raw_bson_ref()));
+            }
+        }
+        Ok(())
+    }
+
+    fn rank(
+        &self,
+        ranked: &mut Ranked,
+        key: &[u8],
+        value: RawBsonRef<'_>,
+        memory: &mut Memory,
+    ) -> Result<(), Fault> {
+        let Kind::Extremes(direction) = self.kind else { return ranked.add(key, value, memory) };
+        if is_nullish(value) {
+            return Ok(());
+        }
+        ranked.add(&encoded(value, direction), value, memory)
+    }
+}
+
+impl State {
+    /// What stands in the group's document.
+    pub(super) fn into_value(self) -> RawBson {
+        match self {
+            Self::Sum(sum) => sum.total(),
+            Self::Average(sum) => sum.mean(),
+            Self::Spread(spread, Deviation(Population::Whole)) => spread.population(),
+            Self::Spread(spread, Deviation(Population::Sample)) => spread.sample(),
+            Self::Count(count) => number(count),
+            Self::One(kept) => kept.unwrap_or(RawBson::Null),
+            Self::Array(array) => RawBson::Array(array),
+            Self::Set { values, .. } => RawBson::Array(values),
+            Self::Merged(merged) => merged.into_value(),
+            Self::Ranked(ranked, Shown::Array) => ranked.into_array(),
+            Self::Ranked(ranked, Shown::Only) => ranked.into_only(),
+        }
+    }
+}
+
+impl Merged {
+    fn add(
+        &mut self,
+        operator: &'static str,
+        value: RawBsonRef<'_>,
+        memory: &mut Memory,
+    ) -> Result<(), Fault> {
+        if is_nullish(value) {
+            return Ok(());
+        }
+        let document = value.as_document().ok_or_else(|| Fault::Value {
+            operator,
+            expected: "objects",
+            found: describe(value),
+            code: MERGED_TYPE,
+        })?;
+        for field in Fields::of(document) {
+            let field = field?;
+            let value = field.value()?;
+            memory.grow(content_bytes(value))?;
+            let place = self.places.get(field.name()).and_then(|place| self.fields.get_mut(*place));
+            if let Some((_, slot)) = place {
+                memory.shrink(content_bytes(slot.as_raw_bson_ref()));
+                *slot = value.into();
+                continue;
+            }
+            let name = field.name();
+            memory.grow(2 * name.len())?;
+            let name =
+                CString::try_from(name).map_err(|error| Fault::InvalidBson { reason: error.to_string() })?;
+            self.places.insert(name.as_str().to_owned(), self.fields.len());
+            self.fields.push((name, value.into()));
+        }
+        Ok(())
+    }
+
+    fn into_value(self) -> RawBson {
+        let mut document = RawDocumentBuf::new();
+        for (name, value) in self.fields {
+            document.append(&name, value);
+        }
+        RawBson::Document(document)
+    }
+}
+
+fn is_nullish(value: RawBsonRef<'_>) -> bool {
+    matches!(value, RawBsonRef::Null | RawBsonRef::Undefined)
+}
+
+fn encoded(value: RawBsonRef<'_>, direction: Direction) -> Vec<u8> {
+    let mut key = Vec::new();
+    encode(value, direction, &mut key);
+    key
+}
+
+fn read_count(operator: &'static str, wanted: RawBsonRef<'_>) -> Result<usize, Fault> {
+    let refuse = |expected, code| Fault::Value { operator, expected, found: describe(wanted), code };
+    if index::number::Number::of(wanted).is_none() {
+        return Err(refuse("a number as 'n'", COUNT_TYPE));
+    }
+    let count = integer(wanted).ok_or_else(|| refuse("an integer as 'n'", COUNT_INTEGER))?;
+    if count <= 0 {
+        return Err(refuse("an 'n' above 0", COUNT_POSITIVE));
+    }
+    Ok(usize::try_from(count).unwrap_or(usize::MAX))
+}
+
+fn given<'b>(
+    operator: &'static str,
+    option: &'static str,
+    value: Option<RawBsonRef<'b>>,
+    code: i32,
+) -> Result<RawBsonRef<'b>, Fault> {
+    value.ok_or(Fault::OptionMissing { stage: operator, option, code })
+}
+
+fn wrong(operator: &'static str, expected: &'static str, operand: RawBsonRef<'_>, code: i32) -> Fault {
+    Fault::Operand { stage: operator, expected, found: describe(operand), code }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_ascends() {
+        assert!(ACCUMULATORS.is_sorted_by(|(left, _), (right, _)| left < right));
+    }
+}

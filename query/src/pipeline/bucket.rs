@@ -1,0 +1,112 @@
+//! `$bucket`: groups by ranges of a value. It is a `$group` by a `$switch` over the boundaries, sorted.
+
+use bson::raw::cstr;
+use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
+use index::order::{compare, type_class};
+
+use crate::expression::{Expression, Variables};
+use crate::pipeline::error::Fault;
+use crate::pipeline::group::Group;
+use crate::pipeline::options::{object, options};
+use crate::pipeline::sort::SortOrder;
+use crate::pipeline::stage::Stage;
+use crate::value::{describe, elements};
+
+const STAGE: &str = "$bucket";
+const BOUNDARY_CONSTANT: i32 = 40_191;
+const BOUNDARIES_FEW: i32 = 40_192;
+const BOUNDARIES_TYPES: i32 = 40_193;
+const BOUNDARIES_ORDER: i32 = 40_194;
+const DEFAULT_CONSTANT: i32 = 40_195;
+const OUTPUT_TYPE: i32 = 40_196;
+const OPTION: i32 = 40_197;
+const MISSING: i32 = 40_198;
+const DEFAULT_RANGE: i32 = 40_199;
+const BOUNDARIES_TYPE: i32 = 40_200;
+const OPERAND: i32 = 40_201;
+const GROUP_BY: i32 = 40_202;
+
+pub(super) fn parse(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<Stage>, Fault> {
+    let names = ["groupBy", "boundaries", "default", "output"];
+    let [group_by, boundaries, default, output] = options(STAGE, names, operand, (OPERAND, OPTION))?;
+    let missing = |option| Fault::OptionMissing { stage: STAGE, option, code: MISSING };
+    let group_by = group_by.ok_or_else(|| missing("groupBy"))?;
+    let boundaries = boundaries.ok_or_else(|| missing("boundaries"))?;
+    let is_path = group_by.as_str().is_some_and(|text| text.starts_with('$'));
+    if !is_path && group_by.as_document().is_none() {
+        return Err(wrong("a path or an expression as 'groupBy'", group_by, GROUP_BY));
+    }
+    let boundaries = read_boundaries(boundaries, variables)?;
+    let default = default.map(|default| read_default(default, &boundaries, variables)).transpose()?;
+    let output = output.map(|output| object(STAGE, output, OUTPUT_TYPE)).transpose()?;
+    let output = output.map_or_else(|| rawdoc! { "count": { "$sum": 1 } }, RawDocument::to_owned);
+    let id = bucket_of(&RawBson::from(group_by), &boundaries, default.as_ref());
+    let group = Group::by(RawBsonRef::Document(&id), &output, variables)?;
+    Ok(vec![Stage::Group(group), Stage::Sort(SortOrder::of(&rawdoc! { "_id": 1 })?)])
+}
+
+fn read_boundaries(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<RawBson>, Fault> {
+    let array = operand.as_array();
+    let array = array.ok_or_else(|| wrong("an array as 'boundaries'", operand, BOUNDARIES_TYPE))?;
+    let constant = |boundary| constant(boundary, variables, ("constant boundaries", BOUNDARY_CONSTANT));
+    let boundaries = elements(array).map(constant).collect::<Result<Vec<_>, _>>()?;
+    if boundaries.len() < 2 {
+        return Err(wrong("at least two boundaries", operand, BOUNDARIES_FEW));
+    }
+    for (lower, upper) in boundaries.iter().zip(boundaries.iter().skip(1)) {
+        let (lower, upper) = (lower.as_raw_bson_ref(), upper.as_raw_bson_ref());
+        if type_class(lower) != type_class(upper) {
+            return Err(wrong("boundaries of one type", upper, BOUNDARIES_TYPES));
+        }
+        if compare(lower, upper).is_ge() {
+            return Err(wrong("ascending boundaries", upper, BOUNDARIES_ORDER));
+        }
+    }
+    Ok(boundaries)
+}
+
+/// A default must not be mistaken for a bucket.
+fn read_default(
+    operand: RawBsonRef<'_>,
+    boundaries: &[RawBson],
+    variables: &Variables,
+) -> Result<RawBson, Fault> {
+    let default = constant(operand, variables, ("a constant 'default'", DEFAULT_CONSTANT))?;
+    let below = |boundary: &RawBson| compare(default.as_raw_bson_ref(), boundary.as_raw_bson_ref()).is_lt();
+    if boundaries.first().is_some_and(|first| !below(first)) && boundaries.last().is_some_and(below) {
+        return Err(wrong("a 'default' outside of the boundaries", operand, DEFAULT_RANGE));
+    }
+    Ok(default)
+}
+
+fn constant(
+    operand: RawBsonRef<'_>,
+    variables: &Variables,
+    (expected, code): (&'static str, i32),
+) -> Result<RawBson, Fault> {
+    let expression = Expression::parse(operand, variables)?;
+    let value = expression.constant().flatten().map(RawBson::from);
+    value.ok_or_else(|| wrong(expected, operand, code))
+}
+
+/// The expression that finds the lower boundary of a value's bucket.
+fn bucket_of(group_by: &RawBson, boundaries: &[RawBson], default: Option<&RawBson>) -> RawDocumentBuf {
+    let literal = |value: &RawBson| rawdoc! { "$literal": value.clone() };
+    let mut branches = RawArrayBuf::new();
+    for (lower, upper) in boundaries.iter().zip(boundaries.iter().skip(1)) {
+        let case = rawdoc! { "$and": [
+            { "$gte": [group_by.clone(), literal(lower)] },
+            { "$lt": [group_by.clone(), literal(upper)] },
+        ] };
+        branches.push(rawdoc! { "case": case, "then": literal(lower) });
+    }
+    let mut switch = rawdoc! { "branches": branches };
+    if let Some(default) = default {
+        switch.append(cstr!("default"), literal(default));
+    }
+    rawdoc! { "$switch": switch }
+}
+
+fn wrong(expected: &'static str, found: RawBsonRef<'_>, code: i32) -> Fault {
+    Fault::Operand { stage: STAGE, expected, found: describe(found), code }
+}

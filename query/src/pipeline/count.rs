@@ -1,0 +1,69 @@
+//! `$count`: how many documents come.
+
+use bson::raw::CString;
+use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+
+use crate::pipeline::collect::Collector;
+use crate::pipeline::error::Fault;
+use crate::value::describe;
+
+const NOT_TEXT: i32 = 40_156;
+const EMPTY: i32 = 40_157;
+const DOLLAR: i32 = 40_158;
+const ZERO: i32 = 40_159;
+const DOT: i32 = 40_160;
+
+/// Reads the name of the field that the count stands in.
+pub(super) fn parse(operand: RawBsonRef<'_>) -> Result<CString, Fault> {
+    let refuse =
+        |expected, code| Fault::Operand { stage: "$count", expected, found: describe(operand), code };
+    let name = operand.as_str().ok_or_else(|| refuse("the name of a field", NOT_TEXT))?;
+    if name.is_empty() {
+        return Err(refuse("a name that is not empty", EMPTY));
+    }
+    if name.starts_with('$') {
+        return Err(refuse("a name that does not start with a dollar sign", DOLLAR));
+    }
+    if name.contains('.') {
+        return Err(refuse("a name without a dot", DOT));
+    }
+    CString::try_from(name).map_err(|_| refuse("a name without a zero character", ZERO))
+}
+
+/// An integer of 32 bits if they are enough.
+pub(super) fn number(count: i64) -> RawBson {
+    i32::try_from(count).map_or(RawBson::Int64(count), RawBson::Int32)
+}
+
+pub(super) struct Counting {
+    field: CString,
+    count: i64,
+}
+
+impl Counting {
+    pub(super) fn new(field: CString) -> Self {
+        Self { field, count: 0 }
+    }
+}
+
+impl Collector for Counting {
+    fn push(&mut self, _: &RawDocument) -> Result<(), Fault> {
+        self.count += 1;
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Nothing is not counted: without documents there is no result.
+    fn next(&mut self) -> Result<Option<RawDocumentBuf>, Fault> {
+        let count = std::mem::take(&mut self.count);
+        if count == 0 {
+            return Ok(None);
+        }
+        let mut document = RawDocumentBuf::new();
+        document.append(&self.field, number(count));
+        Ok(Some(document))
+    }
+}

@@ -1,0 +1,183 @@
+//! `$group`: documents by the value of an expression, and what accumulators make of each group.
+//!
+//! Two documents are in one group if the order of values finds their keys equal: 1 and 1.0 are one group, and the first
+//! key that came stands for all. A missing key is null. Groups come out in the order in which they were first seen.
+
+use std::collections::HashMap;
+use std::vec::IntoIter;
+
+use bson::raw::{CString, cstr};
+use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use index::key::{Direction, encode};
+use index::validate::validate;
+
+use crate::expression::{Expression, Variables};
+use crate::pipeline::STAGE_BYTES_MAX;
+use crate::pipeline::accumulator::{Accumulator, State};
+use crate::pipeline::collect::{Collector, Memory};
+use crate::pipeline::error::Fault;
+use crate::pipeline::options::object;
+use crate::pipeline::stream::nothing;
+use crate::raw::{Field, Fields};
+use crate::value::{content_bytes, describe, shorten};
+
+const STAGE: &str = "$group";
+const ID: &str = "_id";
+const NOT_OBJECT: i32 = 15_947;
+const ID_TWICE: i32 = 15_948;
+const ID_MISSING: i32 = 15_955;
+const FIELD_TWICE: i32 = 16_406;
+const FIELD_NOT_OBJECT: i32 = 40_234;
+const FIELD_DOT: i32 = 40_235;
+const FIELD_DOLLAR: i32 = 40_236;
+const FIELD_OPERATORS: i32 = 40_238;
+
+/// The key of the groups, and the fields that accumulators fill.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    id: Expression,
+    fields: Vec<(CString, Accumulator)>,
+}
+
+impl Group {
+    /// Reads the argument of `$group`.
+    pub(super) fn parse(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Self, Fault> {
+        let document = object(STAGE, operand, NOT_OBJECT)?;
+        let mut id = None;
+        let mut fields = Vec::new();
+        for field in Fields::of(document) {
+            let field = field?;
+            if field.name() != ID {
+                add_field(&mut fields, &field, variables)?;
+            } else if id.replace(Expression::parse(field.value()?, variables)?).is_some() {
+                return Err(unmade(ID, "it stands twice", ID_TWICE));
+            }
+        }
+        let missing = Fault::OptionMissing { stage: STAGE, option: ID, code: ID_MISSING };
+        Ok(Self { id: id.ok_or(missing)?, fields })
+    }
+
+    /// The group by an expression, with fields as `$group` has them.
+    pub(super) fn by(id: RawBsonRef<'_>, output: &RawDocument, variables: &Variables) -> Result<Self, Fault> {
+        let id = Expression::parse(id, variables)?;
+        let mut fields = Vec::new();
+        for field in Fields::of(output) {
+            add_field(&mut fields, &field?, variables)?;
+        }
+        Ok(Self { id, fields })
+    }
+}
+
+fn add_field(
+    fields: &mut Vec<(CString, Accumulator)>,
+    field: &Field<'_>,
+    variables: &Variables,
+) -> Result<(), Fault> {
+    let name = field.name();
+    if name.contains('.') {
+        return Err(unmade(name, "a name must not hold a dot", FIELD_DOT));
+    }
+    if name.starts_with('$') {
+        return Err(unmade(name, "a name must not start with a dollar sign", FIELD_DOLLAR));
+    }
+    if name == ID || fields.iter().any(|(known, _)| known.as_str() == name) {
+        return Err(unmade(name, "it stands twice", FIELD_TWICE));
+    }
+    let value = field.value()?;
+    let accumulator = value.as_document();
+    let accumulator = accumulator.ok_or_else(|| {
+        let found = describe(value);
+        let expected = "an object with an accumulator for each field";
+        Fault::Operand { stage: STAGE, expected, found, code: FIELD_NOT_OBJECT }
+    })?;
+    let operators = Fields::of(accumulator).collect::<Result<Vec<_>, _>>()?;
+    let [operator] = operators.as_slice() else {
+        return Err(unmade(name, "it must have exactly one accumulator", FIELD_OPERATORS));
+    };
+    let parsed = Accumulator::parse(operator.name(), operator.value()?, variables)?;
+    let name = CString::try_from(name).map_err(|error| Fault::InvalidBson { reason: error.to_string() })?;
+    fields.push((name, parsed));
+    Ok(())
+}
+
+fn unmade(field: &str, reason: &'static str, code: i32) -> Fault {
+    Fault::Field { stage: STAGE, field: shorten(field), reason, code }
+}
+
+/// Groups in the making.
+pub(super) struct Grouping {
+    /// What the stage was given as.
+    stage: &'static str,
+    group: Group,
+    variables: Variables,
+    /// Places of groups by the bytes of their keys.
+    places: HashMap<Box<[u8]>, usize>,
+    groups: Vec<Grouped>,
+    memory: Memory,
+    key: Vec<u8>,
+    results: IntoIter<Grouped>,
+}
+
+struct Grouped {
+    id: RawBson,
+    states: Vec<State>,
+}
+
+impl Grouping {
+    pub(super) fn new(stage: &'static str, group: Group, variables: Variables) -> Self {
+        let memory = Memory::new(stage, STAGE_BYTES_MAX);
+        let (places, groups, key) = (HashMap::new(), Vec::new(), Vec::new());
+        Self { stage, group, variables, places, groups, memory, key, results: Vec::new().into_iter() }
+    }
+
+    /// The place of the group whose key was just written.
+    fn place(&mut self, document: &RawDocument) -> Result<usize, Fault> {
+        if let Some(place) = self.places.get(self.key.as_slice()) {
+            return Ok(*place);
+        }
+        let id = self.group.id.evaluate(document, &self.variables)?.unwrap_or(RawBson::Null);
+        self.memory.grow(2 * self.key.len() + content_bytes(id.as_raw_bson_ref()) + size_of::<Grouped>())?;
+        let fields = id.as_document().unwrap_or_else(|| nothing());
+        let mut states = Vec::with_capacity(self.group.fields.len());
+        for (_, accumulator) in &self.group.fields {
+            self.memory.grow(size_of::<State>())?;
+            states.push(accumulator.start(fields, &self.variables)?);
+        }
+        self.groups.push(Grouped { id, states });
+        self.places.insert(self.key.as_slice().into(), self.groups.len() - 1);
+        Ok(self.groups.len() - 1)
+    }
+}
+
+impl Collector for Grouping {
+    fn push(&mut self, document: &RawDocument) -> Result<(), Fault> {
+        let Self { group, variables, key, .. } = self;
+        key.clear();
+        group.id.with_value(document, variables, |id| {
+            encode(id.unwrap_or(RawBsonRef::Null), Direction::Ascending, key);
+        })?;
+        let place = self.place(document)?;
+        let Some(grouped) = self.groups.get_mut(place) else { return Ok(()) };
+        for ((_, accumulator), state) in self.group.fields.iter().zip(&mut grouped.states) {
+            accumulator.add(state, document, &self.variables, &mut self.memory)?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), Fault> {
+        self.places = HashMap::new();
+        self.results = std::mem::take(&mut self.groups).into_iter();
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<Option<RawDocumentBuf>, Fault> {
+        let Some(Grouped { id, states }) = self.results.next() else { return Ok(None) };
+        let mut document = RawDocumentBuf::new();
+        document.append(cstr!("_id"), id);
+        for ((name, _), state) in self.group.fields.iter().zip(states) {
+            document.append(name, state.into_value());
+        }
+        validate(document.as_bytes()).map_err(|error| Fault::of_result(self.stage, &error))?;
+        Ok(Some(document))
+    }
+}

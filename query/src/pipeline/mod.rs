@@ -1,0 +1,186 @@
+//! Aggregation pipelines: stages that turn a stream of documents into another one.
+//!
+//! [`Pipeline::parse`] checks everything that can be checked without a document; [`Pipeline::run`] puts the stages
+//! behind a [`Stream`]. A stage that can work on one document after the other holds no other; one that must see all
+//! first (`$sort`, `$group` and the like) holds at most [`STAGE_BYTES_MAX`] bytes and gives up beyond.
+//!
+//! What a stage means stands in the file of its family, their names in one table in `stage`. Not here: where documents
+//! come from. A pipeline tells its [`Source`], and by [`take_leading`](Pipeline::take_leading) what whoever reads the
+//! documents can do better.
+
+mod accumulator;
+mod bucket;
+mod collect;
+mod count;
+pub mod error;
+mod facet;
+mod group;
+mod optimize;
+mod options;
+mod ranked;
+mod run;
+mod sample;
+mod shape;
+mod sort;
+mod stage;
+pub mod stream;
+mod unwind;
+
+use bson::RawDocumentBuf;
+use index::validate::validate;
+
+pub use self::optimize::Leading;
+pub use self::run::Running;
+pub(crate) use self::shape::Shape;
+pub(crate) use self::stage::{Named, named};
+use self::stage::{Placed, Stage};
+use crate::expression::Variables;
+use crate::pipeline::error::{Error, Fault};
+use crate::pipeline::stage::{Parsed, Position};
+use crate::pipeline::stream::Stream;
+
+/// How many stages a pipeline may have.
+pub const STAGES_MAX: usize = 1_000;
+/// How many bytes one stage may hold.
+pub const STAGE_BYTES_MAX: usize = 100 << 20;
+
+/// A pipeline, parsed once and run over any number of streams.
+///
+/// ```
+/// use bson::{RawDocumentBuf, rawdoc};
+/// use cairndb_query::expression::Variables;
+/// use cairndb_query::pipeline::Pipeline;
+/// use cairndb_query::pipeline::error::Error;
+/// use cairndb_query::pipeline::stream::Given;
+///
+/// let stages = [
+///     rawdoc! { "$match": { "paid": true } },
+///     rawdoc! { "$group": { "_id": "$item", "sold": { "$sum": "$count" } } },
+///     rawdoc! { "$sort": { "sold": -1 } },
+/// ];
+/// let pipeline = Pipeline::parse(&stages, &Variables::default())?;
+/// let orders = [
+///     rawdoc! { "item": "pen", "count": 2, "paid": true },
+///     rawdoc! { "item": "ink", "count": 1, "paid": true },
+///     rawdoc! { "item": "ink", "count": 5, "paid": true },
+///     rawdoc! { "item": "ink", "count": 9, "paid": false },
+/// ];
+/// let input = Given::new(orders.into_iter().map(Ok::<_, Error>));
+/// let sold: Vec<RawDocumentBuf> = pipeline.run(input).collect::<Result<_, _>>()?;
+/// assert_eq!(sold, [rawdoc! { "_id": "ink", "sold": 6 }, rawdoc! { "_id": "pen", "sold": 2 }]);
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Pipeline {
+    source: Source,
+    stages: Vec<Placed>,
+    variables: Variables,
+}
+
+/// Where the documents of a pipeline come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Source {
+    /// The collection that the pipeline is run on.
+    Collection,
+    /// `$documents`: these, and no collection.
+    Documents(Vec<RawDocumentBuf>),
+    /// `$collStats`, with its options: what there is to know of the collection.
+    CollStats(RawDocumentBuf),
+    /// `$indexStats`: the indexes of the collection.
+    IndexStats,
+    /// `$currentOp`, with its options: the operations that are going on.
+    CurrentOp(RawDocumentBuf),
+}
+
+impl Source {
+    /// The name of the stage; none for a collection.
+    pub fn stage(&self) -> Option<&'static str> {
+        match self {
+            Self::Collection => None,
+            Self::Documents(_) => Some("$documents"),
+            Self::CollStats(_) => Some("$collStats"),
+            Self::IndexStats => Some("$indexStats"),
+            Self::CurrentOp(_) => Some("$currentOp"),
+        }
+    }
+}
+
+impl Pipeline {
+    /// Reads stages. Expressions may use the variables.
+    ///
+    /// # Errors
+    /// What is wrong with a stage, and which one it is: a name that does not exist, one that exists in MongoDB and not
+    /// here, and an argument that is wrong are three different faults.
+    pub fn parse(stages: &[RawDocumentBuf], variables: &Variables) -> Result<Self, Error> {
+        Self::parse_in(Position::Top, stages, variables)
+    }
+
+    /// Where the documents come from.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// The variables that expressions see.
+    pub fn variables(&self) -> &Variables {
+        &self.variables
+    }
+
+    /// Whether no stage is left behind the source, so that every document comes out as it came in.
+    pub fn is_empty(&self) -> bool {
+        self.stages.is_empty()
+    }
+
+    /// The name of the first stage that works on documents.
+    pub fn first_stage(&self) -> Option<&'static str> {
+        self.stages.first().map(|placed| placed.name)
+    }
+
+    /// Takes what the stages at the front select, sort, skip and limit out of the pipeline, for whoever reads the
+    /// documents to do it.
+    ///
+    /// The rest, run over documents that were selected and sorted so, gives what the whole would have.
+    pub fn take_leading(&mut self) -> Leading {
+        optimize::take_leading(&mut self.stages, &self.variables)
+    }
+
+    /// Puts the stages behind a stream of documents. Nothing is read before the first document is asked for.
+    pub fn run<'i, E>(self, input: impl Stream<E> + Send + Sync + 'i) -> Running<'i, E>
+    where
+        E: From<Error> + 'i,
+    {
+        run::run(self.stages, &self.variables, Box::new(input))
+    }
+
+    /// Reads the stages of a whole pipeline, or of a part of `$facet`.
+    fn parse_in(position: Position, stages: &[RawDocumentBuf], variables: &Variables) -> Result<Self, Error> {
+        if stages.len() > STAGES_MAX {
+            return Err(Error::TooLong { count: stages.len(), limit: STAGES_MAX });
+        }
+        let mut pipeline =
+            Self { source: Source::Collection, stages: Vec::new(), variables: variables.clone() };
+        for (place, stage) in stages.iter().enumerate() {
+            let at = |fault| Error::Stage { position: place, fault };
+            validate(stage.as_bytes())
+                .map_err(|error| at(Fault::InvalidBson { reason: error.to_string() }))?;
+            let parsed = stage::parse(stage, variables).map_err(at)?;
+            match parsed {
+                Parsed::Stages(name, stages) => {
+                    let placed = stages.into_iter().map(|stage| Placed { position: place, name, stage });
+                    pipeline.stages.extend(placed);
+                }
+                Parsed::Source(stage, source) => {
+                    position.admit_source(stage, place).map_err(at)?;
+                    pipeline.source = source;
+                }
+                Parsed::Facet(operand) => {
+                    position.admit_facet().map_err(at)?;
+                    let stage = facet::parse(&operand, variables).map_err(at)?;
+                    let stage = Stage::Facet(stage);
+                    pipeline.stages.push(Placed { position: place, name: facet::NAME, stage });
+                }
+            }
+        }
+        optimize::bound_sorts(&mut pipeline.stages);
+        Ok(pipeline)
+    }
+}

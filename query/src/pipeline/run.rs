@@ -1,0 +1,198 @@
+//! Stages as streams, each over the one before.
+
+use std::cmp::min;
+
+use bson::{RawDocument, RawDocumentBuf};
+
+use crate::expression::Variables;
+use crate::filter::Filter;
+use crate::pipeline::collect::{Collected, Collector};
+use crate::pipeline::count::Counting;
+use crate::pipeline::error::{Error, Fault};
+use crate::pipeline::facet::Faceting;
+use crate::pipeline::group::Grouping;
+use crate::pipeline::sample::Sampling;
+use crate::pipeline::shape::Shape;
+use crate::pipeline::sort::Sorting;
+use crate::pipeline::stage::{Placed, Stage};
+use crate::pipeline::stream::{Step, Stream, nothing};
+use crate::pipeline::unwind::Unwinding;
+
+/// What a stage reads.
+pub(super) type Input<'i, E> = Box<dyn Stream<E> + Send + Sync + 'i>;
+
+/// What comes out of a pipeline: a stream, and an iterator over copies. After an error it is at its end.
+pub struct Running<'i, E> {
+    /// The last stage; none at the end.
+    last: Option<Input<'i, E>>,
+}
+
+impl<E> Stream<E> for Running<'_, E> {
+    fn advance(&mut self) -> Result<Step, E> {
+        let Some(last) = &mut self.last else { return Ok(Step::End) };
+        let step = last.advance();
+        if matches!(step, Ok(Step::End) | Err(_)) {
+            self.last = None;
+        }
+        step
+    }
+
+    fn current(&self) -> &RawDocument {
+        match &self.last {
+            Some(last) => last.current(),
+            None => nothing(),
+        }
+    }
+}
+
+impl<E> Iterator for Running<'_, E> {
+    type Item = Result<RawDocumentBuf, E>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.advance() {
+            Ok(Step::Document) => Some(Ok(self.current().to_owned())),
+            Ok(Step::Pause | Step::End) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+impl<E> std::fmt::Debug for Running<'_, E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running").field("open", &self.last.is_some()).finish_non_exhaustive()
+    }
+}
+
+/// Puts the stages behind the input.
+pub(super) fn run<'i, E>(stages: Vec<Placed>, variables: &Variables, input: Input<'i, E>) -> Running<'i, E>
+where
+    E: From<Error> + 'i,
+{
+    let mut last = input;
+    for placed in stages {
+        last = behind(last, placed, variables.clone());
+    }
+    Running { last: Some(last) }
+}
+
+fn behind<'i, E>(input: Input<'i, E>, placed: Placed, variables: Variables) -> Input<'i, E>
+where
+    E: From<Error> + 'i,
+{
+    let Placed { position, name, stage } = placed;
+    let collector: Box<dyn Collector + Send + Sync> = match stage {
+        Stage::Match(selection) => {
+            return Box::new(Matching { input, filter: selection.filter, variables, position });
+        }
+        Stage::Shape(shape) => {
+            let shown = RawDocumentBuf::new();
+            return Box::new(Shaped { input, shape, name, variables, position, shown });
+        }
+        Stage::Skip(left) => return Box::new(Skipping { input, left }),
+        Stage::Limit(left) => return Box::new(Limited { input, left }),
+        Stage::Unwind(unwind) => return Box::new(Unwinding::new(input, unwind, position)),
+        Stage::Sort(order) => Box::new(Sorting::new(order)),
+        Stage::Count(field) => Box::new(Counting::new(field)),
+        Stage::Group(group) => Box::new(Grouping::new(name, group, variables)),
+        Stage::Sample(size) => Box::new(Sampling::new(size)),
+        Stage::Facet(facet) => Box::new(Faceting::new(facet)),
+    };
+    Box::new(Collected::new(input, collector, position))
+}
+
+/// An error of a stage.
+pub(super) fn at<E: From<Error>>(position: usize) -> impl Fn(Fault) -> E {
+    move |fault| E::from(Error::Stage { position, fault })
+}
+
+struct Matching<'i, E> {
+    input: Input<'i, E>,
+    filter: Filter,
+    variables: Variables,
+    position: usize,
+}
+
+impl<E: From<Error>> Stream<E> for Matching<'_, E> {
+    fn advance(&mut self) -> Result<Step, E> {
+        loop {
+            let step = self.input.advance()?;
+            if step != Step::Document {
+                return Ok(step);
+            }
+            let is_match = self.filter.try_matches(self.input.current(), &self.variables);
+            if is_match.map_err(|error| at::<E>(self.position)(error.into()))? {
+                return Ok(Step::Document);
+            }
+        }
+    }
+
+    fn current(&self) -> &RawDocument {
+        self.input.current()
+    }
+}
+
+struct Shaped<'i, E> {
+    input: Input<'i, E>,
+    shape: Shape,
+    name: &'static str,
+    variables: Variables,
+    position: usize,
+    shown: RawDocumentBuf,
+}
+
+impl<E: From<Error>> Stream<E> for Shaped<'_, E> {
+    fn advance(&mut self) -> Result<Step, E> {
+        let step = self.input.advance()?;
+        if step == Step::Document {
+            let shown = self.shape.apply_checked(self.name, self.input.current(), &self.variables);
+            self.shown = shown.map_err(at::<E>(self.position))?;
+        }
+        Ok(step)
+    }
+
+    fn current(&self) -> &RawDocument {
+        &self.shown
+    }
+}
+
+struct Skipping<'i, E> {
+    input: Input<'i, E>,
+    left: u64,
+}
+
+impl<E> Stream<E> for Skipping<'_, E> {
+    fn advance(&mut self) -> Result<Step, E> {
+        while self.left > 0 {
+            let step = self.input.advance()?;
+            if step != Step::Document {
+                return Ok(step);
+            }
+            self.left -= 1;
+        }
+        self.input.advance()
+    }
+
+    fn current(&self) -> &RawDocument {
+        self.input.current()
+    }
+}
+
+struct Limited<'i, E> {
+    input: Input<'i, E>,
+    left: u64,
+}
+
+impl<E> Stream<E> for Limited<'_, E> {
+    fn advance(&mut self) -> Result<Step, E> {
+        if self.left == 0 {
+            return Ok(Step::End);
+        }
+        let step = self.input.advance()?;
+        self.left -= min(self.left, u64::from(step == Step::Document));
+        Ok(step)
+    }
+
+    fn current(&self) -> &RawDocument {
+        self.input.current()
+    }
+}

@@ -1,0 +1,80 @@
+//! `$sample`: some documents, each set of them as likely as every other.
+
+use std::vec::IntoIter;
+
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+
+use crate::pipeline::STAGE_BYTES_MAX;
+use crate::pipeline::collect::{Collector, Memory};
+use crate::pipeline::error::Fault;
+use crate::pipeline::options::options;
+use crate::random::random_below;
+use crate::value::{describe, integer};
+
+const STAGE: &str = "$sample";
+const NOT_OBJECT: i32 = 28_745;
+const SIZE_TYPE: i32 = 28_746;
+const SIZE_VALUE: i32 = 28_747;
+const OPTION: i32 = 28_748;
+const MISSING: i32 = 28_749;
+
+/// Reads how many documents are wanted.
+pub(super) fn parse(operand: RawBsonRef<'_>) -> Result<usize, Fault> {
+    let [size] = options(STAGE, ["size"], operand, (NOT_OBJECT, OPTION))?;
+    let size = size.ok_or(Fault::OptionMissing { stage: STAGE, option: "size", code: MISSING })?;
+    let refuse = |expected, code| Fault::Operand { stage: STAGE, expected, found: describe(size), code };
+    if index::number::Number::of(size).is_none() {
+        return Err(refuse("a number as 'size'", SIZE_TYPE));
+    }
+    let wanted = integer(size).filter(|&size| size > 0);
+    let wanted = wanted.ok_or_else(|| refuse("an integer above 0 as 'size'", SIZE_VALUE))?;
+    Ok(usize::try_from(wanted).unwrap_or(usize::MAX))
+}
+
+/// A reservoir: the first documents fill it, and each later one takes a random place, if there is one for it.
+pub(super) struct Sampling {
+    size: usize,
+    seen: u64,
+    kept: Vec<RawDocumentBuf>,
+    memory: Memory,
+    results: IntoIter<RawDocumentBuf>,
+}
+
+impl Sampling {
+    pub(super) fn new(size: usize) -> Self {
+        let memory = Memory::new(STAGE, STAGE_BYTES_MAX);
+        Self { size, seen: 0, kept: Vec::new(), memory, results: Vec::new().into_iter() }
+    }
+}
+
+impl Collector for Sampling {
+    fn push(&mut self, document: &RawDocument) -> Result<(), Fault> {
+        self.seen += 1;
+        if self.kept.len() < self.size {
+            self.memory.grow(document.as_bytes().len() + size_of::<RawDocumentBuf>())?;
+            self.kept.push(document.to_owned());
+            return Ok(());
+        }
+        let place = usize::try_from(random_below(self.seen)).unwrap_or(usize::MAX);
+        if let Some(slot) = self.kept.get_mut(place) {
+            self.memory.shrink(slot.as_bytes().len());
+            self.memory.grow(document.as_bytes().len())?;
+            *slot = document.to_owned();
+        }
+        Ok(())
+    }
+
+    /// The order is random as well.
+    fn finish(&mut self) -> Result<(), Fault> {
+        for last in (1..self.kept.len()).rev() {
+            let other = usize::try_from(random_below(last as u64 + 1)).unwrap_or(last);
+            self.kept.swap(last, other);
+        }
+        self.results = std::mem::take(&mut self.kept).into_iter();
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<Option<RawDocumentBuf>, Fault> {
+        Ok(self.results.next())
+    }
+}

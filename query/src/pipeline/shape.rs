@@ -1,0 +1,138 @@
+//! Stages that make one document out of one: `$project`, `$set`, `$unset`, `$replaceWith` and their other names.
+//!
+//! They are the stages that an update may have as well.
+
+use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use index::validate::validate;
+
+use crate::expression::{ComputedFields, Expression, Variables};
+use crate::pipeline::error::Fault;
+use crate::pipeline::options::{object, options};
+use crate::projection::Projection;
+use crate::value::describe;
+
+const PROJECT_NOT_OBJECT: i32 = 15_969;
+const SET_NOT_OBJECT: i32 = 40_272;
+const UNSET_TYPE: i32 = 31_002;
+const UNSET_EMPTY: i32 = 31_119;
+const UNSET_NAME: i32 = 31_120;
+const REPLACE_ROOT_NOT_OBJECT: i32 = 40_229;
+const REPLACE_ROOT_OPTION: i32 = 40_415;
+const REPLACE_ROOT_MISSING: i32 = 40_414;
+
+/// What becomes of a document.
+#[derive(Clone, Debug)]
+pub(crate) enum Shape {
+    /// `$set`, which is `$addFields`.
+    Set(ComputedFields),
+    /// `$project`, and `$unset` as one that excludes.
+    Project(Projection),
+    /// `$replaceWith`, and `$replaceRoot`.
+    Replace(Expression),
+}
+
+impl Shape {
+    /// What the stage makes of a document.
+    pub(crate) fn apply(
+        &self,
+        document: &RawDocument,
+        variables: &Variables,
+    ) -> Result<RawDocumentBuf, Fault> {
+        match self {
+            Self::Set(fields) => Ok(fields.apply(document, variables)?),
+            Self::Project(projection) => Ok(projection.apply(document, variables)?),
+            Self::Replace(root) => match root.evaluate(document, variables)? {
+                Some(RawBson::Document(root)) => Ok(root),
+                Some(other) => Err(Fault::RootNotObject { found: describe(other.as_raw_bson_ref()) }),
+                None => Err(Fault::RootNotObject { found: "nothing".to_owned() }),
+            },
+        }
+    }
+
+    /// The same, if it is still a document within the limits: stages after each other could nest without end.
+    pub(super) fn apply_checked(
+        &self,
+        stage: &'static str,
+        document: &RawDocument,
+        variables: &Variables,
+    ) -> Result<RawDocumentBuf, Fault> {
+        let made = self.apply(document, variables)?;
+        if self.adds() {
+            validate(made.as_bytes()).map_err(|error| Fault::of_result(stage, &error))?;
+        }
+        Ok(made)
+    }
+
+    fn adds(&self) -> bool {
+        match self {
+            Self::Set(_) | Self::Replace(_) => true,
+            Self::Project(projection) => projection.adds(),
+        }
+    }
+}
+
+pub(super) fn set(
+    stage: &'static str,
+    operand: RawBsonRef<'_>,
+    variables: &Variables,
+) -> Result<Shape, Fault> {
+    let fields = object(stage, operand, SET_NOT_OBJECT)?;
+    Ok(Shape::Set(ComputedFields::parse(fields, variables)?))
+}
+
+pub(super) fn project(
+    stage: &'static str,
+    operand: RawBsonRef<'_>,
+    variables: &Variables,
+) -> Result<Shape, Fault> {
+    let fields = object(stage, operand, PROJECT_NOT_OBJECT)?;
+    Ok(Shape::Project(Projection::parse_stage(fields, variables)?))
+}
+
+/// Names of fields to be left out: a projection that excludes them.
+pub(super) fn unset(
+    stage: &'static str,
+    operand: RawBsonRef<'_>,
+    variables: &Variables,
+) -> Result<Shape, Fault> {
+    let expected = "a field's name or an array of such";
+    let fault = |code| Fault::Operand { stage, expected, found: describe(operand), code };
+    let mut excluded = RawDocumentBuf::new();
+    let mut exclude = |name: &str| {
+        let name = bson::raw::CString::try_from(name.to_owned()).map_err(|_| fault(UNSET_NAME))?;
+        excluded.append(&name, 0);
+        Ok::<(), Fault>(())
+    };
+    match (operand.as_str(), operand.as_array()) {
+        (Some(name), _) => exclude(name)?,
+        (None, Some(names)) => {
+            for name in names {
+                let name = name.ok().and_then(RawBsonRef::as_str).ok_or_else(|| fault(UNSET_NAME))?;
+                exclude(name)?;
+            }
+        }
+        (None, None) => return Err(fault(UNSET_TYPE)),
+    }
+    if excluded.is_empty() {
+        return Err(fault(UNSET_EMPTY));
+    }
+    Ok(Shape::Project(Projection::parse_stage(&excluded, variables)?))
+}
+
+pub(super) fn replace_root(
+    stage: &'static str,
+    operand: RawBsonRef<'_>,
+    variables: &Variables,
+) -> Result<Shape, Fault> {
+    let [root] = options(stage, ["newRoot"], operand, (REPLACE_ROOT_NOT_OBJECT, REPLACE_ROOT_OPTION))?;
+    let missing = Fault::OptionMissing { stage, option: "newRoot", code: REPLACE_ROOT_MISSING };
+    replace_with(stage, root.ok_or(missing)?, variables)
+}
+
+pub(super) fn replace_with(
+    _: &'static str,
+    operand: RawBsonRef<'_>,
+    variables: &Variables,
+) -> Result<Shape, Fault> {
+    Ok(Shape::Replace(Expression::parse(operand, variables)?))
+}

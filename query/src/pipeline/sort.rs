@@ -1,0 +1,80 @@
+//! `$sort`, all documents or the first few, in bounded memory.
+
+use std::vec::IntoIter;
+
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+
+use crate::path::PathRefusal;
+use crate::pipeline::STAGE_BYTES_MAX;
+use crate::pipeline::collect::Collector;
+use crate::pipeline::error::Fault;
+use crate::pipeline::options::object;
+use crate::sort::Sort;
+use crate::sort::collect::Sorter;
+use crate::value::describe;
+
+const STAGE: &str = "$sort";
+const NOT_OBJECT: i32 = 15_973;
+const EMPTY: i32 = 15_976;
+
+/// An order of documents, and how many of the first are of use.
+#[derive(Clone, Debug)]
+pub(super) struct SortOrder {
+    pub(super) sort: Sort,
+    /// As it was given.
+    pub(super) given: RawDocumentBuf,
+    /// All if absent.
+    pub(super) kept: Option<u64>,
+}
+
+impl SortOrder {
+    pub(super) fn parse(operand: RawBsonRef<'_>) -> Result<Self, Fault> {
+        Self::of(object(STAGE, operand, NOT_OBJECT)?)
+    }
+
+    pub(super) fn of(given: &RawDocument) -> Result<Self, Fault> {
+        let sort = Sort::parse(given)?;
+        if sort.natural().is_some() {
+            // The order in which documents are stored is no order of what comes out of a stage.
+            let refusal = PathRefusal::ComponentDollar;
+            return Err(Fault::Path { stage: STAGE, path: "$natural".to_owned(), refusal });
+        }
+        if sort.is_empty() {
+            let found = describe(RawBsonRef::Document(given));
+            return Err(Fault::Operand { stage: STAGE, expected: "at least one field", found, code: EMPTY });
+        }
+        Ok(Self { sort, given: given.to_owned(), kept: None })
+    }
+}
+
+pub(super) struct Sorting {
+    sorter: Option<Sorter<RawDocumentBuf>>,
+    sorted: IntoIter<RawDocumentBuf>,
+}
+
+impl Sorting {
+    pub(super) fn new(order: SortOrder) -> Self {
+        let kept = order.kept.map(|kept| usize::try_from(kept).unwrap_or(usize::MAX));
+        let sorter = Sorter::new(order.sort, kept, STAGE_BYTES_MAX);
+        Self { sorter: Some(sorter), sorted: Vec::new().into_iter() }
+    }
+}
+
+impl Collector for Sorting {
+    fn push(&mut self, document: &RawDocument) -> Result<(), Fault> {
+        match &mut self.sorter {
+            Some(sorter) => Ok(sorter.push(document, || document.to_owned())?),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), Fault> {
+        let sorted = self.sorter.take().map(|sorter| sorter.into_sorted_iter().collect::<Vec<_>>());
+        self.sorted = sorted.unwrap_or_default().into_iter();
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<Option<RawDocumentBuf>, Fault> {
+        Ok(self.sorted.next())
+    }
+}
