@@ -1,0 +1,228 @@
+//! No pipeline and no document panics; results are well-formed; a second run gives the same; and what is left to the
+//! reader of the documents gives what the whole pipeline gives.
+
+#![no_main]
+
+use bson::raw::RawDocumentBuf;
+use bson::{Bson, Document, RawBson, RawDocument, doc};
+use cairndb_fuzz::Input;
+use libfuzzer_sys::fuzz_target;
+use query::expression::Variables;
+use query::filter::Filter;
+use query::pipeline::Pipeline;
+use query::pipeline::error::Error;
+use query::pipeline::stream::Given;
+use query::sort::Sort;
+use query::sort::collect::Sorter;
+
+const STAGES: [&str; 23] = [
+    "$addFields",
+    "$bucket",
+    "$collStats",
+    "$count",
+    "$currentOp",
+    "$documents",
+    "$facet",
+    "$group",
+    "$indexStats",
+    "$limit",
+    "$lookup",
+    "$match",
+    "$project",
+    "$replaceRoot",
+    "$replaceWith",
+    "$sample",
+    "$set",
+    "$skip",
+    "$sort",
+    "$sortByCount",
+    "$unset",
+    "$unwind",
+    "$nothing",
+];
+const NAMES: [&str; 48] = [
+    "$addToSet",
+    "$avg",
+    "$bottom",
+    "$bottomN",
+    "$count",
+    "$first",
+    "$firstN",
+    "$last",
+    "$lastN",
+    "$max",
+    "$maxN",
+    "$mergeObjects",
+    "$min",
+    "$minN",
+    "$push",
+    "$stdDevPop",
+    "$stdDevSamp",
+    "$sum",
+    "$top",
+    "$topN",
+    "$add",
+    "$concatArrays",
+    "$eq",
+    "$expr",
+    "$gt",
+    "$literal",
+    "$median",
+    "_id",
+    "a",
+    "a.b",
+    "a.b.c",
+    "b",
+    "c",
+    "boundaries",
+    "count",
+    "default",
+    "groupBy",
+    "includeArrayIndex",
+    "input",
+    "n",
+    "newRoot",
+    "output",
+    "path",
+    "preserveNullAndEmptyArrays",
+    "size",
+    "sortBy",
+    "storageStats",
+    "",
+];
+const TEXTS: [&str; 12] =
+    ["$a", "$b", "$a.b", "$_id", "$$ROOT", "$$NOW", "$$REMOVE", "a", "b", "a.b", "c.d", ""];
+const DEPTH_MAX: u32 = 6;
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut input = Input::new(bytes);
+    if input.byte() == 0xff {
+        return check_malformed(input.rest());
+    }
+    let stages: Vec<_> = (0..input.byte() % 6).map(|_| raw(&stage(&mut input))).collect();
+    let documents: Vec<_> = (0..input.byte() % 8).map(|_| raw(&fields(&mut input, 2))).collect();
+    check(&stages, &documents);
+});
+
+fn check(stages: &[RawDocumentBuf], documents: &[RawDocumentBuf]) {
+    let variables = Variables::default();
+    let mut pipeline = match Pipeline::parse(stages, &variables) {
+        Ok(pipeline) => pipeline,
+        Err(error) => return check_error(&error),
+    };
+    let found = match run(pipeline.clone(), documents) {
+        Ok(found) => found,
+        Err(error) => return check_error(&error),
+    };
+    for document in &found {
+        assert!(index::validate::validate(document.as_bytes()).is_ok());
+    }
+    if draws_sample(stages) {
+        return;
+    }
+    assert!(run(pipeline.clone(), documents).is_ok_and(|again| again == found));
+    let leading = pipeline.take_leading();
+    let filter = Filter::parse_with(&leading.filter, &variables).expect("it was read before");
+    let matching = documents.iter().filter(|document| filter.try_matches(document, &variables) == Ok(true));
+    let mut matching: Vec<RawDocumentBuf> = matching.cloned().collect();
+    if let Some(sort) = &leading.sort {
+        let mut sorter = Sorter::new(Sort::parse(sort).expect("it was read before"), None, 1 << 26);
+        for document in &matching {
+            // Sorted by the pipeline, so it can be sorted.
+            if sorter.push(document, || document.clone()).is_err() {
+                return;
+            }
+        }
+        matching = sorter.into_sorted_iter().collect();
+    }
+    let skip = usize::try_from(leading.skip).unwrap_or(usize::MAX);
+    let limit = leading.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+    let shown: Vec<_> = matching.into_iter().skip(skip).take(limit).collect();
+    assert!(run(pipeline, &shown).is_ok_and(|planned| planned == found));
+}
+
+/// Whether a stage, or a part of one, draws a sample.
+fn draws_sample(stages: &[RawDocumentBuf]) -> bool {
+    stages
+        .iter()
+        .filter_map(|stage| Document::try_from(stage).ok())
+        .any(|stage| stage.to_string().contains("$sample"))
+}
+
+fn run(pipeline: Pipeline, documents: &[RawDocumentBuf]) -> Result<Vec<RawDocumentBuf>, Error> {
+    pipeline.run(Given::new(documents.iter().cloned().map(Ok::<_, Error>))).collect()
+}
+
+fn check_error(error: &Error) {
+    assert!(error.code() > 0);
+    assert!(error.to_string().len() < 4_000, "{error}");
+}
+
+/// Bytes as stage and as document, framed so that the outside is whole.
+fn check_malformed(elements: &[u8]) {
+    let Ok(length) = i32::try_from(elements.len() + 5) else { return };
+    let bytes = [length.to_le_bytes().as_slice(), elements, &[0]].concat();
+    let Ok(document) = RawDocument::from_bytes(&bytes) else { return };
+    let documents = [document.to_owned(), document.to_owned()];
+    let variables = Variables::default();
+    if let Ok(pipeline) = Pipeline::parse(&[document.to_owned()], &variables) {
+        let _ = run(pipeline, &documents);
+    }
+    for stage in [
+        doc! { "$unwind": { "path": "$a", "includeArrayIndex": "b.c", "preserveNullAndEmptyArrays": true } },
+        doc! { "$group": { "_id": "$a", "x": { "$push": "$$ROOT" }, "y": { "$mergeObjects": "$b" } } },
+        doc! { "$facet": { "x": [{ "$sort": { "a": 1, "b.c": -1 } }], "y": [{ "$sortByCount": "$a" }] } },
+        doc! { "$bucket": { "groupBy": "$a", "boundaries": [0, 10], "default": "x" } },
+    ] {
+        let pipeline = Pipeline::parse(&[raw(&stage)], &variables).expect("a pipeline");
+        let _ = run(pipeline, &documents);
+    }
+}
+
+fn raw(document: &Document) -> RawDocumentBuf {
+    RawDocumentBuf::try_from(document).unwrap_or_default()
+}
+
+fn pick(input: &mut Input<'_>, list: &[&str]) -> String {
+    list.get(usize::from(input.byte()) % list.len()).copied().unwrap_or_default().to_owned()
+}
+
+/// Some stages as they should be, so that the fuzzer gets behind the parser, and some of anything.
+fn stage(input: &mut Input<'_>) -> Document {
+    match input.byte() % 12 {
+        0 => doc! { "$match": fields(input, 3) },
+        1 => {
+            doc! { "$sort": { pick(input, &["a", "b", "a.b", "_id"]): if input.byte() & 1 == 0 { 1 } else { -1 } } }
+        }
+        2 => doc! { "$skip": i32::from(input.byte() % 6) },
+        3 => doc! { "$limit": i32::from(input.byte() % 6) + 1 },
+        4 => doc! { "$unwind": pick(input, &["$a", "$b", "$a.b"]) },
+        5 => doc! { "$group": { "_id": value(input, 3), "x": { pick(input, &NAMES): value(input, 3) } } },
+        6 => doc! { "$group": { "_id": pick(input, &TEXTS), "x": { pick(input, &NAMES): {
+            "n": i32::from(input.byte() % 4), "input": value(input, 4), "output": value(input, 4), "sortBy": { "a": 1 },
+        } } } },
+        7 => doc! { "$facet": { "x": [stage(input)], "y": [] } },
+        8 => doc! { "$set": fields(input, 3) },
+        9 => doc! { "$sortByCount": pick(input, &TEXTS) },
+        _ => Document::from_iter([(pick(input, &STAGES), value(input, 0))]),
+    }
+}
+
+fn fields(input: &mut Input<'_>, depth: u32) -> Document {
+    let count = input.byte() % 4;
+    (0..count).map(|_| (pick(input, &NAMES), value(input, depth))).collect()
+}
+
+fn value(input: &mut Input<'_>, depth: u32) -> Bson {
+    match input.byte() % 10 {
+        0..=2 if depth < DEPTH_MAX => Bson::Document(fields(input, depth + 1)),
+        3 | 4 if depth < DEPTH_MAX => {
+            let count = input.byte() % 4;
+            Bson::Array((0..count).map(|_| value(input, depth + 1)).collect())
+        }
+        5 => Bson::Int32(i32::from(input.byte()) % 5 - 1),
+        6 => Bson::Boolean(input.byte() & 1 == 1),
+        7 | 8 => Bson::String(pick(input, &TEXTS)),
+        _ => Bson::try_from(RawBson::from(input.value().get())).unwrap_or(Bson::Null),
+    }
+}
