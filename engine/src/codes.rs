@@ -60,6 +60,12 @@ impl From<query::update::error::Error> for Error {
     }
 }
 
+impl From<query::pipeline::error::Error> for Error {
+    fn from(error: query::pipeline::error::Error) -> Self {
+        refused(error.code(), error)
+    }
+}
+
 impl From<query::distinct::Error> for Error {
     fn from(error: query::distinct::Error) -> Self {
         with_causes(error.code(), &error)

@@ -8,10 +8,11 @@ use serde::de::DeserializeOwned;
 
 use crate::document::decode::decode;
 use crate::error::{Error, ErrorKind, Result};
+use crate::execute::piped::Piped;
 use crate::execute::rows::Rows;
 
 /// The documents that a `find` matched, as they were when `run` was called: in the order of their `_id`s, unless a sort
-/// was asked for.
+/// was asked for. Or what a pipeline made of them.
 ///
 /// It is an iterator of `Result<T>`. [`advance`](Self::advance) with [`current`](Self::current) walks the raw
 /// bytes without copying them. A cursor keeps its snapshot, and the folder, until it is dropped.
@@ -32,15 +33,47 @@ use crate::execute::rows::Rows;
 /// # }
 /// ```
 pub struct Cursor<T> {
-    rows: Option<Rows>,
+    rows: Option<Walk>,
     row: PhantomData<fn() -> T>,
+}
+
+/// What is walked.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would cost every find an allocation, and nearly all cursors are of rows"
+)]
+enum Walk {
+    Rows(Rows),
+    Piped(Piped),
+}
+
+impl Walk {
+    #[inline]
+    fn advance(&mut self) -> Result<bool> {
+        match self {
+            Self::Rows(rows) => rows.advance(),
+            Self::Piped(piped) => piped.advance(),
+        }
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Rows(rows) => rows.bytes(),
+            Self::Piped(piped) => piped.bytes(),
+        }
+    }
 }
 
 const EMPTY_DOCUMENT: &[u8] = &[5, 0, 0, 0, 0];
 
 impl<T> Cursor<T> {
     pub(crate) fn new(rows: Rows) -> Self {
-        Self { rows: Some(rows), row: PhantomData }
+        Self { rows: Some(Walk::Rows(rows)), row: PhantomData }
+    }
+
+    pub(crate) fn piped(piped: Piped) -> Self {
+        Self { rows: Some(Walk::Piped(piped)), row: PhantomData }
     }
 
     pub(crate) fn empty() -> Self {
@@ -68,7 +101,7 @@ impl<T> Cursor<T> {
     /// # Panics
     /// Never: `advance` looked at the bytes before it stood on them.
     pub fn current(&self) -> &RawDocument {
-        let standing = self.rows.as_ref().map(Rows::bytes).filter(|bytes| !bytes.is_empty());
+        let standing = self.rows.as_ref().map(Walk::bytes).filter(|bytes| !bytes.is_empty());
         RawDocument::from_bytes(standing.unwrap_or(EMPTY_DOCUMENT)).expect("advance() looked at the bytes")
     }
 

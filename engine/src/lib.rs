@@ -68,10 +68,10 @@ pub use crate::error::{
 pub use crate::generated::GeneratedValues;
 pub use crate::namespace::Namespace;
 pub use crate::options::{
-    Acknowledgment, BulkWriteOptions, Collation, Compression, CountOptions, DeleteManyModel,
-    DeleteManyModelBuilder, DeleteOneModel, DeleteOneModelBuilder, DeleteOptions, DistinctOptions,
-    Durability, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, FindOptions,
-    Hint, IndexModel, IndexModelBuilder, IndexOptions, IndexOptionsBuilder, InsertManyOptions,
+    Acknowledgment, AggregateOptions, BulkWriteOptions, Collation, Compression, CountOptions,
+    DeleteManyModel, DeleteManyModelBuilder, DeleteOneModel, DeleteOneModelBuilder, DeleteOptions,
+    DistinctOptions, Durability, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions,
+    FindOptions, Hint, IndexModel, IndexModelBuilder, IndexOptions, IndexOptionsBuilder, InsertManyOptions,
     InsertOneModel, InsertOneModelBuilder, InsertOneOptions, ReplaceOneModel, ReplaceOneModelBuilder,
     ReplaceOptions, ReturnDocument, UpdateManyModel, UpdateManyModelBuilder, UpdateModifications,
     UpdateOneModel, UpdateOneModelBuilder, UpdateOptions, WriteConcern, WriteModel,
@@ -95,11 +95,11 @@ pub mod action {
     };
     pub use crate::client::ListDatabaseNames;
     pub use crate::collection::{
-        AlterAutoIncrement, BulkWrite, CountDocuments, CreateAutoIncrement, CreateIndex, CreateIndexes,
-        Delete, Distinct, DropAutoIncrement, DropCollection, DropIndex, EstimatedDocumentCount, Find,
-        FindOne, FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate, InsertMany, InsertOne,
-        ListAutoIncrements, ListIndexNames, ListIndexes, RenameCollection, ReplaceOne, TruncateCollection,
-        Update,
+        Aggregate, AlterAutoIncrement, BulkWrite, CountDocuments, CreateAutoIncrement, CreateIndex,
+        CreateIndexes, Delete, Distinct, DropAutoIncrement, DropCollection, DropIndex,
+        EstimatedDocumentCount, Find, FindOne, FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate,
+        InsertMany, InsertOne, ListAutoIncrements, ListIndexNames, ListIndexes, RenameCollection, ReplaceOne,
+        TruncateCollection, Update,
     };
     pub use crate::database::{
         CreateCollection, CreateSequence, DropDatabase, DropSequence, ListCollectionNames, ListSequences,

@@ -217,7 +217,6 @@ fn sequences_give_values() {
 #[test]
 fn unknown_commands_and_fields_are_told_from_those_that_are_not_here() {
     refuse([doc! { "bogus": 1 }], 59, "no such command: 'bogus'");
-    refuse([doc! { "aggregate": "a", "pipeline": [] }], 238, "aggregate");
     refuse([doc! { "getMore": 5_i64, "collection": "a" }], 238, "getMore");
     refuse([doc! {}], 9, "empty");
     refuse([doc! { "find": "a", "bogus": 1 }], 40415, "BSON field 'find.bogus' is an unknown field.");

@@ -2,6 +2,7 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "a test is a line of data, made where it is passed")]
 
+mod aggregate;
 mod auto_increment;
 mod backup;
 mod bulk_write;

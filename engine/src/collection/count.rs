@@ -87,20 +87,22 @@ impl<T> CountDocuments<'_, T> {
 impl<T> EstimatedDocumentCount<'_, T> {
     /// Reads the counter.
     pub fn run(self) -> Result<u64> {
-        let counted = self.collection.read(|database, state| {
-            if let Some(documents) = state.count.known() {
-                return Ok(documents);
-            }
-            let _no_writes = state.enter_alone();
-            if let Some(documents) = state.count.known() {
-                return Ok(documents);
-            }
-            let documents = count_stored(database, state)?;
-            state.count.set(documents);
-            Ok(documents)
-        })?;
-        Ok(counted.unwrap_or(0))
+        Ok(self.collection.read(known_count)?.unwrap_or(0))
     }
+}
+
+/// The number of documents by the counter, which is set if it is not known.
+pub(super) fn known_count(database: &Arc<Database>, state: &CollectionState) -> Result<u64> {
+    if let Some(documents) = state.count.known() {
+        return Ok(documents);
+    }
+    let _no_writes = state.enter_alone();
+    if let Some(documents) = state.count.known() {
+        return Ok(documents);
+    }
+    let documents = count_stored(database, state)?;
+    state.count.set(documents);
+    Ok(documents)
 }
 
 /// Counts the documents of a collection by reading them.

@@ -6,6 +6,7 @@
 #[macro_use]
 mod setters;
 
+mod aggregate;
 mod auto_increment;
 mod bulk_write;
 mod count;
@@ -20,6 +21,7 @@ mod manage;
 mod replace;
 mod update;
 
+pub use self::aggregate::Aggregate;
 pub use self::auto_increment::{
     AlterAutoIncrement, AutoIncrementField, CreateAutoIncrement, DropAutoIncrement, ListAutoIncrements,
 };

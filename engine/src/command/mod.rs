@@ -7,6 +7,7 @@
 //! Unknown commands, commands that are MongoDB's but not here, and fields that a command does not know are three
 //! different errors.
 
+mod aggregate;
 mod arguments;
 mod collections;
 mod delete;
@@ -69,6 +70,7 @@ type Command = fn(&Place<'_>, &Arguments<'_>) -> Result<Document>;
 
 /// Ascending by name.
 const COMMANDS: &[(&str, Command)] = &[
+    ("aggregate", aggregate::aggregate),
     ("alterAutoIncrement", sequences::alter_auto_increment),
     ("alterSequence", sequences::alter_sequence),
     ("count", find::count),
@@ -106,7 +108,6 @@ const COMMANDS: &[(&str, Command)] = &[
 /// Commands of MongoDB that are not here, ascending: some are a server's, others are missing.
 const ELSEWHERE: &[&str] = &[
     "abortTransaction",
-    "aggregate",
     "buildInfo",
     "bulkWrite",
     "collMod",

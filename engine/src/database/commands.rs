@@ -9,7 +9,7 @@ use crate::error::Result;
 impl Database {
     /// Runs a command, a document whose first field names it, and gives the reply.
     ///
-    /// There are MongoDB's `find`, `insert`, `update`, `delete`, `findAndModify`, `count`, `distinct`, `create`, `drop`,
+    /// There are MongoDB's `find`, `aggregate`, `insert`, `update`, `delete`, `findAndModify`, `count`, `distinct`, `create`, `drop`,
     /// `listCollections`, `renameCollection`, `createIndexes`, `listIndexes`, `dropIndexes` and `ping`, and for sequences
     /// `createAutoIncrement`, `createSequence`, `sequenceNext` and others. All results are in the first batch: a cursor
     /// that is larger than 16 MiB is an error.

@@ -8,12 +8,13 @@ pub use self::sequences::{CreateSequence, DropSequence, ListSequences, RenameSeq
 
 use std::sync::Arc;
 
+use bson::Document;
 use sequence::acquirer::Acquirer;
 use sequence::auto_increment::FieldOptions;
 
 use crate::auto_increment::AutoIncrement;
 use crate::catalog::change::Created;
-use crate::collection::Collection;
+use crate::collection::{Aggregate, Collection};
 use crate::error::{Error, Result};
 use crate::namespace::{Namespace, validate_database};
 use crate::shared::Shared;
@@ -45,6 +46,25 @@ impl Database {
     /// Makes an empty collection; code 48 if it exists.
     pub fn create_collection(&self, name: impl Into<String>) -> CreateCollection<'_> {
         CreateCollection { database: self, name: name.into(), fields: Vec::new() }
+    }
+
+    /// Runs an aggregation pipeline that needs no collection: one that starts with `$documents`.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let numbers = doc! { "$documents": [{ "n": 1 }, { "n": 2 }, { "n": 3 }] };
+    /// let odd = doc! { "$match": { "n": { "$mod": [2, 1] } } };
+    /// let found = client.database("app").aggregate([numbers, odd]).run()?;
+    /// let found: Vec<Document> = found.collect::<Result<_, _>>()?;
+    /// assert_eq!(found, [doc! { "n": 1 }, doc! { "n": 3 }]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn aggregate(&self, pipeline: impl IntoIterator<Item = Document>) -> Aggregate<'_> {
+        Aggregate::on_database(&self.shared, &self.name, pipeline.into_iter().collect())
     }
 
     /// The names of the collections, ascending.

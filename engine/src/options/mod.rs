@@ -16,7 +16,7 @@ pub use self::bulk::{
 };
 pub use self::durability::{Acknowledgment, Compression, Durability, WriteConcern};
 pub use self::indexes::{Hint, IndexModel, IndexModelBuilder, IndexOptions, IndexOptionsBuilder};
-pub use self::reads::{Collation, CountOptions, DistinctOptions, FindOptions};
+pub use self::reads::{AggregateOptions, Collation, CountOptions, DistinctOptions, FindOptions};
 pub use self::writes::{
     DeleteOptions, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions,
     InsertManyOptions, InsertOneOptions, ReplaceOptions, ReturnDocument, UpdateModifications, UpdateOptions,

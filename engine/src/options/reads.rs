@@ -32,6 +32,29 @@ pub struct FindOptions {
     pub sort: Option<Document>,
 }
 
+/// Options of `aggregate`.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct AggregateOptions {
+    /// Accepted, as it only allows: nothing is ever moved to disk. A stage that holds more than 100 MiB fails with code
+    /// 292 either way.
+    pub allow_disk_use: Option<bool>,
+    /// Accepted: documents are read one by one, so there are no batches to size.
+    pub batch_size: Option<u32>,
+    /// Accepted: no stage writes, so there is nothing to validate.
+    pub bypass_document_validation: Option<bool>,
+    /// How texts compare; only the simple collation is there.
+    pub collation: Option<Collation>,
+    /// Kept with the operation for tracing.
+    pub comment: Option<Bson>,
+    /// The index to use, by keys or by name.
+    pub hint: Option<Hint>,
+    /// Variables for expressions, as `$$name`.
+    pub let_vars: Option<Document>,
+    /// Give up with code 50 after this long. Time between two calls of the cursor does not count.
+    pub max_time: Option<Duration>,
+}
+
 /// Options of `count_documents`.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]

@@ -36,9 +36,13 @@ impl Selector {
         if let (Some(id), None, 1) = (point, let_vars, filter.len()) {
             return Ok(Self { filter: None, variables: Variables::default(), point: Some(encoded(id)) });
         }
-        let variables = variables(let_vars)?;
+        Self::with_variables(filter, variables(let_vars)?)
+    }
+
+    /// Reads a filter over variables that were read before.
+    pub(crate) fn with_variables(filter: &Document, variables: Variables) -> Result<Self> {
         let parsed = Filter::parse_with(&RawDocumentBuf::try_from(filter)?, &variables)?;
-        Ok(Self { filter: Some(Arc::new(parsed)), variables, point: point.map(encoded) })
+        Ok(Self { filter: Some(Arc::new(parsed)), variables, point: point_id(filter).map(encoded) })
     }
 
     /// The filter that asks nothing.
