@@ -37,6 +37,7 @@ pub(crate) enum Command {
     Update(Change),
     Distinct { path: String, filter: Document },
     Expression { expression: Bson, variables: Document },
+    Aggregate { stages: Vec<Document>, variables: Document },
 }
 
 /// Documents are found, sorted and shown.
@@ -115,6 +116,7 @@ pub(crate) struct CommandLine {
     #[serde(deserialize_with = "present")]
     expression: Option<Json>,
     distinct: Option<String>,
+    aggregate: Option<Vec<Json>>,
 }
 
 /// All cases, by file and line.
@@ -173,6 +175,10 @@ impl CommandLine {
         let variables = optional(&self.r#let)?.unwrap_or_default();
         if let Some(expression) = &self.expression {
             return Ok(Command::Expression { expression: expression.bson()?, variables });
+        }
+        if let Some(stages) = &self.aggregate {
+            let stages = stages.iter().map(document).collect::<Result<_, _>>()?;
+            return Ok(Command::Aggregate { stages, variables });
         }
         if let Some(path) = &self.distinct {
             return Ok(Command::Distinct { path: path.clone(), filter });

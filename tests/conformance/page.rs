@@ -17,7 +17,7 @@ use crate::run::run;
 const HEAD: &str = "\
 # Compatibility
 
-What CairnDB has of MongoDB's query and update languages, and where it differs. This page is printed by the suite
+What CairnDB has of MongoDB's query, update and aggregation languages, and where it differs. This page is printed by the suite
 `conformance` from the tables beside its corpus: every example was run, and the number says how many cases
 of the corpus use the operator. MongoDB 8 is the measure.
 

@@ -7,6 +7,8 @@ use bson::{Bson, DateTime, Document, RawBson, RawDocument, RawDocumentBuf, Times
 use query::distinct::Distinct;
 use query::expression::{Expression, Variables};
 use query::filter::Filter;
+use query::pipeline::stream::Given;
+use query::pipeline::{Pipeline, Source};
 use query::projection::Projection;
 use query::sort::Sort;
 use query::sort::collect::Sorter;
@@ -34,6 +36,9 @@ pub(crate) fn run(documents: &[Document], command: &Command) -> Outcome {
         Command::Find(find) => found(&documents, find).map(Outcome::Documents),
         Command::Update(change) => changed(&documents, change).map(Outcome::Documents),
         Command::Distinct { path, filter } => distinct(&documents, path, filter).map(Outcome::Values),
+        Command::Aggregate { stages, variables } => {
+            aggregated(documents, stages, variables).map(Outcome::Documents)
+        }
         Command::Expression { expression, variables } => {
             evaluated(&documents, expression, variables).map(Outcome::Values)
         }
@@ -54,6 +59,7 @@ macro_rules! refusals {
 refusals!(
     query::error::Error,
     query::expression::error::Error,
+    query::pipeline::error::Error,
     query::projection::error::Error,
     query::sort::error::Error,
     query::update::error::Error,
@@ -147,6 +153,27 @@ fn evaluated(
     let expression = Expression::parse(expression, &variables)?;
     let values = documents.iter().map(|document| Ok(expression.evaluate(document, &variables)?.map(decoded)));
     values.collect()
+}
+
+/// The whole pipeline over the documents, without what an engine would plan. Of a collection that tells of itself there
+/// is nothing here.
+fn aggregated(
+    documents: Vec<RawDocumentBuf>,
+    stages: &[Document],
+    defined: &Document,
+) -> Result<Vec<Document>, Refusal> {
+    let stages: Vec<RawDocumentBuf> = stages.iter().map(raw).collect();
+    let pipeline = Pipeline::parse(&stages, &variables(defined)?)?;
+    let documents = match pipeline.source() {
+        Source::Collection => documents,
+        Source::Documents(documents) => documents.clone(),
+        Source::CollStats(_) | Source::IndexStats => Vec::new(),
+        Source::CurrentOp(_) => {
+            return Err(Refusal { code: 238, text: "stage $currentOp is not supported".to_owned() });
+        }
+    };
+    let input = Given::new(documents.into_iter().map(Ok::<_, query::pipeline::error::Error>));
+    pipeline.run(input).map(|document| Ok(plain(&document?))).collect()
 }
 
 /// An update's way over all documents.
