@@ -25,6 +25,7 @@ pub(crate) enum Way {
     Update,
     FindAndModify,
     Distinct,
+    Aggregate,
     /// An expression, as a computed field of `find`.
     Projection,
     /// An expression, as a stage of an update.
@@ -64,6 +65,7 @@ pub(crate) fn ways(command: &Command) -> &'static [Way] {
         Command::Update(Change { reach: Reach::One, .. }) => &[Way::Update, Way::FindAndModify],
         Command::Update(Change { reach: Reach::Many, .. }) => &[Way::Update],
         Command::Distinct { .. } => &[Way::Distinct],
+        Command::Aggregate { .. } => &[Way::Aggregate],
         Command::Expression { .. } => &[Way::Projection, Way::Pipeline],
     }
 }
@@ -113,6 +115,9 @@ impl Engine {
             Command::Distinct { path, filter } => {
                 self.distinct(&collection, path, filter).map(Outcome::Values)
             }
+            Command::Aggregate { stages, variables } => {
+                self.aggregate(&collection, stages, variables).map(Outcome::Documents)
+            }
             Command::Expression { expression, variables } if way == Way::Pipeline => {
                 self.in_update(&collection, expression, variables).map(Outcome::Values)
             }
@@ -136,9 +141,9 @@ impl Engine {
         Err(Refusal { code, text: text.to_owned() })
     }
 
-    /// The documents that a `find` command gives.
-    fn batch(&self, find: Document) -> Result<Vec<Document>, Refusal> {
-        let reply = self.command(find)?;
+    /// The documents that a command with a cursor gives.
+    fn batch(&self, command: Document) -> Result<Vec<Document>, Refusal> {
+        let reply = self.command(command)?;
         let batch = reply.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch"));
         let documents = batch.expect("a batch").iter().map(|found| found.as_document().expect("a document"));
         Ok(documents.cloned().collect())
@@ -171,6 +176,19 @@ impl Engine {
     ) -> Result<Vec<Option<Bson>>, Refusal> {
         let reply = self.command(doc! { "distinct": collection, "key": path, "query": filter })?;
         Ok(reply.get_array("values").expect("values").iter().cloned().map(Some).collect())
+    }
+
+    /// A pipeline with a source of its own is run on the database where it must be.
+    fn aggregate(
+        &self,
+        collection: &str,
+        stages: &[Document],
+        variables: &Document,
+    ) -> Result<Vec<Document>, Refusal> {
+        let is_on_database = stages.first().is_some_and(|stage| stage.contains_key("$documents"));
+        let target = if is_on_database { Bson::Int32(1) } else { Bson::from(collection) };
+        let command = doc! { "aggregate": target, "pipeline": stages, "cursor": {} };
+        self.batch(with_let(command, variables))
     }
 
     fn update(&self, collection: &str, change: &Change) -> Result<Vec<Document>, Refusal> {
