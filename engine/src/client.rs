@@ -8,13 +8,13 @@ use sequence::acquirer::Acquirer;
 use sequence::object_id::Layout;
 
 use crate::audit;
-use crate::collection::BulkWrite;
+use crate::collection::{BulkWrite, whole};
 use crate::database::Database;
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Error, Result};
 use crate::options::{Compression, Durability, WriteModel};
-use crate::results::{BackupReport, SummaryBulkWriteResult, VerifyReport};
+use crate::results::{BackupReport, DatabaseSpecification, SummaryBulkWriteResult, VerifyReport};
 use crate::shared::Shared;
 use crate::storage::{OpenMode, Store, StoreOptions};
 
@@ -105,6 +105,16 @@ impl Client {
     /// The names of databases that have a collection, ascending.
     pub fn list_database_names(&self) -> ListDatabaseNames<'_> {
         ListDatabaseNames { client: self }
+    }
+
+    /// The databases that have a collection, ascending by name, with their sizes.
+    pub fn list_databases(&self) -> ListDatabases<'_> {
+        ListDatabases { client: self }
+    }
+
+    /// Whether it was opened for reading only.
+    pub fn is_read_only(&self) -> bool {
+        self.shared.options.mode.is_read_only()
     }
 
     /// Proves on one snapshot that everything stored agrees: records with keys, documents with index entries in
@@ -236,9 +246,25 @@ pub struct ListDatabaseNames<'a> {
 impl ListDatabaseNames<'_> {
     /// Reads the names.
     pub fn run(self) -> Result<Vec<String>> {
+        whole::names(&self.client.shared)
+    }
+}
+
+/// A `list_databases` that is done by [`run`](Self::run).
+#[must_use = "the list is read by run()"]
+pub struct ListDatabases<'a> {
+    client: &'a Client,
+}
+
+impl ListDatabases<'_> {
+    /// Reads names and sizes.
+    pub fn run(self) -> Result<Vec<DatabaseSpecification>> {
         let shared = &self.client.shared;
-        let _in_use = shared.store.enter()?;
-        Ok(shared.catalog.database_names())
+        let specification = |name: String| {
+            let size_on_disk = whole::stored_bytes(shared, &name)?;
+            Ok(DatabaseSpecification { name, size_on_disk, empty: false })
+        };
+        whole::names(shared)?.into_iter().map(specification).collect()
     }
 }
 

@@ -1,8 +1,9 @@
 //! The public cursor: an owned walk over matching documents, as an iterator of `T` or over raw bytes.
 
 use std::marker::PhantomData;
+use std::vec::IntoIter;
 
-use bson::RawDocument;
+use bson::{RawDocument, RawDocumentBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -33,66 +34,70 @@ use crate::execute::rows::Rows;
 /// # }
 /// ```
 pub struct Cursor<T> {
-    rows: Option<Walk>,
+    /// Absent at the end.
+    source: Option<Source>,
     row: PhantomData<fn() -> T>,
 }
 
-/// What is walked.
 #[expect(
     clippy::large_enum_variant,
     reason = "a box would cost every find an allocation, and nearly all cursors are of rows"
 )]
-enum Walk {
+enum Source {
     Rows(Rows),
     Piped(Piped),
-}
-
-impl Walk {
-    #[inline]
-    fn advance(&mut self) -> Result<bool> {
-        match self {
-            Self::Rows(rows) => rows.advance(),
-            Self::Piped(piped) => piped.advance(),
-        }
-    }
-
-    #[inline]
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Rows(rows) => rows.bytes(),
-            Self::Piped(piped) => piped.bytes(),
-        }
-    }
+    /// Documents that were all made before: a list of collections, for one.
+    List {
+        rest: IntoIter<RawDocumentBuf>,
+        current: RawDocumentBuf,
+    },
 }
 
 const EMPTY_DOCUMENT: &[u8] = &[5, 0, 0, 0, 0];
 
 impl<T> Cursor<T> {
     pub(crate) fn new(rows: Rows) -> Self {
-        Self { rows: Some(Walk::Rows(rows)), row: PhantomData }
+        Self { source: Some(Source::Rows(rows)), row: PhantomData }
     }
 
     pub(crate) fn piped(piped: Piped) -> Self {
-        Self { rows: Some(Walk::Piped(piped)), row: PhantomData }
+        Self { source: Some(Source::Piped(piped)), row: PhantomData }
+    }
+
+    pub(crate) fn of_list(documents: Vec<RawDocumentBuf>) -> Self {
+        let list = Source::List { rest: documents.into_iter(), current: RawDocumentBuf::new() };
+        Self { source: Some(list), row: PhantomData }
     }
 
     pub(crate) fn empty() -> Self {
-        Self { rows: None, row: PhantomData }
+        Self { source: None, row: PhantomData }
     }
 
     /// Steps to the next document; `false` at the end. After an error the cursor is at its end.
     pub fn advance(&mut self) -> Result<bool> {
-        let Some(rows) = &mut self.rows else { return Ok(false) };
-        match rows.advance() {
+        let Some(source) = &mut self.source else { return Ok(false) };
+        match source.advance() {
             Ok(true) => Ok(true),
             Ok(false) => {
-                self.rows = None;
+                self.source = None;
                 Ok(false)
             }
             Err(error) => {
-                self.rows = None;
+                self.source = None;
                 Err(error)
             }
+        }
+    }
+
+    /// Whether it is known, without looking, that no document follows. A walk that has no limit learns of its end only
+    /// by [`advance`](Self::advance).
+    pub fn is_exhausted(&self) -> bool {
+        match &self.source {
+            None => true,
+            Some(Source::Rows(rows)) => rows.is_exhausted(),
+            // The last stage learns of its end only by being asked.
+            Some(Source::Piped(_)) => false,
+            Some(Source::List { rest, .. }) => rest.len() == 0,
         }
     }
 
@@ -101,7 +106,7 @@ impl<T> Cursor<T> {
     /// # Panics
     /// Never: `advance` looked at the bytes before it stood on them.
     pub fn current(&self) -> &RawDocument {
-        let standing = self.rows.as_ref().map(Walk::bytes).filter(|bytes| !bytes.is_empty());
+        let standing = self.source.as_ref().map(Source::bytes).filter(|bytes| !bytes.is_empty());
         RawDocument::from_bytes(standing.unwrap_or(EMPTY_DOCUMENT)).expect("advance() looked at the bytes")
     }
 
@@ -110,7 +115,7 @@ impl<T> Cursor<T> {
     where
         T: Deserialize<'a>,
     {
-        if self.rows.is_none() {
+        if self.source.is_none() {
             return Err(Error::new(ErrorKind::InvalidArgument {
                 message: "the cursor does not stand on a document".to_owned(),
             }));
@@ -120,7 +125,33 @@ impl<T> Cursor<T> {
 
     /// The same walk, with documents as another type.
     pub fn with_type<U>(self) -> Cursor<U> {
-        Cursor { rows: self.rows, row: PhantomData }
+        Cursor { source: self.source, row: PhantomData }
+    }
+}
+
+impl Source {
+    #[inline]
+    fn advance(&mut self) -> Result<bool> {
+        match self {
+            Self::Rows(rows) => rows.advance(),
+            Self::Piped(piped) => piped.advance(),
+            Self::List { rest, current } => match rest.next() {
+                Some(next) => {
+                    *current = next;
+                    Ok(true)
+                }
+                None => Ok(false),
+            },
+        }
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Rows(rows) => rows.bytes(),
+            Self::Piped(piped) => piped.bytes(),
+            Self::List { current, .. } => current.as_bytes(),
+        }
     }
 }
 
@@ -138,6 +169,6 @@ impl<T: DeserializeOwned + 'static> Iterator for Cursor<T> {
 
 impl<T> std::fmt::Debug for Cursor<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cursor").field("open", &self.rows.is_some()).finish_non_exhaustive()
+        f.debug_struct("Cursor").field("open", &self.source.is_some()).finish_non_exhaustive()
     }
 }

@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bson::{Bson, Document};
+use bson::{Bson, Document, doc};
 use sequence::error::SequenceError;
 
 use crate::generated::GeneratedValues;
@@ -148,7 +148,10 @@ impl Error {
                 code: error.code(),
                 code_name,
                 message: error.to_string(),
-                details: None,
+                details: Some(doc! {
+                    "sequoiaCode": error.sequoia_code(),
+                    "sequoiaName": error.sequoia_name(),
+                }),
             });
         }
         let error = self.into_write();
@@ -384,7 +387,8 @@ pub struct WriteError {
     pub code_name: Option<String>,
     /// The sentence.
     pub message: String,
-    /// For code 11000: `{keyPattern: {..}, keyValue: {..}}`.
+    /// For code 11000: `{keyPattern: {..}, keyValue: {..}}`. For what a sequence or an auto-increment field refuses:
+    /// `{sequoiaCode: .., sequoiaName: ..}`.
     pub details: Option<Document>,
 }
 

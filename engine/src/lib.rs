@@ -77,10 +77,10 @@ pub use crate::options::{
     UpdateOneModel, UpdateOneModelBuilder, UpdateOptions, WriteConcern, WriteModel,
 };
 pub use crate::results::{
-    AutoIncrementSpecification, BackupReport, CreateIndexResult, CreateIndexesResult, DeleteResult,
-    FetchedValues, Finding, InsertManyResult, InsertOneResult, PartialBulkWriteResult, SequenceGap,
-    SequenceSnapshot, SummaryBulkWriteResult, TruncateResult, UpdateResult, VerboseBulkWriteResult,
-    VerifyReport,
+    AutoIncrementSpecification, BackupReport, CreateIndexResult, CreateIndexesResult, DatabaseSpecification,
+    DeleteResult, FetchedValues, Finding, InsertManyResult, InsertOneResult, PartialBulkWriteResult,
+    SequenceGap, SequenceSnapshot, SummaryBulkWriteResult, TruncateResult, UpdateResult,
+    VerboseBulkWriteResult, VerifyReport,
 };
 pub use crate::sequences::Sequence;
 
@@ -93,7 +93,7 @@ pub mod action {
     pub use crate::auto_increment::{
         AutoIncrement, AutoIncrementBuilder, SequenceOptions, SequenceOptionsBuilder,
     };
-    pub use crate::client::ListDatabaseNames;
+    pub use crate::client::{ListDatabaseNames, ListDatabases};
     pub use crate::collection::{
         Aggregate, AlterAutoIncrement, BulkWrite, CountDocuments, CreateAutoIncrement, CreateIndex,
         CreateIndexes, Delete, Distinct, DropAutoIncrement, DropCollection, DropIndex,
@@ -103,7 +103,7 @@ pub mod action {
     };
     pub use crate::database::{
         CreateCollection, CreateSequence, DropDatabase, DropSequence, ListCollectionNames, ListSequences,
-        RenameSequence, RunCommand, SnapshotSequences,
+        RenameSequence, RunCommand, RunCursorCommand, SnapshotSequences,
     };
     pub use crate::sequences::{
         AlterSequence, CurrentValue, Fetch, ListGaps, NextValue, RestartSequence, SafeWatermark,

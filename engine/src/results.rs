@@ -10,6 +10,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::generated::GeneratedValues;
 
+/// A database in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct DatabaseSpecification {
+    /// The database's name.
+    pub name: String,
+    /// About how many bytes of table files hold its documents. What only the log and memory hold is not in it.
+    pub size_on_disk: u64,
+    /// Whether it has no collection; such a one is never listed.
+    pub empty: bool,
+}
+
 /// What `insert_one` stored.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]

@@ -227,7 +227,7 @@ fn unknown_commands_and_fields_are_told_from_those_that_are_not_here() {
     refuse([doc! { "insert": "a", "documents": [] }], 16, "between 1 and 100000");
     refuse([doc! { "insert": "a", "documents": [{ "b": 1 }], "txnNumber": 1_i64 }], 238, "txnNumber");
     refuse([doc! { "insert": "a", "documents": [{ "b": 1 }], "writeConcern": { "w": 3 } }], 100, "w: 3");
-    refuse([doc! { "insert": "a", "documents": [{ "b": 1 }], "maxTimeMS": 5 }], 238, "maxTimeMS");
+    refuse([doc! { "insert": "a", "documents": [{ "b": 1 }], "maxTimeMS": -5 }], 2, "maxTimeMS");
 }
 
 #[test]
@@ -244,4 +244,90 @@ fn raw_commands_are_run_as_well() {
     let fixture = Fixture::new();
     let ping = RawDocumentBuf::try_from(&doc! { "ping": 1 }).unwrap();
     assert_eq!(fixture.client.database("shop").run_raw_command(ping).run().unwrap(), doc! { "ok": 1.0 });
+}
+
+#[test]
+fn documents_beside_a_command_are_its_batch() {
+    let fixture = Fixture::new();
+    let db = fixture.client.database("shop");
+    let raw = |command: Document| RawDocumentBuf::try_from(&command).unwrap();
+    let beside = |documents: &[Document]| -> Vec<u8> {
+        documents.iter().flat_map(|document| raw(document.clone()).into_bytes()).collect()
+    };
+    let insert = db
+        .run_raw_command(raw(doc! { "insert": "a", "ordered": false }))
+        .document_sequence("documents", beside(&[doc! { "_id": 1 }, doc! { "_id": 1 }, doc! { "_id": 2 }]));
+    let reply = insert.run().unwrap();
+    assert_eq!(reply.get_i32("n").ok(), Some(2));
+    assert_eq!(reply.get_array("writeErrors").map(Vec::len).ok(), Some(1));
+    let update = doc! { "q": { "_id": 2 }, "u": { "$set": { "n": 5 } } };
+    let update =
+        db.run_raw_command(raw(doc! { "update": "a" })).document_sequence("updates", beside(&[update]));
+    assert_eq!(update.run().unwrap().get_i32("nModified").ok(), Some(1));
+    let torn = db.run_raw_command(raw(doc! { "insert": "a" })).document_sequence("documents", &[9, 0, 0][..]);
+    refused(torn.run(), 22, "beside");
+    fixture.verify_clean();
+}
+
+#[test]
+fn cursor_commands_give_a_cursor() {
+    let fixture = Fixture::with((0..300).map(|id| doc! { "_id": id }));
+    let db = fixture.client.database(&fixture.things.namespace().db);
+    let mut cursor = db.run_cursor_command(doc! { "find": fixture.things.name(), "limit": 2 }).run().unwrap();
+    assert!(!cursor.is_exhausted());
+    assert!(cursor.advance().unwrap() && cursor.advance().unwrap());
+    assert!(cursor.is_exhausted());
+    assert_eq!(db.run_cursor_command(doc! { "find": fixture.things.name() }).run().unwrap().count(), 300);
+    let collections = db.run_cursor_command(doc! { "listCollections": 1 }).run().unwrap();
+    assert_eq!(collections.count(), 1);
+    let ping = db.run_cursor_command(doc! { "ping": 1 }).run();
+    assert!(ping.is_err_and(|error| error.to_string().contains("'ping' gives no cursor")));
+    refused(db.run_cursor_command(doc! { "bogus": 1 }).run(), 59, "bogus");
+}
+
+#[test]
+fn databases_are_listed_measured_and_dropped() {
+    let fixture = Fixture::new();
+    let insert =
+        doc! { "insert": "a", "documents": [{ "_id": 1, "text": "abc" }, { "_id": 2, "text": "def" }] };
+    let db = fixture.client.database("shop");
+    db.run_command(insert).run().unwrap();
+    fixture.client.flush().unwrap();
+    let admin = fixture.client.database("admin");
+    let list = admin.run_command(doc! { "listDatabases": 1, "filter": { "name": "shop" } }).run().unwrap();
+    let [shop] = list.get_array("databases").unwrap().as_slice() else { panic!("one database") };
+    assert_eq!(shop.as_document().unwrap().get_str("name").ok(), Some("shop"));
+    assert!(shop.as_document().unwrap().get_i64("sizeOnDisk").unwrap() > 0);
+    let names = admin.run_command(doc! { "listDatabases": 1, "nameOnly": true }).run().unwrap();
+    assert_eq!(names, doc! { "databases": [{ "name": "shop" }], "ok": 1.0 });
+    refused(db.run_command(doc! { "listDatabases": 1 }).run(), 13, "admin");
+    let listed = fixture.client.list_databases().run().unwrap();
+    assert!(listed.len() == 1 && listed[0].name == "shop" && listed[0].size_on_disk > 0);
+
+    let stats = db.run_command(doc! { "dbStats": 1 }).run().unwrap();
+    assert_eq!((stats.get_i64("collections").ok(), stats.get_i64("objects").ok()), (Some(1), Some(2)));
+    assert_eq!((stats.get_i64("dataSize").ok(), stats.get_i64("avgObjSize").ok()), (Some(56), Some(28)));
+    let stats = db.run_command(doc! { "collStats": "a", "scale": 2 }).run().unwrap();
+    assert_eq!((stats.get_i64("count").ok(), stats.get_i64("size").ok()), (Some(2), Some(28)));
+    refused(db.run_command(doc! { "collStats": "none" }).run(), 26, "shop.none");
+    refused(db.run_command(doc! { "dbStats": 1, "scale": 0 }).run(), 2, "scale");
+
+    let drop = || db.run_command(doc! { "dropDatabase": 1 }).run().unwrap();
+    assert_eq!(drop(), doc! { "dropped": "shop", "ok": 1.0 });
+    assert_eq!(drop(), doc! { "ok": 1.0 });
+}
+
+#[test]
+fn refused_sequence_values_are_named_in_write_errors_as_well() {
+    let create = || doc! { "create": "a", "autoIncrement": { "Field": "n", "MaxValue": 2, "CacheSize": 1, "AcquireSize": 1 } };
+    let upsert = |id: i32| doc! { "update": "a", "updates": [{ "q": { "_id": id }, "u": { "$set": { "x": 1 } }, "upsert": true }] };
+    let fixture = Fixture::new();
+    let db = fixture.client.database("shop");
+    db.run_command(create()).run().unwrap();
+    db.run_command(upsert(1)).run().unwrap();
+    db.run_command(upsert(2)).run().unwrap();
+    let reply = db.run_command(upsert(3)).run().unwrap();
+    let error = reply.get_array("writeErrors").unwrap()[0].as_document().unwrap();
+    assert_eq!(error.get_i32("sequoiaCode").ok(), Some(-325), "{error}");
+    assert!(error.get_str("sequoiaName").is_ok());
 }

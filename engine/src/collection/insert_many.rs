@@ -29,6 +29,13 @@ impl<T: Serialize> Collection<T> {
     }
 }
 
+impl<T> Collection<T> {
+    /// The same for documents that are drafts already.
+    pub(crate) fn insert_drafts(&self, drafts: Drafts) -> InsertMany<'_, T> {
+        InsertMany { collection: self, documents: Ok(drafts), options: InsertManyOptions::default() }
+    }
+}
+
 /// An `insert_many` that is done by [`run`](Self::run).
 #[must_use = "the insert is done by run()"]
 pub struct InsertMany<'a, T> {

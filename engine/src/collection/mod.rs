@@ -19,7 +19,9 @@ mod insert_many;
 mod insert_one;
 mod manage;
 mod replace;
+mod size;
 mod update;
+pub(crate) mod whole;
 
 pub use self::aggregate::Aggregate;
 pub use self::auto_increment::{
@@ -37,6 +39,7 @@ pub use self::insert_many::InsertMany;
 pub use self::insert_one::InsertOne;
 pub use self::manage::{DropCollection, RenameCollection, TruncateCollection};
 pub use self::replace::ReplaceOne;
+pub(crate) use self::size::Size;
 pub use self::update::Update;
 
 use std::borrow::Cow;

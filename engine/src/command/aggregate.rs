@@ -1,22 +1,19 @@
 //! `aggregate`.
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document};
 
 use crate::codes::refused;
 use crate::collection::Aggregate;
-use crate::command::Place;
 use crate::command::arguments::Arguments;
+use crate::command::{Opened, Place};
 use crate::error::Result;
 use crate::options::AggregateOptions;
-
-/// How many bytes of documents one reply holds.
-const REPLY_BYTES_MAX: usize = 16 << 20;
 
 /// Of MongoDB's `aggregate`, what is not here.
 const NOT_HERE: [&str; 1] = ["explain"];
 
-/// `batchSize` is read and changes nothing: the only batch holds all documents.
-pub(super) fn aggregate(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+/// What is sent of a cursor at once is its holder's to decide, so `batchSize` is read and changes nothing.
+pub(super) fn aggregate(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Opened> {
     let known =
         ["allowDiskUse", "bypassDocumentValidation", "collation", "cursor", "hint", "let", "pipeline"];
     arguments.allow(&known, &NOT_HERE)?;
@@ -35,10 +32,12 @@ pub(super) fn aggregate(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<
     if !is_database(arguments) {
         let collection = place.collection(arguments.target()?);
         let namespace = collection.namespace().to_string();
-        return reply(collection.aggregate(pipeline).with_options(options), &namespace);
+        let cursor = collection.aggregate(pipeline).with_options(options).run()?.with_type();
+        return Ok(Opened { cursor, namespace });
     }
     let on_database = Aggregate::on_database(place.shared, place.db, pipeline);
-    reply(on_database.with_options(options), &format!("{}.$cmd.aggregate", place.db))
+    let cursor = on_database.with_options(options).run()?.with_type();
+    Ok(Opened { cursor, namespace: format!("{}.$cmd.aggregate", place.db) })
 }
 
 /// Whether the command's target is 1, which is the database.
@@ -60,23 +59,4 @@ fn read_cursor(arguments: &Arguments<'_>) -> Result<()> {
     of.allow_in_statement(&["batchSize"], &[])?;
     of.count("batchSize")?;
     Ok(())
-}
-
-fn reply(aggregate: Aggregate<'_>, namespace: &str) -> Result<Document> {
-    let mut cursor = aggregate.run()?;
-    let mut batch = Vec::new();
-    let mut bytes = 0;
-    while cursor.advance()? {
-        bytes += cursor.current().as_bytes().len();
-        if bytes > REPLY_BYTES_MAX {
-            return Err(refused(
-                10_334,
-                format!(
-                    "the documents take more than the {REPLY_BYTES_MAX} bytes of one reply, and getMore belongs to a server: use a limit, or the cursor of aggregate()"
-                ),
-            ));
-        }
-        batch.push(Bson::Document(Document::try_from(cursor.current())?));
-    }
-    Ok(doc! { "cursor": { "firstBatch": batch, "id": 0_i64, "ns": namespace } })
 }

@@ -1,16 +1,18 @@
 //! Reading a command's fields, each by its type, and refusing those that it does not know.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use bson::{Bson, Document};
+use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 
 use crate::codes::{refused, unsupported};
+use crate::command::request::Batch;
 use crate::error::{Error, Result};
 use crate::options::{Acknowledgment, Collation, Hint, WriteConcern};
 
 /// Fields that every command may have: they concern sessions and connections, of which there are none here, or are
 /// read by [`Arguments`] itself.
-const EVERYWHERE: [&str; 11] = [
+const EVERYWHERE: [&str; 12] = [
     "$clusterTime",
     "$db",
     "$readPreference",
@@ -20,6 +22,7 @@ const EVERYWHERE: [&str; 11] = [
     "comment",
     "lsid",
     "maxTimeMS",
+    "maxTimeMSOpOnly",
     "readConcern",
     "writeConcern",
 ];
@@ -35,11 +38,18 @@ pub(super) struct Arguments<'a> {
     /// What messages call it.
     name: &'a str,
     fields: &'a Document,
+    /// Documents in raw bytes, which stand in no field.
+    batch: Option<&'a Batch<'a>>,
 }
 
 impl<'a> Arguments<'a> {
     pub(super) fn of(name: &'a str, fields: &'a Document) -> Self {
-        Self { name, fields }
+        Self { name, fields, batch: None }
+    }
+
+    /// The same with documents in raw bytes.
+    pub(super) fn with(self, batch: &'a Batch<'a>) -> Self {
+        Self { batch: Some(batch), ..self }
     }
 
     /// Refuses fields that the command does not know, and those of MongoDB's that it cannot honor. One of these that
@@ -147,14 +157,18 @@ impl<'a> Arguments<'a> {
     /// The documents of an array that a write must have: 1 to 100,000.
     pub(super) fn statements(&self, field: &str) -> Result<Vec<&'a Document>> {
         let statements = self.documents(field)?.ok_or_else(|| self.missing(field))?;
-        if statements.is_empty() || statements.len() > 100_000 {
-            let count = statements.len();
-            return Err(refused(
-                16,
-                format!("Write batch sizes must be between 1 and 100000. Got {count} operations."),
-            ));
-        }
+        check_batch_size(statements.len())?;
         Ok(statements)
+    }
+
+    /// The same in raw bytes.
+    pub(super) fn raw_documents(&self, field: &str) -> Result<Vec<Cow<'a, RawDocument>>> {
+        if let Some(batch) = self.batch.filter(|batch| !batch.documents.is_empty()) {
+            check_batch_size(batch.documents.len())?;
+            return Ok(batch.documents.clone());
+        }
+        let raw = |document: &Document| Ok(Cow::Owned(RawDocumentBuf::try_from(document)?));
+        self.statements(field)?.into_iter().map(raw).collect()
     }
 
     /// One document, or those of an array.
@@ -196,17 +210,15 @@ impl<'a> Arguments<'a> {
         Ok(self.count("maxTimeMS")?.map(Duration::from_millis))
     }
 
-    /// Refuses a limit of time on a write: one that is given up may have been done.
+    /// Reads a limit of time on a write, of which no use is made: a write that is given up may have been done, so none
+    /// is given up.
     pub(super) fn no_max_time(&self) -> Result<()> {
-        match self.count("maxTimeMS")? {
-            None | Some(0) => Ok(()),
-            Some(_) => Err(unsupported(format!("the field 'maxTimeMS' of '{}' is not supported", self.name))),
-        }
+        self.count("maxTimeMS").map(|_limit| ())
     }
 
     pub(super) fn write_concern(&self) -> Result<Option<WriteConcern>> {
         let Some(concern) = self.document("writeConcern")? else { return Ok(None) };
-        let of = Arguments { name: "writeConcern", fields: concern };
+        let of = Arguments::of("writeConcern", concern);
         of.allow_in_statement(&["fsync", "j", "w", "wtimeout", "provenance"], &[])?;
         let w = match of.given("w") {
             None => None,
@@ -225,7 +237,7 @@ impl<'a> Arguments<'a> {
     /// Every read is of one moment and of what was written, so all levels are met.
     fn read_concern(&self) -> Result<()> {
         let Some(concern) = self.document("readConcern")? else { return Ok(()) };
-        let of = Arguments { name: "readConcern", fields: concern };
+        let of = Arguments::of("readConcern", concern);
         of.allow_in_statement(&["level", "provenance"], &["afterClusterTime", "atClusterTime"])?;
         match of.text("level")? {
             Some(level) if READ_CONCERNS.binary_search(&level).is_err() => Err(refused(
@@ -247,6 +259,16 @@ impl<'a> Arguments<'a> {
             format!("BSON field '{name}.{field}' is the wrong type: {} instead of {expected}", shown(found)),
         )
     }
+}
+
+fn check_batch_size(count: usize) -> Result<()> {
+    if count == 0 || count > 100_000 {
+        return Err(refused(
+            16,
+            format!("Write batch sizes must be between 1 and 100000. Got {count} operations."),
+        ));
+    }
+    Ok(())
 }
 
 fn whole(value: f64) -> Option<i64> {

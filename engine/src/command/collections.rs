@@ -1,27 +1,26 @@
 //! `create`, `drop`, `truncate`, `renameCollection` and `listCollections`.
 
-use bson::{Bson, Document, RawDocumentBuf, doc};
+use bson::{Document, RawDocumentBuf, doc};
 
 use crate::auto_increment::AutoIncrement;
 use crate::catalog::change::{Created, Replace};
 use crate::codes::{refused, unsupported};
-use crate::command::Place;
 use crate::command::arguments::Arguments;
-use crate::command::find::whole_cursor;
 use crate::command::write_errors::number;
+use crate::command::{Opened, Place};
+use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::namespace::{Namespace, validate_database};
 use crate::plan::selector::Selector;
 
 /// Options of MongoDB's collections that are not here.
-const NOT_HERE: [&str; 15] = [
+const NOT_HERE: [&str; 14] = [
     "capped",
     "changeStreamPreAndPostImages",
     "clusteredIndex",
     "collation",
     "encryptedFields",
     "expireAfterSeconds",
-    "idIndex",
     "indexOptionDefaults",
     "max",
     "pipeline",
@@ -34,8 +33,9 @@ const NOT_HERE: [&str; 15] = [
 
 /// With the field `autoIncrement`, a document or an array of them, fields of the collection number themselves.
 pub(super) fn create(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&["autoIncrement"], &NOT_HERE)?;
+    arguments.allow(&["autoIncrement", "idIndex"], &NOT_HERE)?;
     arguments.no_max_time()?;
+    check_id_index(arguments)?;
     let fields = match arguments.given("autoIncrement") {
         None => Vec::new(),
         Some(_) => arguments.one_or_more("autoIncrement")?,
@@ -49,6 +49,25 @@ pub(super) fn create(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
         Created::New(_) => Ok(doc! {}),
         Created::Existing(_) => Err(refused(48, format!("Collection {namespace} already exists."))),
     }
+}
+
+/// Dumps say what the index on `_id` was; there is only one that it can be.
+fn check_id_index(arguments: &Arguments<'_>) -> Result<()> {
+    let Some(index) = arguments.document("idIndex")? else { return Ok(()) };
+    let fields = Arguments::of("create.idIndex", index);
+    fields.allow_in_statement(&["key", "name", "ns", "v"], &["collation"])?;
+    let key = fields.document("key")?.ok_or_else(|| fields.missing("key"))?;
+    let is_id = key.len() == 1 && index_direction(key.get("_id")) == Some(1);
+    if is_id {
+        Ok(())
+    } else {
+        Err(refused(197, format!("the index on _id has the key {{ _id: 1 }}, not {key}")))
+    }
+}
+
+fn index_direction(value: Option<&bson::Bson>) -> Option<i64> {
+    let fields = doc! { "_id": value? };
+    Arguments::of("key", &fields).integer("_id").ok().flatten()
 }
 
 pub(super) fn drop(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
@@ -99,7 +118,7 @@ fn namespace(text: &str) -> Result<Namespace> {
     Namespace::parse(db, coll)
 }
 
-pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Opened> {
     arguments.allow(&["authorizedCollections", "cursor", "filter", "nameOnly"], &[])?;
     validate_database(place.db)?;
     let filter = arguments.document("filter")?.cloned().unwrap_or_default();
@@ -124,8 +143,9 @@ pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docum
             } else {
                 whole
             };
-            batch.push(Bson::Document(shown));
+            batch.push(RawDocumentBuf::try_from(&shown)?);
         }
     }
-    Ok(whole_cursor(&format!("{}.$cmd.listCollections", place.db), batch))
+    let namespace = format!("{}.$cmd.listCollections", place.db);
+    Ok(Opened { cursor: Cursor::of_list(batch), namespace })
 }

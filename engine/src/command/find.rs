@@ -1,41 +1,30 @@
 //! `find`, `count` and `distinct`.
 
-use bson::{Bson, Document, doc};
+use bson::{Document, doc};
 
-use crate::codes::refused;
-use crate::command::Place;
 use crate::command::arguments::Arguments;
 use crate::command::write_errors::number;
+use crate::command::{Opened, Place};
 use crate::error::Result;
 use crate::options::{CountOptions, DistinctOptions, FindOptions};
 
-/// How many bytes of documents one reply holds.
-const REPLY_BYTES_MAX: usize = 16 << 20;
+/// Of MongoDB's `find`, what is not here.
+const NOT_HERE: [&str; 8] =
+    ["awaitData", "max", "min", "oplogReplay", "returnKey", "showRecordId", "tailable", "term"];
 
-/// Of MongoDB's `find`, what has no meaning here or is not here.
-const NOT_HERE: [&str; 11] = [
-    "allowDiskUse",
-    "allowPartialResults",
-    "awaitData",
-    "max",
-    "min",
-    "noCursorTimeout",
-    "oplogReplay",
-    "returnKey",
-    "showRecordId",
-    "tailable",
-    "term",
-];
-
-/// `batchSize` and `singleBatch` are read and change nothing: the only batch holds all documents.
-pub(super) fn find(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+/// What is sent of a cursor at once is its holder's to decide, so `batchSize`, `singleBatch` and `noCursorTimeout` are
+/// read and change nothing. `allowDiskUse` and `allowPartialResults` are permissions of which no use is made.
+pub(super) fn find(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Opened> {
     let known = [
+        "allowDiskUse",
+        "allowPartialResults",
         "batchSize",
         "collation",
         "filter",
         "hint",
         "let",
         "limit",
+        "noCursorTimeout",
         "projection",
         "singleBatch",
         "skip",
@@ -43,7 +32,9 @@ pub(super) fn find(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docum
     ];
     arguments.allow(&known, &NOT_HERE)?;
     arguments.count("batchSize")?;
-    arguments.boolean("singleBatch")?;
+    for flag in ["allowDiskUse", "allowPartialResults", "noCursorTimeout", "singleBatch"] {
+        arguments.boolean(flag)?;
+    }
     let options = FindOptions {
         collation: arguments.collation()?,
         hint: arguments.hint()?,
@@ -57,27 +48,8 @@ pub(super) fn find(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docum
     };
     let filter = arguments.document("filter")?.cloned().unwrap_or_default();
     let collection = place.collection(arguments.target()?);
-    let mut cursor = collection.find(filter).with_options(options).run()?;
-    let mut batch = Vec::new();
-    let mut bytes = 0;
-    while cursor.advance()? {
-        bytes += cursor.current().as_bytes().len();
-        if bytes > REPLY_BYTES_MAX {
-            return Err(refused(
-                10_334,
-                format!(
-                    "the documents take more than the {REPLY_BYTES_MAX} bytes of one reply, and getMore belongs to a server: use a limit, or the cursor of find()"
-                ),
-            ));
-        }
-        batch.push(Bson::Document(Document::try_from(cursor.current())?));
-    }
-    Ok(whole_cursor(&collection.namespace().to_string(), batch))
-}
-
-/// A cursor that is at its end already.
-pub(super) fn whole_cursor(namespace: &str, batch: Vec<Bson>) -> Document {
-    doc! { "cursor": { "firstBatch": batch, "id": 0_i64, "ns": namespace } }
+    let cursor = collection.find(filter).with_options(options).run()?;
+    Ok(Opened { cursor, namespace: collection.namespace().to_string() })
 }
 
 pub(super) fn count(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
@@ -92,6 +64,10 @@ pub(super) fn count(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docu
     };
     let filter = arguments.document("query")?.cloned().unwrap_or_default();
     let collection = place.collection(arguments.target()?);
+    let is_plain = filter.is_empty() && options.skip.is_none_or(|skip| skip == 0) && options.limit.is_none();
+    if is_plain && options.collation.is_none() && options.hint.is_none() {
+        return Ok(doc! { "n": number(collection.estimated_document_count().run()?) });
+    }
     Ok(doc! { "n": number(collection.count_documents(filter).with_options(options).run()?) })
 }
 

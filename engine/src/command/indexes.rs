@@ -1,13 +1,13 @@
 //! `createIndexes`, `dropIndexes` and `listIndexes`.
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, RawDocumentBuf, doc};
 
 use crate::catalog::change::namespace_not_found;
 use crate::codes::refused;
 use crate::collection::Collection;
-use crate::command::Place;
 use crate::command::arguments::Arguments;
-use crate::command::find::whole_cursor;
+use crate::command::{Opened, Place};
+use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::options::{IndexModel, IndexOptions};
 
@@ -104,7 +104,7 @@ fn name_of(models: &[IndexModel], keys: &Document) -> Result<String> {
     name.ok_or_else(|| refused(27, format!("can't find index with key: {keys}")))
 }
 
-pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Opened> {
     arguments.allow(&["cursor"], &[])?;
     let collection = place.collection(arguments.target()?);
     let models = collection.list_indexes().run()?;
@@ -116,9 +116,10 @@ pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docum
         let mut spec = doc! { "v": 2, "key": keys, "name": name.unwrap_or_default() };
         spec.extend(unique.map(|unique| ("unique".to_owned(), unique.into())));
         spec.extend(sparse.map(|sparse| ("sparse".to_owned(), sparse.into())));
-        Bson::Document(spec)
+        RawDocumentBuf::try_from(&spec)
     });
-    Ok(whole_cursor(&collection.namespace().to_string(), specs.collect()))
+    let specs = specs.collect::<std::result::Result<Vec<_>, _>>()?;
+    Ok(Opened { cursor: Cursor::of_list(specs), namespace: collection.namespace().to_string() })
 }
 
 fn count<T>(collection: &Collection<T>) -> Result<i32> {

@@ -3,11 +3,12 @@
 
 use std::collections::HashMap;
 
-use bson::{Bson, Document, RawDocumentBuf, doc};
+use bson::{Bson, Document, doc};
 
 use crate::command::Place;
 use crate::command::arguments::Arguments;
 use crate::command::write_errors::{WriteErrors, number};
+use crate::document::build::Drafts;
 use crate::error::{ErrorKind, Result};
 use crate::generated::GeneratedValues;
 use crate::options::InsertManyOptions;
@@ -15,9 +16,8 @@ use crate::options::InsertManyOptions;
 pub(super) fn insert(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["bypassDocumentValidation", "documents", "ordered"], &["encryptionInformation"])?;
     arguments.no_max_time()?;
-    let documents = arguments.statements("documents")?;
-    let documents = documents.into_iter().map(RawDocumentBuf::try_from);
-    let documents: Vec<RawDocumentBuf> = documents.collect::<std::result::Result<_, _>>()?;
+    let mut drafts = Drafts::default();
+    arguments.raw_documents("documents")?.iter().for_each(|document| drafts.push_bytes(document.as_bytes()));
     let options = InsertManyOptions {
         ordered: arguments.boolean("ordered")?,
         write_concern: arguments.write_concern()?,
@@ -25,7 +25,7 @@ pub(super) fn insert(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
     };
     let collection = place.collection(arguments.target()?);
     let mut errors = WriteErrors::default();
-    let (inserted, generated) = match collection.insert_many(&documents).with_options(options).run() {
+    let (inserted, generated) = match collection.insert_drafts(drafts).with_options(options).run() {
         Ok(result) => (result.inserted_ids, result.generated),
         Err(error) => {
             let ErrorKind::InsertMany(refused) = error.kind() else { return Err(error) };

@@ -1,8 +1,9 @@
 //! Commands: MongoDB's documents for what the verbs do, and CairnDB's own for sequences.
 //!
 //! A command is a document whose first field names it. It is answered by a document with `ok: 1`; what single
-//! statements of a write were refused for stands in `writeErrors`, everything else is an error of the call. There are
-//! no cursors to come back to: `firstBatch` holds all, and `getMore` belongs to a server.
+//! statements of a write were refused for stands in `writeErrors`, everything else is an error of the call. Commands that
+//! give a cursor have a table of their own: the cursor is the caller's, or `firstBatch` holds all of it. `getMore`
+//! belongs to a server.
 //!
 //! Unknown commands, commands that are MongoDB's but not here, and fields that a command does not know are three
 //! different errors.
@@ -10,14 +11,20 @@
 mod aggregate;
 mod arguments;
 mod collections;
+mod cursor;
+mod databases;
 mod delete;
 mod find;
 mod find_and_modify;
 mod indexes;
 mod insert;
+mod request;
 mod sequences;
 mod update;
 mod write_errors;
+
+pub(crate) use self::cursor::Opened;
+pub(crate) use self::request::{Body, Request};
 
 use std::sync::Arc;
 
@@ -27,7 +34,7 @@ use sequence::acquirer::Acquirer;
 use crate::codes::{refused, unsupported};
 use crate::collection::Collection;
 use crate::command::arguments::Arguments;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sequences::Sequence;
 use crate::shared::Shared;
 
@@ -38,22 +45,53 @@ pub(crate) struct Place<'a> {
     pub(crate) db: &'a str,
 }
 
-/// Runs a command.
-pub(crate) fn run(place: &Place<'_>, command: &Document) -> Result<Document> {
-    let Some(name) = command.keys().next() else {
-        return Err(refused(9, "a command is a document with its name as the first field, not an empty one"));
+/// Runs a command; a cursor that it gives is drained.
+pub(crate) fn run(place: &Place<'_>, request: &Request<'_>) -> Result<Document> {
+    let (body, batch) = request.read()?;
+    let name = name(&body)?;
+    let arguments = Arguments::of(name, &body).with(&batch);
+    let mut reply = if let Some(run) = find_in(COMMANDS, name) {
+        run(place, &arguments)?
+    } else if let Some(open) = find_in(CURSOR_COMMANDS, name) {
+        open(place, &arguments)?.drain()?
+    } else {
+        return Err(missing(name));
     };
-    let known = COMMANDS.binary_search_by_key(&name.as_str(), |&(known, _)| known);
-    let Some((_, run)) = known.ok().and_then(|position| COMMANDS.get(position)) else {
-        return Err(if ELSEWHERE.binary_search(&name.as_str()).is_ok() {
-            unsupported(format!("the command '{name}' is not supported"))
-        } else {
-            refused(59, format!("no such command: '{name}'"))
-        });
-    };
-    let mut reply = run(place, &Arguments::of(name, command))?;
     reply.insert("ok", 1.0);
     Ok(reply)
+}
+
+/// Runs a command that gives a cursor.
+pub(crate) fn open(place: &Place<'_>, request: &Request<'_>) -> Result<Opened> {
+    let (body, batch) = request.read()?;
+    let name = name(&body)?;
+    match find_in(CURSOR_COMMANDS, name) {
+        Some(open) => open(place, &Arguments::of(name, &body).with(&batch)),
+        None if find_in(COMMANDS, name).is_some() => {
+            Err(Error::invalid_argument(format!("the command '{name}' gives no cursor: use run_command")))
+        }
+        None => Err(missing(name)),
+    }
+}
+
+fn name(body: &Document) -> Result<&str> {
+    let name = body.keys().next().map(String::as_str);
+    name.ok_or_else(|| {
+        refused(9, "a command is a document with its name as the first field, not an empty one")
+    })
+}
+
+fn find_in<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
+    let place = table.binary_search_by_key(&name, |&(known, _)| known).ok()?;
+    table.get(place).map(|&(_, found)| found)
+}
+
+fn missing(name: &str) -> Error {
+    if ELSEWHERE.binary_search(&name).is_ok() {
+        unsupported(format!("the command '{name}' is not supported"))
+    } else {
+        refused(59, format!("no such command: '{name}'"))
+    }
 }
 
 impl Place<'_> {
@@ -67,31 +105,40 @@ impl Place<'_> {
 }
 
 type Command = fn(&Place<'_>, &Arguments<'_>) -> Result<Document>;
+type CursorCommand = fn(&Place<'_>, &Arguments<'_>) -> Result<Opened>;
+
+/// Ascending by name.
+const CURSOR_COMMANDS: &[(&str, CursorCommand)] = &[
+    ("aggregate", aggregate::aggregate),
+    ("find", find::find),
+    ("listCollections", collections::list),
+    ("listIndexes", indexes::list),
+];
 
 /// Ascending by name.
 const COMMANDS: &[(&str, Command)] = &[
-    ("aggregate", aggregate::aggregate),
     ("alterAutoIncrement", sequences::alter_auto_increment),
     ("alterSequence", sequences::alter_sequence),
+    ("collStats", databases::collection_stats),
     ("count", find::count),
     ("create", collections::create),
     ("createAutoIncrement", sequences::create_auto_increment),
     ("createIndexes", indexes::create),
     ("createSequence", sequences::create_sequence),
+    ("dbStats", databases::stats),
     ("delete", delete::delete),
     ("deleteIndexes", indexes::drop),
     ("distinct", find::distinct),
     ("drop", collections::drop),
     ("dropAutoIncrement", sequences::drop_auto_increment),
+    ("dropDatabase", databases::drop),
     ("dropIndexes", indexes::drop),
     ("dropSequence", sequences::drop_sequence),
-    ("find", find::find),
     ("findAndModify", find_and_modify::find_and_modify),
     ("findandmodify", find_and_modify::find_and_modify),
     ("insert", insert::insert),
     ("listAutoIncrements", sequences::list_auto_increments),
-    ("listCollections", collections::list),
-    ("listIndexes", indexes::list),
+    ("listDatabases", databases::list),
     ("listSequences", sequences::list_sequences),
     ("ping", ping),
     ("renameCollection", collections::rename),
@@ -111,13 +158,10 @@ const ELSEWHERE: &[&str] = &[
     "buildInfo",
     "bulkWrite",
     "collMod",
-    "collStats",
     "commitTransaction",
     "connectionStatus",
     "convertToCapped",
     "currentOp",
-    "dbStats",
-    "dropDatabase",
     "endSessions",
     "explain",
     "getLog",
@@ -131,7 +175,6 @@ const ELSEWHERE: &[&str] = &[
     "killOp",
     "killSessions",
     "listCommands",
-    "listDatabases",
     "mapReduce",
     "reIndex",
     "serverStatus",
@@ -153,7 +196,11 @@ mod tests {
     #[test]
     fn the_tables_ascend() {
         assert!(COMMANDS.is_sorted_by(|(left, _), (right, _)| left < right));
+        assert!(CURSOR_COMMANDS.is_sorted_by(|(left, _), (right, _)| left < right));
         assert!(ELSEWHERE.is_sorted_by(|left, right| left < right));
-        assert!(COMMANDS.iter().all(|(name, _)| ELSEWHERE.binary_search(name).is_err()));
+        let names = COMMANDS.iter().map(|(name, _)| name);
+        let mut names = names.chain(CURSOR_COMMANDS.iter().map(|(name, _)| name));
+        assert!(names.all(|name| ELSEWHERE.binary_search(name).is_err()));
+        assert!(CURSOR_COMMANDS.iter().all(|(name, _)| find_in(COMMANDS, name).is_none()));
     }
 }

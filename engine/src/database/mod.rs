@@ -3,7 +3,7 @@
 mod commands;
 mod sequences;
 
-pub use self::commands::RunCommand;
+pub use self::commands::{RunCommand, RunCursorCommand};
 pub use self::sequences::{CreateSequence, DropSequence, ListSequences, RenameSequence, SnapshotSequences};
 
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use sequence::auto_increment::FieldOptions;
 
 use crate::auto_increment::AutoIncrement;
 use crate::catalog::change::Created;
-use crate::collection::{Aggregate, Collection};
+use crate::collection::{Aggregate, Collection, whole};
 use crate::error::{Error, Result};
-use crate::namespace::{Namespace, validate_database};
+use crate::namespace::Namespace;
 use crate::shared::Shared;
 
 /// A database: a name under which collections stand. It exists as long as it has one.
@@ -130,30 +130,13 @@ impl CreateCollection<'_> {
 impl ListCollectionNames<'_> {
     /// Reads the names.
     pub fn run(self) -> Result<Vec<String>> {
-        validate_database(&self.database.name)?;
-        let shared = &self.database.shared;
-        let _in_use = shared.store.enter()?;
-        Ok(shared.catalog.collection_names(&self.database.name))
+        whole::collection_names(&self.database.shared, &self.database.name)
     }
 }
 
 impl DropDatabase<'_> {
     /// Drops the collections and then the sequences, one synced step each.
     pub fn run(self) -> Result<()> {
-        validate_database(&self.database.name)?;
-        let shared = &self.database.shared;
-        let storage = shared.store.enter()?;
-        shared.store.admit_write()?;
-        for name in shared.catalog.collection_names(&self.database.name) {
-            let namespace = Namespace::parse(&self.database.name, &name)?;
-            shared.catalog.drop_collection(shared.storage(&storage), &namespace)?;
-        }
-        for state in shared.catalog.sequences.of_database(&self.database.name) {
-            let name = &state.identity.name;
-            if state.identity.owner.is_none() {
-                shared.catalog.drop_sequence(shared.storage(&storage), &self.database.name, name)?;
-            }
-        }
-        Ok(())
+        whole::drop(&self.database.shared, &self.database.name)
     }
 }

@@ -105,6 +105,11 @@ impl Rows {
         Ok(true)
     }
 
+    /// Whether it is known without looking that no row follows.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.remaining == Some(0) || matches!(&self.source, Source::Sorted { rest, .. } if rest.len() == 0)
+    }
+
     /// The bytes stood on.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {

@@ -2,7 +2,7 @@
 //!
 //! Adding one changes the format version: RocksDB refuses to open a folder whose families are not all named.
 
-use rocksdb::{ColumnFamily, DB, DBPinnableSlice, ReadOptions};
+use rocksdb::{ColumnFamily, DB, DBPinnableSlice, Range, ReadOptions};
 
 use crate::error::Result;
 use crate::storage::folder::FolderLock;
@@ -62,6 +62,12 @@ impl Database {
     /// The value at `key`, without copying it out of the block cache.
     pub(crate) fn get(&self, family: Family, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>> {
         self.raw.get_pinned_cf_opt(self.family(family), key, &self.reads).map_err(translate::read)
+    }
+
+    /// About how many bytes the table files hold between two keys; what only the log and memory hold is not in it.
+    pub(crate) fn file_bytes(&self, family: Family, (start, end): (Vec<u8>, Vec<u8>)) -> u64 {
+        let ranges = [Range::new(&start, &end)];
+        self.raw.get_approximate_sizes_cf(self.family(family), &ranges).into_iter().sum()
     }
 
     /// The number of the newest write.

@@ -1,0 +1,125 @@
+//! `listDatabases`, `dropDatabase`, and the sizes of `dbStats` and `collStats`.
+
+use bson::{Bson, Document, RawDocumentBuf, doc};
+
+use crate::catalog::change::namespace_not_found;
+use crate::codes::refused;
+use crate::collection::{Size, whole as database};
+use crate::command::Place;
+use crate::command::arguments::Arguments;
+use crate::error::Result;
+use crate::namespace::validate_database;
+use crate::plan::selector::Selector;
+
+/// It is run on `admin`.
+pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    arguments.allow(&["authorizedDatabases", "filter", "nameOnly"], &[])?;
+    if place.db != "admin" {
+        return Err(refused(13, "listDatabases may only be run against the admin database."));
+    }
+    let selector = Selector::parse(&arguments.document("filter")?.cloned().unwrap_or_default(), None)?;
+    let is_name_only = arguments.boolean("nameOnly")?.unwrap_or(false);
+    let mut databases = Vec::new();
+    let mut total = 0;
+    for name in database::names(place.shared)? {
+        let bytes = if is_name_only { 0 } else { database::stored_bytes(place.shared, &name)? };
+        let whole = doc! { "name": &name, "sizeOnDisk": long(bytes), "empty": false };
+        if !selector.matches(&RawDocumentBuf::try_from(&whole)?)? {
+            continue;
+        }
+        total += bytes;
+        databases.push(Bson::Document(if is_name_only {
+            doc! { "name": name }
+        } else {
+            whole
+        }));
+    }
+    let mut reply = doc! { "databases": databases };
+    if !is_name_only {
+        reply.insert("totalSize", long(total));
+        reply.insert("totalSizeMb", long(total >> 20));
+    }
+    Ok(reply)
+}
+
+/// Removes every collection and sequence of the database.
+pub(super) fn drop(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    arguments.allow(&[], &[])?;
+    arguments.no_max_time()?;
+    let existed = database::names(place.shared)?.iter().any(|name| name == place.db);
+    database::drop(place.shared, place.db)?;
+    Ok(if existed {
+        doc! { "dropped": place.db }
+    } else {
+        doc! {}
+    })
+}
+
+pub(super) fn stats(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    arguments.allow(&["freeStorage", "scale"], &[])?;
+    validate_database(place.db)?;
+    let scale = scale(arguments)?;
+    let (mut collections, mut all) = (0_u64, Size::default());
+    for name in database::collection_names(place.shared, place.db)? {
+        let Some(size) = place.collection(&name).size()? else { continue };
+        collections += 1;
+        all.documents += size.documents;
+        all.document_bytes += size.document_bytes;
+        all.record_bytes += size.record_bytes;
+        all.indexes.extend(size.indexes);
+    }
+    let index_bytes: u64 = all.indexes.iter().map(|(_, bytes)| bytes).sum();
+    Ok(doc! {
+        "db": place.db,
+        "collections": long(collections),
+        "views": 0_i64,
+        "objects": long(all.documents),
+        "avgObjSize": all.average(),
+        "dataSize": scaled(all.document_bytes, scale),
+        "storageSize": scaled(all.record_bytes, scale),
+        "indexes": long(all.indexes.len() as u64),
+        "indexSize": scaled(index_bytes, scale),
+        "totalSize": scaled(all.record_bytes + index_bytes, scale),
+        "scaleFactor": long(scale),
+    })
+}
+
+pub(super) fn collection_stats(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    arguments.allow(&["scale"], &[])?;
+    let scale = scale(arguments)?;
+    let collection = place.collection(arguments.target()?);
+    let size = collection.size()?.ok_or_else(|| namespace_not_found(&collection.namespace()))?;
+    let index_bytes: u64 = size.indexes.iter().map(|(_, bytes)| bytes).sum();
+    let sizes = size.indexes.iter().map(|(name, bytes)| (name.clone(), scaled(*bytes, scale)));
+    Ok(doc! {
+        "ns": collection.namespace().to_string(),
+        "size": scaled(size.document_bytes, scale),
+        "count": long(size.documents),
+        "avgObjSize": size.average(),
+        "storageSize": scaled(size.record_bytes, scale),
+        "freeStorageSize": 0_i64,
+        "capped": false,
+        "nindexes": i32::try_from(size.indexes.len()).unwrap_or(i32::MAX),
+        "indexDetails": {},
+        "indexBuilds": [],
+        "totalIndexSize": scaled(index_bytes, scale),
+        "indexSizes": sizes.collect::<Document>(),
+        "totalSize": scaled(size.record_bytes + index_bytes, scale),
+        "scaleFactor": long(scale),
+    })
+}
+
+fn scale(arguments: &Arguments<'_>) -> Result<u64> {
+    match arguments.count("scale")? {
+        Some(0) => Err(refused(2, "the field 'scale' must be positive, got 0")),
+        scale => Ok(scale.unwrap_or(1)),
+    }
+}
+
+fn scaled(bytes: u64, scale: u64) -> Bson {
+    long(bytes / scale)
+}
+
+fn long(number: u64) -> Bson {
+    Bson::Int64(i64::try_from(number).unwrap_or(i64::MAX))
+}
