@@ -11,7 +11,8 @@ TARGETS ?=
 
 SETUP := . .ci/setup.sh
 # By name, because Cargo unifies features over a virtual workspace's default members.
-PACKAGES := -p cairndb-index -p cairndb-sequence -p cairndb-query -p cairndb -p cairndb-tests
+PACKAGES := -p cairndb-index -p cairndb-sequence -p cairndb-query -p cairndb -p cairndb-server -p cairndb-cli \
+    -p cairndb-tests
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 26

@@ -1,0 +1,45 @@
+//! `cairn`: CairnDB's tool. Each command has a file of its own; this one reads the command line.
+
+#![forbid(unsafe_code)]
+
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A document store in a folder.
+#[derive(Debug, Parser)]
+#[command(name = "cairn", version, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::Arguments),
+}
+
+fn main() -> ExitCode {
+    let Command::Serve(arguments) = Arguments::parse().command;
+    match serve::run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Says what went wrong, and why, on one line.
+#[expect(clippy::print_stderr, reason = "it is a command-line tool, and this is how it speaks")]
+fn complain(error: &serve::Error) {
+    let mut causes = std::error::Error::source(error);
+    let mut line = format!("cairn: {error}");
+    while let Some(cause) = causes {
+        line = format!("{line}: {cause}");
+        causes = cause.source();
+    }
+    eprintln!("{line}");
+}

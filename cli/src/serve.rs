@@ -1,0 +1,114 @@
+//! `cairn serve`: opens a folder to MongoDB's shells and drivers until a signal comes.
+
+use std::io::IsTerminal;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cairndb::Client;
+use cairndb_server::Server;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::filter::LevelFilter;
+
+/// Lets MongoDB's shells and drivers open a store over the network protocol.
+///
+/// The folder is made if it does not exist. SIGTERM and SIGINT end the server in order: running commands are answered,
+/// everything is synced, and the folder is closed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cairn serve shop-data
+      then: mongosh mongodb://127.0.0.1:27017/shop
+  cairn serve shop-data --port 0 --unix-socket shop.sock
+      a free port, which is printed, and a socket that only this user may use
+  cairn serve shop-data --read-only --log-level debug
+      reads beside another process that has the folder open")]
+pub(crate) struct Arguments {
+    /// The folder of the store.
+    path: PathBuf,
+    /// The address to listen on. Only loopback addresses are allowed, because nobody has to prove who they are.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    bind: IpAddr,
+    /// The port to listen on; 0 chooses a free one.
+    #[arg(long, value_name = "PORT", default_value_t = 27017)]
+    port: u16,
+    /// Listen on a Unix socket as well.
+    #[arg(long, value_name = "PATH")]
+    unix_socket: Option<PathBuf>,
+    /// Open the folder for reading only.
+    #[arg(long)]
+    read_only: bool,
+    /// What is logged to standard error: off, error, warn, info, debug or trace.
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    log_level: LevelFilter,
+    /// How many connections there may be at once.
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    max_connections: u32,
+    /// After how many seconds an idle cursor is ended.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    cursor_timeout: u64,
+}
+
+/// Why the server did not start, or did not end in order.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("the store cannot be opened")]
+    Open(#[source] cairndb::Error),
+    #[error("the server cannot start")]
+    Start(#[from] cairndb_server::Error),
+    #[error("the system refused what a server needs")]
+    System(#[from] std::io::Error),
+    #[error("the store was not closed in order")]
+    Close(#[source] cairndb::Error),
+}
+
+/// Serves until a signal comes.
+pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
+    tracing_subscriber::fmt()
+        .with_max_level(arguments.log_level)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
+    let client =
+        Client::builder().read_only(arguments.read_only).open(&arguments.path).map_err(Error::Open)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let served = runtime.block_on(serve(client.clone(), arguments));
+    drop(runtime);
+    let closed = client.close().map_err(Error::Close);
+    served.and(closed)
+}
+
+async fn serve(client: Client, arguments: Arguments) -> Result<(), Error> {
+    let signals = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let mut builder = Server::builder(client)
+        .tcp(SocketAddr::new(arguments.bind, arguments.port))
+        .connections_max(arguments.max_connections)
+        .cursor_timeout(Duration::from_secs(arguments.cursor_timeout));
+    if let Some(path) = &arguments.unix_socket {
+        builder = builder.unix_socket(path);
+    }
+    let server = builder.bind().await?;
+    announce(&server, &arguments);
+    server.serve(wait(signals)).await;
+    Ok(())
+}
+
+/// Says on standard output where the server listens, one line each, so that a script can read a chosen port.
+#[expect(clippy::print_stdout, reason = "it is what whoever started the tool waits for")]
+fn announce(server: &Server, arguments: &Arguments) {
+    if let Some(address) = server.local_addr() {
+        println!("listening on mongodb://{address}/");
+    }
+    if let Some(path) = &arguments.unix_socket {
+        println!("listening on {}", path.display());
+    }
+}
+
+async fn wait((mut terminate, mut interrupt): (Signal, Signal)) {
+    let name = tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+    };
+    tracing::info!("{name} came");
+}

@@ -1,0 +1,130 @@
+//! A command on its way: who sent it, what it is, and the checks that all commands share.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cairndb::bson::{RawBsonRef, RawDocument};
+
+use crate::dispatch::fields::Fields;
+use crate::failure::Failure;
+use crate::frame::message::{Message, Sequence};
+use crate::reply::Reply;
+use crate::sessions::{self, SessionId};
+use crate::shared::{Peer, Shared};
+
+/// Where a command runs.
+#[derive(Clone, Copy)]
+pub(crate) enum Run {
+    /// Where it came in: it touches nothing that could block.
+    Here(fn(&Call) -> Result<Reply, Failure>),
+    /// Where it may block.
+    Pool(fn(&Call) -> Result<Reply, Failure>),
+    /// The same, and the answer may be as long as a document.
+    Batch(fn(&Call) -> Result<Reply, Failure>),
+}
+
+/// A command, and the connection that it came by.
+pub(crate) struct Call {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) peer: Arc<Peer>,
+    pub(crate) command: Command,
+}
+
+/// A command.
+pub(crate) struct Command {
+    name: String,
+    database: String,
+    body: Bytes,
+    pub(crate) sequences: Vec<Sequence>,
+}
+
+impl Command {
+    /// The command of a message, whose body names its database.
+    pub(crate) fn of_message(message: Message) -> Result<Self, Failure> {
+        let body = view(&message.body)?;
+        let name = name_of(body)?;
+        let no_database = || Failure::new(40_571, "Location40571", "OP_MSG requests require a $db argument");
+        let database = body.get("$db")?.ok_or_else(no_database)?.as_str();
+        let wrong_type = || Failure::new(14, "TypeMismatch", "the field '$db' must be a string");
+        let database = database.ok_or_else(wrong_type)?.to_owned();
+        Ok(Self { name, database, body: message.body, sequences: message.sequences })
+    }
+
+    /// The command of a query of old, which names the database itself.
+    pub(crate) fn of_query(database: &str, document: &Bytes) -> Result<Self, Failure> {
+        let outer = view(document)?;
+        let first = outer.iter().next().transpose()?;
+        let body = match first {
+            Some((wrapper, RawBsonRef::Document(inner)))
+                if matches!(wrapper.as_str(), "$query" | "query") =>
+            {
+                document.slice_ref(inner.as_bytes())
+            }
+            _ => document.clone(),
+        };
+        let name = name_of(view(&body)?)?;
+        Ok(Self { name, database: database.to_owned(), body, sequences: Vec::new() })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn database(&self) -> &str {
+        &self.database
+    }
+
+    /// The command's document, in which nested values were not looked at.
+    pub(crate) fn body(&self) -> &RawDocument {
+        RawDocument::from_bytes(&self.body).expect("a command is made of a document")
+    }
+}
+
+impl Call {
+    pub(crate) fn fields(&self) -> Fields<'_> {
+        Fields::of(self.command.name(), self.command.body())
+    }
+
+    /// The session of the command.
+    pub(crate) fn session(&self) -> Result<Option<SessionId>, Failure> {
+        self.fields().document("lsid")?.map(sessions::parse).transpose()
+    }
+
+    /// What is checked of every command before it runs.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        if let Some(session) = self.session()? {
+            self.shared.sessions.touch(session)?;
+        }
+        let fields = self.fields();
+        if let Some(version) = fields.text("apiVersion")?
+            && version != "1"
+        {
+            return Err(Failure::new(
+                322,
+                "APIVersionError",
+                format!("API version must be \"1\", not {version:?}"),
+            ));
+        }
+        for field in ["txnNumber", "startTransaction", "autocommit"] {
+            if fields.value(field)?.is_some() {
+                return Err(Failure::new(
+                    20,
+                    "IllegalOperation",
+                    "Transaction numbers are only allowed on a replica set member or mongos",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn view(bytes: &Bytes) -> Result<&RawDocument, Failure> {
+    Ok(RawDocument::from_bytes(bytes)?)
+}
+
+fn name_of(body: &RawDocument) -> Result<String, Failure> {
+    let first = body.iter().next().transpose()?;
+    let (name, _) =
+        first.ok_or_else(|| Failure::new(9, "FailedToParse", "the command is an empty document"))?;
+    Ok(name.as_str().to_owned())
+}

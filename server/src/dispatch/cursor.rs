@@ -1,0 +1,99 @@
+//! Commands that open a cursor, and what becomes of it: `getMore`, `killCursors`.
+
+use cairndb::bson::{RawBsonRef, doc};
+
+use crate::cursors::{Owner, Walk};
+use crate::dispatch::call::Call;
+use crate::dispatch::fields::Fields;
+use crate::failure::Failure;
+use crate::limits::FIRST_BATCH_LEN;
+use crate::reply::{Batch, BatchName, Reply};
+
+/// `find`, `aggregate`, `listCollections`, `listIndexes`: the engine opens the cursor, and its first batch is answered.
+pub(super) fn open(call: &Call) -> Result<Reply, Failure> {
+    let fields = call.fields();
+    if call.command.name() == "aggregate" && fields.boolean("explain")? == Some(true) {
+        return super::engine::forward(call);
+    }
+    let len = first_batch_len(call.command.name(), fields)?;
+    let is_only_batch = fields.boolean("singleBatch")? == Some(true);
+    let stays = fields.boolean("noCursorTimeout")? == Some(true);
+    let namespace = namespace(call, fields)?;
+    let session = call.session()?;
+    let database = call.peer.client().database(call.command.database());
+    let mut walk = Walk::new(database.run_raw_cursor_command(call.command.body().to_owned()).run()?);
+    let mut batch = Batch::new(BatchName::First);
+    let id = if walk.fill(&mut batch, len)? || is_only_batch {
+        0
+    } else {
+        call.shared.cursors.keep(Owner { namespace: namespace.clone(), session, stays }, walk)?
+    };
+    Ok(batch.finish(id, &namespace))
+}
+
+/// The next batch of a cursor.
+pub(super) fn get_more(call: &Call) -> Result<Reply, Failure> {
+    let fields = call.fields();
+    fields.allow(&["batchSize", "collection", "term", "lastKnownCommittedOpTime"])?;
+    let id = fields.argument()?.ok_or_else(|| fields.missing("getMore"))?;
+    let id = id.as_i64().ok_or_else(|| fields.wrong_type("getMore", id, "long"))?;
+    let collection = fields.text("collection")?.ok_or_else(|| fields.missing("collection"))?;
+    // A batch of no size is one of any size.
+    let len = fields.count("batchSize")?.filter(|&len| len > 0);
+    if fields.count("maxTimeMS")?.is_some_and(|limit| limit > 0) {
+        return Err(Failure::bad_value("cannot set maxTimeMS on getMore command for a non-awaitData cursor"));
+    }
+    let namespace = format!("{}.{collection}", call.command.database());
+    let mut taken = call.shared.cursors.take(id, &namespace, call.session()?)?;
+    let mut batch = Batch::new(BatchName::Next);
+    let is_ended = taken.walk().fill(&mut batch, len)?;
+    let id = if !is_ended && taken.give_back() { id } else { 0 };
+    Ok(batch.finish(id, &namespace))
+}
+
+/// Ends cursors by number.
+pub(super) fn kill(call: &Call) -> Result<Reply, Failure> {
+    let fields = call.fields();
+    fields.allow(&["cursors"])?;
+    let cursors = fields.array("cursors")?.ok_or_else(|| fields.missing("cursors"))?;
+    let ids = cursors.into_iter().map(|id| {
+        let id = id?;
+        id.as_i64().ok_or_else(|| fields.wrong_type("cursors", id, "long"))
+    });
+    let ids = ids.collect::<Result<Vec<i64>, Failure>>()?;
+    let killed = call.shared.cursors.kill(&ids);
+    Ok(doc! {
+        "cursorsKilled": killed.killed,
+        "cursorsNotFound": killed.not_found,
+        "cursorsAlive": [],
+        "cursorsUnknown": [],
+    }
+    .into())
+}
+
+/// How many documents the first batch has; lists have no number unless one is asked for.
+fn first_batch_len(command: &str, fields: Fields<'_>) -> Result<Option<u64>, Failure> {
+    let asked = if command == "find" {
+        fields.count("batchSize")?
+    } else {
+        match fields.document("cursor")? {
+            Some(cursor) => Fields::of("cursor", cursor).count("batchSize")?,
+            None => None,
+        }
+    };
+    Ok(match command {
+        "find" | "aggregate" => Some(asked.unwrap_or(FIRST_BATCH_LEN)),
+        _ => asked,
+    })
+}
+
+/// What replies call the cursor's namespace.
+fn namespace(call: &Call, fields: Fields<'_>) -> Result<String, Failure> {
+    let (database, name) = (call.command.database(), call.command.name());
+    let target = fields.argument()?.and_then(RawBsonRef::as_str);
+    Ok(match (name, target) {
+        ("listCollections", _) => format!("{database}.$cmd.listCollections"),
+        (_, Some(collection)) => format!("{database}.{collection}"),
+        (_, None) => format!("{database}.$cmd.{name}"),
+    })
+}

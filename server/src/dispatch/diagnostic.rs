@@ -1,0 +1,120 @@
+//! What shells and tools ask of a server beside its documents.
+
+use cairndb::bson::{Bson, Document, doc};
+
+use crate::dispatch::call::Call;
+use crate::failure::Failure;
+use crate::limits::DOCUMENT_BYTES_MAX;
+use crate::reply::Reply;
+
+/// The version of MongoDB whose commands are understood.
+pub(super) const MONGODB_VERSION: &str = "7.0.0";
+
+pub(super) fn ping(call: &Call) -> Result<Reply, Failure> {
+    call.fields().allow(&[])?;
+    Ok(doc! {}.into())
+}
+
+pub(super) fn build(call: &Call) -> Result<Reply, Failure> {
+    call.fields().allow(&[])?;
+    let nothing = Vec::<Bson>::new();
+    Ok(doc! {
+        "version": MONGODB_VERSION,
+        "gitVersion": "none",
+        "modules": nothing.clone(),
+        "allocator": "system",
+        "javascriptEngine": "none",
+        "sysInfo": "deprecated",
+        "versionArray": [7, 0, 0, 0],
+        "openssl": { "running": "disabled", "compiled": "disabled" },
+        "bits": 64,
+        "debug": cfg!(debug_assertions),
+        "maxBsonObjectSize": i32::try_from(DOCUMENT_BYTES_MAX).unwrap_or(i32::MAX),
+        "storageEngines": ["rocksdb"],
+        "cairndb": { "version": env!("CARGO_PKG_VERSION") },
+    }
+    .into())
+}
+
+pub(super) fn connection_status(call: &Call) -> Result<Reply, Failure> {
+    let fields = call.fields();
+    fields.allow(&["showPrivileges"])?;
+    let users: Vec<Bson> =
+        call.peer.user().map(|user| Bson::from(doc! { "user": user, "db": "admin" })).into_iter().collect();
+    let mut about = doc! { "authenticatedUsers": users, "authenticatedUserRoles": [] };
+    if fields.boolean("showPrivileges")? == Some(true) {
+        about.insert("authenticatedUserPrivileges", Vec::<Bson>::new());
+    }
+    Ok(doc! { "authInfo": about }.into())
+}
+
+/// There is no configuration file: what the command line says is the embedding program's.
+pub(super) fn command_line(call: &Call) -> Result<Reply, Failure> {
+    call.fields().allow(&[])?;
+    let arguments: Vec<String> =
+        std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    Ok(doc! { "argv": arguments, "parsed": {} }.into())
+}
+
+/// No lines are kept in memory, so the only log is the one of warnings at the start.
+pub(super) fn log(call: &Call) -> Result<Reply, Failure> {
+    let fields = call.fields();
+    fields.allow(&[])?;
+    match fields.text("getLog")? {
+        Some("*") => Ok(doc! { "names": ["startupWarnings"] }.into()),
+        Some("startupWarnings") => Ok(doc! { "totalLinesWritten": 0, "log": Vec::<Bson>::new() }.into()),
+        other => {
+            let found = other.unwrap_or_default();
+            Err(Failure::new(96, "OperationFailed", format!("No log named '{found}'")))
+        }
+    }
+}
+
+/// Brings everything written to stable storage. Writes are not locked out.
+pub(super) fn fsync(call: &Call) -> Result<Reply, Failure> {
+    let fields = call.fields();
+    fields.allow(&["async", "lock"])?;
+    if fields.boolean("lock")? == Some(true) {
+        return Err(Failure::new(238, "NotImplemented", "the field 'lock' of 'fsync' is not supported"));
+    }
+    if !call.shared.client.is_read_only() {
+        call.shared.client.sync()?;
+    }
+    Ok(doc! { "numFiles": 1 }.into())
+}
+
+/// There is no profiler: it is off, and stays off.
+pub(super) fn profile(call: &Call) -> Result<Reply, Failure> {
+    let fields = call.fields();
+    fields.allow(&["filter", "sampleRate", "slowms"])?;
+    match fields.integer("profile")? {
+        Some(..=0) => Ok(doc! { "was": 0, "slowms": 100, "sampleRate": 1.0 }.into()),
+        _ => Err(Failure::new(238, "NotImplemented", "there is no profiler to switch on")),
+    }
+}
+
+pub(super) fn no_replication(_call: &Call) -> Result<Reply, Failure> {
+    Err(Failure::new(76, "NoReplicationEnabled", "not running with --replSet"))
+}
+
+pub(super) fn users(call: &Call) -> Result<Reply, Failure> {
+    call.fields().allow(&[
+        "filter",
+        "showAuthenticationRestrictions",
+        "showCredentials",
+        "showCustomData",
+        "showPrivileges",
+    ])?;
+    Ok(doc! { "users": Vec::<Bson>::new() }.into())
+}
+
+pub(super) fn roles(call: &Call) -> Result<Reply, Failure> {
+    call.fields().allow(&["showAuthenticationRestrictions", "showBuiltinRoles", "showPrivileges"])?;
+    Ok(doc! { "roles": Vec::<Bson>::new() }.into())
+}
+
+pub(super) fn address(call: &Call) -> Result<Reply, Failure> {
+    call.fields().allow(&[])?;
+    let you: Document = doc! { "you": &call.peer.address };
+    Ok(you.into())
+}

@@ -1,0 +1,65 @@
+//! Commands that are the engine's: they go there as they came.
+
+use cairndb::bson::{Document, RawDocumentBuf, cstr};
+
+use crate::dispatch::call::Call;
+use crate::dispatch::fields::{Fields, whole};
+use crate::failure::Failure;
+use crate::reply::Reply;
+
+/// Runs the command in the engine.
+///
+/// Whether a write is acknowledged is between the client and this server: the engine's writes always are.
+pub(super) fn forward(call: &Call) -> Result<Reply, Failure> {
+    if !is_unacknowledged(call)? {
+        return run(call, call.command.body().to_owned());
+    }
+    let mut body = RawDocumentBuf::new();
+    for field in call.command.body() {
+        let (name, value) = field?;
+        if name.as_str() != "writeConcern" {
+            body.append(name, value);
+        }
+    }
+    run(call, body)
+}
+
+/// The same under the name that the engine knows.
+pub(super) fn forward_dbstats(call: &Call) -> Result<Reply, Failure> {
+    let mut body = RawDocumentBuf::new();
+    body.append(cstr!("dbStats"), 1);
+    run(call, with_rest(body, call)?)
+}
+
+/// The same under the name that the engine knows.
+pub(super) fn forward_collstats(call: &Call) -> Result<Reply, Failure> {
+    let mut body = RawDocumentBuf::new();
+    let target = call.fields().argument()?.ok_or_else(|| call.fields().missing("collstats"))?;
+    body.append(cstr!("collStats"), target);
+    run(call, with_rest(body, call)?)
+}
+
+/// Whether the write concern is `w: 0` and nothing more; a contradiction is left to the engine.
+fn is_unacknowledged(call: &Call) -> Result<bool, Failure> {
+    let Some(concern) = call.fields().document("writeConcern")? else { return Ok(false) };
+    let concern = Fields::of("writeConcern", concern);
+    Ok(concern.value("w")?.and_then(whole) == Some(0) && concern.boolean("j")? != Some(true))
+}
+
+fn with_rest(mut body: RawDocumentBuf, call: &Call) -> Result<RawDocumentBuf, Failure> {
+    for field in call.command.body().iter().skip(1) {
+        let (name, value) = field?;
+        body.append(name, value);
+    }
+    Ok(body)
+}
+
+fn run(call: &Call, body: RawDocumentBuf) -> Result<Reply, Failure> {
+    let database = call.peer.client().database(call.command.database());
+    let mut command = database.run_raw_command(body);
+    for sequence in &call.command.sequences {
+        command = command.document_sequence(&sequence.field, &*sequence.documents);
+    }
+    let reply: Document = command.run()?;
+    Ok(reply.into())
+}

@@ -1,0 +1,117 @@
+//! Reading the fields of the server's own commands.
+
+use cairndb::bson::{RawArray, RawBsonRef, RawDocument};
+
+use crate::failure::Failure;
+
+/// Fields that every command may have.
+const EVERYWHERE: [&str; 12] = [
+    "$clusterTime",
+    "$db",
+    "$readPreference",
+    "apiDeprecationErrors",
+    "apiStrict",
+    "apiVersion",
+    "comment",
+    "lsid",
+    "maxTimeMS",
+    "maxTimeMSOpOnly",
+    "readConcern",
+    "writeConcern",
+];
+
+/// The fields of a command.
+#[derive(Clone, Copy)]
+pub(crate) struct Fields<'a> {
+    name: &'a str,
+    body: &'a RawDocument,
+}
+
+impl<'a> Fields<'a> {
+    pub(crate) fn of(name: &'a str, body: &'a RawDocument) -> Self {
+        Self { name, body }
+    }
+
+    /// Refuses fields that the command does not know.
+    pub(crate) fn allow(self, known: &[&str]) -> Result<(), Failure> {
+        for field in self.body.iter().skip(1) {
+            let (field, _) = field?;
+            let field = field.as_str();
+            if !known.contains(&field) && !EVERYWHERE.contains(&field) {
+                let name = self.name;
+                let message = format!("BSON field '{name}.{field}' is an unknown field.");
+                return Err(Failure::new(40_415, "IDLUnknownField", message));
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of a field; null counts as none.
+    pub(crate) fn value(self, field: &str) -> Result<Option<RawBsonRef<'a>>, Failure> {
+        Ok(self.body.get(field)?.filter(|value| value.as_null().is_none()))
+    }
+
+    /// The value of the command itself.
+    pub(crate) fn argument(self) -> Result<Option<RawBsonRef<'a>>, Failure> {
+        self.value(self.name)
+    }
+
+    pub(crate) fn text(self, field: &str) -> Result<Option<&'a str>, Failure> {
+        let Some(value) = self.value(field)? else { return Ok(None) };
+        value.as_str().map(Some).ok_or_else(|| self.wrong_type(field, value, "string"))
+    }
+
+    pub(crate) fn document(self, field: &str) -> Result<Option<&'a RawDocument>, Failure> {
+        let Some(value) = self.value(field)? else { return Ok(None) };
+        value.as_document().map(Some).ok_or_else(|| self.wrong_type(field, value, "object"))
+    }
+
+    pub(crate) fn array(self, field: &str) -> Result<Option<&'a RawArray>, Failure> {
+        let Some(value) = self.value(field)? else { return Ok(None) };
+        value.as_array().map(Some).ok_or_else(|| self.wrong_type(field, value, "array"))
+    }
+
+    pub(crate) fn boolean(self, field: &str) -> Result<Option<bool>, Failure> {
+        let Some(value) = self.value(field)? else { return Ok(None) };
+        let truth = value.as_bool().or_else(|| whole(value).map(|number| number != 0));
+        truth.map(Some).ok_or_else(|| self.wrong_type(field, value, "bool"))
+    }
+
+    /// A whole number of any numeric type.
+    pub(crate) fn integer(self, field: &str) -> Result<Option<i64>, Failure> {
+        let Some(value) = self.value(field)? else { return Ok(None) };
+        whole(value).map(Some).ok_or_else(|| self.wrong_type(field, value, "long"))
+    }
+
+    /// A whole number that is not negative.
+    pub(crate) fn count(self, field: &str) -> Result<Option<u64>, Failure> {
+        let Some(number) = self.integer(field)? else { return Ok(None) };
+        u64::try_from(number).map(Some).map_err(|_| {
+            Failure::bad_value(format!("the field '{field}' must not be negative, got {number}"))
+        })
+    }
+
+    pub(crate) fn missing(self, field: &str) -> Failure {
+        let name = self.name;
+        let message = format!("BSON field '{name}.{field}' is missing but a required field");
+        Failure::new(40_414, "IDLFailedToParse", message)
+    }
+
+    pub(crate) fn wrong_type(self, field: &str, value: RawBsonRef<'_>, expected: &str) -> Failure {
+        let (name, found) = (self.name, format!("{:?}", value.element_type()).to_lowercase());
+        let message =
+            format!("BSON field '{name}.{field}' is the wrong type '{found}', expected type '{expected}'");
+        Failure::new(14, "TypeMismatch", message)
+    }
+}
+
+/// A number without a fraction.
+pub(crate) fn whole(value: RawBsonRef<'_>) -> Option<i64> {
+    // Beyond this a double cannot tell whole numbers apart.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let integer = value.as_i64().or_else(|| value.as_i32().map(i64::from));
+    integer.or_else(|| {
+        let number = value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() <= EXACT)?;
+        format!("{number:.0}").parse().ok()
+    })
+}

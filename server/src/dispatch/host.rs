@@ -1,0 +1,114 @@
+//! `hostInfo` and `serverStatus`: the machine, and what the server does on it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cairndb::bson::{Bson, DateTime, Document, doc};
+
+use crate::dispatch::call::Call;
+use crate::dispatch::diagnostic::MONGODB_VERSION;
+use crate::failure::Failure;
+use crate::reply::Reply;
+
+pub(super) fn host(call: &Call) -> Result<Reply, Failure> {
+    call.fields().allow(&[])?;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let names = rustix::system::uname();
+    Ok(doc! {
+        "system": {
+            "currentTime": DateTime::now(),
+            "hostname": names.nodename().to_string_lossy().into_owned(),
+            "cpuAddrSize": i32::try_from(usize::BITS).unwrap_or(64),
+            "numCores": i32::try_from(cores).unwrap_or(i32::MAX),
+            "cpuArch": std::env::consts::ARCH,
+        },
+        "os": {
+            "type": names.sysname().to_string_lossy().into_owned(),
+            "name": std::env::consts::OS,
+            "version": names.release().to_string_lossy().into_owned(),
+        },
+        "extra": {},
+    }
+    .into())
+}
+
+/// Which sections are wanted is not asked: all are given.
+#[expect(clippy::unnecessary_wraps, reason = "it stands in the table of commands")]
+pub(super) fn status(call: &Call) -> Result<Reply, Failure> {
+    let shared = &call.shared;
+    let counters = &shared.counters;
+    let uptime = shared.started.elapsed();
+    let current = counters.connections.load(Ordering::Relaxed);
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    Ok(doc! {
+        "host": host,
+        "version": MONGODB_VERSION,
+        "process": "cairn",
+        "pid": i64::from(std::process::id()),
+        "uptime": long(uptime.as_secs()),
+        "uptimeMillis": i64::try_from(uptime.as_millis()).unwrap_or(i64::MAX),
+        "uptimeEstimate": long(uptime.as_secs()),
+        "localTime": DateTime::now(),
+        "asserts": {
+            "regular": 0, "warning": 0, "msg": number(&counters.malformed), "user": number(&counters.refusals),
+            "rollovers": 0,
+        },
+        "connections": {
+            "current": long(current),
+            "available": long(u64::from(shared.settings.connections_max).saturating_sub(current)),
+            "totalCreated": number(&counters.connections_total),
+            "rejected": number(&counters.connections_refused),
+        },
+        "logicalSessionRecordCache": { "activeSessionsCount": long(shared.sessions.len() as u64) },
+        "network": {
+            "bytesIn": number(&counters.bytes_in),
+            "bytesOut": number(&counters.bytes_out),
+            "numRequests": number(&counters.requests),
+        },
+        "opcounters": {
+            "insert": number(&counters.inserts),
+            "query": number(&counters.queries),
+            "update": number(&counters.updates),
+            "delete": number(&counters.deletes),
+            "getmore": number(&counters.get_mores),
+            "command": number(&counters.commands),
+        },
+        "storageEngine": { "name": "rocksdb", "readOnly": shared.client.is_read_only(), "persistent": true },
+        "mem": memory(),
+        "metrics": { "cursor": cursors(call) },
+    }
+    .into())
+}
+
+fn cursors(call: &Call) -> Document {
+    let counts = call.shared.cursors.counts();
+    doc! {
+        "timedOut": long(counts.timed_out),
+        "open": {
+            "total": long(counts.open),
+            "pinned": long(counts.in_use),
+            "noTimeout": long(counts.without_timeout),
+        },
+    }
+}
+
+/// In mebibytes, where the system tells.
+fn memory() -> Document {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let page = rustix::param::page_size() as u64;
+    let mut mebibytes =
+        pages.split(' ').map(|pages| pages.parse::<u64>().ok().map(|pages| (pages * page) >> 20));
+    let sizes = (mebibytes.next().flatten(), mebibytes.next().flatten());
+    if let (Some(whole), Some(resident)) = sizes {
+        doc! { "bits": 64, "resident": long(resident), "virtual": long(whole), "supported": true }
+    } else {
+        doc! { "bits": 64, "supported": false }
+    }
+}
+
+fn number(counter: &AtomicU64) -> Bson {
+    long(counter.load(Ordering::Relaxed))
+}
+
+fn long(number: u64) -> Bson {
+    Bson::Int64(i64::try_from(number).unwrap_or(i64::MAX))
+}

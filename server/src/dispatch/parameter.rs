@@ -1,0 +1,47 @@
+//! `getParameter`: what can be said of the server's settings.
+
+use cairndb::bson::{Bson, Document, doc};
+
+use crate::dispatch::call::Call;
+use crate::failure::Failure;
+use crate::limits::SESSION_TIMEOUT;
+use crate::reply::Reply;
+
+/// One of the parameters by name, several, or all of them.
+pub(super) fn get(call: &Call) -> Result<Reply, Failure> {
+    let fields = call.fields();
+    let all = parameters(call);
+    let argument = fields.argument()?;
+    let is_all = argument.is_some_and(|argument| {
+        argument.as_str() == Some("*")
+            || argument
+                .as_document()
+                .is_some_and(|options| options.get_bool("allParameters").unwrap_or(false))
+    });
+    if is_all {
+        return Ok(all.into());
+    }
+    let mut found = Document::new();
+    for field in call.command.body().iter().skip(1) {
+        let (name, _) = field?;
+        if let Some(value) = all.get(name.as_str()) {
+            found.insert(name.as_str(), value.clone());
+        }
+    }
+    if found.is_empty() {
+        return Err(Failure::new(72, "InvalidOptions", "no option found to get"));
+    }
+    Ok(found.into())
+}
+
+fn parameters(call: &Call) -> Document {
+    let timeout = i64::try_from(call.shared.settings.cursor_timeout.as_millis()).unwrap_or(i64::MAX);
+    doc! {
+        "authenticationMechanisms": Vec::<Bson>::new(),
+        "cursorTimeoutMillis": timeout,
+        "enableTestCommands": false,
+        "featureCompatibilityVersion": { "version": "7.0" },
+        "localLogicalSessionTimeoutMinutes": i32::try_from(SESSION_TIMEOUT.as_secs() / 60).unwrap_or(i32::MAX),
+        "requireApiVersion": false,
+    }
+}

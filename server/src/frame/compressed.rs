@@ -1,0 +1,227 @@
+//! `OP_COMPRESSED`: another message, compressed.
+
+use std::io::Read;
+
+use bytes::{BufMut, Bytes};
+
+use crate::frame::header::{HEADER_BYTES, Header, OP_COMPRESSED};
+use crate::frame::{FrameError, MESSAGE_BYTES_MAX, take_i32};
+
+/// How a message is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compressor {
+    /// Not at all.
+    Noop,
+    /// By Snappy.
+    Snappy,
+    /// By zlib.
+    Zlib,
+    /// By Zstandard.
+    Zstd,
+}
+
+/// A compressed message that was not decompressed yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compressed {
+    /// The kind of the message inside.
+    pub opcode: i32,
+    /// The length of the message inside, without a header.
+    pub announced: i32,
+    /// How it is compressed.
+    pub compressor: Compressor,
+    packed: Bytes,
+}
+
+impl Compressor {
+    /// All of them, as they are offered: the one that is preferred first.
+    pub const ALL: [Self; 4] = [Self::Zstd, Self::Snappy, Self::Zlib, Self::Noop];
+
+    /// The name by which a hello offers it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Noop => "noop",
+            Self::Snappy => "snappy",
+            Self::Zlib => "zlib",
+            Self::Zstd => "zstd",
+        }
+    }
+
+    fn number(self) -> u8 {
+        match self {
+            Self::Noop => 0,
+            Self::Snappy => 1,
+            Self::Zlib => 2,
+            Self::Zstd => 3,
+        }
+    }
+}
+
+impl Compressed {
+    /// Reads a whole message, its header included, and leaves it compressed.
+    ///
+    /// # Errors
+    /// The message is too short, compressed twice, announces more than a message may have, or by a compressor that is
+    /// not among `agreed`.
+    pub fn parse(message: &Bytes, agreed: &[Compressor]) -> Result<Self, FrameError> {
+        let mut rest = message.get(HEADER_BYTES..).ok_or(FrameError::Truncated("the header"))?;
+        let opcode = take_i32(&mut rest, "the inner opcode")?;
+        if opcode == OP_COMPRESSED {
+            return Err(FrameError::Opcode(opcode));
+        }
+        let announced = take_i32(&mut rest, "the inner length")?;
+        let inner_max = MESSAGE_BYTES_MAX - HEADER_BYTES;
+        if usize::try_from(announced).map_or(true, |length| length > inner_max) {
+            return Err(FrameError::MessageLength(announced));
+        }
+        let (&number, packed) = rest.split_first().ok_or(FrameError::Truncated("the compressor"))?;
+        let compressor = agreed.iter().find(|compressor| compressor.number() == number);
+        let compressor = *compressor.ok_or(FrameError::Compressor(number))?;
+        Ok(Self { opcode, announced, compressor, packed: message.slice_ref(packed) })
+    }
+
+    /// The message inside, with a header. At most what it announces is produced.
+    ///
+    /// # Errors
+    /// The compressed bytes are malformed, or do not give the announced length.
+    pub fn unpack(&self, request_id: i32, response_to: i32) -> Result<Bytes, FrameError> {
+        let announced = usize::try_from(self.announced).unwrap_or(0);
+        let length = HEADER_BYTES + announced;
+        let mut message = Header { length, request_id, response_to, opcode: self.opcode }.bytes().to_vec();
+        let unpacked = match self.compressor {
+            Compressor::Noop => append(&self.packed, announced, &mut message),
+            Compressor::Snappy => append_snappy(&self.packed, announced, &mut message),
+            Compressor::Zlib => {
+                append_all(flate2::read::ZlibDecoder::new(&*self.packed), announced, &mut message)
+            }
+            Compressor::Zstd => match zstd::stream::read::Decoder::new(&*self.packed) {
+                Ok(decoder) => append_all(decoder, announced, &mut message),
+                Err(error) => Err(error.to_string()),
+            },
+        };
+        let announced = self.announced;
+        unpacked.map_err(|reason| FrameError::Decompression { announced, reason })?;
+        if message.len() != length {
+            let reason = format!("there are {}", message.len() - HEADER_BYTES);
+            return Err(FrameError::Decompression { announced, reason });
+        }
+        Ok(message.into())
+    }
+}
+
+/// A message, its header included, as a compressed one.
+///
+/// # Errors
+/// What the compressor said.
+pub fn pack(message: &[u8], compressor: Compressor) -> std::io::Result<Vec<u8>> {
+    let (front, inner) = message.split_at_checked(HEADER_BYTES).unwrap_or((message, &[]));
+    let header = front.first_chunk().and_then(|front| Header::parse(front).ok());
+    let Some(header) = header else { return Err(std::io::Error::other("the message has no header")) };
+    let packed = match compressor {
+        Compressor::Noop => inner.to_vec(),
+        Compressor::Snappy => snap::raw::Encoder::new().compress_vec(inner).map_err(std::io::Error::other)?,
+        Compressor::Zlib => {
+            let mut packed = Vec::new();
+            flate2::read::ZlibEncoder::new(inner, flate2::Compression::fast()).read_to_end(&mut packed)?;
+            packed
+        }
+        Compressor::Zstd => zstd::stream::encode_all(inner, zstd::DEFAULT_COMPRESSION_LEVEL)?,
+    };
+    let length = HEADER_BYTES + 9 + packed.len();
+    let mut bytes = Vec::with_capacity(length);
+    bytes.extend_from_slice(&Header { length, opcode: OP_COMPRESSED, ..header }.bytes());
+    bytes.put_i32_le(header.opcode);
+    bytes.put_i32_le(i32::try_from(inner.len()).unwrap_or(i32::MAX));
+    bytes.put_u8(compressor.number());
+    bytes.extend_from_slice(&packed);
+    Ok(bytes)
+}
+
+fn append(bytes: &[u8], announced: usize, message: &mut Vec<u8>) -> Result<(), String> {
+    if bytes.len() > announced {
+        return Err("there are more".to_owned());
+    }
+    message.extend_from_slice(bytes);
+    Ok(())
+}
+
+fn append_snappy(packed: &[u8], announced: usize, message: &mut Vec<u8>) -> Result<(), String> {
+    // Snappy says in front how much there is; asked before anything is allocated.
+    let length = snap::raw::decompress_len(packed).map_err(|error| error.to_string())?;
+    // At best one byte in three stands for 64, so a short text cannot announce much.
+    if length != announced || length / 32 > packed.len() {
+        return Err(format!("{} packed bytes announce {length}", packed.len()));
+    }
+    let unpacked = snap::raw::Decoder::new().decompress_vec(packed).map_err(|error| error.to_string())?;
+    append(&unpacked, announced, message)
+}
+
+fn append_all(decoder: impl Read, announced: usize, message: &mut Vec<u8>) -> Result<(), String> {
+    let read = decoder.take(announced as u64 + 1).read_to_end(message).map_err(|error| error.to_string())?;
+    if read > announced { Err("there are more".to_owned()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn message(inner: &[u8]) -> Vec<u8> {
+        let length = HEADER_BYTES + inner.len();
+        let header = Header { length, request_id: 3, response_to: 4, opcode: 2013 };
+        [&header.bytes()[..], inner].concat()
+    }
+
+    fn unpack(packed: Vec<u8>) -> Result<Bytes, FrameError> {
+        Compressed::parse(&packed.into(), &Compressor::ALL)?.unpack(3, 4)
+    }
+
+    #[test]
+    fn a_bomb_gives_no_more_than_it_announces() {
+        let zeros = vec![0; 1 << 20];
+        for compressor in Compressor::ALL {
+            let mut packed = pack(&message(&zeros), compressor).expect("packed");
+            packed[20..24].copy_from_slice(&100_i32.to_le_bytes());
+            assert!(matches!(unpack(packed), Err(FrameError::Decompression { .. })), "{compressor:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_agreed_on_is_refused() {
+        let packed: Bytes = pack(&message(&[1, 2, 3]), Compressor::Zlib).expect("packed").into();
+        assert_eq!(Compressed::parse(&packed, &[Compressor::Zstd]), Err(FrameError::Compressor(2)));
+        let twice = pack(&packed, Compressor::Noop).expect("packed");
+        assert_eq!(unpack(twice), Err(FrameError::Opcode(OP_COMPRESSED)));
+        let mut long = packed.to_vec();
+        long[20..24].copy_from_slice(&i32::MAX.to_le_bytes());
+        assert_eq!(unpack(long), Err(FrameError::MessageLength(i32::MAX)));
+    }
+
+    #[test]
+    fn long_and_even_messages_come_back() {
+        for compressor in Compressor::ALL {
+            let whole = message(&vec![7; 3 << 20]);
+            let packed = pack(&whole, compressor).expect("packed");
+            assert!(unpack(packed).is_ok_and(|unpacked| unpacked == whole), "{compressor:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn messages_come_back(inner in vec(any::<u8>(), 0..500)) {
+            for compressor in Compressor::ALL {
+                let packed = pack(&message(&inner), compressor).expect("packed");
+                prop_assert_eq!(unpack(packed), Ok(Bytes::from(message(&inner))));
+            }
+        }
+
+        #[test]
+        fn whatever_comes_is_a_message_or_an_error(number in 0_u8..5, announced in 0..1000_i32, packed in vec(any::<u8>(), 0..200)) {
+            let front = [&[0; HEADER_BYTES][..], &2013_i32.to_le_bytes(), &announced.to_le_bytes(), &[number]].concat();
+            if let Ok(unpacked) = unpack([front, packed].concat()) {
+                prop_assert_eq!(unpacked.len(), HEADER_BYTES + usize::try_from(announced).expect("positive"));
+            }
+        }
+    }
+}

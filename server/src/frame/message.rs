@@ -1,0 +1,210 @@
+//! `OP_MSG`: a body, and documents beside it.
+
+use bytes::{BufMut, Bytes};
+
+use crate::frame::checksum::{self, CHECKSUM_BYTES};
+use crate::frame::header::{HEADER_BYTES, Header, OP_MSG};
+use crate::frame::{FrameError, take_document, take_i32, take_name};
+
+/// The message ends with a checksum.
+pub const CHECKSUM_PRESENT: u32 = 1;
+/// The sender sends another message, or wants no answer to this one.
+pub const MORE_TO_COME: u32 = 1 << 1;
+/// The sender takes several answers.
+pub const EXHAUST_ALLOWED: u32 = 1 << 16;
+/// A message with one of these bits that is not known must be refused.
+const REQUIRED_FLAGS: u32 = 0xffff;
+/// Flags and the kind of the first section stand between the header and the body of an answer.
+pub const ANSWER_FRONT_BYTES: usize = HEADER_BYTES + 4 + 1;
+
+/// A command or an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Flag bits as they came.
+    pub flags: u32,
+    /// The document of the only section of kind 0: framed, but not looked into.
+    pub body: Bytes,
+    /// Sections of kind 1.
+    pub sequences: Vec<Sequence>,
+}
+
+/// Documents that stand beside a body, one behind the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sequence {
+    /// The name of the field that they are.
+    pub field: String,
+    /// Their bytes, not looked into.
+    pub documents: Bytes,
+}
+
+impl Message {
+    /// Reads a whole message, its header included. Body and documents share its bytes.
+    ///
+    /// # Errors
+    /// Unknown required flags, a wrong checksum, sections that do not fill the message.
+    pub fn parse(message: &Bytes) -> Result<Self, FrameError> {
+        let mut rest = message.get(HEADER_BYTES..).ok_or(FrameError::Truncated("the header"))?;
+        let flags = take_i32(&mut rest, "the flags")?.cast_unsigned();
+        let unknown = flags & REQUIRED_FLAGS & !(CHECKSUM_PRESENT | MORE_TO_COME);
+        if unknown != 0 {
+            return Err(FrameError::Flags(unknown));
+        }
+        if flags & CHECKSUM_PRESENT != 0 {
+            checksum::verify(message)?;
+            rest = rest.split_last_chunk::<CHECKSUM_BYTES>().ok_or(FrameError::Truncated("the checksum"))?.0;
+        }
+        let (mut bodies, mut sequences) = (Vec::new(), Vec::new());
+        while let Some((&kind, section)) = rest.split_first() {
+            rest = section;
+            match kind {
+                0 => bodies.push(take_document(&mut rest, "the body")?),
+                1 => sequences.push(take_sequence(message, &mut rest)?),
+                other => return Err(FrameError::SectionKind(other)),
+            }
+        }
+        match bodies.as_slice() {
+            [body] => Ok(Self { flags, body: message.slice_ref(body), sequences }),
+            other => Err(FrameError::Bodies(other.len())),
+        }
+    }
+
+    /// Whether the sender waits for no answer.
+    pub fn wants_no_answer(&self) -> bool {
+        self.flags & MORE_TO_COME != 0
+    }
+
+    /// The message as bytes, with a checksum if its flags say so.
+    pub fn bytes(&self, request_id: i32, response_to: i32) -> Vec<u8> {
+        let mut bytes = vec![0; HEADER_BYTES];
+        bytes.put_u32_le(self.flags);
+        bytes.put_u8(0);
+        bytes.extend_from_slice(&self.body);
+        for Sequence { field, documents } in &self.sequences {
+            let length = 4 + field.len() + 1 + documents.len();
+            bytes.put_u8(1);
+            bytes.put_i32_le(i32::try_from(length).unwrap_or(i32::MAX));
+            bytes.extend_from_slice(field.as_bytes());
+            bytes.put_u8(0);
+            bytes.extend_from_slice(documents);
+        }
+        let has_checksum = self.flags & CHECKSUM_PRESENT != 0;
+        let length = bytes.len() + if has_checksum { CHECKSUM_BYTES } else { 0 };
+        write_header(&mut bytes, Header { length, request_id, response_to, opcode: OP_MSG });
+        if has_checksum {
+            let checksum = checksum::of(&bytes);
+            bytes.extend_from_slice(&checksum);
+        }
+        bytes
+    }
+}
+
+/// Makes an answer of a document in front of which [`ANSWER_FRONT_BYTES`] were left free.
+pub fn finish_answer(bytes: &mut [u8], request_id: i32, response_to: i32) {
+    let header = Header { length: bytes.len(), request_id, response_to, opcode: OP_MSG };
+    write_header(bytes, header);
+    // No flags, and a section of kind 0.
+    if let Some(front) = bytes.get_mut(HEADER_BYTES..ANSWER_FRONT_BYTES) {
+        front.fill(0);
+    }
+}
+
+fn write_header(bytes: &mut [u8], header: Header) {
+    if let Some(front) = bytes.first_chunk_mut() {
+        *front = header.bytes();
+    }
+}
+
+fn take_sequence(message: &Bytes, rest: &mut &[u8]) -> Result<Sequence, FrameError> {
+    let left = rest.len();
+    let announced = take_i32(rest, "the size of a section")?;
+    let wrong = FrameError::SectionLength { announced, found: left };
+    let length = usize::try_from(announced).ok().filter(|&length| length >= 4).ok_or(wrong.clone())?;
+    let (mut section, behind) = rest.split_at_checked(length - 4).ok_or(wrong)?;
+    *rest = behind;
+    let field = take_name(&mut section, "the name of a section")?.to_owned();
+    Ok(Sequence { field, documents: message.slice_ref(section) })
+}
+
+#[cfg(test)]
+mod tests {
+    use cairndb::bson::{RawDocumentBuf, rawdoc};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn body() -> Bytes {
+        rawdoc! { "ping": 1, "$db": "admin" }.into_bytes().into()
+    }
+
+    fn message(flags: u32) -> Message {
+        Message { flags, body: body(), sequences: Vec::new() }
+    }
+
+    #[track_caller]
+    fn refuse(bytes: Vec<u8>, expected: &FrameError) {
+        assert_eq!(Message::parse(&bytes.into()).as_ref(), Err(expected));
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        refuse(message(1 << 2).bytes(1, 0), &FrameError::Flags(4));
+        refuse(message(1 << 15).bytes(1, 0), &FrameError::Flags(1 << 15));
+        let mut kind = message(0).bytes(1, 0);
+        kind[20] = 7;
+        refuse(kind, &FrameError::SectionKind(7));
+        let whole = message(0).bytes(1, 0);
+        refuse(whole[..20].to_vec(), &FrameError::Bodies(0));
+        refuse([&whole[..], &whole[20..]].concat(), &FrameError::Bodies(2));
+        refuse(whole[..whole.len() - 1].to_vec(), &FrameError::Truncated("the body"));
+        refuse(whole[..18].to_vec(), &FrameError::Truncated("the flags"));
+        refuse(
+            [&whole[..], &[1, 3, 0, 0, 0]].concat(),
+            &FrameError::SectionLength { announced: 3, found: 4 },
+        );
+        refuse(
+            [&whole[..], &[1, 255, 0, 0, 0, 0]].concat(),
+            &FrameError::SectionLength { announced: 255, found: 5 },
+        );
+        refuse(
+            [&whole[..], &[1, 255, 255, 255, 255]].concat(),
+            &FrameError::SectionLength { announced: -1, found: 4 },
+        );
+        refuse([&whole[..], &[1, 5, 0, 0, 0, 65]].concat(), &FrameError::Truncated("the name of a section"));
+        refuse([&whole[..], &[1, 6, 0, 0, 0, 255, 0]].concat(), &FrameError::Name);
+    }
+
+    #[test]
+    fn a_wrong_checksum_is_refused() {
+        let mut bytes = message(CHECKSUM_PRESENT).bytes(1, 0);
+        assert_eq!(Message::parse(&bytes.clone().into()), Ok(message(CHECKSUM_PRESENT)));
+        *bytes.last_mut().expect("bytes") ^= 1;
+        assert!(matches!(Message::parse(&bytes.into()), Err(FrameError::Checksum { .. })));
+    }
+
+    #[test]
+    fn optional_flags_are_tolerated() {
+        let message = message(EXHAUST_ALLOWED | 1 << 31 | MORE_TO_COME);
+        assert_eq!(Message::parse(&message.bytes(1, 0).into()), Ok(message));
+    }
+
+    proptest! {
+        #[test]
+        fn messages_come_back(flags in 0_u32..4, fields in vec(("[a-z]{0,8}", vec(any::<i32>(), 0..5)), 0..4)) {
+            let sequences = fields.into_iter().map(|(field, numbers)| {
+                let documents = numbers.into_iter().flat_map(|n| rawdoc! { "n": n }.into_bytes()).collect::<Vec<u8>>();
+                Sequence { field, documents: documents.into() }
+            });
+            let message = Message { flags, body: body(), sequences: sequences.collect() };
+            prop_assert_eq!(Message::parse(&message.bytes(7, 8).into()), Ok(message));
+        }
+
+        #[test]
+        fn whatever_comes_is_a_message_or_an_error(bytes in vec(any::<u8>(), 0..200)) {
+            let message = [vec![0; HEADER_BYTES + 4], bytes].concat();
+            if let Ok(message) = Message::parse(&message.into()) {
+                prop_assert!(RawDocumentBuf::from_bytes(message.body.to_vec()).is_ok());
+            }
+        }
+    }
+}

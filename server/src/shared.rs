@@ -1,0 +1,159 @@
+//! What all connections of a server share, and what belongs to one of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use cairndb::Client;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::cursors::Cursors;
+use crate::frame::compressed::Compressor;
+use crate::limits::{Budget, SESSIONS_MAX};
+use crate::pool::Pool;
+use crate::sessions::Sessions;
+
+/// What whoever starts a server decides.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) connections_max: u32,
+    pub(crate) cursors_max: usize,
+    pub(crate) cursor_timeout: Duration,
+    /// How many calls of the engine run at once.
+    pub(crate) calls_max: u32,
+    /// Bytes of large messages on their way in, of all connections.
+    pub(crate) request_bytes_max: usize,
+    /// Bytes of answers with batches on their way out, of all connections.
+    pub(crate) answer_bytes_max: usize,
+    /// How long running commands have when the server stops.
+    pub(crate) grace: Duration,
+    /// Whether commands are for users who have proven who they are.
+    pub(crate) requires_user: bool,
+}
+
+/// A running server.
+pub(crate) struct Shared {
+    pub(crate) client: Client,
+    pub(crate) settings: Settings,
+    pub(crate) cursors: Arc<Cursors>,
+    pub(crate) sessions: Sessions,
+    pub(crate) pool: Pool,
+    pub(crate) requests: Budget,
+    pub(crate) answers: Budget,
+    pub(crate) counters: Counters,
+    pub(crate) started: Instant,
+    /// Becomes true when the server stops.
+    pub(crate) stopping: watch::Receiver<bool>,
+    last_connection: AtomicI32,
+    last_request: AtomicI32,
+}
+
+/// What a server has done.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) connections: AtomicU64,
+    pub(crate) connections_refused: AtomicU64,
+    pub(crate) connections_total: AtomicU64,
+    pub(crate) bytes_in: AtomicU64,
+    pub(crate) bytes_out: AtomicU64,
+    pub(crate) requests: AtomicU64,
+    pub(crate) inserts: AtomicU64,
+    pub(crate) queries: AtomicU64,
+    pub(crate) updates: AtomicU64,
+    pub(crate) deletes: AtomicU64,
+    pub(crate) get_mores: AtomicU64,
+    pub(crate) commands: AtomicU64,
+    /// Commands that were refused.
+    pub(crate) refusals: AtomicU64,
+    /// Messages that were none.
+    pub(crate) malformed: AtomicU64,
+}
+
+/// One connection.
+pub(crate) struct Peer {
+    /// Its number, from 1.
+    pub(crate) id: i32,
+    /// Where it comes from.
+    pub(crate) address: String,
+    state: Mutex<PeerState>,
+}
+
+struct PeerState {
+    /// With the acquirer that the connection asked for.
+    client: Client,
+    compressors: Vec<Compressor>,
+    has_introduced_itself: bool,
+    /// Who it is, once it has proven it.
+    user: Option<String>,
+}
+
+impl Shared {
+    pub(crate) fn new(client: Client, settings: Settings, stopping: watch::Receiver<bool>) -> Self {
+        Self {
+            client,
+            cursors: Arc::new(Cursors::new(settings.cursors_max)),
+            sessions: Sessions::new(SESSIONS_MAX),
+            pool: Pool::new(settings.calls_max),
+            requests: Budget::new(settings.request_bytes_max),
+            answers: Budget::new(settings.answer_bytes_max),
+            counters: Counters::default(),
+            started: Instant::now(),
+            stopping,
+            last_connection: AtomicI32::new(0),
+            last_request: AtomicI32::new(0),
+            settings,
+        }
+    }
+
+    /// A new connection.
+    pub(crate) fn introduce(&self, address: String) -> Peer {
+        let id = self.last_connection.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let state = PeerState {
+            client: self.client.clone(),
+            compressors: Vec::new(),
+            has_introduced_itself: false,
+            user: None,
+        };
+        Peer { id, address, state: Mutex::new(state) }
+    }
+
+    /// The number of the next message that is sent.
+    pub(crate) fn next_request_id(&self) -> i32 {
+        self.last_request.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    }
+}
+
+impl Peer {
+    /// The handle through which its commands run.
+    pub(crate) fn client(&self) -> Client {
+        self.state.lock().client.clone()
+    }
+
+    pub(crate) fn set_client(&self, client: Client) {
+        self.state.lock().client = client;
+    }
+
+    /// The compressors that both sides have.
+    pub(crate) fn compressors(&self) -> Vec<Compressor> {
+        self.state.lock().compressors.clone()
+    }
+
+    pub(crate) fn agree_on(&self, compressors: Vec<Compressor>) {
+        self.state.lock().compressors = compressors;
+    }
+
+    /// Notes that it said who it is; `false` if it had done so before.
+    pub(crate) fn introduce_itself(&self) -> bool {
+        !std::mem::replace(&mut self.state.lock().has_introduced_itself, true)
+    }
+
+    pub(crate) fn user(&self) -> Option<String> {
+        self.state.lock().user.clone()
+    }
+}
+
+/// Adds one to a counter.
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
