@@ -123,21 +123,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(Some(Header::parse(header)?))
     }
 
-    /// Reads until the buffer holds so many bytes.
+    /// Reads until the buffer holds so many bytes. The client may not stand still, nor be too slow altogether.
     async fn fill(&mut self, bytes: usize) -> Result<(), Ended> {
-        let Self { stream, buffer, .. } = self;
+        let Self { desk, stream, buffer } = self;
+        let pause_max = desk.shared.settings.message_timeout;
         let reading = async {
             while buffer.len() < bytes {
                 // The room follows what came, not what was announced.
                 let missing = bytes - buffer.len();
                 buffer.reserve(missing.min(buffer.len().max(SMALL_MESSAGE_BYTES)));
-                if stream.read_buf(buffer).await? == 0 {
+                let read = timeout(pause_max, stream.read_buf(buffer)).await;
+                if read.map_err(|_| Ended::Slow(bytes))?? == 0 {
                     return Err(Ended::Torn);
                 }
             }
             Ok(())
         };
-        timeout(transfer_timeout(bytes), reading).await.map_err(|_| Ended::Slow(bytes))?
+        timeout(transfer_timeout(bytes, pause_max), reading).await.map_err(|_| Ended::Slow(bytes))?
     }
 
     async fn receive(&mut self, header: Header) -> Result<Received, Ended> {
@@ -190,7 +192,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.stream.write_all(&message).await?;
             self.stream.flush().await
         };
-        let written = timeout(transfer_timeout(message.len()), writing).await;
+        let pause_max = self.desk.shared.settings.message_timeout;
+        let written = timeout(transfer_timeout(message.len(), pause_max), writing).await;
         Ok(written.map_err(|_| Ended::Slow(message.len()))??)
     }
 }

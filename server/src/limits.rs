@@ -17,14 +17,12 @@ pub(crate) const SMALL_MESSAGE_BYTES: usize = 64 << 10;
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// How many sessions may be remembered.
 pub(crate) const SESSIONS_MAX: usize = 100_000;
-/// How long a client may take for a small message that it began, or to take a small answer.
-const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The slowest client that is waited for, in bytes a second.
 const BYTES_PER_SECOND_MIN: u64 = 64 << 10;
 
-/// How long a message of this length may take on its way.
-pub(crate) fn transfer_timeout(bytes: usize) -> Duration {
-    MESSAGE_TIMEOUT + Duration::from_secs(bytes as u64 / BYTES_PER_SECOND_MIN)
+/// How long a message of this length may take on its way, if a small one may take so long.
+pub(crate) fn transfer_timeout(bytes: usize, of_small: Duration) -> Duration {
+    of_small + Duration::from_secs(bytes as u64 / BYTES_PER_SECOND_MIN)
 }
 
 /// Bytes that all connections together may hold for one purpose. Whoever wants more waits.

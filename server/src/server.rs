@@ -91,6 +91,7 @@ impl Server {
             connections_max: 10_000,
             cursors_max: 10_000,
             cursor_timeout: Duration::from_secs(600),
+            message_timeout: Duration::from_secs(30),
             calls_max: 64,
             request_bytes_max: 512 << 20,
             answer_bytes_max: 512 << 20,
@@ -171,6 +172,13 @@ impl ServerBuilder {
     /// After how long an idle cursor is ended; 10 minutes by default.
     pub fn cursor_timeout(mut self, timeout: Duration) -> Self {
         self.settings.cursor_timeout = timeout;
+        self
+    }
+
+    /// How long a client may stand still within a message that it sends or takes, before it is cut; 30 seconds by
+    /// default. Between messages it may be idle for as long as it likes.
+    pub fn message_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.message_timeout = timeout;
         self
     }
 

@@ -20,6 +20,8 @@ pub(crate) struct Settings {
     pub(crate) connections_max: u32,
     pub(crate) cursors_max: usize,
     pub(crate) cursor_timeout: Duration,
+    /// How long a client may stand still within a message, or take for a small answer.
+    pub(crate) message_timeout: Duration,
     /// How many calls of the engine run at once.
     pub(crate) calls_max: u32,
     /// Bytes of large messages on their way in, of all connections.

@@ -1,0 +1,76 @@
+//! `cairn serve` as a process: it says where it listens, refuses what would be open to strangers, and ends in order.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use cairndb::bson::{Document, RawDocument, RawDocumentBuf, doc};
+use cairndb::{Client, ErrorKind};
+
+fn cairn(path: &Path, more: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cairn"));
+    command.arg("serve").arg(path).args(more).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Sends a command over a connection of its own, and gives the reply.
+fn run(address: &str, command: &Document) -> Document {
+    let body = RawDocumentBuf::try_from(command).unwrap().into_bytes();
+    let length = i32::try_from(21 + body.len()).unwrap();
+    let header: Vec<u8> = [length, 1, 0, 2013, 0].iter().flat_map(|field| field.to_le_bytes()).collect();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(&[&header[..], &[0], &body[..]].concat()).unwrap();
+    let mut front = [0; 21];
+    stream.read_exact(&mut front).unwrap();
+    let length = i32::from_le_bytes(front[..4].try_into().unwrap());
+    let mut reply = vec![0; usize::try_from(length).unwrap() - 21];
+    stream.read_exact(&mut reply).unwrap();
+    Document::try_from(RawDocument::from_bytes(&reply).unwrap()).unwrap()
+}
+
+#[test]
+fn a_served_store_is_written_to_and_closed_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    for (signal, count) in [(rustix::process::Signal::TERM, 1), (rustix::process::Signal::INT, 2)] {
+        let mut child = cairn(&path, &["--port", "0", "--log-level", "warn"]).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on mongodb://").unwrap().trim_end_matches('/');
+        let reply = run(address, &doc! { "insert": "a", "documents": [{}], "$db": "shop" });
+        assert_eq!(reply, doc! { "n": 1, "ok": 1.0 });
+        let taken = Client::open(&path).expect_err("it is open");
+        assert!(matches!(taken.kind(), ErrorKind::AlreadyOpen { .. }));
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
+        let Output { status, stderr, .. } = child.wait_with_output().unwrap();
+        assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+        let client = Client::open(&path).unwrap();
+        let documents = client.database("shop").collection::<Document>("a");
+        assert_eq!(documents.count_documents(doc! {}).run().unwrap(), count);
+        client.close().unwrap();
+    }
+}
+
+#[track_caller]
+fn refused(path: &Path, more: &[&str], words: &str) {
+    let output = cairn(path, more).output().unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && complaint.contains(words), "{complaint}");
+}
+
+#[test]
+fn what_cannot_be_served_is_refused_with_a_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    refused(&path, &["--bind", "0.0.0.0", "--port", "0"], "there is no authentication");
+    refused(&path, &["--port", "70000"], "70000");
+    refused(&path, &["--max-connections", "0"], "--max-connections");
+    refused(&folder.path().join("none"), &["--read-only"], "there is no database");
+    let held = Client::open(&path).unwrap();
+    refused(&path, &["--port", "0"], "is already open");
+    held.close().unwrap();
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = socket.local_addr().unwrap().port().to_string();
+    refused(&path, &["--port", &port], &port);
+}

@@ -1,0 +1,177 @@
+//! Replies as drivers and shells read them.
+
+use cairndb::bson::{Bson, Document, bson, doc};
+use cairndb_server::frame::header::{HEADER_BYTES, Header, OP_QUERY, OP_REPLY};
+
+use crate::Fixture;
+use crate::peer::{Answer, Peer, decode, encode};
+
+/// What an `OP_QUERY` gets; nothing if the connection is closed.
+fn query(peer: &mut Peer, namespace: &str, command: &Document) -> Option<Document> {
+    let inner = [&[0; 4][..], namespace.as_bytes(), &[0; 9], &encode(command)].concat();
+    let header =
+        Header { length: HEADER_BYTES + inner.len(), request_id: 9, response_to: 0, opcode: OP_QUERY };
+    assert!(peer.send(&[&header.bytes()[..], &inner].concat()));
+    let (header, message) = peer.receive()?;
+    assert_eq!((header.opcode, header.response_to), (OP_REPLY, 9));
+    message.get(HEADER_BYTES + 20..).map(decode)
+}
+
+#[test]
+fn hello_tells_what_drivers_read() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    let reply = peer.run(doc! { "hello": 1, "client": { "driver": {} }, "loadBalanced": false, "backpressure": true, "$db": "admin" });
+    for (field, expected) in doc! {
+        "isWritablePrimary": true, "maxBsonObjectSize": 16_777_216, "maxMessageSizeBytes": 48_000_000,
+        "maxWriteBatchSize": 100_000, "minWireVersion": 0, "maxWireVersion": 21, "readOnly": false,
+        "logicalSessionTimeoutMinutes": 30_i64, "ok": 1.0,
+    } {
+        assert_eq!(reply.get(&field), Some(&expected), "{field}");
+    }
+    // Nothing that would make drivers send what a standalone refuses.
+    for field in ["setName", "hosts", "topologyVersion", "compression", "msg"] {
+        assert!(!reply.contains_key(field), "{field}");
+    }
+    let again = peer.run(doc! { "hello": 1, "client": {}, "$db": "admin" });
+    assert_eq!(again.get_i32("code").ok(), Some(186));
+}
+
+#[test]
+fn a_query_of_old_is_only_a_hello() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    let hello = query(&mut peer, "admin.$cmd", &doc! { "ismaster": 1, "helloOk": true }).unwrap();
+    assert!(hello.get_bool("ismaster").unwrap() && hello.get_bool("helloOk").unwrap());
+    let wrapped = query(&mut peer, "admin.$cmd", &doc! { "$query": { "isMaster": 1 } }).unwrap();
+    assert!(wrapped.get_bool("ismaster").unwrap());
+    let other = query(&mut peer, "admin.$cmd", &doc! { "ping": 1 }).unwrap();
+    assert_eq!(other.get_i32("code").ok(), Some(352));
+    assert_eq!(query(&mut peer, "shop.a", &doc! {}), None);
+}
+
+#[test]
+fn writes_tell_what_they_did_and_what_was_refused() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    let documents = [doc! { "_id": 1 }, doc! { "_id": 1 }, doc! { "_id": 2 }];
+    let insert = doc! { "insert": "a", "ordered": false, "$db": "shop" };
+    let reply = peer.run_with(insert, "documents", &documents);
+    let refused = bson!({
+        "index": 1, "code": 11000, "codeName": "DuplicateKey",
+        "errmsg": "E11000 duplicate key error collection: shop.a index: _id_ dup key: { _id: 1 }",
+        "keyPattern": { "_id": 1 }, "keyValue": { "_id": 1 },
+    });
+    assert_eq!(reply, doc! { "n": 2, "writeErrors": [refused], "ok": 1.0 });
+    let update = [doc! { "q": { "_id": 2 }, "u": { "$set": { "x": 1 } } }];
+    let reply = peer.run_with(doc! { "update": "a", "$db": "shop" }, "updates", &update);
+    assert_eq!(reply, doc! { "n": 1, "nModified": 1, "ok": 1.0 });
+    let reply =
+        peer.run_with(doc! { "delete": "a", "$db": "shop" }, "deletes", &[doc! { "q": {}, "limit": 0 }]);
+    assert_eq!(reply, doc! { "n": 2, "ok": 1.0 });
+    assert_eq!(peer.run(doc! { "drop": "a", "$db": "shop" }).get_i32("nIndexesWas").ok(), Some(1));
+    assert_eq!(peer.run(doc! { "drop": "a", "$db": "shop" }), doc! { "ok": 1.0 });
+    let limited = doc! { "insert": "a", "documents": [{ "_id": 1 }], "maxTimeMS": 5000, "$db": "shop" };
+    assert_eq!(peer.run(limited), doc! { "n": 1, "ok": 1.0 });
+}
+
+#[test]
+fn what_is_left_out_has_its_code_and_name() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    let mut refused = |command: Document, code: i32, name: &str| {
+        let mut command = command;
+        command.insert("$db", "admin");
+        let reply = peer.run(command.clone());
+        assert_eq!(
+            (reply.get_f64("ok").ok(), reply.get_i32("code").ok()),
+            (Some(0.0), Some(code)),
+            "{command}: {reply}"
+        );
+        assert_eq!(reply.get_str("codeName").ok(), Some(name), "{command}");
+    };
+    refused(doc! { "atlasVersion": 1 }, 59, "CommandNotFound");
+    refused(doc! { "replSetGetStatus": 1 }, 76, "NoReplicationEnabled");
+    refused(doc! { "mapReduce": "a" }, 238, "NotImplemented");
+    refused(doc! { "insert": "a", "documents": [{ "_id": 1 }], "txnNumber": 1_i64 }, 20, "IllegalOperation");
+    refused(doc! { "abortTransaction": 1, "txnNumber": 1_i64, "autocommit": false }, 20, "IllegalOperation");
+    refused(doc! { "commitTransaction": 1 }, 251, "NoSuchTransaction");
+    refused(doc! { "getParameter": 1, "bogus": 1 }, 72, "InvalidOptions");
+    refused(doc! { "getLog": "bogus" }, 96, "OperationFailed");
+    refused(doc! { "fsync": 1, "lock": true }, 238, "NotImplemented");
+    refused(doc! { "setAcquirer": "bogus" }, 2, "BadValue");
+}
+
+#[test]
+fn shells_and_tools_get_what_they_ask_at_the_start() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    let mut run = |command: Document| {
+        let mut command = command;
+        command.insert("$db", "admin");
+        let reply = peer.run(command.clone());
+        assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{command}: {reply}");
+        reply
+    };
+    assert_eq!(run(doc! { "buildInfo": 1 }).get_str("version").ok(), Some("7.0.0"));
+    let version = run(doc! { "getParameter": 1, "featureCompatibilityVersion": 1 });
+    assert_eq!(version.get_document("featureCompatibilityVersion").ok(), Some(&doc! { "version": "7.0" }));
+    assert!(run(doc! { "getParameter": "*" }).contains_key("cursorTimeoutMillis"));
+    assert_eq!(run(doc! { "getLog": "startupWarnings" }).get_i32("totalLinesWritten").ok(), Some(0));
+    assert!(run(doc! { "hostInfo": 1 }).get_document("system").unwrap().contains_key("numCores"));
+    assert!(run(doc! { "serverStatus": 1 }).get_i64("uptime").is_ok());
+    assert!(run(doc! { "connectionStatus": 1, "showPrivileges": true }).contains_key("authInfo"));
+    assert!(run(doc! { "listCommands": 1 }).get_document("commands").unwrap().contains_key("find"));
+    assert!(run(doc! { "getCmdLineOpts": 1 }).contains_key("argv"));
+    assert!(run(doc! { "whatsmyuri": 1 }).get_str("you").unwrap().starts_with("127.0.0.1:"));
+    assert_eq!(run(doc! { "usersInfo": 1 }).get_array("users").map(Vec::len).ok(), Some(0));
+    assert_eq!(run(doc! { "profile": -1 }).get_i32("was").ok(), Some(0));
+    run(doc! { "fsync": 1 });
+    run(doc! { "startSession": 1 });
+    run(doc! { "endSessions": [] });
+    run(doc! { "refreshSessions": [] });
+}
+
+#[test]
+fn an_acquirer_of_its_own_draws_from_its_own_blocks() {
+    let fixture = Fixture::new();
+    let (mut first, mut second) = (fixture.peer(), fixture.peer());
+    let run = |peer: &mut Peer, command: Document| {
+        let mut command = command;
+        command.insert("$db", "shop");
+        let reply = peer.run(command);
+        assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
+        reply
+    };
+    let options = doc! { "AcquireSize": 10, "CacheSize": 100 };
+    run(&mut first, doc! { "createSequence": "s", "options": options });
+    let next = |peer: &mut Peer| run(peer, doc! { "sequenceNext": "s" }).get_i64("NextValue").unwrap();
+    assert_eq!((next(&mut first), next(&mut second)), (1, 2));
+    run(&mut second, doc! { "setAcquirer": "own" });
+    assert_eq!((next(&mut second), next(&mut first), next(&mut second)), (11, 3, 12));
+    run(&mut second, doc! { "setAcquirer": "shared" });
+    assert_eq!(next(&mut second), 4);
+}
+
+#[test]
+fn refused_sequences_have_sequoiadbs_numbers_as_well() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    let missing = peer.run(doc! { "sequenceNext": "none", "$db": "shop" });
+    assert_eq!(missing.get_i32("sequoiaCode").ok(), Some(-324), "{missing}");
+    assert!(missing.get_str("sequoiaName").is_ok() && missing.get_str("codeName").is_ok());
+    let wrong = doc! { "createSequence": "s", "options": { "Increment": 0 }, "$db": "shop" };
+    assert_eq!(peer.run(wrong).get_i32("sequoiaCode").ok(), Some(-6));
+    let field = doc! { "create": "a", "autoIncrement": { "Field": "n" }, "$db": "shop" };
+    assert_eq!(peer.run(field), doc! { "ok": 1.0 });
+    let reply = peer.run(doc! { "insert": "a", "documents": [{ "_id": 1 }], "$db": "shop" });
+    let generated = Bson::from(vec![doc! { "n": 1_i64 }]);
+    assert_eq!(reply, doc! { "n": 1, "generated": generated, "lastGenerateID": 1_i64, "ok": 1.0 });
+}
+
+#[test]
+fn names_of_commands_are_case_sensitive() {
+    let fixture = Fixture::new();
+    let ping = crate::peer::message(doc! { "PING": 1, "$db": "admin" }).bytes(1, 0);
+    assert_eq!(fixture.peer().answer(&ping), Answer::Document(59));
+}

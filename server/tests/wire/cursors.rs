@@ -1,0 +1,162 @@
+//! Cursors between two batches: sizes, owners, ends.
+
+use std::time::{Duration, Instant};
+
+use cairndb::bson::spec::BinarySubtype;
+use cairndb::bson::{Binary, Bson, Document, doc};
+
+use crate::peer::Peer;
+use crate::{Fixture, PATIENCE, fill};
+
+/// A cursor's number and how many documents its batch has.
+#[track_caller]
+fn batch(reply: &Document) -> (i64, usize) {
+    let cursor = reply.get_document("cursor").unwrap_or_else(|_| panic!("no cursor: {reply}"));
+    let documents = cursor.get_array("firstBatch").or_else(|_| cursor.get_array("nextBatch"));
+    (cursor.get_i64("id").expect("a number"), documents.expect("a batch").len())
+}
+
+fn find(peer: &mut Peer, more: Document) -> Document {
+    let mut command = doc! { "find": "a" };
+    command.extend(more);
+    command.insert("$db", "shop");
+    peer.run(command)
+}
+
+fn get_more(peer: &mut Peer, id: i64, more: Document) -> Document {
+    let mut command = doc! { "getMore": id, "collection": "a" };
+    command.extend(more);
+    command.insert("$db", "shop");
+    peer.run(command)
+}
+
+fn session(number: u8) -> Document {
+    doc! { "id": Binary { subtype: BinarySubtype::Uuid, bytes: vec![number; 16] } }
+}
+
+#[track_caller]
+fn refused(reply: &Document, code: i32) {
+    assert_eq!(reply.get_i32("code").ok(), Some(code), "{reply}");
+}
+
+#[test]
+fn batches_have_the_size_that_was_asked_for() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    fill(&mut peer, "a", 300);
+    let (id, len) = batch(&find(&mut peer, doc! {}));
+    assert!(id != 0 && len == 101);
+    assert_eq!(batch(&get_more(&mut peer, id, doc! { "batchSize": 7 })), (id, 7));
+    assert_eq!(batch(&get_more(&mut peer, id, doc! {})), (0, 192));
+    refused(&get_more(&mut peer, id, doc! {}), 43);
+    let (id, len) = batch(&find(&mut peer, doc! { "batchSize": 0 }));
+    assert!(id != 0 && len == 0);
+    assert_eq!(batch(&get_more(&mut peer, id, doc! { "batchSize": 300 })), (id, 300));
+    assert_eq!(batch(&get_more(&mut peer, id, doc! {})), (0, 0));
+    assert_eq!(batch(&find(&mut peer, doc! { "singleBatch": true, "batchSize": 3 })), (0, 3));
+    assert_eq!(batch(&find(&mut peer, doc! { "limit": 5, "batchSize": 5 })), (0, 5));
+    assert_eq!(batch(&find(&mut peer, doc! { "filter": { "_id": 3 } })), (0, 1));
+}
+
+#[test]
+fn a_batch_holds_sixteen_megabytes() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    for id in 0..5 {
+        let documents = [doc! { "_id": id, "text": "x".repeat(6 << 20) }];
+        let insert = doc! { "insert": "a", "$db": "shop" };
+        assert_eq!(peer.run_with(insert, "documents", &documents).get_i32("n").ok(), Some(1));
+    }
+    let (id, len) = batch(&find(&mut peer, doc! {}));
+    assert!(id != 0 && len == 2);
+    assert_eq!(batch(&get_more(&mut peer, id, doc! {})), (id, 2));
+    assert_eq!(batch(&get_more(&mut peer, id, doc! {})), (0, 1));
+}
+
+#[test]
+fn a_cursor_belongs_to_its_namespace_and_session_and_not_to_its_connection() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    fill(&mut peer, "a", 10);
+    let (id, _) = batch(&find(&mut peer, doc! { "batchSize": 2, "lsid": session(1) }));
+    refused(&get_more(&mut peer, id, doc! { "collection": "b", "lsid": session(1) }), 13);
+    refused(&get_more(&mut peer, id, doc! { "lsid": session(2) }), 50_738);
+    refused(&get_more(&mut peer, id, doc! {}), 50_738);
+    refused(&get_more(&mut peer, id, doc! { "batchSize": -1, "lsid": session(1) }), 2);
+    let mut other = fixture.peer();
+    drop(peer);
+    assert_eq!(batch(&get_more(&mut other, id, doc! { "lsid": session(1) })), (0, 8));
+}
+
+#[test]
+fn cursors_are_killed_by_number_and_by_session() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    fill(&mut peer, "a", 10);
+    let mut open = |more: Document| {
+        let mut asked = doc! { "batchSize": 2 };
+        asked.extend(more);
+        batch(&find(&mut peer, asked)).0
+    };
+    let (first, second, third) =
+        (open(doc! {}), open(doc! { "lsid": session(1) }), open(doc! { "lsid": session(2) }));
+    let reply = peer.run(doc! { "killCursors": "a", "cursors": [first, 5_i64], "$db": "shop" });
+    let expected = doc! {
+        "cursorsKilled": [first], "cursorsNotFound": [5_i64], "cursorsAlive": [], "cursorsUnknown": [], "ok": 1.0,
+    };
+    assert_eq!(reply, expected);
+    peer.run(doc! { "killSessions": [session(1)], "$db": "admin" });
+    refused(&get_more(&mut peer, second, doc! { "lsid": session(1) }), 43);
+    assert_eq!(batch(&get_more(&mut peer, third, doc! { "batchSize": 1, "lsid": session(2) })), (third, 1));
+    peer.run(doc! { "killAllSessions": [], "$db": "admin" });
+    refused(&get_more(&mut peer, third, doc! { "lsid": session(2) }), 43);
+}
+
+#[test]
+fn idle_cursors_end_unless_they_were_to_stay() {
+    let fixture = Fixture::with(|builder| builder.cursor_timeout(Duration::from_millis(50)));
+    let mut peer = fixture.peer();
+    fill(&mut peer, "a", 10);
+    let (stays, _) = batch(&find(&mut peer, doc! { "batchSize": 2, "noCursorTimeout": true }));
+    let (goes, _) = batch(&find(&mut peer, doc! { "batchSize": 2 }));
+    assert!(stays != 0 && goes != 0);
+    let start = Instant::now();
+    loop {
+        let status = peer.run(doc! { "serverStatus": 1, "$db": "admin" });
+        let cursors = status.get_document("metrics").and_then(|metrics| metrics.get_document("cursor"));
+        if cursors.is_ok_and(|cursors| cursors.get_i64("timedOut").ok() == Some(1)) {
+            break;
+        }
+        assert!(start.elapsed() < PATIENCE, "no cursor was ended");
+    }
+    refused(&get_more(&mut peer, goes, doc! {}), 43);
+    assert_eq!(batch(&get_more(&mut peer, stays, doc! {})), (0, 8));
+}
+
+#[test]
+fn open_cursors_are_bounded() {
+    let fixture = Fixture::with(|builder| builder.cursors_max(3));
+    let mut peer = fixture.peer();
+    fill(&mut peer, "a", 10);
+    let ids: Vec<i64> = (0..3).map(|_| batch(&find(&mut peer, doc! { "batchSize": 1 })).0).collect();
+    refused(&find(&mut peer, doc! { "batchSize": 1 }), 146);
+    peer.run(doc! { "killCursors": "a", "cursors": Bson::from(ids), "$db": "shop" });
+    assert_ne!(batch(&find(&mut peer, doc! { "batchSize": 1 })).0, 0);
+}
+
+#[test]
+fn lists_are_cursors_as_well() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    for number in 0..5 {
+        peer.run(doc! { "create": format!("c{number}"), "$db": "shop" });
+    }
+    let reply = peer.run(doc! { "listCollections": 1, "cursor": { "batchSize": 2 }, "$db": "shop" });
+    let (id, len) = batch(&reply);
+    assert!(id != 0 && len == 2);
+    let more = doc! { "getMore": id, "collection": "$cmd.listCollections", "$db": "shop" };
+    assert_eq!(batch(&peer.run(more)), (0, 3));
+    let indexes = peer.run(doc! { "listIndexes": "c1", "$db": "shop" });
+    assert_eq!(batch(&indexes), (0, 1));
+    refused(&peer.run(doc! { "listIndexes": "none", "$db": "shop" }), 26);
+}

@@ -1,0 +1,81 @@
+//! A scripted peer over real sockets: what a driver sends, what no driver would send, and what comes back.
+
+mod commands;
+mod compression;
+mod cursors;
+mod life;
+mod malformed;
+mod peer;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use cairndb::Client;
+use cairndb::bson::{Document, doc};
+use cairndb_server::{Server, ServerBuilder};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+use crate::peer::Peer;
+
+/// A server over a store of its own.
+struct Fixture {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    serving: Option<std::thread::JoinHandle<()>>,
+    client: Option<Client>,
+    _folder: TempDir,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        Self::with(|builder| builder)
+    }
+
+    fn with(change: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let client = Client::open(folder.path().join("db")).expect("a store");
+        let builder = change(Server::builder(client.clone()).tcp("127.0.0.1:0".parse().expect("an address")));
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let server = runtime.block_on(builder.bind()).expect("bound");
+        let address = server.local_addr().expect("an address");
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = std::thread::spawn(move || {
+            runtime.block_on(server.serve(async {
+                let _ = stopped.await;
+            }));
+        });
+        Self { address, stop: Some(stop), serving: Some(serving), client: Some(client), _folder: folder }
+    }
+
+    fn peer(&self) -> Peer {
+        Peer::connect(self.address)
+    }
+
+    /// Stops the server, and closes the store: nothing may keep it open.
+    fn stop(&mut self) {
+        drop(self.stop.take());
+        self.serving.take().expect("it runs").join().expect("it ended in order");
+        self.client.take().expect("it is open").close().expect("nothing keeps the store open");
+    }
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        if self.serving.is_some() && !std::thread::panicking() {
+            self.stop();
+        }
+    }
+}
+
+/// Ten documents of a kilobyte.
+fn fill(peer: &mut Peer, collection: &str, documents: i32) {
+    let documents: Vec<Document> =
+        (0..documents).map(|id| doc! { "_id": id, "text": "x".repeat(1000) }).collect();
+    let reply = peer.run(doc! { "insert": collection, "documents": documents, "$db": "shop" });
+    assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
+}
+
+/// How long a peer waits for what must come.
+const PATIENCE: Duration = Duration::from_secs(20);

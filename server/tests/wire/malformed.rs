@@ -1,0 +1,233 @@
+//! Bytes that no driver sends: an error or a closed connection, and nobody else notices.
+
+use std::time::Duration;
+
+use cairndb::bson::doc;
+use cairndb_server::frame::header::{HEADER_BYTES, Header, OP_MSG};
+use cairndb_server::frame::message::{CHECKSUM_PRESENT, MORE_TO_COME, Message};
+
+use crate::Fixture;
+use crate::peer::{Answer, encode, message};
+
+fn ping() -> Vec<u8> {
+    message(doc! { "ping": 1, "$db": "admin" }).bytes(1, 0)
+}
+
+fn header(length: i32, opcode: i32) -> Vec<u8> {
+    [length, 1, 0, opcode].iter().flat_map(|field| field.to_le_bytes()).collect()
+}
+
+/// A whole message around the bytes behind the flags.
+fn around(sections: &[u8]) -> Vec<u8> {
+    let length = HEADER_BYTES + 4 + sections.len();
+    let header = Header { length, request_id: 1, response_to: 0, opcode: OP_MSG };
+    [&header.bytes()[..], &[0; 4], sections].concat()
+}
+
+/// The bytes, and then no more, get this answer; another client is served before and after.
+#[track_caller]
+fn check(fixture: &Fixture, bytes: &[u8], expected: &Answer) {
+    let mut neighbor = fixture.peer();
+    assert_eq!(neighbor.answer(&ping()), Answer::Document(0));
+    let mut peer = fixture.peer();
+    peer.send(bytes);
+    peer.shut_down_writing();
+    assert_eq!(&peer.answer(&[]), expected);
+    assert_eq!(neighbor.answer(&ping()), Answer::Document(0));
+}
+
+#[test]
+fn lengths_that_no_message_has_close_the_connection() {
+    let fixture = Fixture::new();
+    for length in [0, 1, 15, -1, i32::MIN, i32::MAX, 48_000_001] {
+        check(&fixture, &header(length, 2013), &Answer::Closed);
+    }
+}
+
+#[test]
+fn opcodes_of_old_and_of_nobody_close_the_connection() {
+    let fixture = Fixture::new();
+    for opcode in [0, 1, 1000, 2001, 2002, 2005, 2006, 2007, 2010, 2011, 2014, -1, i32::MAX] {
+        check(&fixture, &[header(20, opcode), vec![0; 4]].concat(), &Answer::Closed);
+    }
+    // Nothing was agreed on.
+    check(&fixture, &[header(26, 2012), vec![0; 10]].concat(), &Answer::Closed);
+}
+
+#[test]
+fn every_truncation_closes_the_connection() {
+    let fixture = Fixture::new();
+    let whole = ping();
+    for length in 1..whole.len() {
+        let mut peer = fixture.peer();
+        peer.send(&whole[..length]);
+        peer.shut_down_writing();
+        assert_eq!(peer.answer(&[]), Answer::Closed, "{length}");
+    }
+    check(&fixture, &whole, &Answer::Document(0));
+}
+
+#[test]
+fn a_wrong_checksum_and_unknown_flags_close_the_connection() {
+    let fixture = Fixture::new();
+    let mut message = message(doc! { "ping": 1, "$db": "admin" });
+    message.flags = CHECKSUM_PRESENT;
+    let mut bytes = message.bytes(1, 0);
+    check(&fixture, &bytes, &Answer::Document(0));
+    *bytes.last_mut().unwrap() ^= 1;
+    check(&fixture, &bytes, &Answer::Closed);
+    for flags in [4, 1 << 15] {
+        message.flags = flags;
+        check(&fixture, &message.bytes(1, 0), &Answer::Closed);
+    }
+    message.flags = 1 << 16 | 1 << 30;
+    check(&fixture, &message.bytes(1, 0), &Answer::Document(0));
+}
+
+#[test]
+fn sections_that_lie_are_refused() {
+    let fixture = Fixture::new();
+    let body = encode(&doc! { "insert": "a", "$db": "shop" });
+    let with_body = |rest: &[u8]| around(&[&[0], &body[..], rest].concat());
+    check(&fixture, &around(&[]), &Answer::Document(40_587));
+    check(&fixture, &around(&[9]), &Answer::Document(40_432));
+    check(&fixture, &with_body(&[&[0], &body[..]].concat()), &Answer::Document(40_430));
+    for size in [-1, 0, 3, 100, i32::MAX] {
+        check(&fixture, &with_body(&[&[1], &i32::to_le_bytes(size)[..]].concat()), &Answer::Document(22));
+    }
+    // A name without an end, and documents that end before they say.
+    check(&fixture, &with_body(&[1, 5, 0, 0, 0, b'd']), &Answer::Document(22));
+    let torn = [&[1, 18, 0, 0, 0][..], b"documents\0", &[9, 0, 0, 0]].concat();
+    check(&fixture, &with_body(&torn), &Answer::Document(22));
+    for length in [-1, 0, 4, 4000, i32::MAX] {
+        let mut body = body.clone();
+        body[..4].copy_from_slice(&i32::to_le_bytes(length));
+        check(&fixture, &around(&[&[0], &body[..]].concat()), &Answer::Document(22));
+    }
+}
+
+#[test]
+fn commands_that_are_none_are_refused() {
+    let fixture = Fixture::new();
+    let refused = |command, code| {
+        check(&fixture, &message(command).bytes(1, 0), &Answer::Document(code));
+    };
+    refused(doc! {}, 9);
+    refused(doc! { "ping": 1 }, 40_571);
+    refused(doc! { "ping": 1, "$db": 5 }, 14);
+    refused(doc! { "bogus": 1, "$db": "shop" }, 59);
+    refused(doc! { "ping": 1, "bogus": 1, "$db": "shop" }, 40_415);
+    refused(doc! { "find": "a", "bogus": 1, "$db": "shop" }, 40_415);
+    refused(doc! { "find": "a", "$db": "sh op" }, 73);
+    refused(doc! { "ping": 1, "lsid": { "id": 5 }, "$db": "shop" }, 2);
+    refused(doc! { "ping": 1, "apiVersion": "2", "$db": "shop" }, 322);
+    refused(doc! { "insert": "a", "documents": [], "$db": "shop" }, 16);
+}
+
+#[test]
+fn deep_documents_are_refused() {
+    let fixture = Fixture::new();
+    // Written by hand: a tree of that depth could not be built without recursion.
+    let mut deep = vec![5, 0, 0, 0, 0];
+    for _ in 0..100_000 {
+        let mut outer = Vec::with_capacity(deep.len() + 8);
+        outer.extend_from_slice(&i32::try_from(deep.len() + 8).unwrap().to_le_bytes());
+        outer.extend_from_slice(&[3, b'a', 0]);
+        outer.extend_from_slice(&deep);
+        outer.push(0);
+        deep = outer;
+        if deep.len() > 40_000 {
+            break;
+        }
+    }
+    for (name, field) in [("find", "filter"), ("insert", "documents"), ("hello", "client"), ("ping", "lsid")]
+    {
+        let mut body = vec![0; 4];
+        for (kind, field, value) in
+            [(2, name, &b"\x02\0\0\0a\0"[..]), (3, field, &deep), (2, "$db", b"\x05\0\0\0shop\0")]
+        {
+            body.push(kind);
+            body.extend_from_slice(field.as_bytes());
+            body.push(0);
+            body.extend_from_slice(value);
+        }
+        body.push(0);
+        let length = i32::try_from(body.len()).unwrap();
+        body[..4].copy_from_slice(&length.to_le_bytes());
+        let mut peer = fixture.peer();
+        let answer = peer.answer(&around(&[&[0], &body[..]].concat()));
+        assert!(matches!(answer, Answer::Document(code) if code != 0), "{name}: {answer:?}");
+        assert_eq!(peer.answer(&ping()), Answer::Document(0));
+    }
+}
+
+#[test]
+fn half_a_message_and_silence_is_cut() {
+    let fixture = Fixture::with(|builder| builder.message_timeout(Duration::from_millis(100)));
+    for length in [1, 16, 30] {
+        let mut peer = fixture.peer();
+        peer.send(&ping()[..length]);
+        assert_eq!(peer.receive(), None, "{length}");
+    }
+    // Between messages a client may be silent.
+    let mut idle = fixture.peer();
+    assert_eq!(fixture.peer().answer(&ping()[..20]), Answer::Closed);
+    assert_eq!(idle.answer(&ping()), Answer::Document(0));
+}
+
+#[test]
+fn ten_thousand_small_messages_are_answered_in_order() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    for round in 0..100 {
+        let sent: Vec<u8> = (0..100)
+            .flat_map(|id| message(doc! { "ping": 1, "$db": "admin" }).bytes(round * 100 + id, 0))
+            .collect();
+        assert!(peer.send(&sent));
+        for id in 0..100 {
+            let (header, _) = peer.receive().expect("an answer");
+            assert_eq!(header.response_to, round * 100 + id);
+        }
+    }
+}
+
+#[test]
+fn announced_lengths_are_not_allocated() {
+    let fixture = Fixture::new();
+    let before = resident_bytes();
+    let mut peers: Vec<_> = (0..200).map(|_| fixture.peer()).collect();
+    for peer in &mut peers {
+        assert!(peer.send(&[header(48_000_000, 2013), vec![0; 1000]].concat()));
+    }
+    // Those that came first hold their part of what large messages may take; small ones pass.
+    assert_eq!(fixture.peer().answer(&ping()), Answer::Document(0));
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 300 << 20, "200 half messages took {grown} bytes");
+    drop(peers);
+}
+
+#[test]
+fn writes_that_want_no_answer_get_none() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    for (flags, id) in [(MORE_TO_COME, 1), (0, 2)] {
+        let insert =
+            doc! { "insert": "a", "documents": [{ "_id": id }], "writeConcern": { "w": 0 }, "$db": "shop" };
+        assert!(peer.send(&Message { flags, ..message(insert) }.bytes(id, 0)));
+    }
+    let (header, _) = peer.receive().expect("the answer to the second");
+    assert_eq!(header.response_to, 2);
+    assert_eq!(peer.run(doc! { "count": "a", "$db": "shop" }).get_i32("n").ok(), Some(2));
+    // Refusals are not told either.
+    assert!(
+        peer.send(
+            &Message { flags: MORE_TO_COME, ..message(doc! { "bogus": 1, "$db": "shop" }) }.bytes(3, 0)
+        )
+    );
+    assert_eq!(peer.answer(&ping()), Answer::Document(0));
+}
+
+fn resident_bytes() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).map_or(0, |pages| pages * 4096)
+}
