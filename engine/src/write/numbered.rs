@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use bson::Document;
+use bson::{Bson, Document};
 use sequence::auto_increment::Field;
 use sequence::generator::Generator;
 
@@ -39,9 +39,10 @@ pub(super) fn insert_one(
     let mut simple = Simple::of(target, document);
     let mut writers = Writers::enter(target)?;
     let line = unsynced(target, &writers);
+    let mut generated = GeneratedValues::default();
     let mut attempt = |writers: &mut Writers<'_>| match &mut simple {
         Some(simple) => simple.attempt(line, generator, document, writers),
-        None => attempt(line, generator, document, writers),
+        None => attempt(line, generator, document, (writers, &mut generated)),
     };
     let mut inserted = attempt(&mut writers);
     if let Err(Failed { in_use: Some(index), .. }) = &inserted {
@@ -52,10 +53,13 @@ pub(super) fn insert_one(
             writers.write_alone(line.level)?;
         }
     }
-    let inserted = inserted.map_err(|failed| failed.error)?;
+    let id = inserted.map_err(|failed| failed.error)?;
     drop(writers);
     settle(target, line)?;
-    Ok(inserted)
+    if let Some(simple) = &simple {
+        generated.push(&simple.field.name, simple.value);
+    }
+    Ok(Inserted { id, generated })
 }
 
 /// Stores many documents. A gapless sequence numbers only those that are stored, so a refused one ends a commit,
@@ -94,7 +98,7 @@ pub(crate) fn first_value(values: Option<&GeneratedValues>) -> Option<i64> {
 struct Failed {
     error: Error,
     /// The fields of the index in which a generated value was found in use.
-    in_use: Option<Document>,
+    in_use: Option<Box<Document>>,
 }
 
 impl From<Error> for Failed {
@@ -110,13 +114,15 @@ struct Simple<'a> {
     facts: Facts,
     /// Where the value stands, once it was put behind the fields.
     place: Option<usize>,
+    /// The value that was taken last.
+    value: i64,
 }
 
 impl<'a> Simple<'a> {
     fn of(target: Target<'a>, document: &Drafts) -> Option<Self> {
         let field = target.fields.single()?;
         let facts = target.fields.tree().facts_if_unmet(document.documents().next()?)?;
-        Some(Self { field, facts, place: None })
+        Some(Self { field, facts, place: None, value: 0 })
     }
 
     fn attempt(
@@ -125,8 +131,9 @@ impl<'a> Simple<'a> {
         generator: &Generator,
         document: &mut Drafts,
         writers: &mut Writers<'_>,
-    ) -> std::result::Result<Inserted, Failed> {
+    ) -> std::result::Result<Bson, Failed> {
         let value = writers.next()?;
+        self.value = value;
         match self.place {
             _ if self.field.field.path() == "_id" => document.set_integer_id(value),
             Some(place) => document.write_value(place, value),
@@ -135,13 +142,11 @@ impl<'a> Simple<'a> {
         document.set_facts(self.facts.clone());
         let id = insert_beside(target, generator, document, writers).map_err(|error| {
             // A gapless sequence has passed the value by taking it.
-            let in_use = index_on_field(target, &error).cloned();
+            let in_use = index_on_field(target, &error).cloned().map(Box::new);
             Failed { error, in_use }
         })?;
         writers.publish()?;
-        let mut generated = GeneratedValues::default();
-        generated.push(&self.field.name, value);
-        Ok(Inserted { id, generated })
+        Ok(id)
     }
 }
 
@@ -149,26 +154,26 @@ fn attempt(
     target: Target<'_>,
     generator: &Generator,
     document: &Drafts,
-    writers: &mut Writers<'_>,
-) -> std::result::Result<Inserted, Failed> {
+    (writers, generated): (&mut Writers<'_>, &mut GeneratedValues),
+) -> std::result::Result<Bson, Failed> {
     let mut completion = complete(target, document.documents())?;
     writers.fill(&mut completion, Refusable::Whole)?;
-    let generated = values_of(target, &completion.drafts, &completion.events);
+    *generated = values_of(target, &completion.drafts, &completion.events);
     let id = match insert_beside(target, generator, &mut completion.drafts, writers) {
         Ok(id) => id,
         Err(error) => {
             let index = if completion.brings_values() { None } else { index_on_field(target, &error) };
-            let in_use = index.cloned();
+            let in_use = index.cloned().map(Box::new);
             if in_use.is_some() {
                 // Only the value that is in use is passed: those of other gapless fields are given again.
                 writers.begin_again()?;
-                writers.pass(&completion, 0, in_use.as_ref());
+                writers.pass(&completion, 0, in_use.as_deref());
             }
             return Err(Failed { error, in_use });
         }
     };
     writers.publish()?;
-    Ok(Inserted { id, generated })
+    Ok(id)
 }
 
 fn insert_in_chunks(

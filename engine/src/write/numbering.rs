@@ -127,10 +127,9 @@ impl<'a> Writers<'a> {
 
     /// What was committed with the documents is in force now.
     pub(super) fn publish(&mut self) -> Result<()> {
-        let receipt = self.target.database.latest_sequence();
         for writer in &mut self.writers {
             if let Way::Gapless { turn, state } = &mut writer.way {
-                turn.publish(state.now.clone(), receipt);
+                turn.publish(state.now.clone(), self.target.database.latest_sequence());
                 state.now = turn.number()?;
                 state.after.clear();
                 state.passed = 0;
