@@ -38,11 +38,12 @@ ratios: ## Print `name ratio` lines: CairnDB against raw RocksDB (five minutes).
 ratios-large: ## Print how insertion slows down from 100 thousand to 10 million documents.
 	@$(SETUP) && cargo run --release --locked -q -p cairndb-benches --bin ratios -- large
 
-# Only `operations` links the engine. RocksDB's C++ is not instrumented, so no sanitizer watches it.
+# Three targets link the engine. RocksDB's C++ is not instrumented, so no sanitizer watches them.
 fuzz: ## Fuzz every target (or TARGETS) for SECONDS_EACH seconds.
 	@$(SETUP) && tool cargo-fuzz 0.13.2 && for target in $(or $(TARGETS),`cargo fuzz list`); do \
 	    case $$target in \
 	        operations) sanitizer=none; bootstrap=; features="--features engine" ;; \
+	        frame|dispatch) sanitizer=none; bootstrap=; features="--features server" ;; \
 	        *) sanitizer=address; bootstrap=RUSTC_BOOTSTRAP=1; features= ;; \
 	    esac; \
 	    corpus="$$CAIRNDB_CACHE/fuzz-corpus/$$target"; mkdir -p "$$corpus"; \
