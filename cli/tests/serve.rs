@@ -16,17 +16,18 @@ fn cairn(path: &Path, more: &[&str]) -> Command {
 
 /// Sends a command over a connection of its own, and gives the reply.
 fn run(address: &str, command: &Document) -> Document {
-    let body = RawDocumentBuf::try_from(command).unwrap().into_bytes();
-    let length = i32::try_from(21 + body.len()).unwrap();
+    let body = RawDocumentBuf::try_from(command).expect("encoded").into_bytes();
+    let length = i32::try_from(21 + body.len()).expect("a short command");
     let header: Vec<u8> = [length, 1, 0, 2013, 0].iter().flat_map(|field| field.to_le_bytes()).collect();
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.write_all(&[&header[..], &[0], &body[..]].concat()).unwrap();
-    let mut front = [0; 21];
-    stream.read_exact(&mut front).unwrap();
-    let length = i32::from_le_bytes(front[..4].try_into().unwrap());
-    let mut reply = vec![0; usize::try_from(length).unwrap() - 21];
-    stream.read_exact(&mut reply).unwrap();
-    Document::try_from(RawDocument::from_bytes(&reply).unwrap()).unwrap()
+    let mut stream = TcpStream::connect(address).expect("connected");
+    stream.write_all(&[&header[..], &[0], &body[..]].concat()).expect("sent");
+    let (mut length, mut front) = ([0; 4], [0; 17]);
+    stream.read_exact(&mut length).expect("an answer");
+    stream.read_exact(&mut front).expect("an answer");
+    let length = usize::try_from(i32::from_le_bytes(length)).expect("a length");
+    let mut reply = vec![0; length - 21];
+    stream.read_exact(&mut reply).expect("a whole answer");
+    Document::try_from(RawDocument::from_bytes(&reply).expect("a document")).expect("decoded")
 }
 
 #[test]
@@ -54,7 +55,7 @@ fn a_served_store_is_written_to_and_closed_in_order() {
 
 #[track_caller]
 fn refused(path: &Path, more: &[&str], words: &str) {
-    let output = cairn(path, more).output().unwrap();
+    let output = cairn(path, more).output().expect("it ran");
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && complaint.contains(words), "{complaint}");
 }
