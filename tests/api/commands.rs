@@ -166,6 +166,29 @@ fn indexes_are_made_listed_and_dropped() {
 }
 
 #[test]
+fn options_of_indexes_that_nobody_knows_may_be_ignored() {
+    let ignoring =
+        |spec: Document| doc! { "createIndexes": "a", "indexes": [spec], "ignoreUnknownIndexOptions": true };
+    check(
+        [
+            ignoring(doc! { "key": { "n": 1 }, "name": "n", "unique": true, "bogus": 5 }),
+            doc! { "listIndexes": "a" },
+        ],
+        doc! { "cursor": { "firstBatch": [
+            { "v": 2, "key": { "_id": 1 }, "name": "_id_" },
+            { "v": 2, "key": { "n": 1 }, "name": "n", "unique": true },
+        ], "id": 0_i64, "ns": "shop.a" } },
+    );
+    // What is known and left out would mean another index.
+    refuse(
+        [ignoring(doc! { "key": { "n": 1 }, "name": "n", "expireAfterSeconds": 5 })],
+        238,
+        "expireAfterSeconds",
+    );
+    refuse([ignoring(doc! { "key": { "n": 1 }, "bogus": 5 })], 40_414, "name");
+}
+
+#[test]
 fn generated_values_are_part_of_the_reply() {
     let create = || doc! { "create": "a", "autoIncrement": { "Field": "number", "StartValue": 7 } };
     let insert =

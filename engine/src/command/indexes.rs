@@ -11,6 +11,10 @@ use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::options::{IndexModel, IndexOptions};
 
+/// What an index is described by. `background` and `ns` are of older versions, where they meant nothing that is still
+/// to be said.
+const KNOWN: [&str; 7] = ["background", "key", "name", "ns", "sparse", "unique", "v"];
+
 /// Options of MongoDB's indexes that are not here.
 const NOT_HERE: [&str; 16] = [
     "2dsphereIndexVersion",
@@ -32,13 +36,17 @@ const NOT_HERE: [&str; 16] = [
 ];
 
 pub(super) fn create(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&["commitQuorum", "indexes"], &["ignoreUnknownIndexOptions"])?;
+    arguments.allow(&["commitQuorum", "ignoreUnknownIndexOptions", "indexes"], &[])?;
     arguments.no_max_time()?;
     let models = arguments.documents("indexes")?.ok_or_else(|| arguments.missing("indexes"))?;
     if models.is_empty() {
         return Err(refused(2, "Must specify at least one index to create"));
     }
-    let models = models.into_iter().map(model).collect::<Result<Vec<_>>>()?;
+    let ignores_unknown = arguments.boolean("ignoreUnknownIndexOptions")? == Some(true);
+    let models = models
+        .into_iter()
+        .map(|spec| if ignores_unknown { model(&without_unknown(spec)) } else { model(spec) });
+    let models = models.collect::<Result<Vec<_>>>()?;
     let collection = place.collection(arguments.target()?);
     let before = count(&collection)?;
     collection.create_indexes(models).run()?;
@@ -51,10 +59,16 @@ pub(super) fn create(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
     Ok(reply)
 }
 
+/// An index without the options that MongoDB does not have either.
+fn without_unknown(spec: &Document) -> Document {
+    let is_option = |name: &str| KNOWN.contains(&name) || NOT_HERE.contains(&name);
+    let options = spec.iter().filter(|(name, _)| is_option(name));
+    options.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
 fn model(spec: &Document) -> Result<IndexModel> {
     let fields = Arguments::of("createIndexes.indexes", spec);
-    // `background` and `ns` are of older versions, where they meant nothing that is still to be said.
-    fields.allow_in_statement(&["background", "key", "name", "ns", "sparse", "unique", "v"], &NOT_HERE)?;
+    fields.allow_in_statement(&KNOWN, &NOT_HERE)?;
     let keys = fields.document("key")?.ok_or_else(|| fields.missing("key"))?.clone();
     let name = fields.text("name")?.ok_or_else(|| fields.missing("name"))?.to_owned();
     if fields.integer("v")?.is_some_and(|version| version != 2) {
