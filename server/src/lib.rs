@@ -12,6 +12,7 @@ mod dispatch;
 mod failure;
 mod limits;
 mod listener;
+mod operations;
 mod pool;
 mod reply;
 mod server;

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use crate::cursors::Cursors;
 use crate::frame::compressed::Compressor;
 use crate::limits::{Budget, SESSIONS_MAX};
+use crate::operations::Operations;
 use crate::pool::Pool;
 use crate::sessions::Sessions;
 
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) cursors: Arc<Cursors>,
     pub(crate) sessions: Sessions,
+    pub(crate) operations: Arc<Operations>,
     pub(crate) pool: Pool,
     pub(crate) requests: Budget,
     pub(crate) answers: Budget,
@@ -96,6 +98,7 @@ impl Shared {
             client,
             cursors: Arc::new(Cursors::new(settings.cursors_max)),
             sessions: Sessions::new(SESSIONS_MAX),
+            operations: Arc::default(),
             pool: Pool::new(settings.calls_max),
             requests: Budget::new(settings.request_bytes_max),
             answers: Budget::new(settings.answer_bytes_max),

@@ -196,7 +196,7 @@ fn on_database<T>(
         }
         // An empty list would say that nothing is going on.
         Source::CurrentOp(_) => {
-            Err(unsupported("stage $currentOp is not supported: operations are not recorded"))
+            Err(unsupported("stage $currentOp is not supported: operations are recorded by a server only"))
         }
         Source::Collection | Source::CollStats(_) | Source::IndexStats => {
             let stage = pipeline.source().stage().or(pipeline.first_stage());

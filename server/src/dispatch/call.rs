@@ -8,6 +8,7 @@ use cairndb::bson::{RawBsonRef, RawDocument};
 use crate::dispatch::fields::Fields;
 use crate::failure::Failure;
 use crate::frame::message::{Message, Sequence};
+use crate::operations::Operation;
 use crate::reply::Reply;
 use crate::sessions::{self, SessionId};
 use crate::shared::{Peer, Shared};
@@ -83,6 +84,17 @@ impl Command {
 impl Call {
     pub(crate) fn fields(&self) -> Fields<'_> {
         Fields::of(self.command.name(), self.command.body())
+    }
+
+    /// The command as `currentOp` lists it.
+    pub(super) fn operation(&self) -> Operation {
+        let Command { name, database, .. } = &self.command;
+        let target = self.fields().argument().ok().flatten().and_then(RawBsonRef::as_str);
+        let namespace = match target {
+            Some(target) => format!("{database}.{target}"),
+            None => format!("{database}.$cmd"),
+        };
+        Operation::new((self.peer.id, self.peer.address.clone()), name, namespace)
     }
 
     /// The session of the command.

@@ -5,6 +5,7 @@ use cairndb::bson::{RawBsonRef, doc};
 use crate::cursors::{Owner, Walk};
 use crate::dispatch::call::Call;
 use crate::dispatch::fields::Fields;
+use crate::dispatch::operation::with_operations;
 use crate::failure::Failure;
 use crate::limits::FIRST_BATCH_LEN;
 use crate::reply::{Batch, BatchName, Reply};
@@ -21,7 +22,8 @@ pub(super) fn open(call: &Call) -> Result<Reply, Failure> {
     let namespace = namespace(call, fields)?;
     let session = call.session()?;
     let database = call.peer.client().database(call.command.database());
-    let mut walk = Walk::new(database.run_raw_cursor_command(call.command.body().to_owned()).run()?);
+    let command = with_operations(call)?.unwrap_or_else(|| call.command.body().to_owned());
+    let mut walk = Walk::new(database.run_raw_cursor_command(command).run()?);
     let mut batch = Batch::new(BatchName::First);
     let id = if walk.fill(&mut batch, len)? || is_only_batch {
         0

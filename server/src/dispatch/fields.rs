@@ -37,13 +37,23 @@ impl<'a> Fields<'a> {
         for field in self.body.iter().skip(1) {
             let (field, _) = field?;
             let field = field.as_str();
-            if !known.contains(&field) && !EVERYWHERE.contains(&field) {
+            if !known.contains(&field) && !Self::is_everywhere(field) {
                 let name = self.name;
                 let message = format!("BSON field '{name}.{field}' is an unknown field.");
                 return Err(Failure::new(40_415, "IDLUnknownField", message));
             }
         }
         Ok(())
+    }
+
+    /// Whether every command may have a field of that name.
+    pub(crate) fn is_everywhere(field: &str) -> bool {
+        EVERYWHERE.contains(&field)
+    }
+
+    /// The names of all fields.
+    pub(crate) fn names(self) -> Result<Vec<&'a str>, Failure> {
+        self.body.iter().map(|field| Ok(field?.0.as_str())).collect()
     }
 
     /// The value of a field; null counts as none.

@@ -10,6 +10,7 @@ mod engine;
 mod fields;
 mod hello;
 mod host;
+mod operation;
 mod parameter;
 mod sequence;
 mod session;
@@ -64,6 +65,7 @@ const COMMANDS: &[(&str, Entry)] = &[
     ("createAutoIncrement", pool(engine::forward)),
     ("createIndexes", pool(engine::forward)),
     ("createSequence", pool(engine::forward)),
+    ("currentOp", pool(operation::current)),
     ("dbStats", pool(engine::forward)),
     ("dbstats", pool(engine::forward_dbstats)),
     ("delete", pool(engine::forward)),
@@ -126,6 +128,7 @@ const UNKNOWN: Entry = pool(engine::forward);
 pub(crate) async fn answer(call: Call) -> Answer {
     let counters = std::sync::Arc::clone(&call.shared);
     count(operation(&counters.counters, call.command.name()));
+    let _running = call.shared.operations.begin(call.operation());
     let answered = run(call).await;
     answered.unwrap_or_else(|failure| {
         count(&counters.counters.refusals);

@@ -175,3 +175,42 @@ fn names_of_commands_are_case_sensitive() {
     let ping = crate::peer::message(doc! { "PING": 1, "$db": "admin" }).bytes(1, 0);
     assert_eq!(fixture.peer().answer(&ping), Answer::Document(59));
 }
+
+#[test]
+fn what_is_going_on_is_the_question_itself() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    peer.run(doc! { "insert": "a", "documents": [{ "_id": 1 }], "$db": "shop" });
+    let namespaces = |reply: &Document| -> Vec<String> {
+        let running = reply.get_array("inprog").expect("operations").iter();
+        running
+            .map(|operation| operation.as_document().expect("one").get_str("ns").expect("a name").to_owned())
+            .collect()
+    };
+    let all = peer.run(doc! { "currentOp": 1, "$all": true, "$db": "admin" });
+    assert_eq!(namespaces(&all), ["admin.$cmd"]);
+    let inserts = peer.run(doc! { "currentOp": 1, "op": "insert", "$db": "admin" });
+    assert_eq!(namespaces(&inserts), Vec::<String>::new());
+    let stages =
+        bson!([{ "$currentOp": { "allUsers": true } }, { "$project": { "_id": 0, "op": 1, "active": 1 } }]);
+    let listed = peer.run(doc! { "aggregate": 1, "pipeline": stages, "cursor": {}, "$db": "admin" });
+    let batch =
+        listed.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch")).expect("a batch");
+    assert_eq!(*batch, vec![bson!({ "op": "command", "active": true })]);
+}
+
+#[test]
+fn what_is_going_on_is_asked_of_admin() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    let mut check = |command: Document, code: i32| {
+        assert_eq!(peer.run(command.clone()).get_i32("code").ok(), Some(code), "{command}");
+    };
+    let aggregate = |target: Bson, options: Bson, database: &str| doc! { "aggregate": target, "pipeline": [{ "$currentOp": options }], "cursor": {}, "$db": database };
+    check(doc! { "currentOp": 1, "$db": "shop" }, 13);
+    check(aggregate(1.into(), bson!({}), "shop"), 13);
+    check(aggregate("a".into(), bson!({}), "admin"), 73);
+    check(aggregate(1.into(), bson!(1), "admin"), 9);
+    check(aggregate(1.into(), bson!({ "all": true }), "admin"), 9);
+    check(aggregate(1.into(), bson!({ "allUsers": "yes" }), "admin"), 14);
+}

@@ -1,0 +1,87 @@
+//! What is going on: `currentOp`, and the stage `$currentOp`, which only a server can fill.
+//!
+//! Both are a list of documents that the engine filters as it filters any other.
+
+use cairndb::bson::{Document, RawArrayBuf, RawBsonRef, RawDocumentBuf, cstr, doc};
+
+use crate::dispatch::call::Call;
+use crate::dispatch::fields::{Fields, whole};
+use crate::failure::Failure;
+use crate::reply::Reply;
+
+const STAGE: &str = "$currentOp";
+
+/// `{currentOp: 1, ...}`: fields that are no options are conditions on the operations.
+pub(super) fn current(call: &Call) -> Result<Reply, Failure> {
+    on_admin(call)?;
+    let fields = call.fields();
+    let own = (fields.boolean("$ownOps")? == Some(true)).then_some(call.peer.id);
+    fields.boolean("$all")?;
+    let mut conditions = Document::new();
+    for field in call.command.body().iter().skip(1) {
+        let (name, value) = field?;
+        let name = name.as_str();
+        if !matches!(name, "$all" | "$ownOps") && !Fields::is_everywhere(name) {
+            conditions.insert(name, cairndb::bson::Bson::try_from(value)?);
+        }
+    }
+    let pipeline = [
+        doc! { "$documents": { "$literal": call.shared.operations.list(own) } },
+        doc! { "$match": conditions },
+    ];
+    let cursor = call.peer.client().database("admin").aggregate(pipeline).run()?;
+    let operations = cursor.collect::<cairndb::Result<Vec<Document>>>()?;
+    Ok(doc! { "inprog": operations }.into())
+}
+
+/// An `aggregate` that begins with `$currentOp`, with the operations in the place of the stage; nothing for any other.
+pub(super) fn with_operations(call: &Call) -> Result<Option<RawDocumentBuf>, Failure> {
+    if call.command.name() != "aggregate" {
+        return Ok(None);
+    }
+    let Some(pipeline) = call.fields().array("pipeline")? else { return Ok(None) };
+    let first = pipeline.into_iter().next().transpose()?.and_then(RawBsonRef::as_document);
+    let Some(options) = first.map(|stage| stage.get(STAGE)).transpose()?.flatten() else { return Ok(None) };
+    on_admin(call)?;
+    if call.fields().argument()?.and_then(whole) != Some(1) {
+        let message = format!("{STAGE} must be run against the 'admin' database with {{aggregate: 1}}");
+        return Err(Failure::new(73, "InvalidNamespace", message));
+    }
+    let wrong =
+        || Failure::new(9, "FailedToParse", format!("{STAGE} options must be specified in an object"));
+    let options = Fields::of(STAGE, options.as_document().ok_or_else(wrong)?);
+    for option in options.names()? {
+        if !matches!(option, "allUsers" | "idleConnections" | "idleCursors" | "idleSessions" | "localOps") {
+            return Err(Failure::new(
+                9,
+                "FailedToParse",
+                format!("Unrecognized option '{option}' in {STAGE} stage."),
+            ));
+        }
+        options.boolean(option)?;
+    }
+    let listed = doc! { "$documents": { "$literal": call.shared.operations.list(None) } };
+    let mut stages = RawArrayBuf::new();
+    stages.push(RawDocumentBuf::try_from(&listed)?);
+    for stage in pipeline.into_iter().skip(1) {
+        stages.push(stage?);
+    }
+    let mut body = RawDocumentBuf::new();
+    for field in call.command.body() {
+        let (name, value) = field?;
+        if name == cstr!("pipeline") {
+            body.append(name, stages.clone());
+        } else {
+            body.append(name, value);
+        }
+    }
+    Ok(Some(body))
+}
+
+fn on_admin(call: &Call) -> Result<(), Failure> {
+    if call.command.database() == "admin" {
+        return Ok(());
+    }
+    let message = format!("{} may only be run against the admin database.", call.command.name());
+    Err(Failure::new(13, "Unauthorized", message))
+}
