@@ -8,11 +8,12 @@ use sequence::acquirer::Acquirer;
 use sequence::object_id::Layout;
 
 use crate::audit;
-use crate::collection::{BulkWrite, whole};
+use crate::collection::{BulkWrite, Collection, whole};
 use crate::database::Database;
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Error, Result};
+use crate::namespace::SystemCollection;
 use crate::options::{Compression, Durability, WriteModel};
 use crate::results::{BackupReport, DatabaseSpecification, SummaryBulkWriteResult, VerifyReport};
 use crate::shared::Shared;
@@ -66,6 +67,24 @@ impl Client {
     /// A handle to a database, which need not have a collection yet.
     pub fn database(&self, name: &str) -> Database {
         Database::new(Arc::clone(&self.shared), self.acquirer.clone(), name)
+    }
+
+    /// A collection that a server keeps for itself, and that nothing else reaches.
+    ///
+    /// ```
+    /// # use cairndb::{Client, SystemCollection, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let users = client.system_collection::<Document>(SystemCollection::Users);
+    /// users.insert_one(doc! { "_id": "admin.ada" }).run()?;
+    /// let by_name = client.database("admin").collection::<Document>("system.users");
+    /// assert!(by_name.find_one(doc! {}).run().is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn system_collection<T>(&self, system: SystemCollection) -> Collection<T> {
+        Collection::of_system(Arc::clone(&self.shared), system)
     }
 
     /// Does many writes to any number of collections, one after the other. It is no transaction: each write is done by

@@ -66,7 +66,7 @@ pub use crate::error::{
     WriteFailure,
 };
 pub use crate::generated::GeneratedValues;
-pub use crate::namespace::Namespace;
+pub use crate::namespace::{Namespace, SystemCollection};
 pub use crate::options::{
     Acknowledgment, AggregateOptions, BulkWriteOptions, Collation, Compression, CountOptions,
     DeleteManyModel, DeleteManyModelBuilder, DeleteOneModel, DeleteOneModelBuilder, DeleteOptions,

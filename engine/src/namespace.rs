@@ -19,6 +19,29 @@ pub struct Namespace {
     pub coll: String,
 }
 
+/// Collections that a server keeps for itself, under names that are refused to everybody else: no other handle and no
+/// command reaches them. Dropping the database `admin` drops them too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SystemCollection {
+    /// `admin.system.keys`: secrets of the store.
+    Keys,
+    /// `admin.system.users`: who may log in, in MongoDB's shape.
+    Users,
+}
+
+impl SystemCollection {
+    const ALL: [Self; 2] = [Self::Keys, Self::Users];
+
+    pub(crate) fn namespace(self) -> Namespace {
+        let coll = match self {
+            Self::Keys => "system.keys",
+            Self::Users => "system.users",
+        };
+        Namespace::new("admin", coll)
+    }
+}
+
 impl Namespace {
     /// Names a collection. Whether the names are allowed, the first verb tells.
     pub fn new(db: impl Into<String>, coll: impl Into<String>) -> Self {
@@ -29,6 +52,15 @@ impl Namespace {
         validate_database(db)?;
         validate_collection(db, coll)?;
         Ok(Self { db: db.to_owned(), coll: coll.to_owned() })
+    }
+
+    /// The name of a collection that is there: one of the system's, or one that anybody may give.
+    pub(crate) fn stored(db: &str, coll: &str) -> Result<Self> {
+        let mut system = SystemCollection::ALL.into_iter().map(SystemCollection::namespace);
+        match system.find(|system| system.db == db && system.coll == coll) {
+            Some(system) => Ok(system),
+            None => Self::parse(db, coll),
+        }
     }
 }
 
@@ -106,6 +138,18 @@ mod tests {
         check("shop", "a.system.b", false);
         check("shop", &"c".repeat(250), true);
         check("shop", &"c".repeat(251), false);
+    }
+
+    #[test]
+    fn only_the_system_s_own_collections_are_stored_under_its_names() {
+        for system in SystemCollection::ALL {
+            let Namespace { db, coll } = system.namespace();
+            assert!(Namespace::parse(&db, &coll).is_err());
+            assert_eq!(Namespace::stored(&db, &coll).ok(), Some(system.namespace()));
+            assert!(Namespace::stored("shop", &coll).is_err());
+        }
+        assert!(Namespace::stored("admin", "system.views").is_err());
+        assert!(Namespace::stored("shop", "orders").is_ok());
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub(crate) fn decode(id: CollectionId, value: &[u8]) -> Result<CollectionEntry> 
     };
     let list = |field: &str| entry.get_array(field).map_err(|_| damaged(format!("{field} is not an array")));
     let namespace =
-        Namespace::parse(&text("db")?, &text("name")?).map_err(|error| damaged(error.to_string()))?;
+        Namespace::stored(&text("db")?, &text("name")?).map_err(|error| damaged(error.to_string()))?;
     let indexes = list("indexes")?.iter().map(|index| decode_index(index).map_err(&damaged));
     let fields = list("autoIncrement")?.iter().map(|field| decode_field(field).map_err(&damaged));
     Ok(CollectionEntry {

@@ -51,7 +51,7 @@ use sequence::acquirer::Acquirer;
 use crate::catalog::change::{Storage, namespace_not_found};
 use crate::catalog::collection::CollectionState;
 use crate::error::{Error, Result};
-use crate::namespace::Namespace;
+use crate::namespace::{Namespace, SystemCollection};
 use crate::options::WriteConcern;
 use crate::shared::Shared;
 use crate::storage::Database as StorageDatabase;
@@ -113,6 +113,18 @@ impl<T> Collection<T> {
             acquirer,
             namespace: Namespace::parse(db, coll),
             shown: Namespace { db: db.to_owned(), coll: coll.to_owned() },
+            resolved: OnceLock::new(),
+        };
+        Self { handle: Arc::new(handle), row: PhantomData }
+    }
+
+    pub(crate) fn of_system(shared: Arc<Shared>, system: SystemCollection) -> Self {
+        let shown = system.namespace();
+        let handle = Handle {
+            shared,
+            acquirer: None,
+            namespace: Ok(shown.clone()),
+            shown,
             resolved: OnceLock::new(),
         };
         Self { handle: Arc::new(handle), row: PhantomData }

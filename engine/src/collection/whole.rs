@@ -33,7 +33,7 @@ pub(crate) fn drop(shared: &Shared, db: &str) -> Result<()> {
     let storage = shared.store.enter()?;
     shared.store.admit_write()?;
     for name in shared.catalog.collection_names(db) {
-        let namespace = Namespace::parse(db, &name)?;
+        let namespace = Namespace::stored(db, &name)?;
         shared.catalog.drop_collection(shared.storage(&storage), &namespace)?;
     }
     for state in shared.catalog.sequences.of_database(db) {
