@@ -3,7 +3,9 @@
 #![forbid(unsafe_code)]
 
 mod serve;
+mod user;
 
+use std::error::Error;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -19,14 +21,18 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Arguments),
+    User(user::Arguments),
 }
 
 fn main() -> ExitCode {
-    let Command::Serve(arguments) = Arguments::parse().command;
-    match serve::run(arguments) {
+    let done = match Arguments::parse().command {
+        Command::Serve(arguments) => serve::run(arguments).map_err(Box::<dyn Error>::from),
+        Command::User(arguments) => user::run(arguments).map_err(Box::<dyn Error>::from),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            complain(&error);
+            complain(&*error);
             ExitCode::FAILURE
         }
     }
@@ -34,8 +40,8 @@ fn main() -> ExitCode {
 
 /// Says what went wrong, and why, on one line.
 #[expect(clippy::print_stderr, reason = "it is a command-line tool, and this is how it speaks")]
-fn complain(error: &serve::Error) {
-    let mut causes = std::error::Error::source(error);
+fn complain(error: &dyn Error) {
+    let mut causes = error.source();
     let mut line = format!("cairn: {error}");
     while let Some(cause) = causes {
         line = format!("{line}: {cause}");

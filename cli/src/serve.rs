@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cairndb::Client;
-use cairndb_server::Server;
+use cairndb_server::{Server, Tls, TlsError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -22,11 +22,14 @@ Examples:
   cairn serve shop-data --port 0 --unix-socket shop.sock
       a free port, which is printed, and a socket that only this user may use
   cairn serve shop-data --read-only --log-level debug
-      reads beside another process that has the folder open")]
+      reads beside another process that has the folder open
+  cairn user add shop-data ada
+  cairn serve shop-data --bind 0.0.0.0 --tls-certificate shop.pem --tls-key shop.key
+      for other machines, whose users must log in")]
 pub(crate) struct Arguments {
     /// The folder of the store.
     path: PathBuf,
-    /// The address to listen on. Only loopback addresses are allowed, because nobody has to prove who they are.
+    /// The address to listen on. Where other machines can reach it, users must log in, and TLS is needed.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     bind: IpAddr,
     /// The port to listen on; 0 chooses a free one.
@@ -35,6 +38,11 @@ pub(crate) struct Arguments {
     /// Listen on a Unix socket as well.
     #[arg(long, value_name = "PATH")]
     unix_socket: Option<PathBuf>,
+    #[command(flatten)]
+    protection: Protection,
+    /// Let clients make commands fail, as suites of drivers do.
+    #[arg(long)]
+    enable_test_commands: bool,
     /// Open the folder for reading only.
     #[arg(long)]
     read_only: bool,
@@ -49,11 +57,30 @@ pub(crate) struct Arguments {
     cursor_timeout: u64,
 }
 
+/// What stands between the store and strangers.
+#[derive(Debug, clap::Args)]
+struct Protection {
+    /// Admit only users who log in; `cairn user add` makes them. Beyond loopback addresses it is always so.
+    #[arg(long)]
+    auth: bool,
+    /// Speak TLS on the address: a PEM file with the server's certificate, and those that vouch for it behind it.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_certificate: Option<PathBuf>,
+    /// The key of the certificate, a PEM file.
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
+    /// Listen beyond loopback addresses without TLS, though whoever stands in between can read and change everything.
+    #[arg(long)]
+    insecure_plaintext: bool,
+}
+
 /// Why the server did not start, or did not end in order.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("the store cannot be opened")]
     Open(#[source] cairndb::Error),
+    #[error("TLS cannot be set up")]
+    Tls(#[from] TlsError),
     #[error("the server cannot start")]
     Start(#[from] cairndb_server::Error),
     #[error("the system refused what a server needs")]
@@ -88,6 +115,19 @@ async fn serve(client: Client, arguments: Arguments) -> Result<(), Error> {
     if let Some(path) = &arguments.unix_socket {
         builder = builder.unix_socket(path);
     }
+    let protection = &arguments.protection;
+    if let (Some(certificate), Some(key)) = (&protection.tls_certificate, &protection.tls_key) {
+        builder = builder.tls(Tls::from_pem_files(certificate, key)?);
+    }
+    if protection.auth {
+        builder = builder.require_users();
+    }
+    if protection.insecure_plaintext {
+        builder = builder.insecure_plaintext();
+    }
+    if arguments.enable_test_commands {
+        builder = builder.test_commands();
+    }
     let server = builder.bind().await?;
     announce(&server, &arguments);
     server.serve(wait(signals)).await;
@@ -98,7 +138,8 @@ async fn serve(client: Client, arguments: Arguments) -> Result<(), Error> {
 #[expect(clippy::print_stdout, reason = "it is what whoever started the tool waits for")]
 fn announce(server: &Server, arguments: &Arguments) {
     if let Some(address) = server.local_addr() {
-        println!("listening on mongodb://{address}/");
+        let options = if arguments.protection.tls_certificate.is_some() { "?tls=true" } else { "" };
+        println!("listening on mongodb://{address}/{options}");
     }
     if let Some(path) = &arguments.unix_socket {
         println!("listening on {}", path.display());

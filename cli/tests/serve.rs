@@ -64,7 +64,11 @@ fn refused(path: &Path, more: &[&str], words: &str) {
 fn what_cannot_be_served_is_refused_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
-    refused(&path, &["--bind", "0.0.0.0", "--port", "0"], "there is no authentication");
+    refused(&path, &["--bind", "0.0.0.0", "--port", "0"], "--tls-certificate");
+    refused(&path, &["--bind", "0.0.0.0", "--port", "0", "--insecure-plaintext"], "cairn user add");
+    refused(&path, &["--auth", "--port", "0"], "cairn user add");
+    refused(&path, &["--tls-certificate", "a.pem"], "--tls-key");
+    refused(&path, &["--tls-certificate", "none.pem", "--tls-key", "none.key"], "none.pem cannot be read");
     refused(&path, &["--port", "70000"], "70000");
     refused(&path, &["--max-connections", "0"], "--max-connections");
     refused(&folder.path().join("none"), &["--read-only"], "there is no database");

@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::dispatch::{Answer, Call, Command, answer};
+use crate::dispatch::{Answer, Call, Command, Outcome, answer};
 use crate::failure::Failure;
 use crate::frame::compressed::{Compressed, Compressor, pack};
 use crate::frame::header::{HEADER_BYTES, Header, OP_COMPRESSED, OP_MSG, OP_QUERY};
@@ -21,6 +22,9 @@ use crate::frame::{FrameError, reply};
 use crate::limits::{Reserved, SMALL_MESSAGE_BYTES, transfer_timeout};
 use crate::reply::Reply;
 use crate::shared::{Peer, Shared, count};
+
+/// How long saying goodbye may take.
+const END: Duration = Duration::from_secs(1);
 
 /// Why a connection ended, when it was not the client who closed it between two messages.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +39,10 @@ pub(crate) enum Ended {
     Slow(usize),
     #[error("{0}")]
     Overloaded(String),
+    #[error("a fail point closed the connection")]
+    FailPoint,
+    #[error("too many logins failed")]
+    Guessing,
 }
 
 /// Serves a connection until one side ends it.
@@ -46,6 +54,8 @@ pub(crate) async fn serve(shared: Arc<Shared>, peer: Peer, stream: impl AsyncRea
     let (id, counters) = (peer.id, Arc::clone(&shared));
     let mut connection = Connection { desk: Desk { shared, peer }, stream, buffer: BytesMut::new() };
     let ended = connection.run().await;
+    // TLS has an end of its own, which tells the client that nothing was cut off. Who is gone does not hear it.
+    let _ = timeout(END, connection.stream.shutdown()).await;
     counters.counters.connections.fetch_sub(1, Ordering::Relaxed);
     match ended {
         Ok(()) => tracing::debug!(connection = id, "the connection ended"),
@@ -84,6 +94,8 @@ struct Received {
 enum Response {
     Nothing,
     Message(Answer),
+    /// The same, and nothing after it.
+    Last(Answer),
     /// To a query of old.
     Legacy(Reply, u32),
 }
@@ -96,7 +108,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let (header, compressor) = (received.header, received.compressor);
             let response = self.desk.respond(&received).await?;
             drop(received);
+            let is_last = matches!(response, Response::Last(_));
             self.send(response, header.request_id, compressor).await?;
+            if is_last {
+                return Err(Ended::Guessing);
+            }
         }
         Ok(())
     }
@@ -176,7 +192,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let request_id = self.desk.shared.next_request_id();
         let (message, _reserved) = match response {
             Response::Nothing => return Ok(()),
-            Response::Message(Answer { reply, reserved }) => {
+            Response::Message(Answer { reply, reserved }) | Response::Last(Answer { reply, reserved }) => {
                 (reply.into_message(request_id, response_to), reserved)
             }
             Response::Legacy(reply, flags) => {
@@ -231,11 +247,21 @@ impl Desk {
             Err(error) => return refuse(error),
         };
         let wants_no_answer = message.wants_no_answer();
-        let answer = match Command::of_message(message) {
-            Ok(command) => answer(self.call(command)).await,
-            Err(failure) => Answer { reply: failure.into(), reserved: Reserved::nothing() },
+        let response = match Command::of_message(message) {
+            Ok(command) => match answer(self.call(command)).await {
+                Outcome::Answer(answer) => Response::Message(answer),
+                Outcome::Last(answer) => Response::Last(answer),
+                Outcome::Close => return Err(Ended::FailPoint),
+            },
+            Err(failure) => {
+                Response::Message(Answer { reply: failure.into(), reserved: Reserved::nothing() })
+            }
         };
-        Ok(if wants_no_answer { Response::Nothing } else { Response::Message(answer) })
+        Ok(if wants_no_answer && !matches!(response, Response::Last(_)) {
+            Response::Nothing
+        } else {
+            response
+        })
     }
 
     /// Only what drivers send before they know whom they talk to.
@@ -246,7 +272,10 @@ impl Desk {
         };
         let reply = match Command::of_query(database, &query.document) {
             Ok(command) if matches!(command.name(), "hello" | "isMaster" | "ismaster") => {
-                answer(self.call(command)).await.reply
+                match answer(self.call(command)).await {
+                    Outcome::Answer(answer) | Outcome::Last(answer) => answer.reply,
+                    Outcome::Close => return Err(Ended::FailPoint),
+                }
             }
             Ok(command) => {
                 let name = command.name();

@@ -40,6 +40,8 @@ pub(crate) struct Owner {
     /// As replies name it.
     pub(crate) namespace: String,
     pub(crate) session: Option<SessionId>,
+    /// The user who opened it.
+    pub(crate) user: Option<String>,
     /// Whether it may be idle for as long as its session lasts.
     pub(crate) stays: bool,
 }
@@ -126,6 +128,7 @@ impl Cursors {
         id: i64,
         namespace: &str,
         session: Option<SessionId>,
+        user: Option<&str>,
     ) -> Result<Taken, Failure> {
         let mut table = self.table.lock();
         let not_found = || Failure::new(43, "CursorNotFound", format!("cursor id {id} not found"));
@@ -140,6 +143,10 @@ impl Cursors {
         if place.owner.session != session {
             let message = format!("cursor id {id} was not opened in the session of the getMore");
             return Err(Failure::new(50_738, "Location50738", message));
+        }
+        if place.owner.user.as_deref() != user {
+            let message = format!("cursor id {id} was not created by the authenticated user");
+            return Err(Failure::new(13, "Unauthorized", message));
         }
         let in_use = || Failure::new(12_051, "CursorInUse", format!("cursor id {id} is already in use"));
         let walk = place.idle.take().ok_or_else(in_use)?;

@@ -28,6 +28,12 @@ impl Failure {
         Self { refusal: Box::new(Refusal { code, name: name.to_owned(), message: message.into(), details }) }
     }
 
+    /// The same with another field in the reply.
+    pub(crate) fn beside(mut self, field: &str, value: impl Into<cairndb::bson::Bson>) -> Self {
+        self.refusal.details.insert(field, value);
+        self
+    }
+
     /// Its number.
     pub(crate) fn code(&self) -> i32 {
         self.refusal.code

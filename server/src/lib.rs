@@ -6,10 +6,13 @@
 
 #![forbid(unsafe_code)]
 
+mod auth;
 mod connection;
 mod cursors;
 mod dispatch;
+mod fail_points;
 mod failure;
+mod fields;
 mod limits;
 mod listener;
 mod operations;
@@ -18,7 +21,11 @@ mod reply;
 mod server;
 mod sessions;
 mod shared;
+mod tls;
 
 pub mod frame;
 
+pub use crate::auth::credentials::PasswordError;
+pub use crate::auth::users::{Role, User, UserError, Users};
 pub use crate::server::{Error, Server, ServerBuilder};
+pub use crate::tls::{Tls, TlsError};

@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::connection;
 use crate::shared::{Shared, count};
+use crate::tls::Tls;
 
 /// How long accepting rests when the system refuses: mostly because it has no more file descriptors.
 const REST: Duration = Duration::from_millis(100);
@@ -79,7 +80,12 @@ pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Accepts connections until the server stops, and then waits for those that are in the middle of something.
-pub(crate) async fn accept(listener: impl Listen, shared: Arc<Shared>, connections: Arc<Semaphore>) {
+pub(crate) async fn accept(
+    listener: impl Listen,
+    shared: Arc<Shared>,
+    connections: Arc<Semaphore>,
+    tls: Option<Tls>,
+) {
     let mut stopping = shared.stopping.clone();
     let mut running = JoinSet::new();
     loop {
@@ -102,9 +108,9 @@ pub(crate) async fn accept(listener: impl Listen, shared: Arc<Shared>, connectio
             tracing::warn!(from = %address, "refused a connection: there are as many as may be");
             continue;
         };
-        let (shared, peer) = (Arc::clone(&shared), shared.introduce(address));
+        let (shared, tls) = (Arc::clone(&shared), tls.clone());
         running.spawn(async move {
-            connection::serve(shared, peer, stream).await;
+            welcome(shared, stream, address, tls).await;
             drop(permit);
         });
     }
@@ -113,5 +119,30 @@ pub(crate) async fn accept(listener: impl Listen, shared: Arc<Shared>, connectio
     if tokio::time::timeout(shared.settings.grace, ended).await.is_err() {
         tracing::warn!(connections = running.len(), "cut connections that did not end in time");
         running.shutdown().await;
+    }
+}
+
+/// Serves a connection that was accepted, behind TLS if there is one: who speaks anything else is cut off.
+async fn welcome<S>(shared: Arc<Shared>, stream: S, address: String, tls: Option<Tls>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let Some(Tls { acceptor }) = tls else {
+        let peer = shared.introduce(address);
+        return connection::serve(shared, peer, stream).await;
+    };
+    let mut stopping = shared.stopping.clone();
+    let shaken = tokio::select! {
+        biased;
+        _ = stopping.wait_for(|stopping| *stopping) => return,
+        shaken = tokio::time::timeout(shared.settings.message_timeout, acceptor.accept(stream)) => shaken,
+    };
+    match shaken {
+        Ok(Ok(stream)) => {
+            let peer = shared.introduce(address);
+            connection::serve(shared, peer, stream).await;
+        }
+        Ok(Err(error)) => tracing::info!(from = %address, %error, "no TLS came about"),
+        Err(_) => tracing::info!(from = %address, "a client took too long over TLS"),
     }
 }

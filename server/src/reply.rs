@@ -1,7 +1,7 @@
 //! Answers: documents with room in front, so that none is copied on its way out.
 
 use cairndb::bson::spec::ElementType;
-use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
+use cairndb::bson::{Bson, Document, RawDocument, RawDocumentBuf};
 
 use crate::failure::Failure;
 use crate::frame::header::HEADER_BYTES;
@@ -27,6 +27,14 @@ impl Reply {
     /// The document.
     pub(crate) fn document(&self) -> &[u8] {
         self.bytes.get(ANSWER_FRONT_BYTES..).unwrap_or_default()
+    }
+
+    /// The same with another field at its end.
+    pub(crate) fn beside(self, field: &str, value: impl Into<Bson>) -> Self {
+        let document = RawDocument::from_bytes(self.document()).map(Document::try_from);
+        let Ok(Ok(mut document)) = document else { return self };
+        document.insert(field, value);
+        Self::of(&document)
     }
 
     pub(crate) fn len(&self) -> usize {

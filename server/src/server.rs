@@ -12,10 +12,12 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
+use crate::auth::users::{UserError, Users};
 use crate::connection;
 use crate::limits::SESSION_TIMEOUT;
 use crate::listener::{self, UnixSocket};
 use crate::shared::{Settings, Shared};
+use crate::tls::Tls;
 
 /// How often idle cursors and sessions are looked for, at most.
 const SWEEP: Duration = Duration::from_secs(10);
@@ -24,11 +26,19 @@ const SWEEP: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The address can be reached from other machines, and nobody would have to prove who they are.
+    /// Users must log in, because the address can be reached from other machines or because it was asked for, and
+    /// there are none.
+    #[error("nobody could log in: add a user with `cairn user add PATH NAME` before {0}")]
+    NoUsers(String),
+    /// The address can be reached from other machines, and what is sent could be read and changed on the way.
     #[error(
-        "{0} can be reached from other machines, and there is no authentication: bind to a loopback address, 127.0.0.1 for one"
+        "{0} can be reached from other machines, and without TLS everything can be read and changed on the way: \
+         give --tls-certificate and --tls-key, or --insecure-plaintext if the network in between is trusted"
     )]
-    NotLoopback(SocketAddr),
+    Plaintext(SocketAddr),
+    /// A stored user is damaged, or users cannot be read.
+    #[error("the users of the store cannot be read")]
+    Users(#[from] UserError),
     /// Neither an address nor a Unix socket was named.
     #[error("there is nothing to listen on: name an address or a Unix socket")]
     NothingToListenOn,
@@ -73,6 +83,8 @@ pub struct ServerBuilder {
     client: Client,
     tcp: Option<SocketAddr>,
     unix_socket: Option<PathBuf>,
+    tls: Option<Tls>,
+    allows_plaintext: bool,
     settings: Settings,
 }
 
@@ -81,6 +93,7 @@ pub struct Server {
     shared: Arc<Shared>,
     tcp: Option<TcpListener>,
     unix: Option<UnixSocket>,
+    tls: Option<Tls>,
     stop: watch::Sender<bool>,
 }
 
@@ -97,8 +110,9 @@ impl Server {
             answer_bytes_max: 512 << 20,
             grace: Duration::from_secs(10),
             requires_user: false,
+            has_test_commands: false,
         };
-        ServerBuilder { client, tcp: None, unix_socket: None, settings }
+        ServerBuilder { client, tcp: None, unix_socket: None, tls: None, allows_plaintext: false, settings }
     }
 
     /// The TCP address that it listens on, with the port that the system chose for port 0.
@@ -109,14 +123,14 @@ impl Server {
     /// Serves connections until `shutdown` is ready. Then it accepts no more, ends cursors and idle connections, and
     /// returns when the commands that run have been answered.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        let Self { shared, tcp, unix, stop } = self;
+        let Self { shared, tcp, unix, tls, stop } = self;
         let connections = Arc::new(Semaphore::new(shared.settings.connections_max as usize));
         let mut tasks = JoinSet::new();
         if let Some(listener) = tcp {
-            tasks.spawn(listener::accept(listener, Arc::clone(&shared), Arc::clone(&connections)));
+            tasks.spawn(listener::accept(listener, Arc::clone(&shared), Arc::clone(&connections), tls));
         }
         if let Some(listener) = unix {
-            tasks.spawn(listener::accept(listener, Arc::clone(&shared), connections));
+            tasks.spawn(listener::accept(listener, Arc::clone(&shared), connections, None));
         }
         tasks.spawn(sweep(Arc::clone(&shared)));
         shutdown.await;
@@ -157,6 +171,31 @@ impl ServerBuilder {
         self
     }
 
+    /// Admits only users who have logged in. Where other machines can reach the address, it is always so.
+    pub fn require_users(mut self) -> Self {
+        self.settings.requires_user = true;
+        self
+    }
+
+    /// Speaks TLS, and nothing else, on the TCP address. The Unix socket goes without.
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Allows an address that other machines can reach without TLS. Passwords are not sent either way; everything else
+    /// can be read and changed by whoever stands in between.
+    pub fn insecure_plaintext(mut self) -> Self {
+        self.allows_plaintext = true;
+        self
+    }
+
+    /// Has `configureFailPoint`, by which clients make commands fail. It is for suites.
+    pub fn test_commands(mut self) -> Self {
+        self.settings.has_test_commands = true;
+        self
+    }
+
     /// How many connections there may be; 10,000 by default.
     pub fn connections_max(mut self, connections: u32) -> Self {
         self.settings.connections_max = connections;
@@ -191,14 +230,19 @@ impl ServerBuilder {
     /// Binds the sockets.
     ///
     /// # Errors
-    /// [`Error::NotLoopback`] for an address that other machines can reach, [`Error::NothingToListenOn`] without any
-    /// socket, [`Error::Bind`] for one that is taken, [`Error::Setting`] for a limit of 0.
-    pub async fn bind(self) -> Result<Server, Error> {
+    /// [`Error::Plaintext`] and [`Error::NoUsers`] for an address that other machines can reach,
+    /// [`Error::NothingToListenOn`] without any socket, [`Error::Bind`] for one that is taken, [`Error::Setting`] for a
+    /// limit of 0.
+    pub async fn bind(mut self) -> Result<Server, Error> {
         if self.tcp.is_none() && self.unix_socket.is_none() {
             return Err(Error::NothingToListenOn);
         }
         if let Some(address) = self.tcp.filter(|address| !address.ip().is_loopback()) {
-            return Err(Error::NotLoopback(address));
+            if self.tls.is_none() && !self.allows_plaintext {
+                return Err(Error::Plaintext(address));
+            }
+            self.settings.requires_user = true;
+            self.check_users(&format!("listening on {address}, which other machines can reach"))?;
         }
         let tcp = match self.tcp {
             None => None,
@@ -214,7 +258,9 @@ impl ServerBuilder {
                 Some(UnixSocket::bind(path).map_err(refused)?)
             }
         };
+        let tls = self.tls.clone();
         let mut server = self.unbound()?;
+        server.tls = tls;
         server.tcp = tcp;
         server.unix = unix;
         Ok(server)
@@ -223,8 +269,11 @@ impl ServerBuilder {
     /// A server without sockets, for [`serve_stream`](Server::serve_stream) alone.
     ///
     /// # Errors
-    /// [`Error::Setting`] for a limit of 0.
+    /// [`Error::Setting`] for a limit of 0, [`Error::NoUsers`] if users must log in and there are none.
     pub fn unbound(self) -> Result<Server, Error> {
+        if self.settings.requires_user {
+            self.check_users("requiring that users log in")?;
+        }
         let limits = [
             ("connections_max", u64::from(self.settings.connections_max)),
             ("cursors_max", self.settings.cursors_max as u64),
@@ -234,8 +283,16 @@ impl ServerBuilder {
             return Err(Error::Setting(format!("{name} must be at least 1")));
         }
         let (stop, stopping) = watch::channel(false);
-        let shared = Arc::new(Shared::new(self.client, self.settings, stopping));
-        Ok(Server { shared, tcp: None, unix: None, stop })
+        let users = Users::of(&self.client);
+        let secret = users.secret()?;
+        let shared = Arc::new(Shared::new(self.client, self.settings, (users, secret), stopping));
+        Ok(Server { shared, tcp: None, unix: None, tls: None, stop })
+    }
+
+    /// That somebody could log in, and that what is stored of users is whole.
+    fn check_users(&self, purpose: &str) -> Result<(), Error> {
+        let users = Users::of(&self.client).list()?;
+        if users.is_empty() { Err(Error::NoUsers(purpose.to_owned())) } else { Ok(()) }
     }
 }
 

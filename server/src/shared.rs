@@ -8,7 +8,11 @@ use cairndb::Client;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::auth::conversation::Conversation;
+use crate::auth::credentials::Key;
+use crate::auth::users::{User, Users};
 use crate::cursors::Cursors;
+use crate::fail_points::FailPoints;
 use crate::frame::compressed::Compressor;
 use crate::limits::{Budget, SESSIONS_MAX};
 use crate::operations::Operations;
@@ -33,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) grace: Duration,
     /// Whether commands are for users who have proven who they are.
     pub(crate) requires_user: bool,
+    /// Whether commands of suites are there, which make others fail.
+    pub(crate) has_test_commands: bool,
 }
 
 /// A running server.
@@ -46,6 +52,10 @@ pub(crate) struct Shared {
     pub(crate) requests: Budget,
     pub(crate) answers: Budget,
     pub(crate) counters: Counters,
+    pub(crate) users: Users,
+    /// What users who do not exist are asked with.
+    pub(crate) secret: Key,
+    pub(crate) fail_points: FailPoints,
     pub(crate) started: Instant,
     /// Becomes true when the server stops.
     pub(crate) stopping: watch::Receiver<bool>,
@@ -88,14 +98,27 @@ struct PeerState {
     client: Client,
     compressors: Vec<Compressor>,
     has_introduced_itself: bool,
+    /// What the program behind it calls itself.
+    application: Option<String>,
     /// Who it is, once it has proven it.
-    user: Option<String>,
+    user: Option<User>,
+    /// A proof on its way.
+    conversation: Option<Conversation>,
+    failed_logins: u32,
 }
 
 impl Shared {
-    pub(crate) fn new(client: Client, settings: Settings, stopping: watch::Receiver<bool>) -> Self {
+    pub(crate) fn new(
+        client: Client,
+        settings: Settings,
+        (users, secret): (Users, Key),
+        stopping: watch::Receiver<bool>,
+    ) -> Self {
         Self {
             client,
+            users,
+            secret,
+            fail_points: FailPoints::default(),
             cursors: Arc::new(Cursors::new(settings.cursors_max)),
             sessions: Sessions::new(SESSIONS_MAX),
             operations: Arc::default(),
@@ -118,7 +141,10 @@ impl Shared {
             client: self.client.clone(),
             compressors: Vec::new(),
             has_introduced_itself: false,
+            application: None,
             user: None,
+            conversation: None,
+            failed_logins: 0,
         };
         Peer { id, address, state: Mutex::new(state) }
     }
@@ -148,13 +174,49 @@ impl Peer {
         self.state.lock().compressors = compressors;
     }
 
-    /// Notes that it said who it is; `false` if it had done so before.
-    pub(crate) fn introduce_itself(&self) -> bool {
-        !std::mem::replace(&mut self.state.lock().has_introduced_itself, true)
+    /// Notes that it said what it is; `false` if it had done so before.
+    pub(crate) fn introduce_itself(&self, application: Option<String>) -> bool {
+        let mut state = self.state.lock();
+        if state.has_introduced_itself {
+            return false;
+        }
+        state.has_introduced_itself = true;
+        state.application = application;
+        true
     }
 
-    pub(crate) fn user(&self) -> Option<String> {
+    pub(crate) fn application(&self) -> Option<String> {
+        self.state.lock().application.clone()
+    }
+
+    /// Who it has proven to be.
+    pub(crate) fn user(&self) -> Option<User> {
         self.state.lock().user.clone()
+    }
+
+    pub(crate) fn log_in(&self, user: User) {
+        self.state.lock().user = Some(user);
+    }
+
+    pub(crate) fn log_out(&self) {
+        let mut state = self.state.lock();
+        (state.user, state.conversation) = (None, None);
+    }
+
+    pub(crate) fn keep_conversation(&self, conversation: Conversation) {
+        self.state.lock().conversation = Some(conversation);
+    }
+
+    pub(crate) fn take_conversation(&self) -> Option<Conversation> {
+        self.state.lock().conversation.take()
+    }
+
+    pub(crate) fn note_failed_login(&self) {
+        self.state.lock().failed_logins += 1;
+    }
+
+    pub(crate) fn failed_logins(&self) -> u32 {
+        self.state.lock().failed_logins
     }
 }
 

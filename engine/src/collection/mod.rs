@@ -120,13 +120,8 @@ impl<T> Collection<T> {
 
     pub(crate) fn of_system(shared: Arc<Shared>, system: SystemCollection) -> Self {
         let shown = system.namespace();
-        let handle = Handle {
-            shared,
-            acquirer: None,
-            namespace: Ok(shown.clone()),
-            shown,
-            resolved: OnceLock::new(),
-        };
+        let handle =
+            Handle { shared, acquirer: None, namespace: Ok(shown.clone()), shown, resolved: OnceLock::new() };
         Self { handle: Arc::new(handle), row: PhantomData }
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cairndb::bson::{RawBsonRef, RawDocument};
 
-use crate::dispatch::fields::Fields;
 use crate::failure::Failure;
+use crate::fields::Fields;
 use crate::frame::message::{Message, Sequence};
 use crate::operations::Operation;
 use crate::reply::Reply;
@@ -18,6 +18,8 @@ use crate::shared::{Peer, Shared};
 pub(crate) enum Run {
     /// Where it came in: it touches nothing that could block.
     Here(fn(&Call) -> Result<Reply, Failure>),
+    /// The same, unless a login is begun with it.
+    Greeting(fn(&Call) -> Result<Reply, Failure>),
     /// Where it may block.
     Pool(fn(&Call) -> Result<Reply, Failure>),
     /// The same, and the answer may be as long as a document.

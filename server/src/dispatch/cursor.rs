@@ -4,9 +4,9 @@ use cairndb::bson::{RawBsonRef, doc};
 
 use crate::cursors::{Owner, Walk};
 use crate::dispatch::call::Call;
-use crate::dispatch::fields::Fields;
 use crate::dispatch::operation::with_operations;
 use crate::failure::Failure;
+use crate::fields::Fields;
 use crate::limits::FIRST_BATCH_LEN;
 use crate::reply::{Batch, BatchName, Reply};
 
@@ -28,7 +28,8 @@ pub(super) fn open(call: &Call) -> Result<Reply, Failure> {
     let id = if walk.fill(&mut batch, len)? || is_only_batch {
         0
     } else {
-        call.shared.cursors.keep(Owner { namespace: namespace.clone(), session, stays }, walk)?
+        let user = call.peer.user().map(|user| user.name);
+        call.shared.cursors.keep(Owner { namespace: namespace.clone(), session, user, stays }, walk)?
     };
     Ok(batch.finish(id, &namespace))
 }
@@ -46,7 +47,9 @@ pub(super) fn get_more(call: &Call) -> Result<Reply, Failure> {
         return Err(Failure::bad_value("cannot set maxTimeMS on getMore command for a non-awaitData cursor"));
     }
     let namespace = format!("{}.{collection}", call.command.database());
-    let mut taken = call.shared.cursors.take(id, &namespace, call.session()?)?;
+    let user = call.peer.user();
+    let user = user.as_ref().map(|user| user.name.as_str());
+    let mut taken = call.shared.cursors.take(id, &namespace, call.session()?, user)?;
     let mut batch = Batch::new(BatchName::Next);
     let is_ended = taken.walk().fill(&mut batch, len)?;
     let id = if !is_ended && taken.give_back() { id } else { 0 };

@@ -36,18 +36,6 @@ pub(super) fn build(call: &Call) -> Result<Reply, Failure> {
     .into())
 }
 
-pub(super) fn connection_status(call: &Call) -> Result<Reply, Failure> {
-    let fields = call.fields();
-    fields.allow(&["showPrivileges"])?;
-    let users: Vec<Bson> =
-        call.peer.user().map(|user| Bson::from(doc! { "user": user, "db": "admin" })).into_iter().collect();
-    let mut about = doc! { "authenticatedUsers": users, "authenticatedUserRoles": [] };
-    if fields.boolean("showPrivileges")? == Some(true) {
-        about.insert("authenticatedUserPrivileges", Vec::<Bson>::new());
-    }
-    Ok(doc! { "authInfo": about }.into())
-}
-
 /// There is no configuration file: what the command line says is the embedding program's.
 pub(super) fn command_line(call: &Call) -> Result<Reply, Failure> {
     call.fields().allow(&[])?;
@@ -95,17 +83,6 @@ pub(super) fn profile(call: &Call) -> Result<Reply, Failure> {
 
 pub(super) fn no_replication(_call: &Call) -> Result<Reply, Failure> {
     Err(Failure::new(76, "NoReplicationEnabled", "not running with --replSet"))
-}
-
-pub(super) fn users(call: &Call) -> Result<Reply, Failure> {
-    call.fields().allow(&[
-        "filter",
-        "showAuthenticationRestrictions",
-        "showCredentials",
-        "showCustomData",
-        "showPrivileges",
-    ])?;
-    Ok(doc! { "users": Vec::<Bson>::new() }.into())
 }
 
 pub(super) fn roles(call: &Call) -> Result<Reply, Failure> {

@@ -3,8 +3,8 @@
 use cairndb::bson::{Document, RawDocumentBuf, cstr};
 
 use crate::dispatch::call::Call;
-use crate::dispatch::fields::{Fields, whole};
 use crate::failure::Failure;
+use crate::fields::{Fields, whole};
 use crate::reply::Reply;
 
 /// Runs the command in the engine.

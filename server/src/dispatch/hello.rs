@@ -1,9 +1,11 @@
 //! `hello` and its names of old: who is there, and what both sides can do.
 
-use cairndb::bson::{Bson, DateTime, Document, doc};
+use cairndb::bson::{Bson, DateTime, Document, RawDocument, doc};
 
 use crate::dispatch::call::Call;
+use crate::dispatch::sasl;
 use crate::failure::Failure;
+use crate::fields::Fields;
 use crate::frame::MESSAGE_BYTES_MAX;
 use crate::frame::compressed::Compressor;
 use crate::limits::{DOCUMENT_BYTES_MAX, SESSION_TIMEOUT, WRITE_BATCH_LEN_MAX};
@@ -37,7 +39,7 @@ fn shared_part(call: &Call) -> Result<Document, Failure> {
             let message = format!("the client's metadata takes more than {CLIENT_BYTES_MAX} bytes");
             return Err(Failure::new(187, "ClientMetadataDocumentTooLarge", message));
         }
-        if !call.peer.introduce_itself() {
+        if !call.peer.introduce_itself(application(client)?) {
             let message = "The client metadata document may only be sent in the first hello";
             return Err(Failure::new(186, "ClientMetadataCannotBeMutated", message));
         }
@@ -63,7 +65,21 @@ fn shared_part(call: &Call) -> Result<Document, Failure> {
         }
         call.peer.agree_on(agreed);
     }
+    if let Some(mechanisms) = sasl::mechanisms(fields)? {
+        reply.insert("saslSupportedMechs", mechanisms);
+    }
+    if let Some(start) = fields.document("speculativeAuthenticate")?
+        && let Some(started) = sasl::speculate(call, start)?
+    {
+        reply.insert("speculativeAuthenticate", started);
+    }
     Ok(reply)
+}
+
+/// What the program behind the driver calls itself.
+fn application(client: &RawDocument) -> Result<Option<String>, Failure> {
+    let Some(application) = Fields::of("client", client).document("application")? else { return Ok(None) };
+    Ok(Fields::of("application", application).text("name")?.map(str::to_owned))
 }
 
 fn compressor(name: &str) -> Option<Compressor> {

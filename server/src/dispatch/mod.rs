@@ -3,27 +3,46 @@
 //! Nothing here knows what documents mean: commands that concern them go to the engine as they came. What the table
 //! does not name is the engine's to refuse, which tells what is unknown from what is left out.
 
+mod access;
 mod call;
 mod cursor;
 mod diagnostic;
 mod engine;
-mod fields;
 mod hello;
 mod host;
 mod operation;
 mod parameter;
+mod sasl;
 mod sequence;
 mod session;
+mod users;
 
 pub(crate) use self::call::{Call, Command};
 
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
+use crate::dispatch::access::Access;
 use crate::dispatch::call::Run;
+use crate::fail_points::Fault;
 use crate::failure::Failure;
 use crate::limits::{DOCUMENT_BYTES_MAX, Reserved};
 use crate::reply::Reply;
 use crate::shared::{Counters, count};
+
+/// How long a client waits that failed to log in, which makes guessing slow.
+const FAILED_LOGIN_PAUSE: Duration = Duration::from_millis(200);
+/// How many logins may fail on a connection before it is closed.
+const FAILED_LOGINS_MAX: u32 = 5;
+
+/// What becomes of a command.
+pub(crate) enum Outcome {
+    Answer(Answer),
+    /// The same, and then the connection is closed.
+    Last(Answer),
+    /// The connection is closed without an answer.
+    Close,
+}
 
 /// An answer, and what it holds of the budget until it is sent.
 pub(crate) struct Answer {
@@ -38,112 +57,143 @@ struct Entry {
     access: Access,
 }
 
-/// Who may run a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Access {
-    /// Also who has not yet proven who it is.
-    Anyone,
-    /// Whoever the server admits.
-    Admitted,
-}
-
 /// Ascending by name.
 const COMMANDS: &[(&str, Entry)] = &[
-    ("abortTransaction", here(session::without_transaction)),
+    ("abortTransaction", tell(session::without_transaction)),
     ("aggregate", batch(cursor::open)),
-    ("alterAutoIncrement", pool(engine::forward)),
-    ("alterSequence", pool(engine::forward)),
+    ("alterAutoIncrement", write(engine::forward)),
+    ("alterSequence", write(engine::forward)),
+    ("authenticate", open(sasl::authenticate)),
     ("buildInfo", open(diagnostic::build)),
     ("buildinfo", open(diagnostic::build)),
-    ("collMod", pool(engine::forward)),
-    ("collStats", pool(engine::forward)),
-    ("collstats", pool(engine::forward_collstats)),
-    ("commitTransaction", here(session::without_transaction)),
-    ("connectionStatus", open(diagnostic::connection_status)),
-    ("count", pool(engine::forward)),
-    ("create", pool(engine::forward)),
-    ("createAutoIncrement", pool(engine::forward)),
-    ("createIndexes", pool(engine::forward)),
-    ("createSequence", pool(engine::forward)),
-    ("currentOp", pool(operation::current)),
-    ("dbStats", pool(engine::forward)),
-    ("dbstats", pool(engine::forward_dbstats)),
-    ("delete", pool(engine::forward)),
-    ("deleteIndexes", pool(engine::forward)),
-    ("distinct", pool(engine::forward)),
-    ("drop", pool(engine::forward)),
-    ("dropAutoIncrement", pool(engine::forward)),
-    ("dropDatabase", pool(engine::forward)),
-    ("dropIndexes", pool(engine::forward)),
-    ("dropSequence", pool(engine::forward)),
+    ("collMod", write(engine::forward)),
+    ("collStats", read(engine::forward)),
+    ("collstats", read(engine::forward_collstats)),
+    ("commitTransaction", tell(session::without_transaction)),
+    ("configureFailPoint", order(configure_fail_point)),
+    ("connectionStatus", open(users::connection_status)),
+    ("count", read(engine::forward)),
+    ("create", write(engine::forward)),
+    ("createAutoIncrement", write(engine::forward)),
+    ("createIndexes", write(engine::forward)),
+    ("createSequence", write(engine::forward)),
+    ("currentOp", write(operation::current)),
+    ("dbStats", read(engine::forward)),
+    ("dbstats", read(engine::forward_dbstats)),
+    ("delete", write(engine::forward)),
+    ("deleteIndexes", write(engine::forward)),
+    ("distinct", read(engine::forward)),
+    ("drop", write(engine::forward)),
+    ("dropAutoIncrement", write(engine::forward)),
+    ("dropDatabase", write(engine::forward)),
+    ("dropIndexes", write(engine::forward)),
+    ("dropSequence", write(engine::forward)),
     ("endSessions", open(session::end)),
-    ("explain", pool(engine::forward)),
+    ("explain", read(engine::forward)),
     ("find", batch(cursor::open)),
-    ("findAndModify", pool(engine::forward)),
-    ("findandmodify", pool(engine::forward)),
-    ("fsync", pool(diagnostic::fsync)),
-    ("getCmdLineOpts", here(diagnostic::command_line)),
-    ("getLog", here(diagnostic::log)),
+    ("findAndModify", write(engine::forward)),
+    ("findandmodify", write(engine::forward)),
+    ("fsync", write(diagnostic::fsync)),
+    ("getCmdLineOpts", order(diagnostic::command_line)),
+    ("getLog", tell(diagnostic::log)),
     ("getMore", batch(cursor::get_more)),
-    ("getParameter", here(parameter::get)),
-    ("hello", open(hello::hello)),
-    ("hostInfo", here(host::host)),
-    ("insert", pool(engine::forward)),
-    ("isMaster", open(hello::is_master)),
-    ("ismaster", open(hello::is_master)),
-    ("killAllSessions", pool(session::kill_all)),
-    ("killCursors", pool(cursor::kill)),
-    ("killSessions", pool(session::kill)),
-    ("listAutoIncrements", pool(engine::forward)),
+    ("getParameter", tell(parameter::get)),
+    ("hello", greeting(hello::hello)),
+    ("hostInfo", tell(host::host)),
+    ("insert", write(engine::forward)),
+    ("isMaster", greeting(hello::is_master)),
+    ("ismaster", greeting(hello::is_master)),
+    ("killAllSessions", write(session::kill_all)),
+    ("killCursors", read(cursor::kill)),
+    ("killSessions", write(session::kill)),
+    ("listAutoIncrements", read(engine::forward)),
     ("listCollections", batch(cursor::open)),
-    ("listCommands", here(list)),
-    ("listDatabases", pool(engine::forward)),
+    ("listCommands", tell(list)),
+    ("listDatabases", read(engine::forward)),
     ("listIndexes", batch(cursor::open)),
-    ("listSequences", pool(engine::forward)),
+    ("listSequences", read(engine::forward)),
+    ("logout", open(sasl::log_out)),
     ("ping", open(diagnostic::ping)),
-    ("profile", here(diagnostic::profile)),
-    ("refreshSessions", here(session::refresh)),
-    ("renameCollection", pool(engine::forward)),
-    ("renameSequence", pool(engine::forward)),
-    ("replSetGetStatus", here(diagnostic::no_replication)),
-    ("rolesInfo", here(diagnostic::roles)),
-    ("sequenceCurrent", pool(engine::forward)),
-    ("sequenceNext", pool(engine::forward)),
-    ("sequenceRestart", pool(engine::forward)),
-    ("sequenceSetCurrent", pool(engine::forward)),
-    ("sequenceSnapshot", pool(engine::forward)),
-    ("serverStatus", here(host::status)),
-    ("setAcquirer", here(sequence::set_acquirer)),
-    ("startSession", here(session::start)),
-    ("truncate", pool(engine::forward)),
-    ("update", pool(engine::forward)),
-    ("usersInfo", here(diagnostic::users)),
+    ("profile", order(diagnostic::profile)),
+    ("refreshSessions", tell(session::refresh)),
+    ("renameCollection", write(engine::forward)),
+    ("renameSequence", write(engine::forward)),
+    ("replSetGetStatus", tell(diagnostic::no_replication)),
+    ("rolesInfo", tell(diagnostic::roles)),
+    ("saslContinue", login(sasl::go_on)),
+    ("saslStart", login(sasl::start)),
+    ("sequenceCurrent", read(engine::forward)),
+    ("sequenceNext", write(engine::forward)),
+    ("sequenceRestart", write(engine::forward)),
+    ("sequenceSetCurrent", write(engine::forward)),
+    ("sequenceSnapshot", read(engine::forward)),
+    ("serverStatus", tell(host::status)),
+    ("setAcquirer", tell(sequence::set_acquirer)),
+    ("startSession", tell(session::start)),
+    ("truncate", write(engine::forward)),
+    ("update", write(engine::forward)),
+    ("usersInfo", read(users::list)),
     ("whatsmyuri", open(diagnostic::address)),
 ];
 
 /// What a name outside of the table gets: the engine's refusal.
-const UNKNOWN: Entry = pool(engine::forward);
+const UNKNOWN: Entry = write(engine::forward);
 
 /// Answers a command.
-pub(crate) async fn answer(call: Call) -> Answer {
-    let counters = std::sync::Arc::clone(&call.shared);
-    count(operation(&counters.counters, call.command.name()));
+pub(crate) async fn answer(call: Call) -> Outcome {
+    let (shared, peer) = (std::sync::Arc::clone(&call.shared), std::sync::Arc::clone(&call.peer));
+    count(operation(&shared.counters, call.command.name()));
     let _running = call.shared.operations.begin(call.operation());
-    let answered = run(call).await;
-    answered.unwrap_or_else(|failure| {
-        count(&counters.counters.refusals);
-        tracing::debug!(code = failure.code(), "refused a command");
-        Answer { reply: failure.into(), reserved: Reserved::nothing() }
-    })
+    let failure = match run(call).await {
+        Ok(outcome) => return outcome,
+        Err(failure) => failure,
+    };
+    count(&shared.counters.refusals);
+    tracing::debug!(code = failure.code(), "refused a command");
+    let is_failed_login = failure.code() == sasl::AUTHENTICATION_FAILED;
+    let answer = Answer { reply: failure.into(), reserved: Reserved::nothing() };
+    if !is_failed_login {
+        return Outcome::Answer(answer);
+    }
+    tokio::time::sleep(FAILED_LOGIN_PAUSE).await;
+    if peer.failed_logins() < FAILED_LOGINS_MAX { Outcome::Answer(answer) } else { Outcome::Last(answer) }
 }
 
-async fn run(call: Call) -> Result<Answer, Failure> {
+async fn run(call: Call) -> Result<Outcome, Failure> {
     let entry = entry(call.command.name());
-    admit(&call, entry)?;
+    access::admit(&call, access_of(&call, entry)?)?;
+    let fault = fault(&call);
+    if let Some(time) = fault.block {
+        tokio::time::sleep(time).await;
+    }
+    if fault.closes {
+        return Ok(Outcome::Close);
+    }
+    if let Some(failure) = fault.failure() {
+        return Err(failure);
+    }
     call.check()?;
+    let mut answer = execute(call, entry.run).await?;
+    if let Some(error) = fault.write_concern_error {
+        answer.reply = answer.reply.beside("writeConcernError", error);
+        if let Some(labels) = fault.labels {
+            answer.reply = answer.reply.beside("errorLabels", labels);
+        }
+    }
+    Ok(Outcome::Answer(answer))
+}
+
+async fn execute(call: Call, run: Run) -> Result<Answer, Failure> {
     let pool = call.shared.pool.clone();
-    match entry.run {
-        Run::Here(run) => Ok(Answer { reply: run(&call)?, reserved: Reserved::nothing() }),
+    let run = match run {
+        Run::Greeting(run) if sasl::is_speculative(&call) => Run::Pool(run),
+        Run::Greeting(run) => Run::Here(run),
+        run @ (Run::Here(_) | Run::Pool(_) | Run::Batch(_)) => run,
+    };
+    match run {
+        Run::Here(run) | Run::Greeting(run) => {
+            Ok(Answer { reply: run(&call)?, reserved: Reserved::nothing() })
+        }
         Run::Pool(run) => {
             let reply = pool.run(move || run(&call)).await??;
             Ok(Answer { reply, reserved: Reserved::nothing() })
@@ -163,13 +213,30 @@ fn entry(name: &str) -> Entry {
     place.and_then(|place| COMMANDS.get(place)).map_or(UNKNOWN, |&(_, entry)| entry)
 }
 
-/// Whether the connection may run the command: everyone may until users must prove who they are.
-fn admit(call: &Call, entry: Entry) -> Result<(), Failure> {
-    if entry.access == Access::Anyone || !call.shared.settings.requires_user || call.peer.user().is_some() {
-        return Ok(());
+/// Who may run the command: an explanation needs what it explains.
+fn access_of(call: &Call, found: Entry) -> Result<Access, Failure> {
+    if call.command.name() != "explain" {
+        return Ok(found.access);
     }
+    let explained = access::explained(call)?;
+    Ok(explained.map_or(found.access, |name| entry(name).access.max(found.access)))
+}
+
+/// What a fail point does to the command: nothing, but in a suite.
+fn fault(call: &Call) -> Fault {
     let name = call.command.name();
-    Err(Failure::new(13, "Unauthorized", format!("Command {name} requires authentication")))
+    if !call.shared.settings.has_test_commands || name == "configureFailPoint" {
+        return Fault::default();
+    }
+    call.shared.fail_points.meet(name, call.peer.application().as_deref()).unwrap_or_default()
+}
+
+fn configure_fail_point(call: &Call) -> Result<Reply, Failure> {
+    if !call.shared.settings.has_test_commands {
+        return Err(Failure::new(59, "CommandNotFound", "no such command: 'configureFailPoint'"));
+    }
+    let count = call.shared.fail_points.configure(call.fields())?;
+    Ok(cairndb::bson::doc! { "count": count }.into())
 }
 
 fn operation<'a>(counters: &'a Counters, name: &str) -> &'a AtomicU64 {
@@ -185,27 +252,45 @@ fn operation<'a>(counters: &'a Counters, name: &str) -> &'a AtomicU64 {
 
 fn list(call: &Call) -> Result<Reply, Failure> {
     call.fields().allow(&[])?;
-    let commands = COMMANDS.iter().map(|&(name, entry)| {
-        let about = cairndb::bson::doc! { "requiresAuth": entry.access == Access::Admitted };
+    let has_tests = call.shared.settings.has_test_commands;
+    let shown = COMMANDS.iter().filter(|(name, _)| has_tests || *name != "configureFailPoint");
+    let commands = shown.map(|&(name, entry)| {
+        let about = cairndb::bson::doc! { "requiresAuth": entry.access != Access::Anyone };
         (name.to_owned(), cairndb::bson::Bson::Document(about))
     });
     Ok(cairndb::bson::doc! { "commands": commands.collect::<cairndb::bson::Document>() }.into())
-}
-
-const fn here(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
-    Entry { run: Run::Here(run), access: Access::Admitted }
 }
 
 const fn open(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
     Entry { run: Run::Here(run), access: Access::Anyone }
 }
 
-const fn pool(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
-    Entry { run: Run::Pool(run), access: Access::Admitted }
+const fn greeting(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
+    Entry { run: Run::Greeting(run), access: Access::Anyone }
+}
+
+const fn login(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
+    Entry { run: Run::Pool(run), access: Access::Anyone }
+}
+
+const fn tell(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
+    Entry { run: Run::Here(run), access: Access::Reader }
+}
+
+const fn read(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
+    Entry { run: Run::Pool(run), access: Access::Reader }
 }
 
 const fn batch(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
-    Entry { run: Run::Batch(run), access: Access::Admitted }
+    Entry { run: Run::Batch(run), access: Access::Reader }
+}
+
+const fn order(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
+    Entry { run: Run::Here(run), access: Access::Root }
+}
+
+const fn write(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
+    Entry { run: Run::Pool(run), access: Access::Root }
 }
 
 #[cfg(test)]

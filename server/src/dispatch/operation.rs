@@ -4,9 +4,10 @@
 
 use cairndb::bson::{Document, RawArrayBuf, RawBsonRef, RawDocumentBuf, cstr, doc};
 
+use crate::dispatch::access::{Access, admit};
 use crate::dispatch::call::Call;
-use crate::dispatch::fields::{Fields, whole};
 use crate::failure::Failure;
+use crate::fields::{Fields, whole};
 use crate::reply::Reply;
 
 const STAGE: &str = "$currentOp";
@@ -60,6 +61,8 @@ pub(super) fn with_operations(call: &Call) -> Result<Option<RawDocumentBuf>, Fai
         }
         options.boolean(option)?;
     }
+    // Another user's commands are for those who may do everything.
+    admit(call, Access::Root)?;
     let listed = doc! { "$documents": { "$literal": call.shared.operations.list(None) } };
     let mut stages = RawArrayBuf::new();
     stages.push(RawDocumentBuf::try_from(&listed)?);

@@ -1,7 +1,8 @@
 //! `getParameter`: what can be said of the server's settings.
 
-use cairndb::bson::{Bson, Document, doc};
+use cairndb::bson::{Document, doc};
 
+use crate::auth::credentials::MECHANISM;
 use crate::dispatch::call::Call;
 use crate::failure::Failure;
 use crate::limits::SESSION_TIMEOUT;
@@ -37,9 +38,9 @@ pub(super) fn get(call: &Call) -> Result<Reply, Failure> {
 fn parameters(call: &Call) -> Document {
     let timeout = i64::try_from(call.shared.settings.cursor_timeout.as_millis()).unwrap_or(i64::MAX);
     doc! {
-        "authenticationMechanisms": Vec::<Bson>::new(),
+        "authenticationMechanisms": [MECHANISM],
         "cursorTimeoutMillis": timeout,
-        "enableTestCommands": false,
+        "enableTestCommands": call.shared.settings.has_test_commands,
         "featureCompatibilityVersion": { "version": "7.0" },
         "localLogicalSessionTimeoutMinutes": i32::try_from(SESSION_TIMEOUT.as_secs() / 60).unwrap_or(i32::MAX),
         "requireApiVersion": false,

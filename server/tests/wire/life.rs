@@ -12,14 +12,18 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn addresses_beyond_the_machine_are_refused() {
+fn addresses_beyond_the_machine_need_users_and_tls() {
     let folder = tempfile::tempdir().unwrap();
     let client = Client::open(folder.path().join("db")).unwrap();
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
-        let builder = Server::builder(client.clone()).tcp(address.parse().unwrap());
-        let refused = runtime().block_on(builder.bind()).expect_err("refused");
-        assert!(matches!(refused, Error::NotLoopback(_)), "{refused}");
+        let builder = || Server::builder(client.clone()).tcp(address.parse().unwrap());
+        let plain = runtime().block_on(builder().bind()).expect_err("refused");
+        assert!(matches!(plain, Error::Plaintext(_)), "{plain}");
+        let nobody = runtime().block_on(builder().insecure_plaintext().bind()).expect_err("refused");
+        assert!(nobody.to_string().contains("cairn user add"), "{nobody}");
     }
+    let nobody = Server::builder(client.clone()).require_users().unbound();
+    assert!(matches!(nobody, Err(Error::NoUsers(_))));
     let nothing = runtime().block_on(Server::builder(client.clone()).bind());
     assert!(matches!(nothing, Err(Error::NothingToListenOn)));
     let none = Server::builder(client).connections_max(0).unbound();

@@ -1,11 +1,15 @@
 //! A scripted peer over real sockets: what a driver sends, what no driver would send, and what comes back.
 
+mod auth;
 mod commands;
 mod compression;
 mod cursors;
+mod fail_points;
 mod life;
+mod login;
 mod malformed;
 mod peer;
+mod tls;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -33,8 +37,14 @@ impl Fixture {
     }
 
     fn with(change: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
+        Self::over(|_| (), change)
+    }
+
+    /// The same over a store with something in it.
+    fn over(prepare: impl FnOnce(&Client), change: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let client = Client::open(folder.path().join("db")).expect("a store");
+        prepare(&client);
         let builder = change(Server::builder(client.clone()).tcp("127.0.0.1:0".parse().expect("an address")));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.expect("a runtime");

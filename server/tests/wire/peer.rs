@@ -69,6 +69,17 @@ impl Peer {
         }
     }
 
+    /// The same where the other side does not speak this protocol: whatever it says is read up to the end.
+    pub(crate) fn answer_or_close(&mut self, bytes: &[u8]) -> Answer {
+        self.send(bytes);
+        let mut said = Vec::new();
+        match self.stream.read_to_end(&mut said) {
+            Ok(_) => Answer::Closed,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => Answer::Closed,
+            Err(error) => panic!("the connection was not closed: {error}"),
+        }
+    }
+
     /// Runs a command and gives its reply.
     #[track_caller]
     pub(crate) fn run(&mut self, command: Document) -> Document {

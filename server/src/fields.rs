@@ -46,6 +46,19 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
+    /// The same of a document inside of a command, whose first field is one like the others.
+    pub(crate) fn allow_all(self, known: &[&str]) -> Result<(), Failure> {
+        for field in self.body {
+            let (field, _) = field?;
+            if !known.contains(&field.as_str()) {
+                let name = self.name;
+                let message = format!("BSON field '{name}.{field}' is an unknown field.");
+                return Err(Failure::new(40_415, "IDLUnknownField", message));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether every command may have a field of that name.
     pub(crate) fn is_everywhere(field: &str) -> bool {
         EVERYWHERE.contains(&field)

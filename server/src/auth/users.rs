@@ -1,0 +1,289 @@
+//! Users: documents of the store, in MongoDB's shape, in a collection that no command reaches.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use cairndb::bson::spec::BinarySubtype;
+use cairndb::bson::{Binary, Bson, Document, doc};
+use cairndb::{Client, Collection, SystemCollection};
+
+use crate::auth::credentials::{Credentials, ITERATIONS, Key, MECHANISM, PasswordError, SALT_BYTES};
+
+/// The database that users belong to.
+pub(crate) const DATABASE: &str = "admin";
+
+const NAME_BYTES_MAX: usize = 128;
+/// The document of `system.keys` from which unknown users get their salts.
+const SECRET: &str = "unknownUsers";
+
+/// What a user may do. There are no other roles, and none for single databases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Role {
+    /// Everything: MongoDB's `root`.
+    Root,
+    /// Reading, in every database: MongoDB's `readAnyDatabase`.
+    ReadAnyDatabase,
+}
+
+/// Who may log in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct User {
+    /// The name, which is told apart by every byte.
+    pub name: String,
+    /// What the user may do.
+    pub role: Role,
+}
+
+/// Why a user is not there, or not made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UserError {
+    /// There is one of that name.
+    #[error("there is a user {0:?} already")]
+    Exists(String),
+    /// There is none of that name.
+    #[error("there is no user {0:?}")]
+    Unknown(String),
+    /// No user may be called so.
+    #[error("a user cannot be called {0:?}: a name has 1 to 128 bytes and no control characters")]
+    Name(String),
+    /// No user can have that password.
+    #[error(transparent)]
+    Password(#[from] PasswordError),
+    /// Not a role that users here can have.
+    #[error("there is no role {0:?}: a user has the role root or readAnyDatabase")]
+    Role(String),
+    /// The document of a user is not of the shape of one.
+    #[error("the stored user {name:?} is damaged: {fault}")]
+    Damaged {
+        /// The document's `_id`.
+        name: String,
+        /// What is wrong with it.
+        fault: String,
+    },
+    /// The system gives no random numbers, and a secret cannot be made of anything else.
+    #[error("the system gives no random numbers: {0}")]
+    Random(String),
+    /// The store refused.
+    #[error("the store refused")]
+    Store(#[from] cairndb::Error),
+}
+
+/// The users of a store.
+///
+/// ```
+/// use cairndb::Client;
+/// use cairndb_server::{Role, Users};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// let client = Client::open(folder.path().join("shop"))?;
+/// let users = Users::of(&client);
+/// users.add("ada", "correct horse", Role::ReadAnyDatabase)?;
+/// assert_eq!(users.list()?[0].name, "ada");
+/// assert!(users.add("ada", "other", Role::Root).is_err());
+/// users.remove("ada")?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Users {
+    users: Collection<Document>,
+    keys: Collection<Document>,
+}
+
+impl Role {
+    /// MongoDB's name of it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Root => "root",
+            Self::ReadAnyDatabase => "readAnyDatabase",
+        }
+    }
+
+    /// The role of that name.
+    ///
+    /// # Errors
+    /// [`UserError::Role`] for any other.
+    pub fn parse(name: &str) -> Result<Self, UserError> {
+        [Self::Root, Self::ReadAnyDatabase]
+            .into_iter()
+            .find(|role| role.name() == name)
+            .ok_or_else(|| UserError::Role(name.to_owned()))
+    }
+}
+
+impl Users {
+    /// The users of a client's store.
+    pub fn of(client: &Client) -> Self {
+        Self {
+            users: client.system_collection(SystemCollection::Users),
+            keys: client.system_collection(SystemCollection::Keys),
+        }
+    }
+
+    /// Makes a user. The password is not kept, only what checks one.
+    ///
+    /// # Errors
+    /// A name that is taken or not allowed, a password that is not allowed, a store that cannot be written.
+    pub fn add(&self, name: &str, password: &str, role: Role) -> Result<(), UserError> {
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+            return Err(UserError::Name(name.to_owned()));
+        }
+        let salt: Vec<u8> = random_key()?.into_iter().take(SALT_BYTES).collect();
+        let credentials = Credentials::derive(password, &salt, ITERATIONS)?;
+        if self.load_secret()?.is_none() {
+            let key = Binary { subtype: BinarySubtype::Generic, bytes: random_key()?.to_vec() };
+            self.keys.insert_one(doc! { "_id": SECRET, "key": key }).run()?;
+        }
+        let user = doc! {
+            "_id": id_of(name),
+            "user": name,
+            "db": DATABASE,
+            "credentials": { MECHANISM: credentials.to_document() },
+            "roles": [{ "role": role.name(), "db": DATABASE }],
+        };
+        match self.users.insert_one(user).run() {
+            Ok(_) => Ok(()),
+            Err(error) if error.is_duplicate_key() => Err(UserError::Exists(name.to_owned())),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// All users, by name.
+    ///
+    /// # Errors
+    /// A store that cannot be read, or a document that is no user's.
+    pub fn list(&self) -> Result<Vec<User>, UserError> {
+        self.users.find(doc! {}).run()?.map(|user| Ok(parse(&user?)?.0)).collect()
+    }
+
+    /// Removes a user.
+    ///
+    /// # Errors
+    /// [`UserError::Unknown`] if there is none of that name, or a store that cannot be written.
+    pub fn remove(&self, name: &str) -> Result<(), UserError> {
+        let removed = self.users.delete_one(doc! { "_id": id_of(name) }).run()?;
+        if removed.deleted_count == 0 { Err(UserError::Unknown(name.to_owned())) } else { Ok(()) }
+    }
+
+    /// The user of that name, with what checks the password.
+    pub(crate) fn find(&self, name: &str) -> Result<Option<(User, Credentials)>, UserError> {
+        self.users.find_one(doc! { "_id": id_of(name) }).run()?.map(|user| parse(&user)).transpose()
+    }
+
+    /// What unknown users get their salts from. It is made with the first user; before that nobody can tell users
+    /// from others, and any secret will do.
+    pub(crate) fn secret(&self) -> Result<Key, UserError> {
+        self.load_secret()?.map_or_else(random_key, Ok)
+    }
+
+    fn load_secret(&self) -> Result<Option<Key>, UserError> {
+        let Some(stored) = self.keys.find_one(doc! { "_id": SECRET }).run()? else { return Ok(None) };
+        let key = stored.get_binary_generic("key").ok().and_then(|key| Key::try_from(key.as_slice()).ok());
+        let damaged = || UserError::Damaged { name: SECRET.to_owned(), fault: "it has no key".to_owned() };
+        key.map(Some).ok_or_else(damaged)
+    }
+}
+
+impl std::fmt::Debug for Users {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Users").finish_non_exhaustive()
+    }
+}
+
+/// A nonce that nobody can guess.
+pub(crate) fn nonce() -> Result<String, UserError> {
+    Ok(BASE64.encode(random_key()?))
+}
+
+fn id_of(name: &str) -> String {
+    format!("{DATABASE}.{name}")
+}
+
+fn random_key() -> Result<Key, UserError> {
+    let mut key = Key::default();
+    getrandom::fill(&mut key).map_err(|error| UserError::Random(error.to_string()))?;
+    Ok(key)
+}
+
+fn parse(document: &Document) -> Result<(User, Credentials), UserError> {
+    let id = document.get_str("_id").unwrap_or_default();
+    let damaged = |fault: &str| UserError::Damaged { name: id.to_owned(), fault: fault.to_owned() };
+    let name = document.get_str("user").map_err(|_| damaged("it has no name"))?;
+    if id != id_of(name) {
+        return Err(damaged("its name is not that of its _id"));
+    }
+    let roles = document.get_array("roles").map_err(|_| damaged("it has no roles"))?;
+    let [Bson::Document(role)] = roles.as_slice() else { return Err(damaged("it has not one role")) };
+    let role = Role::parse(role.get_str("role").map_err(|_| damaged("its role has no name"))?);
+    let role = role.map_err(|error| damaged(&error.to_string()))?;
+    let credentials = document.get_document("credentials").and_then(|all| all.get_document(MECHANISM));
+    let credentials = credentials.ok().and_then(Credentials::of_document);
+    let credentials = credentials.ok_or_else(|| damaged("its credentials are none"))?;
+    Ok((User { name: name.to_owned(), role }, credentials))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn users() -> (Users, tempfile::TempDir) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let client = Client::open(folder.path().join("db")).expect("a store");
+        (Users::of(&client), folder)
+    }
+
+    #[test]
+    fn users_are_told_apart_by_every_byte_of_their_names() {
+        let (users, _folder) = users();
+        for name in ["IX", "\u{2168}", "ix", "admin.ix"] {
+            users.add(name, "secret", Role::Root).expect("added");
+            assert!(matches!(users.add(name, "secret", Role::Root), Err(UserError::Exists(_))), "{name}");
+        }
+        assert_eq!(users.list().expect("listed").len(), 4);
+        users.remove("ix").expect("removed");
+        assert!(matches!(users.remove("ix"), Err(UserError::Unknown(_))));
+        assert!(users.find("IX").expect("read").is_some());
+        assert!(users.find("ix").expect("read").is_none());
+    }
+
+    #[test]
+    fn names_and_passwords_that_cannot_be_are_refused() {
+        let (users, _folder) = users();
+        for name in ["", "a\nb", &"n".repeat(129)] {
+            assert!(matches!(users.add(name, "secret", Role::Root), Err(UserError::Name(_))), "{name}");
+        }
+        assert!(matches!(users.add("a", "", Role::Root), Err(UserError::Password(_))));
+        assert!(users.list().expect("listed").is_empty());
+        assert_eq!(
+            Role::parse("dbOwner").expect_err("refused").to_string().matches("\"dbOwner\"").count(),
+            1
+        );
+    }
+
+    #[test]
+    fn the_secret_stays_from_the_first_user_on() {
+        let (users, _folder) = users();
+        assert_ne!(users.secret().expect("made"), users.secret().expect("made"));
+        users.add("ada", "secret", Role::Root).expect("added");
+        let secret = users.secret().expect("stored");
+        users.add("bob", "secret", Role::Root).expect("added");
+        users.remove("ada").expect("removed");
+        assert_eq!(users.secret().expect("stored"), secret);
+    }
+
+    #[test]
+    fn a_document_that_is_no_user_s_is_named() {
+        let (users, _folder) = users();
+        users.add("ada", "secret", Role::Root).expect("added");
+        let stored = users.users.find_one(doc! {}).run().expect("read").expect("there");
+        for field in ["user", "roles", "credentials"] {
+            let mut broken = stored.clone();
+            broken.remove(field);
+            let error = parse(&broken).map(|(user, _)| user).expect_err("refused").to_string();
+            assert!(error.starts_with("the stored user \"admin.ada\" is damaged"), "{error}");
+        }
+    }
+}

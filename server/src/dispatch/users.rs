@@ -1,0 +1,110 @@
+//! `usersInfo` and `connectionStatus`: who may log in, and who has.
+
+use cairndb::bson::{Bson, Document, RawBsonRef, doc};
+
+use crate::auth::credentials::MECHANISM;
+use crate::auth::users::{DATABASE, Role, User};
+use crate::dispatch::call::Call;
+use crate::failure::Failure;
+use crate::fields::{Fields, whole};
+use crate::reply::Reply;
+
+/// The users that are asked for: `1` for all of the database, a name, `{user, db}`, or an array of the last two. Where
+/// users must log in, readers see themselves. Credentials are never shown.
+pub(super) fn list(call: &Call) -> Result<Reply, Failure> {
+    let fields = call.fields();
+    fields.allow(&[
+        "showAuthenticationRestrictions",
+        "showCredentials",
+        "showCustomData",
+        "showPrivileges",
+    ])?;
+    if fields.boolean("showCredentials")? == Some(true) {
+        let message = "the field 'showCredentials' of 'usersInfo' is not supported";
+        return Err(Failure::new(238, "NotImplemented", message));
+    }
+    let asked = fields.argument()?.ok_or_else(|| fields.missing("usersInfo"))?;
+    let asked = match asked.as_array() {
+        Some(several) => {
+            let one = |value: Result<RawBsonRef<'_>, _>| asked_for(call, fields, value?);
+            several.into_iter().map(one).collect::<Result<Vec<_>, Failure>>()?
+        }
+        None => vec![asked_for(call, fields, asked)?],
+    };
+    let viewer = call.peer.user().filter(|_| call.shared.settings.requires_user);
+    let is_visible = |user: &User| {
+        viewer.as_ref().is_none_or(|viewer| viewer.role == Role::Root || viewer.name == user.name)
+    };
+    let users = call.shared.users.list().map_err(|error| {
+        tracing::error!(%error, "users cannot be listed");
+        Failure::internal("users cannot be listed")
+    })?;
+    let is_asked_for = |user: &User| {
+        asked.iter().any(|(name, db)| db == DATABASE && name.as_ref().is_none_or(|name| *name == user.name))
+    };
+    let shown = users.iter().filter(|user| is_visible(user) && is_asked_for(user));
+    Ok(doc! { "users": shown.map(|user| Bson::from(show(user))).collect::<Vec<_>>() }.into())
+}
+
+/// Who the connection is, and what it may do.
+pub(super) fn connection_status(call: &Call) -> Result<Reply, Failure> {
+    let fields = call.fields();
+    fields.allow(&["showPrivileges"])?;
+    let user = call.peer.user();
+    let each = |of: fn(&User) -> Bson| user.iter().map(of).collect::<Vec<Bson>>();
+    let mut about = doc! {
+        "authenticatedUsers": each(|user| doc! { "user": &user.name, "db": DATABASE }.into()),
+        "authenticatedUserRoles": each(|user| role(user).into()),
+    };
+    if fields.boolean("showPrivileges")? == Some(true) {
+        about.insert("authenticatedUserPrivileges", each(|user| privilege(user.role).into()));
+    }
+    Ok(doc! { "authInfo": about }.into())
+}
+
+/// A name, or all names, and a database.
+fn asked_for(
+    call: &Call,
+    fields: Fields<'_>,
+    value: RawBsonRef<'_>,
+) -> Result<(Option<String>, String), Failure> {
+    let database = call.command.database().to_owned();
+    if let Some(name) = value.as_str() {
+        return Ok((Some(name.to_owned()), database));
+    }
+    if let Some(user) = value.as_document() {
+        let user = Fields::of("usersInfo", user);
+        user.allow_all(&["db", "user"])?;
+        let name = user.text("user")?.ok_or_else(|| user.missing("user"))?;
+        let database = user.text("db")?.ok_or_else(|| user.missing("db"))?;
+        return Ok((Some(name.to_owned()), database.to_owned()));
+    }
+    if whole(value) == Some(1) {
+        return Ok((None, database));
+    }
+    Err(fields.wrong_type("usersInfo", value, "1, string, object or array"))
+}
+
+fn show(user: &User) -> Document {
+    doc! {
+        "_id": format!("{DATABASE}.{}", user.name),
+        "user": &user.name,
+        "db": DATABASE,
+        "roles": [role(user)],
+        "mechanisms": [MECHANISM],
+    }
+}
+
+fn role(user: &User) -> Document {
+    doc! { "role": user.role.name(), "db": DATABASE }
+}
+
+fn privilege(role: Role) -> Document {
+    match role {
+        Role::Root => doc! { "resource": { "anyResource": true }, "actions": ["anyAction"] },
+        Role::ReadAnyDatabase => doc! {
+            "resource": { "db": "", "collection": "" },
+            "actions": ["collStats", "dbStats", "find", "killCursors", "listCollections", "listIndexes"],
+        },
+    }
+}

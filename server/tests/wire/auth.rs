@@ -1,0 +1,311 @@
+//! Logging in, and what is refused to whom.
+
+use cairndb::Client;
+use cairndb::bson::{Bson, Document, doc};
+use cairndb_server::{Role, Users};
+
+use crate::login::{Login, NONCE, go_on, log_in, on_admin, payload, start, text};
+use crate::peer::{Peer, message};
+use crate::{Fixture, fill};
+
+fn add_users(client: &Client) {
+    let users = Users::of(client);
+    users.add("ada", "pencil", Role::Root).expect("added");
+    users.add("reader", "I\u{ad}X", Role::ReadAnyDatabase).expect("added");
+}
+
+fn guarded() -> Fixture {
+    Fixture::over(add_users, cairndb_server::ServerBuilder::require_users)
+}
+
+fn logged_in(fixture: &Fixture, name: &str, password: &str) -> Peer {
+    let mut peer = fixture.peer();
+    log_in(&mut peer, name, password).unwrap_or_else(|refused| panic!("{refused}"));
+    peer
+}
+
+fn code(reply: &Document) -> i32 {
+    reply.get_i32("code").unwrap_or(0)
+}
+
+fn names(reply: &Document) -> Vec<&str> {
+    let users = reply.get_document("authInfo").and_then(|about| about.get_array("authenticatedUsers"));
+    let users = users.expect("an array").iter().map(|user| user.as_document().expect("a document"));
+    users.map(|user| user.get_str("user").expect("a name")).collect()
+}
+
+#[test]
+fn the_right_password_lets_in_and_logging_out_ends_it() {
+    let fixture = guarded();
+    let mut peer = fixture.peer();
+    let status = || on_admin(doc! { "connectionStatus": 1, "showPrivileges": true });
+    assert_eq!(names(&peer.run(status())), Vec::<&str>::new());
+    log_in(&mut peer, "ada", "pencil").unwrap();
+    assert_eq!(names(&peer.run(status())), ["ada"]);
+    fill(&mut peer, "orders", 3);
+    assert_eq!(peer.run(doc! { "count": "orders", "$db": "shop" }).get_i32("n").ok(), Some(3));
+    assert_eq!(code(&peer.run(on_admin(doc! { "logout": 1 }))), 0);
+    assert_eq!(names(&peer.run(status())), Vec::<&str>::new());
+    assert_eq!(code(&peer.run(doc! { "count": "orders", "$db": "shop" })), 13);
+}
+
+#[test]
+fn a_password_is_prepared_and_a_name_is_not() {
+    let fixture = guarded();
+    // The driver prepares what its user types.
+    assert!(log_in(&mut fixture.peer(), "reader", "IX").is_ok());
+    assert!(log_in(&mut fixture.peer(), "Reader", "IX").is_err());
+}
+
+#[test]
+fn an_unknown_user_is_refused_like_a_wrong_password() {
+    let fixture = guarded();
+    let wrong = log_in(&mut fixture.peer(), "ada", "pencils").unwrap_err();
+    let unknown = log_in(&mut fixture.peer(), "nobody", "pencil").unwrap_err();
+    assert_eq!(wrong, unknown);
+    assert_eq!((code(&wrong), wrong.get_str("errmsg").ok()), (18, Some("Authentication failed.")));
+    let salt = |name: &str| {
+        let challenge = text(&fixture.peer().run(on_admin(start(name))));
+        challenge.split_once(",s=").map(|(_, rest)| rest.to_owned()).unwrap()
+    };
+    assert_eq!(salt("nobody"), salt("nobody"));
+    assert_ne!(salt("nobody"), salt("somebody"));
+    assert_eq!(salt("nobody").len(), salt("ada").len());
+}
+
+#[test]
+fn a_user_of_another_database_is_none() {
+    let fixture = guarded();
+    let mut peer = fixture.peer();
+    let mut on_shop = start("ada");
+    on_shop.insert("$db", "shop");
+    let login = Login::new("ada", "pencil", &text(&peer.run(on_shop)));
+    assert_eq!(code(&peer.run(go_on(&login.proof()))), 18);
+}
+
+#[test]
+fn malformed_payloads_are_refused() {
+    let fixture = guarded();
+    let refuse = |command: Document, expected: i32| {
+        let reply = fixture.peer().run(on_admin(command.clone()));
+        assert_eq!(code(&reply), expected, "{command}: {reply}");
+    };
+    let with = |field: &str, value: Bson| {
+        let mut command = start("ada");
+        command.insert(field, value);
+        command
+    };
+    for message in
+        ["", "n", "n,,", "n,,n=ada", "n,,n=,r=a", "p=tls,,n=ada,r=a", "n,a=x,n=ada,r=a", "n,,n=a=1,r=a"]
+    {
+        refuse(with("payload", payload(message)), 18);
+    }
+    refuse(with("payload", payload(&"n".repeat(100_000))), 18);
+    refuse(with("payload", "n,,n=ada,r=a".into()), 14);
+    refuse(with("payload", Bson::Null), 40_414);
+    refuse(with("mechanism", 1.into()), 14);
+    refuse(with("mechanism", "SCRAM-SHA-1".into()), 334);
+    refuse(with("mechanism", "PLAIN".into()), 334);
+    refuse(with("options", 1.into()), 14);
+    refuse(with("unknown", 1.into()), 40_415);
+    refuse(doc! { "authenticate": 1, "mechanism": "MONGODB-X509" }, 334);
+    refuse(doc! { "saslContinue": 1, "conversationId": 1, "payload": payload("") }, 17);
+}
+
+#[test]
+fn a_proof_counts_once_and_for_its_own_conversation() {
+    let fixture = guarded();
+    let mut peer = fixture.peer();
+    let login = Login::new("ada", "pencil", &text(&peer.run(on_admin(start("ada")))));
+    let proof = login.proof();
+    assert_eq!(code(&peer.run(go_on(&proof))), 0);
+    assert_eq!(code(&peer.run(go_on(&proof))), 17);
+    // The same messages again meet another nonce of the server, with which the proof does not fit.
+    let mut second = fixture.peer();
+    let challenge = text(&second.run(on_admin(start("ada"))));
+    assert!(challenge.starts_with(&format!("r={NONCE}")));
+    assert_eq!(code(&second.run(go_on(&proof))), 18);
+    // A failed proof ends the conversation.
+    let login = Login::new("ada", "pencil", &challenge);
+    assert_eq!(code(&second.run(go_on(&login.proof()))), 17);
+    let mut third = fixture.peer();
+    third.run(on_admin(start("ada")));
+    assert_eq!(
+        code(&third.run(on_admin(doc! { "saslContinue": 1, "conversationId": 2, "payload": payload("") }))),
+        17
+    );
+}
+
+#[test]
+fn without_the_option_an_empty_message_ends_the_login() {
+    let fixture = guarded();
+    let mut peer = fixture.peer();
+    let mut begin = on_admin(start("ada"));
+    begin.remove("options");
+    let login = Login::new("ada", "pencil", &text(&peer.run(begin)));
+    let proven = peer.run(go_on(&login.proof()));
+    assert_eq!((proven.get_bool("done").ok(), text(&proven)), (Some(false), login.signature()));
+    let refused = peer.run(doc! { "count": "orders", "$db": "shop" });
+    assert_eq!(code(&refused), 13);
+    let ended = peer.run(go_on(""));
+    assert_eq!((ended.get_bool("done").ok(), text(&ended).as_str()), (Some(true), ""));
+    assert_eq!(code(&peer.run(doc! { "count": "orders", "$db": "shop" })), 0);
+}
+
+#[test]
+fn a_hello_begins_a_login() {
+    let fixture = guarded();
+    let mut peer = fixture.peer();
+    let mut begin = start("ada");
+    begin.insert("db", "admin");
+    let hello = peer.run(on_admin(doc! {
+        "hello": 1, "saslSupportedMechs": "admin.ada", "speculativeAuthenticate": begin.clone(),
+    }));
+    assert_eq!(hello.get_array("saslSupportedMechs").ok(), Some(&vec!["SCRAM-SHA-256".into()]));
+    let login = Login::new("ada", "pencil", &text(hello.get_document("speculativeAuthenticate").unwrap()));
+    let ended = peer.run(go_on(&login.proof()));
+    assert_eq!((ended.get_bool("done").ok(), text(&ended)), (Some(true), login.signature()));
+    // Whether a user exists is not told, and what cannot begin is not mentioned.
+    let unknown = peer.run(on_admin(doc! { "hello": 1, "saslSupportedMechs": "admin.nobody" }));
+    assert_eq!(unknown.get_array("saslSupportedMechs").unwrap().len(), 1);
+    for (field, value) in [("mechanism", Bson::from("MONGODB-X509")), ("payload", payload("n,,"))] {
+        let mut other = begin.clone();
+        other.insert(field, value);
+        let hello = peer.run(on_admin(doc! { "hello": 1, "speculativeAuthenticate": other }));
+        assert_eq!((code(&hello), hello.contains_key("speculativeAuthenticate")), (0, false));
+    }
+    assert_eq!(code(&peer.run(on_admin(doc! { "hello": 1, "saslSupportedMechs": "ada" }))), 2);
+}
+
+#[test]
+fn before_a_login_hardly_anything_is_answered() {
+    let fixture = guarded();
+    let mut peer = fixture.peer();
+    for open in
+        ["hello", "isMaster", "ismaster", "ping", "buildInfo", "connectionStatus", "whatsmyuri", "logout"]
+    {
+        assert_eq!(code(&peer.run(on_admin(doc! { open: 1 }))), 0, "{open}");
+    }
+    assert_eq!(code(&peer.run(on_admin(doc! { "endSessions": [] }))), 0);
+    let closed = [
+        "find",
+        "insert",
+        "update",
+        "delete",
+        "count",
+        "aggregate",
+        "listDatabases",
+        "listCollections",
+        "getMore",
+        "killCursors",
+        "serverStatus",
+        "getParameter",
+        "hostInfo",
+        "getLog",
+        "usersInfo",
+        "killAllSessions",
+        "configureFailPoint",
+        "sequenceNext",
+        "noSuchCommand",
+    ];
+    for closed in closed {
+        let reply = peer.run(on_admin(doc! { closed: "a" }));
+        let message = format!("Command {closed} requires authentication");
+        assert_eq!((code(&reply), reply.get_str("errmsg").ok()), (13, Some(message.as_str())));
+    }
+}
+
+#[test]
+fn readers_read_and_write_nothing() {
+    let fixture = guarded();
+    fill(&mut logged_in(&fixture, "ada", "pencil"), "orders", 5);
+    let mut peer = logged_in(&fixture, "reader", "IX");
+    let on_shop = |mut command: Document| {
+        command.insert("$db", "shop");
+        command
+    };
+    let found = peer.run(on_shop(doc! { "find": "orders", "batchSize": 2 }));
+    let cursor = found.get_document("cursor").unwrap().get_i64("id").unwrap();
+    assert_eq!(code(&peer.run(on_shop(doc! { "getMore": cursor, "collection": "orders" }))), 0);
+    assert_eq!(peer.run(on_shop(doc! { "count": "orders" })).get_i32("n").ok(), Some(5));
+    let refused = [
+        doc! { "insert": "orders", "documents": [{}] },
+        doc! { "update": "orders", "updates": [{ "q": {}, "u": { "$set": { "a": 1 } } }] },
+        doc! { "delete": "orders", "deletes": [{ "q": {}, "limit": 0 }] },
+        doc! { "findAndModify": "orders", "remove": true },
+        doc! { "drop": "orders" },
+        doc! { "dropDatabase": 1 },
+        doc! { "create": "other" },
+        doc! { "createIndexes": "orders", "indexes": [{ "key": { "a": 1 }, "name": "a" }] },
+        doc! { "truncate": "orders" },
+        doc! { "createSequence": "numbers" },
+        doc! { "sequenceNext": "numbers" },
+        doc! { "aggregate": "orders", "pipeline": [{ "$out": "other" }], "cursor": {} },
+        doc! { "aggregate": "orders", "pipeline": [{ "$merge": "other" }], "cursor": {} },
+        doc! { "explain": { "delete": "orders", "deletes": [{ "q": {}, "limit": 0 }] } },
+        doc! { "explain": { "aggregate": "orders", "pipeline": [{ "$out": "other" }], "cursor": {} } },
+        doc! { "killAllSessions": [] },
+        doc! { "fsync": 1 },
+    ];
+    for command in refused {
+        let reply = peer.run(on_shop(command.clone()));
+        assert_eq!(code(&reply), 13, "{command}: {reply}");
+    }
+    assert_eq!(peer.run(on_shop(doc! { "count": "orders" })).get_i32("n").ok(), Some(5));
+    // A cursor is its user's.
+    let found = logged_in(&fixture, "ada", "pencil").run(on_shop(doc! { "find": "orders", "batchSize": 2 }));
+    let cursor = found.get_document("cursor").unwrap().get_i64("id").unwrap();
+    assert_eq!(code(&peer.run(on_shop(doc! { "getMore": cursor, "collection": "orders" }))), 13);
+    let users = peer.run(on_admin(doc! { "usersInfo": 1 }));
+    assert_eq!(users.get_array("users").unwrap().len(), 1);
+}
+
+#[test]
+fn nobody_touches_the_collection_of_users_by_commands() {
+    for fixture in [guarded(), Fixture::over(add_users, |builder| builder)] {
+        let mut peer = logged_in(&fixture, "ada", "pencil");
+        for name in ["system.users", "system.keys"] {
+            let refused = [
+                doc! { "find": name },
+                doc! { "count": name },
+                doc! { "distinct": name, "key": "_id" },
+                doc! { "insert": name, "documents": [{}] },
+                doc! { "update": name, "updates": [{ "q": {}, "u": { "$set": { "a": 1 } } }] },
+                doc! { "delete": name, "deletes": [{ "q": {}, "limit": 0 }] },
+                doc! { "findAndModify": name, "remove": true },
+                doc! { "drop": name },
+                doc! { "truncate": name },
+                doc! { "listIndexes": name },
+                doc! { "collStats": name },
+                doc! { "aggregate": name, "pipeline": [], "cursor": {} },
+                doc! { "renameCollection": format!("admin.{name}"), "to": "shop.a" },
+                doc! { "renameCollection": "shop.a", "to": format!("admin.{name}") },
+                doc! { "getMore": 1_i64, "collection": name },
+            ];
+            for command in refused {
+                let reply = peer.run(on_admin(command.clone()));
+                assert_eq!(code(&reply), 13, "{command}: {reply}");
+            }
+        }
+        assert_eq!(code(&peer.run(on_admin(doc! { "dropDatabase": 1 }))), 20);
+        let users =
+            peer.run(on_admin(doc! { "usersInfo": ["ada", { "user": "reader", "db": "admin" }, "nobody"] }));
+        let users = users.get_array("users").unwrap();
+        assert_eq!(users.len(), 2);
+        assert!(users.iter().all(|user| !user.as_document().unwrap().contains_key("credentials")));
+    }
+}
+
+#[test]
+fn a_connection_on_which_logins_fail_is_closed() {
+    let fixture = guarded();
+    let mut peer = fixture.peer();
+    for _ in 0..5 {
+        let mut begin = start("ada");
+        begin.insert("payload", payload("n"));
+        assert_eq!(code(&peer.run(on_admin(begin))), 18);
+    }
+    peer.send(&message(doc! { "ping": 1, "$db": "admin" }).bytes(1, 0));
+    assert_eq!(peer.receive(), None);
+    assert!(log_in(&mut fixture.peer(), "ada", "pencil").is_ok());
+}
