@@ -1,7 +1,7 @@
 # What every command of this project needs, found or installed. Sourced by the Makefile's recipes
 # and by .ci/run (`. .ci/setup.sh`, POSIX sh): it checks in well under a second when all is there.
 # It exports ROCKSDB_LIB_DIR and ROCKSDB_STATIC, so that demo, tests, lints and fuzzing all link one
-# RocksDB archive, which is built here once and outlives `cargo clean` and the checkout.
+# RocksDB archive, which is built here once and outlives `cargo clean` and the checkout. `clients` is for `make test` alone.
 
 CAIRNDB_CACHE="${CAIRNDB_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cairndb}"
 export CAIRNDB_CACHE
@@ -145,6 +145,67 @@ tool() {
         fail "'cargo install $1' failed: see its message above"
 }
 
+# Python 3 that can make virtual environments; Debian keeps that in a package of its own.
+find_python() {
+    can_make_environments() { has python3 && python3 -c 'import ensurepip, venv' 2>/dev/null; }
+    can_make_environments && return
+    say "Python 3 with venv is missing; PyMongo is run by it"
+    install python3-venv python3
+    can_make_environments || fail "there is still no python3 in PATH that can 'import ensurepip, venv'"
+}
+
+# Node.js of the version that tests/clients/mongosh was chosen for, or newer.
+find_node() {
+    is_new_enough() { has npm && has node && [ "$(node -p 'parseInt(process.versions.node)')" -ge 18 ]; }
+    is_new_enough && return
+    say "Node.js 18 with npm is missing; mongosh is run by it"
+    install "nodejs npm" nodejs-npm
+    is_new_enough || fail "there is still no node of version 18 or newer with npm in PATH: see https://nodejs.org"
+}
+
+# clients: for `make test`, MongoDB's own clients in the versions that tests/clients pins. Their folders are named after
+# those pins, and hold nothing half done: each is made under another name.
+clients() {
+    [ -x "$CAIRNDB_PYTHON" ] || install_pymongo
+    [ -f "$CAIRNDB_MONGOSH" ] && has node || install_mongosh
+}
+
+install_pymongo() {
+    find_python
+    folder=${CAIRNDB_PYTHON%/bin/python}
+    say "installing: PyMongo, by pip into $folder (about 40 MB)"
+    rm -rf "$folder.$$"
+    python3 -m venv "$folder.$$" >&2 || fail "'python3 -m venv' failed: see its message above"
+    "$folder.$$/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+        -r tests/clients/requirements.txt >&2 || fail_offline "$folder.$$" "'pip install pymongo'"
+    mv "$folder.$$" "$folder" || fail "cannot create $folder"
+}
+
+install_mongosh() {
+    find_node
+    [ ! -f "$CAIRNDB_MONGOSH" ] || return 0
+    folder=${CAIRNDB_MONGOSH%/node_modules/*}
+    say "installing: mongosh, by npm into $folder (about 125 MB)"
+    rm -rf "$folder.$$"
+    mkdir -p "$folder.$$" && cp tests/clients/mongosh/package.json tests/clients/mongosh/package-lock.json "$folder.$$" ||
+        fail "cannot create $folder.$$"
+    (cd "$folder.$$" && npm ci --ignore-scripts --omit=optional --no-audit --no-fund --loglevel=error) >&2 ||
+        fail_offline "$folder.$$" "'npm ci' of mongosh"
+    mv "$folder.$$" "$folder" || fail "cannot create $folder"
+}
+
+# fail_offline FOLDER COMMAND
+fail_offline() {
+    rm -rf "$1"
+    fail "$2 failed: see its message above. 'make test' runs MongoDB's clients, which it must be able to download once"
+}
+
+# pins FILE: a number that changes with the file.
+pins() { cksum "$1" | cut -d ' ' -f 1; }
+
+CAIRNDB_PYTHON="$CAIRNDB_CACHE/clients/pymongo-$(pins tests/clients/requirements.txt)/bin/python"
+CAIRNDB_MONGOSH="$CAIRNDB_CACHE/clients/mongosh-$(pins tests/clients/mongosh/package-lock.json)/node_modules/mongosh/bin/mongosh.js"
+export CAIRNDB_PYTHON CAIRNDB_MONGOSH
 find_compiler
 find_libclang
 find_cargo
