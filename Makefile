@@ -12,7 +12,7 @@ TARGETS ?=
 SETUP := . .ci/setup.sh
 # By name, because Cargo unifies features over a virtual workspace's default members.
 PACKAGES := -p cairndb-index -p cairndb-sequence -p cairndb-query -p cairndb -p cairndb-server -p cairndb-cli \
-    -p cairndb-tests
+    -p cairndb-tests -p cairndb-clients
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 26
@@ -20,14 +20,15 @@ help: ## List the targets.
 setup: ## Install what is missing and build RocksDB, once; every other target does this itself.
 	@$(SETUP) && echo "setup: ready, with RocksDB in $$ROCKSDB_LIB_DIR" >&2
 
-env: ## Print what cargo by hand needs to link the same RocksDB: eval "$(make -s env)".
-	@$(SETUP) && echo "export ROCKSDB_LIB_DIR='$$ROCKSDB_LIB_DIR' ROCKSDB_STATIC=1$${LIBCLANG_PATH:+ LIBCLANG_PATH='$$LIBCLANG_PATH'}"
+env: ## Print what cargo by hand needs for the same RocksDB and clients: eval "$(make -s env)".
+	@$(SETUP) && echo "export ROCKSDB_LIB_DIR='$$ROCKSDB_LIB_DIR' ROCKSDB_STATIC=1$${LIBCLANG_PATH:+ LIBCLANG_PATH='$$LIBCLANG_PATH'} CAIRNDB_PYTHON='$$CAIRNDB_PYTHON' CAIRNDB_MONGOSH='$$CAIRNDB_MONGOSH'"
 
 demo: ## Ingest real documents, show them, refuse a duplicate, reopen (pipe NDJSON in for your own).
 	@$(SETUP) && cargo run --release --locked -q -p cairndb --example demo
 
+# MongoDB's own clients are needed by the suite `clients` only, so no other target installs them.
 test: ## Run every test of the main workspace.
-	@$(SETUP) && cargo test --release --locked $(PACKAGES)
+	@$(SETUP) && clients && cargo test --release --locked $(PACKAGES)
 
 bench: ## Run the criterion suites.
 	@$(SETUP) && cargo bench --locked -p cairndb-benches

@@ -1,0 +1,121 @@
+//! A real server: the process `cairn serve` on a free port, over a folder of its own.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use cairndb_tests::scratch::{Scratch, small};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The environment variable that names another `cairn` than the one that was built beside the suite.
+const CAIRN_VARIABLE: &str = "CAIRNDB_CAIRN";
+
+/// A running server.
+pub struct Cairn {
+    child: Child,
+    address: SocketAddr,
+    scratch: Scratch,
+}
+
+impl Cairn {
+    /// Starts a server over an empty folder.
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts a server over an empty folder, with more arguments.
+    pub fn start_with(arguments: &[&str]) -> Self {
+        let scratch = Scratch::new();
+        let log = File::create(log_of(&scratch)).expect("the folder takes files");
+        let mut child = Command::new(program())
+            .arg("serve")
+            .arg(scratch.path())
+            .args(["--port", "0", "--log-level", "warn"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{} cannot be started: {error}", program().display()));
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("it is piped");
+        BufReader::new(stdout).read_line(&mut line).expect("a line of text");
+        let address =
+            line.trim().strip_prefix("listening on mongodb://").and_then(|rest| rest.strip_suffix('/'));
+        let Some(address) = address.and_then(|address| address.parse().ok()) else {
+            panic!("cairn did not say where it listens, but {line:?}: {}", read_log(&scratch))
+        };
+        Self { child, address, scratch }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its number in the system.
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What drivers and shells are given.
+    pub fn uri(&self) -> String {
+        uri(self.address)
+    }
+
+    /// Ends the server in order, and proves that what it stored agrees with itself.
+    #[track_caller]
+    pub fn stop(mut self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it runs");
+        let status = self.child.wait().expect("it was started here");
+        assert!(status.success(), "{status}: {}", read_log(&self.scratch));
+        let client = self.scratch.open_with(small());
+        let report = client.verify().expect("the store can be read");
+        assert!(report.is_clean(), "{report:?}");
+        client.close().expect("nothing is left to write");
+    }
+}
+
+impl Drop for Cairn {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            // Both fail only if it ended meanwhile.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        if std::thread::panicking() {
+            eprintln!("the server's log: {}", read_log(&self.scratch));
+        }
+    }
+}
+
+/// What drivers and shells are given for an address.
+pub fn uri(address: SocketAddr) -> String {
+    format!("mongodb://{address}/?directConnection=true")
+}
+
+/// The tool lies where the suite was built: `make test` builds both.
+fn program() -> PathBuf {
+    if let Some(path) = env::var_os(CAIRN_VARIABLE) {
+        return path.into();
+    }
+    let suite = env::current_exe().expect("a test is a file");
+    let folder = suite.parent().and_then(|folder| folder.parent()).expect("it lies in target/release/deps");
+    let program = folder.join("cairn");
+    assert!(
+        program.exists(),
+        "{} is not there: add `-p cairndb-cli` to the command, as `make test` does, or set {CAIRN_VARIABLE}",
+        program.display()
+    );
+    program
+}
+
+fn log_of(scratch: &Scratch) -> PathBuf {
+    scratch.folder().join("log")
+}
+
+fn read_log(scratch: &Scratch) -> String {
+    fs::read_to_string(log_of(scratch)).unwrap_or_else(|error| error.to_string())
+}

@@ -1,0 +1,11 @@
+//! What the suites of foreign clients share: servers to talk to, a proxy that cuts connections, and scripts that are run
+//! before them.
+//!
+//! The clients are MongoDB's own, so nothing here speaks the protocol. The proxy alone knows where a message ends.
+
+#![forbid(unsafe_code)]
+#![expect(clippy::missing_panics_doc, reason = "panicking is how a suite reports")]
+
+pub mod cairn;
+pub mod proxy;
+pub mod script;

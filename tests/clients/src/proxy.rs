@@ -1,0 +1,141 @@
+//! A proxy that lets connections die where it is told to: between a client and the server that it believes to talk to.
+//!
+//! A network loses connections, and what a client learns is the same whether its request was lost or the answer. The
+//! proxy knows which, because it passes whole messages on: a request is answered before the next one is read.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+/// The header of a message: length, number, number of the request, operation.
+const HEADER_BYTES: usize = 16;
+/// More than any message may have.
+const MESSAGE_BYTES_MAX: usize = 48_000_000 + HEADER_BYTES;
+/// The operation of requests.
+const OP_MSG: i32 = 2013;
+/// The flag of a request that wants no answer.
+const MORE_TO_COME: u32 = 2;
+/// Header, flags, kind of the section, length of the document, type of the first element.
+const NAME_AT: usize = HEADER_BYTES + 4 + 1 + 4 + 1;
+
+/// What becomes of a connection at one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// The request and its answer pass.
+    Nothing,
+    /// The request is lost: the server never learns of it.
+    BeforeDelivery,
+    /// Half of the request reaches the server.
+    WithinRequest,
+    /// The request is executed, and the answer lost.
+    AfterExecution,
+    /// The request is executed, and half of the answer reaches the client.
+    WithinReply,
+}
+
+/// A running proxy.
+pub struct Proxy {
+    address: SocketAddr,
+    stopping: Arc<AtomicBool>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+impl Proxy {
+    /// Starts a proxy before a server. It asks `decide` for each request, which is given the name of the command.
+    pub fn start(server: SocketAddr, decide: impl Fn(&str) -> Cut + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind((server.ip(), 0)).expect("loopback has free ports");
+        let address = listener.local_addr().expect("it is bound");
+        let stopping = Arc::new(AtomicBool::new(false));
+        let decide = Arc::new(decide);
+        let is_stopping = Arc::clone(&stopping);
+        let acceptor = thread::spawn(move || {
+            for client in listener.incoming() {
+                if is_stopping.load(Ordering::Relaxed) {
+                    break;
+                }
+                let decide = Arc::clone(&decide);
+                // A connection that ends early is what this is for: nobody needs to hear of it.
+                thread::spawn(move || client.and_then(|client| pass(client, server, &*decide)));
+            }
+        });
+        Self { address, stopping, acceptor: Some(acceptor) }
+    }
+
+    /// Where clients connect to.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        // One more connection wakes the acceptor, which then ends.
+        if TcpStream::connect(self.address).is_ok() {
+            let _ = self.acceptor.take().map(JoinHandle::join);
+        }
+    }
+}
+
+/// Passes messages until one side ends the connection, or the proxy does.
+fn pass(
+    mut client: TcpStream,
+    server: SocketAddr,
+    decide: &(impl Fn(&str) -> Cut + ?Sized),
+) -> io::Result<()> {
+    let mut server = TcpStream::connect(server)?;
+    server.set_nodelay(true)?;
+    client.set_nodelay(true)?;
+    loop {
+        let request = read_message(&mut client)?;
+        let cut = decide(command(&request));
+        match cut {
+            Cut::BeforeDelivery => return Ok(()),
+            Cut::WithinRequest => return server.write_all(first_half(&request)),
+            Cut::Nothing | Cut::AfterExecution | Cut::WithinReply => server.write_all(&request)?,
+        }
+        let reply = if wants_reply(&request) { read_message(&mut server)? } else { Vec::new() };
+        match cut {
+            Cut::Nothing => client.write_all(&reply)?,
+            Cut::WithinReply => return client.write_all(first_half(&reply)),
+            Cut::AfterExecution | Cut::BeforeDelivery | Cut::WithinRequest => return Ok(()),
+        }
+    }
+}
+
+fn first_half(message: &[u8]) -> &[u8] {
+    message.split_at(message.len() / 2).0
+}
+
+fn read_message(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut message = vec![0; HEADER_BYTES];
+    stream.read_exact(&mut message)?;
+    let length = usize::try_from(number_at(&message, 0)).unwrap_or(0);
+    if !(HEADER_BYTES..=MESSAGE_BYTES_MAX).contains(&length) {
+        return Err(io::Error::new(ErrorKind::InvalidData, format!("a message of {length} bytes")));
+    }
+    let rest = (length - HEADER_BYTES) as u64;
+    if stream.take(rest).read_to_end(&mut message)? as u64 != rest {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    Ok(message)
+}
+
+fn number_at(message: &[u8], at: usize) -> i32 {
+    message.get(at..).and_then(<[u8]>::first_chunk).copied().map_or(0, i32::from_le_bytes)
+}
+
+fn wants_reply(request: &[u8]) -> bool {
+    number_at(request, 12) != OP_MSG || number_at(request, HEADER_BYTES).cast_unsigned() & MORE_TO_COME == 0
+}
+
+/// The name of the command; empty for what is none, the greeting of old for one.
+fn command(request: &[u8]) -> &str {
+    if number_at(request, 12) != OP_MSG {
+        return "";
+    }
+    let name = request.get(NAME_AT..).and_then(|rest| rest.split(|byte| *byte == 0).next());
+    name.and_then(|name| std::str::from_utf8(name).ok()).unwrap_or_default()
+}

@@ -1,0 +1,84 @@
+//! Cursors of several batches, and cursors that somebody ends.
+
+use cairndb_clients::cairn::Cairn;
+use mongodb::bson::{Bson, Document, doc};
+
+use crate::{Served, refused};
+
+#[test]
+fn a_cursor_walks_over_several_batches() {
+    let served = Served::with((0..1000).map(|id| doc! { "_id": id }));
+    let ids = |cursor: mongodb::sync::Cursor<Document>| -> Vec<i32> {
+        cursor.map(|thing| thing.unwrap().get_i32("_id").unwrap()).collect()
+    };
+    let by_batches = served.things.find(doc! {}).batch_size(7).run().unwrap();
+    assert_eq!(ids(by_batches), (0..1000).collect::<Vec<_>>());
+    let backwards =
+        served.things.find(doc! {}).sort(doc! { "_id": -1 }).skip(10).limit(250).batch_size(100).run();
+    assert_eq!(ids(backwards.unwrap()), (740..990).rev().collect::<Vec<_>>());
+    let piped = served.things.aggregate([doc! { "$match": { "_id": { "$lt": 500 } } }]).batch_size(50).run();
+    assert_eq!(ids(piped.unwrap()).len(), 500);
+    assert_eq!(open_cursors(&served), 0);
+    served.stop();
+}
+
+#[test]
+fn documents_beyond_a_batchs_bytes_come_with_the_next() {
+    let text = "x".repeat(5 << 20);
+    let served = Served::with((0..9).map(|id| doc! { "_id": id, "text": &text }));
+    assert_eq!(served.things.find(doc! {}).run().unwrap().map(Result::unwrap).count(), 9);
+    served.stop();
+}
+
+#[test]
+fn a_cursor_that_is_dropped_is_ended() {
+    let served = Served::with((0..1000).map(|id| doc! { "_id": id }));
+    let mut cursor = served.things.find(doc! {}).batch_size(2).run().unwrap();
+    assert!(cursor.advance().unwrap());
+    assert_eq!(open_cursors(&served), 1);
+    drop(cursor);
+    // The driver sends its word of it beside other work.
+    assert!((0..100_000).any(|_| open_cursors(&served) == 0));
+    served.stop();
+}
+
+#[test]
+fn a_cursor_shows_the_moment_of_its_opening() {
+    let served = Served::with((0..300).map(|id| doc! { "_id": id }));
+    let cursor = served.things.find(doc! {}).batch_size(10).run().unwrap();
+    served.things.delete_many(doc! {}).run().unwrap();
+    assert_eq!(cursor.map(Result::unwrap).count(), 300);
+    served.stop();
+}
+
+#[test]
+fn an_unknown_cursor_is_refused() {
+    let served = Served::start();
+    let more = doc! { "getMore": 4711_i64, "collection": "things" };
+    refused(served.client.database("shop").run_command(more).run(), 43, "cursor id 4711 not found");
+    let kill = doc! { "killCursors": "things", "cursors": [4711_i64] };
+    let reply = served.client.database("shop").run_command(kill).run().unwrap();
+    assert_eq!(reply.get_array("cursorsNotFound").unwrap(), &[Bson::Int64(4711)]);
+    served.stop();
+}
+
+#[test]
+fn a_server_that_ends_ends_its_cursors() {
+    let served = Served::over(Cairn::start());
+    served.things.insert_many((0..1000).map(|id| doc! { "_id": id })).run().unwrap();
+    let mut cursor = served.things.find(doc! {}).batch_size(2).run().unwrap();
+    assert!(cursor.advance().unwrap());
+    let Served { cairn, client, .. } = served;
+    cairn.stop();
+    assert!(cursor.any(|thing| thing.is_err()), "the rest cannot be read");
+    client.shutdown().immediate(true).run();
+}
+
+fn open_cursors(served: &Served) -> i64 {
+    let status = served.client.database("admin").run_command(doc! { "serverStatus": 1 }).run();
+    let status = status.expect("an answer");
+    let open = status.get_document("metrics").and_then(|metrics| metrics.get_document("cursor"));
+    open.and_then(|cursor| cursor.get_document("open"))
+        .and_then(|open| open.get_i64("total"))
+        .expect("a number")
+}

@@ -1,0 +1,51 @@
+//! PyMongo and mongosh: each test is one script, which holds what is asserted.
+
+use cairndb_clients::cairn::Cairn;
+use cairndb_clients::script;
+
+fn python(name: &str) {
+    let cairn = Cairn::start();
+    script::python(&cairn, name);
+    cairn.stop();
+}
+
+fn mongosh(name: &str) {
+    let cairn = Cairn::start();
+    script::mongosh(&cairn, name);
+    cairn.stop();
+}
+
+#[test]
+fn pymongo_writes_reads_and_is_refused() {
+    python("documents.py");
+}
+
+#[test]
+fn pymongo_counts_by_a_collection_of_counters() {
+    python("counters.py");
+}
+
+#[test]
+fn pymongo_numbers_optimistically_in_several_threads() {
+    python("optimistic.py");
+}
+
+#[test]
+fn pymongo_uses_sequences_and_numbered_fields() {
+    python("sequences.py");
+}
+
+#[test]
+fn mongosh_counts_by_a_collection_of_counters() {
+    mongosh("counters.js");
+}
+
+#[test]
+fn mongosh_numbers_optimistically() {
+    mongosh("optimistic.js");
+}
+
+#[test]
+fn mongosh_looks_around() {
+    mongosh("looks.js");
+}
