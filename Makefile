@@ -2,11 +2,13 @@
 # that has nothing but make and a shell; .ci/setup.sh says what it installs, and builds RocksDB once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env demo test bench ratios ratios-large fuzz crash interleavings compare compare-sequences lint format clippy docs deny
+.PHONY: help setup env demo test bench ratios ratios-large fuzz crash soak interleavings compare compare-sequences lint format clippy docs deny
 
 # Parameters, as in `make crash KILLS=50000` and `make fuzz SECONDS_EACH=600 TARGETS=operations`.
 KILLS ?= 2000
 SECONDS_EACH ?= 60
+SECONDS ?= 60
+CONNECTIONS ?= 100
 TARGETS ?=
 
 SETUP := . .ci/setup.sh
@@ -56,6 +58,11 @@ fuzz: ## Fuzz every target (or TARGETS) for SECONDS_EACH seconds.
 
 crash: ## Kill a writing process KILLS times, and audit what it leaves behind.
 	@$(SETUP) && CAIRNDB_KILLS=$(KILLS) cargo test --release --locked -p cairndb-tests --test crash -- --nocapture
+
+# The tool's own suite comes along, because it is what has cargo build the tool.
+soak: ## Run mixed commands on CONNECTIONS connections that die at random, for SECONDS seconds.
+	@$(SETUP) && CAIRNDB_SOAK_SECONDS=$(SECONDS) CAIRNDB_SOAK_CONNECTIONS=$(CONNECTIONS) \
+	    cargo test --release --locked -p cairndb-cli -p cairndb-clients --test serve --test soak -- --nocapture
 
 # The checker's locks and atomics take the place of the real ones, so nothing is shared with other builds.
 interleavings: ## Run the threads of sequences in some hundred thousand orders (seconds).
