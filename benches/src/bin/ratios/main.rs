@@ -1,6 +1,6 @@
 //! Prints one line a figure, `name ratio`: CairnDB's speed against raw RocksDB's with the same options and the
 //! same bytes, both measured in turns in this run. Above 1 CairnDB is faster. Figures of sequences are in `numbering`,
-//! of filters, sorts and updates in `queries`.
+//! of filters, sorts and updates in `queries`, of the server in `server`.
 //!
 //! `ratios` prints all figures but `insert_growth`, `ratios large` prints that one, and names given as arguments
 //! print just those.
@@ -8,6 +8,7 @@
 mod numbering;
 mod queries;
 mod rounds;
+mod server;
 
 use std::ops::Range;
 use std::time::Duration;
@@ -40,7 +41,7 @@ const TURN: usize = 5000;
 
 type Figure = (&'static str, fn() -> f64);
 
-const FIGURES: [Figure; 17] = [
+const FIGURES: [Figure; 19] = [
     ("insert_one_raw", insert_one_raw),
     ("insert_one_typed", insert_one_typed),
     ("insert_many_raw", insert_many_raw),
@@ -58,6 +59,8 @@ const FIGURES: [Figure; 17] = [
     ("scan_filter", queries::scan_filter),
     ("sort_top_k", queries::sort_top_k),
     ("update_inc", queries::update_inc),
+    ("server_ping", server::server_ping),
+    ("server_insert_batch", server::server_insert_batch),
 ];
 
 #[expect(clippy::print_stdout, reason = "printing figures is what this program is for")]

@@ -1,0 +1,149 @@
+//! Figures of the server: what the protocol costs on the way, against a bare echo and against the engine it serves.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use cairndb::Client;
+use cairndb::bson::{RawDocumentBuf, rawdoc};
+use cairndb_benches::measure::{speed_ratio, time};
+use cairndb_benches::ours::Ours;
+use cairndb_server::Server;
+use cairndb_server::frame::message::Message;
+use mongodb::sync::Client as Driver;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::rounds::raw_orders;
+
+/// Round trips of one round.
+const PINGS: usize = 5000;
+/// Documents of a call of `insert_many`.
+const BATCH: usize = 1000;
+/// Documents of one round of insertion.
+const INSERTED: u64 = 30_000;
+
+/// Round trips a second of `ping` on one connection, against an echo of the same bytes.
+pub(crate) fn server_ping() -> f64 {
+    let ours = Ours::create();
+    let runtime = runtime();
+    let body = rawdoc! { "ping": 1, "$db": "admin" }.into_bytes();
+    let ping = Message { flags: 0, body: body.into(), sequences: Vec::new() }.bytes(1, 0);
+    let serving = serve(&runtime, ours.client().clone());
+    let mut server = connect(serving.address);
+    let mut echo = connect(echo(&runtime, ping.len()));
+    let answer_len = round_trip(&mut server, &ping, None);
+    speed_ratio(
+        || time(|| ping_all(&mut server, &ping, answer_len)),
+        || time(|| ping_all(&mut echo, &ping, ping.len())),
+    )
+}
+
+/// Documents a second that MongoDB's driver inserts in batches, against the same calls of the engine.
+pub(crate) fn server_insert_batch() -> f64 {
+    let documents = raw_orders(INSERTED);
+    let runtime = runtime();
+    speed_ratio(
+        || {
+            let ours = Ours::create();
+            let serving = serve(&runtime, ours.client().clone());
+            let uri = format!("mongodb://{}/?directConnection=true", serving.address);
+            let driver = Driver::with_uri_str(uri).expect("a client");
+            let orders = driver.database("bench").collection::<RawDocumentBuf>("orders");
+            // Connections are made by the first command.
+            orders.estimated_document_count().run().expect("counted");
+            time(|| {
+                for batch in documents.chunks(BATCH) {
+                    orders.insert_many(batch).run().expect("inserted");
+                }
+            })
+        },
+        || {
+            let ours = Ours::create();
+            let orders = ours.orders();
+            time(|| {
+                for batch in documents.chunks(BATCH) {
+                    orders.insert_many(batch).run().expect("inserted");
+                }
+            })
+        },
+    )
+}
+
+fn runtime() -> Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().expect("a runtime")
+}
+
+/// A server that runs until it is dropped.
+struct Serving<'a> {
+    runtime: &'a Runtime,
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(task) = self.task.take() {
+            self.runtime.block_on(task).expect("it ended in order");
+        }
+    }
+}
+
+fn serve(runtime: &Runtime, client: Client) -> Serving<'_> {
+    let builder = Server::builder(client).tcp("127.0.0.1:0".parse().expect("an address"));
+    let server = runtime.block_on(builder.bind()).expect("bound");
+    let address = server.local_addr().expect("an address");
+    let (stop, stopped) = oneshot::channel();
+    let task = runtime.spawn(server.serve(async {
+        let _ = stopped.await;
+    }));
+    Serving { runtime, address, stop: Some(stop), task: Some(task) }
+}
+
+/// Sends back whatever comes, in pieces of one length, on one connection.
+fn echo(runtime: &Runtime, len: usize) -> SocketAddr {
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("bound");
+    let address = listener.local_addr().expect("an address");
+    runtime.spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("accepted");
+        stream.set_nodelay(true).expect("set");
+        let mut bytes = vec![0; len];
+        while stream.read_exact(&mut bytes).await.is_ok() && stream.write_all(&bytes).await.is_ok() {}
+    });
+    address
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("connected");
+    stream.set_nodelay(true).expect("set");
+    stream
+}
+
+/// So many round trips, each answered by as many bytes.
+fn ping_all(stream: &mut TcpStream, message: &[u8], len: usize) {
+    for _ in 0..PINGS {
+        assert_eq!(round_trip(stream, message, Some(len)), len);
+    }
+}
+
+/// Sends a message and reads what comes back, of a known length or of the one that it begins with; gives the length.
+fn round_trip(stream: &mut TcpStream, message: &[u8], len: Option<usize>) -> usize {
+    let mut buffer = [0; 256];
+    stream.write_all(message).expect("sent");
+    let mut read = 0;
+    let mut wanted = len.unwrap_or(4);
+    while read < wanted {
+        read += stream.read(buffer.get_mut(read..).expect("answers are short")).expect("received");
+        if len.is_none()
+            && let Some(front) = buffer.first_chunk()
+        {
+            wanted = usize::try_from(i32::from_le_bytes(*front)).expect("a length");
+        }
+    }
+    read
+}
