@@ -1,24 +1,9 @@
 //! Reading the fields of the server's own commands.
 
+use cairndb::GENERIC_COMMAND_FIELDS;
 use cairndb::bson::{RawArray, RawBsonRef, RawDocument};
 
 use crate::failure::Failure;
-
-/// Fields that every command may have.
-const EVERYWHERE: [&str; 12] = [
-    "$clusterTime",
-    "$db",
-    "$readPreference",
-    "apiDeprecationErrors",
-    "apiStrict",
-    "apiVersion",
-    "comment",
-    "lsid",
-    "maxTimeMS",
-    "maxTimeMSOpOnly",
-    "readConcern",
-    "writeConcern",
-];
 
 /// The fields of a command.
 #[derive(Clone, Copy)]
@@ -61,7 +46,7 @@ impl<'a> Fields<'a> {
 
     /// Whether every command may have a field of that name.
     pub(crate) fn is_everywhere(field: &str) -> bool {
-        EVERYWHERE.contains(&field)
+        GENERIC_COMMAND_FIELDS.contains(&field)
     }
 
     /// The names of all fields.

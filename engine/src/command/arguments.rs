@@ -10,9 +10,11 @@ use crate::command::request::Batch;
 use crate::error::{Error, Result};
 use crate::options::{Acknowledgment, Collation, Hint, WriteConcern};
 
-/// Fields that every command may have: they concern sessions and connections, of which there are none here, or are
-/// read by [`Arguments`] itself.
-const EVERYWHERE: [&str; 12] = [
+/// Fields that every command may have, whatever it does: MongoDB's generic arguments, ascending.
+///
+/// Those of sessions and connections mean nothing to [`Database::run_command`](crate::Database::run_command), which has
+/// neither; a server that answers commands of its own allows the same.
+pub const GENERIC_COMMAND_FIELDS: [&str; 12] = [
     "$clusterTime",
     "$db",
     "$readPreference",
@@ -57,7 +59,7 @@ impl<'a> Arguments<'a> {
     pub(super) fn allow(&self, known: &[&str], not_here: &[&str]) -> Result<()> {
         for (field, value) in self.fields.iter().skip(1) {
             let field = field.as_str();
-            if known.contains(&field) || EVERYWHERE.contains(&field) {
+            if known.contains(&field) || GENERIC_COMMAND_FIELDS.contains(&field) {
                 continue;
             }
             self.refuse(field, value, not_here)?;

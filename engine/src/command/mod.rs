@@ -23,6 +23,7 @@ mod sequences;
 mod update;
 mod write_errors;
 
+pub use self::arguments::GENERIC_COMMAND_FIELDS;
 pub(crate) use self::cursor::Opened;
 pub(crate) use self::request::{Body, Request};
 
