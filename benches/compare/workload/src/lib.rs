@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arguments;
 mod durability;
 pub mod numbers;
 pub mod order;
@@ -87,13 +88,8 @@ struct Request {
 
 impl Request {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
-        let mut next = |name: &str| arguments.next().ok_or_else(|| format!("argument {name} is missing"));
-        let folder = PathBuf::from(next("FOLDER")?);
-        let durability = Durability::parse(&next("DURABILITY")?)?;
-        let mut number = |name: &str| -> Result<u64> {
-            let text = next(name)?;
-            text.parse().map_err(|_| format!("{name} '{text}' is not a number").into())
-        };
+        let (folder, durability) = arguments::place(&mut arguments)?;
+        let mut number = |name| arguments::number(name, &mut arguments);
         Ok(Self {
             folder,
             durability,

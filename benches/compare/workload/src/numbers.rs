@@ -35,13 +35,8 @@ pub struct Work {
 
 impl Work {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
-        let mut next = |name: &str| arguments.next().ok_or_else(|| format!("argument {name} is missing"));
-        let folder = PathBuf::from(next("FOLDER")?);
-        let durability = Durability::parse(&next("DURABILITY")?)?;
-        let mut number = |name: &str| -> Result<u64> {
-            let text = next(name)?;
-            text.parse().map_err(|_| format!("{name} '{text}' is not a number").into())
-        };
+        let (folder, durability) = crate::arguments::place(&mut arguments)?;
+        let mut number = |name| crate::arguments::number(name, &mut arguments);
         let (threads, values) = (number("THREADS")?, number("VALUES")?);
         let (batches, inserts) = (number("BATCHES")?, number("INSERTS")?);
         Ok(Self { folder, durability, threads, values, batches, inserts })

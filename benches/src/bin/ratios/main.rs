@@ -25,10 +25,8 @@ use rocksdb::WriteBatch;
 use sequence::generator::Generator;
 use sequence::object_id::Layout;
 
-use crate::rounds::{DOCUMENTS, insert_all, raw_orders, side_by_side};
+use crate::rounds::{BATCH, DOCUMENTS, insert_all, insert_batches, raw_orders, side_by_side};
 
-/// Documents of a call of `insert_many`.
-const BATCH: usize = 1000;
 /// Reads of one round.
 const READS: u64 = 100_000;
 /// Ids of one round.
@@ -132,11 +130,7 @@ fn insert_many_raw() -> f64 {
         || {
             let ours = Ours::create();
             let orders = ours.orders();
-            time(|| {
-                for batch in documents.chunks(BATCH) {
-                    orders.insert_many(batch).run().expect("inserted");
-                }
-            })
+            time(|| insert_batches(&orders, &documents))
         },
         || {
             let raw = Raw::create();

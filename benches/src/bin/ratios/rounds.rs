@@ -6,6 +6,8 @@ use cairndb_benches::documents;
 
 /// Documents of one round of an insert figure.
 pub(crate) const DOCUMENTS: u64 = 60_000;
+/// Documents of a call of `insert_many`.
+pub(crate) const BATCH: usize = 1000;
 
 /// Ready raw documents without an `_id`.
 pub(crate) fn raw_orders(count: u64) -> Vec<RawDocumentBuf> {
@@ -16,6 +18,13 @@ pub(crate) fn raw_orders(count: u64) -> Vec<RawDocumentBuf> {
 pub(crate) fn insert_all(orders: &Collection<RawDocumentBuf>, documents: &[RawDocumentBuf]) {
     for document in documents {
         orders.insert_one(document).run().expect("inserted");
+    }
+}
+
+/// Inserts them in calls of [`BATCH`].
+pub(crate) fn insert_batches(orders: &Collection<RawDocumentBuf>, documents: &[RawDocumentBuf]) {
+    for batch in documents.chunks(BATCH) {
+        orders.insert_many(batch).run().expect("inserted");
     }
 }
 

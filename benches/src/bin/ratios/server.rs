@@ -16,12 +16,10 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::rounds::raw_orders;
+use crate::rounds::{BATCH, insert_batches, raw_orders};
 
 /// Round trips of one round.
 const PINGS: usize = 5000;
-/// Documents of a call of `insert_many`.
-const BATCH: usize = 1000;
 /// Documents of one round of insertion.
 const INSERTED: u64 = 30_000;
 
@@ -63,11 +61,7 @@ pub(crate) fn server_insert_batch() -> f64 {
         || {
             let ours = Ours::create();
             let orders = ours.orders();
-            time(|| {
-                for batch in documents.chunks(BATCH) {
-                    orders.insert_many(batch).run().expect("inserted");
-                }
-            })
+            time(|| insert_batches(&orders, &documents))
         },
     )
 }
