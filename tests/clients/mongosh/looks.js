@@ -1,18 +1,4 @@
 // What is looked at in a shell: databases, collections, sizes, counts, indexes, cursors.
-const assert = require("assert");
-const same = (found, expected) => assert.strictEqual(EJSON.stringify(found), EJSON.stringify(expected));
-// What is thrown is caught here: the shell waits for its own calls only where it sees them, which a library's function hides.
-function thrownBy(work) {
-    let thrown = null;
-    try {
-        work();
-    } catch (error) {
-        thrown = error;
-    }
-    assert.notStrictEqual(thrown, null, "nothing was thrown");
-    return thrown;
-}
-db = db.getSiblingDB("shop");
 for (let id = 0; id < 300; id += 1) db.things.insertOne({ _id: id, kind: id % 3 });
 db.books.insertMany([{ _id: 1, title: "Kim" }, { _id: 2, title: "Emma" }]);
 

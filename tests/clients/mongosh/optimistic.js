@@ -1,18 +1,4 @@
 // Numbers by trying the next one, and again if it is taken; and ObjectIds from hexadecimal digits.
-const assert = require("assert");
-const same = (found, expected) => assert.strictEqual(EJSON.stringify(found), EJSON.stringify(expected));
-// What is thrown is caught here: the shell waits for its own calls only where it sees them, which a library's function hides.
-function thrownBy(work) {
-    let thrown = null;
-    try {
-        work();
-    } catch (error) {
-        thrown = error;
-    }
-    assert.notStrictEqual(thrown, null, "nothing was thrown");
-    return thrown;
-}
-db = db.getSiblingDB("shop");
 
 // What tutorials show was written for a shell that gave a result back; here a refused insert is thrown. Both forms of the
 // loop look for code 11000, and for anything else they give up.

@@ -1,9 +1,10 @@
 """Ids from a collection of counters: one document for each counter, and a step that counts up and answers in one."""
 
 import sys
-import threading
 
 from pymongo import MongoClient, ReturnDocument
+
+from racing import race
 
 client = MongoClient(sys.argv[1])
 db = client.shop
@@ -27,25 +28,14 @@ assert get_next_sequence("nobody made it") is None
 
 # With upsert the first who asks makes it, also when several ask at once.
 THREADS, EACH = 8, 40
-start = threading.Barrier(THREADS)
-failures = []
 
 
 def work(thread):
-    try:
-        start.wait()
-        for number in range(EACH):
-            db.orders.insert_one({"_id": get_next_sequence("orderid", upsert=True), "thread": thread, "number": number})
-    except Exception as failure:
-        failures.append(failure)
+    for number in range(EACH):
+        db.orders.insert_one({"_id": get_next_sequence("orderid", upsert=True), "thread": thread, "number": number})
 
 
-threads = [threading.Thread(target=work, args=(thread,)) for thread in range(THREADS)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-assert failures == [], failures
+race(THREADS, work)
 assert [order["_id"] for order in db.orders.find().sort("_id")] == list(range(1, THREADS * EACH + 1))
 for thread in range(THREADS):
     mine = [order["number"] for order in db.orders.find({"thread": thread}).sort("_id")]

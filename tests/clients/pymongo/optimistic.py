@@ -1,16 +1,16 @@
 """Numbers without a counter: look for the highest, try the next, and begin again if somebody was faster (code 11000)."""
 
 import sys
-import threading
 
 from pymongo import DESCENDING, MongoClient
 from pymongo.errors import DuplicateKeyError
 
+from racing import race
+
 THREADS, EACH = 6, 40
 client = MongoClient(sys.argv[1])
 users = client.shop.users
-start = threading.Barrier(THREADS)
-lost, failures = [], []
+lost = []
 
 
 def insert_document(document, collection):
@@ -26,23 +26,14 @@ def insert_document(document, collection):
 
 
 def work(thread):
-    try:
-        start.wait()
-        previous = 0
-        for _ in range(EACH):
-            number = insert_document({"thread": thread}, users)
-            assert number > previous
-            previous = number
-    except BaseException as failure:
-        failures.append(failure)
+    previous = 0
+    for _ in range(EACH):
+        number = insert_document({"thread": thread}, users)
+        assert number > previous
+        previous = number
 
 
-threads = [threading.Thread(target=work, args=(thread,)) for thread in range(THREADS)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-assert failures == [], failures
+race(THREADS, work)
 assert [user["_id"] for user in users.find().sort("_id")] == list(range(1, THREADS * EACH + 1)), "no gap, none twice"
 for thread in range(THREADS):
     assert users.count_documents({"thread": thread}) == EACH

@@ -23,14 +23,15 @@ pub fn python(cairn: &Cairn, name: &str) -> String {
     run(command, name)
 }
 
-/// Runs a script of `tests/clients/mongosh` in the shell, as `mongosh --quiet --norc URI FILE` does.
+/// Runs a script of `tests/clients/mongosh` in the shell, as `mongosh --quiet --norc URI prelude.js FILE` does.
 #[track_caller]
 pub fn mongosh(cairn: &Cairn, name: &str) -> String {
     let home = tempfile::tempdir().expect("a temporary folder can be made");
     let mut command = Command::new("node");
     // The shell keeps settings and logs in the home folder, which is not the suite's to fill.
     command.env("HOME", home.path()).arg(installed("CAIRNDB_MONGOSH"));
-    command.args(["--quiet", "--norc"]).arg(cairn.uri()).arg(path_of("mongosh", name));
+    command.args(["--quiet", "--norc"]).arg(cairn.uri());
+    command.args([path_of("mongosh", "prelude.js"), path_of("mongosh", name)]);
     run(command, name)
 }
 
