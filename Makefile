@@ -66,8 +66,9 @@ soak: ## Run mixed commands on CONNECTIONS connections that die at random, for S
 
 # The checker's locks and atomics take the place of the real ones, so nothing is shared with other builds.
 interleavings: ## Run the threads of sequences in some hundred thousand orders (seconds).
-	@$(SETUP) && RUSTFLAGS="--cfg shuttle" cargo test --release --locked -p cairndb-sequence \
-	    --target-dir "$$CAIRNDB_CACHE/interleavings-target" --test interleavings
+	@$(SETUP) && export RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR="$$CAIRNDB_CACHE/interleavings-target" && \
+	    cargo test --release --locked -p cairndb-sequence --lib interleavings && \
+	    cargo test --release --locked -p cairndb-sequence --test interleavings
 
 # PoloDB brings a RocksDB of its own, so it must not see the archive that CairnDB links. Its target folder is its own,
 # so that the builds of the others, which do see it, share nothing with that half hour of C++.

@@ -34,6 +34,15 @@ impl Slot {
         self.block.load().as_ref()?.place()
     }
 
+    /// Shows where the next value stands, as [`place`](Self::place) tells it, and then takes one.
+    #[inline]
+    pub(crate) fn place_taking<R>(&self, show: impl FnOnce(Place) -> R) -> Option<(R, Option<i64>)> {
+        let block = self.block.load();
+        let block = block.as_ref()?;
+        let shown = show(block.place()?);
+        Some((shown, block.take_one()))
+    }
+
     pub(crate) fn block(&self) -> Option<Arc<Block>> {
         self.block.load_full()
     }

@@ -195,7 +195,7 @@ impl State {
         state.used = narrow(last);
         state.exhausted = state.is_used_up();
         durable |= state.exhausted;
-        let count = (last - next) / state.increment() + 1;
+        let count = state.steps_in(last - next) + 1;
         let run = Run::new(narrow(next), state.attributes.increment(), narrow(count).unsigned_abs());
         Ok(Acquired { state, run, durable })
     }
@@ -348,7 +348,7 @@ impl State {
         if self.initial || self.is_beyond(first, mark) {
             return None;
         }
-        let count = (mark - first) / self.increment() + 1;
+        let count = self.steps_in(mark - first) + 1;
         Some(Run::new(narrow(first), self.attributes.increment(), count.unsigned_abs().try_into().ok()?))
     }
 
@@ -365,7 +365,7 @@ impl State {
         if self.exhausted || self.starts_outside() || later.initial || self.is_beyond(first, last) {
             return none;
         }
-        let count = u64::try_from((last - first) / self.increment() + 1);
+        let count = u64::try_from(self.steps_in(last - first) + 1);
         count.map_or(none, |count| Run::new(narrow(first), self.attributes.increment(), count))
     }
 
@@ -413,7 +413,16 @@ impl State {
         if self.is_beyond(from, limit) {
             return from;
         }
-        from + (limit - from) / self.increment() * self.increment()
+        from + self.steps_in(limit - from) * self.increment()
+    }
+
+    /// How many whole steps a distance has. Most sequences go by one, and the division of 128 bits is slow.
+    fn steps_in(&self, distance: i128) -> i128 {
+        match self.increment() {
+            1 => distance,
+            -1 => -distance,
+            increment => distance / increment,
+        }
     }
 
     fn nearer(&self, a: i128, b: i128) -> i128 {

@@ -215,10 +215,26 @@ impl World {
     fn insert(&self, slot: &Slot) {
         let pass = self.sequence.enter(slot);
         if let Ok(value) = self.take_one(slot) {
-            yield_now();
-            lock(&self.visible).insert(value);
+            self.show(value);
         }
         drop(pass);
+    }
+
+    /// A writer that registers and takes its value in one step, if a block lasts.
+    fn insert_in_one_step(&self, slot: &Slot) {
+        let (pass, value) = self.sequence.enter_taking(slot);
+        if let Some(value) = value {
+            self.note(&[value]);
+            self.show(value);
+        } else if let Ok(value) = self.take_one(slot) {
+            self.show(value);
+        }
+        drop(pass);
+    }
+
+    fn show(&self, value: i64) {
+        yield_now();
+        lock(&self.visible).insert(value);
     }
 
     /// A consumer: what it reads up to the watermark is all that will ever be there.
@@ -497,9 +513,8 @@ fn watched(change: fn(&World)) -> Findings {
     let polls = Arc::default();
     let writer = || {
         body(&world, |world| {
-            for _ in 0..2 {
-                world.insert(world.sequence.shared());
-            }
+            world.insert(world.sequence.shared());
+            world.insert_in_one_step(world.sequence.shared());
         })
     };
     let visitor = body(&world, |world| {
@@ -507,7 +522,7 @@ fn watched(change: fn(&World)) -> Findings {
         world.insert(&acquirer.slot(1, &world.sequence));
         drop(acquirer);
         let acquirer = Acquirer::default();
-        world.insert(&acquirer.slot(1, &world.sequence));
+        world.insert_in_one_step(&acquirer.slot(1, &world.sequence));
     });
     beside(vec![writer(), writer(), visitor, poller(&world, &polls), body(&world, change)]);
     world.no_value_came_twice();

@@ -183,6 +183,12 @@ impl Sequence {
         self.in_flight.enter(place)
     }
 
+    /// Registers a writer, and takes its first value if a block lasts, with one look at the block.
+    #[inline]
+    pub fn enter_taking(&self, slot: &Slot) -> (Pass<'_>, Option<i64>) {
+        slot.place_taking(|place| self.in_flight.enter(place)).unwrap_or_else(|| (self.enter(slot), None))
+    }
+
     /// Takes note of a value that a document brings: no block hands it out, or one before it, any more, and the
     /// sequence goes on strictly beyond it. A value that lies behind changes nothing; neither does one that comes
     /// to an exhausted sequence. For an ordered or gapless sequence this waits for the turn.
