@@ -36,7 +36,6 @@ thread_local! {
 pub(crate) struct Draft<'a> {
     bytes: &'a mut [u8],
     facts: Option<Facts>,
-    integer_id: Option<i64>,
 }
 
 /// Drafts of many documents in one buffer.
@@ -45,8 +44,6 @@ pub(crate) struct Drafts {
     ends: SmallVec<[usize; 1]>,
     /// What is known of each document; nothing before it is validated.
     facts: SmallVec<[Option<Facts>; 1]>,
-    /// The `_id` of a single document that a sequence numbers.
-    integer_id: Option<i64>,
 }
 
 /// What a validation saw of a document.
@@ -67,7 +64,7 @@ impl Default for Drafts {
             spare.set([second, Vec::new()]);
         });
         buffer.clear();
-        Self { buffer, ends: SmallVec::new(), facts: SmallVec::new(), integer_id: None }
+        Self { buffer, ends: SmallVec::new(), facts: SmallVec::new() }
     }
 }
 
@@ -95,7 +92,7 @@ impl Drafts {
     /// Takes one document that is serialized already.
     pub(crate) fn of_bytes(document: &[u8]) -> Self {
         let buffer = [&[0; HEADROOM], document].concat();
-        Self { ends: smallvec![buffer.len()], buffer, facts: SmallVec::new(), integer_id: None }
+        Self { ends: smallvec![buffer.len()], buffer, facts: SmallVec::new() }
     }
 
     /// Serializes one document more.
@@ -138,17 +135,6 @@ impl Drafts {
         self.facts.resize(self.ends.len(), None);
         self.facts.push(facts);
         self.ends.push(self.buffer.len());
-    }
-
-    /// Says what is known of the single document.
-    pub(crate) fn set_facts(&mut self, facts: Facts) {
-        self.facts.clear();
-        self.facts.push(Some(facts));
-    }
-
-    /// Gives the single document, which has none, an integer as its `_id`.
-    pub(crate) fn set_integer_id(&mut self, id: i64) {
-        self.integer_id = Some(id);
     }
 
     /// Puts a 64-bit integer behind the fields of the single document, which is not prepared yet. Gives the place of the
@@ -196,12 +182,12 @@ impl Drafts {
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = Draft<'_>> {
         let mut rest = self.buffer.as_mut_slice();
         let mut start = 0;
-        let (mut facts, integer_id) = (self.facts.iter_mut(), self.integer_id);
+        let mut facts = self.facts.iter_mut();
         self.ends.iter().map(move |&end| {
             let (bytes, behind) = std::mem::take(&mut rest).split_at_mut(end - start);
             rest = behind;
             start = end;
-            Draft { bytes, facts: facts.next().and_then(Option::take), integer_id }
+            Draft { bytes, facts: facts.next().and_then(Option::take) }
         })
     }
 }
@@ -235,12 +221,6 @@ impl<'a> Draft<'a> {
         }
         write_length(bytes);
         finish(bytes, timestamps)
-    }
-
-    /// The `_id` that a sequence gave the document, which must not have another.
-    #[inline]
-    pub(crate) fn integer_id(&self) -> Option<i64> {
-        self.integer_id
     }
 
     /// The document with an integer as its `_id`. It must not have one.
@@ -389,7 +369,6 @@ mod tests {
         assert_eq!(drafts.documents().next().expect("a document"), rawdoc! { "a": 1, "n": 8_i64 }.as_bytes());
         for id in [5_i64, 6] {
             drafts.write_value(place, id);
-            drafts.set_integer_id(id);
             let draft = drafts.iter_mut().next().expect("one draft");
             let bytes = draft.with_integer_id(id, Timestamps::AsTheyAre);
             assert_eq!(bytes, rawdoc! { "_id": id, "a": 1, "n": id }.as_bytes());

@@ -9,13 +9,14 @@ use std::ops::Range;
 
 use bson::spec::ElementType;
 use index::element::{Element, elements};
-use index::validate::NESTING_MAX;
+use index::validate::{NESTING_MAX, ValidDocument};
 use sequence::auto_increment::{Brought, Decision, Field};
 use sequence::error::SequenceError;
 use smallvec::SmallVec;
 
 use crate::document::build::{Drafts, Facts, Timestamps};
 use crate::document::validate::validate_each;
+use crate::error::Refusal;
 
 const LENGTH_BYTES: usize = 4;
 /// How much of a path that is too deep an error repeats.
@@ -95,26 +96,35 @@ impl FieldTree {
         }
     }
 
-    /// What is known of a document that can be stored, has no `_id`, and no name of the outermost level.
+    /// A document that can be stored and has no name of the outermost level.
     #[inline]
-    pub(crate) fn facts_if_unmet(&self, document: &[u8]) -> Option<Facts> {
-        let mut met = false;
-        let valid = validate_each(document, |element| met |= self.meets(element)).ok()?;
-        (!met && valid.id_element().is_none()).then(|| Facts { timestamps: Timestamps::of(&valid), id: None })
+    pub(crate) fn unmet<'a>(&self, document: &'a [u8]) -> Option<ValidDocument<'a>> {
+        let (valid, met) = validate_against(self, document).ok()?;
+        (!met).then_some(valid)
     }
 
     /// Whether an element, which starts with its type byte, has a name of the outermost level.
     #[inline]
     fn meets(&self, element: &[u8]) -> bool {
         let named = element.get(1..).unwrap_or_default();
+        // The terminator first: it is one byte, and rules most names out.
         self.nodes
             .iter()
-            .any(|node| named.strip_prefix(node.name.as_bytes()).is_some_and(|rest| rest.starts_with(&[0])))
+            .map(|node| node.name.as_bytes())
+            .any(|name| named.get(name.len()) == Some(&0) && named.starts_with(name))
     }
 
     fn find(&self, name: &[u8]) -> Option<(usize, &Node)> {
         self.nodes.iter().enumerate().find(|(_, node)| node.name.as_bytes() == name)
     }
+}
+
+/// Validates a document, and tells whether it has a name of the outermost level. It stands once, so that the reading of
+/// elements is compiled into it.
+fn validate_against<'a>(tree: &FieldTree, document: &'a [u8]) -> Result<(ValidDocument<'a>, bool), Refusal> {
+    let mut met = false;
+    let valid = validate_each(document, |element| met |= tree.meets(element))?;
+    Ok((valid, met))
 }
 
 /// Refuses a field that lies deeper than a document reaches: no document could be completed with it.
@@ -138,8 +148,7 @@ impl Completion {
         field: impl Fn(usize) -> &'a Field,
     ) -> Result<(), SequenceError> {
         let (position, events) = (self.drafts.len(), self.events.len());
-        let mut met = false;
-        let Ok(valid) = validate_each(document, |element| met |= tree.meets(element)) else {
+        let Ok((valid, met)) = validate_against(tree, document) else {
             self.drafts.push_bytes(document);
             return Ok(());
         };

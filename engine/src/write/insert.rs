@@ -86,7 +86,7 @@ pub(crate) fn insert_one(
     Ok(Inserted { id, generated: GeneratedValues::default() })
 }
 
-/// Stores one document, and what is to be written with it.
+/// Prepares one document and stores it, and what is to be written with it.
 #[inline]
 pub(super) fn insert_beside(
     target: Target<'_>,
@@ -97,12 +97,26 @@ pub(super) fn insert_beside(
     let draft = document.iter_mut().next().expect("insert_one() is given a document");
     let prepared = prepare(draft, target.collection.id, generator, &mut Vec::with_capacity(KEY_BYTES))
         .map_err(Error::write)?;
-    if !target.indexes.is_empty() || !beside.is_empty() {
-        return insert_with_entries(target, &prepared, beside);
+    insert_prepared(target, &prepared, beside)
+}
+
+/// Stores one document, and what is to be written with it.
+#[inline]
+pub(super) fn insert_prepared(
+    target: Target<'_>,
+    prepared: &Prepared<'_>,
+    beside: &mut impl Beside,
+) -> Result<Bson> {
+    if !target.indexes.is_empty() {
+        return insert_with_entries(target, prepared, beside);
     }
     let _latched = target.store.latches.lock_one(&prepared.record_key);
-    refuse_taken_id(target, &prepared)?;
-    target.store.commit_record(target.database, &prepared.record_key, prepared.bytes, target.level)?;
+    refuse_taken_id(target, prepared)?;
+    if beside.is_empty() {
+        target.store.commit_record(target.database, &prepared.record_key, prepared.bytes, target.level)?;
+    } else {
+        commit_with_entries(target, (prepared, &[]), beside)?;
+    }
     target.collection.count.add(1);
     Ok(prepared.id())
 }
@@ -203,12 +217,21 @@ fn insert_with_entries(
             return Err(Error::write(taken_entry(target, entry, encoded_id(&prepared.record_key))));
         }
     }
-    let mut batch = Batch::with_capacity(target.database, prepared.bytes.len() + 128 * (1 + entries.len()));
-    stage(&mut batch, prepared, &entries);
-    beside.stage(&mut batch, 1);
-    target.store.commit(batch, target.level)?;
+    commit_with_entries(target, (prepared, &entries), beside)?;
     target.collection.count.add(1);
     Ok(prepared.id())
+}
+
+fn commit_with_entries(
+    target: Target<'_>,
+    (prepared, entries): (&Prepared<'_>, &[Entry]),
+    beside: &mut impl Beside,
+) -> Result<()> {
+    let bytes = prepared.bytes.len() + 128 * (1 + entries.len());
+    let mut batch = Batch::with_capacity(target.database, bytes);
+    stage(&mut batch, prepared, entries);
+    beside.stage(&mut batch, 1);
+    target.store.commit(batch, target.level)
 }
 
 #[inline]

@@ -1,5 +1,6 @@
 //! The write path. `insert` is the straight line that the others follow: prepare, extract, latch, refuse
-//! duplicates, stage, commit. `numbered` goes in front of it for collections with auto-increment fields.
+//! duplicates, stage, commit. `numbered` goes in front of it for collections with auto-increment fields, `lacking` where
+//! one document lacks the only one.
 
 pub(crate) mod build;
 pub(crate) mod change;
@@ -9,6 +10,7 @@ pub(crate) mod entries;
 pub(crate) mod existing;
 pub(crate) mod first;
 pub(crate) mod insert;
+pub(crate) mod lacking;
 pub(crate) mod numbered;
 pub(crate) mod numbering;
 pub(crate) mod prepare;

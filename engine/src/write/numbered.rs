@@ -11,8 +11,7 @@ use bson::{Bson, Document};
 use sequence::auto_increment::Field;
 use sequence::generator::Generator;
 
-use crate::catalog::sequences::AutoField;
-use crate::document::build::{Drafts, Facts};
+use crate::document::build::Drafts;
 use crate::document::complete::Completion;
 use crate::error::{Error, ErrorKind, IndexedWriteError, Result, WriteError};
 use crate::generated::GeneratedValues;
@@ -22,6 +21,7 @@ use crate::write::duplicate::{key_pattern, taken_key};
 use crate::write::insert::{
     COMMIT_BYTES_MAX, Inserted, Nothing, Ordering, Outcome, insert_beside, insert_many_beside,
 };
+use crate::write::lacking::Lacking;
 use crate::write::numbering::{Refusable, Writers, generated, values_of};
 
 /// How many documents a gapless sequence numbers at once behind a refused one; then twice as many, and so on.
@@ -36,18 +36,16 @@ pub(super) fn insert_one(
     generator: &Generator,
     document: &mut Drafts,
 ) -> Result<Inserted> {
-    let mut simple = Simple::of(target, document);
+    if let Some(lacking) = Lacking::of(target, document) {
+        return lacking.insert(target, generator, document);
+    }
     let mut writers = Writers::enter(target)?;
-    let line = unsynced(target, &writers);
+    let line = unsynced(target, writers.takes_turns());
     let mut generated = GeneratedValues::default();
-    let mut attempt = |writers: &mut Writers<'_>| match &mut simple {
-        Some(simple) => simple.attempt(line, generator, document, writers),
-        None => attempt(line, generator, document, (writers, &mut generated)),
-    };
-    let mut inserted = attempt(&mut writers);
+    let mut inserted = attempt(line, generator, document, (&mut writers, &mut generated));
     if let Err(Failed { in_use: Some(index), .. }) = &inserted {
         writers.give_up(index);
-        inserted = attempt(&mut writers);
+        inserted = attempt(line, generator, document, (&mut writers, &mut generated));
         if matches!(inserted, Err(Failed { in_use: Some(_), .. })) {
             // Both values are in use by other documents, so passing them leaves no gap.
             writers.write_alone(line.level)?;
@@ -56,9 +54,6 @@ pub(super) fn insert_one(
     let id = inserted.map_err(|failed| failed.error)?;
     drop(writers);
     settle(target, line)?;
-    if let Some(simple) = &simple {
-        generated.push(&simple.field.name, simple.value);
-    }
     Ok(Inserted { id, generated })
 }
 
@@ -71,7 +66,7 @@ pub(super) fn insert_many(
     ordering: Ordering,
 ) -> Result<Outcome> {
     let mut writers = Writers::enter(target)?;
-    let line = unsynced(target, &writers);
+    let line = unsynced(target, writers.takes_turns());
     let outcome = if writers.is_gapless() {
         insert_in_chunks(line, generator, documents, (ordering, &mut writers))?
     } else {
@@ -104,49 +99,6 @@ struct Failed {
 impl From<Error> for Failed {
     fn from(error: Error) -> Self {
         Self { error, in_use: None }
-    }
-}
-
-/// A document that meets no field of a collection with one field at the outermost level: the value is put where it
-/// belongs without copying the document.
-struct Simple<'a> {
-    field: &'a AutoField,
-    facts: Facts,
-    /// Where the value stands, once it was put behind the fields.
-    place: Option<usize>,
-    /// The value that was taken last.
-    value: i64,
-}
-
-impl<'a> Simple<'a> {
-    fn of(target: Target<'a>, document: &Drafts) -> Option<Self> {
-        let field = target.fields.single()?;
-        let facts = target.fields.tree().facts_if_unmet(document.documents().next()?)?;
-        Some(Self { field, facts, place: None, value: 0 })
-    }
-
-    fn attempt(
-        &mut self,
-        target: Target<'_>,
-        generator: &Generator,
-        document: &mut Drafts,
-        writers: &mut Writers<'_>,
-    ) -> std::result::Result<Bson, Failed> {
-        let value = writers.next()?;
-        self.value = value;
-        match self.place {
-            _ if self.field.field.path() == "_id" => document.set_integer_id(value),
-            Some(place) => document.write_value(place, value),
-            None => self.place = Some(document.append_integer(self.field.field.path(), value)),
-        }
-        document.set_facts(self.facts.clone());
-        let id = insert_beside(target, generator, document, writers).map_err(|error| {
-            // A gapless sequence has passed the value by taking it.
-            let in_use = index_on_field(target, &error).cloned().map(Box::new);
-            Failed { error, in_use }
-        })?;
-        writers.publish()?;
-        Ok(id)
     }
 }
 
@@ -265,11 +217,11 @@ fn refuse_rest(error: Error, rest: Range<usize>, ordering: Ordering) -> Result<V
 }
 
 /// The target of a write whose turn ends before it is synced: writers share a sync instead of waiting for one each.
-fn unsynced<'a>(target: Target<'a>, writers: &Writers<'_>) -> Target<'a> {
-    if writers.takes_turns() { Target { level: CommitLevel::Buffered, ..target } } else { target }
+pub(super) fn unsynced(target: Target<'_>, takes_turns: bool) -> Target<'_> {
+    if takes_turns { Target { level: CommitLevel::Buffered, ..target } } else { target }
 }
 
-fn settle(target: Target<'_>, line: Target<'_>) -> Result<()> {
+pub(super) fn settle(target: Target<'_>, line: Target<'_>) -> Result<()> {
     if target.level == line.level { Ok(()) } else { target.store.sync(target.database) }
 }
 
@@ -286,7 +238,7 @@ fn field(target: Target<'_>, position: usize) -> &Field {
 }
 
 /// The fields of the index, if the error is a duplicate key of one that holds an auto-increment field.
-fn index_on_field<'a>(target: Target<'_>, error: &'a Error) -> Option<&'a Document> {
+pub(super) fn index_on_field<'a>(target: Target<'_>, error: &'a Error) -> Option<&'a Document> {
     let (pattern, _) = taken_key(error)?;
     let is_numbered = target.fields.iter().any(|field| pattern.contains_key(field.field.path()));
     is_numbered.then_some(pattern)

@@ -27,7 +27,8 @@ pub(super) struct Writers<'a> {
     writers: SmallVec<[Writer<'a>; 1]>,
 }
 
-struct Writer<'a> {
+/// One insert's hold on the sequence of one field.
+pub(super) struct Writer<'a> {
     position: usize,
     field: &'a AutoField,
     way: Way<'a>,
@@ -60,43 +61,19 @@ pub(super) enum Refusable {
 impl<'a> Writers<'a> {
     /// Waits for the turns and registers.
     pub(super) fn enter(target: Target<'a>) -> Result<Self> {
-        let mut writers = SmallVec::new();
-        for &position in target.fields.turns() {
-            let field = target.fields.at(position);
-            let sequence = &field.state.sequence;
-            let way = match sequence.contract() {
-                Contract::Fast => {
-                    let slot = field.state.slot(target.acquirer);
-                    let pass = sequence.enter(&slot);
-                    Way::Fast { slot, _pass: pass }
-                }
-                Contract::Ordered => Way::Ordered { turn: sequence.turn() },
-                Contract::Gapless => {
-                    let turn = sequence.turn();
-                    let now = turn.number()?;
-                    Way::Gapless { turn, state: Box::new(Gapless { now, after: Vec::new(), passed: 0 }) }
-                }
-            };
-            writers.push(Writer { position, field, way });
-        }
+        let enter = |&position| Writer::enter(target, position);
+        let writers = target.fields.turns().iter().map(enter).collect::<Result<_>>()?;
         Ok(Self { target, writers })
     }
 
     /// Whether other writers wait for this one.
     pub(super) fn takes_turns(&self) -> bool {
-        self.writers.iter().any(|writer| !matches!(writer.way, Way::Fast { .. }))
+        self.writers.iter().any(Writer::takes_turns)
     }
 
     /// Whether a sequence is written with the documents.
     pub(super) fn is_gapless(&self) -> bool {
-        self.writers.iter().any(|writer| matches!(writer.way, Way::Gapless { .. }))
-    }
-
-    /// Takes the next value of the only field.
-    pub(super) fn next(&mut self) -> Result<i64> {
-        let target = self.target;
-        let [only] = &mut *self.writers else { panic!("a collection with one field has one sequence") };
-        only.next(target)
+        self.writers.iter().any(Writer::is_gapless)
     }
 
     /// Takes all values that the documents lack, and takes note of those that they bring.
@@ -115,27 +92,13 @@ impl<'a> Writers<'a> {
 
     /// Gives up the rest of the blocks of fields that an index holds, because a generated value was in use there.
     pub(super) fn give_up(&self, index: &Document) {
-        for writer in self.writers.iter().filter(|writer| index.contains_key(writer.field.field.path())) {
-            match &writer.way {
-                Way::Fast { slot, .. } => writer.field.state.sequence.give_up(slot),
-                Way::Ordered { turn } => turn.give_up(),
-                // The value that was in use is skipped by numbering on.
-                Way::Gapless { .. } => {}
-            }
-        }
+        let held = |writer: &&Writer<'_>| index.contains_key(writer.field.field.path());
+        self.writers.iter().filter(held).for_each(Writer::give_up);
     }
 
-    /// What was committed with the documents is in force now.
+    /// What was committed with the documents is in force now, and numbering goes on.
     pub(super) fn publish(&mut self) -> Result<()> {
-        for writer in &mut self.writers {
-            if let Way::Gapless { turn, state } = &mut writer.way {
-                turn.publish(state.now.clone(), self.target.database.latest_sequence());
-                state.now = turn.number()?;
-                state.after.clear();
-                state.passed = 0;
-            }
-        }
-        Ok(())
+        self.writers.iter_mut().try_for_each(|writer| writer.publish(self.target))
     }
 
     /// Goes back to where the gapless sequences stood before a document that was numbered by itself.
@@ -196,12 +159,7 @@ impl<'a> Writers<'a> {
     }
 
     fn stage_now(&self, batch: &mut Batch<'_>) {
-        for writer in &self.writers {
-            if let Way::Gapless { state, .. } = &writer.way {
-                let mark = state.now.mark();
-                stage_mark(batch, &writer.field.state.identity, &mark, state.now.gaps());
-            }
-        }
+        self.writers.iter().for_each(|writer| writer.stage_now(batch));
     }
 }
 
@@ -216,18 +174,103 @@ impl Beside for Writers<'_> {
     }
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
+    /// Waits for the turn of the field at `position`, or registers.
+    fn enter(target: Target<'a>, position: usize) -> Result<Self> {
+        let field = target.fields.at(position);
+        let sequence = &field.state.sequence;
+        let way = match sequence.contract() {
+            Contract::Fast => {
+                let slot = field.state.slot(target.acquirer);
+                let pass = sequence.enter(&slot);
+                Way::Fast { slot, _pass: pass }
+            }
+            Contract::Ordered => Way::Ordered { turn: sequence.turn() },
+            Contract::Gapless => {
+                let turn = sequence.turn();
+                let now = turn.number()?;
+                Way::Gapless { turn, state: Box::new(Gapless { now, after: Vec::new(), passed: 0 }) }
+            }
+        };
+        Ok(Self { position, field, way })
+    }
+
+    /// The same, and takes the first value.
     #[inline]
-    fn next(&mut self, target: Target<'_>) -> Result<i64> {
+    pub(super) fn enter_taking(target: Target<'a>, position: usize) -> Result<(Self, i64)> {
+        let field = target.fields.at(position);
+        let (mut writer, value) = if field.state.sequence.contract() == Contract::Fast {
+            let slot = field.state.slot(target.acquirer);
+            let (pass, value) = field.state.sequence.enter_taking(&slot);
+            (Self { position, field, way: Way::Fast { slot, _pass: pass } }, value)
+        } else {
+            (Self::enter(target, position)?, None)
+        };
+        let value = value.map_or_else(|| writer.next(target), Ok)?;
+        Ok((writer, value))
+    }
+
+    /// Whether other writers wait for this one.
+    pub(super) fn takes_turns(&self) -> bool {
+        !matches!(self.way, Way::Fast { .. })
+    }
+
+    fn is_gapless(&self) -> bool {
+        matches!(self.way, Way::Gapless { .. })
+    }
+
+    /// Takes the next value.
+    pub(super) fn next(&mut self, target: Target<'_>) -> Result<i64> {
         if let Way::Gapless { state, .. } = &mut self.way {
             return Ok(state.now.take()?);
         }
-        if let Way::Fast { slot, .. } = &self.way
-            && let Some(value) = slot.take_one()
-        {
-            return Ok(value);
-        }
         Ok(self.take(1, &self.store(target))?.first())
+    }
+
+    /// Gives up the rest of the block, because a generated value was in use.
+    pub(super) fn give_up(&self) {
+        match &self.way {
+            Way::Fast { slot, .. } => self.field.state.sequence.give_up(slot),
+            Way::Ordered { turn } => turn.give_up(),
+            // The value that was in use is skipped by numbering on.
+            Way::Gapless { .. } => {}
+        }
+    }
+
+    /// What was committed with the document is in force now, and the sequence is let go.
+    pub(super) fn finish(self, target: Target<'_>) {
+        if let Way::Gapless { turn, state } = self.way {
+            turn.publish(state.now, target.database.latest_sequence());
+        }
+    }
+
+    /// What was committed with the documents is in force now, and numbering goes on.
+    fn publish(&mut self, target: Target<'_>) -> Result<()> {
+        if let Way::Gapless { turn, state } = &mut self.way {
+            turn.publish(state.now.clone(), target.database.latest_sequence());
+            state.now = turn.number()?;
+            state.after.clear();
+            state.passed = 0;
+        }
+        Ok(())
+    }
+
+    /// Writes where a gapless sequence stands, without documents: values that were found in use are passed for good.
+    pub(super) fn write_alone(&mut self, target: Target<'_>, level: CommitLevel) -> Result<()> {
+        let mut batch = Batch::new(target.database);
+        self.stage_now(&mut batch);
+        if batch.is_empty() {
+            return Ok(());
+        }
+        target.store.commit(batch, level)?;
+        self.publish(target)
+    }
+
+    fn stage_now(&self, batch: &mut Batch<'_>) {
+        if let Way::Gapless { state, .. } = &self.way {
+            let mark = state.now.mark();
+            stage_mark(batch, &self.field.state.identity, &mark, state.now.gaps());
+        }
     }
 
     fn store<'s>(&'s self, target: Target<'s>) -> SequenceStore<'s> {
@@ -299,6 +342,16 @@ impl Writer<'_> {
             Way::Fast { slot, .. } => self.field.state.sequence.announce(slot, value, store),
             Way::Ordered { turn } | Way::Gapless { turn, .. } => turn.announce(value, store),
         }
+    }
+}
+
+impl Beside for Writer<'_> {
+    fn is_empty(&self) -> bool {
+        !self.is_gapless()
+    }
+
+    fn stage(&mut self, batch: &mut Batch<'_>, _accepted: usize) {
+        self.stage_now(batch);
     }
 }
 

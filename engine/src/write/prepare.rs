@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use bson::oid::ObjectId;
 use bson::{Bson, RawBsonRef, RawDocument};
 use bytes::BufMut;
 use index::key::{self, Direction};
 use sequence::generator::Generator;
+use sequence::object_id::ObjectId;
 use smallvec::SmallVec;
 
 use crate::document::build::{Draft, Timestamps};
@@ -33,9 +33,16 @@ pub(crate) struct Prepared<'a> {
 
 /// An `_id` that the document did not bring.
 #[derive(Clone, Copy)]
-enum MadeId {
+pub(super) enum MadeId {
     ObjectId(ObjectId),
     Integer(i64),
+}
+
+impl MadeId {
+    #[inline]
+    pub(super) fn object_id(generator: &Generator) -> Self {
+        Self::ObjectId(generator.generate())
+    }
 }
 
 /// Checks a document for insertion and gives it an `_id` if it has none.
@@ -53,20 +60,35 @@ pub(crate) fn prepare<'a>(
         let document = validate(draft.document())?;
         (Timestamps::of(&document), document.id().zip(document.id_element()))
     };
-    let (made_id, bytes) = if let Some((id, element)) = id {
-        write_record_key(scratch, collection, id);
-        (None, draft.with_own_id(element, timestamps))
-    } else if let Some(id) = draft.integer_id() {
-        write_record_key(scratch, collection, RawBsonRef::Int64(id));
-        (Some(MadeId::Integer(id)), draft.with_integer_id(id, timestamps))
-    } else {
-        let made = generator.generate();
-        let id = ObjectId::from_bytes(made.bytes());
-        write_record_key(scratch, collection, RawBsonRef::ObjectId(id));
-        (Some(MadeId::ObjectId(id)), draft.with_object_id(made, timestamps))
+    let Some((id, element)) = id else {
+        return prepare_made(draft, (MadeId::object_id(generator), timestamps), collection, scratch);
+    };
+    write_record_key(scratch, collection, id);
+    let bytes = draft.with_own_id(element, timestamps);
+    validate_size(bytes.len())?;
+    Ok(Prepared { record_key: RecordKey::from_slice(scratch), bytes, made_id: None })
+}
+
+/// Gives an `_id` to a document that was checked, and has none.
+#[inline]
+pub(super) fn prepare_made<'a>(
+    draft: Draft<'a>,
+    (id, timestamps): (MadeId, Timestamps),
+    collection: CollectionId,
+    scratch: &mut Vec<u8>,
+) -> Result<Prepared<'a>, Refusal> {
+    let bytes = match id {
+        MadeId::ObjectId(id) => {
+            write_record_key(scratch, collection, RawBsonRef::ObjectId(id.bytes().into()));
+            draft.with_object_id(id, timestamps)
+        }
+        MadeId::Integer(id) => {
+            write_record_key(scratch, collection, RawBsonRef::Int64(id));
+            draft.with_integer_id(id, timestamps)
+        }
     };
     validate_size(bytes.len())?;
-    Ok(Prepared { record_key: RecordKey::from_slice(scratch), bytes, made_id })
+    Ok(Prepared { record_key: RecordKey::from_slice(scratch), bytes, made_id: Some(id) })
 }
 
 /// The `_id` whose element is known to stand at `place` of a well-formed document.
@@ -95,7 +117,7 @@ impl Prepared<'_> {
     #[inline]
     pub(crate) fn id(&self) -> Bson {
         match self.made_id {
-            Some(MadeId::ObjectId(made)) => return Bson::ObjectId(made),
+            Some(MadeId::ObjectId(made)) => return Bson::ObjectId(made.bytes().into()),
             Some(MadeId::Integer(made)) => return Bson::Int64(made),
             None => {}
         }
