@@ -5,7 +5,6 @@
 //! `BulkWrite`, `Bson`), the environment (`Io`, `NoSpace`, `CommitUnknown`, `Poisoned`, `AlreadyOpen`, ...), and
 //! corruption (`Corruption`, `Damaged`). Numbers and names of codes are MongoDB's.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use std::sync::Arc;
 use bson::{Bson, Document, doc};
 use sequence::error::SequenceError;
 
+use crate::code_names::name_of;
 use crate::generated::GeneratedValues;
 use crate::namespace::Namespace;
 use crate::results::PartialBulkWriteResult;
@@ -117,12 +117,8 @@ impl Error {
         Self::new(ErrorKind::InvalidArgument { message: message.into() })
     }
 
-    pub(crate) fn command(
-        code: i32,
-        code_name: impl Into<Cow<'static, str>>,
-        message: impl Into<String>,
-    ) -> Self {
-        let code_name = code_name.into().into_owned();
+    pub(crate) fn command(code: i32, message: impl Into<String>) -> Self {
+        let code_name = name_of(code).into_owned();
         Self::new(ErrorKind::Command(CommandError {
             code,
             code_name,
@@ -396,8 +392,9 @@ pub struct WriteError {
 pub(crate) type Refusal = Box<WriteError>;
 
 impl WriteError {
-    pub(crate) fn boxed(code: i32, code_name: &'static str, message: impl Into<String>) -> Refusal {
-        Box::new(Self { code, code_name: Some(code_name.to_owned()), message: message.into(), details: None })
+    pub(crate) fn boxed(code: i32, message: impl Into<String>) -> Refusal {
+        let code_name = Some(name_of(code).into_owned());
+        Box::new(Self { code, code_name, message: message.into(), details: None })
     }
 
     pub(crate) fn at(self, index: usize) -> IndexedWriteError {
@@ -499,9 +496,16 @@ mod tests {
 
     #[test]
     fn duplicate_key_is_told_by_its_code() {
-        let error = Error::write(WriteError::boxed(11000, "DuplicateKey", "taken"));
+        let error = Error::write(WriteError::boxed(11000, "taken"));
         assert!(error.is_duplicate_key());
-        assert!(!Error::command(26, "NamespaceNotFound", "ns not found").is_duplicate_key());
+        assert!(!Error::command(26, "ns not found").is_duplicate_key());
+    }
+
+    #[test]
+    fn a_number_brings_its_name() {
+        let command = Error::command(26, "ns not found");
+        assert_eq!(command.to_string(), "ns not found (NamespaceNotFound, code 26)");
+        assert_eq!(WriteError::boxed(66, "altered").code_name.as_deref(), Some("ImmutableField"));
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod audit;
 mod auto_increment;
 mod catalog;
 mod client;
+mod code_names;
 mod codes;
 mod collection;
 mod command;

@@ -80,11 +80,7 @@ pub(crate) fn validate_database(name: &str) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(Error::command(
-        INVALID_NAMESPACE,
-        "InvalidNamespace",
-        format!("invalid database name {name:?}: {fault}"),
-    ))
+    Err(Error::command(INVALID_NAMESPACE, format!("invalid database name {name:?}: {fault}")))
 }
 
 fn validate_collection(db: &str, name: &str) -> Result<()> {
@@ -103,11 +99,7 @@ fn validate_collection(db: &str, name: &str) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(Error::command(
-        INVALID_NAMESPACE,
-        "InvalidNamespace",
-        format!("invalid collection name {name:?}: {fault}"),
-    ))
+    Err(Error::command(INVALID_NAMESPACE, format!("invalid collection name {name:?}: {fault}")))
 }
 
 #[cfg(test)]

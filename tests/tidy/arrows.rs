@@ -10,7 +10,8 @@ use crate::tree::{File, Finding, Tree};
 
 /// The engine's modules, from the ones that know nothing to the ones that know all. Modules of one line
 /// may know each other: an error names a namespace, and what is no namespace is an error.
-const ENGINE: [&[&str]; 20] = [
+const ENGINE: [&[&str]; 21] = [
+    &["code_names"],
     &["generated"],
     &["results"],
     &["error", "namespace"],

@@ -94,11 +94,11 @@ impl Catalog {
         let _changes = self.next_ids.lock();
         let collection = self.find(from).ok_or_else(|| namespace_not_found(from))?;
         if from == to {
-            return Err(Error::command(20, "IllegalOperation", format!("cannot rename {from} to itself")));
+            return Err(Error::command(20, format!("cannot rename {from} to itself")));
         }
         let target = self.find(to);
         if target.is_some() && replace == Replace::Refuse {
-            return Err(Error::command(48, "NamespaceExists", format!("target namespace {to} exists")));
+            return Err(Error::command(48, format!("target namespace {to} exists")));
         }
         self.refuse_case_clash(&to.db)?;
         let definition = collection.enter_alone();
@@ -138,7 +138,6 @@ impl Catalog {
         clash.map_or(Ok(()), |existing| {
             Err(Error::command(
                 13297,
-                "DatabaseDifferCase",
                 format!(
                     "db already exists with different case already have: [{existing}] trying to create [{db}]"
                 ),
@@ -206,7 +205,7 @@ pub(crate) enum Replace {
 }
 
 pub(crate) fn namespace_not_found(namespace: &Namespace) -> Error {
-    Error::command(26, "NamespaceNotFound", format!("ns not found: {namespace}")).in_namespace(namespace)
+    Error::command(26, format!("ns not found: {namespace}")).in_namespace(namespace)
 }
 
 fn stage_removal(batch: &mut Batch<'_>, collection: &CollectionState, definition: &Definition) {
@@ -222,7 +221,6 @@ fn stage_removal(batch: &mut Batch<'_>, collection: &CollectionState, definition
 }
 
 fn following_id(id: u32) -> Result<u32> {
-    id.checked_add(1).ok_or_else(|| {
-        Error::command(67, "CannotCreateIndex", "all 4294967295 ids of collections and indexes were used")
-    })
+    id.checked_add(1)
+        .ok_or_else(|| Error::command(67, "all 4294967295 ids of collections and indexes were used"))
 }

@@ -174,7 +174,7 @@ impl<T> DropIndex<'_, T> {
         shared.store.admit_write()?;
         let namespace = self.collection.valid_namespace()?;
         if self.name.as_deref() == Some(ID_INDEX_NAME) {
-            return Err(Error::command(72, "InvalidOptions", "cannot drop _id index"));
+            return Err(Error::command(72, "cannot drop _id index"));
         }
         let keeps = |index: &Index| self.name.as_ref().is_some_and(|name| *name != index.name);
         let dropped = loop {
@@ -186,7 +186,7 @@ impl<T> DropIndex<'_, T> {
         };
         match &self.name {
             Some(name) if dropped == 0 => {
-                Err(Error::command(27, "IndexNotFound", format!("index not found with name [{name}]")))
+                Err(Error::command(27, format!("index not found with name [{name}]")))
             }
             _ => Ok(()),
         }

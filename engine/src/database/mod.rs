@@ -120,7 +120,7 @@ impl CreateCollection<'_> {
         match shared.catalog.create(shared.storage(&storage), &namespace, &self.fields)? {
             Created::New(_) => Ok(()),
             Created::Existing(_) => {
-                Err(Error::command(48, "NamespaceExists", format!("Collection {namespace} already exists."))
+                Err(Error::command(48, format!("Collection {namespace} already exists."))
                     .in_namespace(&namespace))
             }
         }

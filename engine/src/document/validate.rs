@@ -82,7 +82,6 @@ pub(crate) fn validate_replacement_names(document: &RawDocument) -> Result<(), R
         None => Ok(()),
         Some(element) => Err(WriteError::boxed(
             DOLLAR_PREFIXED_FIELD_NAME,
-            "DollarPrefixedFieldName",
             format!(
                 "the dollar ($) prefixed field '{}' in '{0}' is not allowed in the context of a replacement document",
                 element.key()
@@ -100,7 +99,6 @@ fn validate_names(id: &RawDocument) -> Result<(), Refusal> {
             if name.starts_with('$') || name.contains('.') {
                 return Err(WriteError::boxed(
                     DOLLAR_PREFIXED_FIELD_NAME,
-                    "DollarPrefixedFieldName",
                     format!(
                         "_id fields may not contain '$'-prefixed or dotted fields: {name} is not valid for storage"
                     ),
@@ -121,13 +119,12 @@ fn nested(value: RawBsonRef<'_>) -> Option<&RawDocument> {
 }
 
 fn bad_id(kind: &str) -> Refusal {
-    WriteError::boxed(INVALID_ID_FIELD, "InvalidIdField", format!("The '_id' value cannot be of type {kind}"))
+    WriteError::boxed(INVALID_ID_FIELD, format!("The '_id' value cannot be of type {kind}"))
 }
 
 fn too_large(bytes: usize) -> Refusal {
     WriteError::boxed(
         BAD_VALUE,
-        "BadValue",
         format!("object to insert too large. size in bytes: {bytes}, max size: {DOCUMENT_BYTES_MAX}"),
     )
 }
@@ -137,17 +134,16 @@ fn refusal(error: &IndexError) -> Refusal {
     if let IndexError::DocumentTooLarge { size, .. } = error {
         return too_large(*size);
     }
-    let (code, name) = code_of(error);
-    WriteError::boxed(code, name, error.to_string())
+    WriteError::boxed(code_of(error), error.to_string())
 }
 
 /// The pure crate's kinds are open-ended; whatever is not about size or depth is a malformed document.
-fn code_of(error: &IndexError) -> (i32, &'static str) {
+fn code_of(error: &IndexError) -> i32 {
     if matches!(error, IndexError::DocumentTooDeep { .. }) {
-        (OVERFLOW, "Overflow")
+        OVERFLOW
     } else if matches!(error, IndexError::DocumentTooLarge { .. } | IndexError::DuplicateId { .. }) {
-        (BAD_VALUE, "BadValue")
+        BAD_VALUE
     } else {
-        (INVALID_BSON, "InvalidBSON")
+        INVALID_BSON
     }
 }

@@ -35,16 +35,12 @@ impl WriteConcern {
             Some(Acknowledgment::Nodes(0)) => Err(Error::invalid_argument(
                 "write concern w: 0 is not offered, because every write of an embedded store is acknowledged",
             )),
-            Some(Acknowledgment::Nodes(nodes)) => Err(Error::command(
-                100,
-                "UnsatisfiableWriteConcern",
-                format!("write concern w: {nodes} cannot be met by one node"),
-            )),
-            Some(Acknowledgment::Custom(tag)) => Err(Error::command(
-                79,
-                "UnknownReplWriteConcern",
-                format!("no write concern mode named '{tag}' was found"),
-            )),
+            Some(Acknowledgment::Nodes(nodes)) => {
+                Err(Error::command(100, format!("write concern w: {nodes} cannot be met by one node")))
+            }
+            Some(Acknowledgment::Custom(tag)) => {
+                Err(Error::command(79, format!("no write concern mode named '{tag}' was found")))
+            }
         }
     }
 }

@@ -77,14 +77,12 @@ pub(crate) fn compare(definition: &Definition, indexes: &[Index]) -> Result<Stan
         }
         return Err(Error::command(
             86,
-            "IndexKeySpecsConflict",
             format!("an index named {name} exists with other keys or options: {}", existing.key_pattern()),
         ));
     }
     if let Some(existing) = indexes.iter().find(|index| index.spec.fields() == spec.fields()) {
         return Err(Error::command(
             85,
-            "IndexOptionsConflict",
             format!("index already exists with a different name or options: {}", existing.name),
         ));
     }
@@ -138,7 +136,7 @@ fn is_id_pattern(keys: &Document) -> bool {
 
 fn parse_id_index(name: Option<&str>, sparse: Option<bool>) -> Result<()> {
     if sparse == Some(true) {
-        return Err(Error::command(197, "InvalidIndexSpecificationOption", "the _id index cannot be sparse"));
+        return Err(Error::command(197, "the _id index cannot be sparse"));
     }
     match name {
         None | Some(ID_INDEX_NAME) => Ok(()),
@@ -151,7 +149,7 @@ fn refusal(error: &IndexError) -> Error {
 }
 
 fn cannot_create(message: String) -> Error {
-    Error::command(67, "CannotCreateIndex", message)
+    Error::command(67, message)
 }
 
 fn failed(target: Target<'_>, error: &WriteError) -> Error {

@@ -144,7 +144,6 @@ fn immutable_id(id: RawBsonRef<'_>) -> Refusal {
     let shown = bson::Bson::try_from(id).map(|id| id.to_string()).unwrap_or_default();
     WriteError::boxed(
         66,
-        "ImmutableField",
         format!(
             "After applying the update, the (immutable) field '_id' was found to have been altered to _id: {shown}"
         ),

@@ -53,7 +53,6 @@ fn error(namespace: &Namespace, index: &str, key_pattern: Document, key_value: D
     let shown = shell::print_fields(key_value.iter().map(|(name, value)| (name.as_str(), value)));
     let mut error = WriteError::boxed(
         DUPLICATE_KEY,
-        "DuplicateKey",
         format!("E11000 duplicate key error collection: {namespace} index: {index} dup key: {shown}"),
     );
     error.details = Some(doc! { KEY_PATTERN: key_pattern, KEY_VALUE: key_value });

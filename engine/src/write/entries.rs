@@ -61,7 +61,6 @@ pub(crate) fn entries_of(
         if bytes > ENTRY_BYTES_MAX {
             return Err(WriteError::boxed(
                 2,
-                "BadValue",
                 format!("index entries of the document take {bytes} bytes, more than {ENTRY_BYTES_MAX}"),
             ));
         }
@@ -104,7 +103,7 @@ fn entry(position: usize, index: &Index, (fields, types): (&[u8], &[u8]), encode
 #[cold]
 fn refusal(error: &IndexError) -> Refusal {
     if matches!(error, IndexError::ParallelArrays { .. }) {
-        return WriteError::boxed(171, "CannotIndexParallelArrays", error.to_string());
+        return WriteError::boxed(171, error.to_string());
     }
-    WriteError::boxed(2, "BadValue", error.to_string())
+    WriteError::boxed(2, error.to_string())
 }

@@ -212,7 +212,7 @@ fn refuse_rest(error: Error, rest: Range<usize>, ordering: Ordering) -> Result<V
         Ordering::Ordered => 1,
         Ordering::Unordered => rest.len(),
     };
-    let refused = || WriteError::boxed(refusal.code(), refusal.code_name(), refusal.to_string());
+    let refused = || WriteError::boxed(refusal.code(), refusal.to_string());
     Ok(rest.take(count).map(|position| refused().at(position)).collect())
 }
 
