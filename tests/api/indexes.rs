@@ -237,9 +237,9 @@ fn dropped_indexes_refuse_nothing_any_more() {
 #[test]
 fn definitions_are_listed_as_they_were_given() {
     let fixture = Fixture::new();
-    assert!(fixture.things.list_indexes().run().unwrap().is_empty());
+    assert!(fixture.things.list_indexes().run().unwrap().next().is_none());
     fixture.things.create_index(sparse_unique(doc! { "a.b": -1 })).run().unwrap();
-    let listed = fixture.things.list_indexes().run().unwrap();
+    let listed: Vec<IndexModel> = fixture.things.list_indexes().run().unwrap().map(Result::unwrap).collect();
     assert_eq!(listed[0].keys, doc! { "_id": 1 });
     assert_eq!(listed[1].keys, doc! { "a.b": -1 });
     let options = listed[1].options.as_ref().unwrap();
@@ -247,6 +247,27 @@ fn definitions_are_listed_as_they_were_given() {
         (options.name.as_deref(), options.unique, options.sparse),
         (Some("a.b_-1"), Some(true), Some(true))
     );
+    // What is not said of an index is not there, and a model has no version.
+    let whole = fixture.things.list_indexes().run().unwrap().with_type::<Document>();
+    assert_eq!(
+        whole.map(Result::unwrap).collect::<Vec<_>>(),
+        [
+            doc! { "v": 2, "key": { "_id": 1 }, "name": "_id_" },
+            doc! { "v": 2, "key": { "a.b": -1 }, "name": "a.b_-1", "unique": true, "sparse": true },
+        ]
+    );
+}
+
+#[test]
+fn a_list_of_indexes_stands_still() {
+    let fixture = Fixture::new();
+    fixture.things.create_index(sparse_unique(doc! { "a": 1 })).run().unwrap();
+    let mut listed = fixture.things.list_indexes().run().unwrap();
+    assert!(listed.advance().unwrap());
+    fixture.things.drop_indexes().run().unwrap();
+    let second = listed.next().expect("the second index").unwrap();
+    assert_eq!((second.keys, second.options.unwrap().name.as_deref()), (doc! { "a": 1 }, Some("a_1")));
+    assert!(listed.is_exhausted());
 }
 
 #[test]

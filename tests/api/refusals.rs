@@ -16,6 +16,7 @@ fn dump(client: &Client) -> String {
             let collection = database.collection::<Document>(&collection);
             let counted = collection.estimated_document_count().run().expect("a count");
             let indexes = collection.list_indexes().run().expect("indexes");
+            let indexes: Vec<_> = indexes.map(|index| index.expect("an index")).collect();
             let _ = writeln!(dump, "{} {counted} {indexes:?}", collection.namespace());
             let _ = writeln!(dump, "{:?}", all(&collection));
         }

@@ -1,12 +1,15 @@
 //! `create_index`, `create_indexes`, `drop_index`, `drop_indexes`, `list_indexes`, `list_index_names`.
 
-use bson::doc;
+use std::iter;
+
+use bson::{Document, RawDocumentBuf, doc};
 
 use crate::catalog::change::{self, namespace_not_found};
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::collection::Collection;
+use crate::cursor::Cursor;
 use crate::error::{Error, Result};
-use crate::options::{IndexModel, IndexOptions};
+use crate::options::IndexModel;
 use crate::results::{CreateIndexResult, CreateIndexesResult};
 use crate::storage::write::CommitLevel;
 use crate::write::Target;
@@ -53,7 +56,21 @@ impl<T> Collection<T> {
         DropIndex { collection: self, name: None }
     }
 
-    /// The definitions of all indexes, the one on `_id` first; none if the collection does not exist.
+    /// The definitions of all indexes, the one on `_id` first, as a cursor; an empty one if the collection does not
+    /// exist.
+    ///
+    /// ```
+    /// # use cairndb::{Client, IndexModel, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let users = client.database("app").collection::<Document>("users");
+    /// users.create_index(IndexModel::builder().keys(doc! { "email": 1 }).build()).run()?;
+    /// let keys = users.list_indexes().run()?.map(|index| Ok(index?.keys));
+    /// assert_eq!(keys.collect::<cairndb::Result<Vec<_>>>()?, [doc! { "_id": 1 }, doc! { "email": 1 }]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn list_indexes(&self) -> ListIndexes<'_, T> {
         ListIndexes { collection: self }
     }
@@ -61,6 +78,14 @@ impl<T> Collection<T> {
     /// The names of all indexes, the one on `_id` first; none if the collection does not exist.
     pub fn list_index_names(&self) -> ListIndexNames<'_, T> {
         ListIndexNames { collection: self }
+    }
+
+    /// All indexes, the one on `_id` first; nothing if the collection does not exist.
+    pub(crate) fn indexes(&self) -> Result<Option<Vec<Listed>>> {
+        self.read(|_, state| {
+            let others = state.indexes();
+            Ok(iter::once(Listed::of_id()).chain(others.iter().map(Listed::of)).collect())
+        })
     }
 
     fn build_index(&self, model: &IndexModel) -> Result<String> {
@@ -194,30 +219,54 @@ impl<T> DropIndex<'_, T> {
 }
 
 impl<T> ListIndexes<'_, T> {
-    /// Reads the definitions.
-    pub fn run(self) -> Result<Vec<IndexModel>> {
-        let models = self.collection.read(|_, state| {
-            let id_options = IndexOptions::builder().name(ID_INDEX_NAME.to_owned()).build();
-            let id = IndexModel::builder().keys(doc! { "_id": 1 }).options(id_options).build();
-            Ok(std::iter::once(id).chain(state.indexes().iter().map(model_of)).collect())
-        })?;
-        Ok(models.unwrap_or_default())
+    /// Reads the definitions, all of them as they are now. As another type they are what MongoDB lists, with the
+    /// version `v` beside what a model has.
+    pub fn run(self) -> Result<Cursor<IndexModel>> {
+        let indexes = self.collection.indexes()?.unwrap_or_default();
+        let descriptions = indexes.iter().map(|index| RawDocumentBuf::try_from(&index.described()));
+        Ok(Cursor::of_list(descriptions.collect::<std::result::Result<_, _>>()?))
     }
 }
 
 impl<T> ListIndexNames<'_, T> {
     /// Reads the names.
     pub fn run(self) -> Result<Vec<String>> {
-        let models = self.collection.list_indexes().run()?;
-        Ok(models.into_iter().filter_map(|model| model.options?.name).collect())
+        let indexes = self.collection.indexes()?.unwrap_or_default();
+        Ok(indexes.into_iter().map(|index| index.name).collect())
     }
 }
 
-fn model_of(index: &Index) -> IndexModel {
-    let options = IndexOptions::builder()
-        .name(index.name.clone())
-        .unique(index.spec.is_unique().then_some(true))
-        .sparse(index.spec.is_sparse().then_some(true))
-        .build();
-    IndexModel::builder().keys(index.key_pattern()).options(options).build()
+/// An index as a list shows it.
+pub(crate) struct Listed {
+    pub(crate) name: String,
+    pub(crate) keys: Document,
+    is_unique: bool,
+    is_sparse: bool,
+}
+
+impl Listed {
+    fn of_id() -> Self {
+        Self { name: ID_INDEX_NAME.to_owned(), keys: doc! { "_id": 1 }, is_unique: false, is_sparse: false }
+    }
+
+    fn of(index: &Index) -> Self {
+        Self {
+            name: index.name.clone(),
+            keys: index.key_pattern(),
+            is_unique: index.spec.is_unique(),
+            is_sparse: index.spec.is_sparse(),
+        }
+    }
+
+    /// As MongoDB describes it.
+    pub(crate) fn described(&self) -> Document {
+        let mut described = doc! { "v": 2, "key": &self.keys, "name": &self.name };
+        if self.is_unique {
+            described.insert("unique", true);
+        }
+        if self.is_sparse {
+            described.insert("sparse", true);
+        }
+        described
+    }
 }

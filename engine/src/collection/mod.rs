@@ -14,7 +14,7 @@ mod delete;
 mod distinct;
 mod find;
 mod find_and_modify;
-mod indexes;
+pub(crate) mod indexes;
 mod insert_many;
 mod insert_one;
 mod manage;

@@ -1,13 +1,13 @@
 //! `createIndexes`, `dropIndexes` and `listIndexes`.
 
-use bson::{Bson, Document, RawDocumentBuf, doc};
+use bson::{Bson, Document, doc};
 
 use crate::catalog::change::namespace_not_found;
 use crate::codes::refused;
 use crate::collection::Collection;
+use crate::collection::indexes::Listed;
 use crate::command::arguments::Arguments;
 use crate::command::{Opened, Place};
-use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::options::{IndexModel, IndexOptions};
 
@@ -87,15 +87,12 @@ pub(super) fn drop(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docum
     arguments.allow(&["index"], &[])?;
     arguments.no_max_time()?;
     let collection = place.collection(arguments.target()?);
-    let models = collection.list_indexes().run()?;
-    if models.is_empty() {
-        return Err(namespace_not_found(&collection.namespace()));
-    }
-    let reply = doc! { "nIndexesWas": i32::try_from(models.len()).unwrap_or(i32::MAX) };
+    let indexes = collection.indexes()?.ok_or_else(|| namespace_not_found(&collection.namespace()))?;
+    let reply = doc! { "nIndexesWas": i32::try_from(indexes.len()).unwrap_or(i32::MAX) };
     match arguments.given("index") {
         Some(Bson::String(all)) if all == "*" => collection.drop_indexes().run()?,
         Some(Bson::String(name)) => collection.drop_index(name).run()?,
-        Some(Bson::Document(keys)) => collection.drop_index(name_of(&models, keys)?).run()?,
+        Some(Bson::Document(keys)) => collection.drop_index(name_of(&indexes, keys)?).run()?,
         Some(Bson::Array(names)) => {
             let names = names.iter().map(|name| name.as_str().ok_or_else(|| not_a_name(name)));
             for name in names.collect::<Result<Vec<_>>>()? {
@@ -112,30 +109,25 @@ fn not_a_name(found: &Bson) -> crate::error::Error {
     refused(14, format!("an index is named by its name or its keys, not by {found}"))
 }
 
-fn name_of(models: &[IndexModel], keys: &Document) -> Result<String> {
-    let model = models.iter().find(|model| model.keys == *keys);
-    let name = model.and_then(|model| model.options.as_ref()).and_then(|options| options.name.clone());
-    name.ok_or_else(|| refused(27, format!("can't find index with key: {keys}")))
+fn name_of<'a>(indexes: &'a [Listed], keys: &Document) -> Result<&'a str> {
+    let index = indexes.iter().find(|index| index.keys == *keys);
+    let named = index.map(|index| index.name.as_str());
+    named.ok_or_else(|| refused(27, format!("can't find index with key: {keys}")))
 }
 
 pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Opened> {
     arguments.allow(&["cursor"], &[])?;
     let collection = place.collection(arguments.target()?);
-    let models = collection.list_indexes().run()?;
-    if models.is_empty() {
-        return Err(namespace_not_found(&collection.namespace()));
+    let namespace = collection.namespace();
+    let indexes = collection.list_indexes().run()?;
+    // Where there is a collection, there is an index on `_id`.
+    if indexes.is_exhausted() {
+        return Err(namespace_not_found(&namespace));
     }
-    let specs = models.into_iter().map(|IndexModel { keys, options }| {
-        let IndexOptions { name, unique, sparse } = options.unwrap_or_default();
-        let mut spec = doc! { "v": 2, "key": keys, "name": name.unwrap_or_default() };
-        spec.extend(unique.map(|unique| ("unique".to_owned(), unique.into())));
-        spec.extend(sparse.map(|sparse| ("sparse".to_owned(), sparse.into())));
-        RawDocumentBuf::try_from(&spec)
-    });
-    let specs = specs.collect::<std::result::Result<Vec<_>, _>>()?;
-    Ok(Opened { cursor: Cursor::of_list(specs), namespace: collection.namespace().to_string() })
+    Ok(Opened { cursor: indexes.with_type(), namespace: namespace.to_string() })
 }
 
 fn count<T>(collection: &Collection<T>) -> Result<i32> {
-    Ok(i32::try_from(collection.list_index_names().run()?.len()).unwrap_or(i32::MAX))
+    let indexes = collection.indexes()?.unwrap_or_default();
+    Ok(i32::try_from(indexes.len()).unwrap_or(i32::MAX))
 }
