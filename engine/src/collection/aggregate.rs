@@ -115,7 +115,7 @@ impl<'a, T> Aggregate<'a, T> {
     /// Opens a cursor.
     pub fn run(self) -> Result<Cursor<T>> {
         check_collation(self.options.collation.as_ref())?;
-        let variables = variables(self.options.let_vars.as_ref())?;
+        let variables = variables(self.options.let_vars.as_ref(), DateTime::now())?;
         let stages = self.pipeline.iter().map(|stage| Ok(RawDocumentBuf::try_from(stage)?));
         let pipeline = Pipeline::parse(&stages.collect::<Result<Vec<_>>>()?, &variables)?;
         match self.target {

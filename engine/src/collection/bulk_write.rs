@@ -5,7 +5,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use bson::{Bson, Document};
+use bson::{Bson, DateTime, Document};
 use sequence::acquirer::Acquirer;
 use serde::Serialize;
 
@@ -140,11 +140,12 @@ impl<R> BulkWrite<'_, R> {
         }
         let is_ordered = self.options.ordered.unwrap_or(true);
         let Self { shared, acquirer, models, options, .. } = self;
+        let now = DateTime::now();
         let mut outcome = Outcome::default();
         for (index, model) in models.into_iter().enumerate() {
             let Namespace { db, coll } = model.namespace();
             let collection = Collection::new(Arc::clone(shared), acquirer.cloned(), db, coll);
-            match write_one(&collection, model, &options) {
+            match write_one(&collection, model, (&options, now)) {
                 Ok(single) => outcome.add(index, single),
                 Err(error) => {
                     outcome.refused.write_errors.insert(index, error.into_refusal()?);
@@ -203,7 +204,7 @@ impl Outcome {
 fn write_one(
     collection: &Collection<Document>,
     model: WriteModel,
-    options: &BulkWriteOptions,
+    (options, now): (&BulkWriteOptions, DateTime),
 ) -> Result<Single> {
     match model {
         WriteModel::InsertOne(model) => {
@@ -211,16 +212,16 @@ fn write_one(
             let options = InsertOneOptions { write_concern, ..InsertOneOptions::default() };
             collection.insert_one(model.document).with_options(options).run().map(Single::Insert)
         }
-        WriteModel::UpdateOne(model) => update_one(collection, model, options).map(Single::Update),
-        WriteModel::UpdateMany(model) => update_many(collection, model, options).map(Single::Update),
-        WriteModel::ReplaceOne(model) => replace_one(collection, model, options).map(Single::Update),
+        WriteModel::UpdateOne(model) => update_one(collection, model, (options, now)).map(Single::Update),
+        WriteModel::UpdateMany(model) => update_many(collection, model, (options, now)).map(Single::Update),
+        WriteModel::ReplaceOne(model) => replace_one(collection, model, (options, now)).map(Single::Update),
         WriteModel::DeleteOne(DeleteOneModel { filter, collation, hint, .. }) => {
             let options = delete_options(collation, hint, options);
-            collection.delete_one(filter).with_options(options).run().map(Single::Delete)
+            collection.delete_one(filter).with_options(options).at(now).run().map(Single::Delete)
         }
         WriteModel::DeleteMany(DeleteManyModel { filter, collation, hint, .. }) => {
             let options = delete_options(collation, hint, options);
-            collection.delete_many(filter).with_options(options).run().map(Single::Delete)
+            collection.delete_many(filter).with_options(options).at(now).run().map(Single::Delete)
         }
     }
 }
@@ -228,7 +229,7 @@ fn write_one(
 fn update_one(
     collection: &Collection<Document>,
     model: UpdateOneModel,
-    options: &BulkWriteOptions,
+    (options, now): (&BulkWriteOptions, DateTime),
 ) -> Result<UpdateResult> {
     let options = UpdateOptions {
         array_filters: model.array_filters,
@@ -240,13 +241,13 @@ fn update_one(
         write_concern: options.write_concern.clone(),
         ..UpdateOptions::default()
     };
-    collection.update_one(model.filter, model.update).with_options(options).run()
+    collection.update_one(model.filter, model.update).with_options(options).at(now).run()
 }
 
 fn update_many(
     collection: &Collection<Document>,
     model: UpdateManyModel,
-    options: &BulkWriteOptions,
+    (options, now): (&BulkWriteOptions, DateTime),
 ) -> Result<UpdateResult> {
     let options = UpdateOptions {
         array_filters: model.array_filters,
@@ -257,13 +258,13 @@ fn update_many(
         write_concern: options.write_concern.clone(),
         ..UpdateOptions::default()
     };
-    collection.update_many(model.filter, model.update).with_options(options).run()
+    collection.update_many(model.filter, model.update).with_options(options).at(now).run()
 }
 
 fn replace_one(
     collection: &Collection<Document>,
     model: ReplaceOneModel,
-    options: &BulkWriteOptions,
+    (options, now): (&BulkWriteOptions, DateTime),
 ) -> Result<UpdateResult> {
     let options = ReplaceOptions {
         upsert: model.upsert,
@@ -274,7 +275,7 @@ fn replace_one(
         write_concern: options.write_concern.clone(),
         ..ReplaceOptions::default()
     };
-    collection.replace_one(model.filter, model.replacement).with_options(options).run()
+    collection.replace_one(model.filter, model.replacement).with_options(options).at(now).run()
 }
 
 fn delete_options(

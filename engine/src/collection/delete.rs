@@ -1,6 +1,6 @@
 //! `delete_one` and `delete_many`.
 
-use bson::{Bson, Document};
+use bson::{Bson, DateTime, Document};
 use index::key::Direction;
 
 use crate::collection::Collection;
@@ -15,12 +15,16 @@ use crate::write::first::Aim;
 impl<T> Collection<T> {
     /// Removes the first document that matches, in the order of `_id`s.
     pub fn delete_one(&self, filter: Document) -> Delete<'_, T> {
-        Delete { collection: self, filter, extent: Extent::One, options: DeleteOptions::default() }
+        self.delete(filter, Extent::One)
     }
 
     /// Removes every document that matches when `run` is called, a thousand in one commit.
     pub fn delete_many(&self, filter: Document) -> Delete<'_, T> {
-        Delete { collection: self, filter, extent: Extent::Many, options: DeleteOptions::default() }
+        self.delete(filter, Extent::Many)
+    }
+
+    fn delete(&self, filter: Document, extent: Extent) -> Delete<'_, T> {
+        Delete { collection: self, filter, extent, options: DeleteOptions::default(), now: None }
     }
 }
 
@@ -31,6 +35,8 @@ pub struct Delete<'a, T> {
     filter: Document,
     extent: Extent,
     options: DeleteOptions,
+    /// The clock of the command that this is a part of.
+    now: Option<DateTime>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +59,12 @@ setters!(Delete<'a, T>, DeleteOptions, {
 });
 
 impl<T> Delete<'_, T> {
+    /// As a part of a command that has read the clock.
+    pub(crate) fn at(mut self, now: DateTime) -> Self {
+        self.now = Some(now);
+        self
+    }
+
     /// Removes the documents.
     pub fn run(self) -> Result<DeleteResult> {
         self.delete().map_err(Error::into_write)
@@ -61,7 +73,8 @@ impl<T> Delete<'_, T> {
     fn delete(self) -> Result<DeleteResult> {
         let options = &self.options;
         check_collation(options.collation.as_ref())?;
-        let selector = Selector::parse(&self.filter, options.let_vars.as_ref())?;
+        let now = self.now.unwrap_or_else(DateTime::now);
+        let selector = Selector::parse_at(&self.filter, options.let_vars.as_ref(), now)?;
         let order = Order::Walk(Direction::Ascending);
         let aim = Aim { selector: &selector, order: &order };
         let deleted = self.collection.write_existing(options.write_concern.as_ref(), |target| {

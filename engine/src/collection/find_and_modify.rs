@@ -186,7 +186,7 @@ impl<T> FindOneAndUpdate<'_, T> {
         let FindOneAndUpdateOptions { array_filters, let_vars, .. } = &self.options;
         let shape = Shape::of_update(&self.options);
         let selector = Selector::parse(&self.filter, let_vars.as_ref())?;
-        let change = Change::of_update(&self.update, array_filters.as_deref(), let_vars.as_ref())?;
+        let change = Change::of_update(&self.update, array_filters.as_deref(), selector.variables())?;
         self.collection.find_and_change((&self.filter, &selector), &change, &shape)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 
-use bson::{Bson, Document};
+use bson::{Bson, DateTime, Document};
 use serde::Serialize;
 
 use crate::collection::Collection;
@@ -28,7 +28,7 @@ impl<T: Serialize> Collection<T> {
     /// Auto-increment fields that the replacement does not name are kept, as SequoiaDB keeps them: a nested one if the
     /// replacement does not name its outermost parent. An upsert fills them in as any insert does.
     pub fn replace_one<D: Borrow<T>>(&self, filter: Document, replacement: D) -> ReplaceOne<'_, T, D> {
-        ReplaceOne { collection: self, filter, replacement, options: ReplaceOptions::default() }
+        ReplaceOne { collection: self, filter, replacement, options: ReplaceOptions::default(), now: None }
     }
 }
 
@@ -39,6 +39,8 @@ pub struct ReplaceOne<'a, T, D> {
     filter: Document,
     replacement: D,
     options: ReplaceOptions,
+    /// The clock of the command that this is a part of.
+    now: Option<DateTime>,
 }
 
 setters!(ReplaceOne<'a, T, D>, ReplaceOptions, {
@@ -61,6 +63,12 @@ setters!(ReplaceOne<'a, T, D>, ReplaceOptions, {
 });
 
 impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
+    /// As a part of a command that has read the clock.
+    pub(crate) fn at(mut self, now: DateTime) -> Self {
+        self.now = Some(now);
+        self
+    }
+
     /// Replaces the document.
     pub fn run(self) -> Result<UpdateResult> {
         self.replace().map_err(Error::into_write)
@@ -71,7 +79,8 @@ impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
         check_collation(options.collation.as_ref())?;
         let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
         let change = Change::of_replacement(&bytes)?;
-        let selector = Selector::parse(&self.filter, options.let_vars.as_ref())?;
+        let now = self.now.unwrap_or_else(DateTime::now);
+        let selector = Selector::parse_at(&self.filter, options.let_vars.as_ref(), now)?;
         let order = Order::of(options.sort.as_ref(), options.hint.as_ref())?;
         let aim = Aim { selector: &selector, order: &order };
         let manner = Manner {

@@ -1,6 +1,6 @@
 //! `update_one` and `update_many`.
 
-use bson::{Bson, Document};
+use bson::{Bson, DateTime, Document};
 
 use crate::codes::refused;
 use crate::collection::Collection;
@@ -48,7 +48,8 @@ impl<T> Collection<T> {
     }
 
     fn update(&self, filter: Document, modifications: UpdateModifications, extent: Extent) -> Update<'_, T> {
-        Update { collection: self, filter, modifications, extent, options: UpdateOptions::default() }
+        let options = UpdateOptions::default();
+        Update { collection: self, filter, modifications, extent, options, now: None }
     }
 
     /// Changes what matches, or inserts a document if nothing does and the caller asks for that; nothing if neither was
@@ -96,6 +97,8 @@ pub struct Update<'a, T> {
     modifications: UpdateModifications,
     extent: Extent,
     options: UpdateOptions,
+    /// The clock of the command that this is a part of.
+    now: Option<DateTime>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +129,12 @@ setters!(Update<'a, T>, UpdateOptions, {
 });
 
 impl<T> Update<'_, T> {
+    /// As a part of a command that has read the clock.
+    pub(crate) fn at(mut self, now: DateTime) -> Self {
+        self.now = Some(now);
+        self
+    }
+
     /// Changes the documents.
     pub fn run(self) -> Result<UpdateResult> {
         self.change().map_err(Error::into_write)
@@ -137,9 +146,10 @@ impl<T> Update<'_, T> {
         if self.extent == Extent::Many && options.sort.is_some() {
             return Err(refused(9, "an update of many documents cannot have a sort"));
         }
-        let selector = Selector::parse(&self.filter, options.let_vars.as_ref())?;
-        let let_vars = options.let_vars.as_ref();
-        let change = Change::of_update(&self.modifications, options.array_filters.as_deref(), let_vars)?;
+        let now = self.now.unwrap_or_else(DateTime::now);
+        let selector = Selector::parse_at(&self.filter, options.let_vars.as_ref(), now)?;
+        let array_filters = options.array_filters.as_deref();
+        let change = Change::of_update(&self.modifications, array_filters, selector.variables())?;
         let order = Order::of(options.sort.as_ref(), options.hint.as_ref())?;
         let aim = Aim { selector: &selector, order: &order };
         let manner = Manner {

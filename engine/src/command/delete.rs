@@ -1,6 +1,6 @@
 //! `delete`.
 
-use bson::{Document, doc};
+use bson::{DateTime, Document, doc};
 
 use crate::codes::refused;
 use crate::command::Place;
@@ -19,10 +19,11 @@ pub(super) fn delete(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
         ..DeleteOptions::default()
     };
     let target = arguments.target()?;
+    let now = DateTime::now();
     let mut deleted = 0;
     let mut errors = WriteErrors::default();
     for (index, statement) in arguments.statements("deletes")?.into_iter().enumerate() {
-        match apply(place, target, &Arguments::of("deletes", statement), &shared) {
+        match apply(place, target, (&Arguments::of("deletes", statement), now), &shared) {
             Ok(count) => deleted += count,
             Err(error) => {
                 errors.push(index, error)?;
@@ -37,7 +38,12 @@ pub(super) fn delete(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
     Ok(reply)
 }
 
-fn apply(place: &Place<'_>, target: &str, statement: &Arguments<'_>, shared: &DeleteOptions) -> Result<u64> {
+fn apply(
+    place: &Place<'_>,
+    target: &str,
+    (statement, now): (&Arguments<'_>, DateTime),
+    shared: &DeleteOptions,
+) -> Result<u64> {
     statement.allow_in_statement(&["collation", "hint", "limit", "q"], &["sampleId"])?;
     let filter = statement.document("q")?.ok_or_else(|| statement.missing("q"))?.clone();
     let options =
@@ -50,5 +56,5 @@ fn apply(place: &Place<'_>, target: &str, statement: &Arguments<'_>, shared: &De
             return Err(refused(9, format!("The limit field in delete objects must be 0 or 1. Got {other}")));
         }
     };
-    Ok(delete.with_options(options).run()?.deleted_count)
+    Ok(delete.with_options(options).at(now).run()?.deleted_count)
 }

@@ -1,6 +1,6 @@
 //! `update`: statements of operators, pipelines and replacements.
 
-use bson::{Bson, Document, RawDocumentBuf, doc};
+use bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use query::update::is_replacement;
 
 use crate::codes::refused;
@@ -17,6 +17,7 @@ const STATEMENT: [&str; 8] = ["arrayFilters", "collation", "hint", "multi", "q",
 struct Shared<'a> {
     let_vars: Option<&'a Document>,
     write_concern: Option<WriteConcern>,
+    now: DateTime,
 }
 
 pub(super) fn update(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
@@ -24,7 +25,8 @@ pub(super) fn update(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
         .allow(&["bypassDocumentValidation", "let", "ordered", "updates"], &["encryptionInformation"])?;
     arguments.no_max_time()?;
     let is_ordered = arguments.boolean("ordered")?.unwrap_or(true);
-    let shared = Shared { let_vars: arguments.document("let")?, write_concern: arguments.write_concern()? };
+    let (let_vars, write_concern) = (arguments.document("let")?, arguments.write_concern()?);
+    let shared = Shared { let_vars, write_concern, now: DateTime::now() };
     let target = arguments.target()?;
     let (mut matched, mut modified) = (0, 0);
     let mut upserted = Vec::new();
@@ -70,15 +72,20 @@ fn apply(
                 return Err(refused(9, "multi update is not supported for replacement-style update"));
             }
             let options = replace_options(statement, shared)?;
-            return place.collection(target).replace_one(filter, raw).with_options(options).run();
+            return place
+                .collection(target)
+                .replace_one(filter, raw)
+                .with_options(options)
+                .at(shared.now)
+                .run();
         }
     }
     let options = update_options(statement, shared)?;
     let collection = place.collection(target);
     if is_multi {
-        collection.update_many(filter, modifications).with_options(options).run()
+        collection.update_many(filter, modifications).with_options(options).at(shared.now).run()
     } else {
-        collection.update_one(filter, modifications).with_options(options).run()
+        collection.update_one(filter, modifications).with_options(options).at(shared.now).run()
     }
 }
 

@@ -30,13 +30,19 @@ pub(crate) struct Selector {
 }
 
 impl Selector {
-    /// Reads a filter and the variables of `let`.
+    /// Reads a filter and the variables of `let`, and the clock.
     pub(crate) fn parse(filter: &Document, let_vars: Option<&Document>) -> Result<Self> {
+        Self::parse_at(filter, let_vars, DateTime::now())
+    }
+
+    /// Reads a filter and the variables of `let`. An operation reads the clock once: what else has expressions beside
+    /// the filter, a projection or an update, takes this selector's [`variables`](Self::variables).
+    pub(crate) fn parse_at(filter: &Document, let_vars: Option<&Document>, now: DateTime) -> Result<Self> {
         let point = point_id(filter);
         if let (Some(id), None, 1) = (point, let_vars, filter.len()) {
-            return Ok(Self { filter: None, variables: Variables::default(), point: Some(encoded(id)) });
+            return Ok(Self { filter: None, variables: Variables::new(now), point: Some(encoded(id)) });
         }
-        Self::with_variables(filter, variables(let_vars)?)
+        Self::with_variables(filter, variables(let_vars, now)?)
     }
 
     /// Reads a filter over variables that were read before.
@@ -79,8 +85,8 @@ impl Selector {
 }
 
 /// The clock, and the variables of `let`.
-pub(crate) fn variables(let_vars: Option<&Document>) -> Result<Variables> {
-    let variables = Variables::new(DateTime::now());
+pub(crate) fn variables(let_vars: Option<&Document>, now: DateTime) -> Result<Variables> {
+    let variables = Variables::new(now);
     match let_vars {
         None => Ok(variables),
         Some(let_vars) => Ok(variables.with_let(&RawDocumentBuf::try_from(let_vars)?)?),

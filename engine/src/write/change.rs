@@ -11,7 +11,7 @@ use crate::document::build;
 use crate::document::validate::{validate, validate_replacement_names, validate_size};
 use crate::error::{Error, Refusal, Result, WriteError};
 use crate::options::UpdateModifications;
-use crate::plan::selector::{Selector, variables};
+use crate::plan::selector::Selector;
 use crate::storage::Family;
 use crate::write::Target;
 
@@ -24,11 +24,12 @@ pub(crate) enum Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    /// Reads an update. `let_vars` are the variables of its expressions, which only a pipeline has.
+    /// Reads an update. `variables` are those of its expressions, which only a pipeline has, and the clock of
+    /// `$currentDate`.
     pub(crate) fn of_update(
         update: &UpdateModifications,
         array_filters: Option<&[Document]>,
-        let_vars: Option<&Document>,
+        variables: &Variables,
     ) -> Result<Self> {
         let raw = |document: &Document| RawDocumentBuf::try_from(document);
         let array_filters = array_filters.unwrap_or_default().iter().map(raw);
@@ -37,13 +38,13 @@ impl<'a> Change<'a> {
             UpdateModifications::Document(operators) => Update::parse(&raw(operators)?, &array_filters)?,
             UpdateModifications::Pipeline(stages) => {
                 let stages = stages.iter().map(raw).collect::<std::result::Result<Vec<_>, _>>()?;
-                Update::parse_pipeline(&stages, &array_filters, &variables(let_vars)?)?
+                Update::parse_pipeline(&stages, &array_filters, variables)?
             }
         };
         let stamp = build::next_timestamp();
         let half = |part: u64| u32::try_from(part & u64::from(u32::MAX)).unwrap_or(u32::MAX);
         let timestamp = Timestamp { time: half(stamp >> 32), increment: half(stamp) };
-        Ok(Self::Update { update, clock: (DateTime::now(), timestamp) })
+        Ok(Self::Update { update, clock: (variables.clock(), timestamp) })
     }
 
     /// Checks a replacement.

@@ -82,6 +82,11 @@ impl Variables {
         self.defined.iter().map(|(name, _)| name.as_str())
     }
 
+    /// The time that `$$NOW` is.
+    pub fn clock(&self) -> DateTime {
+        self.now
+    }
+
     pub(super) fn now(&self) -> RawBsonRef<'static> {
         RawBsonRef::DateTime(self.now)
     }
