@@ -18,6 +18,9 @@ pub(crate) mod scan;
 pub(crate) mod snapshot;
 pub(crate) mod write;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use self::families::{Database, Family};
 pub(crate) use self::open::{OpenMode, StoreOptions};
 
