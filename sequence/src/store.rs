@@ -5,6 +5,9 @@ use crate::error::SequenceError;
 use crate::run::Run;
 use crate::state::Mark;
 
+/// How many gaps the ledger of a sequence keeps; older ones are only counted.
+pub const GAPS_KEPT: usize = 1_000;
+
 /// Durable storage of one sequence.
 ///
 /// The allocator calls [`reserve`](Self::reserve) before it hands out a value of the new reserve, and changes its own
@@ -45,7 +48,8 @@ pub struct Change<'a> {
     pub mark: &'a Mark,
     /// Attributes and version, if they changed.
     pub definition: Option<(&'a Attributes, i64)>,
-    /// What is to be added to the ledger, numbered upwards to `mark.next_gap`.
+    /// What is to be added to the ledger, numbered upwards to `mark.next_gap`. Of more than [`GAPS_KEPT`] the oldest may
+    /// be left out: the mark counts them, and their numbers are skipped.
     pub gaps: &'a [Gap],
 }
 

@@ -10,7 +10,7 @@ use sequence::allocator::Sequence;
 use sequence::auto_increment::Field;
 use sequence::slot::Slot;
 use sequence::state::Mark;
-use sequence::store::{Change, Gap, Record, Store as SequenceStorage};
+use sequence::store::{Change, GAPS_KEPT, Gap, Record, Store as SequenceStorage};
 
 use crate::catalog::change::Storage;
 use crate::catalog::sequence_entry::{self, Identity};
@@ -18,9 +18,6 @@ use crate::document::complete::FieldTree;
 use crate::error::{Error, Result};
 use crate::storage::Family;
 use crate::storage::write::{Batch, CommitLevel};
-
-/// How many gaps the ledger of a sequence keeps; older ones are only counted.
-pub(crate) const GAPS_KEPT: u64 = 1_000;
 
 /// A sequence by name. A renamed one is another state with the same id.
 pub(crate) struct SequenceState {
@@ -230,11 +227,17 @@ pub(crate) fn stage_change(batch: &mut Batch<'_>, identity: &Identity, change: &
 /// Stages where a sequence stands and what it lost. Of the ledger only the newest entries are kept.
 pub(crate) fn stage_mark(batch: &mut Batch<'_>, identity: &Identity, mark: &Mark, gaps: &[Gap]) {
     batch.put(Family::Meta, &identity.id.mark_key(), &sequence_entry::encode_mark(mark));
-    let first = mark.next_gap.saturating_sub(gaps.len() as u64);
-    for (number, gap) in (first..).zip(gaps) {
-        let at = DateTime::now();
+    let newest = gaps.get(gaps.len().saturating_sub(GAPS_KEPT)..).unwrap_or_default();
+    let first = mark.next_gap.saturating_sub(newest.len() as u64);
+    // Numbers may have been skipped before so many.
+    let replaces_all = newest.len() == GAPS_KEPT;
+    if replaces_all {
+        batch.delete_range(Family::Meta, &identity.id.gap_key(0), &identity.id.gap_key(first));
+    }
+    let at = DateTime::now();
+    for (number, gap) in (first..).zip(newest) {
         batch.put(Family::Meta, &identity.id.gap_key(number), &sequence_entry::encode_gap(gap, at));
-        if let Some(old) = number.checked_sub(GAPS_KEPT) {
+        if let Some(old) = number.checked_sub(GAPS_KEPT as u64).filter(|_| !replaces_all) {
             batch.delete(Family::Meta, &identity.id.gap_key(old));
         }
     }

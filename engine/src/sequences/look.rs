@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use sequence::store::GAPS_KEPT;
+
 use crate::catalog::sequence_entry::decode_gap;
-use crate::catalog::sequences::{GAPS_KEPT, SequenceState};
+use crate::catalog::sequences::SequenceState;
 use crate::error::Result;
 use crate::results::{SequenceGap, SequenceSnapshot};
 use crate::sequences::Sequence;
@@ -113,8 +115,7 @@ pub(crate) fn gaps_of(state: &SequenceState, database: &Arc<Database>) -> Result
     }
     gaps.extend(pending.iter().map(|gap| shown(gap, None)));
     // The write that lists the pending ones removes as many of the oldest.
-    let kept = usize::try_from(GAPS_KEPT).unwrap_or(usize::MAX);
-    Ok(gaps.split_off(gaps.len().saturating_sub(kept)))
+    Ok(gaps.split_off(gaps.len().saturating_sub(GAPS_KEPT)))
 }
 
 fn shown(gap: &sequence::store::Gap, at: Option<bson::DateTime>) -> SequenceGap {

@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use crate::allocator::held::{Frozen, Held};
+use crate::allocator::ledger::Ledger;
 use crate::allocator::{Sequence, number_of};
 use crate::attributes::Options;
 use crate::error::SequenceError;
 use crate::slot::Slot;
 use crate::state::{Mark, State};
-use crate::store::{Cause, Change, Gap, Store};
+use crate::store::{Cause, Change, Store};
 use crate::sync::MutexGuard;
 
 /// A change that is computed and not yet in force. Nobody gets a value in the meantime; dropping it undoes it.
@@ -23,7 +24,7 @@ pub struct Changing<'a> {
     frozen: Vec<(Arc<Slot>, Frozen)>,
     state: State,
     mark: Mark,
-    gaps: Vec<Gap>,
+    ledger: Ledger,
 }
 
 impl Sequence {
@@ -41,12 +42,12 @@ impl Sequence {
         let mut held = self.held.lock();
         self.refuse_retired()?;
         let Some(state) = step(&held.state)? else { return Ok(None) };
-        let pending = held.pending.clone();
+        let before = held.ledger.clone();
         let mut frozen = Vec::new();
         let slots: Vec<Arc<Slot>> = held.slots().collect();
         for slot in slots {
             if let Some(block) = Frozen::of(&slot) {
-                held.list(block.rest, cause);
+                held.ledger.list(block.rest, cause);
                 frozen.push((slot, block));
             }
         }
@@ -54,10 +55,10 @@ impl Sequence {
         // that is set counts as used.
         let jumped = held.state.jumped_to(&state);
         let lost = if cause == Cause::Alter { jumped.but_last(state.current_value()) } else { jumped };
-        held.list(lost, Cause::ExplicitValue);
-        let gaps = std::mem::replace(&mut held.pending, pending);
-        let mark = held.mark_of(&state, &gaps);
-        Ok(Some(Changing { sequence: self, _turn: turn, held, frozen, state, mark, gaps }))
+        held.ledger.list(lost, Cause::ExplicitValue);
+        let ledger = std::mem::replace(&mut held.ledger, before);
+        let mark = held.mark_of(&state, &ledger);
+        Ok(Some(Changing { sequence: self, _turn: turn, held, frozen, state, mark, ledger }))
     }
 
     /// Changes attributes and current value as one. A change that changes nothing is none: blocks stay.
@@ -116,12 +117,12 @@ impl Sequence {
             let reason = "the acquirer's next value lies behind it".to_owned();
             return Err(SequenceError::ValueUsed { value, reason });
         }
-        held.list(skipped.but_last(value), Cause::ExplicitValue);
+        held.ledger.list(skipped.but_last(value), Cause::ExplicitValue);
         let others: Vec<Arc<Slot>> = held.slots().collect();
         for other in others {
             let Some(block) = other.block().filter(|block| !Arc::ptr_eq(block, &own)) else { continue };
             if !held.state.is_beyond(block.following(), value.into()) {
-                held.list(block.close(), Cause::ExplicitValue);
+                held.ledger.list(block.close(), Cause::ExplicitValue);
                 other.put(None);
             }
         }
@@ -133,7 +134,7 @@ impl Changing<'_> {
     /// What is to be written before the change is published.
     pub fn change(&self) -> Change<'_> {
         let definition = Some((self.state.attributes(), self.state.version()));
-        Change { mark: &self.mark, definition, gaps: &self.gaps }
+        Change { mark: &self.mark, definition, gaps: self.ledger.pending() }
     }
 
     /// The state after the change.
@@ -154,11 +155,8 @@ impl Changing<'_> {
 
     /// The same, but for a value that the caller brought: it is jumped over and not lost.
     fn sparing(mut self, value: i64) -> Self {
-        if let Some(gap) = self.gaps.last_mut().filter(|gap| gap.cause == Cause::ExplicitValue) {
-            gap.run = gap.run.but_last(value);
-        }
-        self.gaps.retain(|gap| !gap.run.is_empty());
-        self.mark = self.held.mark_of(&self.state, &self.gaps);
+        self.ledger.spare(value);
+        self.mark = self.held.mark_of(&self.state, &self.ledger);
         self
     }
 

@@ -3,20 +3,18 @@
 use std::sync::{Arc, Weak};
 
 use crate::allocator::Taken;
+use crate::allocator::ledger::Ledger;
 use crate::block::{Block, Place};
 use crate::run::Run;
 use crate::slot::Slot;
 use crate::state::{Acquired, Mark, State};
-use crate::store::{Cause, Change, Gap, Store};
+use crate::store::{Cause, Change, Store};
 
 /// What stands under the lock.
 pub(super) struct Held {
     pub(super) state: State,
     pub(super) reservations: u64,
-    pub(super) lost: u64,
-    pub(super) next_gap: u64,
-    /// Gaps that the next write will list.
-    pub(super) pending: Vec<Gap>,
+    pub(super) ledger: Ledger,
     /// The receipt of the last write.
     pub(super) receipt: u64,
     /// How many values were handed to acquirers since the sequence was loaded.
@@ -81,7 +79,7 @@ impl Held {
             self.slots().filter(|other| !std::ptr::eq(Arc::as_ptr(other), slot)).collect();
         for block in others.iter().filter_map(|other| other.block()) {
             if block.rest().reaches(value) {
-                self.list(block.skip_to(value).but_last(value), Cause::ExplicitValue);
+                self.ledger.list(block.skip_to(value).but_last(value), Cause::ExplicitValue);
             }
         }
         Ok(())
@@ -100,7 +98,7 @@ impl Held {
             return Ok(());
         }
         if self.state.is_beyond(own.run().last().into(), value.into()) {
-            self.list(own.skip_to(value).but_last(value), Cause::ExplicitValue);
+            self.ledger.list(own.skip_to(value).but_last(value), Cause::ExplicitValue);
             return Ok(());
         }
         self.move_beyond(slot, value, store)
@@ -111,18 +109,18 @@ impl Held {
         let frozen = Frozen::of(slot);
         let moved = self.state.beyond(value);
         let next = moved.acquire(moved.sizes());
-        let pending = self.pending.clone();
+        let ledger = self.ledger.clone();
         if let Some(frozen) = &frozen {
-            self.list(frozen.rest.but_last(value), Cause::ExplicitValue);
+            self.ledger.list(frozen.rest.but_last(value), Cause::ExplicitValue);
         }
         let jumped = self.state.jumped_to(&moved).but_last(value);
-        self.list(jumped, Cause::ExplicitValue);
+        self.ledger.list(jumped, Cause::ExplicitValue);
         let (state, open_from) = match &next {
             Ok(acquired) => (&acquired.state, Some(acquired.run.first())),
             Err(_) => (&moved, None),
         };
         if let Err(error) = self.write(store, state, open_from) {
-            self.pending = pending;
+            self.ledger = ledger;
             if let Some(frozen) = frozen {
                 frozen.thaw(slot);
             }
@@ -161,9 +159,10 @@ impl Held {
         state: &State,
         open_from: Option<i64>,
     ) -> Result<(), S::Error> {
-        let mut mark = self.mark_of(state, &self.pending);
+        let mut mark = self.mark_of(state, &self.ledger);
         mark.open_from = self.first_open(state, open_from.or(mark.open_from));
-        let receipt = store.reserve(&Change { mark: &mark, definition: None, gaps: &self.pending })?;
+        let receipt =
+            store.reserve(&Change { mark: &mark, definition: None, gaps: self.ledger.pending() })?;
         self.settle(&mark, receipt);
         Ok(())
     }
@@ -178,37 +177,20 @@ impl Held {
     }
 
     /// What one more write leaves behind.
-    pub(super) fn mark_of(&self, state: &State, gaps: &[Gap]) -> Mark {
+    pub(super) fn mark_of(&self, state: &State, ledger: &Ledger) -> Mark {
         Mark {
             reservations: self.reservations.saturating_add(1),
-            lost: self.lost.saturating_add(count_of(gaps)),
-            next_gap: self.next_gap.saturating_add(gaps.len() as u64),
+            lost: ledger.lost(),
+            next_gap: ledger.next_gap(),
             ..state.mark()
         }
     }
 
     pub(super) fn settle(&mut self, mark: &Mark, receipt: u64) {
         self.reservations = mark.reservations;
-        self.lost = mark.lost;
-        self.next_gap = mark.next_gap;
+        self.ledger.settle(mark);
         self.receipt = receipt;
         self.touched = true;
-        self.pending.clear();
-    }
-
-    /// Notes lost values, to be listed by the next write.
-    pub(super) fn list(&mut self, run: Run, cause: Cause) {
-        if run.is_empty() {
-            return;
-        }
-        if let Some(last) = self.pending.last_mut()
-            && last.cause == cause
-            && let Some(joined) = last.run.joined(&run)
-        {
-            last.run = joined;
-            return;
-        }
-        self.pending.push(Gap { run, cause });
     }
 
     /// Closes the blocks in the slots. What lies at the end of all that acquirers hold is taken back; the rest is lost.
@@ -232,7 +214,7 @@ impl Held {
             self.state = self.state.returned(frozen.block.standing_behind(frozen.taken()));
         }
         for frozen in rests {
-            self.list(frozen.rest, Cause::AcquirerClosed);
+            self.ledger.list(frozen.rest, Cause::AcquirerClosed);
         }
     }
 
@@ -264,9 +246,4 @@ impl Frozen {
     fn taken(&self) -> u64 {
         self.block.run().count() - self.rest.count()
     }
-}
-
-/// How many values the gaps hold together.
-pub(super) fn count_of(gaps: &[Gap]) -> u64 {
-    gaps.iter().fold(0, |sum, gap| sum.saturating_add(gap.run.count()))
 }

@@ -6,6 +6,7 @@
 
 mod change;
 mod held;
+mod ledger;
 mod turn;
 
 pub use self::change::Changing;
@@ -14,7 +15,8 @@ pub use self::turn::{Numbering, Turn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use crate::allocator::held::{Held, count_of};
+use crate::allocator::held::Held;
+use crate::allocator::ledger::Ledger;
 use crate::attributes::{Attributes, Contract};
 use crate::error::SequenceError;
 use crate::in_flight::{InFlight, Pass};
@@ -93,7 +95,7 @@ impl Sequence {
             mark.open_from.filter(|_| !mark.clean).and_then(|first| state.reserve_from(first.into()));
         let sequence = Self::with_state(state, mark.reservations, mark.lost, mark.next_gap);
         if let Some(run) = crashed {
-            sequence.held.lock().pending.push(Gap { run, cause: Cause::Crash });
+            sequence.held.lock().ledger.push(Gap { run, cause: Cause::Crash });
         }
         sequence
     }
@@ -104,9 +106,7 @@ impl Sequence {
         let held = Held {
             state,
             reservations,
-            lost,
-            next_gap,
-            pending: Vec::new(),
+            ledger: Ledger::new(lost, next_gap),
             receipt: 0,
             next_ordinal: 0,
             slots: vec![Arc::downgrade(&shared), Arc::downgrade(&ordered)],
@@ -209,7 +209,7 @@ impl Sequence {
     pub fn give_up(&self, slot: &Slot) {
         let mut held = self.held.lock();
         if let Some(block) = slot.block() {
-            held.list(block.close(), Cause::Conflict);
+            held.ledger.list(block.close(), Cause::Conflict);
             slot.put(None);
         }
     }
@@ -261,13 +261,14 @@ impl Sequence {
             last_used: slot.block().and_then(|block| block.last_taken()).or(state.used()),
             remaining: state.remaining().saturating_add(in_blocks),
             reservations: held.reservations,
-            lost: held.lost.saturating_add(count_of(&held.pending)),
+            lost: held.ledger.lost(),
         }
     }
 
-    /// Gaps that no write has listed yet: those since the last one, and what a crash left behind.
+    /// Gaps that no write has listed yet: those since the last one, and what a crash left behind. If there are more than
+    /// a ledger keeps, the newest.
     pub fn pending_gaps(&self) -> Vec<Gap> {
-        self.held.lock().pending.clone()
+        self.held.lock().ledger.pending().to_vec()
     }
 
     /// Ends all use, when no writer has the turn: from now on everything answers [`SequenceError::Retired`].
@@ -292,8 +293,9 @@ impl Sequence {
         held.take_back(&slots, None);
         held.state = held.state.without_reserve();
         let reservations = held.reservations;
-        let mark = Mark { clean: true, reservations, ..held.mark_of(&held.state, &held.pending) };
-        Some((mark, std::mem::take(&mut held.pending)))
+        let mark = Mark { clean: true, reservations, ..held.mark_of(&held.state, &held.ledger) };
+        let written = Ledger::new(mark.lost, mark.next_gap);
+        Some((mark, std::mem::replace(&mut held.ledger, written).into_pending()))
     }
 
     pub(crate) fn open_slot(&self) -> Arc<Slot> {

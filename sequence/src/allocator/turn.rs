@@ -5,6 +5,7 @@
 //! publishes it afterwards: whatever it gives up on the way leaves no trace.
 
 use crate::allocator::held::Held;
+use crate::allocator::ledger::Ledger;
 use crate::allocator::{Sequence, Taken};
 use crate::attributes::Contract;
 use crate::error::SequenceError;
@@ -27,7 +28,7 @@ pub struct Numbering {
     state: State,
     base: Mark,
     taken: u64,
-    gaps: Vec<Gap>,
+    ledger: Ledger,
 }
 
 impl Sequence {
@@ -83,8 +84,8 @@ impl Turn<'_> {
         if held.state.attributes().contract() != Contract::Gapless {
             return Err(SequenceError::Retired);
         }
-        let base = held.mark_of(&held.state, &[]);
-        Ok(Numbering { state: held.state.clone(), base, taken: 0, gaps: held.pending.clone() })
+        let base = held.mark_of(&held.state, &held.ledger);
+        Ok(Numbering { state: held.state.clone(), base, taken: 0, ledger: held.ledger.clone() })
     }
 
     /// Brings a numbering into force: it was written with this receipt.
@@ -113,17 +114,16 @@ impl Numbering {
         let moved = self.state.beyond(value);
         let run = self.state.jumped_to(&moved).but_last(value);
         if moved != self.state && !run.is_empty() {
-            self.gaps.push(Gap { run, cause: Cause::ExplicitValue });
+            self.ledger.push(Gap { run, cause: Cause::ExplicitValue });
         }
         self.state = moved;
     }
 
     /// What is to be written with the documents.
     pub fn mark(&self) -> Mark {
-        let lost = self.gaps.iter().fold(self.base.lost, |sum, gap| sum.saturating_add(gap.run.count()));
         Mark {
-            lost,
-            next_gap: self.base.next_gap.saturating_add(self.gaps.len() as u64),
+            lost: self.ledger.lost(),
+            next_gap: self.ledger.next_gap(),
             reservations: self.base.reservations,
             ..self.state.mark()
         }
@@ -131,7 +131,7 @@ impl Numbering {
 
     /// The gaps to list, numbered upwards to the mark's `next_gap`.
     pub fn gaps(&self) -> &[Gap] {
-        &self.gaps
+        self.ledger.pending()
     }
 }
 
@@ -142,10 +142,10 @@ impl Held {
         if moved == self.state {
             return Ok(());
         }
-        let pending = self.pending.clone();
-        self.list(self.state.jumped_to(&moved).but_last(value), Cause::ExplicitValue);
+        let ledger = self.ledger.clone();
+        self.ledger.list(self.state.jumped_to(&moved).but_last(value), Cause::ExplicitValue);
         if let Err(error) = self.write(store, &moved, None) {
-            self.pending = pending;
+            self.ledger = ledger;
             return Err(error);
         }
         self.state = moved;

@@ -144,6 +144,32 @@ fn gaps_that_are_not_written_yet_count_among_the_thousand() {
 }
 
 #[test]
+fn more_gaps_between_two_writes_than_are_kept_replace_all_older_ones() {
+    let numbers = Numbers::with(doc! { "AcquireSize": 100_000, "CacheSize": 100_000 });
+    let skip = |numbers: &Numbers, steps: std::ops::RangeInclusive<i64>| {
+        numbers.next();
+        for step in steps {
+            numbers.sequence.set_current_value(1 + 3 * step).run().unwrap();
+        }
+    };
+    skip(&numbers, 1..=500);
+    let numbers = numbers.reopened();
+    skip(&numbers, 501..=4500);
+    // The second `next` took one of the values that its first step skips.
+    let lost = 2 * 4500 - 1_i64;
+    let check = |numbers: &Numbers| {
+        let gaps = numbers.sequence.gaps().run().unwrap();
+        let edge = |gap: Option<&cairndb::SequenceGap>| gap.map(|gap| (gap.first, gap.last));
+        assert_eq!((gaps.len(), edge(gaps.first())), (1000, Some((3 * 3501 - 1, 3 * 3501))));
+        assert_eq!(edge(gaps.last()), Some((3 * 4500 - 1, 3 * 4500)));
+        numbers.shows(doc! { "Lost": lost });
+        crate::verify_clean(&numbers.client);
+    };
+    check(&numbers);
+    check(&numbers.reopened());
+}
+
+#[test]
 fn a_dropped_sequence_takes_its_ledger_along() {
     let numbers = Numbers::with(tens());
     numbers.next();
