@@ -1,6 +1,7 @@
-//! Processes that number documents are killed: no value is ever given twice, and a gapless sequence has no gap.
+//! Processes that number documents are killed: no value is given twice but by starting over, and a gapless sequence
+//! has no gap.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use cairndb::Client;
@@ -19,10 +20,13 @@ const KILLS_PER_FOLDER: u64 = 15;
 /// Courses are counted from here where the sequence beside the collection is meant.
 const SEQUENCES: u64 = 1000;
 
-/// Every value that was acknowledged, by course.
+/// How often each value was acknowledged, by course.
 #[derive(Default)]
 struct Given {
-    values: HashSet<(u64, i64)>,
+    values: HashMap<u64, BTreeMap<i64, u64>>,
+    total: u64,
+    /// How often sequences started over.
+    cycles: u64,
 }
 
 impl Given {
@@ -31,10 +35,9 @@ impl Given {
         match record {
             Record::Opened => Ok(()),
             Record::Taken { course, value } => {
-                if self.values.insert((course, value)) {
-                    return Ok(());
-                }
-                Err(format!("{value} of course {course} was given twice"))
+                self.total += 1;
+                *self.values.entry(course).or_default().entry(value).or_default() += 1;
+                Ok(())
             }
             Record::Fault => Err("the writing process met a fault".to_owned()),
             Record::Begun { .. }
@@ -47,13 +50,14 @@ impl Given {
         }
     }
 
-    fn audit(&self, client: &Client) -> Result<(), String> {
+    fn audit(&mut self, client: &Client) -> Result<(), String> {
         let report = client.verify().map_err(|error| format!("verify failed: {error:?}"))?;
         if !report.is_clean() {
             return Err(format!("verify found: {:?}", report.findings));
         }
         let sequences = client.database("numbered").list_sequences().run();
         let sequences = sequences.map_err(|error| format!("{error:?}"))?;
+        self.cycles = 0;
         for (number, course) in (0..).zip(Course::all()) {
             // A child that died early had not made all.
             if !sequences.contains(&course.name()) {
@@ -61,32 +65,36 @@ impl Given {
             }
             let stored = course.stored(client).map_err(|error| format!("{error:?}"))?;
             course.check(client, &stored)?;
-            let stored: HashSet<i64> = stored.into_iter().map(|(value, _)| value).collect();
-            let own = self.values.iter().filter(|(course, _)| *course == number);
-            if let Some((_, value)) = own.into_iter().find(|(_, value)| !stored.contains(value)) {
-                return Err(format!("{}: {value} was acknowledged and is not stored", course.name()));
+            let mut times: HashMap<i64, u64> = HashMap::new();
+            for (value, _) in stored {
+                *times.entry(value).or_default() += 1;
             }
-            self.audit_sequence(client, number, course)?;
+            let mut acknowledged = self.values.get(&number).into_iter().flatten();
+            let is_lost =
+                |(value, given): &(&i64, &u64)| times.get(*value).is_none_or(|times| times < *given);
+            if let Some((value, given)) = acknowledged.find(is_lost) {
+                let name = course.name();
+                return Err(format!(
+                    "{name}: {value} was acknowledged {given} times, and is stored less often"
+                ));
+            }
+            self.cycles += self.audit_sequence(client, number, course)?;
         }
         Ok(())
     }
 
-    /// What comes next of the sequence beside a collection is no value that was given before.
-    fn audit_sequence(&self, client: &Client, number: u64, course: Course) -> Result<(), String> {
+    /// The sequence beside a collection gave no value more often than it went around, and none of what comes next in this
+    /// cycle; how often it started over.
+    fn audit_sequence(&self, client: &Client, number: u64, course: Course) -> Result<u64, String> {
         let snapshot = course.sequence(client).snapshot().run().map_err(|error| format!("{error:?}"))?;
-        let given = self.values.iter().filter(|(course, _)| *course == SEQUENCES + number);
-        let furthest = given.map(|(_, value)| *value).max_by_key(|value| value * course.direction());
-        match furthest {
-            Some(value) if (snapshot.current_value - value) * course.direction() < 0 => {
-                Err(format!("{}: {value} was given, and it stands at {snapshot:?}", course.name()))
-            }
-            Some(_) | None => Ok(()),
-        }
+        let given = self.values.get(&(SEQUENCES + number)).into_iter().flatten();
+        course.check_given(&snapshot, given.map(|(value, times)| (*value, *times)))?;
+        Ok(u64::from(snapshot.cycled_count.unsigned_abs()))
     }
 }
 
 #[test]
-fn no_value_comes_twice_when_the_process_is_killed() {
+fn no_value_comes_twice_in_a_cycle_when_the_process_is_killed() {
     let kills = number_from_environment("CAIRNDB_KILLS", KILLS_DEFAULT);
     let seed = seed();
     let started = Instant::now();
@@ -96,16 +104,19 @@ fn no_value_comes_twice_when_the_process_is_killed() {
         kill_repeatedly(mix(!seed ^ folder), kills)
             .unwrap_or_else(|fault| panic!("{SEED_VARIABLE}={seed}, folder {folder}: {fault}"))
     });
-    let given: u64 = given.into_iter().sum();
+    let cycles: u64 = given.iter().map(|(_, cycles)| cycles).sum();
+    let given: u64 = given.iter().map(|(given, _)| given).sum();
     say(&format!(
-        "numbered: {kills} kills; {given} values checked in {:.0} s; {SEED_VARIABLE}={seed}",
+        "numbered: {kills} kills; {given} values of {cycles} cycles checked in {:.0} s; {SEED_VARIABLE}={seed}",
         started.elapsed().as_secs_f64()
     ));
     assert!(given > kills, "the children hardly numbered");
+    assert!(cycles > 0, "no sequence started over");
 }
 
-/// Kills children that number in one folder, and audits it after each; how many values they were given.
-fn kill_repeatedly(seed: u64, kills: u64) -> Result<u64, String> {
+/// Kills children that number in one folder, and audits it after each; how many values they were given, and how
+/// often the sequences beside the collections started over.
+fn kill_repeatedly(seed: u64, kills: u64) -> Result<(u64, u64), String> {
     let mut choices = Choices::seeded(seed);
     let scratch = Scratch::on(if choices.one_in(2) { Place::Disk } else { Place::Memory });
     let mut given = Given::default();
@@ -125,5 +136,5 @@ fn kill_repeatedly(seed: u64, kills: u64) -> Result<u64, String> {
             client.close().map_err(|error| in_life(format!("{error:?}")))?;
         }
     }
-    Ok(given.values.len() as u64)
+    Ok((given.total, given.cycles))
 }

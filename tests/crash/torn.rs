@@ -17,7 +17,7 @@ use crate::kill::on_lanes;
 use crate::say;
 
 /// Some of all courses, because every cut opens the folder once.
-const COURSES: [&str; 3] = ["fast-Up-1-1", "ordered-Down-10-3", "gapless-Cycled-1000-1000"];
+const COURSES: [&str; 3] = ["fast-Up-1-1", "ordered-Down-10-3", "gapless-Up-1000-1000"];
 
 fn courses() -> Vec<Course> {
     let courses: Vec<Course> =

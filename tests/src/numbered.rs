@@ -1,15 +1,18 @@
 //! The numbered collections and sequences of the crash suite: every contract, size and direction.
 //!
 //! Generated values are odd, because every course starts at an odd value and steps by two; values that documents bring
-//! are even. So the two never meet, and a generated value that comes twice is a fault whatever the order of events was.
+//! are even. So the two never meet, and a generated value that comes again is a fault whatever the order of events was,
+//! unless the sequence started over as often.
+
+use std::collections::BTreeMap;
 
 use cairndb::bson::{Document, doc};
-use cairndb::{AutoIncrement, Client, Collection, Contract, Sequence, SequenceOptions};
+use cairndb::{AutoIncrement, Client, Collection, Contract, Sequence, SequenceOptions, SequenceSnapshot};
 
 /// The collection with the document of each refused insert.
 pub const REFUSED_ID: &str = "refused";
-/// Far beyond what any run takes, so that a cycled course never starts over.
-const LIMIT: i64 = 1 << 40;
+/// How far the reserve of a course grows by changes.
+const GROWTH_MAX: i64 = 100;
 
 /// Reserves and blocks of a course.
 const SIZES: [(i64, i64); 3] = [(1, 1), (10, 3), (1000, 1000)];
@@ -21,7 +24,7 @@ pub enum Way {
     Up,
     /// -1, -3, -5.
     Down,
-    /// As up, and would start over at the end.
+    /// As up, and starts over at the end.
     Cycled,
 }
 
@@ -101,7 +104,7 @@ impl Course {
             "StartValue": self.direction(),
         };
         if self.way == Way::Cycled {
-            options.extend(doc! { "MaxValue": LIMIT, "Cycled": true });
+            options.extend(doc! { "MaxValue": self.limit(), "Cycled": true });
         }
         options
     }
@@ -123,32 +126,86 @@ impl Course {
         Ok(stored)
     }
 
-    /// Checks that no generated value is there twice, that a gapless course has no gap but in front of a value that a
-    /// document brought, and that what comes next lies beyond all.
+    /// Whether documents may bring values. Where none does, each value of each cycle of a gapless course must be there.
+    pub fn takes_values(&self) -> bool {
+        self.contract != Contract::Gapless || self.way != Way::Cycled
+    }
+
+    /// Where it starts over, if it is cycled: so near that it does in every run, and behind the largest reserve.
+    fn limit(&self) -> i64 {
+        2 * (self.cache + 2 * GROWTH_MAX) - 1
+    }
+
+    /// Another size for its reserve.
+    pub fn other_size(&self, size: i64) -> i64 {
+        if size < self.cache + GROWTH_MAX { size + 1 } else { self.cache }
+    }
+
+    /// How often a value can have been given: once in each cycle that came to it. No value beyond the reserve was.
+    fn times_max(&self, snapshot: &SequenceSnapshot, value: i64) -> u64 {
+        if snapshot.initial {
+            return 0;
+        }
+        let is_reached = (value - snapshot.current_value) * self.direction() <= 0;
+        u64::from(snapshot.cycled_count.unsigned_abs()) + u64::from(is_reached)
+    }
+
+    /// Checks that no value was given more often than the sequence went around.
+    pub fn check_given(
+        &self,
+        snapshot: &SequenceSnapshot,
+        given: impl IntoIterator<Item = (i64, u64)>,
+    ) -> Result<(), String> {
+        let too_often = given.into_iter().find(|(value, times)| *times > self.times_max(snapshot, *value));
+        too_often.map_or(Ok(()), |(value, times)| {
+            Err(format!("{}: {value} was given {times} times, and it stands at {snapshot:?}", self.name()))
+        })
+    }
+
+    /// Checks that no generated value is there more often than the sequence went around, and that a gapless course has
+    /// no gap but in front of a value that a document brought.
     pub fn check(&self, client: &Client, stored: &[(i64, bool)]) -> Result<(), String> {
+        let snapshot =
+            self.collection(client).auto_increment("n").snapshot().map_err(|error| format!("{error:?}"))?;
+        let mut generated = BTreeMap::new();
+        for (value, _) in stored.iter().filter(|(_, brought)| !brought) {
+            *generated.entry(*value).or_default() += 1;
+        }
+        self.check_given(&snapshot, generated.clone())?;
+        match (self.contract, self.way) {
+            (Contract::Gapless, Way::Cycled) => self.check_whole_cycles(&snapshot, &generated),
+            (Contract::Gapless, Way::Up | Way::Down) => self.check_gapless(stored),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that every value is there as often as the sequence came to it.
+    fn check_whole_cycles(
+        &self,
+        snapshot: &SequenceSnapshot,
+        generated: &BTreeMap<i64, u64>,
+    ) -> Result<(), String> {
+        let times = |value| generated.get(&value).copied().unwrap_or(0);
+        let missing =
+            (1..=self.limit()).step_by(2).find(|value| times(*value) < self.times_max(snapshot, *value));
+        missing.map_or(Ok(()), |value| {
+            Err(format!("{}: {value} is stored {} times, {snapshot:?}", self.name(), times(value)))
+        })
+    }
+
+    /// Checks that each value follows the one before it, or one that a document brought.
+    fn check_gapless(&self, stored: &[(i64, bool)]) -> Result<(), String> {
         let name = self.name();
         let mut before = -self.direction();
         // What lies before the start moves nothing.
         for (value, brought) in stored.iter().filter(|(value, _)| value * self.direction() > 0) {
-            if *value == before && !brought {
-                return Err(format!("{name}: {value} is stored twice"));
-            }
             let next =
                 if before % 2 == 0 { before + self.direction() } else { before + 2 * self.direction() };
-            if self.contract == Contract::Gapless && !brought && *value != next {
+            if !brought && *value != next {
                 return Err(format!("{name}: {value} follows {before}"));
             }
             before = *value;
         }
-        let snapshot =
-            self.collection(client).auto_increment("n").snapshot().map_err(|error| format!("{error:?}"))?;
-        let mark = snapshot.current_value;
-        let generated = stored.iter().rev().find(|(_, brought)| !brought).map(|(value, _)| *value);
-        match generated {
-            Some(value) if snapshot.initial || (mark - value) * self.direction() < 0 => {
-                Err(format!("{name}: {value} is stored, and the sequence stands at {mark}"))
-            }
-            Some(_) | None => Ok(()),
-        }
+        Ok(())
     }
 }
