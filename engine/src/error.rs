@@ -98,8 +98,10 @@ impl Error {
         matches!(self.kind(), ErrorKind::Corruption { .. } | ErrorKind::Damaged { .. })
     }
 
-    /// The disk is full: nothing acknowledged is lost, reads go on, and writes return by themselves once
-    /// there is space.
+    /// The disk is full: nothing acknowledged is lost, reads go on, and writes return by themselves some seconds after
+    /// there is space again: as much as one memtable has, a quarter of the
+    /// [memory budget](crate::ClientBuilder::memory_budget) and at most 64 MiB. With less they return when the folder is
+    /// opened again.
     pub fn is_no_space(&self) -> bool {
         matches!(self.kind(), ErrorKind::NoSpace { .. })
     }
@@ -260,7 +262,8 @@ pub enum ErrorKind {
     /// The file system refused an operation outside of a commit.
     #[error("the file system refused an operation")]
     Io(Arc<std::io::Error>),
-    /// The disk is full. Reads go on; writes return by themselves once there is space.
+    /// The disk is full. Reads go on; writes return by themselves once there is space, of which [`Error::is_no_space`]
+    /// tells how much.
     #[error("no space left on the device: {message}")]
     NoSpace {
         /// What the storage reported.
