@@ -369,7 +369,16 @@ impl Default for ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// Bytes for block cache and memtables together; 256 MiB by default, 8 MiB at least.
+    /// Bytes for what is kept of the store in memory: blocks of its files with their indexes and filters, and writes that
+    /// are not yet in files (memtables), which may take half of it. 256 MiB by default, 8 MiB at least.
+    ///
+    /// A process needs more: its program, the documents of calls under way, sorts and stages (up to 100 MiB each),
+    /// buffers of flushes and compactions, and what the allocator holds back. Under one thread of writes and scans
+    /// that is some 30 MiB with the least budget and some 60 MiB with the default, before sorts; each thread that writes
+    /// large batches adds a few times its batch.
+    ///
+    /// A quarter of the budget, at least 1 and at most 64 MiB, is also the free space that a disk which ran full must
+    /// have again before writes go on: the size of one memtable. So on a small volume the budget must be small.
     pub fn memory_budget(mut self, bytes: usize) -> Self {
         self.memory_budget = bytes;
         self

@@ -4,11 +4,13 @@
 //! FLAW` writes from several threads and journals to standard output; with the flaw `acknowledge-first` it says
 //! that an insert is done before it is, which the crash suite must notice. `child number FOLDER SEED` numbers documents
 //! from several threads, and journals the values. `child fill FOLDER` inserts until the storage refuses, and prints what it
-//! saw then; so does `child fill-numbered FOLDER WHAT`, which takes values.
+//! saw then; so does `child fill-numbered FOLDER WHAT`, which takes values. `child load FOLDER BUDGET` writes and
+//! reads more than the memory budget, and prints the most memory that it had.
 
 #![forbid(unsafe_code)]
 
 mod fill;
+mod load;
 mod number;
 mod writer;
 
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
         ["write", folder, seed, life, flaw] => write(folder, (seed, life), flaw),
         ["number", folder, seed] => number(folder, seed),
         ["fill", folder] => fill::run(folder),
+        ["load", folder, memory_budget] => load(folder, memory_budget),
         ["fill-numbered", folder, what] => number::fill(folder, what),
         _ => Err(format!("unknown arguments: {words:?}").into()),
     };
@@ -48,6 +51,10 @@ fn hold(folder: &str) -> Outcome<()> {
     std::io::stdin().read_to_end(&mut Vec::new())?;
     client.close()?;
     Ok(())
+}
+
+fn load(folder: &str, memory_budget: &str) -> Outcome<()> {
+    load::run(folder.as_ref(), memory_budget.parse()?)
 }
 
 fn number(folder: &str, seed: &str) -> Outcome<()> {

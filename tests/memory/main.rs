@@ -2,6 +2,8 @@
 //!
 //! The allocator counts what the thread under test asks for, freed or not, so that a passing peak is seen too.
 //! It sees Rust's allocations and not RocksDB's, which a refused document never reaches.
+//!
+//! What a whole process needs beside its memory budget is measured in a child.
 
 #![expect(unsafe_code, reason = "a global allocator cannot be written without it")]
 
@@ -92,6 +94,33 @@ fn check(document: &RawDocumentBuf) {
 fn the_counter_counts() {
     let (spent, kept) = allocated(|| vec![0_u8; 100_000]);
     assert!((100_000..200_000).contains(&spent), "{spent} bytes for {}", kept.len());
+}
+
+/// What a process may need beside its budget; see `ClientBuilder::memory_budget`.
+#[cfg(target_os = "linux")]
+const BESIDE_THE_BUDGET: usize = 64 << 20;
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_stays_near_its_memory_budget() {
+    for budget in [8 << 20, 32 << 20] {
+        let scratch = Scratch::on(cairndb_tests::scratch::Place::Disk);
+        let child = std::process::Command::new(env!("CARGO_BIN_EXE_child"))
+            .arg("load")
+            .arg(scratch.path())
+            .arg(budget.to_string())
+            .output()
+            .expect("the child runs");
+        assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+        let printed = String::from_utf8(child.stdout).expect("a number");
+        let most: usize = printed.trim().parse().expect("a number");
+        assert!(
+            most <= budget + BESIDE_THE_BUDGET,
+            "{} MiB resident with a budget of {} MiB",
+            most >> 20,
+            budget >> 20
+        );
+    }
 }
 
 #[test]
