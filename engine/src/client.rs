@@ -158,7 +158,8 @@ impl Client {
         audit::verify(&self.shared, &database)
     }
 
-    /// Makes a copy of the database as it is now in the absent folder `path`, and verifies the copy.
+    /// Makes a copy of the database as it is now in the absent folder `path`, and verifies the copy. The folder must not
+    /// lie in the database's own.
     ///
     /// Table files are hard links where the file system allows. A copy that does not pass is an error and is
     /// left for inspection, without the marker that would let it be opened.
@@ -167,6 +168,12 @@ impl Client {
         if path.exists() {
             return Err(Error::invalid_argument(format!(
                 "the backup folder {} exists already",
+                path.display()
+            )));
+        }
+        if lies_within(path, &self.shared.options.path) {
+            return Err(Error::invalid_argument(format!(
+                "the backup folder {} lies in the database, and would go with it",
                 path.display()
             )));
         }
@@ -370,7 +377,8 @@ impl Default for ClientBuilder {
 
 impl ClientBuilder {
     /// Bytes for what is kept of the store in memory: blocks of its files with their indexes and filters, and writes that
-    /// are not yet in files (memtables), which may take half of it. 256 MiB by default, 8 MiB at least.
+    /// are not yet in files (memtables), which may take half of it. 256 MiB by default, 8 MiB at least,
+    /// 1 TiB at most.
     ///
     /// A process needs more: its program, the documents of calls under way, sorts and stages (up to 100 MiB each),
     /// buffers of flushes and compactions, and what the allocator holds back. Under one thread of writes and scans
@@ -445,6 +453,13 @@ impl ClientBuilder {
         };
         Ok(Client { shared: Arc::new(Shared::open(options, layout)?), acquirer: None })
     }
+}
+
+/// Whether a path that does not exist yet is one of a folder or of what is in it.
+fn lies_within(path: &Path, folder: &Path) -> bool {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let whole = |path: &Path| std::fs::canonicalize(path).ok();
+    whole(parent).zip(whole(folder)).is_some_and(|(parent, folder)| parent.starts_with(folder))
 }
 
 fn folder_bytes(path: &Path) -> Result<u64> {

@@ -44,6 +44,17 @@ fn a_copy_of_a_copy_and_of_a_reader_is_a_database() {
 }
 
 #[test]
+fn a_copy_does_not_lie_in_the_database() {
+    let fixture = Fixture::with([doc! { "_id": 1 }]);
+    for path in [fixture.scratch.path().join("copy"), fixture.scratch.folder().join("db/./copy")] {
+        let error = fixture.client.backup(&path).expect_err("refused");
+        assert!(matches!(error.kind(), ErrorKind::InvalidArgument { .. }), "{error:?}");
+        assert!(!path.exists());
+    }
+    fixture.client.backup(fixture.scratch.folder().join("db-copy")).expect("beside it");
+}
+
+#[test]
 fn an_existing_target_is_refused_and_untouched() {
     let fixture = Fixture::with([doc! { "_id": 1 }]);
     let target = fixture.scratch.folder().join("copy");

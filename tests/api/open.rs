@@ -258,6 +258,20 @@ fn too_little_memory_is_refused() {
     small().memory_budget(8 << 20).open(scratch.path()).unwrap();
 }
 
+/// RocksDB ended the process when it could not set aside the addresses for its cache.
+#[test]
+fn more_memory_than_any_machine_has_is_refused() {
+    for budget in [(1 << 40) + 1, usize::MAX] {
+        let scratch = Scratch::new();
+        let error = small().memory_budget(budget).open(scratch.path()).expect_err("refused");
+        assert!(matches!(error.kind(), ErrorKind::InvalidArgument { .. }), "{error:?}");
+        assert!(error.to_string().contains(&budget.to_string()), "{error}");
+        assert!(!scratch.path().exists());
+    }
+    let scratch = Scratch::new();
+    small().memory_budget(1 << 40).open(scratch.path()).unwrap();
+}
+
 #[test]
 fn names_of_databases_are_listed_and_unique_but_for_case() {
     let fixture = Fixture::new();

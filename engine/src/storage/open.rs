@@ -18,7 +18,7 @@ use crate::storage::keys::META_FORMAT;
 use crate::storage::latch::Latches;
 use crate::storage::sync::{DurableMark, SyncThread};
 use crate::storage::translate;
-use crate::storage::tuning::{MEMORY_BUDGET_MIN, Tuning};
+use crate::storage::tuning::{MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, Tuning};
 use crate::storage::write::WriteOptionSet;
 
 /// How a folder is to be opened.
@@ -55,6 +55,12 @@ impl Store {
         if options.memory_budget < MEMORY_BUDGET_MIN {
             return Err(Error::invalid_argument(format!(
                 "memory_budget of {} bytes is below the least that works, {MEMORY_BUDGET_MIN} bytes",
+                options.memory_budget
+            )));
+        }
+        if u64::try_from(options.memory_budget).is_ok_and(|bytes| bytes > MEMORY_BUDGET_MAX) {
+            return Err(Error::invalid_argument(format!(
+                "memory_budget of {} bytes is above the most that is possible, {MEMORY_BUDGET_MAX} bytes",
                 options.memory_budget
             )));
         }

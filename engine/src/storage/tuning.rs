@@ -18,6 +18,10 @@ use crate::storage::families::Family;
 /// The smallest memory budget that is accepted, in bytes.
 pub(crate) const MEMORY_BUDGET_MIN: usize = 8 << 20;
 
+/// The largest memory budget that is accepted, in bytes. RocksDB sets address space aside for the cache's table in
+/// proportion to it, and ends the process if there is none.
+pub(crate) const MEMORY_BUDGET_MAX: u64 = 1 << 40;
+
 const BLOOM_BITS_PER_KEY: f64 = 10.0;
 /// Share of a memtable given to its bloom filter, which answers most uniqueness checks.
 const MEMTABLE_BLOOM_RATIO: f64 = 0.05;
