@@ -1,6 +1,7 @@
 //! Writes, scans and looks up far more than its memory budget, and prints the most memory that it had.
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 
 use cairndb::bson::{Document, doc};
@@ -27,7 +28,7 @@ pub(crate) fn run(folder: &Path, memory_budget: usize) -> Outcome<()> {
     for n in (0..DOCUMENTS).step_by(10) {
         things.find_one(doc! { "_id": scattered(n) }).run()?.ok_or("a document is missing")?;
     }
-    println!("{}", resident_bytes_max()?);
+    writeln!(io::stdout(), "{}", resident_bytes_max()?)?;
     Ok(())
 }
 
