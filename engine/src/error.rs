@@ -17,6 +17,9 @@ use crate::generated::GeneratedValues;
 use crate::namespace::Namespace;
 use crate::results::PartialBulkWriteResult;
 
+/// MongoDB's number for an operation that took longer than it was allowed.
+pub(crate) const MAX_TIME_EXPIRED: i32 = 50;
+
 /// The result of every fallible call.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -131,6 +134,10 @@ impl Error {
 
     /// What a command refused, as the refusal of a single write.
     pub(crate) fn into_write(mut self) -> Self {
+        // Time that is over is the whole command's, whatever it was spent on.
+        if self.code() == Some(MAX_TIME_EXPIRED) {
+            return self;
+        }
         if let ErrorKind::Command(CommandError { code, code_name, message, details }) = self.report.kind {
             let error = WriteError { code, code_name: Some(code_name), message, details };
             self.report.kind = ErrorKind::Write(WriteFailure::WriteError(error));

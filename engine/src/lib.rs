@@ -60,7 +60,7 @@ pub use crate::auto_increment::{
 };
 pub use crate::client::{Client, ClientBuilder, DurabilityTicket, ObjectIdLayout};
 pub use crate::collection::{AutoIncrementField, Collection};
-pub use crate::command::GENERIC_COMMAND_FIELDS;
+pub use crate::command::{GENERIC_COMMAND_FIELDS, has_command};
 pub use crate::cursor::Cursor;
 pub use crate::database::Database;
 pub use crate::error::{

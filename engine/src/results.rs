@@ -304,3 +304,8 @@ pub struct TruncateResult {
     /// How many documents are gone.
     pub deleted_count: u64,
 }
+
+/// A number of documents, as replies give it.
+pub(crate) fn number(count: u64) -> Bson {
+    i32::try_from(count).map_or_else(|_| Bson::Int64(count.cast_signed()), Bson::Int32)
+}

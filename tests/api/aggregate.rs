@@ -207,7 +207,6 @@ fn the_command_is_checked() {
     refused(run(doc! { "aggregate": "a", "cursor": {} }), 40_414, "pipeline");
     refused(run(doc! { "aggregate": "a", "pipeline": {}, "cursor": {} }), 14, "pipeline");
     refused(run(doc! { "aggregate": "a", "pipeline": [], "cursor": { "x": 1 } }), 40_415, "x");
-    refused(run(doc! { "aggregate": "a", "pipeline": [], "cursor": {}, "explain": true }), 238, "explain");
     refused(run(doc! { "aggregate": 2, "pipeline": [], "cursor": {} }), 73, "aggregate");
     refused(run(doc! { "aggregate": "a", "pipeline": [{ "$out": "b" }], "cursor": {} }), 238, "$out");
     let large = Fixture::with((0..3).map(|id| doc! { "_id": id, "text": "x".repeat(6 << 20) }));

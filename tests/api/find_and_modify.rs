@@ -116,7 +116,7 @@ fn a_taken_key_is_an_error_of_the_command_with_its_details() {
 #[test]
 fn a_limit_of_time_is_refused() {
     let fixture = three();
-    let limited = fixture.things.find_one_and_delete(doc! {}).max_time(std::time::Duration::from_secs(1));
-    refused(limited.run(), 238, "max_time");
+    let limited = fixture.things.find_one_and_delete(doc! {}).max_time(std::time::Duration::from_nanos(1));
+    refused(limited.run(), 50, "time limit");
     assert_eq!(fixture.stored().len(), 3);
 }

@@ -1,8 +1,8 @@
 //! `aggregate`, on a collection and on a database.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 use bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use index::key::Direction;
@@ -15,9 +15,10 @@ use crate::collection::Collection;
 use crate::collection::count::known_count;
 use crate::cursor::Cursor;
 use crate::error::Result;
+use crate::execute::explain::{Depth, Explained};
 use crate::execute::matches::Matches;
 use crate::execute::piped::Piped;
-use crate::execute::rows::{Rows, Search};
+use crate::execute::rows::{Report, Rows, Search};
 use crate::namespace::validate_database;
 use crate::options::{AggregateOptions, Collation, Hint};
 use crate::plan::order::{Order, check_collation, check_hint};
@@ -114,24 +115,59 @@ impl<'a, T> Aggregate<'a, T> {
 
     /// Opens a cursor.
     pub fn run(self) -> Result<Cursor<T>> {
+        let pipeline = self.parse()?;
+        let piped = match &self.target {
+            Target::Collection(collection) => {
+                if *pipeline.source() == Source::Collection {
+                    return search(collection, pipeline, &self.options);
+                }
+                on_collection(collection, pipeline, &self.options)
+            }
+            Target::Database { shared, name } => on_database(shared, name, pipeline, &self.options),
+        };
+        Ok(Cursor::piped(piped?))
+    }
+
+    /// What `run`, and a walk to the end of its cursor, does.
+    pub(crate) fn explain(self, depth: Depth) -> Result<ExplainedPipeline> {
+        let pipeline = self.parse()?;
+        let piped = match &self.target {
+            Target::Collection(collection) if *pipeline.source() == Source::Collection => {
+                return explain_search(collection, pipeline, (&self.pipeline, &self.options), depth);
+            }
+            Target::Collection(collection) => on_collection(collection, pipeline, &self.options),
+            Target::Database { shared, name } => on_database(shared, name, pipeline, &self.options),
+        };
+        let rows = drained(piped?, depth)?;
+        Ok(ExplainedPipeline { search: None, stages: self.pipeline, rows })
+    }
+
+    fn parse(&self) -> Result<Pipeline> {
         check_collation(self.options.collation.as_ref())?;
         let variables = variables(self.options.let_vars.as_ref(), DateTime::now())?;
         let stages = self.pipeline.iter().map(|stage| Ok(RawDocumentBuf::try_from(stage)?));
-        let pipeline = Pipeline::parse(&stages.collect::<Result<Vec<_>>>()?, &variables)?;
-        match self.target {
-            Target::Collection(collection) => on_collection(&collection, pipeline, &self.options),
-            Target::Database { shared, name } => on_database(shared, name, pipeline, &self.options),
-        }
+        Ok(Pipeline::parse(&stages.collect::<Result<Vec<_>>>()?, &variables)?)
     }
 }
 
-fn on_collection<T>(
+/// A pipeline explained.
+pub(crate) struct ExplainedPipeline {
+    /// The search at its front, unless it has another source.
+    pub(crate) search: Option<Explained>,
+    /// The stages that are not part of the search.
+    pub(crate) stages: Vec<Document>,
+    /// How many documents came out of the last of them, if it was run.
+    pub(crate) rows: Option<u64>,
+}
+
+/// A pipeline that tells of the collection instead of reading it.
+fn on_collection(
     collection: &Collection<RawDocumentBuf>,
     pipeline: Pipeline,
     options: &AggregateOptions,
-) -> Result<Cursor<T>> {
+) -> Result<Piped> {
     let documents = match pipeline.source() {
-        Source::Collection => return search(collection, pipeline, options),
+        Source::Collection => Vec::new(),
         Source::IndexStats => collection.read(|_, state| index_stats(&state.indexes()))?.unwrap_or_default(),
         Source::CollStats(asked) => {
             let asked = Asked::parse(&Document::try_from(asked)?)?;
@@ -149,15 +185,11 @@ fn on_collection<T>(
             ));
         }
     };
-    Ok(Cursor::piped(Piped::over_documents(pipeline, options.max_time, documents)))
+    Ok(Piped::over_documents(pipeline, options.max_time, documents))
 }
 
-/// The search at the front of a pipeline, and the rest behind it.
-fn search<T>(
-    collection: &Collection<RawDocumentBuf>,
-    mut pipeline: Pipeline,
-    options: &AggregateOptions,
-) -> Result<Cursor<T>> {
+/// The search at the front of a pipeline, which is taken off it, and its filter.
+fn leading(pipeline: &mut Pipeline, options: &AggregateOptions) -> Result<(Search, Document)> {
     let leading = pipeline.take_leading();
     let sort = leading.sort.as_deref().map(Document::try_from).transpose()?;
     let filter = Document::try_from(&leading.filter)?;
@@ -169,6 +201,16 @@ fn search<T>(
         projection: None,
         max_time: options.max_time,
     };
+    Ok((search, filter))
+}
+
+/// The search, and the rest of the pipeline behind it.
+fn search<T>(
+    collection: &Collection<RawDocumentBuf>,
+    mut pipeline: Pipeline,
+    options: &AggregateOptions,
+) -> Result<Cursor<T>> {
+    let (search, _) = leading(&mut pipeline, options)?;
     let open = || {
         collection.read(|database, state| {
             check_hint(options.hint.as_ref(), &state.indexes())?;
@@ -181,18 +223,54 @@ fn search<T>(
     Ok(Cursor::piped(Piped::over_rows(pipeline, options.max_time, open)?))
 }
 
-fn on_database<T>(
-    shared: &Shared,
-    name: &str,
-    pipeline: Pipeline,
-    options: &AggregateOptions,
-) -> Result<Cursor<T>> {
+fn explain_search(
+    collection: &Collection<RawDocumentBuf>,
+    mut pipeline: Pipeline,
+    (stages, options): (&[Document], &AggregateOptions),
+    depth: Depth,
+) -> Result<ExplainedPipeline> {
+    let (search, filter) = leading(&mut pipeline, options)?;
+    let hint = options.hint.as_ref();
+    let Some(first) = pipeline.first_position() else {
+        let explained = collection.explain_search((&filter, hint), search, depth)?;
+        return Ok(ExplainedPipeline { search: Some(explained), stages: Vec::new(), rows: None });
+    };
+    let stages = stages.iter().skip(first).cloned().collect();
+    if depth == Depth::Plan {
+        let explained = collection.explain_search((&filter, hint), search, depth)?;
+        return Ok(ExplainedPipeline { search: Some(explained), stages, rows: None });
+    }
+    let (start, skip, report) = (Instant::now(), search.skip, Report::default());
+    let mut explained = Explained::without_reading(&filter, "EOF", depth);
+    let open = || {
+        collection.read(|database, state| {
+            check_hint(hint, &state.indexes())?;
+            explained = Explained::of(&filter, &search, state.id)?;
+            Ok(Rows::open(database, state.id, search)?.reporting_to(&report))
+        })
+    };
+    let rows = drained(Piped::over_rows(pipeline, options.max_time, open)?, depth)?;
+    let work = *report.lock().unwrap_or_else(PoisonError::into_inner);
+    let explained = explained.executed(work, skip, start.elapsed());
+    Ok(ExplainedPipeline { search: Some(explained), stages, rows })
+}
+
+/// How many documents come out of a pipeline, if it is to be run.
+fn drained(mut piped: Piped, depth: Depth) -> Result<Option<u64>> {
+    let mut rows = 0;
+    while depth == Depth::Execution && piped.advance()? {
+        rows += 1;
+    }
+    Ok((depth == Depth::Execution).then_some(rows))
+}
+
+fn on_database(shared: &Shared, name: &str, pipeline: Pipeline, options: &AggregateOptions) -> Result<Piped> {
     validate_database(name)?;
     let _in_use = shared.store.enter()?;
     match pipeline.source() {
         Source::Documents(documents) => {
             let documents = documents.clone();
-            Ok(Cursor::piped(Piped::over_documents(pipeline, options.max_time, documents)))
+            Ok(Piped::over_documents(pipeline, options.max_time, documents))
         }
         // An empty list would say that nothing is going on.
         Source::CurrentOp(_) => {

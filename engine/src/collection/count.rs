@@ -3,17 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bson::{Bson, Document};
+use bson::{Bson, Document, doc};
 use index::key::Direction;
 
 use crate::catalog::collection::CollectionState;
 use crate::codes::refused;
 use crate::collection::Collection;
 use crate::error::Result;
+use crate::execute::explain::{Depth, Explained};
 use crate::execute::matches::Matches;
+use crate::execute::rows::{Rows, Search};
 use crate::options::{Collation, CountOptions, Hint};
 use crate::plan::order::{check_collation, check_hint};
 use crate::plan::selector::Selector;
+use crate::results::number;
 use crate::storage::Database;
 
 impl<T> Collection<T> {
@@ -63,24 +66,38 @@ setters!(CountDocuments<'a, T>, CountOptions, {
 impl<T> CountDocuments<'_, T> {
     /// Counts.
     pub fn run(self) -> Result<u64> {
+        let search = self.search()?;
+        let counted = self.collection.read(|database, state| {
+            check_hint(self.options.hint.as_ref(), &state.indexes())?;
+            let mut rows = Rows::open(database, state.id, search)?;
+            let mut count = 0;
+            while rows.advance()? {
+                count += 1;
+            }
+            Ok(count)
+        })?;
+        Ok(counted.unwrap_or(0))
+    }
+
+    /// What `run` does.
+    pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
+        let hint = self.options.hint.as_ref();
+        let explained = self.collection.explain_search((&self.filter, hint), self.search()?, depth)?;
+        let counted = explained.rows();
+        Ok(explained.under("COUNT", 0, doc! { "nCounted": number(counted) }))
+    }
+
+    fn search(&self) -> Result<Search> {
         if self.options.limit == Some(0) {
             return Err(refused(15958, "the limit must be positive, got 0"));
         }
         check_collation(self.options.collation.as_ref())?;
-        let selector = Selector::parse(&self.filter, None)?;
-        let limit = self.options.limit.unwrap_or(u64::MAX);
-        let skip = self.options.skip.unwrap_or(0);
-        let counted = self.collection.read(|database, state| {
-            check_hint(self.options.hint.as_ref(), &state.indexes())?;
-            let mut matches = Matches::open(database, state.id, selector, Direction::Ascending)?
-                .within(self.options.max_time);
-            let mut seen = 0;
-            while seen < limit.saturating_add(skip) && matches.advance()? {
-                seen += 1;
-            }
-            Ok(seen.saturating_sub(skip))
-        })?;
-        Ok(counted.unwrap_or(0))
+        Ok(Search {
+            skip: self.options.skip.unwrap_or(0),
+            limit: self.options.limit,
+            max_time: self.options.max_time,
+            ..Search::of(Selector::parse(&self.filter, None)?)
+        })
     }
 }
 
@@ -88,6 +105,15 @@ impl<T> EstimatedDocumentCount<'_, T> {
     /// Reads the counter.
     pub fn run(self) -> Result<u64> {
         Ok(self.collection.read(known_count)?.unwrap_or(0))
+    }
+
+    /// What `run` does: no document is read.
+    pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
+        let stage = match self.collection.read(|_, _| Ok(()))? {
+            Some(()) => "RECORD_STORE_FAST_COUNT",
+            None => "EOF",
+        };
+        Ok(Explained::without_reading(&Document::new(), stage, depth))
     }
 }
 

@@ -1,14 +1,18 @@
 //! `delete_one` and `delete_many`.
 
-use bson::{Bson, DateTime, Document};
+use bson::{Bson, DateTime, Document, doc};
 use index::key::Direction;
 
 use crate::collection::Collection;
+use crate::collection::explain::Write;
+use crate::collection::update::Manner;
 use crate::error::{Error, Result};
+use crate::execute::explain::{Depth, Explained};
+use crate::execute::time_limit::Deadline;
 use crate::options::{Collation, DeleteOptions, Hint, WriteConcern};
 use crate::plan::order::{Order, check_collation, check_hint};
 use crate::plan::selector::Selector;
-use crate::results::DeleteResult;
+use crate::results::{DeleteResult, number};
 use crate::write::delete;
 use crate::write::first::Aim;
 
@@ -24,7 +28,8 @@ impl<T> Collection<T> {
     }
 
     fn delete(&self, filter: Document, extent: Extent) -> Delete<'_, T> {
-        Delete { collection: self, filter, extent, options: DeleteOptions::default(), now: None }
+        let (options, deadline) = (DeleteOptions::default(), Deadline::default());
+        Delete { collection: self, filter, extent, options, now: None, deadline }
     }
 }
 
@@ -37,6 +42,7 @@ pub struct Delete<'a, T> {
     options: DeleteOptions,
     /// The clock of the command that this is a part of.
     now: Option<DateTime>,
+    deadline: Deadline,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,20 +76,45 @@ impl<T> Delete<'_, T> {
         self.delete().map_err(Error::into_write)
     }
 
-    fn delete(self) -> Result<DeleteResult> {
+    /// The same, given up with code 50 when its time is over. What was removed until then is gone.
+    pub(crate) fn until(self, deadline: Deadline) -> Self {
+        Self { deadline, ..self }
+    }
+
+    /// What `run` does.
+    pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
+        let (selector, order) = self.prepare()?;
         let options = &self.options;
-        check_collation(options.collation.as_ref())?;
-        let now = self.now.unwrap_or_else(DateTime::now);
-        let selector = Selector::parse_at(&self.filter, options.let_vars.as_ref(), now)?;
-        let order = Order::Walk(Direction::Ascending);
-        let aim = Aim { selector: &selector, order: &order };
+        let (hint, concern) = (options.hint.as_ref(), options.write_concern.as_ref());
+        let write = Write {
+            filter: &self.filter,
+            aim: Aim { selector: &selector, order: &order, deadline: self.deadline },
+            manner: Manner { upsert: None, hint, concern },
+            limit: (self.extent == Extent::One).then_some(1),
+        };
+        let explained = self.collection.explain_delete(write, depth)?;
+        let done = doc! { "nWouldDelete": number(explained.rows()) };
+        Ok(explained.under("DELETE", 0, done))
+    }
+
+    fn delete(self) -> Result<DeleteResult> {
+        let (selector, order) = self.prepare()?;
+        let options = &self.options;
+        let aim = Aim { selector: &selector, order: &order, deadline: self.deadline };
         let deleted = self.collection.write_existing(options.write_concern.as_ref(), |target| {
             check_hint(options.hint.as_ref(), target.indexes)?;
             match self.extent {
                 Extent::One => Ok(u64::from(delete::delete_one(target, aim)?.is_some())),
-                Extent::Many => delete::delete_many(target, &selector),
+                Extent::Many => delete::delete_many(target, aim),
             }
         })?;
         Ok(DeleteResult { deleted_count: deleted.unwrap_or(0) })
+    }
+
+    fn prepare(&self) -> Result<(Selector, Order)> {
+        check_collation(self.options.collation.as_ref())?;
+        let now = self.now.unwrap_or_else(DateTime::now);
+        let selector = Selector::parse_at(&self.filter, self.options.let_vars.as_ref(), now)?;
+        Ok((selector, Order::Walk(Direction::Ascending)))
     }
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use bson::{Bson, Document};
-use index::key::Direction;
+use bson::{Bson, Document, RawDocument};
 use query::distinct::Distinct as Values;
 
 use crate::collection::Collection;
 use crate::error::Result;
-use crate::execute::matches::Matches;
+use crate::execute::explain::{Depth, Explained};
+use crate::execute::rows::{Rows, Search};
 use crate::options::{Collation, DistinctOptions, Hint};
 use crate::plan::order::{check_collation, check_hint};
 use crate::plan::selector::Selector;
@@ -59,18 +59,28 @@ setters!(Distinct<'a, T>, DistinctOptions, {
 impl<T> Distinct<'_, T> {
     /// Reads the values.
     pub fn run(self) -> Result<Vec<Bson>> {
-        check_collation(self.options.collation.as_ref())?;
-        let selector = Selector::parse(&self.filter, None)?;
+        let search = self.search()?;
         let mut values = Values::new(&self.field)?;
         self.collection.read(|database, state| {
             check_hint(self.options.hint.as_ref(), &state.indexes())?;
-            let mut matches = Matches::open(database, state.id, selector, Direction::Ascending)?
-                .within(self.options.max_time);
-            while matches.advance()? {
-                values.add(matches.document()?)?;
+            let mut rows = Rows::open(database, state.id, search)?;
+            while rows.advance()? {
+                values.add(RawDocument::from_bytes(rows.bytes())?)?;
             }
             Ok(())
         })?;
         values.into_values().into_iter().map(|value| Ok(Bson::try_from(value)?)).collect()
+    }
+
+    /// What `run` reads.
+    pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
+        Values::new(&self.field)?;
+        self.collection.explain_search((&self.filter, self.options.hint.as_ref()), self.search()?, depth)
+    }
+
+    fn search(&self) -> Result<Search> {
+        check_collation(self.options.collation.as_ref())?;
+        let selector = Selector::parse(&self.filter, None)?;
+        Ok(Search { max_time: self.options.max_time, ..Search::of(selector) })
     }
 }

@@ -10,6 +10,7 @@ use crate::collection::Collection;
 use crate::cursor::Cursor;
 use crate::document::decode::decode_owned;
 use crate::error::{Error, Result};
+use crate::execute::explain::{Depth, Explained};
 use crate::execute::rows::{Rows, Search};
 use crate::options::{Collation, FindOptions, Hint};
 use crate::plan::bounds::point_id;
@@ -110,8 +111,13 @@ setters!(FindOne<'a, T>, FindOptions, {
 impl<T> Find<'_, T> {
     /// Opens a cursor.
     pub fn run(self) -> Result<Cursor<T>> {
-        let limit = self.options.limit.map(i64::unsigned_abs).filter(|&limit| limit > 0);
-        open(self.collection, &self.filter, &self.options, limit)
+        open(self.collection, &self.filter, &self.options, limit(&self.options))
+    }
+
+    /// What `run`, and a walk to the end of its cursor, does.
+    pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
+        let search = search(&self.filter, &self.options, limit(&self.options))?;
+        self.collection.explain_search((&self.filter, self.options.hint.as_ref()), search, depth)
     }
 }
 
@@ -154,22 +160,30 @@ fn is_plain(options: &FindOptions) -> bool {
     true
 }
 
-fn open<T>(
-    collection: &Collection<T>,
-    filter: &Document,
-    options: &FindOptions,
-    limit: Option<u64>,
-) -> Result<Cursor<T>> {
+fn limit(options: &FindOptions) -> Option<u64> {
+    options.limit.map(i64::unsigned_abs).filter(|&limit| limit > 0)
+}
+
+fn search(filter: &Document, options: &FindOptions, limit: Option<u64>) -> Result<Search> {
     check_collation(options.collation.as_ref())?;
     let selector = Selector::parse(filter, options.let_vars.as_ref())?;
-    let search = Search {
+    Ok(Search {
         order: Order::of(options.sort.as_ref(), options.hint.as_ref())?,
         skip: options.skip.unwrap_or(0),
         limit,
         projection: parse_projection(options.projection.as_ref(), &selector)?,
         max_time: options.max_time,
         selector,
-    };
+    })
+}
+
+fn open<T>(
+    collection: &Collection<T>,
+    filter: &Document,
+    options: &FindOptions,
+    limit: Option<u64>,
+) -> Result<Cursor<T>> {
+    let search = search(filter, options, limit)?;
     let opened = collection.read(|database, state| {
         check_hint(options.hint.as_ref(), &state.indexes())?;
         Rows::open(database, state.id, search).map(Cursor::new)

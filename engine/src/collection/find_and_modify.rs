@@ -3,22 +3,26 @@
 use std::borrow::Borrow;
 use std::time::Duration;
 
-use bson::{Bson, Document, RawDocument, RawDocumentBuf};
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
+use query::projection::Projection;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::codes::unsupported;
 use crate::collection::Collection;
+use crate::collection::explain::Write;
 use crate::collection::find::parse_projection;
 use crate::collection::update::Manner;
 use crate::document::decode::decode_owned;
 use crate::error::{Error, Result};
+use crate::execute::explain::{Depth, Explained};
+use crate::execute::time_limit::Deadline;
 use crate::options::{
     Collation, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, Hint,
     ReturnDocument, UpdateModifications, WriteConcern,
 };
 use crate::plan::order::{Order, check_collation, check_hint};
 use crate::plan::selector::Selector;
+use crate::results::number;
 use crate::write::Target;
 use crate::write::change::Change;
 use crate::write::delete;
@@ -106,7 +110,7 @@ setters!(FindOneAndUpdate<'a, T>, FindOneAndUpdateOptions, {
     array_filters: Vec<Document>,
     /// Accepted: there are no validators yet that it could bypass.
     bypass_document_validation: bool,
-    /// Accepted if absent or zero; a write is not given up halfway.
+    /// Give up with code 50 after this long, unless the document is being written by then.
     max_time: Duration,
     /// Which fields are shown, and which are computed.
     projection: Document,
@@ -131,7 +135,7 @@ setters!(FindOneAndUpdate<'a, T>, FindOneAndUpdateOptions, {
 setters!(FindOneAndReplace<'a, T, D>, FindOneAndReplaceOptions, {
     /// Accepted: there are no validators yet that it could bypass.
     bypass_document_validation: bool,
-    /// Accepted if absent or zero; a write is not given up halfway.
+    /// Give up with code 50 after this long, unless the document is being written by then.
     max_time: Duration,
     /// Which fields are shown, and which are computed.
     projection: Document,
@@ -154,7 +158,7 @@ setters!(FindOneAndReplace<'a, T, D>, FindOneAndReplaceOptions, {
 });
 
 setters!(FindOneAndDelete<'a, T>, FindOneAndDeleteOptions, {
-    /// Accepted if absent or zero; a write is not given up halfway.
+    /// Give up with code 50 after this long, unless the document is being written by then.
     max_time: Duration,
     /// Which fields are shown, and which are computed.
     projection: Document,
@@ -183,11 +187,23 @@ impl<T: DeserializeOwned + 'static> FindOneAndUpdate<'_, T> {
 impl<T> FindOneAndUpdate<'_, T> {
     /// What was found and changed, undecoded.
     pub(crate) fn modify(self) -> Result<Modified> {
-        let FindOneAndUpdateOptions { array_filters, let_vars, .. } = &self.options;
+        let (selector, change) = self.prepare()?;
         let shape = Shape::of_update(&self.options);
+        self.collection.find_and_change((&self.filter, &selector), &change, &shape)
+    }
+
+    /// What `run` does.
+    pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
+        let (selector, change) = self.prepare()?;
+        let shape = Shape::of_update(&self.options);
+        self.collection.explain_find_and_change((&self.filter, &selector), &change, &shape, depth)
+    }
+
+    fn prepare(&self) -> Result<(Selector, Change<'static>)> {
+        let FindOneAndUpdateOptions { array_filters, let_vars, .. } = &self.options;
         let selector = Selector::parse(&self.filter, let_vars.as_ref())?;
         let change = Change::of_update(&self.update, array_filters.as_deref(), selector.variables())?;
-        self.collection.find_and_change((&self.filter, &selector), &change, &shape)
+        Ok((selector, change))
     }
 }
 
@@ -208,6 +224,15 @@ impl<T: Serialize, D: Borrow<T>> FindOneAndReplace<'_, T, D> {
         let selector = Selector::parse(&self.filter, self.options.let_vars.as_ref())?;
         self.collection.find_and_change((&self.filter, &selector), &change, &shape)
     }
+
+    /// What `run` does.
+    pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
+        let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
+        let change = Change::of_replacement(&bytes)?;
+        let shape = Shape::of_replacement(&self.options);
+        let selector = Selector::parse(&self.filter, self.options.let_vars.as_ref())?;
+        self.collection.explain_find_and_change((&self.filter, &selector), &change, &shape, depth)
+    }
 }
 
 impl<T: DeserializeOwned + 'static> FindOneAndDelete<'_, T> {
@@ -222,20 +247,40 @@ impl<T> FindOneAndDelete<'_, T> {
     /// What was found and removed, undecoded.
     pub(crate) fn modify(self) -> Result<Modified> {
         let options = &self.options;
-        check_collation(options.collation.as_ref())?;
-        check_no_limit(options.max_time)?;
-        let selector = Selector::parse(&self.filter, options.let_vars.as_ref())?;
-        let projection = parse_projection(options.projection.as_ref(), &selector)?;
-        let order = Order::of(options.sort.as_ref(), options.hint.as_ref())?;
-        let aim = Aim { selector: &selector, order: &order };
+        let (prepared, projection) = self.prepare()?;
+        let aim =
+            Aim { selector: &prepared.0, order: &prepared.1, deadline: Deadline::after(options.max_time) };
         let deleted = self.collection.write_existing(options.write_concern.as_ref(), |target| {
             check_hint(options.hint.as_ref(), target.indexes)?;
             delete::delete_one(target, aim)
         })?;
         let deleted = deleted.flatten();
         let is_found = deleted.is_some();
-        let document = deleted.map(|bytes| shown(bytes, projection.as_ref(), &selector)).transpose()?;
+        let document = deleted.map(|bytes| shown(bytes, projection.as_ref(), aim.selector)).transpose()?;
         Ok(Modified { is_found, document, upserted_id: None })
+    }
+
+    /// What `run` does.
+    pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
+        let options = &self.options;
+        let ((selector, order), projection) = self.prepare()?;
+        let aim = Aim { selector: &selector, order: &order, deadline: Deadline::after(options.max_time) };
+        let (hint, concern) = (options.hint.as_ref(), options.write_concern.as_ref());
+        let manner = Manner { upsert: None, hint, concern };
+        let write = Write { filter: &self.filter, aim, manner, limit: Some(1) };
+        let explained = self.collection.explain_delete(write, depth)?;
+        let rows = explained.rows();
+        let explained = explained.under("DELETE", rows, doc! { "nWouldDelete": number(rows) });
+        Ok(projected(explained, projection.as_ref()))
+    }
+
+    fn prepare(&self) -> Result<((Selector, Order), Option<Projection>)> {
+        let options = &self.options;
+        check_collation(options.collation.as_ref())?;
+        let selector = Selector::parse(&self.filter, options.let_vars.as_ref())?;
+        let projection = parse_projection(options.projection.as_ref(), &selector)?;
+        let order = Order::of(options.sort.as_ref(), options.hint.as_ref())?;
+        Ok(((selector, order), projection))
     }
 }
 
@@ -262,6 +307,10 @@ struct Shape<'a> {
 }
 
 impl<'a> Shape<'a> {
+    fn manner(&self) -> Manner<'a> {
+        Manner { upsert: self.upsert, hint: self.hint, concern: self.write_concern }
+    }
+
     fn of_update(options: &'a FindOneAndUpdateOptions) -> Self {
         Self {
             upsert: options.upsert,
@@ -297,13 +346,11 @@ impl<T> Collection<T> {
         shape: &Shape<'_>,
     ) -> Result<Modified> {
         check_collation(shape.collation)?;
-        check_no_limit(shape.max_time)?;
         let projection = parse_projection(shape.projection, selector)?;
         let order = Order::of(shape.sort, shape.hint)?;
-        let aim = Aim { selector, order: &order };
+        let aim = Aim { selector, order: &order, deadline: Deadline::after(shape.max_time) };
         let look = |target: Target<'_>| update::update_one(target, aim, change, shape.image);
-        let manner = Manner { upsert: shape.upsert, hint: shape.hint, concern: shape.write_concern };
-        let done = self.write_change((filter, change), manner, look)?;
+        let done = self.write_change((filter, change), shape.manner(), look)?;
         let is_found = matches!(done, Some(Upserted::Changed(_)));
         let (image, upserted_id) = match done {
             None => (None, None),
@@ -315,6 +362,33 @@ impl<T> Collection<T> {
         let document = image.map(|bytes| shown(bytes, projection.as_ref(), selector)).transpose()?;
         Ok(Modified { is_found, document, upserted_id })
     }
+
+    fn explain_find_and_change(
+        &self,
+        (filter, selector): (&Document, &Selector),
+        change: &Change<'_>,
+        shape: &Shape<'_>,
+        depth: Depth,
+    ) -> Result<Explained> {
+        check_collation(shape.collation)?;
+        let projection = parse_projection(shape.projection, selector)?;
+        let order = Order::of(shape.sort, shape.hint)?;
+        let aim = Aim { selector, order: &order, deadline: Deadline::after(shape.max_time) };
+        let write = Write { filter, aim, manner: shape.manner(), limit: Some(1) };
+        let (explained, foretold) = self.explain_change(write, change, depth)?;
+        let inserted = if shape.image == Image::After { foretold.upserted } else { 0 };
+        let explained = explained.under("UPDATE", foretold.matched + inserted, foretold.tell());
+        Ok(projected(explained, projection.as_ref()))
+    }
+}
+
+/// Under what shows the document, if it is not shown as it is.
+fn projected(explained: Explained, projection: Option<&Projection>) -> Explained {
+    if projection.is_none_or(Projection::is_empty) {
+        return explained;
+    }
+    let rows = explained.rows();
+    explained.under("PROJECTION_DEFAULT", rows, doc! {})
 }
 
 fn image(return_document: Option<ReturnDocument>) -> Image {
@@ -324,21 +398,7 @@ fn image(return_document: Option<ReturnDocument>) -> Image {
     }
 }
 
-/// A write that is given up after some time may have been done, which the caller could not tell.
-fn check_no_limit(max_time: Option<Duration>) -> Result<()> {
-    match max_time {
-        Some(limit) if !limit.is_zero() => {
-            Err(unsupported("max_time is not supported for writes, which are not given up halfway"))
-        }
-        Some(_) | None => Ok(()),
-    }
-}
-
-fn shown(
-    bytes: Vec<u8>,
-    projection: Option<&query::projection::Projection>,
-    selector: &Selector,
-) -> Result<RawDocumentBuf> {
+fn shown(bytes: Vec<u8>, projection: Option<&Projection>, selector: &Selector) -> Result<RawDocumentBuf> {
     match projection {
         Some(projection) => Ok(projection.apply(RawDocument::from_bytes(&bytes)?, selector.variables())?),
         None => Ok(RawDocumentBuf::from_bytes(bytes)?),

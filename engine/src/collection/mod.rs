@@ -12,6 +12,7 @@ mod bulk_write;
 mod count;
 mod delete;
 mod distinct;
+mod explain;
 mod find;
 mod find_and_modify;
 pub(crate) mod indexes;
@@ -24,6 +25,7 @@ mod update;
 pub(crate) mod whole;
 
 pub use self::aggregate::Aggregate;
+pub(crate) use self::aggregate::ExplainedPipeline;
 pub use self::auto_increment::{
     AlterAutoIncrement, AutoIncrementField, CreateAutoIncrement, DropAutoIncrement, ListAutoIncrements,
 };

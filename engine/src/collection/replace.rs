@@ -6,15 +6,17 @@ use bson::{Bson, DateTime, Document};
 use serde::Serialize;
 
 use crate::collection::Collection;
-use crate::collection::update::{Manner, result};
+use crate::collection::explain::Write;
+use crate::collection::update::{Manner, Prepared, result};
 use crate::error::{Error, Result};
+use crate::execute::explain::{Depth, Explained};
+use crate::execute::time_limit::Deadline;
 use crate::options::{Collation, Hint, ReplaceOptions, WriteConcern};
 use crate::plan::order::{Order, check_collation};
 use crate::plan::selector::Selector;
 use crate::results::UpdateResult;
 use crate::write::Target;
 use crate::write::change::Change;
-use crate::write::first::Aim;
 use crate::write::update::{self, Image};
 
 impl<T: Serialize> Collection<T> {
@@ -28,7 +30,8 @@ impl<T: Serialize> Collection<T> {
     /// Auto-increment fields that the replacement does not name are kept, as SequoiaDB keeps them: a nested one if the
     /// replacement does not name its outermost parent. An upsert fills them in as any insert does.
     pub fn replace_one<D: Borrow<T>>(&self, filter: Document, replacement: D) -> ReplaceOne<'_, T, D> {
-        ReplaceOne { collection: self, filter, replacement, options: ReplaceOptions::default(), now: None }
+        let (options, deadline) = (ReplaceOptions::default(), Deadline::default());
+        ReplaceOne { collection: self, filter, replacement, options, now: None, deadline }
     }
 }
 
@@ -41,6 +44,7 @@ pub struct ReplaceOne<'a, T, D> {
     options: ReplaceOptions,
     /// The clock of the command that this is a part of.
     now: Option<DateTime>,
+    deadline: Deadline,
 }
 
 setters!(ReplaceOne<'a, T, D>, ReplaceOptions, {
@@ -74,24 +78,45 @@ impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
         self.replace().map_err(Error::into_write)
     }
 
-    fn replace(self) -> Result<UpdateResult> {
-        let options = &self.options;
-        check_collation(options.collation.as_ref())?;
+    /// The same, given up with code 50 when its time is over.
+    pub(crate) fn until(self, deadline: Deadline) -> Self {
+        Self { deadline, ..self }
+    }
+
+    /// What `run` does.
+    pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
         let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
-        let change = Change::of_replacement(&bytes)?;
-        let now = self.now.unwrap_or_else(DateTime::now);
-        let selector = Selector::parse_at(&self.filter, options.let_vars.as_ref(), now)?;
-        let order = Order::of(options.sort.as_ref(), options.hint.as_ref())?;
-        let aim = Aim { selector: &selector, order: &order };
-        let manner = Manner {
-            upsert: options.upsert,
-            hint: options.hint.as_ref(),
-            concern: options.write_concern.as_ref(),
-        };
+        let prepared = self.prepare(&bytes)?;
+        let aim = prepared.aim(self.deadline);
+        let write = Write { filter: &self.filter, aim, manner: self.manner(), limit: Some(1) };
+        let (explained, foretold) = self.collection.explain_change(write, &prepared.change, depth)?;
+        Ok(explained.under("UPDATE", 0, foretold.tell()))
+    }
+
+    fn replace(self) -> Result<UpdateResult> {
+        let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
+        let prepared = self.prepare(&bytes)?;
+        let (aim, change) = (prepared.aim(self.deadline), &prepared.change);
         let look = |target: Target<'_>| {
-            let matched = update::update_one(target, aim, &change, Image::None)?;
+            let matched = update::update_one(target, aim, change, Image::None)?;
             Ok(matched.map(|matched| matched.counts()))
         };
-        Ok(result(self.collection.write_change((&self.filter, &change), manner, look)?))
+        Ok(result(self.collection.write_change((&self.filter, change), self.manner(), look)?))
+    }
+
+    fn prepare<'b>(&self, replacement: &'b [u8]) -> Result<Prepared<'b>> {
+        let options = &self.options;
+        check_collation(options.collation.as_ref())?;
+        let now = self.now.unwrap_or_else(DateTime::now);
+        Ok(Prepared {
+            change: Change::of_replacement(replacement)?,
+            selector: Selector::parse_at(&self.filter, options.let_vars.as_ref(), now)?,
+            order: Order::of(options.sort.as_ref(), options.hint.as_ref())?,
+        })
+    }
+
+    fn manner(&self) -> Manner<'_> {
+        let ReplaceOptions { upsert, hint, write_concern, .. } = &self.options;
+        Manner { upsert: *upsert, hint: hint.as_ref(), concern: write_concern.as_ref() }
     }
 }

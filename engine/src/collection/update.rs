@@ -4,7 +4,10 @@ use bson::{Bson, DateTime, Document};
 
 use crate::codes::refused;
 use crate::collection::Collection;
+use crate::collection::explain::Write;
 use crate::error::{Error, Result};
+use crate::execute::explain::{Depth, Explained};
+use crate::execute::time_limit::Deadline;
 use crate::options::{Collation, Hint, UpdateModifications, UpdateOptions, WriteConcern};
 use crate::plan::order::{Order, check_collation, check_hint};
 use crate::plan::selector::Selector;
@@ -48,8 +51,8 @@ impl<T> Collection<T> {
     }
 
     fn update(&self, filter: Document, modifications: UpdateModifications, extent: Extent) -> Update<'_, T> {
-        let options = UpdateOptions::default();
-        Update { collection: self, filter, modifications, extent, options, now: None }
+        let (options, deadline) = (UpdateOptions::default(), Deadline::default());
+        Update { collection: self, filter, modifications, extent, options, now: None, deadline }
     }
 
     /// Changes what matches, or inserts a document if nothing does and the caller asks for that; nothing if neither was
@@ -99,6 +102,7 @@ pub struct Update<'a, T> {
     options: UpdateOptions,
     /// The clock of the command that this is a part of.
     now: Option<DateTime>,
+    deadline: Deadline,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +144,32 @@ impl<T> Update<'_, T> {
         self.change().map_err(Error::into_write)
     }
 
+    /// The same, given up with code 50 when its time is over. What was changed until then stays.
+    pub(crate) fn until(self, deadline: Deadline) -> Self {
+        Self { deadline, ..self }
+    }
+
+    /// What `run` does.
+    pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
+        let prepared = self.prepare()?;
+        let write = Write {
+            filter: &self.filter,
+            aim: prepared.aim(self.deadline),
+            manner: self.manner(),
+            limit: (self.extent == Extent::One).then_some(1),
+        };
+        let (explained, foretold) = self.collection.explain_change(write, &prepared.change, depth)?;
+        Ok(explained.under("UPDATE", 0, foretold.tell()))
+    }
+
     fn change(self) -> Result<UpdateResult> {
+        let prepared = self.prepare()?;
+        let (aim, change) = (prepared.aim(self.deadline), &prepared.change);
+        let look = |target: Target<'_>| look(target, aim, change, self.extent);
+        Ok(result(self.collection.write_change((&self.filter, change), self.manner(), look)?))
+    }
+
+    fn prepare(&self) -> Result<Prepared<'static>> {
         let options = &self.options;
         check_collation(options.collation.as_ref())?;
         if self.extent == Extent::Many && options.sort.is_some() {
@@ -151,14 +180,25 @@ impl<T> Update<'_, T> {
         let array_filters = options.array_filters.as_deref();
         let change = Change::of_update(&self.modifications, array_filters, selector.variables())?;
         let order = Order::of(options.sort.as_ref(), options.hint.as_ref())?;
-        let aim = Aim { selector: &selector, order: &order };
-        let manner = Manner {
-            upsert: options.upsert,
-            hint: options.hint.as_ref(),
-            concern: options.write_concern.as_ref(),
-        };
-        let look = |target: Target<'_>| look(target, aim, &change, self.extent);
-        Ok(result(self.collection.write_change((&self.filter, &change), manner, look)?))
+        Ok(Prepared { selector, change, order })
+    }
+
+    fn manner(&self) -> Manner<'_> {
+        let UpdateOptions { upsert, hint, write_concern, .. } = &self.options;
+        Manner { upsert: *upsert, hint: hint.as_ref(), concern: write_concern.as_ref() }
+    }
+}
+
+/// A change and what it is to, parsed.
+pub(super) struct Prepared<'a> {
+    pub(super) selector: Selector,
+    pub(super) change: Change<'a>,
+    pub(super) order: Order,
+}
+
+impl Prepared<'_> {
+    pub(super) fn aim(&self, deadline: Deadline) -> Aim<'_> {
+        Aim { selector: &self.selector, order: &self.order, deadline }
     }
 }
 

@@ -8,13 +8,14 @@ use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 use crate::codes::{refused, unsupported};
 use crate::command::request::Batch;
 use crate::error::{Error, Result};
+use crate::execute::time_limit::Deadline;
 use crate::options::{Acknowledgment, Collation, Hint, WriteConcern};
 
 /// Fields that every command may have, whatever it does: MongoDB's generic arguments, ascending.
 ///
 /// Those of sessions and connections mean nothing to [`Database::run_command`](crate::Database::run_command), which has
 /// neither; a server that answers commands of its own allows the same.
-pub const GENERIC_COMMAND_FIELDS: [&str; 12] = [
+pub const GENERIC_COMMAND_FIELDS: [&str; 13] = [
     "$clusterTime",
     "$db",
     "$readPreference",
@@ -25,6 +26,7 @@ pub const GENERIC_COMMAND_FIELDS: [&str; 12] = [
     "lsid",
     "maxTimeMS",
     "maxTimeMSOpOnly",
+    "rawData",
     "readConcern",
     "writeConcern",
 ];
@@ -55,7 +57,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// Refuses fields that the command does not know, and those of MongoDB's that it cannot honor. One of these that
-    /// is false, null or empty asks for nothing.
+    /// is false or null asks for nothing.
     pub(super) fn allow(&self, known: &[&str], not_here: &[&str]) -> Result<()> {
         for (field, value) in self.fields.iter().skip(1) {
             let field = field.as_str();
@@ -80,10 +82,26 @@ impl<'a> Arguments<'a> {
             return if asks_nothing && !TRANSACTIONS.contains(&field) {
                 Ok(())
             } else {
-                Err(unsupported(format!("the field '{field}' of '{name}' is not supported")))
+                Err(self.not_here(field))
             };
         }
         Err(refused(40415, format!("BSON field '{name}.{field}' is an unknown field.")))
+    }
+
+    /// The refusal of a field, or of its value, that MongoDB has and CairnDB has not.
+    pub(super) fn not_here(&self, field: &str) -> Error {
+        unsupported(format!("the field '{field}' of '{}' is not supported", self.name))
+    }
+
+    /// A text of a few.
+    pub(super) fn one_of(&self, field: &str, allowed: &[&str]) -> Result<Option<&'a str>> {
+        match self.text(field)? {
+            Some(text) if !allowed.contains(&text) => Err(refused(
+                2,
+                format!("Enumeration value '{text}' for field '{}.{field}' is not a valid value.", self.name),
+            )),
+            found => Ok(found),
+        }
     }
 
     /// The text that follows the command's name: a collection's or a sequence's.
@@ -163,7 +181,17 @@ impl<'a> Arguments<'a> {
         Ok(statements)
     }
 
-    /// The same in raw bytes.
+    /// The statement of a write that has no other.
+    pub(super) fn only_statement(&self, field: &str) -> Result<&'a Document> {
+        match self.statements(field)?.as_slice() {
+            [only] => Ok(only),
+            several => {
+                Err(refused(16, format!("explained write batches must be of size 1, not {}", several.len())))
+            }
+        }
+    }
+
+    /// The documents of a batch in raw bytes.
     pub(super) fn raw_documents(&self, field: &str) -> Result<Vec<Cow<'a, RawDocument>>> {
         if let Some(batch) = self.batch.filter(|batch| !batch.documents.is_empty()) {
             check_batch_size(batch.documents.len())?;
@@ -212,10 +240,14 @@ impl<'a> Arguments<'a> {
         Ok(self.count("maxTimeMS")?.map(Duration::from_millis))
     }
 
-    /// Reads a limit of time on a write, of which no use is made: a write that is given up may have been done, so none
-    /// is given up.
+    /// When the time of a write is over, counted from now.
+    pub(super) fn deadline(&self) -> Result<Deadline> {
+        Ok(Deadline::after(self.max_time()?))
+    }
+
+    /// Reads a limit of time on a command that is one short write: nothing is left to give up once it has begun.
     pub(super) fn no_max_time(&self) -> Result<()> {
-        self.count("maxTimeMS").map(|_limit| ())
+        self.max_time().map(|_limit| ())
     }
 
     pub(super) fn write_concern(&self) -> Result<Option<WriteConcern>> {
@@ -241,13 +273,7 @@ impl<'a> Arguments<'a> {
         let Some(concern) = self.document("readConcern")? else { return Ok(()) };
         let of = Arguments::of("readConcern", concern);
         of.allow_in_statement(&["level", "provenance"], &["afterClusterTime", "atClusterTime"])?;
-        match of.text("level")? {
-            Some(level) if READ_CONCERNS.binary_search(&level).is_err() => Err(refused(
-                2,
-                format!("Enumeration value '{level}' for field 'readConcern.level' is not a valid value."),
-            )),
-            Some(_) | None => Ok(()),
-        }
+        of.one_of("level", &READ_CONCERNS).map(|_level| ())
     }
 
     pub(super) fn missing(&self, field: &str) -> Error {

@@ -6,12 +6,12 @@ use crate::auto_increment::AutoIncrement;
 use crate::catalog::change::{Created, Replace};
 use crate::codes::{refused, unsupported};
 use crate::command::arguments::Arguments;
-use crate::command::write_errors::number;
 use crate::command::{Opened, Place};
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::namespace::{Namespace, validate_database};
 use crate::plan::selector::Selector;
+use crate::results::number;
 
 /// Options of MongoDB's collections that are not here.
 const NOT_HERE: [&str; 14] = [

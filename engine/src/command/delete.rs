@@ -1,30 +1,35 @@
 //! `delete`.
 
-use bson::{DateTime, Document, doc};
+use bson::{DateTime, Document, RawDocumentBuf, doc};
 
 use crate::codes::refused;
+use crate::collection::{Collection, Delete};
 use crate::command::Place;
 use crate::command::arguments::Arguments;
-use crate::command::write_errors::{WriteErrors, number};
+use crate::command::explain::Plan;
+use crate::command::write_errors::WriteErrors;
 use crate::error::Result;
+use crate::execute::explain::Depth;
 use crate::options::DeleteOptions;
+use crate::results::number;
 
+const KNOWN: [&str; 3] = ["deletes", "let", "ordered"];
+const NOT_HERE: [&str; 1] = ["encryptionInformation"];
+
+/// Time that is over ends the command, whatever else it was refused for; what was removed until then is gone.
 pub(super) fn delete(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&["deletes", "let", "ordered"], &["encryptionInformation"])?;
-    arguments.no_max_time()?;
+    arguments.allow(&KNOWN, &NOT_HERE)?;
     let is_ordered = arguments.boolean("ordered")?.unwrap_or(true);
-    let shared = DeleteOptions {
-        let_vars: arguments.document("let")?.cloned(),
-        write_concern: arguments.write_concern()?,
-        ..DeleteOptions::default()
-    };
-    let target = arguments.target()?;
-    let now = DateTime::now();
+    let shared = shared(arguments)?;
+    let (now, deadline) = (DateTime::now(), arguments.deadline()?);
+    let collection = place.collection(arguments.target()?);
     let mut deleted = 0;
     let mut errors = WriteErrors::default();
     for (index, statement) in arguments.statements("deletes")?.into_iter().enumerate() {
-        match apply(place, target, (&Arguments::of("deletes", statement), now), &shared) {
-            Ok(count) => deleted += count,
+        deadline.check()?;
+        let delete = read(&collection, &Arguments::of("deletes", statement), &shared);
+        match delete.and_then(|delete| delete.at(now).until(deadline).run()) {
+            Ok(result) => deleted += result.deleted_count,
             Err(error) => {
                 errors.push(index, error)?;
                 if is_ordered {
@@ -38,17 +43,35 @@ pub(super) fn delete(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
     Ok(reply)
 }
 
-fn apply(
-    place: &Place<'_>,
-    target: &str,
-    (statement, now): (&Arguments<'_>, DateTime),
+/// The only statement explained: one plan is all that a reply has room for.
+pub(super) fn explain(place: &Place<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
+    arguments.allow(&KNOWN, &NOT_HERE)?;
+    arguments.boolean("ordered")?;
+    let statement = Arguments::of("deletes", arguments.only_statement("deletes")?);
+    let collection = place.collection(arguments.target()?);
+    let delete = read(&collection, &statement, &shared(arguments)?)?.until(arguments.deadline()?);
+    Ok(Plan::of(&collection, delete.explain(depth)?))
+}
+
+/// What all statements of a command share.
+fn shared(arguments: &Arguments<'_>) -> Result<DeleteOptions> {
+    Ok(DeleteOptions {
+        let_vars: arguments.document("let")?.cloned(),
+        write_concern: arguments.write_concern()?,
+        ..DeleteOptions::default()
+    })
+}
+
+/// A statement, ready to be run.
+fn read<'a>(
+    collection: &'a Collection<RawDocumentBuf>,
+    statement: &Arguments<'_>,
     shared: &DeleteOptions,
-) -> Result<u64> {
+) -> Result<Delete<'a, RawDocumentBuf>> {
     statement.allow_in_statement(&["collation", "hint", "limit", "q"], &["sampleId"])?;
     let filter = statement.document("q")?.ok_or_else(|| statement.missing("q"))?.clone();
     let options =
         DeleteOptions { collation: statement.collation()?, hint: statement.hint()?, ..shared.clone() };
-    let collection = place.collection(target);
     let delete = match statement.integer("limit")?.ok_or_else(|| statement.missing("limit"))? {
         0 => collection.delete_many(filter),
         1 => collection.delete_one(filter),
@@ -56,5 +79,5 @@ fn apply(
             return Err(refused(9, format!("The limit field in delete objects must be 0 or 1. Got {other}")));
         }
     };
-    Ok(delete.with_options(options).at(now).run()?.deleted_count)
+    Ok(delete.with_options(options))
 }

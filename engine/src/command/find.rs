@@ -1,20 +1,35 @@
 //! `find`, `count` and `distinct`.
 
-use bson::{Document, doc};
+use bson::{Document, RawDocumentBuf, doc};
 
+use crate::collection::Collection;
 use crate::command::arguments::Arguments;
-use crate::command::write_errors::number;
+use crate::command::explain::Plan;
 use crate::command::{Opened, Place};
 use crate::error::Result;
+use crate::execute::explain::Depth;
 use crate::options::{CountOptions, DistinctOptions, FindOptions};
+use crate::results::number;
 
 /// Of MongoDB's `find`, what is not here.
-const NOT_HERE: [&str; 8] =
-    ["awaitData", "max", "min", "oplogReplay", "returnKey", "showRecordId", "tailable", "term"];
+const NOT_HERE: [&str; 6] = ["awaitData", "oplogReplay", "returnKey", "showRecordId", "tailable", "term"];
 
 /// What is sent of a cursor at once is its holder's to decide, so `batchSize`, `singleBatch` and `noCursorTimeout` are
 /// read and change nothing. `allowDiskUse` and `allowPartialResults` are permissions of which no use is made.
 pub(super) fn find(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Opened> {
+    let (collection, filter, options) = find_arguments(place, arguments)?;
+    let cursor = collection.find(filter).with_options(options).run()?;
+    Ok(Opened { cursor, namespace: collection.namespace().to_string() })
+}
+
+pub(super) fn explain_find(place: &Place<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
+    let (collection, filter, options) = find_arguments(place, arguments)?;
+    Ok(Plan::of(&collection, collection.find(filter).with_options(options).explain(depth)?))
+}
+
+type Asked<O> = (Collection<RawDocumentBuf>, Document, O);
+
+fn find_arguments(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Asked<FindOptions>> {
     let known = [
         "allowDiskUse",
         "allowPartialResults",
@@ -24,6 +39,8 @@ pub(super) fn find(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Opene
         "hint",
         "let",
         "limit",
+        "max",
+        "min",
         "noCursorTimeout",
         "projection",
         "singleBatch",
@@ -32,6 +49,11 @@ pub(super) fn find(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Opene
     ];
     arguments.allow(&known, &NOT_HERE)?;
     arguments.count("batchSize")?;
+    for bound in ["min", "max"] {
+        if arguments.document(bound)?.is_some_and(|bound| !bound.is_empty()) {
+            return Err(arguments.not_here(bound));
+        }
+    }
     for flag in ["allowDiskUse", "allowPartialResults", "noCursorTimeout", "singleBatch"] {
         arguments.boolean(flag)?;
     }
@@ -47,12 +69,29 @@ pub(super) fn find(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Opene
         ..FindOptions::default()
     };
     let filter = arguments.document("filter")?.cloned().unwrap_or_default();
-    let collection = place.collection(arguments.target()?);
-    let cursor = collection.find(filter).with_options(options).run()?;
-    Ok(Opened { cursor, namespace: collection.namespace().to_string() })
+    Ok((place.collection(arguments.target()?), filter, options))
 }
 
 pub(super) fn count(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    let (collection, filter, options) = count_arguments(place, arguments)?;
+    let count = match options {
+        None => collection.estimated_document_count().run()?,
+        Some(options) => collection.count_documents(filter).with_options(options).run()?,
+    };
+    Ok(doc! { "n": number(count) })
+}
+
+pub(super) fn explain_count(place: &Place<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
+    let (collection, filter, options) = count_arguments(place, arguments)?;
+    let explained = match options {
+        None => collection.estimated_document_count().explain(depth)?,
+        Some(options) => collection.count_documents(filter).with_options(options).explain(depth)?,
+    };
+    Ok(Plan::of(&collection, explained))
+}
+
+/// There are no options where the counter says it all.
+fn count_arguments(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Asked<Option<CountOptions>>> {
     arguments.allow(&["collation", "fields", "hint", "limit", "query", "skip"], &[])?;
     let options = CountOptions {
         collation: arguments.collation()?,
@@ -65,13 +104,24 @@ pub(super) fn count(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docu
     let filter = arguments.document("query")?.cloned().unwrap_or_default();
     let collection = place.collection(arguments.target()?);
     let is_plain = filter.is_empty() && options.skip.is_none_or(|skip| skip == 0) && options.limit.is_none();
-    if is_plain && options.collation.is_none() && options.hint.is_none() {
-        return Ok(doc! { "n": number(collection.estimated_document_count().run()?) });
-    }
-    Ok(doc! { "n": number(collection.count_documents(filter).with_options(options).run()?) })
+    let is_counter = is_plain && options.collation.is_none() && options.hint.is_none();
+    Ok((collection, filter, (!is_counter).then_some(options)))
 }
 
 pub(super) fn distinct(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    let (key, (collection, filter, options)) = distinct_arguments(place, arguments)?;
+    Ok(doc! { "values": collection.distinct(key, filter).with_options(options).run()? })
+}
+
+pub(super) fn explain_distinct(place: &Place<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
+    let (key, (collection, filter, options)) = distinct_arguments(place, arguments)?;
+    Ok(Plan::of(&collection, collection.distinct(key, filter).with_options(options).explain(depth)?))
+}
+
+fn distinct_arguments<'a>(
+    place: &Place<'_>,
+    arguments: &Arguments<'a>,
+) -> Result<(&'a str, Asked<DistinctOptions>)> {
     arguments.allow(&["collation", "hint", "key", "query"], &[])?;
     let options = DistinctOptions {
         collation: arguments.collation()?,
@@ -81,6 +131,5 @@ pub(super) fn distinct(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<D
     };
     let key = arguments.text("key")?.ok_or_else(|| arguments.missing("key"))?;
     let filter = arguments.document("query")?.cloned().unwrap_or_default();
-    let collection = place.collection(arguments.target()?);
-    Ok(doc! { "values": collection.distinct(key, filter).with_options(options).run()? })
+    Ok((key, (place.collection(arguments.target()?), filter, options)))
 }

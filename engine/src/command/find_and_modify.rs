@@ -4,11 +4,13 @@ use bson::{Bson, Document, RawDocumentBuf, doc};
 use query::update::is_replacement;
 
 use crate::codes::refused;
-use crate::collection::Modified;
+use crate::collection::{Collection, FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate, Modified};
 use crate::command::Place;
 use crate::command::arguments::Arguments;
+use crate::command::explain::Plan;
 use crate::command::update::{array_filters, modifications, refuse_array_filters};
 use crate::error::{Error, Result};
+use crate::execute::explain::Depth;
 use crate::options::{
     FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, ReturnDocument,
     UpdateModifications,
@@ -31,9 +33,13 @@ const KNOWN: [&str; 12] = [
 
 pub(super) fn find_and_modify(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&KNOWN, &["encryptionInformation"])?;
-    arguments.no_max_time()?;
     let is_removal = arguments.boolean("remove")?.unwrap_or(false);
-    let modified = if is_removal { remove(place, arguments) } else { change(place, arguments) };
+    let collection = place.collection(arguments.target()?);
+    let modified = match Asked::read(&collection, arguments)? {
+        Asked::Remove(remove) => remove.modify(),
+        Asked::Replace(replace) => replace.modify(),
+        Asked::Update(update) => update.modify(),
+    };
     let Modified { is_found, document, upserted_id } = modified.map_err(Error::into_command)?;
     let count = i32::from(is_found || upserted_id.is_some());
     let mut last = doc! { "n": count };
@@ -45,14 +51,58 @@ pub(super) fn find_and_modify(place: &Place<'_>, arguments: &Arguments<'_>) -> R
     Ok(doc! { "lastErrorObject": last, "value": value })
 }
 
-fn remove(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Modified> {
+pub(super) fn explain(place: &Place<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
+    arguments.allow(&KNOWN, &["encryptionInformation"])?;
+    let collection = place.collection(arguments.target()?);
+    let explained = match Asked::read(&collection, arguments)? {
+        Asked::Remove(remove) => remove.explain(depth)?,
+        Asked::Replace(replace) => replace.explain(depth)?,
+        Asked::Update(update) => update.explain(depth)?,
+    };
+    Ok(Plan::of(&collection, explained))
+}
+
+/// What is to be done, ready to be run.
+enum Asked<'a> {
+    Remove(FindOneAndDelete<'a, RawDocumentBuf>),
+    Replace(FindOneAndReplace<'a, RawDocumentBuf, RawDocumentBuf>),
+    Update(FindOneAndUpdate<'a, RawDocumentBuf>),
+}
+
+impl<'a> Asked<'a> {
+    fn read(collection: &'a Collection<RawDocumentBuf>, arguments: &Arguments<'_>) -> Result<Self> {
+        if arguments.boolean("remove")?.unwrap_or(false) {
+            return Ok(Self::Remove(
+                collection.find_one_and_delete(filter(arguments)?).with_options(removal(arguments)?),
+            ));
+        }
+        if arguments.given("update").is_none() {
+            return Err(refused(9, "Either an update or remove=true must be specified"));
+        }
+        let update = modifications(arguments, "update")?;
+        let options = options(arguments)?;
+        if let UpdateModifications::Document(replacement) = &update {
+            let raw = RawDocumentBuf::try_from(replacement)?;
+            if is_replacement(&raw)? {
+                refuse_array_filters(arguments)?;
+                let replace = collection.find_one_and_replace(filter(arguments)?, raw);
+                return Ok(Self::Replace(replace.with_options(of_replacement(options))));
+            }
+        }
+        let update = collection.find_one_and_update(filter(arguments)?, update);
+        Ok(Self::Update(update.with_options(options)))
+    }
+}
+
+fn removal(arguments: &Arguments<'_>) -> Result<FindOneAndDeleteOptions> {
     let contradicts = ["update", "new", "upsert", "arrayFilters"]
         .into_iter()
         .find(|field| arguments.given(field).is_some_and(|value| *value != Bson::Boolean(false)));
     if let Some(field) = contradicts {
         return Err(refused(9, format!("Cannot specify both {field} and remove=true")));
     }
-    let options = FindOneAndDeleteOptions {
+    Ok(FindOneAndDeleteOptions {
+        max_time: arguments.max_time()?,
         projection: arguments.document("fields")?.cloned(),
         sort: arguments.document("sort")?.cloned(),
         write_concern: arguments.write_concern()?,
@@ -60,27 +110,7 @@ fn remove(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Modified> {
         hint: arguments.hint()?,
         let_vars: arguments.document("let")?.cloned(),
         ..FindOneAndDeleteOptions::default()
-    };
-    let collection = place.collection(arguments.target()?);
-    collection.find_one_and_delete(filter(arguments)?).with_options(options).modify()
-}
-
-fn change(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Modified> {
-    if arguments.given("update").is_none() {
-        return Err(refused(9, "Either an update or remove=true must be specified"));
-    }
-    let update = modifications(arguments, "update")?;
-    let collection = place.collection(arguments.target()?);
-    let options = options(arguments)?;
-    if let UpdateModifications::Document(replacement) = &update {
-        let raw = RawDocumentBuf::try_from(replacement)?;
-        if is_replacement(&raw)? {
-            refuse_array_filters(arguments)?;
-            let replace = collection.find_one_and_replace(filter(arguments)?, raw);
-            return replace.with_options(of_replacement(options)).modify();
-        }
-    }
-    collection.find_one_and_update(filter(arguments)?, update).with_options(options).modify()
+    })
 }
 
 fn filter(arguments: &Arguments<'_>) -> Result<Document> {
@@ -90,6 +120,7 @@ fn filter(arguments: &Arguments<'_>) -> Result<Document> {
 fn options(arguments: &Arguments<'_>) -> Result<FindOneAndUpdateOptions> {
     let is_after = arguments.boolean("new")?.unwrap_or(false);
     Ok(FindOneAndUpdateOptions {
+        max_time: arguments.max_time()?,
         array_filters: array_filters(arguments)?,
         projection: arguments.document("fields")?.cloned(),
         return_document: Some(if is_after { ReturnDocument::After } else { ReturnDocument::Before }),

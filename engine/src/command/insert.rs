@@ -7,57 +7,97 @@ use bson::{Bson, Document, doc};
 
 use crate::command::Place;
 use crate::command::arguments::Arguments;
-use crate::command::write_errors::{WriteErrors, number};
+use crate::command::write_errors::WriteErrors;
 use crate::document::build::Drafts;
 use crate::error::{ErrorKind, Result};
 use crate::generated::GeneratedValues;
 use crate::options::InsertManyOptions;
+use crate::results::{InsertManyResult, number};
 
+/// How many documents are inserted between two looks at the clock, if there is a limit of time.
+const DOCUMENTS_PER_CLOCK: usize = 1000;
+
+/// Time that is over ends the command, whatever else it was refused for; what was inserted until then stays.
 pub(super) fn insert(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["bypassDocumentValidation", "documents", "ordered"], &["encryptionInformation"])?;
-    arguments.no_max_time()?;
-    let mut drafts = Drafts::default();
-    arguments.raw_documents("documents")?.iter().for_each(|document| drafts.push_bytes(document.as_bytes()));
+    let deadline = arguments.deadline()?;
+    let documents = arguments.raw_documents("documents")?;
     let options = InsertManyOptions {
         ordered: arguments.boolean("ordered")?,
         write_concern: arguments.write_concern()?,
         ..InsertManyOptions::default()
     };
     let collection = place.collection(arguments.target()?);
-    let mut errors = WriteErrors::default();
-    let (inserted, generated) = match collection.insert_drafts(drafts).with_options(options).run() {
-        Ok(result) => (result.inserted_ids, result.generated),
-        Err(error) => {
-            let ErrorKind::InsertMany(refused) = error.kind() else { return Err(error) };
-            for error in refused.write_errors.iter().flatten() {
-                let position = (error.index, error.code);
-                errors.add(position, error.code_name.as_deref(), &error.message, error.details.as_ref());
-            }
-            (refused.inserted_ids.clone(), refused.generated.clone())
+    let mut done = Done::default();
+    let at_once = if deadline.is_set() { DOCUMENTS_PER_CLOCK } else { documents.len() };
+    for (turn, documents) in documents.chunks(at_once).enumerate() {
+        deadline.check()?;
+        let mut drafts = Drafts::default();
+        for document in documents {
+            drafts.push_bytes(document.as_bytes());
         }
-    };
-    let mut reply = doc! { "n": number(inserted.len() as u64) };
-    report_generated(&mut reply, &inserted, &generated);
-    errors.report(&mut reply);
-    Ok(reply)
+        let insert = collection.insert_drafts(drafts).with_options(options.clone());
+        let is_whole = done.add(turn * at_once, insert.run())?;
+        if !is_whole && options.ordered != Some(false) {
+            break;
+        }
+    }
+    Ok(done.into_reply())
 }
 
-fn report_generated(
-    reply: &mut Document,
-    inserted: &HashMap<usize, Bson>,
-    generated: &HashMap<usize, GeneratedValues>,
-) {
-    if generated.is_empty() {
-        return;
+/// What was inserted and what was refused.
+#[derive(Default)]
+struct Done {
+    count: usize,
+    /// The values that were generated for each document that was inserted, if any were.
+    generated: Vec<Document>,
+    errors: WriteErrors,
+}
+
+impl Done {
+    /// Takes the outcome for the documents from `first` on; says whether all were inserted.
+    fn add(&mut self, first: usize, outcome: Result<InsertManyResult>) -> Result<bool> {
+        let error = match outcome {
+            Ok(result) => {
+                self.take(&result.inserted_ids, &result.generated);
+                return Ok(true);
+            }
+            Err(error) => error,
+        };
+        let ErrorKind::InsertMany(refused) = error.kind() else { return Err(error) };
+        for error in refused.write_errors.iter().flatten() {
+            let position = (first + error.index, error.code);
+            self.errors.add(position, error.code_name.as_deref(), &error.message, error.details.as_ref());
+        }
+        self.take(&refused.inserted_ids, &refused.generated);
+        Ok(false)
     }
-    let mut positions: Vec<usize> = inserted.keys().copied().collect();
-    positions.sort_unstable();
-    let values = |position: &usize| -> Document {
-        let values = generated.get(position).into_iter().flat_map(GeneratedValues::iter);
-        values.map(|(field, value)| (field.to_owned(), Bson::Int64(value))).collect()
-    };
-    let all: Vec<Document> = positions.iter().map(values).collect();
-    let first = all.iter().find_map(|document| document.values().next()).cloned();
-    reply.insert("generated", all);
-    reply.extend(first.map(|value| ("lastGenerateID".to_owned(), value)));
+
+    fn take(&mut self, inserted: &HashMap<usize, Bson>, generated: &HashMap<usize, GeneratedValues>) {
+        let before = self.count;
+        self.count += inserted.len();
+        if generated.is_empty() {
+            return;
+        }
+        self.generated.resize_with(before, Document::new);
+        let mut positions: Vec<usize> = inserted.keys().copied().collect();
+        positions.sort_unstable();
+        let values = |position: &usize| -> Document {
+            let values = generated.get(position).into_iter().flat_map(GeneratedValues::iter);
+            values.map(|(field, value)| (field.to_owned(), Bson::Int64(value))).collect()
+        };
+        self.generated.extend(positions.iter().map(values));
+    }
+
+    fn into_reply(mut self) -> Document {
+        let mut reply = doc! { "n": number(self.count as u64) };
+        if !self.generated.is_empty() {
+            self.generated.resize_with(self.count, Document::new);
+            let first = self.generated.iter().find_map(|document| document.values().next()).cloned();
+            reply.insert("generated", self.generated);
+            reply.extend(first.map(|value| ("lastGenerateID".to_owned(), value)));
+        }
+        self.errors.report(&mut reply);
+        reply
+    }
 }

@@ -14,6 +14,7 @@ mod collections;
 mod cursor;
 mod databases;
 mod delete;
+mod explain;
 mod find;
 mod find_and_modify;
 mod indexes;
@@ -53,6 +54,8 @@ pub(crate) fn run(place: &Place<'_>, request: &Request<'_>) -> Result<Document> 
     let arguments = Arguments::of(name, &body).with(&batch);
     let mut reply = if let Some(run) = find_in(COMMANDS, name) {
         run(place, &arguments)?
+    } else if name == "aggregate" && aggregate::asks_for_plan(&arguments)? {
+        explain::of_aggregate(place, &arguments, &body)?
     } else if let Some(open) = find_in(CURSOR_COMMANDS, name) {
         open(place, &arguments)?.drain()?
     } else {
@@ -68,7 +71,7 @@ pub(crate) fn open(place: &Place<'_>, request: &Request<'_>) -> Result<Opened> {
     let name = name(&body)?;
     match find_in(CURSOR_COMMANDS, name) {
         Some(open) => open(place, &Arguments::of(name, &body).with(&batch)),
-        None if find_in(COMMANDS, name).is_some() => {
+        None if has_command(name) => {
             Err(Error::invalid_argument(format!("the command '{name}' gives no cursor: use run_command")))
         }
         None => Err(missing(name)),
@@ -85,6 +88,17 @@ fn name(body: &Document) -> Result<&str> {
 fn find_in<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
     let place = table.binary_search_by_key(&name, |&(known, _)| known).ok()?;
     table.get(place).map(|&(_, found)| found)
+}
+
+/// Whether [`Database::run_command`](crate::Database::run_command) has a command of that name: any other is refused,
+/// whoever sends it.
+///
+/// ```
+/// assert!(cairndb::has_command("find"));
+/// assert!(!cairndb::has_command("mapReduce"));
+/// ```
+pub fn has_command(name: &str) -> bool {
+    find_in(COMMANDS, name).is_some() || find_in(CURSOR_COMMANDS, name).is_some()
 }
 
 fn missing(name: &str) -> Error {
@@ -135,6 +149,7 @@ const COMMANDS: &[(&str, Command)] = &[
     ("dropDatabase", databases::drop),
     ("dropIndexes", indexes::drop),
     ("dropSequence", sequences::drop_sequence),
+    ("explain", explain::explain),
     ("findAndModify", find_and_modify::find_and_modify),
     ("findandmodify", find_and_modify::find_and_modify),
     ("insert", insert::insert),
@@ -173,7 +188,6 @@ const ELSEWHERE: &[&str] = &[
     "dropAllUsersFromDatabase",
     "dropUser",
     "endSessions",
-    "explain",
     "features",
     "getDefaultRWConcern",
     "getLog",

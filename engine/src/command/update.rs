@@ -4,13 +4,19 @@ use bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use query::update::is_replacement;
 
 use crate::codes::refused;
+use crate::collection::{Collection, ReplaceOne, Update};
 use crate::command::Place;
 use crate::command::arguments::Arguments;
-use crate::command::write_errors::{WriteErrors, number};
+use crate::command::explain::Plan;
+use crate::command::write_errors::WriteErrors;
 use crate::error::Result;
+use crate::execute::explain::Depth;
+use crate::execute::time_limit::Deadline;
 use crate::options::{ReplaceOptions, UpdateModifications, UpdateOptions, WriteConcern};
-use crate::results::UpdateResult;
+use crate::results::{UpdateResult, number};
 
+const KNOWN: [&str; 4] = ["bypassDocumentValidation", "let", "ordered", "updates"];
+const NOT_HERE: [&str; 1] = ["encryptionInformation"];
 const STATEMENT: [&str; 8] = ["arrayFilters", "collation", "hint", "multi", "q", "sort", "u", "upsert"];
 
 /// What all statements of a command share.
@@ -18,20 +24,31 @@ struct Shared<'a> {
     let_vars: Option<&'a Document>,
     write_concern: Option<WriteConcern>,
     now: DateTime,
+    deadline: Deadline,
 }
 
+impl<'a> Shared<'a> {
+    fn of(arguments: &Arguments<'a>) -> Result<Self> {
+        Ok(Self {
+            let_vars: arguments.document("let")?,
+            write_concern: arguments.write_concern()?,
+            now: DateTime::now(),
+            deadline: arguments.deadline()?,
+        })
+    }
+}
+
+/// Time that is over ends the command, whatever else it was refused for; what was written until then stays.
 pub(super) fn update(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments
-        .allow(&["bypassDocumentValidation", "let", "ordered", "updates"], &["encryptionInformation"])?;
-    arguments.no_max_time()?;
+    arguments.allow(&KNOWN, &NOT_HERE)?;
     let is_ordered = arguments.boolean("ordered")?.unwrap_or(true);
-    let (let_vars, write_concern) = (arguments.document("let")?, arguments.write_concern()?);
-    let shared = Shared { let_vars, write_concern, now: DateTime::now() };
+    let shared = Shared::of(arguments)?;
     let target = arguments.target()?;
     let (mut matched, mut modified) = (0, 0);
     let mut upserted = Vec::new();
     let mut errors = WriteErrors::default();
     for (index, statement) in arguments.statements("updates")?.into_iter().enumerate() {
+        shared.deadline.check()?;
         match apply(place, target, &Arguments::of("updates", statement), &shared) {
             Ok(result) => {
                 matched += result.matched_count + u64::from(result.upserted_id.is_some());
@@ -55,37 +72,65 @@ pub(super) fn update(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
     Ok(reply)
 }
 
+/// The only statement explained: one plan is all that a reply has room for.
+pub(super) fn explain(place: &Place<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
+    arguments.allow(&KNOWN, &NOT_HERE)?;
+    arguments.boolean("ordered")?;
+    let statement = Arguments::of("updates", arguments.only_statement("updates")?);
+    let collection = place.collection(arguments.target()?);
+    let explained = match Statement::read(&collection, &statement, &Shared::of(arguments)?)? {
+        Statement::Replace(replace) => replace.explain(depth)?,
+        Statement::Update(update) => update.explain(depth)?,
+    };
+    Ok(Plan::of(&collection, explained))
+}
+
 fn apply(
     place: &Place<'_>,
     target: &str,
     statement: &Arguments<'_>,
     shared: &Shared<'_>,
 ) -> Result<UpdateResult> {
-    statement.allow_in_statement(&STATEMENT, &["c", "upsertSupplied", "sampleId"])?;
-    let filter = statement.document("q")?.ok_or_else(|| statement.missing("q"))?.clone();
-    let is_multi = statement.boolean("multi")?.unwrap_or(false);
-    let modifications = modifications(statement, "u")?;
-    if let UpdateModifications::Document(replacement) = &modifications {
-        let raw = RawDocumentBuf::try_from(replacement)?;
-        if is_replacement(&raw)? {
-            if is_multi {
-                return Err(refused(9, "multi update is not supported for replacement-style update"));
-            }
-            let options = replace_options(statement, shared)?;
-            return place
-                .collection(target)
-                .replace_one(filter, raw)
-                .with_options(options)
-                .at(shared.now)
-                .run();
-        }
+    match Statement::read(&place.collection(target), statement, shared)? {
+        Statement::Replace(replace) => replace.run(),
+        Statement::Update(update) => update.run(),
     }
-    let options = update_options(statement, shared)?;
-    let collection = place.collection(target);
-    if is_multi {
-        collection.update_many(filter, modifications).with_options(options).at(shared.now).run()
-    } else {
-        collection.update_one(filter, modifications).with_options(options).at(shared.now).run()
+}
+
+/// A statement, ready to be run.
+enum Statement<'a> {
+    Replace(ReplaceOne<'a, RawDocumentBuf, RawDocumentBuf>),
+    Update(Update<'a, RawDocumentBuf>),
+}
+
+impl<'a> Statement<'a> {
+    fn read(
+        collection: &'a Collection<RawDocumentBuf>,
+        statement: &Arguments<'_>,
+        shared: &Shared<'_>,
+    ) -> Result<Self> {
+        statement.allow_in_statement(&STATEMENT, &["c", "upsertSupplied", "sampleId"])?;
+        let filter = statement.document("q")?.ok_or_else(|| statement.missing("q"))?.clone();
+        let is_multi = statement.boolean("multi")?.unwrap_or(false);
+        let modifications = modifications(statement, "u")?;
+        if let UpdateModifications::Document(replacement) = &modifications {
+            let raw = RawDocumentBuf::try_from(replacement)?;
+            if is_replacement(&raw)? {
+                if is_multi {
+                    return Err(refused(9, "multi update is not supported for replacement-style update"));
+                }
+                let options = replace_options(statement, shared)?;
+                let replace = collection.replace_one(filter, raw).with_options(options);
+                return Ok(Self::Replace(replace.at(shared.now).until(shared.deadline)));
+            }
+        }
+        let update = if is_multi {
+            collection.update_many(filter, modifications)
+        } else {
+            collection.update_one(filter, modifications)
+        };
+        let update = update.with_options(update_options(statement, shared)?);
+        Ok(Self::Update(update.at(shared.now).until(shared.deadline)))
     }
 }
 

@@ -43,8 +43,3 @@ impl WriteErrors {
         }
     }
 }
-
-/// A number of documents, as replies give it.
-pub(super) fn number(count: u64) -> Bson {
-    i32::try_from(count).map_or_else(|_| Bson::Int64(count.cast_signed()), Bson::Int32)
-}

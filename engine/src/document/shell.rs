@@ -11,6 +11,13 @@ pub(crate) fn print_fields<'a>(fields: impl IntoIterator<Item = (&'a str, &'a Bs
     text
 }
 
+/// One value.
+pub(crate) fn print_value(value: &Bson) -> String {
+    let mut text = String::new();
+    write_value(&mut text, value);
+    text
+}
+
 fn write_fields<'a>(text: &mut String, fields: impl IntoIterator<Item = (&'a str, &'a Bson)>) {
     let mut separator = "{ ";
     for (name, value) in fields {

@@ -12,7 +12,7 @@ use query::filter::Filter;
 use crate::document::decode::stored;
 use crate::error::Result;
 use crate::execute::time_limit::TimeLimit;
-use crate::plan::bounds::record_ranges;
+use crate::plan::access::Access;
 use crate::plan::selector::{PointKey, Selector};
 use crate::storage::keys::CollectionId;
 use crate::storage::scan::{CacheUse, Scan};
@@ -26,6 +26,17 @@ pub(crate) struct Matches {
     everything: bool,
     source: Source,
     limit: Option<TimeLimit>,
+    looks: Looks,
+}
+
+/// What a walk has looked at so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Looks {
+    /// Keys that were looked up.
+    pub(crate) keys: u64,
+    pub(crate) documents: u64,
+    /// Documents that matched.
+    pub(crate) matched: u64,
 }
 
 enum Source {
@@ -61,23 +72,25 @@ impl Matches {
         direction: Direction,
     ) -> Result<Self> {
         let everything = selector.filter().is_some_and(Filter::is_empty);
-        let source = match (selector.record_key(collection), selector.filter()) {
-            (Some(key), _) => {
+        let mut looks = Looks::default();
+        let mut ranges = match Access::of(&selector, collection)? {
+            Access::Point(key) => {
                 let found = database.get(Family::Records, &key)?;
+                looks.keys = u64::from(found.is_some());
                 let place = if found.is_some() { Place::Before } else { Place::End };
                 let bytes = found.map(|bytes| bytes.to_vec()).unwrap_or_default();
-                Source::Point { key, bytes, place }
+                let source = Source::Point { key, bytes, place };
+                return Ok(Self { selector, everything, source, limit: None, looks });
             }
-            (None, filter) => {
-                let mut ranges = record_ranges(filter, collection)?;
-                if direction == Direction::Descending {
-                    ranges.reverse();
-                }
-                let snapshot = Snapshot::take(database);
-                Source::Ranges(Ranges { snapshot, direction, pending: ranges.into_iter(), scan: None })
-            }
+            Access::Bounded { ranges, .. } => ranges,
+            Access::Everything { start, end } => vec![(start, end)],
         };
-        Ok(Self { selector, everything, source, limit: None })
+        if direction == Direction::Descending {
+            ranges.reverse();
+        }
+        let snapshot = Snapshot::take(database);
+        let source = Source::Ranges(Ranges { snapshot, direction, pending: ranges.into_iter(), scan: None });
+        Ok(Self { selector, everything, source, limit: None, looks })
     }
 
     /// The same walk, which gives up after so much time at work.
@@ -88,21 +101,29 @@ impl Matches {
     /// Steps to the next matching document; `false` at the end.
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<bool> {
-        let Some(limit) = &mut self.limit else { return self.step() };
-        limit.resume();
+        if let Some(limit) = &mut self.limit {
+            limit.resume();
+        }
         let stepped = self.step();
         if let Some(limit) = &mut self.limit {
             limit.pause();
         }
+        self.looks.matched += u64::from(matches!(stepped, Ok(true)));
         stepped
+    }
+
+    /// What was looked at until now.
+    pub(crate) fn looks(&self) -> Looks {
+        self.looks
     }
 
     #[inline]
     fn step(&mut self) -> Result<bool> {
-        let Self { selector, everything, source, limit } = self;
+        let Self { selector, everything, source, limit, looks } = self;
         let ranges = match source {
             Source::Ranges(ranges) => ranges,
             Source::Point { key, bytes, place } => {
+                looks.documents += u64::from(*place == Place::Before);
                 let is_match = *place == Place::Before && selector.matches(stored(key, bytes)?)?;
                 *place = if is_match { Place::At } else { Place::End };
                 return Ok(is_match);
@@ -119,6 +140,7 @@ impl Matches {
                 ranges.scan = None;
                 continue;
             }
+            looks.documents += 1;
             if let Some(limit) = limit {
                 limit.check()?;
             }

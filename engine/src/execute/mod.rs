@@ -1,6 +1,7 @@
 //! Running a plan: walking records and keeping those that match, in the order that was asked for, and putting the
 //! stages of a pipeline behind them.
 
+pub(crate) mod explain;
 pub(crate) mod matches;
 pub(crate) mod piped;
 pub(crate) mod rows;

@@ -1,6 +1,6 @@
 //! What a search gives, row by row: matching documents, sorted, skipped, counted and projected.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::vec::IntoIter;
 
@@ -11,14 +11,14 @@ use query::sort::Sort;
 use query::sort::collect::Sorter;
 
 use crate::error::Result;
-use crate::execute::matches::Matches;
+use crate::execute::matches::{Looks, Matches};
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
 use crate::storage::Database;
 use crate::storage::keys::CollectionId;
 
 /// How much memory a sort may take.
-const SORT_BYTES_MAX: usize = 100 << 20;
+pub(crate) const SORT_BYTES_MAX: usize = 100 << 20;
 
 /// A search, parsed.
 pub(crate) struct Search {
@@ -31,19 +31,42 @@ pub(crate) struct Search {
     pub(crate) max_time: Option<Duration>,
 }
 
+impl Search {
+    /// Everything that matches, as it is stored.
+    pub(crate) fn of(selector: Selector) -> Self {
+        let order = Order::Walk(Direction::Ascending);
+        Self { selector, order, skip: 0, limit: None, projection: None, max_time: None }
+    }
+}
+
 /// The rows of a search. They stand before the first until `advance` is called.
 pub(crate) struct Rows {
     source: Source,
     skip: u64,
     remaining: Option<u64>,
     shape: Option<Shape>,
+    given: u64,
+    report: Option<Report>,
 }
+
+/// What a search did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Work {
+    pub(crate) looks: Looks,
+    /// How many documents came out of the sort, if there was one.
+    pub(crate) sorted: Option<u64>,
+    /// How many rows were given.
+    pub(crate) rows: u64,
+}
+
+/// Where it is told what a search did, once its rows are dropped.
+pub(crate) type Report = Arc<Mutex<Work>>;
 
 enum Source {
     /// Boxed: most of its bytes would be empty where rows are sorted.
     Walk(Box<Matches>),
     /// What was sorted, and the document stood on.
-    Sorted { rest: IntoIter<Box<[u8]>>, current: Box<[u8]> },
+    Sorted { rest: IntoIter<Box<[u8]>>, current: Box<[u8]>, looks: Looks, count: u64 },
 }
 
 /// The projection, and what it shows of the document stood on.
@@ -71,13 +94,27 @@ impl Rows {
             Order::Walk(_) => Source::Walk(Box::new(matches)),
             Order::Sort(sort) => {
                 let kept = limit.map(|limit| limit.saturating_add(skip));
-                Source::Sorted {
-                    rest: sorted(&mut matches, sort, kept)?.into_iter(),
-                    current: Box::default(),
-                }
+                let rest = sorted(&mut matches, sort, kept)?.into_iter();
+                let count = rest.len() as u64;
+                Source::Sorted { rest, current: Box::default(), looks: matches.looks(), count }
             }
         };
-        Ok(Self { source, skip, remaining: limit, shape })
+        Ok(Self { source, skip, remaining: limit, shape, given: 0, report: None })
+    }
+
+    /// The same rows, which tell what was done for them when they are dropped.
+    pub(crate) fn reporting_to(mut self, report: &Report) -> Self {
+        self.report = Some(Arc::clone(report));
+        self
+    }
+
+    /// What was done until now.
+    fn work(&self) -> Work {
+        let (looks, sorted) = match &self.source {
+            Source::Walk(matches) => (matches.looks(), None),
+            Source::Sorted { looks, count, .. } => (*looks, Some(*count)),
+        };
+        Work { looks, sorted, rows: self.given }
     }
 
     /// Steps to the next row; `false` at the end.
@@ -98,6 +135,7 @@ impl Rows {
         if !self.source.advance()? {
             return Ok(false);
         }
+        self.given += 1;
         if let Some(shape) = &mut self.shape {
             let document = RawDocument::from_bytes(self.source.bytes())?;
             shape.shown = shape.projection.apply(document, shape.selector.variables())?;
@@ -120,12 +158,20 @@ impl Rows {
     }
 }
 
+impl Drop for Rows {
+    fn drop(&mut self) {
+        if let Some(report) = &self.report {
+            *report.lock().unwrap_or_else(PoisonError::into_inner) = self.work();
+        }
+    }
+}
+
 impl Source {
     #[inline]
     fn advance(&mut self) -> Result<bool> {
         match self {
             Self::Walk(matches) => matches.advance(),
-            Self::Sorted { rest, current } => match rest.next() {
+            Self::Sorted { rest, current, .. } => match rest.next() {
                 Some(next) => {
                     *current = next;
                     Ok(true)

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::codes::refused;
-use crate::error::Result;
+use crate::error::{Error, MAX_TIME_EXPIRED, Result};
 
 /// Records looked at between two looks at the clock.
 const RECORDS_PER_CLOCK: u32 = 128;
@@ -52,8 +52,40 @@ impl TimeLimit {
         if spent < self.left {
             return Ok(());
         }
-        Err(refused(50, "operation exceeded time limit"))
+        Err(expired())
     }
+}
+
+/// When an operation is to give up that nobody interrupts: a write, whose time runs from its beginning to its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// So long from now; without a limit, or with one of zero, never.
+    pub(crate) fn after(limit: Option<Duration>) -> Self {
+        let limit = limit.filter(|limit| !limit.is_zero());
+        Self(limit.and_then(|limit| Instant::now().checked_add(limit)))
+    }
+
+    /// Whether there is any.
+    pub(crate) fn is_set(self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Fails once the time is over.
+    pub(crate) fn check(self) -> Result<()> {
+        if self.0.is_some_and(|end| Instant::now() >= end) { Err(expired()) } else { Ok(()) }
+    }
+
+    /// The time that is left, as the limit of what is done within it: never zero, which would be none.
+    pub(crate) fn left(self) -> Option<Duration> {
+        let left = self.0?.saturating_duration_since(Instant::now());
+        Some(left.max(Duration::from_nanos(1)))
+    }
+}
+
+fn expired() -> Error {
+    refused(MAX_TIME_EXPIRED, "operation exceeded time limit")
 }
 
 #[cfg(test)]
@@ -75,6 +107,18 @@ mod tests {
         limit.left = Duration::ZERO;
         limit.resume();
         assert!(runs_out(&mut limit));
+    }
+
+    #[test]
+    fn a_deadline_passes_once() {
+        let now = Deadline(Some(Instant::now()));
+        assert_eq!(now.check().expect_err("it is over").code(), Some(MAX_TIME_EXPIRED));
+        assert_eq!(now.left(), Some(Duration::from_nanos(1)));
+        let later = Deadline::after(Some(Duration::from_secs(3600)));
+        assert!(later.check().is_ok() && later.left() > Some(Duration::from_secs(3000)));
+        for never in [None, Some(Duration::ZERO), Some(Duration::MAX)] {
+            assert!(!Deadline::after(never).is_set());
+        }
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Key ranges of a filter's conditions on `_id`.
 
 use bson::{Bson, Document, RawBsonRef, rawdoc};
+use index::interval::Intervals;
 use index::range::key_ranges;
 use index::spec::{IndexSpec, SpecOptions};
-use query::filter::{Arrays, Filter};
 
 use crate::error::{Error, Result};
 use crate::storage::keys::CollectionId;
@@ -11,19 +11,12 @@ use crate::storage::keys::CollectionId;
 /// The name of the field that records stand under.
 pub(crate) const ID_FIELD: &str = "_id";
 
-/// Where the records lie that can match the filter, or all without one: disjoint ranges of record keys, ascending.
-pub(crate) fn record_ranges(
-    filter: Option<&Filter>,
-    collection: CollectionId,
-) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    let bounds = filter.map(|filter| filter.intervals(ID_FIELD, Arrays::Absent));
-    let Some(bounds) = bounds.filter(|bounds| !bounds.is_all()) else {
-        return Ok(vec![(collection.prefix().to_vec(), collection.end())]);
-    };
+/// Where the records with such `_id`s lie: disjoint ranges of record keys, ascending.
+pub(crate) fn record_ranges(ids: &Intervals, collection: CollectionId) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let spec = IndexSpec::parse(&rawdoc! { "_id": 1 }, SpecOptions::default())
         .map_err(|error| Error::invalid_argument(error.to_string()))?;
     let prefix = collection.prefix();
-    let ranges = key_ranges(&spec, &[bounds]).ranges.into_iter().map(|range| {
+    let ranges = key_ranges(&spec, std::slice::from_ref(ids)).ranges.into_iter().map(|range| {
         let end = range.end.map_or_else(|| collection.end(), |end| [&prefix[..], &end].concat());
         ([&prefix[..], &range.start].concat(), end)
     });

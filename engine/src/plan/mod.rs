@@ -3,6 +3,7 @@
 //! `_id` is the clustered key, so conditions on it bound the walk; everything else is left to the filter. Secondary
 //! indexes are kept and enforced but do not serve reads yet.
 
+pub(crate) mod access;
 pub(crate) mod bounds;
 pub(crate) mod order;
 pub(crate) mod selector;

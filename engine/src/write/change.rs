@@ -11,9 +11,11 @@ use crate::document::build;
 use crate::document::validate::{validate, validate_replacement_names, validate_size};
 use crate::error::{Error, Refusal, Result, WriteError};
 use crate::options::UpdateModifications;
+use crate::plan::bounds::ID_FIELD;
 use crate::plan::selector::Selector;
 use crate::storage::Family;
 use crate::write::Target;
+use crate::write::prepare::record_key;
 
 /// A change of documents.
 pub(crate) enum Change<'a> {
@@ -78,6 +80,18 @@ impl<'a> Change<'a> {
                 Ok(Some(bytes).filter(|bytes| bytes != current.as_bytes()))
             }
         }
+    }
+
+    /// Whether the change would make another document of a stored one.
+    pub(crate) fn alters(
+        &self,
+        target: Target<'_>,
+        selector: &Selector,
+        document: &RawDocument,
+    ) -> Result<bool> {
+        let id = document.get(ID_FIELD)?.map(|id| record_key(target.collection.id, id));
+        let key = id.as_ref().map(|key| &key[..]).unwrap_or_default();
+        Ok(self.successor(target, selector, (key, document))?.is_some())
     }
 
     /// The document that an upsert inserts when the filter finds nothing. It may lack an `_id`.

@@ -25,10 +25,12 @@ pub(crate) fn delete_one(target: Target<'_>, aim: Aim<'_>) -> Result<Option<Vec<
     on_first(target, aim, |key, check| delete_found(target, key, check))
 }
 
-/// Removes every document that matches; says how many.
-pub(crate) fn delete_many(target: Target<'_>, selector: &Selector) -> Result<u64> {
+/// Removes every document that matches; says how many. What was removed when the time is over stays so.
+pub(crate) fn delete_many(target: Target<'_>, aim: Aim<'_>) -> Result<u64> {
+    let Aim { selector, order: _, deadline } = aim;
     let collection = target.collection.id;
-    let mut matches = Matches::open(target.database, collection, selector.clone(), Direction::Ascending)?;
+    let matches = Matches::open(target.database, collection, selector.clone(), Direction::Ascending)?;
+    let mut matches = matches.within(deadline.left());
     let mut deleted = 0;
     let mut found = Vec::new();
     loop {
@@ -37,6 +39,7 @@ pub(crate) fn delete_many(target: Target<'_>, selector: &Selector) -> Result<u64
             found.push(matches.record_key().to_vec());
         }
         if !more || found.len() == COMMIT_DOCUMENTS_MAX {
+            deadline.check()?;
             deleted += delete_batch(target, selector, &found)?;
             found.clear();
         }

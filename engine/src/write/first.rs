@@ -11,15 +11,17 @@ use query::sort::{Sort, SortKey};
 
 use crate::error::Result;
 use crate::execute::matches::Matches;
+use crate::execute::time_limit::Deadline;
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
 use crate::write::Target;
 
-/// Which documents, and which of them first.
+/// Which documents, which of them first, and until when.
 #[derive(Clone, Copy)]
 pub(crate) struct Aim<'a> {
     pub(crate) selector: &'a Selector,
     pub(crate) order: &'a Order,
+    pub(crate) deadline: Deadline,
 }
 
 /// What must hold of a document, under its latch, for a write to be done.
@@ -62,6 +64,7 @@ pub(super) fn on_first<R>(
     mut attempt: impl FnMut(&[u8], &Check<'_>) -> Result<Option<R>>,
 ) -> Result<Option<R>> {
     if let Some(key) = aim.selector.record_key(target.collection.id) {
+        aim.deadline.check()?;
         return attempt(&key, &Check::of(aim.selector));
     }
     loop {
@@ -72,8 +75,8 @@ pub(super) fn on_first<R>(
             Ok(done)
         };
         let done = match aim.order {
-            Order::Walk(direction) => on_walk(target, (aim.selector, *direction), &mut attempt)?,
-            Order::Sort(sort) => on_sorted(target, (aim.selector, sort), &mut attempt)?,
+            Order::Walk(direction) => on_walk(target, aim, *direction, &mut attempt)?,
+            Order::Sort(sort) => on_sorted(target, aim, sort, &mut attempt)?,
         };
         if done.is_some() || !has_lost {
             return Ok(done);
@@ -84,21 +87,23 @@ pub(super) fn on_first<R>(
 /// Offers every document that matched at the beginning, once each.
 pub(super) fn on_each(
     target: Target<'_>,
-    selector: &Selector,
+    aim: Aim<'_>,
     mut attempt: impl FnMut(&[u8], &Check<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut attempt = |key: &[u8], check: &Check<'_>| attempt(key, check).map(|()| None::<()>);
-    on_walk(target, (selector, Direction::Ascending), &mut attempt).map(|_| ())
+    on_walk(target, aim, Direction::Ascending, &mut attempt).map(|_| ())
 }
 
 fn on_walk<R>(
     target: Target<'_>,
-    (selector, direction): (&Selector, Direction),
+    aim: Aim<'_>,
+    direction: Direction,
     attempt: &mut Attempt<'_, R>,
 ) -> Result<Option<R>> {
-    let check = Check::of(selector);
-    let mut matches = open(target, selector, direction)?;
+    let check = Check::of(aim.selector);
+    let mut matches = open(target, aim, direction)?;
     while matches.advance()? {
+        aim.deadline.check()?;
         if let Some(done) = attempt(matches.record_key(), &check)? {
             return Ok(Some(done));
         }
@@ -108,10 +113,11 @@ fn on_walk<R>(
 
 fn on_sorted<R>(
     target: Target<'_>,
-    (selector, sort): (&Selector, &Sort),
+    aim: Aim<'_>,
+    sort: &Sort,
     attempt: &mut Attempt<'_, R>,
 ) -> Result<Option<R>> {
-    let mut matches = open(target, selector, Direction::Ascending)?;
+    let mut matches = open(target, aim, Direction::Ascending)?;
     let mut sorter = Sorter::new(sort.clone(), Some(1), usize::MAX);
     while matches.advance()? {
         let document = matches.document()?;
@@ -120,11 +126,13 @@ fn on_sorted<R>(
         sorter.push(document, candidate)?;
     }
     let Some(Candidate { record_key, place }) = sorter.into_sorted_iter().next() else { return Ok(None) };
-    attempt(&record_key, &Check { selector, place: place.map(|key| (sort, key)) })
+    aim.deadline.check()?;
+    attempt(&record_key, &Check { selector: aim.selector, place: place.map(|key| (sort, key)) })
 }
 
-fn open(target: Target<'_>, selector: &Selector, direction: Direction) -> Result<Matches> {
-    Matches::open(target.database, target.collection.id, selector.clone(), direction)
+fn open(target: Target<'_>, aim: Aim<'_>, direction: Direction) -> Result<Matches> {
+    let matches = Matches::open(target.database, target.collection.id, aim.selector.clone(), direction)?;
+    Ok(matches.within(aim.deadline.left()))
 }
 
 /// The document that is first so far.

@@ -69,10 +69,10 @@ pub(crate) fn update_one(
 }
 
 /// Changes every document that matched at the beginning, one after the other. An error ends it; what was changed
-/// until then stays.
+/// until then stays, and so it is when the time is over.
 pub(crate) fn update_many(target: Target<'_>, aim: Aim<'_>, change: &Change<'_>) -> Result<Counts> {
     let mut counts = Counts::default();
-    on_each(target, aim.selector, |key, check| {
+    on_each(target, aim, |key, check| {
         if let Some(matched) = update_found(target, (key, check), change, Image::None)? {
             counts += matched.counts();
         }

@@ -135,6 +135,11 @@ impl Pipeline {
         self.stages.first().map(|placed| placed.name)
     }
 
+    /// Where among the stages that were read the first one stood that works on documents.
+    pub fn first_position(&self) -> Option<usize> {
+        self.stages.first().map(|placed| placed.position)
+    }
+
     /// Takes what the stages at the front select, sort, skip and limit out of the pipeline, for whoever reads the
     /// documents to do it.
     ///

@@ -1,0 +1,35 @@
+//! How the records that can match are reached. Whoever reads asks here, and so does whoever explains a read.
+
+use index::interval::Intervals;
+use query::filter::Arrays;
+
+use crate::error::Result;
+use crate::plan::bounds::{ID_FIELD, record_ranges};
+use crate::plan::selector::{PointKey, Selector};
+use crate::storage::keys::CollectionId;
+
+/// The way to the records.
+#[derive(Clone, Debug)]
+pub(crate) enum Access {
+    /// Looking up the only record that can match.
+    Point(PointKey),
+    /// Walking the records whose `_id`s lie within bounds: disjoint ranges of record keys, ascending. There are none if
+    /// nothing can match.
+    Bounded { ids: Intervals, ranges: Vec<(Vec<u8>, Vec<u8>)> },
+    /// Walking all records.
+    Everything { start: Vec<u8>, end: Vec<u8> },
+}
+
+impl Access {
+    /// The way for a filter.
+    pub(crate) fn of(selector: &Selector, collection: CollectionId) -> Result<Self> {
+        if let Some(key) = selector.record_key(collection) {
+            return Ok(Self::Point(key));
+        }
+        let ids = selector.filter().map(|filter| filter.intervals(ID_FIELD, Arrays::Absent));
+        match ids.filter(|ids| !ids.is_all()) {
+            Some(ids) => Ok(Self::Bounded { ranges: record_ranges(&ids, collection)?, ids }),
+            None => Ok(Self::Everything { start: collection.prefix().to_vec(), end: collection.end() }),
+        }
+    }
+}
