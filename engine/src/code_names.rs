@@ -57,6 +57,7 @@ const NAMES: &[(i32, &str)] = &[
     (10_334, "BSONObjectTooLarge"),
     (11_000, "DuplicateKey"),
     (13_297, "DatabaseDifferCase"),
+    (40_414, "IDLFailedToParse"),
     (40_415, "IDLUnknownField"),
 ];
 

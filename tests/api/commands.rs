@@ -293,6 +293,20 @@ fn documents_beside_a_command_are_its_batch() {
 }
 
 #[test]
+fn an_empty_batch_beside_a_command_is_refused_as_one_within() {
+    let fixture = Fixture::new();
+    let db = fixture.client.database("shop");
+    for (command, field) in [(doc! { "insert": "a" }, "documents"), (doc! { "delete": "a" }, "deletes")] {
+        let raw = RawDocumentBuf::try_from(&command).expect("bytes");
+        let beside = db.run_raw_command(raw).document_sequence(field, &[][..]).run();
+        refused(beside, 16, "between 1 and 100000");
+        let mut within = command;
+        within.insert(field, Vec::<Bson>::new());
+        refused(db.run_command(within).run(), 16, "between 1 and 100000");
+    }
+}
+
+#[test]
 fn cursor_commands_give_a_cursor() {
     let fixture = Fixture::with((0..300).map(|id| doc! { "_id": id }));
     let db = fixture.client.database(&fixture.things.namespace().db);
@@ -353,4 +367,72 @@ fn refused_sequence_values_are_named_in_write_errors_as_well() {
     let error = reply.get_array("writeErrors").unwrap()[0].as_document().unwrap();
     assert_eq!(error.get_i32("sequoiaCode").ok(), Some(-325), "{error}");
     assert!(error.get_str("sequoiaName").is_ok());
+}
+
+#[test]
+fn a_collection_is_modified_to_what_it_is_and_to_nothing_else() {
+    let made = || {
+        let index = |name: &str, unique: bool| doc! { "key": { name: 1 }, "name": name, "unique": unique };
+        [three(), doc! { "createIndexes": "a", "indexes": [index("n", true), index("m", false)] }]
+    };
+    let modify = |option: Document| {
+        let mut command = doc! { "collMod": "a" };
+        command.extend(option);
+        made().into_iter().chain([command])
+    };
+    for option in [
+        doc! {},
+        doc! { "validator": {}, "validationLevel": "moderate", "validationAction": "warn" },
+        doc! { "changeStreamPreAndPostImages": { "enabled": false } },
+        doc! { "index": { "name": "m", "hidden": false, "prepareUnique": false } },
+        doc! { "index": { "keyPattern": { "n": 1 }, "unique": true } },
+        doc! { "index": { "name": "_id_", "unique": true } },
+    ] {
+        check(modify(option), doc! {});
+    }
+    for (option, code, words) in [
+        (doc! { "validator": { "n": 1 } }, 238, "validator"),
+        (doc! { "validator": 5 }, 14, "validator"),
+        (doc! { "validationLevel": "some" }, 2, "validationLevel"),
+        (doc! { "validationAction": "none" }, 2, "validationAction"),
+        (doc! { "changeStreamPreAndPostImages": { "enabled": true } }, 238, "changeStreamPreAndPostImages"),
+        (doc! { "changeStreamPreAndPostImages": {} }, 40_414, "enabled"),
+        (doc! { "index": {} }, 72, "name or key pattern"),
+        (doc! { "index": { "name": "n", "keyPattern": { "n": 1 } } }, 72, "both"),
+        (doc! { "index": { "name": "n" } }, 72, "hidden"),
+        (doc! { "index": { "name": "none", "hidden": false } }, 27, "none"),
+        (doc! { "index": { "name": "n", "hidden": true } }, 238, "hidden"),
+        (doc! { "index": { "name": "n", "prepareUnique": true } }, 238, "prepareUnique"),
+        (doc! { "index": { "name": "n", "expireAfterSeconds": 5 } }, 238, "expireAfterSeconds"),
+        (doc! { "index": { "name": "n", "unique": false } }, 2, "unique"),
+        (doc! { "index": { "name": "m", "unique": true } }, 238, "unique"),
+        (doc! { "index": { "name": "m", "bogus": true } }, 40_415, "bogus"),
+        (doc! { "viewOn": "b", "pipeline": [] }, 238, "viewOn"),
+        (doc! { "cappedSize": 4096 }, 238, "cappedSize"),
+        (doc! { "cappedMax": 5 }, 238, "cappedMax"),
+        (doc! { "timeseries": {} }, 238, "timeseries"),
+        (doc! { "bogus": 1 }, 40_415, "bogus"),
+    ] {
+        refuse(modify(option), code, words);
+    }
+    refuse([doc! { "collMod": "none" }], 26, "none");
+    refuse([doc! { "collMod": 5 }], 73, "collMod");
+}
+
+#[test]
+fn a_collection_is_created_with_options_that_ask_for_nothing() {
+    let nothing = doc! { "create": "a", "capped": false, "validator": {}, "validationLevel": "strict", "validationAction": "error", "changeStreamPreAndPostImages": { "enabled": false } };
+    check([nothing], doc! {});
+    check([doc! { "create": "a", "collation": { "locale": "simple" } }], doc! {});
+    refuse([doc! { "create": "a", "collation": { "locale": "de" } }], 238, "'de'");
+    let index = |locale: &str| doc! { "createIndexes": "a", "indexes": [{ "key": { "n": 1 }, "name": "n", "collation": { "locale": locale } }] };
+    refuse([index("de")], 238, "'de'");
+    check(
+        [three(), index("simple"), doc! { "find": "a", "min": {}, "max": {}, "limit": 1, "rawData": false }],
+        doc! { "cursor": { "firstBatch": [{ "_id": 1, "n": 10 }], "id": 0_i64, "ns": "shop.a" } },
+    );
+    refuse([doc! { "find": "a", "min": { "_id": 1 } }], 238, "min");
+    refuse([doc! { "listSearchIndexes": "a" }], 238, "listSearchIndexes");
+    refuse([doc! { "create": "a", "validator": { "a": 1 } }], 238, "validator");
+    refuse([doc! { "create": "a", "validationAction": "none" }], 2, "validationAction");
 }

@@ -6,19 +6,28 @@ use crate::auto_increment::AutoIncrement;
 use crate::catalog::change::{Created, Replace};
 use crate::codes::{refused, unsupported};
 use crate::command::arguments::Arguments;
+use crate::command::modify::check_validation;
 use crate::command::{Opened, Place};
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::namespace::{Namespace, validate_database};
+use crate::plan::order::check_collation;
 use crate::plan::selector::Selector;
 use crate::results::number;
 
-/// Options of MongoDB's collections that are not here.
-const NOT_HERE: [&str; 14] = [
-    "capped",
+const KNOWN: [&str; 7] = [
+    "autoIncrement",
     "changeStreamPreAndPostImages",
-    "clusteredIndex",
     "collation",
+    "idIndex",
+    "validationAction",
+    "validationLevel",
+    "validator",
+];
+/// Options of MongoDB's collections that are not here.
+const NOT_HERE: [&str; 11] = [
+    "capped",
+    "clusteredIndex",
     "encryptedFields",
     "expireAfterSeconds",
     "indexOptionDefaults",
@@ -27,14 +36,15 @@ const NOT_HERE: [&str; 14] = [
     "size",
     "storageEngine",
     "timeseries",
-    "validator",
     "viewOn",
 ];
 
 /// With the field `autoIncrement`, a document or an array of them, fields of the collection number themselves.
 pub(super) fn create(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&["autoIncrement", "idIndex"], &NOT_HERE)?;
+    arguments.allow(&KNOWN, &NOT_HERE)?;
     arguments.no_max_time()?;
+    check_validation(arguments)?;
+    check_collation(arguments.collation()?.as_ref())?;
     check_id_index(arguments)?;
     let fields = match arguments.given("autoIncrement") {
         None => Vec::new(),

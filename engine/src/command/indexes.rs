@@ -10,18 +10,18 @@ use crate::command::arguments::Arguments;
 use crate::command::{Opened, Place};
 use crate::error::Result;
 use crate::options::{IndexModel, IndexOptions};
+use crate::plan::order::check_collation;
 
 /// What an index is described by. `background` and `ns` are of older versions, where they meant nothing that is still
 /// to be said.
-const KNOWN: [&str; 7] = ["background", "key", "name", "ns", "sparse", "unique", "v"];
+const KNOWN: [&str; 8] = ["background", "collation", "key", "name", "ns", "sparse", "unique", "v"];
 
 /// Options of MongoDB's indexes that are not here.
-const NOT_HERE: [&str; 16] = [
+const NOT_HERE: [&str; 15] = [
     "2dsphereIndexVersion",
     "bits",
     "bucketSize",
     "clustered",
-    "collation",
     "default_language",
     "dropDups",
     "expireAfterSeconds",
@@ -69,6 +69,7 @@ fn without_unknown(spec: &Document) -> Document {
 fn model(spec: &Document) -> Result<IndexModel> {
     let fields = Arguments::of("createIndexes.indexes", spec);
     fields.allow_in_statement(&KNOWN, &NOT_HERE)?;
+    check_collation(fields.collation()?.as_ref())?;
     let keys = fields.document("key")?.ok_or_else(|| fields.missing("key"))?.clone();
     let name = fields.text("name")?.ok_or_else(|| fields.missing("name"))?.to_owned();
     if fields.integer("v")?.is_some_and(|version| version != 2) {

@@ -19,6 +19,7 @@ mod find;
 mod find_and_modify;
 mod indexes;
 mod insert;
+mod modify;
 mod request;
 mod sequences;
 mod update;
@@ -134,6 +135,7 @@ const CURSOR_COMMANDS: &[(&str, CursorCommand)] = &[
 const COMMANDS: &[(&str, Command)] = &[
     ("alterAutoIncrement", sequences::alter_auto_increment),
     ("alterSequence", sequences::alter_sequence),
+    ("collMod", modify::modify),
     ("collStats", databases::collection_stats),
     ("count", find::count),
     ("create", collections::create),
@@ -174,7 +176,6 @@ const ELSEWHERE: &[&str] = &[
     "buildInfo",
     "bulkWrite",
     "cloneCollectionAsCapped",
-    "collMod",
     "commitTransaction",
     "configureFailPoint",
     "connPoolStats",
@@ -186,6 +187,7 @@ const ELSEWHERE: &[&str] = &[
     "dataSize",
     "dbHash",
     "dropAllUsersFromDatabase",
+    "dropSearchIndex",
     "dropUser",
     "endSessions",
     "features",
@@ -201,10 +203,14 @@ const ELSEWHERE: &[&str] = &[
     "killOp",
     "killSessions",
     "listCommands",
+    "listSearchIndexes",
     "logRotate",
     "logout",
     "mapReduce",
     "planCacheClear",
+    "planCacheClearFilters",
+    "planCacheListFilters",
+    "planCacheSetFilter",
     "reIndex",
     "saslContinue",
     "saslStart",
@@ -214,6 +220,7 @@ const ELSEWHERE: &[&str] = &[
     "shutdown",
     "startSession",
     "top",
+    "updateSearchIndex",
     "updateUser",
     "validate",
 ];

@@ -60,7 +60,10 @@ impl Request<'_> {
                 ));
             }
             let documents = split(documents)?;
-            if is_raw {
+            if is_raw && documents.is_empty() {
+                // As in the body: an empty batch is there, and the command's to refuse.
+                body.to_mut().insert(field, Bson::Array(Vec::new()));
+            } else if is_raw {
                 batch.documents = documents.into_iter().map(Cow::Borrowed).collect();
             } else {
                 let decoded = documents.into_iter().map(|document| decode_value(document.into()));

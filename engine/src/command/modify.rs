@@ -1,0 +1,121 @@
+//! `collMod`: changes of a collection and of its indexes.
+//!
+//! Most of what MongoDB lets one change is not here to begin with. What asks for the state that there is anyway is done
+//! by doing nothing; all else is refused by its name.
+
+use bson::{Document, doc};
+
+use crate::catalog::change::namespace_not_found;
+use crate::catalog::indexes::{ID_INDEX_NAME, Index};
+use crate::codes::{refused, unsupported};
+use crate::command::Place;
+use crate::command::arguments::Arguments;
+use crate::error::Result;
+use crate::namespace::Namespace;
+use crate::plan::bounds::ID_FIELD;
+
+/// Options that are not here. Those of validation and of pre-images have values that mean none.
+const NOT_HERE: [&str; 9] = [
+    "cappedMax",
+    "cappedSize",
+    "dryRun",
+    "encryptedFields",
+    "expireAfterSeconds",
+    "pipeline",
+    "recordIdsReplicated",
+    "timeseries",
+    "viewOn",
+];
+const KNOWN: [&str; 5] =
+    ["changeStreamPreAndPostImages", "index", "validationAction", "validationLevel", "validator"];
+const OF_INDEX: [&str; 6] = ["expireAfterSeconds", "hidden", "keyPattern", "name", "prepareUnique", "unique"];
+
+pub(super) fn modify(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    arguments.allow(&KNOWN, &NOT_HERE)?;
+    arguments.no_max_time()?;
+    arguments.write_concern()?;
+    check_validation(arguments)?;
+    let index = arguments.document("index")?;
+    let wanted = index.map(|index| Wanted::parse(&Arguments::of("collMod.index", index))).transpose()?;
+    let namespace = Namespace::parse(place.db, arguments.target()?)?;
+    let _in_use = place.shared.store.enter()?;
+    place.shared.store.admit_write()?;
+    let found = place.shared.catalog.find(&namespace).ok_or_else(|| namespace_not_found(&namespace))?;
+    if let Some(wanted) = wanted {
+        wanted.check(&namespace, &found.indexes())?;
+    }
+    Ok(doc! {})
+}
+
+/// There is no validation, and no state of a document is kept from before a write: all that can be asked for is none.
+pub(super) fn check_validation(arguments: &Arguments<'_>) -> Result<()> {
+    if arguments.document("validator")?.is_some_and(|validator| !validator.is_empty()) {
+        return Err(arguments.not_here("validator"));
+    }
+    // What they say of a validator that is not there holds of every document.
+    arguments.one_of("validationLevel", &["off", "strict", "moderate"])?;
+    arguments.one_of("validationAction", &["error", "warn", "errorAndLog"])?;
+    let Some(images) = arguments.document("changeStreamPreAndPostImages")? else { return Ok(()) };
+    let images = Arguments::of("changeStreamPreAndPostImages", images);
+    images.allow_in_statement(&["enabled"], &[])?;
+    if images.boolean("enabled")?.ok_or_else(|| images.missing("enabled"))? {
+        return Err(arguments.not_here("changeStreamPreAndPostImages"));
+    }
+    Ok(())
+}
+
+/// What an index is to be.
+struct Wanted<'a> {
+    name: Option<&'a str>,
+    keys: Option<&'a Document>,
+    is_unique: bool,
+}
+
+impl<'a> Wanted<'a> {
+    fn parse(index: &Arguments<'a>) -> Result<Self> {
+        index.allow_in_statement(&OF_INDEX, &[])?;
+        let (name, keys) = (index.text("name")?, index.document("keyPattern")?);
+        match (name, keys) {
+            (Some(_), Some(_)) => {
+                return Err(refused(72, "Cannot specify both key pattern and name."));
+            }
+            (None, None) => return Err(refused(72, "Must specify either index name or key pattern.")),
+            (Some(_), None) | (None, Some(_)) => {}
+        }
+        let (hidden, prepared) = (index.boolean("hidden")?, index.boolean("prepareUnique")?);
+        let (unique, expiry) = (index.boolean("unique")?, index.integer("expireAfterSeconds")?);
+        if hidden.is_none() && prepared.is_none() && unique.is_none() && expiry.is_none() {
+            let message = "no expireAfterSeconds, hidden, unique, or prepareUnique field";
+            return Err(refused(72, message));
+        }
+        match (expiry, hidden, prepared, unique) {
+            (Some(_), ..) => Err(index.not_here("expireAfterSeconds")),
+            (None, Some(true), ..) => Err(index.not_here("hidden")),
+            (None, _, Some(true), _) => Err(index.not_here("prepareUnique")),
+            (None, _, _, Some(false)) => {
+                Err(refused(2, "collMod does not support converting 'unique' to false"))
+            }
+            (None, _, _, Some(true) | None) => Ok(Self { name, keys, is_unique: unique == Some(true) }),
+        }
+    }
+
+    /// Whether the index is what it is to be.
+    fn check(&self, namespace: &Namespace, indexes: &[Index]) -> Result<()> {
+        let is_wanted = |name: &str, keys: &Document| {
+            self.name.is_none_or(|wanted| wanted == name) && self.keys.is_none_or(|wanted| wanted == keys)
+        };
+        if is_wanted(ID_INDEX_NAME, &doc! { ID_FIELD: 1 }) {
+            return Ok(());
+        }
+        let Some(found) = indexes.iter().find(|index| is_wanted(&index.name, &index.key_pattern())) else {
+            let wanted =
+                self.keys.map_or_else(|| self.name.unwrap_or_default().to_owned(), Document::to_string);
+            return Err(refused(27, format!("cannot find index {wanted} for ns {namespace}")));
+        };
+        if self.is_unique && !found.spec.is_unique() {
+            let message = "the field 'unique' of 'collMod.index' is not supported: make the index anew";
+            return Err(unsupported(message));
+        }
+        Ok(())
+    }
+}
