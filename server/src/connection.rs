@@ -59,6 +59,10 @@ pub(crate) async fn serve(shared: Arc<Shared>, peer: Peer, stream: impl AsyncRea
     counters.counters.connections.fetch_sub(1, Ordering::Relaxed);
     match ended {
         Ok(()) => tracing::debug!(connection = id, "the connection ended"),
+        // Whoever goes away without a word is no event: clients are killed, and networks fail.
+        Err(error @ (Ended::Io(_) | Ended::Torn)) => {
+            tracing::debug!(connection = id, %error, "the connection broke");
+        }
         Err(error) => {
             count(&counters.counters.malformed);
             tracing::info!(connection = id, %error, "closed a connection");

@@ -59,6 +59,18 @@ pub(crate) struct Taken {
     walk: Option<Walk>,
 }
 
+/// Cursors that ended and were not let go yet.
+#[must_use = "dropping it lets the cursors go"]
+pub(crate) struct Ended {
+    places: Vec<(i64, Place)>,
+}
+
+impl Ended {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+}
+
 /// What became of the cursors that were to be killed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Killed {
@@ -179,17 +191,22 @@ impl Cursors {
         dropped.len()
     }
 
-    /// Ends the cursors that were idle for so long.
-    pub(crate) fn expire(&self, timeout: Duration) {
+    /// Takes out the cursors that were idle for so long, and those of sessions that are over. Dropping what they hold of
+    /// the store is the caller's to do, where it may take a while.
+    pub(crate) fn expire(&self, timeout: Duration, over: &[SessionId]) -> Ended {
         let is_late =
             |place: &Place| place.idle.is_some() && !place.owner.stays && place.used.elapsed() >= timeout;
         let mut table = self.table.lock();
-        let dropped: Vec<_> = table.places.extract_if(|_, place| is_late(place)).collect();
-        table.timed_out += dropped.len() as u64;
-        drop(table);
-        if !dropped.is_empty() {
-            tracing::info!(cursors = dropped.len(), "ended cursors that were idle for too long");
+        let mut ended: Vec<_> = table.places.extract_if(|_, place| is_late(place)).collect();
+        table.timed_out += ended.len() as u64;
+        if !ended.is_empty() {
+            tracing::info!(cursors = ended.len(), "ended cursors that were idle for too long");
         }
+        if !over.is_empty() {
+            let is_over = |place: &Place| place.owner.session.is_some_and(|session| over.contains(&session));
+            ended.extend(table.places.extract_if(|_, place| is_over(place)));
+        }
+        Ended { places: ended }
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -234,4 +251,30 @@ pub(crate) fn random() -> u64 {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         now.map_or(1, |now| now.as_secs() << 30 | u64::from(now.subsec_nanos()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use cairndb::Client;
+
+    use super::*;
+
+    #[test]
+    fn a_sweep_takes_what_is_late_or_whose_session_is_over() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let client = Client::open(folder.path().join("db")).expect("a store");
+        let things = client.database("shop").collection::<Document>("things");
+        let cursors = Cursors::new(10);
+        let open = |session: Option<SessionId>, stays: bool| {
+            let cursor = things.find(Document::new()).run().expect("a cursor");
+            let owner = Owner { namespace: "shop.things".to_owned(), session, user: None, stays };
+            cursors.keep(owner, Walk::new(cursor)).expect("room")
+        };
+        let (first, second) = ([1; 16], [2; 16]);
+        let (late, staying, _over) = (open(None, false), open(Some(first), true), open(Some(second), true));
+        assert!(cursors.expire(Duration::from_secs(3600), &[]).is_empty());
+        assert_eq!(cursors.expire(Duration::ZERO, &[second]).places.len(), 2);
+        assert_eq!(cursors.counts().timed_out, 1);
+        assert_eq!(cursors.kill(&[late, staying]), Killed { killed: vec![staying], not_found: vec![late] });
+    }
 }

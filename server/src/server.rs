@@ -301,17 +301,10 @@ async fn sweep(shared: Arc<Shared>) {
     let mut stopping = shared.stopping.clone();
     let pause = SWEEP.min(shared.settings.cursor_timeout / 2).max(Duration::from_millis(10));
     while tokio::time::timeout(pause, stopping.wait_for(|stopping| *stopping)).await.is_err() {
-        let swept = Arc::clone(&shared);
-        let sweep = shared.pool.run(move || {
-            swept.cursors.expire(swept.settings.cursor_timeout);
-            let over = swept.sessions.expire(SESSION_TIMEOUT);
-            if !over.is_empty() {
-                swept
-                    .cursors
-                    .kill_where(|owner| owner.session.is_some_and(|session| over.contains(&session)));
-            }
-        });
-        if sweep.await.is_err() {
+        let over = shared.sessions.expire(SESSION_TIMEOUT);
+        let ended = shared.cursors.expire(shared.settings.cursor_timeout, &over);
+        // Mostly nothing is to be let go, and then no thread is woken for it.
+        if !ended.is_empty() && shared.pool.run(move || drop(ended)).await.is_err() {
             break;
         }
     }
