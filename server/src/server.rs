@@ -260,6 +260,9 @@ impl ServerBuilder {
         };
         let tls = self.tls.clone();
         let mut server = self.unbound()?;
+        if let Some(address) = tcp.as_ref().and_then(|listener| listener.local_addr().ok()) {
+            server.shared.port.get_or_init(|| address.port());
+        }
         server.tls = tls;
         server.tcp = tcp;
         server.unix = unix;

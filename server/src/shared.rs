@@ -1,7 +1,7 @@
 //! What all connections of a server share, and what belongs to one of them.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use cairndb::Client;
@@ -57,6 +57,8 @@ pub(crate) struct Shared {
     pub(crate) secret: Key,
     pub(crate) fail_points: FailPoints,
     pub(crate) started: Instant,
+    /// Where it listens by TCP, if it does.
+    pub(crate) port: OnceLock<u16>,
     /// Becomes true when the server stops.
     pub(crate) stopping: watch::Receiver<bool>,
     last_connection: AtomicI32,
@@ -127,6 +129,7 @@ impl Shared {
             answers: Budget::new(settings.answer_bytes_max),
             counters: Counters::default(),
             started: Instant::now(),
+            port: OnceLock::new(),
             stopping,
             last_connection: AtomicI32::new(0),
             last_request: AtomicI32::new(0),

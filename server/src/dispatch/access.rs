@@ -44,8 +44,13 @@ pub(super) fn admit(call: &Call, access: Access) -> Result<(), Failure> {
 
 /// What a command explains runs in the name of whoever asks, so it needs what the explained one needs.
 pub(super) fn explained(call: &Call) -> Result<Option<&str>, Failure> {
+    Ok(explained_command(call)?.map(|(_, name)| name))
+}
+
+/// The command in a command, and its name.
+fn explained_command(call: &Call) -> Result<Option<(&RawDocument, &str)>, Failure> {
     let Some(command) = call.fields().argument()?.and_then(RawBsonRef::as_document) else { return Ok(None) };
-    Ok(command.iter().next().transpose()?.map(|(name, _)| name.as_str()))
+    Ok(command.iter().next().transpose()?.map(|(name, _)| (command, name.as_str())))
 }
 
 /// Whether a pipeline ends in a stage that writes.
@@ -88,17 +93,21 @@ fn leave_reserved_alone(call: &Call) -> Result<(), Failure> {
         let message = format!("Dropping the '{DATABASE}' database is prohibited.");
         return Err(Failure::new(20, "IllegalOperation", message));
     }
+    let (body, mut named) = (command.body(), Vec::new());
     for field in [command.name(), "collection", "to"] {
-        let Some(named) = command.body().get(field)?.and_then(RawBsonRef::as_str) else { continue };
-        let is_reserved =
-            RESERVED.iter().any(|reserved| *reserved == named || format!("{DATABASE}.{reserved}") == named);
-        if is_reserved {
-            let name = command.name();
-            let message = format!("not authorized on {DATABASE} to execute command '{name}' on '{named}'");
-            return Err(unauthorized(message));
-        }
+        named.push(body.get(field)?);
     }
-    Ok(())
+    if let Some((explained, name)) = explained_command(call)? {
+        named.push(explained.get(name)?);
+    }
+    let is_reserved = |named: &&str| {
+        RESERVED.iter().any(|reserved| reserved == named || format!("{DATABASE}.{reserved}") == **named)
+    };
+    let mut named = named.into_iter().flatten().filter_map(RawBsonRef::as_str);
+    let Some(named) = named.find(is_reserved) else { return Ok(()) };
+    let name = command.name();
+    let message = format!("not authorized on {DATABASE} to execute command '{name}' on '{named}'");
+    Err(unauthorized(message))
 }
 
 fn unauthorized(message: String) -> Failure {

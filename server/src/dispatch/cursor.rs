@@ -14,7 +14,7 @@ use crate::reply::{Batch, BatchName, Reply};
 pub(super) fn open(call: &Call) -> Result<Reply, Failure> {
     let fields = call.fields();
     if call.command.name() == "aggregate" && fields.boolean("explain")? == Some(true) {
-        return super::engine::forward(call);
+        return super::explain::explain(call);
     }
     let len = first_batch_len(call.command.name(), fields)?;
     let is_only_batch = fields.boolean("singleBatch")? == Some(true);

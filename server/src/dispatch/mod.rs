@@ -8,6 +8,7 @@ mod call;
 mod cursor;
 mod diagnostic;
 mod engine;
+mod explain;
 mod hello;
 mod host;
 mod operation;
@@ -89,7 +90,7 @@ const COMMANDS: &[(&str, Entry)] = &[
     ("dropIndexes", write(engine::forward)),
     ("dropSequence", write(engine::forward)),
     ("endSessions", open(session::end)),
-    ("explain", read(engine::forward)),
+    ("explain", read(explain::explain)),
     ("find", batch(cursor::open)),
     ("findAndModify", write(engine::forward)),
     ("findandmodify", write(engine::forward)),
@@ -136,8 +137,11 @@ const COMMANDS: &[(&str, Entry)] = &[
     ("whatsmyuri", open(diagnostic::address)),
 ];
 
-/// What a name outside of the table gets: the engine's refusal.
-const UNKNOWN: Entry = write(engine::forward);
+/// What a name outside of the table gets: the engine's refusal. Should the engine have a command that the table does not
+/// name, it is not for everybody.
+const UNNAMED: Entry = write(engine::forward);
+/// What a name gets that nobody knows: the same refusal, which any user may hear.
+const UNKNOWN: Entry = read(engine::forward);
 
 /// Answers a command.
 pub(crate) async fn answer(call: Call) -> Outcome {
@@ -210,7 +214,8 @@ async fn execute(call: Call, run: Run) -> Result<Answer, Failure> {
 
 fn entry(name: &str) -> Entry {
     let place = COMMANDS.binary_search_by_key(&name, |&(known, _)| known).ok();
-    place.and_then(|place| COMMANDS.get(place)).map_or(UNKNOWN, |&(_, entry)| entry)
+    let named = place.and_then(|place| COMMANDS.get(place)).map(|&(_, entry)| entry);
+    named.unwrap_or(if cairndb::has_command(name) { UNNAMED } else { UNKNOWN })
 }
 
 /// Who may run the command: an explanation needs what it explains.

@@ -9,7 +9,8 @@ use crate::failure::Failure;
 use crate::fields::{Fields, whole};
 use crate::reply::Reply;
 
-/// The users that are asked for: `1` for all of the database, a name, `{user, db}`, or an array of the last two. Where
+/// The users that are asked for: `1` for all of the database, `{forAllDBs: true}`, a name, `{user, db}`, or an array of the
+/// last two. Where
 /// users must log in, readers see themselves. Credentials are never shown.
 pub(super) fn list(call: &Call) -> Result<Reply, Failure> {
     let fields = call.fields();
@@ -29,6 +30,8 @@ pub(super) fn list(call: &Call) -> Result<Reply, Failure> {
             let one = |value: Result<RawBsonRef<'_>, _>| asked_for(call, fields, value?);
             several.into_iter().map(one).collect::<Result<Vec<_>, Failure>>()?
         }
+        // All users belong to one database.
+        None if asks_for_all(asked)? => vec![(None, DATABASE.to_owned())],
         None => vec![asked_for(call, fields, asked)?],
     };
     let viewer = call.peer.user().filter(|_| call.shared.settings.requires_user);
@@ -60,6 +63,20 @@ pub(super) fn connection_status(call: &Call) -> Result<Reply, Failure> {
         about.insert("authenticatedUserPrivileges", each(|user| privilege(user.role).into()));
     }
     Ok(doc! { "authInfo": about }.into())
+}
+
+/// Whether it is `{forAllDBs: true}`.
+fn asks_for_all(asked: RawBsonRef<'_>) -> Result<bool, Failure> {
+    let Some(asked) = asked.as_document().filter(|asked| matches!(asked.get("forAllDBs"), Ok(Some(_))))
+    else {
+        return Ok(false);
+    };
+    let asked = Fields::of("usersInfo", asked);
+    asked.allow_all(&["forAllDBs"])?;
+    if asked.boolean("forAllDBs")? == Some(true) {
+        return Ok(true);
+    }
+    Err(Failure::bad_value("the field 'forAllDBs' of 'usersInfo' must be true"))
 }
 
 /// A name, or all names, and a database.

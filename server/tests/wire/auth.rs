@@ -252,6 +252,17 @@ fn readers_read_and_write_nothing() {
         assert_eq!(code(&reply), 13, "{command}: {reply}");
     }
     assert_eq!(peer.run(on_shop(doc! { "count": "orders" })).get_i32("n").ok(), Some(5));
+    // What nobody has is nobody's secret; what the engine has and a reader may not is none either.
+    for (unknown, expected) in [
+        (doc! { "bogus": 1 }, 59),
+        (doc! { "explain": { "bogus": 1 } }, 59),
+        (doc! { "mapReduce": "orders" }, 238),
+        (doc! { "collMod": "orders" }, 13),
+    ] {
+        assert_eq!(code(&peer.run(on_shop(unknown.clone()))), expected, "{unknown}");
+    }
+    let explained = peer.run(on_shop(doc! { "explain": { "find": "orders" } }));
+    assert_eq!(code(&explained), 0, "{explained}");
     // A cursor is its user's.
     let found = logged_in(&fixture, "ada", "pencil").run(on_shop(doc! { "find": "orders", "batchSize": 2 }));
     let cursor = found.get_document("cursor").unwrap().get_i64("id").unwrap();
@@ -281,6 +292,9 @@ fn nobody_touches_the_collection_of_users_by_commands() {
                 doc! { "renameCollection": format!("admin.{name}"), "to": "shop.a" },
                 doc! { "renameCollection": "shop.a", "to": format!("admin.{name}") },
                 doc! { "getMore": 1_i64, "collection": name },
+                doc! { "explain": { "find": name } },
+                doc! { "explain": { "delete": name, "deletes": [{ "q": {}, "limit": 0 }] } },
+                doc! { "collMod": name },
             ];
             for command in refused {
                 let reply = peer.run(on_admin(command.clone()));
@@ -292,6 +306,13 @@ fn nobody_touches_the_collection_of_users_by_commands() {
             peer.run(on_admin(doc! { "usersInfo": ["ada", { "user": "reader", "db": "admin" }, "nobody"] }));
         let users = users.get_array("users").unwrap();
         assert_eq!(users.len(), 2);
+        let mut elsewhere = |asked: Document| {
+            let reply = peer.run(doc! { "usersInfo": asked, "$db": "shop" });
+            reply.get_array("users").map(Vec::len).map_err(|_| code(&reply))
+        };
+        assert_eq!(elsewhere(doc! { "forAllDBs": true }), Ok(2));
+        assert_eq!(elsewhere(doc! { "forAllDBs": false }), Err(2));
+        assert_eq!(elsewhere(doc! { "user": "ada", "db": "shop" }), Ok(0));
         assert!(users.iter().all(|user| !user.as_document().unwrap().contains_key("credentials")));
     }
 }

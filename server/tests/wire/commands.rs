@@ -3,8 +3,8 @@
 use cairndb::bson::{Bson, Document, bson, doc};
 use cairndb_server::frame::header::{HEADER_BYTES, Header, OP_QUERY, OP_REPLY};
 
-use crate::Fixture;
 use crate::peer::{Answer, Peer, decode, encode};
+use crate::{Fixture, fill};
 
 /// What an `OP_QUERY` gets; nothing if the connection is closed.
 fn query(peer: &mut Peer, namespace: &str, command: &Document) -> Option<Document> {
@@ -213,4 +213,29 @@ fn what_is_going_on_is_asked_of_admin() {
     check(aggregate(1.into(), bson!(1), "admin"), 9);
     check(aggregate(1.into(), bson!({ "all": true }), "admin"), 9);
     check(aggregate(1.into(), bson!({ "allUsers": "yes" }), "admin"), 14);
+}
+
+#[test]
+fn an_explanation_says_who_gave_it() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    fill(&mut peer, "orders", 5);
+    let explain = doc! { "explain": { "find": "orders", "filter": { "_id": 1 } }, "verbosity": "queryPlanner", "$db": "shop" };
+    let aggregate = doc! { "aggregate": "orders", "pipeline": [{ "$match": { "_id": 1 } }], "explain": true, "$db": "shop" };
+    for command in [explain, aggregate] {
+        let reply = peer.run(command);
+        let plan = reply
+            .get_document("queryPlanner")
+            .expect("a plan")
+            .get_document("winningPlan")
+            .expect("one wins");
+        assert_eq!(plan.get_str("stage").ok(), Some("IDHACK"), "{reply}");
+        let server = reply.get_document("serverInfo").expect("a server");
+        assert_eq!(server.get_i32("port").ok(), Some(i32::from(fixture.address.port())));
+        assert!(server.contains_key("host") && server.contains_key("version"), "{server}");
+        assert_eq!(reply.get_f64("ok").ok(), Some(1.0));
+    }
+    let refused = peer.run(doc! { "explain": { "insert": "orders", "documents": [] }, "$db": "shop" });
+    assert_eq!(refused.get_i32("code").ok(), Some(20), "{refused}");
+    assert!(!refused.contains_key("serverInfo"));
 }
