@@ -18,6 +18,27 @@ same(
     [0, 1, 2].map((kind) => ({ _id: kind, n: 100 }))
 );
 
+// What a search looks at: one record by its id, a range of them, or all.
+const stage = (explained) => explained.queryPlanner.winningPlan.stage;
+assert.strictEqual(stage(db.things.find({ _id: 7 }).explain()), "IDHACK");
+assert.strictEqual(stage(db.things.find({ _id: { $lt: 9 } }).explain()), "CLUSTERED_IXSCAN");
+const looked = db.things.find({ kind: 1 }).sort({ kind: 1 }).limit(5).explain("executionStats");
+assert.strictEqual(stage(looked), "SORT");
+same([looked.executionStats.nReturned, looked.executionStats.totalDocsExamined], [5, 300]);
+assert.strictEqual(looked.serverInfo.version, db.version());
+assert.strictEqual(stage(db.things.explain().find({ kind: 1 }).finish()), "COLLSCAN");
+assert.strictEqual(stage(db.things.explain().aggregate([{ $match: { _id: 7 } }])), "IDHACK");
+assert.strictEqual(stage(db.things.aggregate([{ $match: { _id: 7 } }], { explain: true })), "IDHACK");
+assert.strictEqual(db.things.explain("executionStats").count({ kind: 1 }).executionStats.executionStages.nCounted, 100);
+assert.strictEqual(stage(db.things.explain().distinct("kind")), "COLLSCAN");
+const removal = db.things.explain("allPlansExecution").remove({ kind: 1 });
+assert.strictEqual(removal.executionStats.executionStages.nWouldDelete, 100);
+const change = db.things.explain("executionStats").update({ _id: 1 }, { $set: { kind: 1 } });
+same([change.executionStats.executionStages.nMatched, change.executionStats.executionStages.nWouldModify], [1, 0]);
+assert.strictEqual(stage(db.things.explain().findAndModify({ query: { _id: 1 }, remove: true })), "DELETE");
+assert.strictEqual(thrownBy(() => db.things.find({ $bogus: 1 }).explain()).code, 2);
+assert.strictEqual(db.things.estimatedDocumentCount(), 300);
+
 const stats = db.runCommand({ collStats: "things" });
 assert.strictEqual(Number(stats.count), 300);
 assert.strictEqual(Number(db.stats().collections), 2);

@@ -85,6 +85,17 @@ assert things.estimated_document_count() == 500
 assert sorted(things.distinct("kind")) == [0, 1, 2]
 groups = things.aggregate([{"$group": {"_id": "$kind", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}])
 assert list(groups) == [{"_id": 0, "n": 167}, {"_id": 1, "n": 167}, {"_id": 2, "n": 166}]
+
+# What a search looks at, and what a write would do.
+explained = things.find({"_id": {"$gte": 10, "$lt": 30}, "kind": 1}).explain()
+assert explained["queryPlanner"]["winningPlan"]["stage"] == "CLUSTERED_IXSCAN", explained
+assert explained["executionStats"]["nReturned"] == 7, explained
+assert explained["executionStats"]["totalDocsExamined"] == 20, explained
+assert explained["executionStats"]["allPlansExecution"] == [], explained
+write = {"update": "things", "updates": [{"q": {"kind": 1}, "u": {"$set": {"kind": 1}}, "multi": True}]}
+told = client.shop.command("explain", write, verbosity="executionStats")["executionStats"]["executionStages"]
+assert (told["stage"], told["nMatched"], told["nWouldModify"]) == ("UPDATE", 167, 0), told
+
 changed = things.find_one_and_update({"_id": 7}, {"$set": {"kind": 9}}, return_document=ReturnDocument.AFTER)
 assert changed == {"_id": 7, "kind": 9}
 assert things.find_one_and_delete({"_id": 7}) == changed

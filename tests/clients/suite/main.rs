@@ -3,6 +3,7 @@
 
 mod crud;
 mod cursors;
+mod dump;
 mod indexes;
 mod places;
 mod refusals;
