@@ -17,7 +17,7 @@ fn many() -> Fixture {
         .collection("a")
         .insert_many((0..MANY).map(|id| doc! { "_id": id }))
         .run()
-        .unwrap();
+        .expect("they are new");
     fixture
 }
 
