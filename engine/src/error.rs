@@ -462,7 +462,8 @@ pub struct IndexedWriteError {
     pub code_name: Option<String>,
     /// The sentence.
     pub message: String,
-    /// For code 11000: `{keyPattern: {..}, keyValue: {..}}`.
+    /// For code 11000: `{keyPattern: {..}, keyValue: {..}}`. For what a sequence or an auto-increment field refuses:
+    /// `{sequoiaCode: .., sequoiaName: ..}`.
     pub details: Option<Document>,
 }
 

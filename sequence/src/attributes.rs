@@ -278,7 +278,11 @@ fn out_of_range(option: &'static str, expected: String, value: i64) -> SequenceE
     SequenceError::OptionRange { option, expected, value: value.to_string() }
 }
 
-pub(crate) fn integer(option: &'static str, value: OptionValue<'_>) -> Result<i64, SequenceError> {
+/// The integer that an option's value must be.
+///
+/// # Errors
+/// [`SequenceError::OptionType`] for a value of any other type: a double is refused, whole or not.
+pub fn integer(option: &'static str, value: OptionValue<'_>) -> Result<i64, SequenceError> {
     match value {
         OptionValue::Integer(value) => Ok(value),
         OptionValue::Boolean(_) | OptionValue::Text(_) | OptionValue::Other(_) => {
@@ -296,7 +300,11 @@ pub(crate) fn boolean(option: &'static str, value: OptionValue<'_>) -> Result<bo
     }
 }
 
-pub(crate) fn text<'a>(option: &'static str, value: OptionValue<'a>) -> Result<&'a str, SequenceError> {
+/// The string that an option's value must be.
+///
+/// # Errors
+/// [`SequenceError::OptionType`] for a value of any other type.
+pub fn text<'a>(option: &'static str, value: OptionValue<'a>) -> Result<&'a str, SequenceError> {
     match value {
         OptionValue::Text(value) => Ok(value),
         OptionValue::Integer(_) | OptionValue::Boolean(_) | OptionValue::Other(_) => {
@@ -334,7 +342,8 @@ fn contract(value: OptionValue<'_>) -> Result<Contract, SequenceError> {
     choice("Contract", value, &Contract::ALL.map(|contract| (contract.name(), contract)))
 }
 
-fn wrong_type(option: &'static str, expected: &'static str, value: OptionValue<'_>) -> SequenceError {
+/// The refusal of an option's value that does not have the type `expected`.
+pub fn wrong_type(option: &'static str, expected: &'static str, value: OptionValue<'_>) -> SequenceError {
     let found = match value {
         OptionValue::Integer(value) => format!("the integer {value}"),
         OptionValue::Boolean(value) => format!("the boolean {value}"),

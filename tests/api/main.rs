@@ -29,6 +29,7 @@ mod numbering_races;
 mod open;
 mod refusals;
 mod replace;
+mod sequence_commands;
 mod sequences;
 mod stamp;
 mod time_limits;

@@ -201,14 +201,6 @@ impl<'a> Arguments<'a> {
         self.statements(field)?.into_iter().map(raw).collect()
     }
 
-    /// One document, or those of an array.
-    pub(super) fn one_or_more(&self, field: &str) -> Result<Vec<&'a Document>> {
-        if let Some(Bson::Document(only)) = self.given(field) {
-            return Ok(vec![only]);
-        }
-        self.documents(field)?.ok_or_else(|| self.missing(field))
-    }
-
     /// The value of a field, whatever it is; null counts as none.
     pub(super) fn given(&self, field: &str) -> Option<&'a Bson> {
         self.fields.get(field).filter(|value| !matches!(value, Bson::Null))

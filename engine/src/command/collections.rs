@@ -2,11 +2,11 @@
 
 use bson::{Document, RawDocumentBuf, doc};
 
-use crate::auto_increment::AutoIncrement;
 use crate::catalog::change::{Created, Replace};
 use crate::codes::{refused, unsupported};
 use crate::command::arguments::Arguments;
 use crate::command::modify::check_validation;
+use crate::command::sequences::auto_increments;
 use crate::command::{Opened, Place};
 use crate::cursor::Cursor;
 use crate::error::Result;
@@ -46,12 +46,8 @@ pub(super) fn create(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
     check_validation(arguments)?;
     check_collation(arguments.collation()?.as_ref())?;
     check_id_index(arguments)?;
-    let fields = match arguments.given("autoIncrement") {
-        None => Vec::new(),
-        Some(_) => arguments.one_or_more("autoIncrement")?,
-    };
-    let fields = fields.into_iter().map(|field| Ok(AutoIncrement::try_from(field.clone())?.options));
-    let fields = fields.collect::<Result<Vec<_>>>()?;
+    let fields = auto_increments(arguments)?.unwrap_or_default();
+    let fields: Vec<_> = fields.into_iter().map(|field| field.options).collect();
     let namespace = Namespace::parse(place.db, arguments.target()?)?;
     let storage = place.shared.store.enter()?;
     place.shared.store.admit_write()?;

@@ -13,7 +13,7 @@ use sequence::generator::Generator;
 
 use crate::document::build::Drafts;
 use crate::document::complete::Completion;
-use crate::error::{Error, ErrorKind, IndexedWriteError, Result, WriteError};
+use crate::error::{Error, ErrorKind, IndexedWriteError, Result};
 use crate::generated::GeneratedValues;
 use crate::storage::write::CommitLevel;
 use crate::write::Target;
@@ -204,16 +204,15 @@ fn insert_in_chunks(
 
 /// What a sequence refuses refuses the call, unless a part of it is done: then it refuses the rest, document by document.
 fn refuse_rest(error: Error, rest: Range<usize>, ordering: Ordering) -> Result<Vec<IndexedWriteError>> {
-    let ErrorKind::Sequence(refusal) = error.kind() else { return Err(error) };
-    if rest.start == 0 {
+    if rest.start == 0 || !matches!(error.kind(), ErrorKind::Sequence(_)) {
         return Err(error);
     }
+    let refusal = error.into_refusal()?;
     let count = match ordering {
         Ordering::Ordered => 1,
         Ordering::Unordered => rest.len(),
     };
-    let refused = || WriteError::boxed(refusal.code(), refusal.to_string());
-    Ok(rest.take(count).map(|position| refused().at(position)).collect())
+    Ok(rest.take(count).map(|position| refusal.clone().at(position)).collect())
 }
 
 /// The target of a write whose turn ends before it is synced: writers share a sync instead of waiting for one each.

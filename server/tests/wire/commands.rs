@@ -1,10 +1,12 @@
 //! Replies as drivers and shells read them.
 
+use std::time::Instant;
+
 use cairndb::bson::{Bson, Document, bson, doc};
 use cairndb_server::frame::header::{HEADER_BYTES, Header, OP_QUERY, OP_REPLY};
 
 use crate::peer::{Answer, Peer, decode, encode};
-use crate::{Fixture, fill};
+use crate::{Fixture, PATIENCE, fill};
 
 /// What an `OP_QUERY` gets; nothing if the connection is closed.
 fn query(peer: &mut Peer, namespace: &str, command: &Document) -> Option<Document> {
@@ -151,6 +153,31 @@ fn an_acquirer_of_its_own_draws_from_its_own_blocks() {
     assert_eq!((next(&mut second), next(&mut first), next(&mut second)), (11, 3, 12));
     run(&mut second, doc! { "setAcquirer": "shared" });
     assert_eq!(next(&mut second), 4);
+    // What the second left of its block is at the end of all, so it is given back.
+    run(&mut first, doc! { "sequenceNext": "s", "n": 100 });
+    assert_eq!(next(&mut first), 13);
+}
+
+#[test]
+fn an_acquirer_ends_with_its_connection() {
+    let fixture = Fixture::new();
+    let (mut first, mut second) = (fixture.peer(), fixture.peer());
+    let options = doc! { "AcquireSize": 10, "CacheSize": 100 };
+    first.run(doc! { "createSequence": "s", "options": options, "$db": "shop" });
+    second.run(doc! { "setAcquirer": "own", "$db": "shop" });
+    second.run(doc! { "sequenceNext": "s", "n": 2, "$db": "shop" });
+    // Another block lies behind, so the rest of the second's cannot be given back, and is listed as lost.
+    first.run(doc! { "sequenceNext": "s", "$db": "shop" });
+    drop(second);
+    let lost = |peer: &mut Peer| {
+        let reply = peer.run(doc! { "sequenceSnapshot": "s", "$db": "shop" });
+        reply.get_document("snapshot").and_then(|snapshot| snapshot.get_i64("Lost")).expect("a number")
+    };
+    let end = Instant::now() + PATIENCE;
+    while lost(&mut first) == 0 && Instant::now() < end {
+        std::thread::yield_now();
+    }
+    assert_eq!(lost(&mut first), 8);
 }
 
 #[test]
@@ -160,8 +187,23 @@ fn refused_sequences_have_sequoiadbs_numbers_as_well() {
     let missing = peer.run(doc! { "sequenceNext": "none", "$db": "shop" });
     assert_eq!(missing.get_i32("sequoiaCode").ok(), Some(-324), "{missing}");
     assert!(missing.get_str("sequoiaName").is_ok() && missing.get_str("codeName").is_ok());
-    let wrong = doc! { "createSequence": "s", "options": { "Increment": 0 }, "$db": "shop" };
-    assert_eq!(peer.run(wrong).get_i32("sequoiaCode").ok(), Some(-6));
+    let mut refused = |command: Document, number: i32, name: &str, code: i32| {
+        let reply = peer.run(command.clone());
+        assert_eq!(reply.get_i32("sequoiaCode").ok(), Some(number), "{command}: {reply}");
+        assert_eq!(reply.get_str("sequoiaName").ok(), Some(name), "{command}: {reply}");
+        assert_eq!(reply.get_i32("code").ok(), Some(code), "{command}: {reply}");
+        let code_name = if code == 14 { "TypeMismatch" } else { "BadValue" };
+        assert_eq!(reply.get_str("codeName").ok(), Some(code_name), "{command}: {reply}");
+        assert_eq!(reply.get_f64("ok").ok(), Some(0.0), "{command}: {reply}");
+    };
+    let create = |options: Document| doc! { "createSequence": "s", "options": options, "$db": "shop" };
+    refused(create(doc! { "Increment": 0 }), -6, "SDB_INVALIDARG", 2);
+    refused(create(doc! { "Increment": 1.0 }), -6, "SDB_INVALIDARG", 14);
+    refused(doc! { "dropSequence": "s", "$db": "shop" }, -324, "SDB_SEQUENCE_NOT_EXIST", 2);
+    refused(doc! { "sequenceRestart": "s", "value": 1.0, "$db": "shop" }, -6, "SDB_INVALIDARG", 14);
+    refused(doc! { "sequenceSnapshot": 1, "$db": "shop" }, -6, "SDB_INVALIDARG", 14);
+    let snapshots = peer.run(doc! { "sequenceSnapshot": { "Name": "s" }, "$db": "shop" });
+    assert_eq!(snapshots, doc! { "snapshots": [], "ok": 1.0 });
     let field = doc! { "create": "a", "autoIncrement": { "Field": "n" }, "$db": "shop" };
     assert_eq!(peer.run(field), doc! { "ok": 1.0 });
     let reply = peer.run(doc! { "insert": "a", "documents": [{ "_id": 1 }], "$db": "shop" });
