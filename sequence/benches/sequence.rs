@@ -13,7 +13,7 @@ use cairndb_sequence::allocator::Sequence;
 use cairndb_sequence::attributes::{Attributes, Contract, Options};
 use cairndb_sequence::error::SequenceError;
 use cairndb_sequence::slot::Slot;
-use cairndb_sequence::store::{Change, Record, Store};
+use cairndb_sequence::store::{Change, Store};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 /// A store that only counts.
@@ -24,10 +24,6 @@ struct Nowhere {
 
 impl Store for Nowhere {
     type Error = SequenceError;
-
-    fn load(&self) -> Result<Option<Record>, SequenceError> {
-        Ok(None)
-    }
 
     fn reserve(&self, _: &Change<'_>) -> Result<u64, SequenceError> {
         Ok(self.writes.fetch_add(1, Ordering::Relaxed))

@@ -1,4 +1,4 @@
-//! What a sequence asks of durable storage: to load what was written, and to write before anything leaves.
+//! What a sequence asks of durable storage: to write before anything leaves.
 
 use crate::attributes::Attributes;
 use crate::error::SequenceError;
@@ -15,9 +15,6 @@ pub const GAPS_KEPT: usize = 1_000;
 pub trait Store {
     /// What the storage fails with; it also carries what the sequence itself refuses.
     type Error: From<SequenceError>;
-
-    /// What was written last; nothing if the sequence does not exist.
-    fn load(&self) -> Result<Option<Record>, Self::Error>;
 
     /// Writes a change as a whole, so that no later write of a document survives without it. The receipt rises
     /// from call to call; [`is_durable`](Self::is_durable) tells what has reached stable storage.

@@ -106,10 +106,6 @@ impl From<SequenceError> for Failure {
 impl Store for Disk {
     type Error = Failure;
 
-    fn load(&self) -> Result<Option<Record>, Failure> {
-        Ok(Some(lock(&self.record).clone()))
-    }
-
     fn reserve(&self, change: &Change<'_>) -> Result<u64, Failure> {
         yield_now();
         if self.fails.load(Ordering::Relaxed) {
@@ -555,6 +551,29 @@ fn a_watermark_misses_no_writer_beside_an_alteration() {
             let sizes = Options { acquire_size: Some(3), ..Options::default() };
             let _ = world.sequence.alter(&sizes, &world.disk);
         })
+    });
+}
+
+/// Writers of an ordered sequence do not register: the watermark waits for their turns.
+#[test]
+fn a_watermark_misses_no_writer_that_has_the_turn() {
+    holds(|| {
+        let world = World::new(Contract::Ordered, Diligence::Writes);
+        let polls = Arc::default();
+        let writer = || {
+            body(&world, |world| {
+                for _ in 0..2 {
+                    let turn = world.sequence.turn();
+                    let taken = turn.take(world.sequence.shared(), 1, &world.disk);
+                    yield_now();
+                    lock(&world.visible).extend(taken.iter().flat_map(|taken| taken.run.values()));
+                    drop(turn);
+                }
+            })
+        };
+        beside(vec![writer(), writer(), poller(&world, &polls)]);
+        check_polls(&world, &polls);
+        world.findings()
     });
 }
 

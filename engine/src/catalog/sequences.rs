@@ -187,17 +187,6 @@ impl AutoFields {
 impl SequenceStorage for SequenceStore<'_> {
     type Error = Error;
 
-    fn load(&self) -> Result<Option<Record>> {
-        let get = |key: &[u8]| self.storage.database.get(Family::Meta, key);
-        let id = self.identity.id;
-        let Some(definition) = get(&id.definition_key())? else { return Ok(None) };
-        let Some(mark) = get(&id.mark_key())? else {
-            return Err(Error::corruption(Family::Meta.name(), &id.mark_key(), "the sequence has no mark"));
-        };
-        let (_, attributes, version) = sequence_entry::decode_definition(id, &definition)?;
-        Ok(Some(Record { attributes, version, mark: sequence_entry::decode_mark(id, &mark)? }))
-    }
-
     fn reserve(&self, change: &Change<'_>) -> Result<u64> {
         let mut batch = Batch::new(self.storage.database);
         stage_change(&mut batch, self.identity, change)?;

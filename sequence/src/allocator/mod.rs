@@ -82,11 +82,6 @@ impl Sequence {
         Self::with_state(state, 0, 0, 0)
     }
 
-    /// The sequence that the store holds; nothing if it holds none.
-    pub fn load<S: Store>(store: &S) -> Result<Option<Self>, S::Error> {
-        Ok(store.load()?.map(Self::restore))
-    }
-
     /// A stored sequence. What was reserved and not given back counts as used, and is listed as lost.
     pub fn restore(record: Record) -> Self {
         let mark = record.mark;
@@ -343,5 +338,24 @@ fn number_of(contract: Contract) -> u8 {
         Contract::Fast => 0,
         Contract::Ordered => 1,
         Contract::Gapless => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attributes::Options;
+
+    /// Each was looked at by every write, so they must not pile up.
+    #[test]
+    fn slots_of_closed_acquirers_are_forgotten() {
+        let sequence = Sequence::new(Attributes::create(&Options::default()).unwrap());
+        for _ in 0..10 {
+            let slot = sequence.open_slot();
+            sequence.close_slot(&slot);
+        }
+        let kept = sequence.open_slot();
+        assert_eq!(sequence.held.lock().slots.len(), 3, "the shared one, the ordered one, and the last");
+        drop(kept);
     }
 }

@@ -37,6 +37,15 @@ fn a_crash_lists_what_other_acquirers_had() {
 }
 
 #[test]
+fn a_clean_close_is_no_reservation() {
+    let mut rig = Rig::new(&sized(1, 10, 10));
+    rig.take_many(13);
+    assert_eq!(rig.snapshot().reservations, 2);
+    rig.reopen().expect("closed");
+    assert_eq!(rig.snapshot().reservations, 2);
+}
+
+#[test]
 fn every_cause_is_listed_under_its_name() {
     let mut rig = Rig::new(&sized(1, 100, 5));
     assert_eq!(rig.take(0), Ok(1));
@@ -171,6 +180,23 @@ impl Fates {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// However many values were taken. What an acquirer has loses less than a block, and the store less than a reserve.
+    #[test]
+    fn a_crash_loses_less_than_a_reserve_and_a_block(
+        increment in prop_oneof![Just(1_i64), Just(-1), Just(7), Just(-10)],
+        acquire in 1..20_i64,
+        more in 0..40_i64,
+        taken in 0..200_usize,
+    ) {
+        let mut rig = Rig::new(&sized(increment, acquire + more, acquire));
+        rig.take_many(taken);
+        let given = i64::try_from(taken).expect("small");
+        rig.crash();
+        let next = rig.take(0).expect("a value");
+        let lost = (next - rig.snapshot().attributes.start_value()) / increment - given;
+        prop_assert!((0..acquire + more + acquire).contains(&lost), "{lost} are lost");
+    }
 
     /// From the first value to the last one used, each term was either handed out, or brought, or is listed; once.
     /// (A value may be brought that was handed out or lost already: that is the document's affair.)

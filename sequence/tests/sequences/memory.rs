@@ -79,10 +79,6 @@ impl Memory {
 impl Store for Memory {
     type Error = Failure;
 
-    fn load(&self) -> Result<Option<Record>, Failure> {
-        Ok(Some(self.stored().record.clone()))
-    }
-
     fn reserve(&self, change: &Change<'_>) -> Result<u64, Failure> {
         let mut stored = self.stored();
         if let Some(left) = &mut stored.failing_after {

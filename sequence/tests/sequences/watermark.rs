@@ -1,6 +1,8 @@
 //! The safe watermark: no value up to it can still become visible.
 
-use cairndb_sequence::attributes::Options;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cairndb_sequence::attributes::{Contract, Options};
 
 use crate::memory::{Failure, Rig, sized};
 
@@ -31,6 +33,29 @@ fn it_waits_for_writers_under_way() {
     assert_eq!(rig.sequence.safe_watermark(), None, "2 is visible, 1 is not");
     drop(first);
     assert_eq!(rig.sequence.safe_watermark(), Some(2));
+}
+
+/// Writers of an ordered sequence do not register: what they take becomes visible before their turn ends.
+#[test]
+fn it_waits_for_the_turn_of_an_ordered_writer() {
+    let rig = Rig::new(&Options { contract: Some(Contract::Ordered), ..sized(1, 100, 10) });
+    let (asked, visible) = (AtomicBool::new(false), AtomicBool::new(false));
+    let turn = rig.sequence.turn();
+    turn.take(rig.sequence.shared(), 1, &rig.memory).expect("a value");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            asked.store(true, Ordering::SeqCst);
+            assert_eq!(rig.sequence.safe_watermark(), Some(1));
+            assert!(visible.load(Ordering::SeqCst), "1 became visible behind the watermark");
+        });
+        while !asked.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        // Long enough for one that does not wait to be seen.
+        (0..10_000).for_each(|_| std::thread::yield_now());
+        visible.store(true, Ordering::SeqCst);
+        drop(turn);
+    });
 }
 
 #[test]
@@ -87,6 +112,18 @@ fn values_behind_a_writer_are_given_back() {
     rig.close_acquirer(1);
     assert_eq!((rig.take(2), rig.gaps()), (Ok(2), vec![]));
     assert_eq!(rig.sequence.safe_watermark(), None);
+    drop(pass);
+}
+
+#[test]
+fn the_next_value_of_a_writer_is_given_back_too() {
+    let mut rig = rig();
+    assert_eq!(rig.take(1), Ok(1));
+    let sequence = std::sync::Arc::clone(&rig.sequence);
+    let pass = sequence.enter(&rig.slot(1));
+    rig.close_acquirer(1);
+    assert_eq!((rig.take(2), rig.gaps()), (Ok(2), vec![]));
+    assert_eq!(rig.sequence.safe_watermark(), Some(1), "2 may still become visible");
     drop(pass);
 }
 
