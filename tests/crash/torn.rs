@@ -16,13 +16,18 @@ use cairndb_tests::scratch::{Scratch, small};
 use crate::kill::on_lanes;
 use crate::say;
 
-/// Some of all courses, because every cut opens the folder once.
-const COURSES: [&str; 3] = ["fast-Up-1-1", "ordered-Down-10-3", "gapless-Up-1000-1000"];
+/// Courses that share a log. Few, because every cut opens the folder once; together they have every size with every
+/// direction, and every contract with each of both.
+const LOGS: [[&str; 3]; 3] = [
+    ["fast-Up-1-1", "ordered-Down-10-3", "gapless-Cycled-1000-1000"],
+    ["fast-Down-1000-1000", "ordered-Cycled-1-1", "gapless-Up-10-3"],
+    ["fast-Cycled-10-3", "ordered-Up-1000-1000", "gapless-Down-1-1"],
+];
 
-fn courses() -> Vec<Course> {
+fn courses(names: [&str; 3]) -> Vec<Course> {
     let courses: Vec<Course> =
-        Course::all().into_iter().filter(|course| COURSES.contains(&course.name().as_str())).collect();
-    assert_eq!(courses.len(), COURSES.len());
+        Course::all().into_iter().filter(|course| names.contains(&course.name().as_str())).collect();
+    assert_eq!(courses.len(), names.len());
     courses
 }
 
@@ -39,9 +44,9 @@ fn log_bytes(scratch: &Scratch) -> u64 {
 }
 
 /// Single documents, batches, and values ahead, so that reserves and documents of all courses lie mixed in the log.
-fn work(client: &Client) {
+fn work(client: &Client, courses: &[Course]) {
     for round in 0..3_i64 {
-        for course in courses() {
+        for course in courses {
             let things = course.collection(client);
             let last = things.insert_one(doc! {}).run().expect("stored").last_generate_id.expect("a value");
             if round == 1 {
@@ -58,13 +63,13 @@ fn work(client: &Client) {
 }
 
 /// Opens the folder as it would be with so many bytes of its log; how many documents survived.
-fn cut(killed: &Scratch, bytes: u64) -> usize {
+fn cut(killed: &Scratch, courses: &[Course], bytes: u64) -> usize {
     let scratch = killed.killed();
     let log = fs::OpenOptions::new().write(true).open(newest_log(&scratch)).expect("the log is a file");
     log.set_len(bytes).expect("the log is cut");
     let client = scratch.open();
     let mut survived = 0;
-    for course in courses() {
+    for course in courses {
         let fault = |fault: String| panic!("cut at byte {bytes}: {fault}");
         let stored = course.stored(&client).expect("documents are read");
         course.check(&client, &stored).unwrap_or_else(fault);
@@ -85,31 +90,37 @@ fn cut(killed: &Scratch, bytes: u64) -> usize {
 
 #[test]
 fn a_torn_log_gives_no_value_twice() {
+    let started = Instant::now();
+    let cuts: usize = LOGS.into_iter().map(|names| tear(&courses(names))).sum();
+    say(&format!("torn: {cuts} cuts in {:.0} s", started.elapsed().as_secs_f64()));
+}
+
+/// Cuts the log of these courses everywhere; how often.
+fn tear(courses: &[Course]) -> usize {
     let scratch = Scratch::new();
     let buffered = Durability::Buffered { sync_interval: Duration::from_secs(1) };
     let client = scratch.open_with(small().durability(buffered));
-    for course in courses() {
+    for course in courses {
         course.create(&client).expect("made");
     }
     let before = log_bytes(&scratch);
-    work(&client);
+    work(&client, courses);
     let killed = scratch.killed();
     let after = log_bytes(&killed);
     let stored: usize =
-        courses().iter().map(|course| course.stored(&client).expect("documents are read").len()).sum();
+        courses.iter().map(|course| course.stored(&client).expect("documents are read").len()).sum();
     drop(client);
-    let started = Instant::now();
     let step = number_from_environment("CAIRNDB_TEAR_STEP", 1);
     let cuts: Vec<u64> = (before..=after).rev().step_by(usize::try_from(step).expect("small")).collect();
     let survived = on_lanes(cuts.len() as u64, |number| {
         let bytes = *cuts.get(usize::try_from(number).expect("small")).expect("a cut of the list");
-        (bytes, cut(&killed, bytes))
+        (bytes, cut(&killed, courses, bytes))
     });
-    say(&format!("torn: {} cuts in {:.0} s", cuts.len(), started.elapsed().as_secs_f64()));
     let at = |wanted: u64| survived.iter().find(|(bytes, _)| *bytes == wanted).map(|(_, survived)| *survived);
     assert_eq!(at(after), Some(stored), "nothing is lost with the whole log");
     let least = survived.iter().map(|(_, survived)| *survived).min();
     assert_eq!(least, Some(0), "everything is lost with nothing of it");
+    cuts.len()
 }
 
 /// Where the record of the log ends that holds the format's stamp.
@@ -135,10 +146,11 @@ fn stamp_end(log: &[u8]) -> u64 {
 fn a_log_that_is_torn_further_opens_unless_the_stamp_is_gone() {
     let scratch = Scratch::new();
     let client = scratch.open();
-    for course in courses() {
+    let courses = courses(LOGS[0]);
+    for course in &courses {
         course.create(&client).expect("made");
     }
-    work(&client);
+    work(&client, &courses);
     let killed = scratch.killed();
     drop(client);
     let log = fs::read(newest_log(&killed)).expect("the log is a file");
