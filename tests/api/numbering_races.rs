@@ -153,6 +153,28 @@ fn eight_acquirers_get_every_value_once() {
     }
 }
 
+/// The numbers of one batch follow each other, whoever else inserts; only where a block ends, others may be in between.
+#[test]
+fn a_batch_takes_its_values_in_one_step() {
+    for contract in Contract::ALL {
+        let block = 1000;
+        let race_of = Race::with(doc! { "Contract": contract.name(), "AcquireSize": block });
+        race(0..THREADS, |_| {
+            for _ in 0..40 {
+                let batch = race_of.things.insert_many(vec![doc! {}; 90]).run().expect("stored");
+                let mut values: Vec<i64> =
+                    batch.generated.values().map(|made| made.get("n").expect("a value")).collect();
+                values.sort_unstable();
+                let is_in_between =
+                    |pair: &[i64]| matches!(pair, [one, next] if next - one > 1 && next % block != 1);
+                assert!(!values.windows(2).any(is_in_between), "{contract:?}: {values:?}");
+            }
+        });
+        assert_eq!(race_of.sorted(), (1..=28_800).collect::<Vec<_>>());
+        verify_clean(&race_of.client);
+    }
+}
+
 /// Inserts values that lie far ahead of everything, and of every other explicit value, between generated ones.
 fn insert_explicit(race_of: &Race, explicit: &AtomicI64) {
     for step in 0..40 {
@@ -467,6 +489,54 @@ fn a_renamed_collection_goes_on() {
         assert_eq!(values, (1..).take(values.len()).collect::<Vec<i64>>());
     }
     verify_clean(&race_of.client);
+}
+
+/// Takes from a sequence while `change` runs; whoever starts after that has returned gets values from `least` on.
+#[track_caller]
+fn takes_during(
+    contract: Contract,
+    change: impl FnOnce(&Sequence) -> cairndb::Result<()> + Send,
+    least: i64,
+) {
+    let scratch = Scratch::new();
+    let client = scratch.open();
+    let db = client.database("test");
+    let options = SequenceOptions::builder().acquire_size(50).cache_size(100).contract(contract).build();
+    db.create_sequence("numbers").with_options(options).run().expect("made");
+    let sequence = db.sequence("numbers");
+    let changed = AtomicBool::new(false);
+    let values = Mutex::new(Vec::new());
+    let own: Vec<Sequence> =
+        (0..THREADS).map(|_| client.acquirer().database("test").sequence("numbers")).collect();
+    race_during(
+        |thread| {
+            let sequence = own.get(thread).filter(|_| thread % 2 == 0).unwrap_or(&sequence);
+            let after = changed.load(Ordering::Acquire);
+            let taken: Vec<i64> = match thread % 3 {
+                0 => sequence.fetch(3).run().expect("values").values().collect(),
+                _ => vec![sequence.next_value().run().expect("a value")],
+            };
+            assert!(!after || taken.iter().all(|value| *value >= least), "{taken:?} after the change");
+            values.lock().expect("no thread fails").extend(taken);
+        },
+        || {
+            change(&sequence).expect("changed");
+            changed.store(true, Ordering::Release);
+        },
+    );
+    distinct(&values.into_inner().expect("no thread fails"));
+    verify_clean(&client);
+}
+
+#[test]
+fn after_a_change_of_a_sequence_no_value_of_the_old_state_is_taken() {
+    let far = 1_000_000_000;
+    for contract in Contract::ALL {
+        takes_during(contract, |sequence| sequence.restart(far).run(), far);
+        takes_during(contract, |sequence| sequence.set_current_value(far).run(), far + 1);
+        let options = SequenceOptions::builder().current_value(far).increment(3).build();
+        takes_during(contract, |sequence| sequence.alter(options).run(), far + 3);
+    }
 }
 
 /// Takes from a sequence that may have another name by now.

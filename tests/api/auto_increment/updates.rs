@@ -1,7 +1,7 @@
 //! Replacements and upserts of numbered documents.
 
-use cairndb::Contract;
 use cairndb::bson::{Document, doc};
+use cairndb::{Contract, InsertOneModel, ReplaceOneModel};
 
 use super::Numbered;
 
@@ -43,6 +43,40 @@ fn a_nested_field_is_kept_with_its_outermost_parent_or_lost() {
     replaced(&["a.b"], doc! { "a": { "x": 1 } }, doc! { "a": { "z": 1 } }, doc! { "a": { "z": 1 } });
     replaced(&["a.b", "a.c"], doc! {}, doc! {}, doc! { "a": { "b": 1_i64, "c": 1_i64 } });
     replaced(&["a.b"], doc! {}, doc! { "a": 5 }, doc! { "a": 5 });
+}
+
+/// Whichever verb replaces.
+#[test]
+fn every_replacement_keeps_the_field() {
+    let numbered = Numbered::n(doc! {});
+    numbered.next();
+    let before = numbered.snapshot();
+    let found = numbered.things.find_one_and_replace(doc! {}, doc! { "x": 1 }).run().unwrap();
+    assert_eq!(found.and_then(|found| found.get_i64("n").ok()), Some(1));
+    assert_eq!(numbered.stored(), [doc! { "x": 1, "n": 1_i64 }]);
+    let replacement = ReplaceOneModel::builder()
+        .namespace(numbered.things.namespace())
+        .filter(doc! {})
+        .replacement(doc! { "x": 2 })
+        .build();
+    numbered.client.bulk_write([replacement]).run().unwrap();
+    assert_eq!(numbered.stored(), [doc! { "x": 2, "n": 1_i64 }]);
+    assert_eq!(numbered.snapshot(), before);
+}
+
+#[test]
+fn inserts_of_a_bulk_write_are_numbered() {
+    for contract in Contract::ALL {
+        let numbered = Numbered::n(doc! { "Contract": contract.name() });
+        let insert = |document: Document| {
+            InsertOneModel::builder().namespace(numbered.things.namespace()).document(document).build()
+        };
+        let writes = [doc! {}, doc! { "n": 10 }, doc! {}].map(insert);
+        let done = numbered.client.bulk_write(writes).verbose_results().run().unwrap();
+        let generated = |write: usize| done.insert_results[&write].last_generate_id;
+        assert_eq!([generated(0), generated(1), generated(2)], [Some(1), None, Some(11)]);
+        assert_eq!(numbered.numbers(), [1, 10, 11]);
+    }
 }
 
 #[test]

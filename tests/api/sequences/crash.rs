@@ -1,7 +1,10 @@
 //! What is left of a sequence when its process is killed, and when it is closed.
 
-use cairndb::WriteConcern;
+use std::time::Duration;
+
 use cairndb::bson::{Document, doc};
+use cairndb::{Durability, WriteConcern};
+use cairndb_tests::scratch::{Scratch, small};
 
 use super::Numbers;
 
@@ -92,4 +95,19 @@ fn a_journaled_value_is_on_stable_storage() {
     let more = numbers.sequence.fetch(5).write_concern(WriteConcern::journaled()).run().unwrap();
     assert_eq!(more.next_value, 2);
     assert_eq!(numbers.client.durable_seq(), durable, "the reserve was durable already");
+}
+
+/// The value comes from a block, whose reserve was written by a call that did not ask for a sync.
+#[test]
+fn a_journaled_value_waits_for_the_sync_of_an_older_reserve() {
+    let scratch = Scratch::new();
+    let late = Durability::Buffered { sync_interval: Duration::from_secs(1) };
+    let client = scratch.open_with(small().durability(late));
+    client.database("test").create_sequence("numbers").run().unwrap();
+    let numbers = Numbers::of(client, scratch);
+    assert_eq!(numbers.next(), 1);
+    let reserved = numbers.client.written_seq().unwrap();
+    let journaled = WriteConcern::journaled();
+    assert_eq!(numbers.sequence.next_value().write_concern(journaled).run().unwrap(), 2);
+    assert!(numbers.client.durable_seq() >= reserved);
 }
