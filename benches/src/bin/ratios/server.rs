@@ -2,16 +2,17 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use cairndb::Client;
 use cairndb::bson::{RawDocumentBuf, rawdoc};
 use cairndb_benches::measure::{speed_ratio, time};
 use cairndb_benches::ours::Ours;
 use cairndb_server::Server;
-use cairndb_server::frame::message::Message;
+use cairndb_server::frame::message::{Message, Sequence};
 use mongodb::sync::Client as Driver;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream as AsyncTcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -41,13 +42,50 @@ pub(crate) fn server_ping() -> f64 {
 
 /// Documents a second that MongoDB's driver inserts in batches, against the same calls of the engine.
 pub(crate) fn server_insert_batch() -> f64 {
+    let runtime = runtime();
+    driver_against_engine(|ours| {
+        let serving = serve(&runtime, ours.client().clone());
+        (serving.address, serving)
+    })
+}
+
+/// The same with a server that answers without doing anything: what the driver alone leaves of the engine's speed.
+pub(crate) fn server_insert_driver_alone() -> f64 {
+    let runtime = runtime();
+    driver_against_engine(|ours| {
+        let serving = serve(&runtime, ours.client().clone());
+        (pretend(&runtime, serving.address), serving)
+    })
+}
+
+/// The same without the driver: messages that are ready, over a bare connection.
+pub(crate) fn server_insert_message() -> f64 {
     let documents = raw_orders(INSERTED);
+    let messages: Vec<Vec<u8>> = documents.chunks(BATCH).map(insertion).collect();
     let runtime = runtime();
     speed_ratio(
         || {
             let ours = Ours::create();
             let serving = serve(&runtime, ours.client().clone());
-            let uri = format!("mongodb://{}/?directConnection=true", serving.address);
+            let mut server = connect(serving.address);
+            time(|| {
+                for message in &messages {
+                    round_trip(&mut server, message, None);
+                }
+            })
+        },
+        || time_engine(&documents),
+    )
+}
+
+/// `start` gives the address of a server, and what keeps it up.
+fn driver_against_engine<S>(start: impl Fn(&Ours) -> (SocketAddr, S)) -> f64 {
+    let documents = raw_orders(INSERTED);
+    speed_ratio(
+        || {
+            let ours = Ours::create();
+            let (address, _serving) = start(&ours);
+            let uri = format!("mongodb://{address}/?directConnection=true");
             let driver = Driver::with_uri_str(uri).expect("a client");
             let orders = driver.database("bench").collection::<RawDocumentBuf>("orders");
             // Connections are made by the first command.
@@ -58,12 +96,64 @@ pub(crate) fn server_insert_batch() -> f64 {
                 }
             })
         },
-        || {
-            let ours = Ours::create();
-            let orders = ours.orders();
-            time(|| insert_batches(&orders, &documents))
-        },
+        || time_engine(&documents),
     )
+}
+
+fn time_engine(documents: &[RawDocumentBuf]) -> Duration {
+    let ours = Ours::create();
+    let orders = ours.orders();
+    time(|| insert_batches(&orders, documents))
+}
+
+/// A message that inserts documents.
+fn insertion(documents: &[RawDocumentBuf]) -> Vec<u8> {
+    let body = rawdoc! { "insert": "orders", "$db": "bench" }.into_bytes();
+    let documents: Vec<u8> = documents.iter().flat_map(|document| document.as_bytes().to_vec()).collect();
+    let documents = Sequence { field: "documents".to_owned(), documents: documents.into() };
+    Message { flags: 0, body: body.into(), sequences: vec![documents] }.bytes(1, 0)
+}
+
+/// Passes messages on to a server and its answers back, but for insertions: it says that they are done.
+fn pretend(runtime: &Runtime, server: SocketAddr) -> SocketAddr {
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("bound");
+    let address = listener.local_addr().expect("an address");
+    runtime.spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            tokio::spawn(pretend_to(client, server));
+        }
+    });
+    address
+}
+
+async fn pretend_to(mut client: AsyncTcpStream, server: SocketAddr) -> std::io::Result<()> {
+    client.set_nodelay(true)?;
+    let mut server = AsyncTcpStream::connect(server).await?;
+    loop {
+        let message = read_message(&mut client).await?;
+        let answer = match Message::parse(&message.clone().into()) {
+            Ok(insertion) if !insertion.sequences.is_empty() => {
+                let done = rawdoc! { "n": i32::try_from(BATCH).unwrap_or(i32::MAX), "ok": 1.0 };
+                let request =
+                    message.get(4..8).and_then(|id| id.try_into().ok()).map_or(0, i32::from_le_bytes);
+                Message { flags: 0, body: done.into_bytes().into(), sequences: Vec::new() }.bytes(1, request)
+            }
+            Ok(_) | Err(_) => {
+                server.write_all(&message).await?;
+                read_message(&mut server).await?
+            }
+        };
+        client.write_all(&answer).await?;
+    }
+}
+
+async fn read_message(stream: &mut AsyncTcpStream) -> std::io::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).await?;
+    let mut message = length.to_vec();
+    message.resize(usize::try_from(i32::from_le_bytes(length)).unwrap_or_default(), 0);
+    stream.read_exact(message.get_mut(4..).unwrap_or_default()).await?;
+    Ok(message)
 }
 
 fn runtime() -> Runtime {
