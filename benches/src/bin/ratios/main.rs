@@ -71,6 +71,11 @@ fn main() {
         println!("insert_growth {:.3}", insert_growth());
         return;
     }
+    if let [kind @ (server::SERVE | server::PRETEND)] =
+        &*wanted.iter().map(String::as_str).collect::<Vec<_>>()
+    {
+        return server::be_server(kind);
+    }
     let own_program = std::env::current_exe().expect("a program knows where it is");
     for (name, figure) in FIGURES {
         if wanted.is_empty() {

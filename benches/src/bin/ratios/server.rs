@@ -1,7 +1,8 @@
 //! Figures of the server: what the protocol costs on the way, against a bare echo and against the engine it serves.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use cairndb::Client;
@@ -23,6 +24,9 @@ use crate::rounds::{BATCH, insert_batches, raw_orders};
 const PINGS: usize = 5000;
 /// Documents of one round of insertion.
 const INSERTED: u64 = 30_000;
+/// The program's argument with which it is a server, and with which it pretends to be one.
+pub(crate) const SERVE: &str = "serve";
+pub(crate) const PRETEND: &str = "pretend";
 
 /// Round trips a second of `ping` on one connection, against an echo of the same bytes.
 pub(crate) fn server_ping() -> f64 {
@@ -40,34 +44,25 @@ pub(crate) fn server_ping() -> f64 {
     )
 }
 
-/// Documents a second that MongoDB's driver inserts in batches, against the same calls of the engine.
+/// Documents a second that MongoDB's driver inserts in batches into a server of another process, against the same calls
+/// of the engine.
 pub(crate) fn server_insert_batch() -> f64 {
-    let runtime = runtime();
-    driver_against_engine(|ours| {
-        let serving = serve(&runtime, ours.client().clone());
-        (serving.address, serving)
-    })
+    driver_against_engine(SERVE)
 }
 
 /// The same with a server that answers without doing anything: what the driver alone leaves of the engine's speed.
 pub(crate) fn server_insert_driver_alone() -> f64 {
-    let runtime = runtime();
-    driver_against_engine(|ours| {
-        let serving = serve(&runtime, ours.client().clone());
-        (pretend(&runtime, serving.address), serving)
-    })
+    driver_against_engine(PRETEND)
 }
 
 /// The same without the driver: messages that are ready, over a bare connection.
 pub(crate) fn server_insert_message() -> f64 {
     let documents = raw_orders(INSERTED);
     let messages: Vec<Vec<u8>> = documents.chunks(BATCH).map(insertion).collect();
-    let runtime = runtime();
     speed_ratio(
         || {
-            let ours = Ours::create();
-            let serving = serve(&runtime, ours.client().clone());
-            let mut server = connect(serving.address);
+            let server = ServerProcess::start(SERVE);
+            let mut server = connect(server.address);
             time(|| {
                 for message in &messages {
                     round_trip(&mut server, message, None);
@@ -78,14 +73,12 @@ pub(crate) fn server_insert_message() -> f64 {
     )
 }
 
-/// `start` gives the address of a server, and what keeps it up.
-fn driver_against_engine<S>(start: impl Fn(&Ours) -> (SocketAddr, S)) -> f64 {
+fn driver_against_engine(kind: &str) -> f64 {
     let documents = raw_orders(INSERTED);
     speed_ratio(
         || {
-            let ours = Ours::create();
-            let (address, _serving) = start(&ours);
-            let uri = format!("mongodb://{address}/?directConnection=true");
+            let server = ServerProcess::start(kind);
+            let uri = format!("mongodb://{}/?directConnection=true", server.address);
             let driver = Driver::with_uri_str(uri).expect("a client");
             let orders = driver.database("bench").collection::<RawDocumentBuf>("orders");
             // Connections are made by the first command.
@@ -98,6 +91,44 @@ fn driver_against_engine<S>(start: impl Fn(&Ours) -> (SocketAddr, S)) -> f64 {
         },
         || time_engine(&documents),
     )
+}
+
+/// A server in a process of its own, as clients have it; it ends with its input.
+struct ServerProcess {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl ServerProcess {
+    fn start(kind: &str) -> Self {
+        let own_program = std::env::current_exe().expect("a program knows where it is");
+        let mut command = Command::new(own_program);
+        let command = command.arg(kind).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts again");
+        let mut line = String::new();
+        let said = child.stdout.take().map(|said| BufReader::new(said).read_line(&mut line));
+        assert!(matches!(said, Some(Ok(_))), "the server does not start");
+        Self { child, address: line.trim().parse().expect("it tells its address") }
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        assert!(self.child.wait().is_ok_and(|status| status.success()), "the server did not end in order");
+    }
+}
+
+/// What such a process does: it prints its address, and serves until its input ends.
+#[expect(clippy::print_stdout, reason = "the address is what its parent waits for")]
+pub(crate) fn be_server(kind: &str) {
+    let runtime = runtime();
+    let ours = Ours::create();
+    let serving = serve(&runtime, ours.client().clone());
+    let address = if kind == PRETEND { pretend(&runtime, serving.address) } else { serving.address };
+    println!("{address}");
+    let ended = std::io::stdin().read_to_end(&mut Vec::new());
+    assert!(ended.is_ok(), "the input broke");
 }
 
 fn time_engine(documents: &[RawDocumentBuf]) -> Duration {
