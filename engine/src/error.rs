@@ -419,7 +419,7 @@ impl WriteError {
 }
 
 /// Which documents of an `insert_many` were refused, and which are stored.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, Default, PartialEq, thiserror::Error)]
 #[error("{}", summary(write_errors.as_deref()))]
 #[non_exhaustive]
 pub struct InsertManyError {

@@ -10,7 +10,7 @@ use crate::document::build::Drafts;
 use crate::error::{Error, ErrorKind, InsertManyError, Result};
 use crate::options::{InsertManyOptions, WriteConcern};
 use crate::results::InsertManyResult;
-use crate::write::insert::{self, Ordering, Outcome};
+use crate::write::insert::{self, Kept, Ordering, Outcome};
 
 impl<T: Serialize> Collection<T> {
     /// Stores many documents in one commit (one for each 8 MiB of them).
@@ -58,6 +58,17 @@ setters!(InsertMany<'a, T>, InsertManyOptions, {
 impl<T> InsertMany<'_, T> {
     /// Stores the documents.
     pub fn run(self) -> Result<InsertManyResult> {
+        let collection = self.collection;
+        let Outcome { inserted, refused, generated, last_generate_id } = self.store()?;
+        if refused.is_empty() {
+            return Ok(InsertManyResult { inserted_ids: inserted, generated, last_generate_id });
+        }
+        let refused = InsertManyError { write_errors: Some(refused), inserted_ids: inserted, generated };
+        Err(Error::new(ErrorKind::InsertMany(refused)).in_namespace(&collection.namespace()))
+    }
+
+    /// Stores the documents; what was refused of them is told, and no error unless none can be stored anywhere.
+    pub(crate) fn store<K: Kept>(self) -> Result<Outcome<K>> {
         let mut documents = self.documents?;
         if documents.len() == 0 {
             return Err(Error::invalid_argument("insert_many was called without documents"));
@@ -69,27 +80,14 @@ impl<T> InsertMany<'_, T> {
         let collection = self.collection;
         collection.check_before_creation(|| match insert::refuse_all(&documents, ordering) {
             refused if refused.is_empty() => Ok(()),
-            refused => Err(refusal(Outcome { refused, ..Outcome::default() })),
+            refused => Err(Error::new(ErrorKind::InsertMany(InsertManyError {
+                write_errors: Some(refused),
+                ..InsertManyError::default()
+            }))),
         })?;
         let generator = &collection.shared().generator;
-        let outcome = collection.write(self.options.write_concern.as_ref(), |target| {
+        collection.write(self.options.write_concern.as_ref(), |target| {
             insert::insert_many(target, generator, &mut documents, ordering)
-        })?;
-        if outcome.refused.is_empty() {
-            return Ok(InsertManyResult {
-                inserted_ids: outcome.inserted,
-                generated: outcome.generated,
-                last_generate_id: outcome.last_generate_id,
-            });
-        }
-        Err(refusal(outcome).in_namespace(&collection.namespace()))
+        })
     }
-}
-
-fn refusal(outcome: Outcome) -> Error {
-    Error::new(ErrorKind::InsertMany(InsertManyError {
-        write_errors: Some(outcome.refused),
-        inserted_ids: outcome.inserted,
-        generated: outcome.generated,
-    }))
 }

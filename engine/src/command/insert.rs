@@ -1,18 +1,17 @@
 //! `insert`. Beside MongoDB's reply it names the values that were generated: `generated` has a document for each one
 //! that was inserted, `lastGenerateID` is the first value of all.
 
-use std::collections::HashMap;
-
 use bson::{Bson, Document, doc};
 
 use crate::command::Place;
 use crate::command::arguments::Arguments;
 use crate::command::write_errors::WriteErrors;
 use crate::document::build::Drafts;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::generated::GeneratedValues;
 use crate::options::InsertManyOptions;
-use crate::results::{InsertManyResult, number};
+use crate::results::number;
+use crate::write::insert::Outcome;
 
 /// How many documents are inserted between two looks at the clock, if there is a limit of time.
 const DOCUMENTS_PER_CLOCK: usize = 1000;
@@ -37,7 +36,7 @@ pub(super) fn insert(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
             drafts.push_bytes(document.as_bytes());
         }
         let insert = collection.insert_drafts(drafts).with_options(options.clone());
-        let is_whole = done.add(turn * at_once, insert.run())?;
+        let is_whole = done.add(turn * at_once, insert.store())?;
         if !is_whole && options.ordered != Some(false) {
             break;
         }
@@ -56,37 +55,23 @@ struct Done {
 
 impl Done {
     /// Takes the outcome for the documents from `first` on; says whether all were inserted.
-    fn add(&mut self, first: usize, outcome: Result<InsertManyResult>) -> Result<bool> {
-        let error = match outcome {
-            Ok(result) => {
-                self.take(&result.inserted_ids, &result.generated);
-                return Ok(true);
-            }
-            Err(error) => error,
-        };
-        let ErrorKind::InsertMany(refused) = error.kind() else { return Err(error) };
-        for error in refused.write_errors.iter().flatten() {
+    fn add(&mut self, first: usize, outcome: Result<Outcome<Vec<usize>>>) -> Result<bool> {
+        let Outcome { inserted, refused, generated, .. } = outcome.or_else(without_any)?;
+        for error in &refused {
             let position = (first + error.index, error.code);
             self.errors.add(position, error.code_name.as_deref(), &error.message, error.details.as_ref());
         }
-        self.take(&refused.inserted_ids, &refused.generated);
-        Ok(false)
-    }
-
-    fn take(&mut self, inserted: &HashMap<usize, Bson>, generated: &HashMap<usize, GeneratedValues>) {
         let before = self.count;
         self.count += inserted.len();
-        if generated.is_empty() {
-            return;
+        if !generated.is_empty() {
+            self.generated.resize_with(before, Document::new);
+            let values = |position: &usize| -> Document {
+                let values = generated.get(position).into_iter().flat_map(GeneratedValues::iter);
+                values.map(|(field, value)| (field.to_owned(), Bson::Int64(value))).collect()
+            };
+            self.generated.extend(inserted.iter().map(values));
         }
-        self.generated.resize_with(before, Document::new);
-        let mut positions: Vec<usize> = inserted.keys().copied().collect();
-        positions.sort_unstable();
-        let values = |position: &usize| -> Document {
-            let values = generated.get(position).into_iter().flat_map(GeneratedValues::iter);
-            values.map(|(field, value)| (field.to_owned(), Bson::Int64(value))).collect()
-        };
-        self.generated.extend(positions.iter().map(values));
+        Ok(refused.is_empty())
     }
 
     fn into_reply(mut self) -> Document {
@@ -100,4 +85,11 @@ impl Done {
         self.errors.report(&mut reply);
         reply
     }
+}
+
+/// The outcome of a call of which no document can be stored, whatever the collection holds.
+fn without_any(error: Error) -> Result<Outcome<Vec<usize>>> {
+    let ErrorKind::InsertMany(refusal) = error.kind() else { return Err(error) };
+    let refused = refusal.write_errors.clone().unwrap_or_default();
+    Ok(Outcome { refused, ..Outcome::default() })
 }

@@ -37,13 +37,70 @@ pub(crate) enum Ordering {
 
 /// What became of the documents of an `insert_many`, by position in the call.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
-    pub(crate) inserted: HashMap<usize, Bson>,
+pub(crate) struct Outcome<K> {
+    pub(crate) inserted: K,
     pub(crate) refused: Vec<IndexedWriteError>,
     /// Generated values of documents that are stored.
     pub(crate) generated: HashMap<usize, GeneratedValues>,
     /// The first value that was generated.
     pub(crate) last_generate_id: Option<i64>,
+}
+
+/// What a caller wants to know of the documents that are stored.
+pub(crate) trait Kept: Default {
+    fn with_capacity(documents: usize) -> Self;
+    /// Takes note of a document; they come in ascending order.
+    fn keep(&mut self, position: usize, document: &Prepared<'_>);
+    fn has(&self, position: usize) -> bool;
+    fn has_any(&self) -> bool;
+    /// Takes what was kept of documents of which the first stands at `from`.
+    fn append(&mut self, from: usize, behind: Self);
+}
+
+/// Their `_id`s.
+impl Kept for HashMap<usize, Bson> {
+    fn with_capacity(documents: usize) -> Self {
+        Self::with_capacity(documents)
+    }
+
+    fn keep(&mut self, position: usize, document: &Prepared<'_>) {
+        self.insert(position, document.id());
+    }
+
+    fn has(&self, position: usize) -> bool {
+        self.contains_key(&position)
+    }
+
+    fn has_any(&self) -> bool {
+        !self.is_empty()
+    }
+
+    fn append(&mut self, from: usize, behind: Self) {
+        self.extend(behind.into_iter().map(|(position, id)| (position + from, id)));
+    }
+}
+
+/// Only their positions, ascending.
+impl Kept for Vec<usize> {
+    fn with_capacity(documents: usize) -> Self {
+        Self::with_capacity(documents)
+    }
+
+    fn keep(&mut self, position: usize, _document: &Prepared<'_>) {
+        self.push(position);
+    }
+
+    fn has(&self, position: usize) -> bool {
+        self.binary_search(&position).is_ok()
+    }
+
+    fn has_any(&self) -> bool {
+        !self.is_empty()
+    }
+
+    fn append(&mut self, from: usize, behind: Self) {
+        self.extend(behind.into_iter().map(|position| position + from));
+    }
 }
 
 /// What became of the document of an `insert_one`.
@@ -124,12 +181,12 @@ pub(super) fn insert_prepared(
 /// Stores many documents, in as few commits as memory allows.
 ///
 /// An `Err` is a failure of the storage: commits before it hold, and the one that failed may or may not.
-pub(crate) fn insert_many(
+pub(crate) fn insert_many<K: Kept>(
     target: Target<'_>,
     generator: &Generator,
     documents: &mut Drafts,
     ordering: Ordering,
-) -> Result<Outcome> {
+) -> Result<Outcome<K>> {
     if !target.fields.is_empty() {
         return numbered::insert_many(target, generator, documents, ordering);
     }
@@ -137,13 +194,13 @@ pub(crate) fn insert_many(
 }
 
 /// Stores many documents, and what is to be written with them. Where there is anything, they fit one commit.
-pub(super) fn insert_many_beside(
+pub(super) fn insert_many_beside<K: Kept>(
     target: Target<'_>,
     generator: &Generator,
     documents: &mut Drafts,
     (ordering, beside): (Ordering, &mut impl Beside),
-) -> Result<Outcome> {
-    let mut outcome = Outcome { inserted: HashMap::with_capacity(documents.len()), ..Outcome::default() };
+) -> Result<Outcome<K>> {
+    let mut outcome = Outcome { inserted: K::with_capacity(documents.len()), ..Outcome::default() };
     let mut candidates = Vec::with_capacity(documents.len());
     let mut scratch = Vec::new();
     let mut pending_bytes = 0;
@@ -259,11 +316,11 @@ fn prepare_candidate<'a>(
     Ok(Candidate { position, prepared, entries })
 }
 
-fn commit_chunk(
+fn commit_chunk<K: Kept>(
     target: Target<'_>,
     candidates: Vec<Candidate<'_>>,
     (ordering, beside): (Ordering, &mut impl Beside),
-    outcome: &mut Outcome,
+    outcome: &mut Outcome<K>,
 ) -> Result<()> {
     let mut latches = LatchSet::default();
     let mut bytes = 0;
@@ -301,7 +358,7 @@ fn commit_chunk(
     let mut accepted = accepted.into_iter().peekable();
     for candidate in candidates {
         if accepted.next_if_eq(&candidate.position).is_some() {
-            outcome.inserted.insert(candidate.position, candidate.prepared.id());
+            outcome.inserted.keep(candidate.position, &candidate.prepared);
         }
     }
     Ok(())

@@ -19,7 +19,7 @@ use crate::storage::write::CommitLevel;
 use crate::write::Target;
 use crate::write::duplicate::{key_pattern, taken_key};
 use crate::write::insert::{
-    COMMIT_BYTES_MAX, Inserted, Nothing, Ordering, Outcome, insert_beside, insert_many_beside,
+    COMMIT_BYTES_MAX, Inserted, Kept, Nothing, Ordering, Outcome, insert_beside, insert_many_beside,
 };
 use crate::write::lacking::Lacking;
 use crate::write::numbering::{Refusable, Writers, generated, values_of};
@@ -59,12 +59,12 @@ pub(super) fn insert_one(
 
 /// Stores many documents. A gapless sequence numbers only those that are stored, so a refused one ends a commit,
 /// and those behind it are numbered again.
-pub(super) fn insert_many(
+pub(super) fn insert_many<K: Kept>(
     target: Target<'_>,
     generator: &Generator,
     documents: &Drafts,
     ordering: Ordering,
-) -> Result<Outcome> {
+) -> Result<Outcome<K>> {
     let mut writers = Writers::enter(target)?;
     let line = unsynced(target, writers.takes_turns());
     let outcome = if writers.is_gapless() {
@@ -73,11 +73,11 @@ pub(super) fn insert_many(
         let mut completion = complete(line, documents.documents())?;
         writers.fill(&mut completion, Refusable::Rest)?;
         let made = generated(line, &completion);
-        let mut outcome =
+        let mut outcome: Outcome<K> =
             insert_many_beside(line, generator, &mut completion.drafts, (ordering, &mut Nothing))?;
         outcome.last_generate_id = first_value(made.first().map(|(_, values)| values));
         outcome.generated =
-            made.into_iter().filter(|(document, _)| outcome.inserted.contains_key(document)).collect();
+            made.into_iter().filter(|(document, _)| outcome.inserted.has(*document)).collect();
         outcome
     };
     drop(writers);
@@ -128,19 +128,19 @@ fn attempt(
     Ok(id)
 }
 
-fn insert_in_chunks(
+fn insert_in_chunks<K: Kept>(
     target: Target<'_>,
     generator: &Generator,
     documents: &Drafts,
     (ordering, writers): (Ordering, &mut Writers<'_>),
-) -> Result<Outcome> {
+) -> Result<Outcome<K>> {
     let all: Vec<&[u8]> = documents.documents().collect();
     if all.iter().map(|document| document.len()).sum::<usize>() > COMMIT_BYTES_MAX {
         // What a mode refuses refuses the call, so all are completed before the first is stored; where one commit holds
         // all, that is what it does.
         complete(target, all.iter().copied())?;
     }
-    let mut whole = Outcome::default();
+    let mut whole = Outcome::<K>::default();
     let (mut done, mut passed) = (0, false);
     // Short behind a refusal, so that many of them do not number the whole rest again each time.
     let mut chunk_len = usize::MAX;
@@ -160,26 +160,26 @@ fn insert_in_chunks(
         }
         let made = generated(target, &completion);
         let length = completion.drafts.len();
-        let chunk = insert_many_beside(
+        let chunk: Outcome<K> = insert_many_beside(
             target,
             generator,
             &mut completion.drafts,
             (Ordering::Ordered, &mut *writers),
         )?;
-        if chunk.inserted.is_empty() {
-            writers.back_to(0);
-        } else {
+        if chunk.inserted.has_any() {
             writers.publish()?;
             passed = false;
+        } else {
+            writers.back_to(0);
         }
         whole.last_generate_id =
             whole.last_generate_id.or(first_value(made.first().map(|(_, values)| values)));
         whole.generated.extend(
             made.into_iter()
-                .filter(|(document, _)| chunk.inserted.contains_key(document))
+                .filter(|(document, _)| chunk.inserted.has(*document))
                 .map(|(document, values)| (document + done, values)),
         );
-        whole.inserted.extend(chunk.inserted.into_iter().map(|(document, id)| (document + done, id)));
+        whole.inserted.append(done, chunk.inserted);
         let Some(mut refusal) = chunk.refused.into_iter().next() else {
             done += length;
             chunk_len = chunk_len.saturating_mul(2);
