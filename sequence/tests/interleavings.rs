@@ -228,6 +228,15 @@ impl World {
         drop(pass);
     }
 
+    /// A writer that keeps the turn until its value is visible.
+    fn insert_in_turn(&self) {
+        let turn = self.sequence.turn();
+        let taken = turn.take(self.sequence.shared(), 1, &self.disk);
+        yield_now();
+        lock(&self.visible).extend(taken.iter().flat_map(|taken| taken.run.values()));
+        drop(turn);
+    }
+
     fn show(&self, value: i64) {
         yield_now();
         lock(&self.visible).insert(value);
@@ -563,11 +572,7 @@ fn a_watermark_misses_no_writer_that_has_the_turn() {
         let writer = || {
             body(&world, |world| {
                 for _ in 0..2 {
-                    let turn = world.sequence.turn();
-                    let taken = turn.take(world.sequence.shared(), 1, &world.disk);
-                    yield_now();
-                    lock(&world.visible).extend(taken.iter().flat_map(|taken| taken.run.values()));
-                    drop(turn);
+                    world.insert_in_turn();
                 }
             })
         };
@@ -586,8 +591,7 @@ fn planted_unregistered_writers_are_found() {
         let writer = body(&world, |world| {
             for _ in 0..2 {
                 if let Ok(value) = world.take_one(world.sequence.shared()) {
-                    yield_now();
-                    lock(&world.visible).insert(value);
+                    world.show(value);
                 }
             }
         });
@@ -615,11 +619,7 @@ fn values_of_an_ordered_sequence_become_visible_in_their_order() {
         let writer = || {
             body(&world, |world| {
                 for _ in 0..3 {
-                    let turn = world.sequence.turn();
-                    let taken = turn.take(world.sequence.shared(), 1, &world.disk);
-                    yield_now();
-                    lock(&world.visible).extend(taken.iter().flat_map(|taken| taken.run.values()));
-                    drop(turn);
+                    world.insert_in_turn();
                 }
             })
         };
