@@ -149,13 +149,11 @@ impl<'a> Writers<'a> {
 
     /// Writes where the gapless sequences stand, without documents: values that were found in use are passed for good.
     pub(super) fn write_alone(&mut self, level: CommitLevel) -> Result<()> {
-        let mut batch = Batch::new(self.target.database);
-        self.stage_now(&mut batch);
-        if batch.is_empty() {
-            return Ok(());
+        if commit_staged(self.target, level, |batch| self.stage_now(batch))? {
+            self.publish()
+        } else {
+            Ok(())
         }
-        self.target.store.commit(batch, level)?;
-        self.publish()
     }
 
     fn stage_now(&self, batch: &mut Batch<'_>) {
@@ -257,13 +255,11 @@ impl<'a> Writer<'a> {
 
     /// Writes where a gapless sequence stands, without documents: values that were found in use are passed for good.
     pub(super) fn write_alone(&mut self, target: Target<'_>, level: CommitLevel) -> Result<()> {
-        let mut batch = Batch::new(target.database);
-        self.stage_now(&mut batch);
-        if batch.is_empty() {
-            return Ok(());
+        if commit_staged(target, level, |batch| self.stage_now(batch))? {
+            self.publish(target)
+        } else {
+            Ok(())
         }
-        target.store.commit(batch, level)?;
-        self.publish(target)
     }
 
     fn stage_now(&self, batch: &mut Batch<'_>) {
@@ -383,6 +379,17 @@ impl Gapless {
             self.now = numbering.clone();
         }
     }
+}
+
+/// Commits what is staged without documents; says whether there was anything.
+fn commit_staged(target: Target<'_>, level: CommitLevel, stage: impl FnOnce(&mut Batch<'_>)) -> Result<bool> {
+    let mut batch = Batch::new(target.database);
+    stage(&mut batch);
+    if batch.is_empty() {
+        return Ok(false);
+    }
+    target.store.commit(batch, level)?;
+    Ok(true)
 }
 
 /// The values that were generated for each document, by the names of the fields.
