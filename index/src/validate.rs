@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::str;
 
-use bson::spec::{BinarySubtype, ElementType};
+use bson::spec::BinarySubtype;
 use bson::{RawBsonRef, RawDocument};
 
 use crate::element;
@@ -31,6 +31,34 @@ const NAME_BYTES_SHOWN_MAX: usize = 64;
 /// One in every byte, and the highest bit of every byte, which ASCII leaves clear.
 const ONES: u64 = u64::from_le_bytes([1; 8]);
 const HIGHS: u64 = u64::from_le_bytes([0x80; 8]);
+
+/// The type bytes that there are. The check of a document branches on them as they stand: to make an [`ElementType`] of
+/// each first is a call for each element.
+mod kind {
+    use bson::spec::ElementType;
+
+    pub(super) const DOUBLE: u8 = ElementType::Double as u8;
+    pub(super) const STRING: u8 = ElementType::String as u8;
+    pub(super) const DOCUMENT: u8 = ElementType::EmbeddedDocument as u8;
+    pub(super) const ARRAY: u8 = ElementType::Array as u8;
+    pub(super) const BINARY: u8 = ElementType::Binary as u8;
+    pub(super) const UNDEFINED: u8 = ElementType::Undefined as u8;
+    pub(super) const OBJECT_ID: u8 = ElementType::ObjectId as u8;
+    pub(super) const BOOLEAN: u8 = ElementType::Boolean as u8;
+    pub(super) const DATE_TIME: u8 = ElementType::DateTime as u8;
+    pub(super) const NULL: u8 = ElementType::Null as u8;
+    pub(super) const REGULAR_EXPRESSION: u8 = ElementType::RegularExpression as u8;
+    pub(super) const DB_POINTER: u8 = ElementType::DbPointer as u8;
+    pub(super) const CODE: u8 = ElementType::JavaScriptCode as u8;
+    pub(super) const SYMBOL: u8 = ElementType::Symbol as u8;
+    pub(super) const CODE_WITH_SCOPE: u8 = ElementType::JavaScriptCodeWithScope as u8;
+    pub(super) const INT32: u8 = ElementType::Int32 as u8;
+    pub(super) const TIMESTAMP: u8 = ElementType::Timestamp as u8;
+    pub(super) const INT64: u8 = ElementType::Int64 as u8;
+    pub(super) const DECIMAL128: u8 = ElementType::Decimal128 as u8;
+    pub(super) const MAX_KEY: u8 = ElementType::MaxKey as u8;
+    pub(super) const MIN_KEY: u8 = ElementType::MinKey as u8;
+}
 
 /// A document that [`validate`] accepted, and what it saw on the way.
 #[derive(Clone, Copy, Debug)]
@@ -157,7 +185,7 @@ pub fn validate_each(bytes: &[u8], mut show: impl FnMut(&[u8])) -> Result<ValidD
 }
 
 fn is_zero_timestamp(element: &[u8]) -> bool {
-    element.first() == Some(&(ElementType::Timestamp as u8)) && element.ends_with(&[0; 9])
+    element.first() == Some(&kind::TIMESTAMP) && element.ends_with(&[0; 9])
 }
 
 /// One level below the outermost document that is being read.
@@ -243,36 +271,34 @@ impl Cursor<'_> {
         let type_byte = self.byte(end)?;
         self.name_at = Some(self.at);
         self.cstring(end)?;
-        let Some(kind) = ElementType::from(type_byte) else {
-            self.at = start;
-            return Err(DocumentFault::TypeUnknown { type_byte });
-        };
-        match kind {
-            ElementType::String | ElementType::JavaScriptCode | ElementType::Symbol => self.string(end)?,
-            ElementType::Int32 => self.skip(4, end)?,
-            ElementType::Double | ElementType::Int64 | ElementType::DateTime | ElementType::Timestamp => {
-                self.skip(8, end)?;
-            }
-            ElementType::ObjectId => self.skip(12, end)?,
-            ElementType::Boolean => self.boolean(end)?,
-            ElementType::EmbeddedDocument | ElementType::Array => {
+        match type_byte {
+            kind::STRING | kind::CODE | kind::SYMBOL => self.string(end)?,
+            kind::INT32 => self.skip(4, end)?,
+            kind::DOUBLE | kind::INT64 | kind::DATE_TIME | kind::TIMESTAMP => self.skip(8, end)?,
+            kind::OBJECT_ID => self.skip(12, end)?,
+            kind::BOOLEAN => self.boolean(end)?,
+            kind::DOCUMENT | kind::ARRAY => {
                 let inner_end = self.open(end)?;
                 return Ok(self.unless_empty(inner_end));
             }
-            ElementType::Null | ElementType::Undefined | ElementType::MinKey | ElementType::MaxKey => {}
-            ElementType::Decimal128 => self.skip(16, end)?,
-            ElementType::Binary => self.binary(end)?,
-            ElementType::RegularExpression => {
+            kind::NULL | kind::UNDEFINED | kind::MIN_KEY | kind::MAX_KEY => {}
+            kind::DECIMAL128 => self.skip(16, end)?,
+            kind::BINARY => self.binary(end)?,
+            kind::REGULAR_EXPRESSION => {
                 self.cstring(end)?;
                 self.cstring(end)?;
             }
-            ElementType::DbPointer => {
+            kind::DB_POINTER => {
                 self.string(end)?;
                 self.skip(12, end)?;
             }
-            ElementType::JavaScriptCodeWithScope => {
+            kind::CODE_WITH_SCOPE => {
                 let inner_end = self.code_with_scope(end)?;
                 return Ok(self.unless_empty(inner_end));
+            }
+            _ => {
+                self.at = start;
+                return Err(DocumentFault::TypeUnknown { type_byte });
             }
         }
         Ok(None)
@@ -554,8 +580,8 @@ mod tests {
     use proptest::prelude::*;
     use proptest::sample::Index;
 
-    const OBJECT: u8 = ElementType::EmbeddedDocument as u8;
-    const ARRAY: u8 = ElementType::Array as u8;
+    const OBJECT: u8 = kind::DOCUMENT;
+    const ARRAY: u8 = kind::ARRAY;
 
     /// A document of these elements, given without length and terminator.
     fn document(elements: &[u8]) -> Vec<u8> {

@@ -78,6 +78,15 @@ fn write_double_and_units(sign: Sign, double: u64, (units, has_digits): (u16, u1
     let low = double & LOW_MASK;
     let goes_on = low != 0 || units != 0 || has_digits != 0;
     let head = (double >> LOW_BITS) << 1 | u64::from(goes_on);
+    if !goes_on {
+        // Most integers that there are.
+        let whole = match sign {
+            Sign::Positive => u64::from(TAG_POSITIVE) << 40 | head,
+            Sign::Negative => u64::from(TAG_NEGATIVE) << 40 | head ^ u64::MAX >> 24,
+        };
+        let [_, _, bytes @ ..] = whole.to_be_bytes();
+        return key.extend_from_slice(&bytes);
+    }
     let counted = is_counted_in_units(double);
     let last = if counted { units << 1 | has_digits } else { has_digits << 8 };
     let whole = u128::from(head) << 80 | u128::from(low) << 56 | u128::from(last) << 40;
@@ -87,9 +96,7 @@ fn write_double_and_units(sign: Sign, double: u64, (units, has_digits): (u16, u1
     };
     // Arrays of known sizes are copied in a few instructions, which slices are not.
     let bytes = whole.to_be_bytes();
-    if !goes_on {
-        key.extend_from_slice(first::<6>(&bytes));
-    } else if counted {
+    if counted {
         key.extend_from_slice(first::<11>(&bytes));
     } else {
         key.extend_from_slice(first::<10>(&bytes));

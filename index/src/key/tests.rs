@@ -11,6 +11,7 @@ use bson::{
 use proptest::prelude::*;
 
 use super::*;
+use crate::number::Number;
 use crate::order::{compare, type_class};
 use crate::proptest_support::{Raw, any_double, any_number, any_value, db_pointer, nested};
 
@@ -392,6 +393,16 @@ proptest! {
         encode(raw.value(), Direction::Ascending, &mut key);
         prop_assert!(first_bytes(type_class(raw.value())).contains(&key[0]));
         prop_assert_eq!(key, encoded(&value, Direction::Ascending).0);
+    }
+
+    #[test]
+    fn an_integer_by_itself_has_the_same_key(integer in prop_oneof![any::<i64>(), -3_i64..3, -1_i64 << 30..1 << 30]) {
+        let mut key = Vec::new();
+        encode_integer(integer, &mut key);
+        prop_assert_eq!(key, encoded(&integer.into(), Direction::Ascending).0);
+        let mut of_number = Vec::new();
+        number::write_number(Number::from_i64(integer), &mut of_number);
+        prop_assert_eq!(of_number, encoded(&integer.into(), Direction::Ascending).0);
     }
 
     #[test]
