@@ -4,38 +4,28 @@
 //! given up. Whoever reads the next place first and the registered ones after it misses nobody: a value taken
 //! before that reading was taken after its writer had registered.
 
-use std::cell::Cell;
-
 use crossbeam::utils::CachePadded;
 use smallvec::SmallVec;
 
 use crate::block::Place;
-use crate::sync::{AtomicU64, Mutex, Ordering};
-
-/// A checker of interleavings switches threads at each stripe; more of them only hide the switches that matter.
-const STRIPES: usize = if cfg!(shuttle) { 2 } else { 16 };
-/// Writers of a stripe that need no lock.
-const BERTHS: usize = if cfg!(shuttle) { 1 } else { 3 };
+use crate::sync::{AtomicU64, Mutex, Ordering, PerThread};
 
 /// Of a berth's word: nobody is there.
 const FREE: u64 = u64::MAX;
 /// Of a berth's word: somebody is about to be there.
 const CLAIMED: u64 = u64::MAX - 1;
 
-/// The registered places, spread over stripes so that threads rarely meet.
-pub(crate) struct InFlight {
-    stripes: [CachePadded<Stripe>; STRIPES],
-}
-
+/// The registered places.
 #[derive(Default)]
-struct Stripe {
-    berths: [Berth; BERTHS],
-    /// Places that found no berth.
+pub(crate) struct InFlight {
+    /// Of each thread its own, which no other thread claims.
+    berths: PerThread<CachePadded<Berth>>,
+    /// Of writers whose thread has another one under way.
     crowd: Mutex<SmallVec<[Place; 4]>>,
 }
 
-/// Room for one place, which its writer alone changes. The word is written last and read first, and again at the end:
-/// whoever reads it twice alike has read the place that belongs to it.
+/// Room for one place. Only its thread claims it; whoever has the pass leaves it. The word is written last and read first,
+/// and again at the end: whoever reads it twice alike has read the place that belongs to it.
 struct Berth {
     /// The place's ordinal, and in the lowest bit whether a value is before it.
     word: AtomicU64,
@@ -45,50 +35,41 @@ struct Berth {
 /// One writer under way. Dropping it leaves.
 #[must_use = "the writer is under way for as long as this lives"]
 pub struct Pass<'a> {
-    stripe: &'a Stripe,
-    stay: Stay,
+    stay: Stay<'a>,
 }
 
-enum Stay {
-    Berth(usize),
-    Crowd(Place),
+enum Stay<'a> {
+    Berth(&'a Berth),
+    Crowd(&'a Mutex<SmallVec<[Place; 4]>>, Place),
 }
 
 impl InFlight {
-    pub(crate) fn new() -> Self {
-        Self { stripes: std::array::from_fn(|_| CachePadded::default()) }
-    }
-
     /// Registers a writer whose values will stand at `place` or behind it.
     #[inline]
     pub(crate) fn enter(&self, place: Place) -> Pass<'_> {
-        let [first, ..] = &self.stripes;
-        let stripe = self.stripes.get(own_stripe()).unwrap_or(first);
-        let berth = stripe.berths.iter().position(|berth| berth.claim(place));
-        let stay = berth.map_or_else(|| stripe.crowd(place), Stay::Berth);
-        Pass { stripe, stay }
+        let own = self.berths.get_or_default();
+        let stay = if own.claim(place) { Stay::Berth(own) } else { self.crowd(place) };
+        Pass { stay }
     }
 
     /// The foremost place that a writer registered.
     pub(crate) fn foremost(&self) -> Option<Place> {
-        self.stripes.iter().flat_map(|stripe| stripe.places()).min_by_key(|place| place.ordinal)
+        self.places().into_iter().min_by_key(|place| place.ordinal)
     }
 
     /// The hindmost place that a writer registered.
     pub(crate) fn hindmost(&self) -> Option<Place> {
-        self.stripes.iter().flat_map(|stripe| stripe.places()).max_by_key(|place| place.ordinal)
+        self.places().into_iter().max_by_key(|place| place.ordinal)
     }
-}
 
-impl Stripe {
     #[cold]
-    fn crowd(&self, place: Place) -> Stay {
+    fn crowd(&self, place: Place) -> Stay<'_> {
         self.crowd.lock().push(place);
-        Stay::Crowd(place)
+        Stay::Crowd(&self.crowd, place)
     }
 
-    fn places(&self) -> SmallVec<[Place; 4]> {
-        let mut places: SmallVec<[Place; 4]> = self.berths.iter().filter_map(Berth::place).collect();
+    fn places(&self) -> SmallVec<[Place; 8]> {
+        let mut places: SmallVec<[Place; 8]> = self.berths.iter().filter_map(|berth| berth.place()).collect();
         places.extend_from_slice(&self.crowd.lock());
         places
     }
@@ -101,13 +82,14 @@ impl Default for Berth {
 }
 
 impl Berth {
-    /// Registers a place here, unless somebody else is here.
+    /// Registers a place here, unless a writer of this thread is here. Nobody else claims the berth meanwhile, so looking
+    /// and claiming need not be one operation.
     #[inline]
     fn claim(&self, place: Place) -> bool {
-        let claimed = self.word.compare_exchange(FREE, CLAIMED, Ordering::Acquire, Ordering::Relaxed);
-        if claimed.is_err() {
+        if self.word.load(Ordering::Acquire) != FREE {
             return false;
         }
+        self.word.store(CLAIMED, Ordering::Relaxed);
         // Whoever sees this value sees the claim too, and does not take it for the last writer's.
         self.before.store(place.before.unwrap_or_default().cast_unsigned(), Ordering::Release);
         self.word.store(place.ordinal << 1 | u64::from(place.before.is_some()), Ordering::Release);
@@ -137,29 +119,15 @@ impl Drop for Pass<'_> {
     #[inline]
     fn drop(&mut self) {
         match self.stay {
-            Stay::Berth(berth) => self.stripe.berths.get(berth).into_iter().for_each(Berth::leave),
-            Stay::Crowd(own) => {
-                let mut places = self.stripe.crowd.lock();
+            Stay::Berth(berth) => berth.leave(),
+            Stay::Crowd(crowd, own) => {
+                let mut places = crowd.lock();
                 if let Some(own) = places.iter().position(|place| *place == own) {
                     places.swap_remove(own);
                 }
             }
         }
     }
-}
-
-/// A stripe of the thread's own, as long as there are no more threads than stripes.
-fn own_stripe() -> usize {
-    static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-    thread_local! {
-        static OWN: Cell<usize> = const { Cell::new(usize::MAX) };
-    }
-    OWN.with(|own| {
-        if own.get() == usize::MAX {
-            own.set(NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % STRIPES);
-        }
-        own.get()
-    })
 }
 
 #[cfg(all(test, not(shuttle)))]
@@ -172,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_ends_of_all_that_are_under_way() {
-        let in_flight = InFlight::new();
+        let in_flight = InFlight::default();
         assert_eq!((in_flight.foremost(), in_flight.hindmost()), (None, None));
         let passes = [4, 2, 9].map(|ordinal| in_flight.enter(place(ordinal)));
         assert_eq!((in_flight.foremost(), in_flight.hindmost()), (Some(place(2)), Some(place(9))));
@@ -184,7 +152,7 @@ mod tests {
 
     #[test]
     fn one_of_two_at_the_same_place_stays() {
-        let in_flight = InFlight::new();
+        let in_flight = InFlight::default();
         let first = in_flight.enter(place(3));
         let second = in_flight.enter(place(3));
         drop(first);
@@ -195,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_writer_may_leave_in_another_thread() {
-        let in_flight = InFlight::new();
+        let in_flight = InFlight::default();
         let passes: Vec<Pass<'_>> = (0..40).map(|ordinal| in_flight.enter(place(ordinal))).collect();
         std::thread::scope(|scope| {
             for pass in passes {
@@ -226,7 +194,7 @@ mod interleavings {
     fn a_place_is_read_whole_while_writers_come_and_go() {
         shuttle::check_random(
             || {
-                let in_flight = Arc::new(InFlight::new());
+                let in_flight = Arc::new(InFlight::default());
                 let writers = [100, 200].map(|first| {
                     let in_flight = Arc::clone(&in_flight);
                     spawn(move || come_and_go(&in_flight, first))

@@ -3,15 +3,22 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
+use arc_swap::cache::Cache;
 
 use crate::block::{Block, Place};
 use crate::run::Run;
+use crate::sync::{PerThread, RefCell};
 
 /// One acquirer's place for blocks of one sequence. Only the sequence puts blocks in, under its lock.
 #[derive(Default)]
 pub struct Slot {
-    block: ArcSwapOption<Block>,
+    block: Arc<ArcSwapOption<Block>>,
+    /// The block that each thread saw here last: to look whether it is still the one writes nothing that threads share.
+    /// It stays in memory until its thread comes again.
+    seen: PerThread<RefCell<Option<Seen>>>,
 }
+
+type Seen = Cache<Arc<ArcSwapOption<Block>>, Option<Arc<Block>>>;
 
 impl Slot {
     /// Takes one value if a block lasts.
@@ -37,8 +44,9 @@ impl Slot {
     /// Shows where the next value stands, as [`place`](Self::place) tells it, and then takes one.
     #[inline]
     pub(crate) fn place_taking<R>(&self, show: impl FnOnce(Place) -> R) -> Option<(R, Option<i64>)> {
-        let block = self.block.load();
-        let block = block.as_ref()?;
+        let mut seen = self.seen.get_or_default().borrow_mut();
+        let seen = seen.get_or_insert_with(|| Cache::new(Arc::clone(&self.block)));
+        let block = seen.load().as_ref()?;
         let shown = show(block.place()?);
         Some((shown, block.take_one()))
     }

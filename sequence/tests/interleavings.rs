@@ -4,7 +4,6 @@
 //! Only with `RUSTFLAGS="--cfg shuttle"`, as `make interleavings` does. Then the locks and atomics that `src/sync.rs`
 //! names are the checker's, and each operation on them is a point at which threads may switch. The rest stays real:
 //! `arc-swap` and the two flags of a sequence are single atomic operations, between which there are switches enough.
-//! (Registered writers are spread over fewer stripes, to the same effect.)
 //! Each property is also held against a planted defect, so that it is known to be able to fail.
 #![cfg(shuttle)]
 

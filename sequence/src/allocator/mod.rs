@@ -112,7 +112,7 @@ impl Sequence {
             turns: Mutex::new(()),
             shared,
             ordered,
-            in_flight: InFlight::new(),
+            in_flight: InFlight::default(),
             contract,
             retired: AtomicBool::new(false),
         }
@@ -124,6 +124,7 @@ impl Sequence {
     }
 
     /// What the sequence promises. It can change with the attributes.
+    #[inline]
     pub fn contract(&self) -> Contract {
         match self.contract.load(Ordering::Acquire) {
             1 => Contract::Ordered,
