@@ -26,6 +26,11 @@ pub struct GeneratedValues {
 }
 
 impl GeneratedValues {
+    #[inline]
+    pub(crate) fn of_one(field: &Arc<str>, value: i64) -> Self {
+        Self { values: SmallVec::from_buf([(Arc::clone(field), value)]) }
+    }
+
     pub(crate) fn push(&mut self, field: &Arc<str>, value: i64) {
         self.values.push((Arc::clone(field), value));
     }

@@ -1,7 +1,6 @@
 //! Inserting one document that lacks both an `_id` and the only auto-increment field of its collection, which may be one
 //! and the same: the common case, in which the value is put where it belongs without copying the document.
 
-use bson::Bson;
 use sequence::generator::Generator;
 
 use crate::catalog::sequences::AutoField;
@@ -39,6 +38,7 @@ impl<'a> Lacking<'a> {
     }
 
     /// Stores the document. As for all others, a value that is in use is passed once.
+    #[inline]
     pub(super) fn insert(
         &self,
         target: Target<'_>,
@@ -48,26 +48,44 @@ impl<'a> Lacking<'a> {
         let (mut writer, mut value) = Writer::enter_taking(target, ONLY)?;
         let line = unsynced(target, writer.takes_turns());
         let place = (!self.is_id).then(|| document.append_integer(self.field.field.path(), value));
-        let mut inserted = self.store(line, document, self.made_id(generator, value), &mut writer);
-        if inserted.as_ref().is_err_and(|error| is_in_use(target, error)) {
-            // A gapless sequence has passed the value by taking it.
-            writer.give_up();
-            value = writer.next(target)?;
-            if let Some(place) = place {
-                document.write_value(place, value);
+        let mut id = self.made_id(generator, value);
+        if let Err(error) = self.store(line, document, id, &mut writer) {
+            if !is_in_use(target, &error) {
+                return Err(error);
             }
-            inserted = self.store(line, document, self.made_id(generator, value), &mut writer);
-            if inserted.as_ref().is_err_and(|error| is_in_use(target, error)) {
-                // Both values are in use by other documents, so passing them leaves no gap.
-                writer.write_alone(target, line.level)?;
-            }
+            (id, value) = self.store_next(line, generator, (document, place), &mut writer)?;
         }
-        let id = inserted?;
         writer.finish(target);
         settle(target, line)?;
-        let mut generated = GeneratedValues::default();
-        generated.push(&self.field.name, value);
-        Ok(Inserted { id, generated })
+        Ok(Inserted { id: id.value(), generated: GeneratedValues::of_one(&self.field.name, value) })
+    }
+
+    /// Stores the document with the value that follows the one that is in use.
+    #[cold]
+    fn store_next(
+        &self,
+        line: Target<'_>,
+        generator: &Generator,
+        (document, place): (&mut Drafts, Option<usize>),
+        writer: &mut Writer<'_>,
+    ) -> Result<(MadeId, i64)> {
+        // A gapless sequence has passed the value by taking it.
+        writer.give_up();
+        let value = writer.next(line)?;
+        if let Some(place) = place {
+            document.write_value(place, value);
+        }
+        let id = self.made_id(generator, value);
+        match self.store(line, document, id, writer) {
+            Ok(()) => Ok((id, value)),
+            Err(error) => {
+                if is_in_use(line, &error) {
+                    // Both values are in use by other documents, so passing them leaves no gap.
+                    writer.write_alone(line, line.level)?;
+                }
+                Err(error)
+            }
+        }
     }
 
     #[inline]
@@ -82,7 +100,7 @@ impl<'a> Lacking<'a> {
         document: &mut Drafts,
         id: MadeId,
         writer: &mut Writer<'_>,
-    ) -> Result<Bson> {
+    ) -> Result<()> {
         let draft = document.iter_mut().next().expect("insert_one() is given a document");
         let mut scratch = Vec::with_capacity(KEY_BYTES);
         let prepared = prepare_made(draft, (id, self.timestamps), target.collection.id, &mut scratch)

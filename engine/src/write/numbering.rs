@@ -236,6 +236,7 @@ impl<'a> Writer<'a> {
     }
 
     /// What was committed with the document is in force now, and the sequence is let go.
+    #[inline]
     pub(super) fn finish(self, target: Target<'_>) {
         if let Way::Gapless { turn, state } = self.way {
             turn.publish(state.now, target.database.latest_sequence());
