@@ -12,13 +12,12 @@ mod server;
 
 use std::ops::Range;
 use std::process::Command;
-use std::time::Duration;
 
 use cairndb::bson::oid::ObjectId;
 use cairndb::bson::{Document, RawDocumentBuf, doc};
 use cairndb::{IndexModel, IndexOptions};
 use cairndb_benches::documents::{self, Order, mix};
-use cairndb_benches::measure::{median, speed_ratio, time};
+use cairndb_benches::measure::{median_of_rounds, speed_in_turns, speed_ratio, time};
 use cairndb_benches::ours::Ours;
 use cairndb_benches::raw::{Raw, Record, record, record_with_id, unique_entry};
 use rocksdb::WriteBatch;
@@ -33,8 +32,6 @@ const READS: u64 = 100_000;
 const IDS: u32 = 3_000_000;
 /// Documents of the small and of the large collection of `insert_growth`.
 const GROWTH: (u64, u64) = (100_000, 10_000_000);
-/// Small collections of `insert_growth`: one fills in a moment, too short for a figure.
-const GROWTH_ROUNDS: usize = 9;
 /// Documents that a side of `insert_growth` inserts before it is the other's turn.
 const TURN: usize = 5000;
 
@@ -311,24 +308,20 @@ fn object_id() -> f64 {
 /// same, above 1 CairnDB slows down more.
 fn insert_growth() -> f64 {
     let (small, large) = GROWTH;
-    let early = (0..GROWTH_ROUNDS).map(|_| {
+    let early = median_of_rounds(|| {
         let (ours, raw) = (Ours::create(), Raw::create());
         insert_random(&ours, &raw, 0..small / 2);
         insert_random(&ours, &raw, small / 2..small)
     });
-    let early = median(early.collect());
     let (ours, raw) = (Ours::create(), Raw::create());
     insert_random(&ours, &raw, 0..large - large / 10);
-    insert_random(&ours, &raw, large - large / 10..large) / early
+    early / insert_random(&ours, &raw, large - large / 10..large)
 }
 
-/// Inserts the documents of these numbers into both sides, in turns of some thousand, so that both meet the same
-/// slow moments of the machine; gives our time over theirs.
+/// Inserts the documents of these numbers into both sides in turns; gives our speed over theirs.
 fn insert_random(ours: &Ours, raw: &Raw, numbers: Range<u64>) -> f64 {
     let orders = ours.orders();
-    let (mut our_time, mut their_time) = (Duration::ZERO, Duration::ZERO);
-    let mut ours_first = true;
-    for start in numbers.clone().step_by(TURN) {
+    let turns = numbers.clone().step_by(TURN).map(|start| {
         let turn = start..numbers.end.min(start + TURN as u64);
         let records: Vec<Record> =
             turn.map(|number| record_with_id(&documents::raw_order(number), random_id(number))).collect();
@@ -336,16 +329,13 @@ fn insert_random(ours: &Ours, raw: &Raw, numbers: Range<u64>) -> f64 {
             .iter()
             .map(|(_, value)| RawDocumentBuf::from_bytes(value.clone()).expect("a document"))
             .collect();
-        if ours_first {
-            our_time += time(|| insert_all(&orders, &documents));
-        }
-        their_time += time(|| put_all(raw, &records));
-        if !ours_first {
-            our_time += time(|| insert_all(&orders, &documents));
-        }
-        ours_first = !ours_first;
-    }
-    our_time.as_secs_f64() / their_time.as_secs_f64()
+        (documents, records)
+    });
+    speed_in_turns(
+        turns,
+        |(documents, _)| insert_all(&orders, documents),
+        |(_, records)| put_all(raw, records),
+    )
 }
 
 fn random_id(number: u64) -> ObjectId {

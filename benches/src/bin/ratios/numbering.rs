@@ -6,13 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cairndb::bson::RawDocumentBuf;
 use cairndb::{AutoIncrement, Collection, Contract, Sequence};
-use cairndb_benches::measure::{speed_ratio, time};
+use cairndb_benches::measure::{median_of_rounds, speed_in_turns, speed_ratio, time};
 use cairndb_benches::ours::Ours;
 
 use crate::rounds::{DOCUMENTS, insert_all, raw_orders, side_by_side};
 
 /// Values of one round on one thread.
 const VALUES: u64 = 2_000_000;
+/// Documents that a collection is given before it is the other's turn.
+const TURN: usize = 1000;
 /// Writers of `insert_ordered_threads_4`.
 const WRITERS: usize = 4;
 
@@ -33,12 +35,15 @@ fn insert_ratio(
     other: impl Fn(&Ours) -> Collection<RawDocumentBuf>,
 ) -> f64 {
     let documents = raw_orders(DOCUMENTS);
-    let round = |collection: &dyn Fn(&Ours) -> Collection<RawDocumentBuf>| {
-        let ours = Ours::create();
-        let collection = collection(&ours);
-        time(|| insert_all(&collection, &documents))
-    };
-    speed_ratio(|| round(&ours), || round(&other))
+    median_of_rounds(|| {
+        let folders = (Ours::create(), Ours::create());
+        let (ours, other) = (ours(&folders.0), other(&folders.1));
+        speed_in_turns(
+            documents.chunks(TURN),
+            |documents| insert_all(&ours, documents),
+            |documents| insert_all(&other, documents),
+        )
+    })
 }
 
 pub(crate) fn insert_auto_increment() -> f64 {
