@@ -1,8 +1,12 @@
-//! The threads that wait for the store: calls of the engine block, so they are kept off the connections' tasks.
+//! Where calls of the engine run, which block: so many at once, and never in the way of other connections.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
+use tokio::task::{JoinError, block_in_place, spawn_blocking};
 
 use crate::failure::Failure;
 
@@ -19,19 +23,26 @@ impl Pool {
     }
 
     /// Runs a call where it may block. One that has begun runs to its end, whoever gives up waiting.
+    ///
+    /// That is the thread it came in by, if another one can go on with the other connections meanwhile: to hand the call
+    /// over, and its outcome back, would be to wait for two threads to wake up.
     pub(crate) async fn run<R: Send + 'static>(
         &self,
         call: impl FnOnce() -> R + Send + 'static,
     ) -> Result<R, Failure> {
         let permit = Arc::clone(&self.calls).acquire_owned().await;
-        let permit = permit.map_err(|_| Failure::new(91, "ShutdownInProgress", "the server is stopping"))?;
-        let running = tokio::task::spawn_blocking(move || {
+        let permit = permit.map_err(|_| stopping())?;
+        let call = move || {
             let _permit = permit;
             call()
-        });
-        running.await.map_err(|error| {
-            tracing::error!(%error, "a command failed in a way that is a defect of the server");
-            Failure::internal("the command failed in a way that is a defect of the server")
+        };
+        if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
+            // Whatever a call that fails leaves half done is the engine's to guard, as it is from other threads.
+            return block_in_place(|| catch_unwind(AssertUnwindSafe(call))).map_err(|panic| defect(&*panic));
+        }
+        let run = spawn_blocking(call).await;
+        run.map_err(|error| {
+            JoinError::try_into_panic(error).map_or_else(|_| stopping(), |panic| defect(&*panic))
         })
     }
 
@@ -40,5 +51,65 @@ impl Pool {
         let all = self.calls.acquire_many(self.calls_max).await;
         self.calls.close();
         drop(all);
+    }
+}
+
+fn stopping() -> Failure {
+    Failure::new(91, "ShutdownInProgress", "the server is stopping")
+}
+
+/// What a call that panicked is answered.
+fn defect(panic: &(dyn Any + Send)) -> Failure {
+    let texts = (panic.downcast_ref::<&str>().copied(), panic.downcast_ref::<String>());
+    let text = texts.0.or(texts.1.map(String::as_str)).unwrap_or_default();
+    tracing::error!(panic = text, "a command failed in a way that is a defect of the server");
+    Failure::internal("the command failed in a way that is a defect of the server")
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::{Builder, Runtime};
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    /// One worker: whatever blocks it blocks all.
+    fn runtimes() -> [Runtime; 2] {
+        [Builder::new_multi_thread().worker_threads(1).build(), Builder::new_current_thread().build()]
+            .map(|runtime| runtime.expect("a runtime"))
+    }
+
+    #[test]
+    fn other_tasks_go_on_beside_a_call() {
+        for runtime in runtimes() {
+            let (told, heard) = oneshot::channel();
+            let waiting = async move {
+                let heard = tokio::spawn(async { Pool::new(1).run(|| heard.blocking_recv()).await });
+                told.send(7).expect("the call waits");
+                heard.await.expect("it ended")
+            };
+            let heard = runtime.block_on(waiting);
+            assert!(matches!(heard, Ok(Ok(7))));
+        }
+    }
+
+    #[test]
+    fn a_call_that_panics_is_answered_and_leaves_its_place() {
+        for runtime in runtimes() {
+            let pool = Pool::new(1);
+            let failed = runtime.block_on(pool.run(|| panic!("planted"))).map(|(): ()| ());
+            assert_eq!(failed.map_err(|failure| failure.code()), Err(1));
+            assert!(matches!(runtime.block_on(pool.run(|| 5)), Ok(5)));
+        }
+    }
+
+    #[test]
+    fn nothing_begins_once_the_end_was_waited_for() {
+        for runtime in runtimes() {
+            let pool = Pool::new(2);
+            runtime.block_on(pool.finish());
+            let refused = runtime.block_on(pool.run(|| ())).map_err(|failure| failure.code());
+            assert_eq!(refused, Err(91));
+        }
     }
 }
