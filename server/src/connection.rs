@@ -23,6 +23,9 @@ use crate::limits::{Reserved, SMALL_MESSAGE_BYTES, transfer_timeout};
 use crate::reply::Reply;
 use crate::shared::{Peer, Shared, count};
 
+/// Room that a message is given by its announcement alone. It is part of the budget, and the system gives memory only for
+/// what arrives.
+const ROOM_BYTES: usize = 1 << 20;
 /// How long saying goodbye may take.
 const END: Duration = Duration::from_secs(1);
 
@@ -149,9 +152,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let pause_max = desk.shared.settings.message_timeout;
         let reading = async {
             while buffer.len() < bytes {
-                // The room follows what came, not what was announced.
+                // The room follows what came, not what was announced, beyond what a batch needs.
                 let missing = bytes - buffer.len();
-                buffer.reserve(missing.min(buffer.len().max(SMALL_MESSAGE_BYTES)));
+                buffer.reserve(missing.min(buffer.len().max(ROOM_BYTES)));
                 let read = timeout(pause_max, stream.read_buf(buffer)).await;
                 if read.map_err(|_| Ended::Slow(bytes))?? == 0 {
                     return Err(Ended::Torn);

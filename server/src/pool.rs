@@ -24,8 +24,8 @@ impl Pool {
 
     /// Runs a call where it may block. One that has begun runs to its end, whoever gives up waiting.
     ///
-    /// That is the thread it came in by, if another one can go on with the other connections meanwhile: to hand the call
-    /// over, and its outcome back, would be to wait for two threads to wake up.
+    /// It runs in the thread that its message came in by, if another can go on with the other connections meanwhile: to
+    /// hand the call over, and its outcome back, is to wait for two threads to wake up.
     pub(crate) async fn run<R: Send + 'static>(
         &self,
         call: impl FnOnce() -> R + Send + 'static,
