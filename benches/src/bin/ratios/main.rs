@@ -37,7 +37,7 @@ const TURN: usize = 5000;
 
 type Figure = (&'static str, fn() -> f64);
 
-const FIGURES: [Figure; 21] = [
+const FIGURES: [Figure; 22] = [
     ("insert_one_raw", insert_one_raw),
     ("insert_one_typed", insert_one_typed),
     ("insert_many_raw", insert_many_raw),
@@ -57,6 +57,7 @@ const FIGURES: [Figure; 21] = [
     ("update_inc", queries::update_inc),
     ("server_ping", server::server_ping),
     ("server_insert_batch", server::server_insert_batch),
+    ("server_insert_batch_raw", server::server_insert_batch_raw),
     ("server_insert_message", server::server_insert_message),
     ("server_insert_driver_alone", server::server_insert_driver_alone),
 ];

@@ -3,6 +3,7 @@
 use cairndb::Collection;
 use cairndb::bson::RawDocumentBuf;
 use cairndb_benches::documents;
+use serde::Serialize;
 
 /// Documents of one round of an insert figure.
 pub(crate) const DOCUMENTS: u64 = 60_000;
@@ -22,7 +23,7 @@ pub(crate) fn insert_all(orders: &Collection<RawDocumentBuf>, documents: &[RawDo
 }
 
 /// Inserts them in calls of [`BATCH`].
-pub(crate) fn insert_batches(orders: &Collection<RawDocumentBuf>, documents: &[RawDocumentBuf]) {
+pub(crate) fn insert_batches<T: Serialize>(orders: &Collection<T>, documents: &[T]) {
     for batch in documents.chunks(BATCH) {
         orders.insert_many(batch).run().expect("inserted");
     }

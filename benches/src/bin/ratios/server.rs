@@ -3,18 +3,20 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cairndb::Client;
-use cairndb::bson::{RawDocumentBuf, rawdoc};
+use cairndb::bson::{Document, RawDocumentBuf, rawdoc};
 use cairndb_benches::measure::{speed_ratio, time};
 use cairndb_benches::ours::Ours;
 use cairndb_server::Server;
 use cairndb_server::frame::message::{Message, Sequence};
-use mongodb::sync::Client as Driver;
+use mongodb::Client as Driver;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream as AsyncTcpStream};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -45,14 +47,21 @@ pub(crate) fn server_ping() -> f64 {
 }
 
 /// Documents a second that MongoDB's driver inserts in batches into a server of another process, against the same calls
-/// of the engine.
+/// of the engine. They are [`Document`]s, as a driver is given them.
 pub(crate) fn server_insert_batch() -> f64 {
-    driver_against_engine(SERVE)
+    let documents = raw_orders(INSERTED);
+    let documents = documents.iter().map(|order| Document::try_from(order).expect("a document"));
+    driver_against_engine(SERVE, &documents.collect::<Vec<_>>())
 }
 
-/// The same with a server that answers without doing anything: what the driver alone leaves of the engine's speed.
+/// The same with documents that are ready BSON: what is left for the engine to do is less.
+pub(crate) fn server_insert_batch_raw() -> f64 {
+    driver_against_engine(SERVE, &raw_orders(INSERTED))
+}
+
+/// That with a server that answers without doing anything: what the driver alone leaves of the engine's speed.
 pub(crate) fn server_insert_driver_alone() -> f64 {
-    driver_against_engine(PRETEND)
+    driver_against_engine(PRETEND, &raw_orders(INSERTED))
 }
 
 /// The same without the driver: messages that are ready, over a bare connection.
@@ -62,10 +71,10 @@ pub(crate) fn server_insert_message() -> f64 {
     speed_ratio(
         || {
             let server = ServerProcess::start(SERVE);
-            let mut server = connect(server.address);
+            let mut connection = connect(server.address);
             time(|| {
                 for message in &messages {
-                    round_trip(&mut server, message, None);
+                    round_trip(&mut connection, message, None);
                 }
             })
         },
@@ -73,24 +82,34 @@ pub(crate) fn server_insert_message() -> f64 {
     )
 }
 
-fn driver_against_engine(kind: &str) -> f64 {
-    let documents = raw_orders(INSERTED);
+/// The driver's own interface is used, of which the blocking one is a shell, and in one thread: no thread is woken for
+/// another.
+fn driver_against_engine<T: Serialize + DeserializeOwned + Send + Sync>(kind: &str, documents: &[T]) -> f64 {
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     speed_ratio(
         || {
             let server = ServerProcess::start(kind);
             let uri = format!("mongodb://{}/?directConnection=true", server.address);
-            let driver = Driver::with_uri_str(uri).expect("a client");
-            let orders = driver.database("bench").collection::<RawDocumentBuf>("orders");
-            // Connections are made by the first command.
-            orders.estimated_document_count().run().expect("counted");
-            time(|| {
+            runtime.block_on(async {
+                let driver = Driver::with_uri_str(uri).await.expect("a client");
+                let orders = driver.database("bench").collection::<T>("orders");
+                // Connections are made by the first command.
+                orders.estimated_document_count().await.expect("counted");
+                let start = Instant::now();
                 for batch in documents.chunks(BATCH) {
-                    orders.insert_many(batch).run().expect("inserted");
+                    orders.insert_many(batch).await.expect("inserted");
                 }
+                start.elapsed()
             })
         },
-        || time_engine(&documents),
+        || time_engine(documents),
     )
+}
+
+fn time_engine<T: Serialize + DeserializeOwned>(documents: &[T]) -> Duration {
+    let ours = Ours::create();
+    let orders = ours.orders().clone_with_type();
+    time(|| insert_batches(&orders, documents))
 }
 
 /// A server in a process of its own, as clients have it; it ends with its input.
@@ -129,12 +148,6 @@ pub(crate) fn be_server(kind: &str) {
     println!("{address}");
     let ended = std::io::stdin().read_to_end(&mut Vec::new());
     assert!(ended.is_ok(), "the input broke");
-}
-
-fn time_engine(documents: &[RawDocumentBuf]) -> Duration {
-    let ours = Ours::create();
-    let orders = ours.orders();
-    time(|| insert_batches(&orders, documents))
 }
 
 /// A message that inserts documents.
@@ -188,7 +201,7 @@ async fn read_message(stream: &mut AsyncTcpStream) -> std::io::Result<Vec<u8>> {
 }
 
 fn runtime() -> Runtime {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let mut builder = Builder::new_multi_thread();
     builder.worker_threads(2).enable_all().build().expect("a runtime")
 }
 
