@@ -71,6 +71,30 @@ pub fn time(work: impl FnOnce()) -> Duration {
     start.elapsed()
 }
 
+/// Runs `work`, and all threads and processes that it starts, on one core, where the system lets itself be told. For sides
+/// of which never more than one thing goes on at a time: all that a second core adds is waking it up, which on a virtual
+/// machine takes as long as the work, and never the same.
+///
+/// # Panics
+/// If the system refuses.
+pub fn on_one_core<R>(work: impl FnOnce() -> R) -> R {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+        let allowed = sched_getaffinity(None).expect("a thread has cores");
+        let first = (0..CpuSet::MAX_CPU).find(|&core| allowed.is_set(core)).expect("at least one");
+        let mut only = CpuSet::new();
+        only.set(first);
+        sched_setaffinity(None, &only).expect("one of the allowed");
+        let done = work();
+        sched_setaffinity(None, &allowed).expect("those that were allowed");
+        done
+    }
+    #[cfg(not(target_os = "linux"))]
+    work()
+}
+
 /// The middle value.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);

@@ -57,9 +57,9 @@ const FIGURES: [Figure; 22] = [
     ("update_inc", queries::update_inc),
     ("server_ping", server::server_ping),
     ("server_insert_batch", server::server_insert_batch),
+    ("server_insert_driver_alone", server::server_insert_driver_alone),
     ("server_insert_batch_raw", server::server_insert_batch_raw),
     ("server_insert_message", server::server_insert_message),
-    ("server_insert_driver_alone", server::server_insert_driver_alone),
 ];
 
 #[expect(clippy::print_stdout, reason = "printing figures is what this program is for")]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use cairndb::Client;
 use cairndb::bson::{Document, RawDocumentBuf, rawdoc};
-use cairndb_benches::measure::{speed_ratio, time};
+use cairndb_benches::measure::{on_one_core, speed_ratio, time};
 use cairndb_benches::ours::Ours;
 use cairndb_server::Server;
 use cairndb_server::frame::message::{Message, Sequence};
@@ -24,8 +24,10 @@ use crate::rounds::{BATCH, insert_batches, raw_orders};
 
 /// Round trips of one round.
 const PINGS: usize = 5000;
-/// Documents of one round of insertion.
+/// Documents that a round of insertion inserts.
 const INSERTED: u64 = 30_000;
+/// How often it does: for as long as several of the syncs that are ten a second.
+const PASSES: usize = 5;
 /// The program's argument with which it is a server, and with which it pretends to be one.
 pub(crate) const SERVE: &str = "serve";
 pub(crate) const PRETEND: &str = "pretend";
@@ -49,67 +51,67 @@ pub(crate) fn server_ping() -> f64 {
 /// Documents a second that MongoDB's driver inserts in batches into a server of another process, against the same calls
 /// of the engine. They are [`Document`]s, as a driver is given them.
 pub(crate) fn server_insert_batch() -> f64 {
-    let documents = raw_orders(INSERTED);
-    let documents = documents.iter().map(|order| Document::try_from(order).expect("a document"));
-    driver_against_engine(SERVE, &documents.collect::<Vec<_>>())
+    driver_against_engine(SERVE, &decoded_orders())
 }
 
-/// The same with documents that are ready BSON: what is left for the engine to do is less.
+/// The same with a server that answers without doing anything: what the driver alone leaves of the engine's speed.
+pub(crate) fn server_insert_driver_alone() -> f64 {
+    driver_against_engine(PRETEND, &decoded_orders())
+}
+
+/// As `server_insert_batch` with documents that are ready BSON: what is left for the engine to do is less.
 pub(crate) fn server_insert_batch_raw() -> f64 {
     driver_against_engine(SERVE, &raw_orders(INSERTED))
 }
 
-/// That with a server that answers without doing anything: what the driver alone leaves of the engine's speed.
-pub(crate) fn server_insert_driver_alone() -> f64 {
-    driver_against_engine(PRETEND, &raw_orders(INSERTED))
+fn decoded_orders() -> Vec<Document> {
+    let documents = raw_orders(INSERTED);
+    documents.iter().map(|order| Document::try_from(order).expect("a document")).collect()
 }
 
-/// The same without the driver: messages that are ready, over a bare connection.
+/// That without the driver: messages that are ready, over a bare connection.
 pub(crate) fn server_insert_message() -> f64 {
     let documents = raw_orders(INSERTED);
     let messages: Vec<Vec<u8>> = documents.chunks(BATCH).map(insertion).collect();
-    speed_ratio(
-        || {
-            let server = ServerProcess::start(SERVE);
-            let mut connection = connect(server.address);
-            time(|| {
-                for message in &messages {
-                    round_trip(&mut connection, message, None);
-                }
-            })
-        },
-        || time_engine(&documents),
-    )
+    let by_message = || {
+        let server = ServerProcess::start(SERVE);
+        let mut connection = connect(server.address);
+        time(|| {
+            for message in std::iter::repeat_n(&messages, PASSES).flatten() {
+                round_trip(&mut connection, message, None);
+            }
+        })
+    };
+    on_one_core(|| speed_ratio(by_message, || time_engine(&documents)))
 }
 
 /// The driver's own interface is used, of which the blocking one is a shell, and in one thread: no thread is woken for
 /// another.
 fn driver_against_engine<T: Serialize + DeserializeOwned + Send + Sync>(kind: &str, documents: &[T]) -> f64 {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
-    speed_ratio(
-        || {
-            let server = ServerProcess::start(kind);
-            let uri = format!("mongodb://{}/?directConnection=true", server.address);
-            runtime.block_on(async {
-                let driver = Driver::with_uri_str(uri).await.expect("a client");
-                let orders = driver.database("bench").collection::<T>("orders");
-                // Connections are made by the first command.
-                orders.estimated_document_count().await.expect("counted");
-                let start = Instant::now();
-                for batch in documents.chunks(BATCH) {
-                    orders.insert_many(batch).await.expect("inserted");
-                }
-                start.elapsed()
-            })
-        },
-        || time_engine(documents),
-    )
+    let by_driver = || {
+        let server = ServerProcess::start(kind);
+        let uri = format!("mongodb://{}/?directConnection=true", server.address);
+        runtime.block_on(async {
+            let driver = Driver::with_uri_str(uri).await.expect("a client");
+            let orders = driver.database("bench").collection::<T>("orders");
+            // Connections are made by the first command.
+            orders.estimated_document_count().await.expect("counted");
+            let start = Instant::now();
+            for batch in std::iter::repeat_n(documents.chunks(BATCH), PASSES).flatten() {
+                orders.insert_many(batch).await.expect("inserted");
+            }
+            start.elapsed()
+        })
+    };
+    // The driver waits for each answer, and the server for each batch.
+    on_one_core(|| speed_ratio(by_driver, || time_engine(documents)))
 }
 
 fn time_engine<T: Serialize + DeserializeOwned>(documents: &[T]) -> Duration {
     let ours = Ours::create();
     let orders = ours.orders().clone_with_type();
-    time(|| insert_batches(&orders, documents))
+    time(|| (0..PASSES).for_each(|_| insert_batches(&orders, documents)))
 }
 
 /// A server in a process of its own, as clients have it; it ends with its input.
