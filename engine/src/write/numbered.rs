@@ -31,14 +31,19 @@ const CHUNK_LEN_BEHIND_REFUSAL: usize = 8;
 ///
 /// When a generated value is in use already, the rest of the block is given up and the next value tried, once. A
 /// document that brings a value of its own is not tried again.
+#[inline]
 pub(super) fn insert_one(
     target: Target<'_>,
     generator: &Generator,
     document: &mut Drafts,
 ) -> Result<Inserted> {
-    if let Some(lacking) = Lacking::of(target, document) {
-        return lacking.insert(target, generator, document);
+    match Lacking::of(target, document) {
+        Some(lacking) => lacking.insert(target, generator, document),
+        None => insert_completed(target, generator, document),
     }
+}
+
+fn insert_completed(target: Target<'_>, generator: &Generator, document: &Drafts) -> Result<Inserted> {
     let mut writers = Writers::enter(target)?;
     let line = unsynced(target, writers.takes_turns());
     let mut generated = GeneratedValues::default();
