@@ -68,10 +68,16 @@ fn defect(panic: &(dyn Any + Send)) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
     use tokio::runtime::{Builder, Runtime};
     use tokio::sync::oneshot;
 
     use super::*;
+
+    /// How long a call waits that nobody tells anything.
+    const PATIENCE: Duration = Duration::from_secs(10);
 
     /// One worker: whatever blocks it blocks all.
     fn runtimes() -> [Runtime; 2] {
@@ -79,17 +85,23 @@ mod tests {
             .map(|runtime| runtime.expect("a runtime"))
     }
 
+    /// The call waits for what only another task tells it, once the call has begun.
     #[test]
     fn other_tasks_go_on_beside_a_call() {
         for runtime in runtimes() {
-            let (told, heard) = oneshot::channel();
-            let waiting = async move {
-                let heard = tokio::spawn(async { Pool::new(1).run(|| heard.blocking_recv()).await });
-                told.send(7).expect("the call waits");
-                heard.await.expect("it ended")
+            let (started, running) = oneshot::channel();
+            let (tell, heard) = mpsc::channel();
+            let call = move || {
+                started.send(()).expect("somebody waits for it");
+                heard.recv_timeout(PATIENCE)
             };
-            let heard = runtime.block_on(waiting);
-            assert!(matches!(heard, Ok(Ok(7))));
+            let calling = runtime.spawn(async { Pool::new(1).run(call).await });
+            runtime.spawn(async move {
+                running.await.expect("it begins");
+                tell.send(7)
+            });
+            let outcome = runtime.block_on(calling).expect("it ended");
+            assert!(matches!(outcome, Ok(Ok(7))));
         }
     }
 
