@@ -11,9 +11,9 @@ const ROUNDS: usize = 9;
 /// How fast `ours` is against `theirs`: above 1 it is faster. Each closure runs one round and says how long its
 /// measured part took.
 pub fn speed_ratio(mut ours: impl FnMut() -> Duration, mut theirs: impl FnMut() -> Duration) -> f64 {
-    let mut order = Order::OursFirst;
+    let mut ours_first = false;
     median_of_rounds(|| {
-        let (our_time, their_time) = order.take(&mut ours, &mut theirs);
+        let (our_time, their_time) = in_changing_order(&mut ours_first, &mut ours, &mut theirs);
         their_time.as_secs_f64() / our_time.as_secs_f64()
     })
 }
@@ -25,10 +25,11 @@ pub fn speed_in_turns<T>(
     mut ours: impl FnMut(&T),
     mut theirs: impl FnMut(&T),
 ) -> f64 {
-    let mut order = Order::OursFirst;
+    let mut ours_first = false;
     let (mut our_time, mut their_time) = (Duration::ZERO, Duration::ZERO);
     for turn in turns {
-        let (ours, theirs) = order.take(|| time(|| ours(&turn)), || time(|| theirs(&turn)));
+        let (ours, theirs) =
+            in_changing_order(&mut ours_first, || time(|| ours(&turn)), || time(|| theirs(&turn)));
         our_time += ours;
         their_time += theirs;
     }
@@ -40,35 +41,27 @@ pub fn median_of_rounds(mut round: impl FnMut() -> f64) -> f64 {
     median((0..ROUNDS).map(|_| round()).collect())
 }
 
-/// Which side is measured first, the other one next time.
-enum Order {
-    OursFirst,
-    TheirsFirst,
-}
-
-impl Order {
-    /// Runs both; ours comes first in what it gives.
-    fn take<R>(&mut self, ours: impl FnOnce() -> R, theirs: impl FnOnce() -> R) -> (R, R) {
-        match self {
-            Self::OursFirst => {
-                *self = Self::TheirsFirst;
-                let ours = ours();
-                (ours, theirs())
-            }
-            Self::TheirsFirst => {
-                *self = Self::OursFirst;
-                let theirs = theirs();
-                (ours(), theirs)
-            }
-        }
-    }
-}
-
 /// How long `work` takes.
 pub fn time(work: impl FnOnce()) -> Duration {
     let start = Instant::now();
     work();
     start.elapsed()
+}
+
+/// Runs both sides, ours first every other time; ours comes first in what it gives.
+fn in_changing_order<R>(
+    ours_first: &mut bool,
+    ours: impl FnOnce() -> R,
+    theirs: impl FnOnce() -> R,
+) -> (R, R) {
+    *ours_first = !*ours_first;
+    if *ours_first {
+        let ours = ours();
+        (ours, theirs())
+    } else {
+        let theirs = theirs();
+        (ours(), theirs)
+    }
 }
 
 /// Runs `work`, and all threads and processes that it starts, on one core, where the system lets itself be told. For sides
@@ -96,7 +89,7 @@ pub fn on_one_core<R>(work: impl FnOnce() -> R) -> R {
 }
 
 /// The middle value.
-pub fn median(mut values: Vec<f64>) -> f64 {
+fn median(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
