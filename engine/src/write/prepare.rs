@@ -92,8 +92,7 @@ pub(super) fn prepare_made<'a>(
             draft.with_object_id(id, timestamps)
         }
         MadeId::Integer(id) => {
-            scratch.clear();
-            scratch.put_u32(collection.0);
+            begin_record_key(scratch, collection);
             key::encode_integer(id, scratch);
             draft.with_integer_id(id, timestamps)
         }
@@ -142,7 +141,12 @@ impl Prepared<'_> {
 
 #[inline]
 fn write_record_key(key: &mut Vec<u8>, collection: CollectionId, id: RawBsonRef<'_>) {
+    begin_record_key(key, collection);
+    key::encode(id, Direction::Ascending, key);
+}
+
+#[inline]
+fn begin_record_key(key: &mut Vec<u8>, collection: CollectionId) {
     key.clear();
     key.put_u32(collection.0);
-    key::encode(id, Direction::Ascending, key);
 }
