@@ -18,6 +18,10 @@ use crate::execute::rows::Rows;
 /// It is an iterator of `Result<T>`. [`advance`](Self::advance) with [`current`](Self::current) walks the raw
 /// bytes without copying them. A cursor keeps its snapshot, and the folder, until it is dropped.
 ///
+/// What happens after the cursor was opened does not show in it, also if the collection is dropped, renamed or
+/// truncated, or loses its indexes: the cursor goes on to its end. (MongoDB ends such a cursor with an error, code 175
+/// `QueryPlanKilled`. Here it has all that it needs; what was dropped takes room on the disk until it is done.)
+///
 /// ```
 /// # use cairndb::{Client, bson::{Document, doc}};
 /// # fn main() -> cairndb::Result<()> {

@@ -27,6 +27,7 @@ mod io_errors;
 mod malformed;
 mod numbering_races;
 mod open;
+mod read_views;
 mod refusals;
 mod replace;
 mod sequence_commands;

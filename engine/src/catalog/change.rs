@@ -1,11 +1,13 @@
 //! Changes to the catalog: create, drop, rename, and the indexes of a collection.
 //!
 //! Every change is one synced batch, then a change of the map. The order matters: what the map shows must be
-//! on disk, or a crash would leave records that no collection owns. All changes exclude each other; a change to
-//! a collection also excludes its writers by the collection's gate.
+//! on disk, or a crash would leave records that no collection owns. What takes a collection or an index away is
+//! announced to readers before its batch is committed. All changes exclude each other; a change to a collection also
+//! excludes its writers by the collection's gate.
 
 use std::sync::Arc;
 
+use crossbeam::sync::ShardedLockWriteGuard;
 use sequence::attributes::Attributes;
 use sequence::auto_increment::FieldOptions;
 
@@ -76,8 +78,7 @@ impl Catalog {
         let alone = collection.enter_alone();
         let mut batch = Batch::new(storage.database);
         stage_removal(&mut batch, &collection, &alone);
-        storage.store.commit(batch, CommitLevel::Journaled)?;
-        collection.retire();
+        collection.end(|| storage.store.commit(batch, CommitLevel::Journaled))?;
         self.forget(alone.fields.iter());
         self.remove(namespace);
         Ok(true)
@@ -101,19 +102,20 @@ impl Catalog {
             return Err(Error::command(48, format!("target namespace {to} exists")));
         }
         self.refuse_case_clash(&to.db)?;
-        let definition = collection.enter_alone();
-        let replaced = target.as_ref().map(|target| (target, target.enter_alone()));
+        let (definition, replaced) = enter_both(&collection, target.as_deref());
         let mut batch = Batch::new(storage.database);
-        if let Some((target, definition)) = &replaced {
+        if let (Some(target), Some(definition)) = (&target, &replaced) {
             stage_removal(&mut batch, target, definition);
         }
         batch.put(Family::Meta, &collection.id.catalog_key(), &entry::encode(to, &definition)?);
-        storage.store.commit(batch, CommitLevel::Journaled)?;
-        if let Some((target, definition)) = &replaced {
-            target.retire();
+        let commit = || storage.store.commit(batch, CommitLevel::Journaled);
+        collection.end(|| match &target {
+            Some(target) => target.end(commit),
+            None => commit(),
+        })?;
+        if let Some(definition) = &replaced {
             self.forget(definition.fields.iter());
         }
-        collection.retire();
         self.exchange(from, Arc::new(collection.renamed(to.clone(), &definition)));
         Ok(())
     }
@@ -146,6 +148,25 @@ impl Catalog {
     }
 }
 
+/// The gates of a collection and of the one that it replaces, taken in the order of their ids, as everyone does who
+/// takes several.
+fn enter_both<'a>(
+    collection: &'a CollectionState,
+    target: Option<&'a CollectionState>,
+) -> (ShardedLockWriteGuard<'a, Definition>, Option<ShardedLockWriteGuard<'a, Definition>>) {
+    match target {
+        Some(target) if target.id < collection.id => {
+            let replaced = target.enter_alone();
+            (collection.enter_alone(), Some(replaced))
+        }
+        Some(target) => {
+            let definition = collection.enter_alone();
+            (definition, Some(target.enter_alone()))
+        }
+        None => (collection.enter_alone(), None),
+    }
+}
+
 /// Makes a built index part of the collection. The caller holds the gate exclusively.
 pub(crate) fn finish_index(
     storage: Storage<'_>,
@@ -155,11 +176,11 @@ pub(crate) fn finish_index(
 ) -> Result<()> {
     let mut batch = Batch::new(storage.database);
     batch.delete(Family::Meta, &index.id.building_key());
-    let list: Vec<Index> = definition.indexes.iter().cloned().chain([index]).collect();
-    let entry = entry::encode(&collection.namespace, &definition.with_indexes(list.clone()))?;
+    let list: Vec<Index> = definition.indexes.iter().cloned().chain([index.clone()]).collect();
+    let entry = entry::encode(&collection.namespace, &definition.with_indexes(list))?;
     batch.put(Family::Meta, &collection.id.catalog_key(), &entry);
     storage.store.commit(batch, CommitLevel::Journaled)?;
-    collection.set_indexes(definition, list);
+    collection.add_index(definition, index);
     Ok(())
 }
 
@@ -192,8 +213,8 @@ pub(crate) fn drop_indexes(
     }
     let entry = entry::encode(&collection.namespace, &definition.with_indexes(kept.clone()))?;
     batch.put(Family::Meta, &collection.id.catalog_key(), &entry);
-    storage.store.commit(batch, CommitLevel::Journaled)?;
-    collection.set_indexes(&mut definition, kept);
+    collection
+        .withdraw_indexes(&mut definition, kept, || storage.store.commit(batch, CommitLevel::Journaled))?;
     Ok(Some(dropped.len()))
 }
 

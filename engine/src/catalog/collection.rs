@@ -3,8 +3,12 @@
 //! A writer holds the gate shared from before it looks at the indexes until its commit returned; whoever changes
 //! them or retires the collection holds it exclusively. So no write can miss an index, and none can land
 //! in a dropped collection.
+//!
+//! Readers hold no gate. What would take something from a snapshot of theirs (the end of the collection, the removal
+//! of an index) is announced in [`Changes`] before its commit, so that a reader who looks there after its snapshot was
+//! taken knows whether the snapshot can lack it.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use crossbeam::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
@@ -22,8 +26,8 @@ pub(crate) struct CollectionState {
     gate: ShardedLock<Definition>,
     /// The same indexes for readers, who never wait for a build.
     published: RwLock<Arc<[Index]>>,
-    /// Dropped or renamed: whoever holds this state must look the name up again.
-    retired: AtomicBool,
+    /// As [`Changes`] reads them.
+    changes: AtomicU64,
     pub(crate) admission: Admission,
     pub(crate) count: DocumentCount,
 }
@@ -34,6 +38,10 @@ pub(crate) struct Definition {
     pub(crate) indexes: Arc<[Index]>,
     pub(crate) fields: Arc<AutoFields>,
 }
+
+/// What was announced to the readers of a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Changes(u64);
 
 /// Whether a key can be in the collection without having been looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +76,7 @@ impl CollectionState {
             namespace,
             published: RwLock::new(Arc::clone(&definition.indexes)),
             gate: ShardedLock::new(definition),
-            retired: AtomicBool::new(false),
+            changes: AtomicU64::new(0),
             admission: Admission::default(),
             count: DocumentCount::default(),
         }
@@ -96,20 +104,55 @@ impl CollectionState {
         self.gate.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Changes the indexes, for writers and readers. The caller holds the gate exclusively.
-    pub(crate) fn set_indexes(&self, held: &mut Definition, indexes: Vec<Index>) {
-        held.indexes = indexes.into();
+    /// Adds a built index, for writers and readers. The caller holds the gate exclusively, and has committed it.
+    pub(crate) fn add_index(&self, held: &mut Definition, index: Index) {
+        held.indexes = held.indexes.iter().cloned().chain([index]).collect();
         *self.published.write() = Arc::clone(&held.indexes);
     }
 
-    #[inline]
-    pub(crate) fn is_retired(&self) -> bool {
-        self.retired.load(Ordering::Acquire)
+    /// Takes indexes from readers and, by `commit`, from the disk: only those of `kept` stay. If the commit fails, all
+    /// of them stay. The caller holds the gate exclusively.
+    pub(crate) fn withdraw_indexes(
+        &self,
+        held: &mut Definition,
+        kept: Vec<Index>,
+        commit: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let kept: Arc<[Index]> = kept.into();
+        *self.published.write() = Arc::clone(&kept);
+        // After the list and before the commit: a reader who finds the same number before it takes the list and after
+        // it took a snapshot has no index whose entries the snapshot lacks.
+        self.changes.fetch_add(Changes::WITHDRAWAL, Ordering::AcqRel);
+        let committed = commit();
+        match committed {
+            Ok(()) => held.indexes = kept,
+            Err(_) => *self.published.write() = Arc::clone(&held.indexes),
+        }
+        committed
     }
 
-    /// To be called with the gate held exclusively.
-    pub(crate) fn retire(&self) {
-        self.retired.store(true, Ordering::Release);
+    /// What was announced until now.
+    #[inline]
+    pub(crate) fn changes(&self) -> Changes {
+        Changes(self.changes.load(Ordering::Acquire))
+    }
+
+    /// Dropped or renamed: whoever holds this state must look the name up again.
+    #[inline]
+    pub(crate) fn is_retired(&self) -> bool {
+        self.changes().0 & Changes::RETIRED != 0
+    }
+
+    /// Drops or renames the collection by `commit`, and retires this state of it if that succeeds. The caller holds the
+    /// gate exclusively.
+    pub(crate) fn end(&self, commit: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.changes.fetch_or(Changes::ENDING, Ordering::AcqRel);
+        let committed = commit();
+        match committed {
+            Ok(()) => self.changes.fetch_or(Changes::RETIRED, Ordering::AcqRel),
+            Err(_) => self.changes.fetch_and(!Changes::ENDING, Ordering::AcqRel),
+        };
+        committed
     }
 
     /// The same collection under another name. The old state must be retired under its gate.
@@ -119,13 +162,33 @@ impl CollectionState {
             namespace,
             gate: ShardedLock::new(definition.clone()),
             published: RwLock::new(Arc::clone(&definition.indexes)),
-            retired: AtomicBool::new(false),
+            changes: AtomicU64::new(0),
             admission: Admission { highest: Mutex::new(self.admission.highest.lock().clone()) },
             count: DocumentCount {
                 documents: AtomicI64::new(self.count.documents.load(Ordering::Acquire)),
                 known: AtomicBool::new(self.count.known.load(Ordering::Acquire)),
             },
         }
+    }
+}
+
+impl Changes {
+    /// The collection is being dropped or renamed, or was. A later snapshot may lack it.
+    const ENDING: u64 = 1;
+    /// That was done.
+    const RETIRED: u64 = 2;
+    /// Added for each time that indexes were taken away.
+    const WITHDRAWAL: u64 = 4;
+
+    /// Whether a snapshot that was taken before can lack the collection.
+    #[inline]
+    pub(crate) fn is_ending(self) -> bool {
+        self.0 & Self::ENDING != 0
+    }
+
+    /// Whether indexes were taken away since `earlier`.
+    pub(crate) fn has_withdrawn_since(self, earlier: Self) -> bool {
+        self.0 / Self::WITHDRAWAL != earlier.0 / Self::WITHDRAWAL
     }
 }
 

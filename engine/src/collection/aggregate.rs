@@ -1,18 +1,17 @@
 //! `aggregate`, on a collection and on a database.
 
 use std::marker::PhantomData;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use index::key::Direction;
 use query::pipeline::{Pipeline, Source};
 
-use crate::catalog::collection::CollectionState;
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::codes::{refused, unsupported};
-use crate::collection::Collection;
 use crate::collection::count::known_count;
+use crate::collection::{Collection, Viewed};
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
@@ -24,7 +23,6 @@ use crate::options::{AggregateOptions, Collation, Hint};
 use crate::plan::order::{Order, check_collation, check_hint};
 use crate::plan::selector::{Selector, variables};
 use crate::shared::Shared;
-use crate::storage::Database;
 
 impl<T> Collection<T> {
     /// Runs an aggregation pipeline over the documents, as they are when `run` is called.
@@ -171,7 +169,7 @@ fn on_collection(
         Source::IndexStats => collection.read(|_, state| index_stats(&state.indexes()))?.unwrap_or_default(),
         Source::CollStats(asked) => {
             let asked = Asked::parse(&Document::try_from(asked)?)?;
-            let stats = collection.read(|database, state| asked.stats(database, state))?;
+            let stats = collection.view(|viewed| asked.stats(viewed))?;
             vec![stats.ok_or_else(|| {
                 let namespace = collection.namespace();
                 refused(26, format!("$collStats: collection {namespace} does not exist"))
@@ -211,10 +209,11 @@ fn search<T>(
     options: &AggregateOptions,
 ) -> Result<Cursor<T>> {
     let (search, _) = leading(&mut pipeline, options)?;
+    let selector = search.selector.clone();
     let open = || {
-        collection.read(|database, state| {
-            check_hint(options.hint.as_ref(), &state.indexes())?;
-            Rows::open(database, state.id, search)
+        collection.search(&selector, |view| {
+            check_hint(options.hint.as_ref(), view.indexes())?;
+            Rows::open(view, search)
         })
     };
     if pipeline.is_empty() {
@@ -242,11 +241,12 @@ fn explain_search(
     }
     let (start, skip, report) = (Instant::now(), search.skip, Report::default());
     let mut explained = Explained::without_reading(&filter, "EOF", depth);
+    let selector = search.selector.clone();
     let open = || {
-        collection.read(|database, state| {
-            check_hint(hint, &state.indexes())?;
-            explained = Explained::of(&filter, &search, state.id)?;
-            Ok(Rows::open(database, state.id, search)?.reporting_to(&report))
+        collection.search(&selector, |view| {
+            check_hint(hint, view.indexes())?;
+            explained = Explained::of(&filter, &search, view.collection())?;
+            Ok(Rows::open(view, search)?.reporting_to(&report))
         })
     };
     let rows = drained(Piped::over_rows(pipeline, options.max_time, open)?, depth)?;
@@ -331,11 +331,11 @@ impl Asked {
     }
 
     /// What is asked for and can be told. Sizes are summed up by reading every document.
-    fn stats(&self, database: &Arc<Database>, state: &CollectionState) -> Result<RawDocumentBuf> {
+    fn stats(&self, Viewed { database, state, view }: Viewed<'_>) -> Result<RawDocumentBuf> {
         let mut told = doc! { "ns": state.namespace.to_string(), "localTime": DateTime::now() };
         if let Some(scale) = self.storage {
-            let everything = Selector::everything()?;
-            let mut matches = Matches::open(database, state.id, everything, Direction::Ascending)?;
+            let indexes = i32::try_from(view.indexes().len()).unwrap_or(i32::MAX);
+            let mut matches = Matches::open(view, Selector::everything()?, Direction::Ascending)?;
             let (mut count, mut size) = (0_i64, 0_i64);
             while matches.advance()? {
                 count += 1;
@@ -345,7 +345,6 @@ impl Asked {
             if count > 0 {
                 storage.insert("avgObjSize", size / count);
             }
-            let indexes = i32::try_from(state.indexes().len()).unwrap_or(i32::MAX);
             storage.extend(
                 doc! { "capped": false, "nindexes": indexes.saturating_add(1), "scaleFactor": scale },
             );

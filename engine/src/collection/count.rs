@@ -12,6 +12,7 @@ use crate::collection::Collection;
 use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::matches::Matches;
+use crate::execute::read_view::ReadView;
 use crate::execute::rows::{Rows, Search};
 use crate::options::{Collation, CountOptions, Hint};
 use crate::plan::order::{check_collation, check_hint};
@@ -67,9 +68,10 @@ impl<T> CountDocuments<'_, T> {
     /// Counts.
     pub fn run(self) -> Result<u64> {
         let search = self.search()?;
-        let counted = self.collection.read(|database, state| {
-            check_hint(self.options.hint.as_ref(), &state.indexes())?;
-            let mut rows = Rows::open(database, state.id, search)?;
+        let selector = search.selector.clone();
+        let counted = self.collection.search(&selector, |view| {
+            check_hint(self.options.hint.as_ref(), view.indexes())?;
+            let mut rows = Rows::open(view, search)?;
             let mut count = 0;
             while rows.advance()? {
                 count += 1;
@@ -133,7 +135,9 @@ pub(super) fn known_count(database: &Arc<Database>, state: &CollectionState) -> 
 
 /// Counts the documents of a collection by reading them.
 pub(super) fn count_stored(database: &Arc<Database>, state: &CollectionState) -> Result<u64> {
-    let mut matches = Matches::open(database, state.id, Selector::everything()?, Direction::Ascending)?;
+    let everything = Selector::everything()?;
+    let view = ReadView::behind_gate(database, state, &everything)?;
+    let mut matches = Matches::open(view, everything, Direction::Ascending)?;
     let mut documents = 0;
     while matches.advance()? {
         documents += 1;

@@ -61,9 +61,10 @@ impl<T> Distinct<'_, T> {
     pub fn run(self) -> Result<Vec<Bson>> {
         let search = self.search()?;
         let mut values = Values::new(&self.field)?;
-        self.collection.read(|database, state| {
-            check_hint(self.options.hint.as_ref(), &state.indexes())?;
-            let mut rows = Rows::open(database, state.id, search)?;
+        let selector = search.selector.clone();
+        self.collection.search(&selector, |view| {
+            check_hint(self.options.hint.as_ref(), view.indexes())?;
+            let mut rows = Rows::open(view, search)?;
             while rows.advance()? {
                 values.add(RawDocument::from_bytes(rows.bytes())?)?;
             }

@@ -48,8 +48,9 @@ impl Write<'_> {
     ) -> Result<Explained> {
         check_hint(self.manner.hint, target.indexes)?;
         let search = self.search();
-        let explained = Explained::of(self.filter, &search, target.collection.id)?.without_limit();
-        explained.run((target.database, target.collection.id), search, depth, look)
+        let view = target.view(&search.selector)?;
+        let explained = Explained::of(self.filter, &search, view.collection())?.without_limit();
+        explained.run(view, search, depth, look)
     }
 }
 
@@ -61,10 +62,11 @@ impl<T> Collection<T> {
         search: Search,
         depth: Depth,
     ) -> Result<Explained> {
-        let explained = self.read(|database, state| {
-            check_hint(hint, &state.indexes())?;
-            let explained = Explained::of(filter, &search, state.id)?;
-            explained.run((database, state.id), search, depth, |_| Ok(()))
+        let selector = search.selector.clone();
+        let explained = self.search(&selector, |view| {
+            check_hint(hint, view.indexes())?;
+            let explained = Explained::of(filter, &search, view.collection())?;
+            explained.run(view, search, depth, |_| Ok(()))
         })?;
         Ok(explained.unwrap_or_else(|| Explained::without_reading(filter, "EOF", depth)))
     }

@@ -11,13 +11,13 @@ use crate::cursor::Cursor;
 use crate::document::decode::decode_owned;
 use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
+use crate::execute::read_view::Record;
 use crate::execute::rows::{Rows, Search};
 use crate::options::{Collation, FindOptions, Hint};
 use crate::plan::bounds::point_id;
 use crate::plan::order::{Order, check_collation, check_hint};
 use crate::plan::selector::Selector;
 use crate::storage::Family;
-use crate::write::prepare::record_key;
 
 impl<T> Collection<T> {
     /// The documents that match, as they are when `run` is called, in the order of their `_id`s unless a sort is asked
@@ -128,12 +128,11 @@ impl<T: DeserializeOwned + 'static> FindOne<'_, T> {
             && self.filter.len() == 1
             && let Some(id) = point_id(&self.filter)
         {
-            let found = self.collection.read(|database, state| {
-                let key = record_key(state.id, id);
-                Ok(database.get(Family::Records, &key)?.map(|bytes| (key, bytes.to_vec())))
-            });
             // Decoding runs the caller's code, so it comes after the database was let go.
-            return found?.flatten().map(|(key, bytes)| deserialize(&key, bytes)).transpose();
+            let Some(Record { key, bytes: Some(bytes) }) = self.collection.look_up(id)? else {
+                return Ok(None);
+            };
+            return deserialize(&key, bytes).map(Some);
         }
         let mut cursor: Cursor<T> = open(self.collection, &self.filter, &self.options, Some(1))?;
         cursor.next().transpose()
@@ -184,9 +183,10 @@ fn open<T>(
     limit: Option<u64>,
 ) -> Result<Cursor<T>> {
     let search = search(filter, options, limit)?;
-    let opened = collection.read(|database, state| {
-        check_hint(options.hint.as_ref(), &state.indexes())?;
-        Rows::open(database, state.id, search).map(Cursor::new)
+    let selector = search.selector.clone();
+    let opened = collection.search(&selector, |view| {
+        check_hint(options.hint.as_ref(), view.indexes())?;
+        Rows::open(view, search).map(Cursor::new)
     })?;
     Ok(opened.unwrap_or_else(Cursor::empty))
 }

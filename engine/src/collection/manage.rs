@@ -10,6 +10,9 @@ use crate::results::TruncateResult;
 
 impl<T> Collection<T> {
     /// Removes the collection with its documents and indexes. One that does not exist is no error.
+    ///
+    /// A reader sees the collection as it was or none. A cursor that is open goes on to its end, as described at
+    /// [`Cursor`](crate::Cursor).
     pub fn drop(&self) -> DropCollection<'_, T> {
         DropCollection { collection: self }
     }
@@ -17,7 +20,28 @@ impl<T> Collection<T> {
     /// Gives the collection another name within its database.
     ///
     /// Fails with code 26 if it does not exist and with 48 if the name is taken. Handles to the old name then
-    /// stand for a collection that does not exist.
+    /// stand for a collection that does not exist. A cursor that is open goes on to its end, as described at
+    /// [`Cursor`](crate::Cursor).
+    ///
+    /// With [`drop_target`](RenameCollection::drop_target) a collection is replaced in one step: a reader sees the old
+    /// documents or the new ones, never none.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let shop = client.database("shop");
+    /// shop.collection("prices").insert_one(doc! { "_id": "pen", "price": 2 }).run()?;
+    ///
+    /// let next = shop.collection::<Document>("prices.next");
+    /// next.insert_one(doc! { "_id": "pen", "price": 3 }).run()?;
+    /// next.rename("prices").drop_target(true).run()?;
+    /// let price = shop.collection::<Document>("prices").find_one(doc! { "_id": "pen" }).run()?;
+    /// assert_eq!(price, Some(doc! { "_id": "pen", "price": 3 }));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn rename(&self, to: impl Into<String>) -> RenameCollection<'_, T> {
         RenameCollection { collection: self, to: to.into(), replace: Replace::Refuse }
     }

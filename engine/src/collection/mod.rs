@@ -48,16 +48,20 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 
+use bson::RawBsonRef;
 use sequence::acquirer::Acquirer;
 
 use crate::catalog::change::{Storage, namespace_not_found};
 use crate::catalog::collection::CollectionState;
 use crate::error::{Error, Result};
+use crate::execute::read_view::{ReadView, Record, look_up};
 use crate::namespace::{Namespace, SystemCollection};
 use crate::options::WriteConcern;
+use crate::plan::selector::Selector;
 use crate::shared::Shared;
 use crate::storage::Database as StorageDatabase;
 use crate::write::Target;
+use crate::write::prepare::record_key;
 
 /// A collection of documents of the type `T`: any serde type, `bson::Document`, or `bson::RawDocumentBuf` for
 /// bytes as they are.
@@ -99,6 +103,13 @@ struct Handle {
     shown: Namespace,
     /// The collection as first resolved. A look at its `retired` flag tells whether it still is the one.
     resolved: OnceLock<Arc<CollectionState>>,
+}
+
+/// A collection that is read, in memory and on the disk.
+struct Viewed<'a> {
+    database: &'a Arc<StorageDatabase>,
+    state: &'a CollectionState,
+    view: ReadView,
 }
 
 /// What a write does when its collection does not exist.
@@ -244,7 +255,35 @@ impl<T> Collection<T> {
         change(&state, shared.storage(&database)).map_err(|error| error.in_namespace(namespace))
     }
 
-    /// Runs a read on the collection if it exists.
+    /// Runs a search on the collection if it exists, in a view of this moment.
+    fn search<R>(
+        &self,
+        selector: &Selector,
+        operation: impl FnOnce(ReadView) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let database = self.shared().store.enter()?;
+        let taken = ReadView::for_search(&database, || self.find_state(), selector)?;
+        let Some((state, view)) = taken else { return Ok(None) };
+        operation(view).map(Some).map_err(|error| error.in_namespace(&state.namespace))
+    }
+
+    /// Runs a read of all of the collection if it exists, in a view of this moment.
+    fn view<R>(&self, operation: impl FnOnce(Viewed<'_>) -> Result<R>) -> Result<Option<R>> {
+        let database = self.shared().store.enter()?;
+        let Some((state, view)) = ReadView::take(&database, || self.find_state())? else { return Ok(None) };
+        let viewed = Viewed { database: &database, state: &state, view };
+        operation(viewed).map(Some).map_err(|error| error.in_namespace(&state.namespace))
+    }
+
+    /// Looks up the record of an `_id`, if there is a collection.
+    #[inline]
+    fn look_up(&self, id: RawBsonRef<'_>) -> Result<Option<Record<Vec<u8>>>> {
+        let database = self.shared().store.enter()?;
+        let found = look_up(&database, || self.find_state(), |collection| record_key(collection, id));
+        Ok(found.map_err(|error| error.in_namespace(&self.handle.shown))?.map(|(_, record)| record))
+    }
+
+    /// Runs a read of what is known of the collection, if it exists. Who reads documents takes a view.
     fn read<R>(
         &self,
         operation: impl FnOnce(&Arc<StorageDatabase>, &CollectionState) -> Result<R>,

@@ -1,14 +1,14 @@
 //! How much room a collection takes, without reading all of it.
 
-use std::sync::Arc;
-
 use index::key::Direction;
 
 use crate::catalog::collection::CollectionState;
 use crate::catalog::indexes::ID_INDEX_NAME;
-use crate::collection::Collection;
+use crate::collection::count::known_count;
+use crate::collection::{Collection, Viewed};
 use crate::error::Result;
 use crate::execute::matches::Matches;
+use crate::execute::read_view::ReadView;
 use crate::plan::selector::Selector;
 use crate::storage::{Database, Family};
 
@@ -38,16 +38,16 @@ impl Size {
 impl<T> Collection<T> {
     /// The collection's sizes, if it exists.
     pub(crate) fn size(&self) -> Result<Option<Size>> {
-        let documents = self.estimated_document_count().run()?;
-        self.read(|database, state| {
+        self.view(|Viewed { database, state, view }| {
+            let documents = known_count(database, state)?;
             let mut indexes = vec![(ID_INDEX_NAME.to_owned(), 0)];
-            indexes.extend(state.indexes().iter().map(|index| {
+            indexes.extend(view.indexes().iter().map(|index| {
                 let range = (index.id.prefix().to_vec(), index.id.end());
                 (index.name.clone(), database.file_bytes(Family::Entries, range))
             }));
             Ok(Size {
                 documents,
-                document_bytes: document_bytes(database, state, documents)?,
+                document_bytes: document_bytes(view, documents)?,
                 record_bytes: record_bytes(database, state),
                 indexes,
             })
@@ -60,8 +60,8 @@ pub(crate) fn record_bytes(database: &Database, state: &CollectionState) -> u64 
     database.file_bytes(Family::Records, (state.id.prefix().to_vec(), state.id.end()))
 }
 
-fn document_bytes(database: &Arc<Database>, state: &CollectionState, documents: u64) -> Result<u64> {
-    let mut sample = Matches::open(database, state.id, Selector::everything()?, Direction::Ascending)?;
+fn document_bytes(view: ReadView, documents: u64) -> Result<u64> {
+    let mut sample = Matches::open(view, Selector::everything()?, Direction::Ascending)?;
     let (mut read, mut bytes) = (0, 0);
     while read < SAMPLE_LEN_MAX && sample.advance()? {
         read += 1;

@@ -4,7 +4,7 @@
 //! at is counted by the search itself. Stages have MongoDB's names where they do what MongoDB's do: `IDHACK` looks up
 //! one record, `CLUSTERED_IXSCAN` walks ranges of them, `COLLSCAN` all.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc};
@@ -13,11 +13,11 @@ use index::key::Direction;
 
 use crate::document::shell::print_value;
 use crate::error::Result;
+use crate::execute::read_view::ReadView;
 use crate::execute::rows::{Report, Rows, SORT_BYTES_MAX, Search, Work};
 use crate::plan::access::Access;
 use crate::plan::order::Order;
 use crate::results::number;
-use crate::storage::Database;
 use crate::storage::keys::CollectionId;
 
 /// How many bounds are shown, and how much of each.
@@ -113,7 +113,7 @@ impl Explained {
     /// Runs the search if it is to be run; every row is shown to `on_row`.
     pub(crate) fn run(
         self,
-        (database, collection): (&Arc<Database>, CollectionId),
+        view: ReadView,
         search: Search,
         depth: Depth,
         mut on_row: impl FnMut(&RawDocument) -> Result<()>,
@@ -122,7 +122,7 @@ impl Explained {
             return Ok(self);
         }
         let (start, skip, report) = (Instant::now(), search.skip, Report::default());
-        let mut rows = Rows::open(database, collection, search)?.reporting_to(&report);
+        let mut rows = Rows::open(view, search)?.reporting_to(&report);
         while rows.advance()? {
             on_row(RawDocument::from_bytes(rows.bytes())?)?;
         }

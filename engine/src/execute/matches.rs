@@ -11,13 +11,13 @@ use query::filter::Filter;
 
 use crate::document::decode::stored;
 use crate::error::Result;
+use crate::execute::read_view::{ReadState, ReadView};
 use crate::execute::time_limit::TimeLimit;
 use crate::plan::access::Access;
 use crate::plan::selector::{PointKey, Selector};
-use crate::storage::keys::CollectionId;
+use crate::storage::Family;
 use crate::storage::scan::{CacheUse, Scan};
 use crate::storage::snapshot::Snapshot;
-use crate::storage::{Database, Family};
 
 /// A walk over matching documents. It stands before the first until `advance` is called.
 pub(crate) struct Matches {
@@ -65,31 +65,21 @@ struct Ranges {
 }
 
 impl Matches {
-    pub(crate) fn open(
-        database: &Arc<Database>,
-        collection: CollectionId,
-        selector: Selector,
-        direction: Direction,
-    ) -> Result<Self> {
+    /// The walk over what was taken of the collection.
+    pub(crate) fn open(view: ReadView, selector: Selector, direction: Direction) -> Result<Self> {
         let everything = selector.filter().is_some_and(Filter::is_empty);
-        let mut looks = Looks::default();
-        let mut ranges = match Access::of(&selector, collection)? {
-            Access::Point(key) => {
-                let found = database.get(Family::Records, &key)?;
-                looks.keys = u64::from(found.is_some());
-                let place = if found.is_some() { Place::Before } else { Place::End };
-                let bytes = found.map(|bytes| bytes.to_vec()).unwrap_or_default();
-                let source = Source::Point { key, bytes, place };
-                return Ok(Self { selector, everything, source, limit: None, looks });
+        let collection = view.collection();
+        let source = match view.into_state() {
+            ReadState::Record { key, bytes } => Source::of_record(key, bytes),
+            ReadState::Snapshot(snapshot) => {
+                Source::of_snapshot(snapshot, Access::of(&selector, collection)?, direction)?
             }
-            Access::Bounded { ranges, .. } => ranges,
-            Access::Everything { start, end } => vec![(start, end)],
         };
-        if direction == Direction::Descending {
-            ranges.reverse();
-        }
-        let snapshot = Snapshot::take(database);
-        let source = Source::Ranges(Ranges { snapshot, direction, pending: ranges.into_iter(), scan: None });
+        let keys = match &source {
+            Source::Point { place, .. } => u64::from(*place == Place::Before),
+            Source::Ranges(_) => 0,
+        };
+        let looks = Looks { keys, ..Looks::default() };
         Ok(Self { selector, everything, source, limit: None, looks })
     }
 
@@ -180,6 +170,28 @@ impl Matches {
             Source::Point { bytes, place: Place::At, .. } => bytes,
             Source::Point { place: Place::Before | Place::End, .. } => &[],
         }
+    }
+}
+
+impl Source {
+    fn of_record(key: PointKey, bytes: Option<Vec<u8>>) -> Self {
+        let place = if bytes.is_some() { Place::Before } else { Place::End };
+        Self::Point { key, bytes: bytes.unwrap_or_default(), place }
+    }
+
+    fn of_snapshot(snapshot: Arc<Snapshot>, access: Access, direction: Direction) -> Result<Self> {
+        let mut ranges = match access {
+            Access::Point(key) => {
+                let bytes = snapshot.get(Family::Records, &key)?;
+                return Ok(Self::of_record(key, bytes));
+            }
+            Access::Bounded { ranges, .. } => ranges,
+            Access::Everything { start, end } => vec![(start, end)],
+        };
+        if direction == Direction::Descending {
+            ranges.reverse();
+        }
+        Ok(Self::Ranges(Ranges { snapshot, direction, pending: ranges.into_iter(), scan: None }))
     }
 }
 

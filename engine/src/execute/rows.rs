@@ -12,10 +12,9 @@ use query::sort::collect::Sorter;
 
 use crate::error::Result;
 use crate::execute::matches::{Looks, Matches};
+use crate::execute::read_view::ReadView;
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
-use crate::storage::Database;
-use crate::storage::keys::CollectionId;
 
 /// How much memory a sort may take.
 pub(crate) const SORT_BYTES_MAX: usize = 100 << 20;
@@ -77,8 +76,8 @@ struct Shape {
 }
 
 impl Rows {
-    /// Opens a search on the collection as it is now. What must be sorted is sorted here.
-    pub(crate) fn open(database: &Arc<Database>, collection: CollectionId, search: Search) -> Result<Self> {
+    /// Opens a search on a collection. What must be sorted is sorted here.
+    pub(crate) fn open(view: ReadView, search: Search) -> Result<Self> {
         let Search { selector, order, skip, limit, projection, max_time } = search;
         let shape = projection.filter(|projection| !projection.is_empty()).map(|projection| Shape {
             projection,
@@ -89,7 +88,7 @@ impl Rows {
             Order::Walk(direction) => *direction,
             Order::Sort(_) => Direction::Ascending,
         };
-        let mut matches = Matches::open(database, collection, selector, direction)?.within(max_time);
+        let mut matches = Matches::open(view, selector, direction)?.within(max_time);
         let source = match order {
             Order::Walk(_) => Source::Walk(Box::new(matches)),
             Order::Sort(sort) => {

@@ -19,6 +19,10 @@ use crate::storage::keys::CollectionId;
 /// The key of the one record that can match.
 pub(crate) type PointKey = SmallVec<[u8; 32]>;
 
+/// The encoded `_id` that a filter fixes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Point<'a>(&'a [u8]);
+
 /// A filter, ready to be asked. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Selector {
@@ -68,10 +72,12 @@ impl Selector {
 
     /// The key of the only record that can match, if the filter fixes the `_id`.
     pub(crate) fn record_key(&self, collection: CollectionId) -> Option<PointKey> {
-        let point = self.point.as_ref()?;
-        let mut key = PointKey::from_slice(&collection.prefix());
-        key.extend_from_slice(point);
-        Some(key)
+        self.point().map(|point| point.record_key(collection))
+    }
+
+    /// The `_id` that the filter fixes, if it does.
+    pub(crate) fn point(&self) -> Option<Point<'_>> {
+        self.point.as_deref().map(Point)
     }
 
     /// The filter, unless it is nothing but an `_id`.
@@ -81,6 +87,15 @@ impl Selector {
 
     pub(crate) fn variables(&self) -> &Variables {
         &self.variables
+    }
+}
+
+impl Point<'_> {
+    /// The key of the record with that `_id` in a collection.
+    pub(crate) fn record_key(self, collection: CollectionId) -> PointKey {
+        let mut key = PointKey::from_slice(&collection.prefix());
+        key.extend_from_slice(self.0);
+        key
     }
 }
 

@@ -28,8 +28,7 @@ pub(crate) fn delete_one(target: Target<'_>, aim: Aim<'_>) -> Result<Option<Vec<
 /// Removes every document that matches; says how many. What was removed when the time is over stays so.
 pub(crate) fn delete_many(target: Target<'_>, aim: Aim<'_>) -> Result<u64> {
     let Aim { selector, order: _, deadline } = aim;
-    let collection = target.collection.id;
-    let matches = Matches::open(target.database, collection, selector.clone(), Direction::Ascending)?;
+    let matches = Matches::open(target.view(selector)?, selector.clone(), Direction::Ascending)?;
     let mut matches = matches.within(deadline.left());
     let mut deleted = 0;
     let mut found = Vec::new();

@@ -131,7 +131,7 @@ fn on_sorted<R>(
 }
 
 fn open(target: Target<'_>, aim: Aim<'_>, direction: Direction) -> Result<Matches> {
-    let matches = Matches::open(target.database, target.collection.id, aim.selector.clone(), direction)?;
+    let matches = Matches::open(target.view(aim.selector)?, aim.selector.clone(), direction)?;
     Ok(matches.within(aim.deadline.left()))
 }
 

@@ -26,6 +26,8 @@ use crate::catalog::collection::{Absence, CollectionState};
 use crate::catalog::indexes::Index;
 use crate::catalog::sequences::AutoFields;
 use crate::error::Result;
+use crate::execute::read_view::ReadView;
+use crate::plan::selector::Selector;
 use crate::storage::scan::last_key;
 use crate::storage::snapshot::Snapshot;
 use crate::storage::write::CommitLevel;
@@ -47,6 +49,11 @@ pub(crate) struct Target<'a> {
 impl<'a> Target<'a> {
     fn storage(&self) -> Storage<'a> {
         Storage { store: self.store, database: self.database }
+    }
+
+    /// What a search by `selector` reads. Catalog and store cannot part, for the gate is held.
+    pub(crate) fn view(&self, selector: &Selector) -> Result<ReadView> {
+        ReadView::behind_gate(self.database, self.collection, selector)
     }
 
     /// Admits a latched record key and says whether it needs to be looked for.

@@ -1,0 +1,185 @@
+//! Read views beside changes of the catalog, each put exactly where it hurts: between the look-up of a name and the
+//! taking of the read state.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::sync::Arc;
+
+use bson::doc;
+use index::key::Direction;
+use sequence::object_id::Layout;
+use tempfile::TempDir;
+
+use crate::catalog::change::{Replace, drop_indexes};
+use crate::catalog::collection::CollectionState;
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::execute::matches::Matches;
+use crate::execute::read_view::{Found, ReadView, look_up};
+use crate::namespace::Namespace;
+use crate::options::{Compression, Durability, IndexModel};
+use crate::plan::selector::Selector;
+use crate::shared::Shared;
+use crate::storage::{Database, OpenMode, StoreOptions};
+use crate::write::prepare::record_key;
+
+/// A store with the collections `old` of two documents and `new` of three; both have an index.
+struct Fixture {
+    shared: Shared,
+    database: Arc<Database>,
+    _folder: TempDir,
+}
+
+/// What a reader saw.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    documents: usize,
+    indexes: usize,
+}
+
+fn namespace(name: &str) -> Namespace {
+    Namespace::parse("test", name).expect("a name")
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("db");
+        let client = Client::open(&path).expect("made");
+        for (name, count) in [("old", 2), ("new", 3)] {
+            let collection = client.database("test").collection(name);
+            collection.insert_many((0..count).map(|id| doc! { "_id": id, "a": name })).run().expect("stored");
+            collection.create_index(IndexModel::builder().keys(doc! { "a": 1 }).build()).run().expect("made");
+        }
+        client.close().expect("closed");
+        let options = StoreOptions {
+            path,
+            mode: OpenMode::MustExist,
+            memory_budget: 16 << 20,
+            compression: Compression::None,
+            durability: Durability::default(),
+        };
+        let shared = Shared::open(options, Layout::MachineProcess).expect("opened");
+        let database = Arc::clone(&shared.store.enter().expect("open"));
+        Self { shared, database, _folder: folder }
+    }
+
+    fn find(&self, name: &str) -> Option<Arc<CollectionState>> {
+        self.shared.catalog.find(&namespace(name))
+    }
+
+    /// A look-up of `name` behind which, the first time, `change` happens.
+    fn finding<'a>(
+        &'a self,
+        name: &'a str,
+        change: impl Fn() + 'a,
+    ) -> impl Fn() -> Result<Option<Found<'static>>> + 'a {
+        let has_changed = Cell::new(false);
+        move || {
+            let found = self.find(name);
+            if !has_changed.replace(true) {
+                change();
+            }
+            Ok(found.map(Cow::Owned))
+        }
+    }
+
+    fn seen(&self, find: impl Fn() -> Result<Option<Found<'static>>>) -> Option<Seen> {
+        let (_, view) = ReadView::take(&self.database, find).expect("a view")?;
+        let indexes = view.indexes().len();
+        let everything = Selector::everything().expect("a filter");
+        let mut matches = Matches::open(view, everything, Direction::Ascending).expect("a walk");
+        let mut documents = 0;
+        while matches.advance().expect("a step") {
+            documents += 1;
+        }
+        Some(Seen { documents, indexes })
+    }
+
+    fn rename(&self, from: &str, to: &str) {
+        let storage = self.shared.storage(&self.database);
+        self.shared
+            .catalog
+            .rename(storage, &namespace(from), &namespace(to), Replace::DropTarget)
+            .expect("renamed");
+    }
+
+    fn drop_collection(&self, name: &str) {
+        let storage = self.shared.storage(&self.database);
+        assert!(self.shared.catalog.drop_collection(storage, &namespace(name)).expect("dropped"));
+    }
+
+    fn drop_indexes(&self, name: &str) {
+        let found = self.find(name).expect("the collection");
+        let dropped = drop_indexes(self.shared.storage(&self.database), &found, |_| false);
+        assert_eq!(dropped.expect("removed"), Some(1));
+    }
+}
+
+#[test]
+fn a_collection_that_is_replaced_behind_the_look_up_is_looked_up_again() {
+    let fixture = Fixture::new();
+    let seen = fixture.seen(fixture.finding("old", || fixture.rename("new", "old")));
+    assert_eq!(seen, Some(Seen { documents: 3, indexes: 1 }));
+}
+
+#[test]
+fn a_collection_that_is_dropped_behind_the_look_up_is_not_there() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.seen(fixture.finding("old", || fixture.drop_collection("old"))), None);
+    assert_eq!(fixture.seen(fixture.finding("new", || fixture.rename("new", "else"))), None);
+}
+
+#[test]
+fn an_index_that_is_removed_behind_the_look_up_is_not_read() {
+    let fixture = Fixture::new();
+    let seen = fixture.seen(fixture.finding("old", || fixture.drop_indexes("old")));
+    assert_eq!(seen, Some(Seen { documents: 2, indexes: 0 }));
+}
+
+#[test]
+fn a_record_of_a_collection_that_is_replaced_behind_the_look_up_is_looked_up_again() {
+    let fixture = Fixture::new();
+    let find = |name, change: fn(&Fixture)| {
+        let fixture = &fixture;
+        let finding = fixture.finding(name, move || change(fixture));
+        let id = doc! { "_id": 1 };
+        let raw = bson::RawDocumentBuf::try_from(&id).expect("a document");
+        let id = raw.get("_id").expect("a document").expect("an id");
+        let found = look_up(&fixture.database, finding, |collection| record_key(collection, id));
+        let (_, record) = found.expect("looked up")?;
+        let bytes = record.bytes.expect("the record");
+        bson::RawDocument::from_bytes(&bytes).expect("a document").get_str("a").ok().map(str::to_owned)
+    };
+    assert_eq!(find("old", |fixture| fixture.rename("new", "old")).as_deref(), Some("new"));
+    assert_eq!(find("old", |fixture| fixture.drop_collection("old")), None);
+}
+
+/// The disk may take its time: until the commit shows, readers go on with what was there.
+#[test]
+fn nobody_waits_for_a_commit_that_ends_a_collection() {
+    let fixture = Fixture::new();
+    let state = fixture.find("old").expect("the collection");
+    let _alone = state.enter_alone();
+    let refused = state.end(|| {
+        assert!(state.changes().is_ending() && !state.is_retired());
+        let seen = fixture.seen(fixture.finding("old", || ()));
+        assert_eq!(seen, Some(Seen { documents: 2, indexes: 1 }));
+        Err(Error::invalid_argument("the disk is full"))
+    });
+    assert!(refused.is_err() && !state.changes().is_ending());
+}
+
+#[test]
+fn an_index_is_hidden_before_its_entries_go_and_shown_again_if_they_stay() {
+    let fixture = Fixture::new();
+    let state = fixture.find("old").expect("the collection");
+    let before = state.changes();
+    let mut held = state.enter_alone();
+    let refused = state.withdraw_indexes(&mut held, Vec::new(), || {
+        assert!(state.indexes().is_empty() && state.changes().has_withdrawn_since(before));
+        Err(Error::invalid_argument("the disk is full"))
+    });
+    assert!(refused.is_err());
+    assert_eq!((state.indexes().len(), held.indexes.len()), (1, 1));
+}
