@@ -1,18 +1,16 @@
-//! The catalog: what `meta` says of collections, indexes and sequences agrees with itself and with what is in memory.
+//! The catalog: what `meta` says of collections, indexes and sequences agrees with itself, and they are in memory.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::audit::findings::Findings;
 use crate::audit::{Subject, family_name};
-use crate::catalog::entry;
-use crate::catalog::load::{sequence_entries, tagged_entries};
+use crate::catalog::load::sequence_entries;
 use crate::catalog::sequence_entry::{Identity, decode_definition, decode_gap, decode_mark};
 use crate::error::Result;
 use crate::results::VerifyReport;
 use crate::storage::Family;
 use crate::storage::keys::{
-    CollectionId, META_COLLECTION, META_GAP, META_MARK, META_NEXT_ID, META_NEXT_SEQUENCE, META_SEQUENCE,
-    SequenceId, split_sequence,
+    META_GAP, META_MARK, META_NEXT_ID, META_NEXT_SEQUENCE, META_SEQUENCE, SequenceId, split_sequence,
 };
 use crate::storage::scan::{CacheUse, Scan};
 
@@ -22,49 +20,34 @@ pub(super) fn audit(subject: &Subject, report: &mut VerifyReport, findings: &mut
     audit_gaps(subject, &next_gaps, findings)
 }
 
-/// Every entry is the collection that is in memory, under a name of its own and an id below the next one.
+/// Every entry can be read, has a name of its own and ids below the next one, and is a collection that is in memory.
 fn audit_collections(subject: &Subject, findings: &mut Findings) -> Result<()> {
     let next = next_number(subject, META_NEXT_ID)?.unwrap_or(1);
     let mut names = HashSet::new();
-    let mut seen = HashSet::new();
-    for (id, value) in tagged_entries(&subject.snapshot, META_COLLECTION)? {
-        let key = CollectionId(id).catalog_key();
+    let known: HashSet<u32> = subject.states.iter().map(|state| state.id.0).collect();
+    for (id, error) in &subject.unreadable {
+        findings.add(family_name(Family::Meta), None, &id.catalog_key(), error.to_string());
+    }
+    for (id, audited) in &subject.collections {
+        let key = audited.id.catalog_key();
         let mut add = |problem: String| findings.add(family_name(Family::Meta), None, &key, problem);
-        let entry = match entry::decode(CollectionId(id), &value) {
-            Ok(entry) => entry,
-            Err(error) => {
-                add(error.to_string());
-                continue;
-            }
-        };
-        let highest = entry.indexes.iter().map(|index| index.id.0).chain([id]).max().unwrap_or(id);
+        let highest = audited.indexes.iter().map(|index| index.id.0).chain([*id]).max().unwrap_or(*id);
         if u64::from(highest) >= next {
             add(format!("the id {highest} is in use, and the next free one is said to be {next}"));
         }
-        if !names.insert(entry.namespace.to_string()) {
-            add(format!("two collections are named {}", entry.namespace));
+        if !names.insert(audited.namespace.to_string()) {
+            add(format!("two collections are named {}", audited.namespace));
         }
-        let Some(audited) = subject.collections.get(&id) else {
-            add(format!("the collection {} is stored and not in memory", entry.namespace));
-            continue;
-        };
-        seen.insert(id);
-        if audited.state.namespace != entry.namespace {
-            add(format!("{} is named {} in memory", entry.namespace, audited.state.namespace));
-        }
-        let stored = entry.indexes.iter().map(|index| index.id);
-        if !stored.eq(audited.indexes.iter().map(|index| index.id)) {
-            add("the stored indexes are not those in memory".to_owned());
-        }
-        let fields = entry.fields.iter().map(|(field, id)| (field, *id));
-        let bound = audited.fields.iter().map(|field| (&field.field, field.state.identity.id));
-        if !fields.eq(bound) {
-            add("the stored auto-increment fields are not those in memory".to_owned());
+        if !known.contains(id) {
+            add(format!("the collection {} is stored and not in memory", audited.namespace));
         }
     }
-    for (id, audited) in subject.collections.iter().filter(|(id, _)| !seen.contains(*id)) {
-        let key = CollectionId(*id).catalog_key();
-        findings.add(audited.state.namespace.to_string(), None, &key, "the collection has no stored entry");
+    let unreadable: HashSet<u32> = subject.unreadable.iter().map(|(id, _)| id.0).collect();
+    for state in &subject.states {
+        if !subject.collections.contains_key(&state.id.0) && !unreadable.contains(&state.id.0) {
+            let key = state.id.catalog_key();
+            findings.add(state.namespace.to_string(), None, &key, "the collection has no stored entry");
+        }
     }
     Ok(())
 }
@@ -124,7 +107,7 @@ fn sequence_problem(subject: &Subject, stored: &Identity) -> Option<String> {
     }
     let owner = stored.owner?;
     let fields = subject.collections.get(&owner.0).map(|audited| audited.fields.iter());
-    let bound = fields.is_some_and(|mut fields| fields.any(|field| field.state.identity.id == stored.id));
+    let bound = fields.is_some_and(|mut fields| fields.any(|(_, sequence)| *sequence == stored.id));
     (!bound).then(|| format!("no field of the collection {owner} is numbered by {}", stored.name))
 }
 

@@ -63,7 +63,7 @@ fn name_orphans(
     let mut scan = Scan::open(&subject.snapshot, Family::Entries, bounds(index.id), CacheUse::Bypass);
     while scan.advance()? {
         if let Some(problem) = orphan((subject, audited), position, &scan)? {
-            let place = audited.state.namespace.to_string();
+            let place = audited.namespace.to_string();
             findings.add(place, Some(&index.name), scan.key(), problem);
         }
     }
@@ -79,7 +79,7 @@ fn orphan(
     let Some(parts) = split(index, scan.key(), scan.value()) else {
         return Ok(Some("the bytes are not an entry of this index"));
     };
-    let key = [&audited.state.id.prefix()[..], parts.id].concat();
+    let key = [&audited.id.prefix()[..], parts.id].concat();
     let Some(record) = subject.snapshot.get(Family::Records, &key)? else {
         return Ok(Some("the entry's document does not exist"));
     };

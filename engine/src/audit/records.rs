@@ -37,18 +37,18 @@ pub(super) fn audit(
             );
             continue;
         };
-        *counts.entry(audited.state.id.0).or_default() += 1;
+        *counts.entry(audited.id.0).or_default() += 1;
         report.documents += 1;
         report.document_bytes += scan.value().len() as u64;
         audit_record((subject, audited), (scan.key(), scan.value()), &mut expected, findings)?;
     }
     for audited in subject.collections.values() {
-        let stored = counts.get(&audited.state.id.0).copied().unwrap_or(0);
+        let stored = counts.get(&audited.id.0).copied().unwrap_or(0);
         if let Some(counted) = audited.counted
             && counted != stored
         {
             let problem = format!("the counter says {counted} documents, {stored} are stored");
-            findings.add(audited.state.namespace.to_string(), None, &[], problem);
+            findings.add(audited.namespace.to_string(), None, &[], problem);
         }
     }
     Ok(expected)
@@ -60,7 +60,7 @@ fn audit_record(
     expected: &mut ExpectedEntries,
     findings: &mut Findings,
 ) -> Result<()> {
-    let place = || audited.state.namespace.to_string();
+    let place = || audited.namespace.to_string();
     let document = match validate(value) {
         Ok(document) => document,
         Err(error) => {
@@ -71,7 +71,7 @@ fn audit_record(
     match document.id() {
         None => findings.add(place(), None, key, "the document has no _id"),
         Some(id) => {
-            if record_key(audited.state.id, id) != key {
+            if record_key(audited.id, id) != key {
                 findings.add(place(), None, key, "the key is not the one of the document's _id");
             }
             if document.id_element().is_none_or(|element| element.start != 4) {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use crossbeam::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::catalog::indexes::Index;
 use crate::catalog::sequences::AutoFields;
@@ -63,11 +63,23 @@ pub(crate) struct Admission {
 }
 
 /// The number of documents, once it is known.
+///
+/// Writers add to it while they hold the latches of what they wrote. So whoever holds all latches finds counter and
+/// store at the same moment, without waiting for any operation to end.
 #[derive(Default)]
 pub(crate) struct DocumentCount {
+    /// All of them if they are known, else how many came (or, below zero, went) since the collection was opened.
     documents: AtomicI64,
     known: AtomicBool,
+    /// Held by whoever sets it or makes it known, for a moment.
+    settling: Mutex<()>,
+    /// Held by whoever counts, for as long as that takes: one count is enough for all who ask.
+    counting: Mutex<()>,
 }
+
+/// Where a counter stood at the moment of a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CounterMark(i64);
 
 impl CollectionState {
     pub(crate) fn new(id: CollectionId, namespace: Namespace, definition: Definition) -> Self {
@@ -164,10 +176,7 @@ impl CollectionState {
             published: RwLock::new(Arc::clone(&definition.indexes)),
             changes: AtomicU64::new(0),
             admission: Admission { highest: Mutex::new(self.admission.highest.lock().clone()) },
-            count: DocumentCount {
-                documents: AtomicI64::new(self.count.documents.load(Ordering::Acquire)),
-                known: AtomicBool::new(self.count.known.load(Ordering::Acquire)),
-            },
+            count: self.count.moved(),
         }
     }
 }
@@ -255,10 +264,57 @@ impl DocumentCount {
 
     /// To be called while no write to the collection is under way.
     pub(crate) fn set(&self, documents: u64) {
+        let _settling = self.settling.lock();
         self.documents.store(documents.cast_signed(), Ordering::Release);
         self.known.store(true, Ordering::Release);
     }
 
+    /// Keeps the counter from being set, which may go with a commit that holds no latch, until the guard is dropped.
+    pub(crate) fn hold(&self) -> MutexGuard<'_, ()> {
+        self.settling.lock()
+    }
+
+    /// Empties the counter with what it counts, by `commit`. To be called while no write is under way. A count that is
+    /// going on counts for nothing then.
+    pub(crate) fn clear(&self, commit: impl FnOnce() -> Result<()>) -> Result<()> {
+        let _settling = self.settling.lock();
+        commit()?;
+        self.documents.store(0, Ordering::Release);
+        self.known.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Waits for a count that is going on, and lets no other begin until the guard is dropped.
+    pub(crate) fn begin_counting(&self) -> impl Drop + '_ {
+        self.counting.lock()
+    }
+
+    /// To be called with all latches held, beside the taking of a snapshot.
+    pub(crate) fn mark(&self) -> CounterMark {
+        CounterMark(self.documents.load(Ordering::Acquire))
+    }
+
+    /// Makes the number known: so many documents are in the snapshot of the mark, and what was written since is added.
+    /// A number that came to be known meanwhile stays.
+    pub(crate) fn settle(&self, stored: u64, mark: CounterMark) {
+        let _settling = self.settling.lock();
+        if !self.known.load(Ordering::Acquire) {
+            self.documents.fetch_add(stored.cast_signed() - mark.0, Ordering::AcqRel);
+            self.known.store(true, Ordering::Release);
+        }
+    }
+
+    /// The same counter, for the collection under another name. To be called while no write to it is under way.
+    fn moved(&self) -> Self {
+        let _settling = self.settling.lock();
+        Self {
+            documents: AtomicI64::new(self.documents.load(Ordering::Acquire)),
+            known: AtomicBool::new(self.known.load(Ordering::Acquire)),
+            ..Self::default()
+        }
+    }
+
+    /// To be called with the latches held of what was written.
     #[inline]
     pub(crate) fn add(&self, change: i64) {
         self.documents.fetch_add(change, Ordering::Relaxed);
@@ -299,6 +355,27 @@ mod tests {
         let failed = admission.admit(&[9], || Err(crate::error::Error::invalid_argument("unreadable")));
         assert!(failed.is_err());
         assert_eq!(admission.admit(&[9], || Ok(Some(vec![9]))).expect("admitted"), Absence::Unproven);
+    }
+
+    #[test]
+    fn what_is_written_during_a_count_is_added_to_it() {
+        let count = DocumentCount::default();
+        count.add(7);
+        let mark = count.mark();
+        count.add(-2);
+        count.settle(100, mark);
+        assert_eq!(count.known(), Some(98));
+        assert_eq!(count.moved().known(), Some(98));
+    }
+
+    #[test]
+    fn a_count_that_was_overtaken_counts_for_nothing() {
+        let count = DocumentCount::default();
+        let mark = count.mark();
+        count.clear(|| Ok(())).expect("cleared");
+        count.add(1);
+        count.settle(100, mark);
+        assert_eq!(count.known(), Some(1));
     }
 
     #[test]

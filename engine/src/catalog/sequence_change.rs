@@ -135,6 +135,7 @@ impl Catalog {
         if paths.is_empty() {
             return Err(SequenceError::MissingOption { option: "Field" }.into());
         }
+        let _changes = self.next_ids.lock();
         let mut definition = collection.enter_alone();
         for path in paths {
             if path.is_empty() {
@@ -206,18 +207,14 @@ pub(crate) fn alter_fields(
     Ok(())
 }
 
-/// Removes a collection's documents and starts its sequences again. `count` tells how many documents there are while
-/// nobody writes; that is the result.
-pub(crate) fn truncate(
-    storage: Storage<'_>,
-    collection: &CollectionState,
-    count: impl FnOnce() -> Result<u64>,
-) -> Result<u64> {
+/// Removes a collection's documents and starts its sequences again; says how many documents there were. `None`, and
+/// nothing is done, if that is not known: the caller counts them, and tries again.
+pub(crate) fn truncate(storage: Storage<'_>, collection: &CollectionState) -> Result<Option<u64>> {
     let definition = collection.enter_alone();
     if collection.is_retired() {
         return Err(namespace_not_found(&collection.namespace));
     }
-    let documents = count()?;
+    let Some(documents) = collection.count.known() else { return Ok(None) };
     let mut batch = Batch::new(storage.database);
     batch.delete_range(Family::Records, &collection.id.prefix(), &collection.id.end());
     for index in definition.indexes.iter() {
@@ -234,11 +231,10 @@ pub(crate) fn truncate(
             changing.push(change);
         }
     }
-    storage.store.commit(batch, CommitLevel::Journaled)?;
+    collection.count.clear(|| storage.store.commit(batch, CommitLevel::Journaled))?;
     publish_all(changing, storage);
-    collection.count.set(0);
     collection.admission.forget();
-    Ok(documents)
+    Ok(Some(documents))
 }
 
 /// Stages new fields beside the present ones, with their sequences. Nothing is in force yet.

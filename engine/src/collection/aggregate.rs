@@ -10,7 +10,6 @@ use query::pipeline::{Pipeline, Source};
 
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::codes::{refused, unsupported};
-use crate::collection::count::known_count;
 use crate::collection::{Collection, Viewed};
 use crate::cursor::Cursor;
 use crate::error::Result;
@@ -169,7 +168,8 @@ fn on_collection(
         Source::IndexStats => collection.read(|_, state| index_stats(&state.indexes()))?.unwrap_or_default(),
         Source::CollStats(asked) => {
             let asked = Asked::parse(&Document::try_from(asked)?)?;
-            let stats = collection.view(|viewed| asked.stats(viewed))?;
+            let count = if asked.count { collection.known_count()? } else { None };
+            let stats = collection.view(|viewed| asked.stats(viewed, count))?;
             vec![stats.ok_or_else(|| {
                 let namespace = collection.namespace();
                 refused(26, format!("$collStats: collection {namespace} does not exist"))
@@ -331,7 +331,8 @@ impl Asked {
     }
 
     /// What is asked for and can be told. Sizes are summed up by reading every document.
-    fn stats(&self, Viewed { database, state, view }: Viewed<'_>) -> Result<RawDocumentBuf> {
+    fn stats(&self, viewed: Viewed<'_>, count: Option<u64>) -> Result<RawDocumentBuf> {
+        let Viewed { database: _, state, view } = viewed;
         let mut told = doc! { "ns": state.namespace.to_string(), "localTime": DateTime::now() };
         if let Some(scale) = self.storage {
             let indexes = i32::try_from(view.indexes().len()).unwrap_or(i32::MAX);
@@ -350,9 +351,8 @@ impl Asked {
             );
             told.insert("storageStats", storage);
         }
-        if self.count {
-            let count = i64::try_from(known_count(database, state)?).unwrap_or(i64::MAX);
-            told.insert("count", count);
+        if let Some(count) = count {
+            told.insert("count", i64::try_from(count).unwrap_or(i64::MAX));
         }
         Ok(RawDocumentBuf::try_from(&told)?)
     }

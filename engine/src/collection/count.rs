@@ -6,7 +6,7 @@ use std::time::Duration;
 use bson::{Bson, Document, doc};
 use index::key::Direction;
 
-use crate::catalog::collection::CollectionState;
+use crate::catalog::collection::{CollectionState, CounterMark};
 use crate::codes::refused;
 use crate::collection::Collection;
 use crate::error::Result;
@@ -18,7 +18,8 @@ use crate::options::{Collation, CountOptions, Hint};
 use crate::plan::order::{check_collation, check_hint};
 use crate::plan::selector::Selector;
 use crate::results::number;
-use crate::storage::Database;
+use crate::storage::latch::LatchSet;
+use crate::storage::{Database, Store};
 
 impl<T> Collection<T> {
     /// Counts the documents that match, by looking at them.
@@ -29,7 +30,7 @@ impl<T> Collection<T> {
     /// The number of documents, from a counter.
     ///
     /// It is exact for writes that have returned. The counter is kept across a clean close; after a crash the first
-    /// call counts the documents once, while writes to the collection wait.
+    /// call counts the documents once, while writes go on.
     pub fn estimated_document_count(&self) -> EstimatedDocumentCount<'_, T> {
         EstimatedDocumentCount { collection: self }
     }
@@ -106,7 +107,7 @@ impl<T> CountDocuments<'_, T> {
 impl<T> EstimatedDocumentCount<'_, T> {
     /// Reads the counter.
     pub fn run(self) -> Result<u64> {
-        Ok(self.collection.read(known_count)?.unwrap_or(0))
+        Ok(self.collection.known_count()?.unwrap_or(0))
     }
 
     /// What `run` does: no document is read.
@@ -119,25 +120,44 @@ impl<T> EstimatedDocumentCount<'_, T> {
     }
 }
 
-/// The number of documents by the counter, which is set if it is not known.
-pub(super) fn known_count(database: &Arc<Database>, state: &CollectionState) -> Result<u64> {
-    if let Some(documents) = state.count.known() {
-        return Ok(documents);
+impl<T> Collection<T> {
+    /// The number of documents by the counter, if the collection exists. They are counted if it is not known, beside
+    /// all writes: what these add or remove meanwhile is in the counter.
+    pub(super) fn known_count(&self) -> Result<Option<u64>> {
+        let shared = self.shared();
+        let database = shared.store.enter()?;
+        loop {
+            let Some(state) = self.find_state()? else { return Ok(None) };
+            if let Some(documents) = state.count.known() {
+                return Ok(Some(documents));
+            }
+            let _counting = state.count.begin_counting();
+            if let Some(documents) = state.count.known() {
+                return Ok(Some(documents));
+            }
+            if let Some((view, mark)) = with_counter(&shared.store, &database, &state)? {
+                let stored = count_stored(view).map_err(|error| error.in_namespace(&state.namespace))?;
+                state.count.settle(stored, mark);
+                return Ok(Some(state.count.known().unwrap_or(stored)));
+            }
+        }
     }
-    let _no_writes = state.enter_alone();
-    if let Some(documents) = state.count.known() {
-        return Ok(documents);
-    }
-    let documents = count_stored(database, state)?;
-    state.count.set(documents);
-    Ok(documents)
+}
+
+/// A view of the collection and its counter, of one moment; `None` if the collection must be looked up again.
+fn with_counter(
+    store: &Store,
+    database: &Arc<Database>,
+    state: &CollectionState,
+) -> Result<Option<(ReadView, CounterMark)>> {
+    // No write is between its commit and its addition to the counter while all latches are held.
+    let _latched = store.latches.lock(&LatchSet::all());
+    Ok(ReadView::of_found(database, state)?.map(|view| (view, state.count.mark())))
 }
 
 /// Counts the documents of a collection by reading them.
-pub(super) fn count_stored(database: &Arc<Database>, state: &CollectionState) -> Result<u64> {
-    let everything = Selector::everything()?;
-    let view = ReadView::behind_gate(database, state, &everything)?;
-    let mut matches = Matches::open(view, everything, Direction::Ascending)?;
+fn count_stored(view: ReadView) -> Result<u64> {
+    let mut matches = Matches::open(view, Selector::everything()?, Direction::Ascending)?;
     let mut documents = 0;
     while matches.advance()? {
         documents += 1;

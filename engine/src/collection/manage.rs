@@ -3,7 +3,6 @@
 use crate::catalog::change::Replace;
 use crate::catalog::sequence_change::truncate;
 use crate::collection::Collection;
-use crate::collection::count::count_stored;
 use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::results::TruncateResult;
@@ -92,14 +91,14 @@ impl<T> DropCollection<'_, T> {
 impl<T> TruncateCollection<'_, T> {
     /// Truncates the collection.
     pub fn run(self) -> Result<TruncateResult> {
-        let deleted_count = self.collection.change_existing(|state, storage| {
-            let count = || match state.count.known() {
-                Some(documents) => Ok(documents),
-                None => count_stored(storage.database, state),
-            };
-            truncate(storage, state, count)
-        })?;
-        Ok(TruncateResult { deleted_count })
+        loop {
+            // Documents are counted before writers are kept out, which must not last as long as a count.
+            self.collection.known_count()?;
+            let truncated = self.collection.change_existing(|state, storage| truncate(storage, state))?;
+            if let Some(deleted_count) = truncated {
+                return Ok(TruncateResult { deleted_count });
+            }
+        }
     }
 }
 

@@ -4,7 +4,6 @@ use index::key::Direction;
 
 use crate::catalog::collection::CollectionState;
 use crate::catalog::indexes::ID_INDEX_NAME;
-use crate::collection::count::known_count;
 use crate::collection::{Collection, Viewed};
 use crate::error::Result;
 use crate::execute::matches::Matches;
@@ -38,8 +37,8 @@ impl Size {
 impl<T> Collection<T> {
     /// The collection's sizes, if it exists.
     pub(crate) fn size(&self) -> Result<Option<Size>> {
+        let documents = self.known_count()?.unwrap_or(0);
         self.view(|Viewed { database, state, view }| {
-            let documents = known_count(database, state)?;
             let mut indexes = vec![(ID_INDEX_NAME.to_owned(), 0)];
             indexes.extend(view.indexes().iter().map(|index| {
                 let range = (index.id.prefix().to_vec(), index.id.end());

@@ -55,7 +55,7 @@ impl ReadView {
     ) -> Result<Option<(Found<'a>, Self)>> {
         loop {
             let Some(found) = find()? else { return Ok(None) };
-            if let Some(view) = Self::of(database, &found)? {
+            if let Some(view) = Self::of_found(database, &found)? {
                 return Ok(Some((found, view)));
             }
             // The commit of a drop or a rename is visible, and the map of names follows at once.
@@ -107,8 +107,8 @@ impl ReadView {
         self.state
     }
 
-    /// The collection with a snapshot, unless the snapshot lacks what was found before it.
-    fn of(database: &Arc<Database>, found: &CollectionState) -> Result<Option<Self>> {
+    /// The collection with a snapshot, unless the snapshot lacks what was found before it: look it up again then.
+    pub(crate) fn of_found(database: &Arc<Database>, found: &CollectionState) -> Result<Option<Self>> {
         // In this order: see the header, and `CollectionState::withdraw_indexes`.
         let before = found.changes();
         let indexes = found.indexes();

@@ -1,0 +1,51 @@
+//! What is in memory of a collection agrees with what is stored of it.
+//!
+//! One collection after the other: its gate is held shared, so that its definition stays, and no writer waits. One that
+//! was dropped or renamed since the snapshot has no definition that could disagree.
+
+use std::sync::Arc;
+
+use crate::audit::Subject;
+use crate::audit::findings::Findings;
+use crate::catalog::collection::CollectionState;
+use crate::catalog::entry;
+use crate::error::Result;
+use crate::storage::{Database, Family};
+
+pub(super) fn audit(subject: &Subject, database: &Arc<Database>, findings: &mut Findings) -> Result<()> {
+    // What is unreadable, or not stored, was found in the snapshot.
+    let stored = subject.states.iter().filter(|state| subject.collections.contains_key(&state.id.0));
+    for state in stored {
+        for problem in problems(state, database)? {
+            findings.add(state.namespace.to_string(), None, &state.id.catalog_key(), problem);
+        }
+    }
+    Ok(())
+}
+
+fn problems(state: &CollectionState, database: &Arc<Database>) -> Result<Vec<String>> {
+    let Some(definition) = state.enter() else { return Ok(Vec::new()) };
+    let Some(value) = database.get(Family::Meta, &state.id.catalog_key())? else {
+        return Ok(vec!["the collection has no stored entry".to_owned()]);
+    };
+    let entry = match entry::decode(state.id, &value) {
+        Ok(entry) => entry,
+        Err(error) => return Ok(vec![error.to_string()]),
+    };
+    let mut problems = Vec::new();
+    if state.namespace != entry.namespace {
+        problems.push(format!("{} is named {} in memory", entry.namespace, state.namespace));
+    }
+    let stored = || entry.indexes.iter().map(|index| index.id);
+    if !stored().eq(definition.indexes.iter().map(|index| index.id)) {
+        problems.push("the stored indexes are not those in memory".to_owned());
+    }
+    if !stored().eq(state.indexes().iter().map(|index| index.id)) {
+        problems.push("the stored indexes are not those that readers see".to_owned());
+    }
+    let fields = entry.fields.iter().map(|(field, id)| (field, *id));
+    if !fields.eq(definition.fields.iter().map(|field| (&field.field, field.state.identity.id))) {
+        problems.push("the stored auto-increment fields are not those in memory".to_owned());
+    }
+    Ok(problems)
+}
