@@ -16,6 +16,7 @@ use bson::{RawArray, RawBsonRef, RawDocument};
 use crate::element;
 use crate::error::Error;
 use crate::key;
+use crate::multikey::ArrayComponents;
 use crate::path;
 use crate::spec::{IndexField, IndexSpec};
 
@@ -42,7 +43,8 @@ pub struct ExtractedKeys {
     bytes: Vec<u8>,
     types: Vec<u8>,
     ends: Vec<Ends>,
-    is_multikey: bool,
+    /// For each field of the index; empty if no array was met.
+    arrays: Vec<ArrayComponents>,
 }
 
 /// Where a key starts and ends in both buffers.
@@ -58,7 +60,7 @@ impl ExtractedKeys {
         self.bytes.clear();
         self.types.clear();
         self.ends.clear();
-        self.is_multikey = false;
+        self.arrays.clear();
     }
 
     /// The key bytes and type bytes of every key, ascending by key bytes, which are distinct.
@@ -82,7 +84,12 @@ impl ExtractedKeys {
     ///
     /// Bounds on an index with such documents must not be intersected: each may be met by another element.
     pub fn is_multikey(&self) -> bool {
-        self.is_multikey
+        !self.arrays.is_empty()
+    }
+
+    /// For each field of the index, the components of its path that led to an array; empty if none did.
+    pub fn array_components(&self) -> &[ArrayComponents] {
+        &self.arrays
     }
 
     /// The keys as values of their own.
@@ -183,7 +190,7 @@ pub fn extract(spec: &IndexSpec, document: &RawDocument, keys: &mut ExtractedKey
         return keys.finish();
     }
     keys.discard_unfinished();
-    keys.is_multikey = true;
+    keys.arrays.resize(spec.fields().len(), ArrayComponents::NONE);
     let slots = spec.fields().iter().map(|field| Slot::Open { rest: field.path.as_str(), chosen: None });
     let outcome = expand(spec, keys, Some(document), slots.collect());
     if let Err(error) = outcome {
@@ -348,6 +355,7 @@ fn cross<'a>(
     slots: &[Slot<'a>],
 ) -> Result<(), Error> {
     let routes = crossing.routes.as_slice();
+    note_arrays(spec, keys, routes);
     let mut elements = crossing.array.into_iter().map_while(Result::ok).peekable();
     if elements.peek().is_none() {
         let ended = Slot::Value(RawBsonRef::Undefined);
@@ -375,6 +383,18 @@ fn cross<'a>(
         is_first = false;
     }
     Ok(())
+}
+
+/// Notes for each field that meets an array which component of its path did.
+fn note_arrays(spec: &IndexSpec, keys: &mut ExtractedKeys, routes: &[Route<'_>]) {
+    for ((field, arrays), route) in spec.fields().iter().zip(&mut keys.arrays).zip(routes) {
+        let remaining = match route {
+            Route::Aside => continue,
+            Route::Ends => 0,
+            Route::Through(rest) => rest.split('.').count(),
+        };
+        arrays.insert(field.path.components().count() - remaining - 1);
+    }
 }
 
 /// A field's slot behind an array: unchanged if the field does not go through the array.
@@ -634,6 +654,22 @@ mod tests {
     }
 
     #[test]
+    fn each_field_tells_which_components_met_an_array() {
+        let components = |fields: Document, document: Document| -> Vec<u64> {
+            let keys = extracted(&spec(&fields, Sparseness::NotSparse), &document).unwrap();
+            keys.array_components().iter().map(|arrays| arrays.bits()).collect()
+        };
+        let fields = doc! { "a.b": 1, "c": 1 };
+        assert_eq!(components(fields.clone(), doc! { "a": { "b": 1 }, "c": 1 }), [0; 0]);
+        assert_eq!(components(fields.clone(), doc! { "a": [], "c": 1 }), [0b01, 0]);
+        assert_eq!(components(fields.clone(), doc! { "a": { "b": [1] } }), [0b10, 0]);
+        assert_eq!(components(fields.clone(), doc! { "a": [{ "b": 1 }, { "b": [] }] }), [0b11, 0]);
+        assert_eq!(components(fields, doc! { "a": 1, "c": [1] }), [0, 0b1]);
+        assert_eq!(components(doc! { "a.0": 1 }, doc! { "a": [5, [6]] }), [0b01]);
+        assert_eq!(components(doc! { "a.1": 1 }, doc! { "a": [5, [6]] }), [0b11]);
+    }
+
+    #[test]
     fn buffers_forget_the_last_document() {
         let spec = spec(&doc! { "a": 1 }, Sparseness::Sparse);
         let mut keys = extracted(&spec, &doc! { "a": [1, 2, 3] }).unwrap();
@@ -855,6 +891,24 @@ mod tests {
                 }
                 (Err(naive::Refused), Err(Error::ParallelArrays { .. } | Error::AmbiguousPosition { .. })) => {}
                 (rows, keys) => prop_assert!(false, "{:?} and {:?}", rows, keys),
+            }
+        }
+
+        #[test]
+        fn components_with_arrays_are_those_that_a_filter_finds(spec in small_spec(), document in small_document()) {
+            let Ok(keys) = extracted(&spec, &document) else { return Ok(()) };
+            let stored = raw(&document);
+            for (at, field) in spec.fields().iter().enumerate() {
+                let told = keys.array_components().get(at).copied().unwrap_or_default();
+                let names: Vec<&str> = field.path.components().collect();
+                for component in 0..names.len() {
+                    let front = FieldPath::parse(&names[..=component].join(".")).unwrap();
+                    let found = leaves(&stored, &front, &mut |leaf| match leaf.value {
+                        Some(RawBsonRef::Array(_)) => ControlFlow::Break(()),
+                        _ => ControlFlow::Continue(()),
+                    });
+                    prop_assert_eq!(told.contains(component), found.is_break(), "{} of {:?}", component, names);
+                }
             }
         }
 
