@@ -18,6 +18,7 @@ mod numeric;
 pub mod path;
 mod pattern;
 pub mod pipeline;
+pub mod planner;
 pub mod projection;
 mod random;
 mod raw;

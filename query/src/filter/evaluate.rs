@@ -74,6 +74,26 @@ impl Node {
         }
     }
 
+    /// The parts that must all match, those of parts included.
+    pub(super) fn collect_conjuncts<'n>(&'n self, conjuncts: &mut Vec<&'n Node>) {
+        match self {
+            Node::All(nodes) => nodes.iter().for_each(|node| node.collect_conjuncts(conjuncts)),
+            Node::Any(_) | Node::Not(_) | Node::Field(..) | Node::Expression(_) | Node::Schema(_) => {
+                conjuncts.push(self);
+            }
+        }
+    }
+
+    /// The parts one of which must match, those of parts included; the node itself if it has none.
+    pub(super) fn collect_branches<'n>(&'n self, branches: &mut Vec<&'n Node>) {
+        match self {
+            Node::Any(nodes) => nodes.iter().for_each(|node| node.collect_branches(branches)),
+            Node::All(_) | Node::Not(_) | Node::Field(..) | Node::Expression(_) | Node::Schema(_) => {
+                branches.push(self);
+            }
+        }
+    }
+
     /// The question of what is asked of some value to the fields that `path` reaches.
     pub(super) fn field(path: &FieldPath, condition: Condition) -> Node {
         let below = |conditions: Vec<Condition>| {

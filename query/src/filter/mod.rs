@@ -9,6 +9,7 @@ mod bounds;
 mod compare;
 mod element;
 pub(crate) mod element_condition;
+pub mod entries;
 mod equality;
 mod evaluate;
 mod operator;
@@ -18,9 +19,12 @@ mod schema;
 
 use bson::RawDocument;
 use index::interval::Intervals;
+use index::multikey::ArrayComponents;
+use index::path::FieldPath;
 
 use crate::error::Error;
 use crate::expression::Variables;
+use crate::filter::entries::{EntryBounds, IndexedField};
 use crate::filter::evaluate::Node;
 
 /// A filter, parsed once and matched against any number of documents from any number of threads.
@@ -127,6 +131,71 @@ impl Filter {
     /// # Ok::<(), cairndb_query::error::Error>(())
     /// ```
     pub fn intervals(&self, path: &str, arrays: Arrays) -> Intervals {
-        bounds::intervals(&self.root, path, arrays)
+        // A path with a zero byte is no field's.
+        let Ok(path) = FieldPath::parse(path) else { return Intervals::all() };
+        let arrays = match arrays {
+            Arrays::Absent => ArrayComponents::NONE,
+            Arrays::Possible => ArrayComponents::ALL,
+        };
+        let bounds = self.entry_bounds(&[IndexedField { path: &path, arrays }]);
+        bounds.sets.into_iter().next().unwrap_or_else(Intervals::all)
+    }
+
+    /// Bounds that some entry of every matching document lies within, in an index on these fields.
+    ///
+    /// ```
+    /// use bson::{RawBsonRef, rawdoc};
+    /// use cairndb_query::filter::Filter;
+    /// use cairndb_query::filter::entries::IndexedField;
+    /// use index::multikey::ArrayComponents;
+    /// use index::path::FieldPath;
+    ///
+    /// let filter = Filter::parse(&rawdoc! { "city": "Oslo", "age": { "$gt": 30, "$lt": 40 } })?;
+    /// let (city, age) = (FieldPath::parse("city")?, FieldPath::parse("age")?);
+    /// let fields = [&city, &age].map(|path| IndexedField { path, arrays: ArrayComponents::NONE });
+    /// let bounds = filter.entry_bounds(&fields);
+    /// assert!(bounds.sets[0].is_points() && !bounds.sets[1].contains(RawBsonRef::Int32(40)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn entry_bounds(&self, fields: &[IndexedField<'_>]) -> EntryBounds {
+        entries::conjunction([&self.root], fields).into_bounds()
+    }
+
+    /// Each `$or` that every match meets a branch of, with what else every match meets.
+    pub fn alternatives(&self) -> Vec<Alternatives<'_>> {
+        let mut conjuncts = Vec::new();
+        self.root.collect_conjuncts(&mut conjuncts);
+        let alternatives = conjuncts.iter().enumerate().filter_map(|(at, node)| {
+            let mut branches = Vec::new();
+            node.collect_branches(&mut branches);
+            let others = conjuncts.iter().enumerate().filter(|(other, _)| *other != at);
+            let others = others.map(|(_, node)| *node).collect();
+            (branches.len() > 1).then_some(Alternatives { branches, others })
+        });
+        alternatives.collect()
+    }
+}
+
+/// The branches of an `$or`, one of which every match meets, and the conditions beside it, all of which it meets.
+#[derive(Clone, Debug)]
+pub struct Alternatives<'a> {
+    branches: Vec<&'a Node>,
+    others: Vec<&'a Node>,
+}
+
+impl Alternatives<'_> {
+    /// How many branches there are; at least two.
+    pub fn count(&self) -> usize {
+        self.branches.len()
+    }
+
+    /// For each branch, bounds that some entry of every document lies within that matches by this branch.
+    pub fn entry_bounds(&self, fields: &[IndexedField<'_>]) -> Vec<EntryBounds> {
+        let others = entries::conjunction(self.others.iter().copied(), fields);
+        let bounds = self.branches.iter().map(|branch| {
+            let branch = entries::conjunction([*branch], fields);
+            entries::both(branch, others.clone(), fields).into_bounds()
+        });
+        bounds.collect()
     }
 }

@@ -1,9 +1,11 @@
 //! Filters from outside: what they match, what they refuse, and what they tell about values.
 
 mod bounds;
+mod entries;
 mod expression;
 mod matching;
 mod model;
+mod planner;
 mod refusal;
 
 use bson::{Bson, Decimal128, Document, RawDocumentBuf, Regex};

@@ -1,0 +1,424 @@
+//! Plans, followed in memory: whatever indexes there are, a plan finds what a look at every document finds.
+
+use std::collections::BTreeSet;
+
+use bson::{Bson, Document, RawBson, RawDocumentBuf, bson, doc};
+use cairndb_query::filter::Filter;
+use cairndb_query::planner::{Access, EntryScan, Hint, IndexView, Plan, Request, plans};
+use cairndb_query::sort::Sort;
+use index::extract::{ExtractedKeys, extract};
+use index::interval::{Intervals, Limit};
+use index::key::{self, Direction};
+use index::multikey::ArrayComponents;
+use index::spec::{IndexSpec, Sparseness, SpecOptions, Uniqueness};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::entries::{dense_document, dense_fields, dense_filter, dense_path};
+use crate::{parse, raw};
+
+/// An index with the entries of some documents.
+struct Stored {
+    spec: IndexSpec,
+    arrays: Vec<ArrayComponents>,
+    /// Ascending by key, then by document.
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    key: Vec<u8>,
+    document: usize,
+}
+
+/// Documents, each under its position as `_id`, and indexes on them.
+struct Collection {
+    documents: Vec<RawDocumentBuf>,
+    indexes: Vec<Stored>,
+}
+
+fn spec(fields: &Document, options: SpecOptions) -> Option<IndexSpec> {
+    IndexSpec::parse(&raw(fields), options).ok()
+}
+
+impl Collection {
+    /// Only documents that all indexes take, as inserts would have it.
+    fn of(documents: Vec<Document>, specs: Vec<IndexSpec>) -> Self {
+        let indexes = specs.into_iter().map(|spec| Stored {
+            arrays: vec![ArrayComponents::NONE; spec.fields().len()],
+            spec,
+            entries: Vec::new(),
+        });
+        let mut all = Self { documents: Vec::new(), indexes: indexes.collect() };
+        for document in documents {
+            all.insert(document);
+        }
+        for index in &mut all.indexes {
+            index.entries.sort();
+        }
+        all
+    }
+
+    fn insert(&mut self, document: Document) {
+        let position = self.documents.len();
+        let mut whole = doc! { "_id": i32::try_from(position).expect("few documents") };
+        whole.extend(document);
+        let document = raw(&whole);
+        let mut keys = vec![ExtractedKeys::default(); self.indexes.len()];
+        for (index, keys) in self.indexes.iter().zip(&mut keys) {
+            if extract(&index.spec, &document, keys).is_err() || index.is_taken(keys) {
+                return;
+            }
+        }
+        for (index, keys) in self.indexes.iter_mut().zip(&keys) {
+            for (arrays, new) in index.arrays.iter_mut().zip(keys.array_components()) {
+                *arrays = arrays.union(*new);
+            }
+            index.entries.extend(keys.iter().map(|(key, _)| Entry { key: key.to_vec(), document: position }));
+        }
+        self.documents.push(document);
+    }
+
+    fn views(&self) -> Vec<IndexView<'_>> {
+        self.indexes.iter().map(|index| IndexView { spec: &index.spec, arrays: &index.arrays }).collect()
+    }
+
+    /// The documents that a plan reaches, each at its first visit.
+    fn reached(&self, access: &Access) -> Vec<usize> {
+        let mut order = match access {
+            Access::Nothing => Vec::new(),
+            Access::Records(scan) => {
+                let ids = 0..self.documents.len();
+                let inside = |id: &usize| scan.ids.contains(self.id(*id).as_raw_bson_ref());
+                directed(ids.filter(inside).collect(), scan.direction)
+            }
+            Access::Entries(scan) => self.scanned(scan),
+            Access::Union(parts) => parts.iter().flat_map(|part| self.reached(part)).collect(),
+        };
+        let mut seen = BTreeSet::new();
+        order.retain(|document| seen.insert(*document));
+        order
+    }
+
+    fn scanned(&self, scan: &EntryScan) -> Vec<usize> {
+        let index = self.indexes.get(scan.index).expect("an index");
+        let inside = |entry: &&Entry| {
+            let mut bytes = entry.key.as_slice();
+            index.spec.fields().iter().zip(&scan.bounds).all(|(field, set)| {
+                let length = key::skip(bytes, field.direction).expect("a key");
+                let (own, rest) = bytes.split_at(length);
+                bytes = rest;
+                lies_within(own, field.direction, set)
+            })
+        };
+        let found: Vec<usize> = index.entries.iter().filter(inside).map(|entry| entry.document).collect();
+        if !scan.has_duplicates {
+            assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), found.len(), "{scan:?}");
+        }
+        directed(found, scan.direction)
+    }
+
+    fn document(&self, at: usize) -> &RawDocumentBuf {
+        self.documents.get(at).expect("a document")
+    }
+
+    fn id(&self, document: usize) -> RawBson {
+        RawBson::from(self.document(document).get("_id").expect("well-formed").expect("an _id"))
+    }
+
+    /// The plan finds what the filter matches, and sorted if it says so.
+    fn check(&self, plan: &Plan, filter: &Filter, sort: Option<&Sort>) -> Result<(), TestCaseError> {
+        let matches = |document: &usize| filter.matches(self.document(*document));
+        let expected: Vec<usize> = (0..self.documents.len()).filter(matches).collect();
+        let mut found: Vec<usize> = self.reached(&plan.access).into_iter().filter(matches).collect();
+        if let Some(sort) = sort.filter(|_| plan.is_sorted) {
+            let keys: Vec<_> =
+                found.iter().map(|document| sort.key(self.document(*document)).expect("sortable")).collect();
+            prop_assert!(keys.is_sorted(), "not sorted: {plan:?}");
+        }
+        found.sort_unstable();
+        prop_assert_eq!(found, expected, "{:?} in {:?}", plan, self.documents);
+        Ok(())
+    }
+}
+
+impl Stored {
+    fn is_taken(&self, keys: &ExtractedKeys) -> bool {
+        self.spec.is_unique() && keys.iter().any(|(key, _)| self.entries.iter().any(|entry| entry.key == key))
+    }
+}
+
+fn directed(mut order: Vec<usize>, direction: Direction) -> Vec<usize> {
+    if direction == Direction::Descending {
+        order.reverse();
+    }
+    order
+}
+
+/// Whether a field's key bytes stand for a value of the set.
+fn lies_within(own: &[u8], direction: Direction, set: &Intervals) -> bool {
+    let encoded = |value: bson::RawBsonRef<'_>| {
+        let mut bytes = Vec::new();
+        key::encode(value, direction, &mut bytes);
+        bytes
+    };
+    set.as_slice().iter().any(|interval| {
+        let ((lower, from), (upper, to)) = (interval.lower(), interval.upper());
+        let (lower, upper) = (encoded(lower), encoded(upper));
+        let (above, below) = if direction == Direction::Ascending {
+            (own.cmp(&lower), own.cmp(&upper))
+        } else {
+            (lower.as_slice().cmp(own), upper.as_slice().cmp(own))
+        };
+        (above.is_gt() || above.is_eq() && from == Limit::Inclusive)
+            && (below.is_lt() || below.is_eq() && to == Limit::Inclusive)
+    })
+}
+
+fn any_spec() -> impl Strategy<Value = Option<IndexSpec>> {
+    let fields = (dense_fields(), vec(select(vec![1, -1]), 3), any::<bool>());
+    let options = (select(vec![Sparseness::NotSparse, Sparseness::Sparse]), 0..5);
+    (fields, options).prop_map(|((fields, directions, has_id), (sparseness, unique))| {
+        let uniqueness = if unique == 0 { Uniqueness::Unique } else { Uniqueness::NotUnique };
+        let mut fields: Document = fields
+            .into_iter()
+            .zip(directions)
+            .map(|((path, _), direction)| (path, Bson::Int32(direction)))
+            .collect();
+        if has_id && unique == 1 {
+            fields.insert("_id", 1);
+        }
+        spec(&fields, SpecOptions { uniqueness, sparseness })
+    })
+}
+
+fn any_sort() -> impl Strategy<Value = Document> {
+    let path = prop_oneof![4 => dense_path(), 1 => Just("_id".to_owned())];
+    vec((path, select(vec![1, -1])), 1..4).prop_map(|fields| {
+        fields.into_iter().map(|(path, direction)| (path, Bson::Int32(direction))).collect()
+    })
+}
+
+/// Filters that often leave fields with one value, and ask for `_id`s as well.
+fn any_filter() -> impl Strategy<Value = Document> {
+    let equal = (dense_path(), 0..3).prop_map(|(path, number)| doc! { path: number });
+    let id = (0..20, select(vec!["$gt", "$lte", "$ne", "$eq"]))
+        .prop_map(|(id, relation)| doc! { "_id": { relation: id } });
+    let part = prop_oneof![3 => dense_filter(), 3 => equal, 1 => id];
+    let clause = select(vec!["$and", "$and", "$or"]);
+    (clause, vec(part, 1..4)).prop_map(|(clause, parts)| doc! { clause: parts })
+}
+
+proptest! {
+    #[test]
+    fn every_plan_finds_what_matches_in_order(
+        documents in vec(dense_document(), 1..24),
+        specs in vec(any_spec(), 1..4),
+        filters in vec(any_filter(), 8),
+        sort in any_sort(),
+    ) {
+        let collection = Collection::of(documents, specs.into_iter().flatten().collect());
+        let views = collection.views();
+        let sort = Sort::parse(&raw(&sort)).expect("a sort");
+        let hints = (0..views.len()).map(Hint::Index).chain([Hint::Records(Direction::Descending)]).map(Some);
+        // Documents whose fields of the sort lie in different arrays have no place in it.
+        let is_sortable = collection.documents.iter().all(|document| sort.key(document).is_ok());
+        let hints: Vec<_> = hints.chain([None]).collect();
+        for filter in filters {
+            let filter = parse(&filter);
+            for hint in hints.iter().copied() {
+                for sort in [None, Some(&sort).filter(|_| is_sortable)] {
+                    let request = Request { filter: Some(&filter), sort, indexes: &views, hint };
+                    let found = plans(&request);
+                    prop_assert!(!found.is_empty());
+                    for plan in &found {
+                        collection.check(plan, &filter, sort)?;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Indexes by their key patterns; `tags` holds arrays.
+fn index_on(fields: &Document, options: SpecOptions) -> (IndexSpec, Vec<ArrayComponents>) {
+    let spec = spec(fields, options).expect("an index");
+    let arrays = spec
+        .fields()
+        .iter()
+        .map(|field| ArrayComponents::from_bits(u64::from(field.path.as_str().starts_with("tags"))));
+    let arrays = arrays.collect();
+    (spec, arrays)
+}
+
+/// A plan as a short text: the index's position, how many of its fields are bounded, and how it is walked.
+fn told(access: &Access) -> String {
+    let arrow = |direction| if direction == Direction::Ascending { '+' } else { '-' };
+    match access {
+        Access::Nothing => "nothing".to_owned(),
+        Access::Records(scan) => {
+            let extent = if scan.ids.is_all() { "all" } else { "some" };
+            format!("{extent} records{}", arrow(scan.direction))
+        }
+        Access::Entries(scan) => {
+            let bounded = scan.bounds.iter().filter(|set| !set.is_all()).count();
+            format!("{}: {bounded} bounded{}", scan.index, arrow(scan.direction))
+        }
+        Access::Union(parts) => parts.iter().map(told).collect::<Vec<_>>().join(" or "),
+    }
+}
+
+#[track_caller]
+fn check_with(
+    indexes: &[(IndexSpec, Vec<ArrayComponents>)],
+    (filter, sort): (Document, Document),
+    hint: Option<Hint>,
+    expected: &str,
+) {
+    let views: Vec<_> = indexes.iter().map(|(spec, arrays)| IndexView { spec, arrays }).collect();
+    let (parsed, parsed_sort) = (parse(&filter), Sort::parse(&raw(&sort)).expect("a sort"));
+    let parsed_sort = (!parsed_sort.is_empty()).then_some(&parsed_sort);
+    let request = Request { filter: Some(&parsed), sort: parsed_sort, indexes: &views, hint };
+    let plan = plans(&request).swap_remove(0);
+    let sorted = if plan.is_sorted { "" } else { ", sorted" };
+    assert_eq!(format!("{}{sorted}", told(&plan.access)), expected, "{filter} by {sort}");
+}
+
+/// What is chosen among: 0 `{a, b}`, 1 `{b}`, 2 unique `{c, d}`, 3 `{tags}`, 4 `{a, tags, b}`, 5 sparse `{e}`,
+/// 6 `{f: 1, g: -1}`.
+fn indexes() -> Vec<(IndexSpec, Vec<ArrayComponents>)> {
+    let plain = SpecOptions::default();
+    let unique = SpecOptions { uniqueness: Uniqueness::Unique, ..plain };
+    let sparse = SpecOptions { sparseness: Sparseness::Sparse, ..plain };
+    vec![
+        index_on(&doc! { "a": 1, "b": 1 }, plain),
+        index_on(&doc! { "b": 1 }, plain),
+        index_on(&doc! { "c": 1, "d": 1 }, unique),
+        index_on(&doc! { "tags": 1 }, plain),
+        index_on(&doc! { "a": 1, "tags": 1, "b": 1 }, plain),
+        index_on(&doc! { "e": 1 }, sparse),
+        index_on(&doc! { "f": 1, "g": -1 }, plain),
+    ]
+}
+
+#[track_caller]
+fn check(filter: Document, expected: &str) {
+    check_with(&indexes(), (filter, doc! {}), None, expected);
+}
+
+#[track_caller]
+fn check_sorted(filter: Document, sort: Document, expected: &str) {
+    check_with(&indexes(), (filter, sort), None, expected);
+}
+
+#[test]
+fn a_value_for_all_of_a_unique_index_comes_first() {
+    check(doc! { "c": 1, "d": 2, "a": 1, "b": 1 }, "2: 2 bounded+");
+    check(doc! { "c": 1, "a": 1, "b": 1 }, "0: 2 bounded+");
+    check(doc! { "_id": 1, "c": 1, "d": 2 }, "some records+");
+}
+
+#[test]
+fn more_leading_values_come_before_fewer() {
+    check(doc! { "a": 1, "b": 2 }, "0: 2 bounded+");
+    check(doc! { "a": { "$in": [1, 2] }, "b": { "$in": [3, null] } }, "0: 2 bounded+");
+    check(doc! { "a": 1, "tags": 2 }, "4: 2 bounded+");
+    check(doc! { "a": 1, "b": { "$gt": 5 } }, "0: 2 bounded+");
+    check(doc! { "b": 5, "a": { "$gt": 5 } }, "1: 1 bounded+");
+}
+
+#[test]
+fn an_order_comes_before_bounds_and_after_values() {
+    check_sorted(doc! { "b": { "$gt": 5 } }, doc! { "f": 1, "g": -1 }, "6: 0 bounded+");
+    check_sorted(doc! { "b": 5 }, doc! { "f": 1 }, "1: 1 bounded+, sorted");
+    check_sorted(doc! {}, doc! { "f": -1, "g": 1 }, "6: 0 bounded-");
+    check_sorted(doc! {}, doc! { "f": 1, "g": 1 }, "all records+, sorted");
+    check_sorted(doc! { "f": 3 }, doc! { "g": 1 }, "6: 1 bounded-");
+    check_sorted(doc! { "f": 3 }, doc! { "f": 1, "g": 1, "_id": -1 }, "6: 1 bounded-");
+    check_sorted(doc! { "f": 3 }, doc! { "g": 1, "_id": 1 }, "6: 1 bounded+, sorted");
+    check_sorted(doc! { "f": { "$in": [3, 4] } }, doc! { "f": -1 }, "6: 1 bounded-");
+    check_sorted(doc! { "f": { "$in": [3, 4] } }, doc! { "g": 1 }, "6: 1 bounded+, sorted");
+    check_sorted(doc! { "f": { "$gt": 3 } }, doc! { "f": 1, "g": -1, "_id": 1, "z": 1 }, "6: 1 bounded+");
+    check_sorted(doc! { "f": 3, "g": 4 }, doc! { "_id": -1 }, "6: 2 bounded-");
+}
+
+#[test]
+fn one_document_needs_no_order() {
+    check_sorted(doc! { "c": 1, "d": 2 }, doc! { "z": 1, "y": -1 }, "2: 2 bounded+");
+    check_sorted(doc! { "c": 1 }, doc! { "d": -1, "z": 1 }, "2: 1 bounded-");
+    check_sorted(doc! { "_id": 1 }, doc! { "z": 1 }, "some records+");
+}
+
+#[test]
+fn arrays_give_no_order() {
+    check_sorted(doc! {}, doc! { "tags": 1 }, "all records+, sorted");
+    check_sorted(doc! { "tags": 5 }, doc! { "tags": 1 }, "3: 1 bounded+, sorted");
+    check_sorted(doc! { "tags": 5 }, doc! { "_id": 1 }, "3: 1 bounded+");
+    check_sorted(doc! { "a": 1, "tags": 5 }, doc! { "b": -1 }, "4: 2 bounded-");
+}
+
+#[test]
+fn bounds_come_before_a_look_at_everything() {
+    check(doc! { "b": { "$gte": 1, "$lt": 5 } }, "1: 1 bounded+");
+    check(doc! { "b": { "$ne": 1 } }, "1: 1 bounded+");
+    check(doc! { "b": { "$exists": false } }, "1: 1 bounded+");
+    check(doc! { "tags": { "$elemMatch": { "$gt": 1, "$lt": 5 } } }, "3: 1 bounded+");
+    check(doc! { "g": 1 }, "all records+");
+    check(doc! { "b": { "$exists": true } }, "all records+");
+    check(doc! { "_id": { "$gt": 1 }, "b": { "$gt": 1 } }, "some records+");
+    check(doc! { "b": { "$in": [] } }, "nothing");
+    check(doc! { "b": { "$gt": 5, "$lt": 5 } }, "nothing");
+}
+
+#[test]
+fn a_sparse_index_is_used_where_it_has_every_match() {
+    check(doc! { "e": 5 }, "5: 1 bounded+");
+    check(doc! { "e": { "$exists": true } }, "5: 0 bounded+");
+    check(doc! { "e": null }, "all records+");
+    check(doc! { "e": { "$ne": 5 } }, "all records+");
+    check_sorted(doc! {}, doc! { "e": 1 }, "all records+, sorted");
+    check_sorted(doc! { "e": { "$gte": 1 } }, doc! { "e": 1 }, "5: 1 bounded+");
+}
+
+#[test]
+fn branches_are_joined_if_each_has_bounds() {
+    check(doc! { "$or": [{ "b": 1 }, { "e": 2 }] }, "1: 1 bounded+ or 5: 1 bounded+");
+    check(doc! { "$or": [{ "b": 1 }, { "_id": 2 }] }, "1: 1 bounded+ or some records+");
+    check(doc! { "$or": [{ "b": 1 }, { "z": 2 }] }, "all records+");
+    check(doc! { "$or": [{ "b": 1 }, { "b": { "$gt": 7 } }] }, "1: 1 bounded+");
+    check(doc! { "a": 1, "$or": [{ "b": 1 }, { "e": 2 }] }, "0: 1 bounded+");
+    check(doc! { "$or": [{ "b": 1 }, { "e": { "$in": [] } }] }, "1: 1 bounded+");
+    check_sorted(
+        doc! { "$or": [{ "b": 1 }, { "e": 2 }] },
+        doc! { "b": 1 },
+        "1: 1 bounded+ or 5: 1 bounded+, sorted",
+    );
+}
+
+#[test]
+fn a_hint_is_followed_where_nothing_is_lost() {
+    let hinted = |filter: Document, sort: Document, hint, expected: &str| {
+        check_with(&indexes(), (filter, sort), Some(hint), expected);
+    };
+    hinted(doc! { "a": 1, "b": 2 }, doc! {}, Hint::Index(1), "1: 1 bounded+");
+    hinted(doc! { "a": 1 }, doc! {}, Hint::Index(6), "6: 0 bounded+");
+    hinted(doc! { "a": 1 }, doc! {}, Hint::Records(Direction::Descending), "all records-");
+    hinted(doc! { "a": 1 }, doc! { "_id": 1 }, Hint::Records(Direction::Descending), "all records+");
+    hinted(doc! { "e": 1 }, doc! {}, Hint::Index(5), "5: 1 bounded+");
+    hinted(doc! { "e": null, "b": 1 }, doc! {}, Hint::Index(5), "all records+");
+    hinted(doc! { "$or": [{ "b": 1 }, { "e": 2 }] }, doc! {}, Hint::Index(1), "1: 0 bounded+");
+}
+
+#[test]
+fn a_document_may_have_several_entries_unless_one_value_is_left() {
+    let (spec, arrays) = index_on(&doc! { "tags": 1, "b": 1 }, SpecOptions::default());
+    let views = [IndexView { spec: &spec, arrays: &arrays }];
+    let has_duplicates = |filter: Document| {
+        let parsed = parse(&filter);
+        let found = plans(&Request { filter: Some(&parsed), sort: None, indexes: &views, hint: None });
+        matches!(&found[0].access, Access::Entries(scan) if scan.has_duplicates)
+    };
+    assert!(has_duplicates(doc! { "tags": { "$in": [1, 2] } }) && !has_duplicates(doc! { "tags": 1 }));
+    assert!(has_duplicates(doc! { "tags": bson!({ "$gt": 1 }) }));
+}
