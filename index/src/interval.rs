@@ -214,7 +214,18 @@ impl Intervals {
 
     /// Whether every value lies within.
     pub fn is_all(&self) -> bool {
-        self.complement().is_empty()
+        // Intervals do not touch, so a set of several has gaps.
+        matches!(self.intervals.as_slice(), [_]) && self.complement().is_empty()
+    }
+}
+
+impl IntoIterator for Intervals {
+    type Item = Interval;
+    type IntoIter = std::vec::IntoIter<Interval>;
+
+    /// The intervals in ascending order.
+    fn into_iter(self) -> Self::IntoIter {
+        self.intervals.into_iter()
     }
 }
 

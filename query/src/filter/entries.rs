@@ -46,8 +46,8 @@ impl EntryBounds {
 /// What is known of one entry of a matching document.
 #[derive(Clone, Debug)]
 pub(super) struct Constraint {
-    /// For each field the values that the entry can have, if they are bounded.
-    sets: Vec<Option<Intervals>>,
+    /// The values that the entry can have at bounded fields, by position; each position once, ascending.
+    sets: Vec<(usize, Intervals)>,
     /// The fields of which it is known through a choice among entries; the others' bounds hold of every entry.
     chosen_by: FieldMask,
     /// Whether the entry has a value that is not missing.
@@ -72,44 +72,31 @@ struct Reached<'a> {
 }
 
 impl Constraint {
-    /// The bounds on an entry; fields that are not bounded may have any value.
-    pub(super) fn into_bounds(self) -> EntryBounds {
-        let sets = self.sets.into_iter().map(|set| set.unwrap_or_else(Intervals::all)).collect();
+    /// The bounds on an entry of `count` fields; those that are not bounded may have any value.
+    pub(super) fn into_bounds(self, count: usize) -> EntryBounds {
+        let mut sets = vec![Intervals::all(); count];
+        for (at, set) in self.sets {
+            if let Some(place) = sets.get_mut(at) {
+                *place = set;
+            }
+        }
         EntryBounds { sets, has_value: self.has_value }
     }
 
     /// Nothing is known.
-    fn unknown(count: usize) -> Self {
-        Self { sets: vec![None; count], chosen_by: 0, has_value: false }
+    fn unknown() -> Self {
+        Self { sets: Vec::new(), chosen_by: 0, has_value: false }
     }
 
     /// No entry is one of a matching document.
     fn impossible(count: usize) -> Self {
-        Self { sets: vec![Some(Intervals::none()); count], chosen_by: 0, has_value: true }
-    }
-
-    fn narrow(&mut self, at: usize, with: &Intervals) {
-        if let Some(set) = self.sets.get_mut(at) {
-            *set = Some(set.as_ref().map_or_else(|| with.clone(), |set| set.intersection(with)));
-        }
-    }
-
-    /// Adds what another constraint knows of the same entry.
-    fn join(&mut self, other: &Self) {
-        for (at, set) in other.sets.iter().enumerate() {
-            if let Some(set) = set {
-                self.narrow(at, set);
-            }
-        }
-        self.chosen_by |= other.chosen_by;
-        self.has_value |= other.has_value;
+        let sets = (0..count).map(|at| (at, Intervals::none())).collect();
+        Self { sets, chosen_by: 0, has_value: true }
     }
 
     /// How useful a constraint is: bounds on earlier fields first, then the narrower ones.
     fn usefulness(&self) -> (usize, usize) {
-        let bounded = self.sets.iter().position(Option::is_some);
-        let width = bounded.and_then(|at| self.sets.get(at)?.as_ref()).map_or(usize::MAX, width);
-        (bounded.unwrap_or(usize::MAX), width)
+        self.sets.first().map_or((usize::MAX, usize::MAX), |(at, set)| (*at, width(set)))
     }
 }
 
@@ -163,21 +150,21 @@ impl<'a> View<'a> {
     fn known(&self, node: &Node) -> Constraint {
         match node {
             Node::All(nodes) => self.all(nodes.iter().map(|node| self.known(node)).collect()),
-            Node::Any(nodes) => self.any(nodes.iter().map(|node| self.known(node))),
+            Node::Any(nodes) => self.any(nodes.iter().map(|node| self.known(node)).collect()),
             Node::Not(node) => self.known_without(node),
             Node::Field(path, test) => self.tested(path, test),
-            Node::Expression(_) | Node::Schema(_) => Constraint::unknown(self.count()),
+            Node::Expression(_) | Node::Schema(_) => Constraint::unknown(),
         }
     }
 
     /// What is known where `node` does not match.
     fn known_without(&self, node: &Node) -> Constraint {
         match node {
-            Node::All(nodes) => self.any(nodes.iter().map(|node| self.known_without(node))),
+            Node::All(nodes) => self.any(nodes.iter().map(|node| self.known_without(node)).collect()),
             Node::Any(nodes) => self.all(nodes.iter().map(|node| self.known_without(node)).collect()),
             Node::Not(node) => self.known(node),
             Node::Field(path, test) => self.failed(path, test),
-            Node::Expression(_) | Node::Schema(_) => Constraint::unknown(self.count()),
+            Node::Expression(_) | Node::Schema(_) => Constraint::unknown(),
         }
     }
 
@@ -193,13 +180,11 @@ impl<'a> View<'a> {
             | Test::Pattern(_)
             | Test::Bits(_)
             | Test::Size(_)
-            | Test::AnyElement(_) => Constraint::unknown(self.count()),
+            | Test::AnyElement(_) => Constraint::unknown(),
         };
         let Some((at, field)) = self.at(path) else { return known };
         let arrays = if field.arrays.is_empty() { Arrays::Absent } else { Arrays::Possible };
-        if let Some(set) = admitted(test, arrays) {
-            known.narrow(at, &set);
-        }
+        known.sets.extend(admitted(test, arrays).map(|set| (at, set)));
         known.has_value |= !test.matches(None);
         if arrays == Arrays::Possible {
             known.chosen_by |= mask(at);
@@ -211,7 +196,7 @@ impl<'a> View<'a> {
     fn in_some_object(&self, path: &FieldPath, node: &Node) -> Constraint {
         let below = self.below(path);
         if below.fields.iter().all(Option::is_none) {
-            return Constraint::unknown(self.count());
+            return Constraint::unknown();
         }
         let mut known = below.known(node);
         // Which element it is was chosen, so bounds that hold of all its entries do not hold of the document's.
@@ -225,17 +210,17 @@ impl<'a> View<'a> {
 
     /// No value at the path meets the test. This is known of every entry.
     fn failed(&self, path: &FieldPath, test: &Test) -> Constraint {
-        let mut known = Constraint::unknown(self.count());
+        let mut known = Constraint::unknown();
         let Some((at, field)) = self.at(path) else { return known };
         if matches!(test, Test::Exists) {
-            known.narrow(at, &Interval::point(RawBson::Null).into());
+            known.sets.push((at, Interval::point(RawBson::Null).into()));
             return known;
         }
         let left = meeting(test).complement();
         // For arrays an index has null or undefined in places where a filter sees no value that could meet anything.
         let left = if field.arrays.is_empty() { left } else { left.union(Intervals::from_any(nothing())) };
         if !left.is_all() {
-            known.narrow(at, &left);
+            known.sets.push((at, left));
         }
         known
     }
@@ -243,32 +228,46 @@ impl<'a> View<'a> {
     /// One entry meets some of the constraints: all that hold of every entry, and as many of the others as must hold of
     /// the same one.
     fn all(&self, constraints: Vec<Constraint>) -> Constraint {
-        let (mut chosen, of_every): (Vec<_>, Vec<_>) =
+        let (mut chosen, mut together): (Vec<_>, Vec<_>) =
             constraints.into_iter().partition(|constraint| constraint.chosen_by != 0);
-        let mut together = Constraint::unknown(self.count());
-        for constraint in &of_every {
-            together.join(constraint);
-        }
         chosen.sort_by_key(Constraint::usefulness);
+        let mut chosen_by = 0;
         for constraint in chosen {
-            if !self.may_differ(together.chosen_by, constraint.chosen_by) {
-                together.join(&constraint);
+            if !self.may_differ(chosen_by, constraint.chosen_by) {
+                chosen_by |= constraint.chosen_by;
+                together.push(constraint);
             }
         }
-        together
+        let has_value = together.iter().any(|constraint| constraint.has_value);
+        let sets = self.by_field(together).into_iter().enumerate();
+        let sets = sets.filter(|(_, sets)| !sets.is_empty()).map(|(at, sets)| (at, common(sets))).collect();
+        Constraint { sets, chosen_by, has_value }
     }
 
     /// One of the constraints is met.
-    fn any(&self, constraints: impl Iterator<Item = Constraint>) -> Constraint {
-        let merged = constraints.reduce(|mut first, second| {
-            for (set, other) in first.sets.iter_mut().zip(second.sets) {
-                *set = set.take().zip(other).map(|(set, other)| set.union(other));
+    fn any(&self, constraints: Vec<Constraint>) -> Constraint {
+        let count = constraints.len();
+        if count == 0 {
+            return Constraint::impossible(self.count());
+        }
+        let chosen_by = constraints.iter().fold(0, |mask, constraint| mask | constraint.chosen_by);
+        let has_value = constraints.iter().all(|constraint| constraint.has_value);
+        let sets = self.by_field(constraints).into_iter().enumerate();
+        // Where one constraint leaves a field open, any value may be met.
+        let sets = sets.filter(|(_, sets)| sets.len() == count);
+        let sets = sets.map(|(at, sets)| (at, Intervals::from_any(sets.into_iter().flatten()))).collect();
+        Constraint { sets, chosen_by, has_value }
+    }
+
+    /// The sets of all constraints, field by field.
+    fn by_field(&self, constraints: Vec<Constraint>) -> Vec<Vec<Intervals>> {
+        let mut fields = vec![Vec::new(); self.count()];
+        for (at, set) in constraints.into_iter().flat_map(|constraint| constraint.sets) {
+            if let Some(sets) = fields.get_mut(at) {
+                sets.push(set);
             }
-            first.chosen_by |= second.chosen_by;
-            first.has_value &= second.has_value;
-            first
-        });
-        merged.unwrap_or_else(|| Constraint::impossible(self.count()))
+        }
+        fields
     }
 
     /// Whether what holds of an entry through some fields, and what holds through others, may hold of two different
@@ -292,6 +291,20 @@ impl Reached<'_> {
 
 fn mask(at: usize) -> FieldMask {
     u32::try_from(at).ok().and_then(|at| 1_u32.checked_shl(at)).unwrap_or(0)
+}
+
+/// The values that lie in all sets. Neighbors are intersected first, then what came of them: so each interval is looked
+/// at once for each doubling of the number of sets, and not once for each set.
+fn common(mut sets: Vec<Intervals>) -> Intervals {
+    while sets.len() > 1 {
+        let pairs = sets.chunks(2).map(|pair| match pair {
+            [first, second] => first.intersection(second),
+            [only, ..] => only.clone(),
+            [] => Intervals::all(),
+        });
+        sets = pairs.collect();
+    }
+    sets.pop().unwrap_or_else(Intervals::all)
 }
 
 /// How much a set narrows, in coarse steps: the number of points, or one of a few classes.

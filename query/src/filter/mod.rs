@@ -158,21 +158,21 @@ impl Filter {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn entry_bounds(&self, fields: &[IndexedField<'_>]) -> EntryBounds {
-        entries::conjunction([&self.root], fields).into_bounds()
+        entries::conjunction([&self.root], fields).into_bounds(fields.len())
     }
 
-    /// Each `$or` that every match meets a branch of, with what else every match meets.
-    pub fn alternatives(&self) -> Vec<Alternatives<'_>> {
+    /// The first `count` of those `$or`s that every match meets a branch of, with what else every match meets.
+    pub fn alternatives(&self, count: usize) -> Vec<Alternatives<'_>> {
         let mut conjuncts = Vec::new();
         self.root.collect_conjuncts(&mut conjuncts);
         let alternatives = conjuncts.iter().enumerate().filter_map(|(at, node)| {
             let mut branches = Vec::new();
             node.collect_branches(&mut branches);
             let others = conjuncts.iter().enumerate().filter(|(other, _)| *other != at);
-            let others = others.map(|(_, node)| *node).collect();
-            (branches.len() > 1).then_some(Alternatives { branches, others })
+            (branches.len() > 1)
+                .then(|| Alternatives { branches, others: others.map(|(_, node)| *node).collect() })
         });
-        alternatives.collect()
+        alternatives.take(count).collect()
     }
 }
 
@@ -194,7 +194,7 @@ impl Alternatives<'_> {
         let others = entries::conjunction(self.others.iter().copied(), fields);
         let bounds = self.branches.iter().map(|branch| {
             let branch = entries::conjunction([*branch], fields);
-            entries::both(branch, others.clone(), fields).into_bounds()
+            entries::both(branch, others.clone(), fields).into_bounds(fields.len())
         });
         bounds.collect()
     }

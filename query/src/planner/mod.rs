@@ -29,6 +29,9 @@ use crate::filter::{Alternatives, Filter};
 use crate::planner::order::{SortedField, direction_for};
 use crate::sort::Sort;
 
+/// How many `$or`s of a filter are tried as ways to its matches.
+const ALTERNATIVES_MAX: usize = 8;
+
 /// How many branches of an `$or` may each have a scan of their own.
 pub const BRANCHES_MAX: usize = 1_000;
 
@@ -181,7 +184,7 @@ pub fn plans(request: &Request<'_>) -> Vec<Plan> {
     // A sparse index that lacks documents is not used even where it is asked for: all records are.
     if request.hint.is_none() || ranked.is_empty() {
         let filter = request.filter.filter(|_| request.hint.is_none());
-        let alternatives = filter.map(Filter::alternatives).unwrap_or_default();
+        let alternatives = filter.map(|filter| filter.alternatives(ALTERNATIVES_MAX)).unwrap_or_default();
         let unions = alternatives.iter().filter_map(|alternatives| union(request, alternatives));
         ranked.extend(unions.collect::<Vec<_>>());
         ranked.push(all);

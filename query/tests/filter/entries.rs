@@ -74,7 +74,7 @@ fn check_found(
             let fields = indexed(&full, &arrays);
             let whole = parsed.entry_bounds(&fields);
             let branches =
-                parsed.alternatives().into_iter().map(|alternatives| alternatives.entry_bounds(&fields));
+                parsed.alternatives(8).into_iter().map(|alternatives| alternatives.entry_bounds(&fields));
             // Of an `$or`, one branch must find it.
             let is_found_by = |bounds: &EntryBounds| {
                 is_found(&full, bounds, document)
@@ -337,7 +337,7 @@ fn alternatives_keep_what_stands_beside_them() {
     let filter: Filter =
         parse(&doc! { "b": { "$gt": 0 }, "$or": [{ "a": 1 }, { "$or": [{ "b": 5 }, { "b": 6 }] }] });
     let spec = spec(&doc! { "b": 1 }, Sparseness::NotSparse).expect("an index");
-    let alternatives = filter.alternatives();
+    let alternatives = filter.alternatives(8);
     assert_eq!(alternatives.iter().map(Alternatives::count).collect::<Vec<_>>(), [3]);
     let bounds = alternatives[0].entry_bounds(&indexed(&spec, &[]));
     assert!(!bounds[0].sets[0].is_all() && !bounds[0].sets[0].is_points() && bounds[1].sets[0].is_points());
