@@ -2,7 +2,7 @@
 # that has nothing but make and a shell; .ci/setup.sh says what it installs, and builds RocksDB once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env demo test bench ratios ratios-large fuzz crash soak interleavings compare compare-sequences lint format clippy docs deny
+.PHONY: help setup env demo test bench ratios ratios-large fuzz crash soak interleavings compare compare-sequences house lint format clippy docs deny
 
 # Parameters, as in `make crash KILLS=50000` and `make fuzz SECONDS_EACH=600 TARGETS=operations`.
 KILLS ?= 2000
@@ -85,6 +85,9 @@ compare-sequences: ## Hand out numbers in CairnDB, PostgreSQL (if installed) and
 	    cargo build --release --locked -p compare-driver -p compare-cairndb -p compare-postgres -p compare-sqlite \
 	        --target-dir "$$target" && \
 	    "$$target/release/compare" sequences --out ../../docs
+
+house: ## Print how the sources are kept: circles, tuples as parameters, phrases, comments, examples.
+	@$(SETUP) && CAIRNDB_HOUSE=1 cargo test --release --locked -q -p cairndb-tests --test tidy the_house -- --nocapture
 
 lint: format clippy docs deny ## Check formatting, Clippy, documentation, licenses and duplicate versions.
 

@@ -31,6 +31,25 @@ pub(crate) fn inside_the_crate(file: &File) -> Vec<Named> {
     paths
 }
 
+/// Every path that starts with `self::` outside of tests, as from the crate's root.
+pub(crate) fn inside_the_module(file: &File) -> Vec<Named> {
+    let home = module_of(&file.path);
+    let starts = code::words(&file.code, "self").filter(|at| {
+        let code = file.code.get(*at..).unwrap_or_default();
+        code.starts_with("self::") && !is_continuation(&file.code, *at) && !file.is_test(file.line_at(*at))
+    });
+    starts
+        .flat_map(|at| {
+            let line = file.line_at(at);
+            let home = &home;
+            expand(file.code.get(at..).unwrap_or_default()).into_iter().map(move |segments| Named {
+                line,
+                segments: home.iter().cloned().chain(segments.into_iter().skip(1)).collect(),
+            })
+        })
+        .collect()
+}
+
 /// Everything that `use` declarations name, as written.
 pub(crate) fn imports(file: &File) -> Vec<Named> {
     code::words(&file.code, "use")
