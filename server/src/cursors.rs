@@ -1,10 +1,13 @@
 //! Cursors between two batches: who may go on with them, and when they are let go.
 //!
 //! A cursor is taken out of the table while a batch is read, and its place is kept, so that a second `getMore` meets an
-//! error, and a kill reaches it. A cursor keeps a read state of the store, so their number is bounded.
+//! error, and a kill reaches it: the batch then fails, as a batch that was cut short must not look like the last one. A
+//! cursor keeps a read state of the store, so their number is bounded. None outlives everything that could end it: one
+//! without a timeout goes with its session, or with its connection if it has no session.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cairndb::Cursor;
@@ -13,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::failure::Failure;
 use crate::reply::Batch;
-use crate::sessions::SessionId;
+use crate::sessions::Session;
 
 /// All open cursors.
 pub(crate) struct Cursors {
@@ -32,6 +35,8 @@ struct Place {
     used: Instant,
     /// Absent while a batch is read.
     idle: Option<Walk>,
+    /// Shared with the walk, so that a kill reaches a batch that is being read.
+    is_killed: Arc<AtomicBool>,
 }
 
 /// Whose cursor it is.
@@ -39,17 +44,27 @@ struct Place {
 pub(crate) struct Owner {
     /// As replies name it.
     pub(crate) namespace: String,
-    pub(crate) session: Option<SessionId>,
+    pub(crate) session: Option<Session>,
     /// The user who opened it.
     pub(crate) user: Option<String>,
-    /// Whether it may be idle for as long as its session lasts.
+    /// The number of the connection that it was opened by.
+    pub(crate) connection: i32,
+    /// Whether it may be idle for as long as its session lasts, or its connection if it has no session.
     pub(crate) stays: bool,
+}
+
+/// Who asks for a cursor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Caller {
+    pub(crate) session: Option<Session>,
+    pub(crate) user: Option<String>,
 }
 
 /// A cursor and whether it stands on a document that no batch had room for.
 pub(crate) struct Walk {
     cursor: Cursor<Document>,
     is_standing: bool,
+    is_killed: Arc<AtomicBool>,
 }
 
 /// A cursor that is in use. Unless it is given back, it is gone.
@@ -62,7 +77,7 @@ pub(crate) struct Taken {
 /// Cursors that ended and were not let go yet.
 #[must_use = "dropping it lets the cursors go"]
 pub(crate) struct Ended {
-    places: Vec<(i64, Place)>,
+    places: Vec<Place>,
 }
 
 impl Ended {
@@ -89,12 +104,16 @@ pub(crate) struct Counts {
 
 impl Walk {
     pub(crate) fn new(cursor: Cursor<Document>) -> Self {
-        Self { cursor, is_standing: false }
+        Self { cursor, is_standing: false, is_killed: Arc::default() }
     }
 
-    /// Reads into a batch until it has `len` documents, or no room; whether the cursor is at its end.
-    pub(crate) fn fill(&mut self, batch: &mut Batch, len: Option<u64>) -> cairndb::Result<bool> {
+    /// Reads into a batch until it has `len` documents, or no room; whether the cursor is at its end. Fails with the
+    /// next document once the cursor is killed.
+    pub(crate) fn fill(&mut self, batch: &mut Batch, len: Option<u64>) -> Result<bool, Failure> {
         loop {
+            if self.is_killed.load(Ordering::Relaxed) {
+                return Err(killed());
+            }
             if len.is_some_and(|len| batch.len() >= len) {
                 return Ok(!self.is_standing && self.cursor.is_exhausted());
             }
@@ -130,7 +149,8 @@ impl Cursors {
                 break id;
             }
         };
-        table.places.insert(id, Place { owner, used: Instant::now(), idle: Some(walk) });
+        let is_killed = Arc::clone(&walk.is_killed);
+        table.places.insert(id, Place { owner, used: Instant::now(), idle: Some(walk), is_killed });
         Ok(id)
     }
 
@@ -139,8 +159,7 @@ impl Cursors {
         self: &Arc<Self>,
         id: i64,
         namespace: &str,
-        session: Option<SessionId>,
-        user: Option<&str>,
+        caller: &Caller,
     ) -> Result<Taken, Failure> {
         let mut table = self.table.lock();
         let not_found = || Failure::new(43, "CursorNotFound", format!("cursor id {id} not found"));
@@ -152,11 +171,11 @@ impl Cursors {
             );
             return Err(Failure::new(13, "Unauthorized", message));
         }
-        if place.owner.session != session {
+        if place.owner.session != caller.session {
             let message = format!("cursor id {id} was not opened in the session of the getMore");
             return Err(Failure::new(50_738, "Location50738", message));
         }
-        if place.owner.user.as_deref() != user {
+        if place.owner.user != caller.user {
             let message = format!("cursor id {id} was not created by the authenticated user");
             return Err(Failure::new(13, "Unauthorized", message));
         }
@@ -165,15 +184,21 @@ impl Cursors {
         Ok(Taken { cursors: Arc::clone(self), id, walk: Some(walk) })
     }
 
-    /// Ends cursors by number. One that is in use ends with its batch.
-    pub(crate) fn kill(&self, ids: &[i64]) -> Killed {
+    /// Ends cursors by number, if `may_end` allows it for each of them. The batch of one that is in use fails.
+    pub(crate) fn kill(
+        &self,
+        ids: &[i64],
+        may_end: impl Fn(&Owner) -> Result<(), Failure>,
+    ) -> Result<Killed, Failure> {
         let mut outcome = Killed::default();
-        let mut dropped = Vec::new();
+        let mut ended = Vec::new();
         let mut table = self.table.lock();
+        // All or none: a refusal in the middle would leave the caller without the list of those that ended.
+        ids.iter().filter_map(|id| table.places.get(id)).try_for_each(|place| may_end(&place.owner))?;
         for &id in ids {
             match table.places.remove(&id) {
                 Some(place) => {
-                    dropped.push(place);
+                    ended.push(place.end());
                     outcome.killed.push(id);
                 }
                 None => outcome.not_found.push(id),
@@ -181,32 +206,34 @@ impl Cursors {
         }
         // What a cursor holds of the store is let go without the table's lock.
         drop(table);
-        drop(dropped);
-        outcome
+        drop(ended);
+        Ok(outcome)
     }
 
     /// Ends the cursors that `of` says, and gives how many.
     pub(crate) fn kill_where(&self, of: impl Fn(&Owner) -> bool) -> usize {
-        let dropped: Vec<_> = self.table.lock().places.extract_if(|_, place| of(&place.owner)).collect();
-        dropped.len()
+        self.extract(|place| of(&place.owner)).len()
     }
 
-    /// Takes out the cursors that were idle for so long, and those of sessions that are over. Dropping what they hold of
-    /// the store is the caller's to do, where it may take a while.
-    pub(crate) fn expire(&self, timeout: Duration, over: &[SessionId]) -> Ended {
-        let is_late =
-            |place: &Place| place.idle.is_some() && !place.owner.stays && place.used.elapsed() >= timeout;
+    /// Takes out the cursors that were idle for `timeout`, and those of sessions that `is_known` does not know. Dropping
+    /// what they hold of the store is the caller's to do, where it may take a while.
+    pub(crate) fn expire(&self, timeout: Duration, is_known: impl Fn(&Session) -> bool) -> Ended {
+        let mut places = self
+            .extract(|place| place.idle.is_some() && !place.owner.stays && place.used.elapsed() >= timeout);
+        if !places.is_empty() {
+            self.table.lock().timed_out += places.len() as u64;
+            tracing::info!(cursors = places.len(), "ended cursors that were idle for too long");
+        }
+        // A session may have been ended while a cursor was being opened in it, so it is asked of every cursor.
+        places.extend(
+            self.extract(|place| place.owner.session.as_ref().is_some_and(|session| !is_known(session))),
+        );
+        Ended { places }
+    }
+
+    fn extract(&self, of: impl Fn(&Place) -> bool) -> Vec<Place> {
         let mut table = self.table.lock();
-        let mut ended: Vec<_> = table.places.extract_if(|_, place| is_late(place)).collect();
-        table.timed_out += ended.len() as u64;
-        if !ended.is_empty() {
-            tracing::info!(cursors = ended.len(), "ended cursors that were idle for too long");
-        }
-        if !over.is_empty() {
-            let is_over = |place: &Place| place.owner.session.is_some_and(|session| over.contains(&session));
-            ended.extend(table.places.extract_if(|_, place| is_over(place)));
-        }
-        Ended { places: ended }
+        table.places.extract_if(|_, place| of(place)).map(|(_, place)| place.end()).collect()
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -221,18 +248,32 @@ impl Cursors {
     }
 }
 
+impl Place {
+    /// Tells the batch that is being read, if there is one.
+    fn end(self) -> Self {
+        self.is_killed.store(true, Ordering::Relaxed);
+        self
+    }
+}
+
 impl Taken {
     pub(crate) fn walk(&mut self) -> &mut Walk {
         self.walk.as_mut().expect("it is there until it is given back")
     }
 
-    /// Puts the cursor back for the next batch; `false` if it was killed meanwhile.
-    pub(crate) fn give_back(mut self) -> bool {
+    /// Puts the cursor back for the next batch, unless it was killed meanwhile.
+    pub(crate) fn give_back(mut self) -> Result<(), Failure> {
         let mut table = self.cursors.table.lock();
-        let Some(place) = table.places.get_mut(&self.id) else { return false };
+        // A place with this number is the cursor's own, as long as the cursor was not killed.
+        let is_killed = self.walk.as_ref().is_none_or(|walk| walk.is_killed.load(Ordering::Relaxed));
+        let place = table.places.get_mut(&self.id).filter(|_| !is_killed);
+        let Some(place) = place else {
+            drop(table);
+            return Err(killed());
+        };
         place.used = Instant::now();
         place.idle = self.walk.take();
-        true
+        Ok(())
     }
 }
 
@@ -242,6 +283,10 @@ impl Drop for Taken {
             self.cursors.table.lock().places.remove(&self.id);
         }
     }
+}
+
+fn killed() -> Failure {
+    Failure::new(237, "CursorKilled", "operation was interrupted because the cursor was killed")
 }
 
 /// Bits that nobody can foresee.
@@ -258,6 +303,29 @@ mod tests {
     use cairndb::Client;
 
     use super::*;
+    use crate::limits::Budget;
+    use crate::reply::BatchName;
+
+    fn owner(session: Option<u8>, stays: bool) -> Owner {
+        let session = session.map(|number| Session { id: [number; 16], user: None });
+        Owner { namespace: "shop.things".to_owned(), session, user: None, connection: 1, stays }
+    }
+
+    fn caller() -> Caller {
+        Caller { session: None, user: None }
+    }
+
+    fn walk(folder: &tempfile::TempDir) -> Walk {
+        let client = Client::open(folder.path().join("db")).expect("a store");
+        let things = client.database("shop").collection::<Document>("things");
+        let ids = (0..10).map(|id| cairndb::bson::doc! { "_id": id });
+        things.insert_many(ids).run().expect("inserted");
+        Walk::new(things.find(Document::new()).run().expect("a cursor"))
+    }
+
+    fn code<T>(outcome: Result<T, Failure>) -> Option<i32> {
+        outcome.err().map(|failure| failure.code())
+    }
 
     #[test]
     fn a_sweep_takes_what_is_late_or_whose_session_is_over() {
@@ -265,16 +333,42 @@ mod tests {
         let client = Client::open(folder.path().join("db")).expect("a store");
         let things = client.database("shop").collection::<Document>("things");
         let cursors = Cursors::new(10);
-        let open = |session: Option<SessionId>, stays: bool| {
+        let open = |session: Option<u8>, stays: bool| {
             let cursor = things.find(Document::new()).run().expect("a cursor");
-            let owner = Owner { namespace: "shop.things".to_owned(), session, user: None, stays };
-            cursors.keep(owner, Walk::new(cursor)).expect("room")
+            cursors.keep(owner(session, stays), Walk::new(cursor)).expect("room")
         };
-        let (first, second) = ([1; 16], [2; 16]);
-        let (late, staying, _over) = (open(None, false), open(Some(first), true), open(Some(second), true));
-        assert!(cursors.expire(Duration::from_secs(3600), &[]).is_empty());
-        assert_eq!(cursors.expire(Duration::ZERO, &[second]).places.len(), 2);
+        let (late, staying, _over) = (open(None, false), open(Some(1), true), open(Some(2), true));
+        assert!(cursors.expire(Duration::from_secs(3600), |_| true).is_empty());
+        assert_eq!(cursors.expire(Duration::ZERO, |session| session.id == [1; 16]).places.len(), 2);
         assert_eq!(cursors.counts().timed_out, 1);
-        assert_eq!(cursors.kill(&[late, staying]), Killed { killed: vec![staying], not_found: vec![late] });
+        let killed = cursors.kill(&[late, staying], |_| Ok(())).expect("allowed");
+        assert_eq!(killed, Killed { killed: vec![staying], not_found: vec![late] });
+    }
+
+    /// A cursor that was killed while its batch was read once ended the batch like the last one: the reader took a part
+    /// of the documents for all of them.
+    #[test]
+    fn the_batch_of_a_killed_cursor_fails() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cursors = Arc::new(Cursors::new(10));
+        let id = cursors.keep(owner(None, false), walk(&folder)).expect("room");
+        let mut taken = cursors.take(id, "shop.things", &caller()).expect("there");
+        let mut batch = Batch::new(BatchName::Next, &Budget::new(1 << 20));
+        assert_eq!(taken.walk().fill(&mut batch, Some(3)), Ok(false));
+        cursors.kill(&[id], |_| Ok(())).expect("allowed");
+        assert_eq!(code(taken.walk().fill(&mut batch, Some(9))), Some(237));
+        assert_eq!(batch.len(), 3);
+        assert_eq!(code(taken.give_back()), Some(237));
+        assert_eq!(code(cursors.take(id, "shop.things", &caller()).map(drop)), Some(43));
+    }
+
+    #[test]
+    fn a_kill_that_is_refused_ends_no_cursor() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cursors = Arc::new(Cursors::new(10));
+        let id = cursors.keep(owner(None, false), walk(&folder)).expect("room");
+        let refused = cursors.kill(&[5, id], |_| Err(Failure::bad_value("no")));
+        assert_eq!(refused, Err(Failure::bad_value("no")));
+        assert!(cursors.take(id, "shop.things", &caller()).is_ok());
     }
 }

@@ -1,16 +1,25 @@
 //! Answers: documents with room in front, so that none is copied on its way out.
 
+use std::time::Duration;
+
 use cairndb::bson::spec::ElementType;
 use cairndb::bson::{Bson, Document, RawDocument, RawDocumentBuf};
+use tokio::runtime::Handle;
 
 use crate::failure::Failure;
 use crate::frame::header::HEADER_BYTES;
 use crate::frame::message::{ANSWER_FRONT_BYTES, finish_answer};
-use crate::limits::DOCUMENT_BYTES_MAX;
+use crate::limits::{Budget, DOCUMENT_BYTES_MAX, Reserved, UNCHARGED_BYTES};
 
-/// A document behind room for what an `OP_MSG` begins with.
+/// How much memory is asked for at a time while a batch grows.
+const BATCH_STEP_BYTES: usize = 256 << 10;
+/// How long a batch waits for memory for its first document, which it cannot do without. It holds up a thread meanwhile.
+const FIRST_DOCUMENT_PATIENCE: Duration = Duration::from_millis(100);
+
+/// A document behind room for what an `OP_MSG` begins with, and what it holds of the budget until it is sent.
 pub(crate) struct Reply {
     bytes: Vec<u8>,
+    reserved: Reserved,
 }
 
 impl Reply {
@@ -21,7 +30,7 @@ impl Reply {
             tracing::error!(%error, "a reply could not be encoded");
             vec![5, 0, 0, 0, 0]
         });
-        Self { bytes: [vec![0; ANSWER_FRONT_BYTES], encoded].concat() }
+        Self { bytes: [vec![0; ANSWER_FRONT_BYTES], encoded].concat(), reserved: Reserved::nothing() }
     }
 
     /// The document.
@@ -34,18 +43,20 @@ impl Reply {
         let document = RawDocument::from_bytes(self.document()).map(Document::try_from);
         let Ok(Ok(mut document)) = document else { return self };
         document.insert(field, value);
-        Self::of(&document)
+        Self { reserved: self.reserved, ..Self::of(&document) }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
+    /// Whether it is one of success.
+    pub(crate) fn is_ok(&self) -> bool {
+        let document = RawDocument::from_bytes(self.document());
+        document.is_ok_and(|document| document.get_f64("ok").is_ok_and(|ok| ok > 0.0))
     }
 
-    /// The whole message.
-    pub(crate) fn into_message(mut self, request_id: i32, response_to: i32) -> Vec<u8> {
+    /// The whole message, and what it holds of the budget.
+    pub(crate) fn into_message(mut self, request_id: i32, response_to: i32) -> (Vec<u8>, Reserved) {
         debug_assert!(self.bytes.len() > HEADER_BYTES, "room was left in front");
         finish_answer(&mut self.bytes, request_id, response_to);
-        self.bytes
+        (self.bytes, self.reserved)
     }
 }
 
@@ -72,16 +83,22 @@ pub(crate) enum BatchName {
 }
 
 /// A batch of a cursor, written as it is read: `{cursor: {firstBatch: [..], id: .., ns: ..}, ok: 1}`.
+///
+/// It takes memory of the budget as it grows. If there is none left it ends, and the cursor goes on with the next batch:
+/// readers that do not take their answers make the batches of others short, and keep nobody waiting.
 pub(crate) struct Batch {
     bytes: Vec<u8>,
     cursor_at: usize,
     documents_at: usize,
     len: u64,
     document_bytes: usize,
+    budget: Budget,
+    reserved: Reserved,
+    is_short: bool,
 }
 
 impl Batch {
-    pub(crate) fn new(name: BatchName) -> Self {
+    pub(crate) fn new(name: BatchName, budget: &Budget) -> Self {
         let mut bytes = vec![0; ANSWER_FRONT_BYTES + 4];
         push_name(&mut bytes, ElementType::EmbeddedDocument, "cursor");
         let cursor_at = bytes.len();
@@ -93,7 +110,9 @@ impl Batch {
         push_name(&mut bytes, ElementType::Array, name);
         let documents_at = bytes.len();
         bytes.extend_from_slice(&[0; 4]);
-        Self { bytes, cursor_at, documents_at, len: 0, document_bytes: 0 }
+        let (budget, reserved) = (budget.clone(), Reserved::nothing());
+        let (len, document_bytes) = (0, 0);
+        Self { bytes, cursor_at, documents_at, len, document_bytes, budget, reserved, is_short: false }
     }
 
     /// How many documents it has.
@@ -101,9 +120,31 @@ impl Batch {
         self.len
     }
 
-    /// Whether a document of this length still belongs into it. The first always does.
-    pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        self.len == 0 || self.document_bytes + bytes <= DOCUMENT_BYTES_MAX
+    /// Whether it ended because the budget did.
+    pub(crate) fn is_short(&self) -> bool {
+        self.is_short
+    }
+
+    /// Whether a document of this length still belongs into it. The first always does, if there is memory for it.
+    pub(crate) fn has_room(&mut self, bytes: usize) -> bool {
+        if self.len > 0 && self.document_bytes + bytes > DOCUMENT_BYTES_MAX {
+            return false;
+        }
+        // A name, and the end of the reply.
+        let needed = self.bytes.len() + bytes + 64;
+        self.is_short = needed > UNCHARGED_BYTES && !self.reserve(needed);
+        !self.is_short
+    }
+
+    fn reserve(&mut self, bytes: usize) -> bool {
+        let Self { budget, reserved, .. } = self;
+        if budget.try_grow(reserved, bytes.next_multiple_of(BATCH_STEP_BYTES))
+            || budget.try_grow(reserved, bytes)
+        {
+            return true;
+        }
+        let Some(runtime) = Handle::try_current().ok().filter(|_| self.len == 0) else { return false };
+        runtime.block_on(budget.grow(reserved, bytes, FIRST_DOCUMENT_PATIENCE)).is_ok()
     }
 
     pub(crate) fn push(&mut self, document: &RawDocument) {
@@ -115,7 +156,7 @@ impl Batch {
 
     /// The reply, with the number of the cursor (0 at its end) and its namespace.
     pub(crate) fn finish(self, id: i64, namespace: &str) -> Reply {
-        let Self { mut bytes, cursor_at, documents_at, .. } = self;
+        let Self { mut bytes, cursor_at, documents_at, mut reserved, .. } = self;
         close(&mut bytes, documents_at);
         push_name(&mut bytes, ElementType::Int64, "id");
         bytes.extend_from_slice(&id.to_le_bytes());
@@ -127,7 +168,8 @@ impl Batch {
         push_name(&mut bytes, ElementType::Double, "ok");
         bytes.extend_from_slice(&1.0_f64.to_le_bytes());
         close(&mut bytes, ANSWER_FRONT_BYTES);
-        Reply { bytes }
+        reserved.shrink_to(bytes.len());
+        Reply { bytes, reserved }
     }
 }
 
@@ -158,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_the_document_that_it_stands_for() {
-        let mut batch = Batch::new(BatchName::Next);
+        let mut batch = Batch::new(BatchName::Next, &Budget::new(1 << 30));
         for n in 0..11 {
             batch.push(&rawdoc! { "n": n });
         }
@@ -171,10 +213,32 @@ mod tests {
 
     #[test]
     fn the_first_document_always_fits() {
-        let mut batch = Batch::new(BatchName::First);
+        let mut batch = Batch::new(BatchName::First, &Budget::new(1 << 30));
         assert!(batch.has_room(DOCUMENT_BYTES_MAX + 1));
         batch.push(&rawdoc! {});
         assert!(batch.has_room(DOCUMENT_BYTES_MAX - 5));
         assert!(!batch.has_room(DOCUMENT_BYTES_MAX - 4));
+        assert!(!batch.is_short());
+    }
+
+    /// Each command with a cursor once held 16 MiB of 512 from its beginning, so that 32 of them stopped all others.
+    #[test]
+    fn a_batch_takes_memory_as_it_grows_and_ends_where_there_is_none() {
+        let budget = Budget::new(20 << 20);
+        let document = rawdoc! { "text": "x".repeat(1 << 20) };
+        let fill = || {
+            let mut batch = Batch::new(BatchName::Next, &budget);
+            while batch.has_room(document.as_bytes().len()) {
+                batch.push(&document);
+            }
+            (batch.len(), batch.is_short(), batch.finish(1, "a.b"))
+        };
+        let ((first, is_first_short, answer), (second, is_second_short, _answer)) = (fill(), fill());
+        assert_eq!((first, is_first_short, second, is_second_short), (15, false, 4, true));
+        // What is there without asking still suffices for small documents.
+        let mut third = Batch::new(BatchName::Next, &budget);
+        assert!(third.has_room(1000) && !third.has_room(1 << 20));
+        drop(answer);
+        assert!(third.has_room(1 << 20));
     }
 }

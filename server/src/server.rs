@@ -105,6 +105,8 @@ impl Server {
             cursors_max: 10_000,
             cursor_timeout: Duration::from_secs(600),
             message_timeout: Duration::from_secs(30),
+            login_timeout: Duration::from_secs(30),
+            failed_login_pause: Duration::from_millis(200),
             calls_max: 64,
             request_bytes_max: 512 << 20,
             answer_bytes_max: 512 << 20,
@@ -221,6 +223,34 @@ impl ServerBuilder {
         self
     }
 
+    /// After how long a silent client is closed that has to log in and has not; 30 seconds by default. Drivers watch a server
+    /// by connections that never log in, and say something every ten seconds.
+    pub fn login_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.login_timeout = timeout;
+        self
+    }
+
+    /// How long a failed login waits for its answer; 0.2 seconds by default. After the third failure of a user at an address
+    /// the time between two guesses is twice as long, and doubles with each, up to fifty times.
+    pub fn failed_login_pause(mut self, pause: Duration) -> Self {
+        self.settings.failed_login_pause = pause;
+        self
+    }
+
+    /// How many bytes messages on their way in may take together; 512 MiB by default. Each may have 16 KiB beside, and one at
+    /// a time goes beyond it, so that it is never in the way of all.
+    pub fn request_bytes_max(mut self, bytes: usize) -> Self {
+        self.settings.request_bytes_max = bytes;
+        self
+    }
+
+    /// How many bytes answers may take together until clients have taken them; 512 MiB by default. Each may have 16 KiB
+    /// beside. When it is used up, batches of cursors become short.
+    pub fn answer_bytes_max(mut self, bytes: usize) -> Self {
+        self.settings.answer_bytes_max = bytes;
+        self
+    }
+
     /// How many commands work on the store at once; 64 by default. Others wait.
     pub fn calls_max(mut self, calls: u32) -> Self {
         self.settings.calls_max = calls;
@@ -304,8 +334,10 @@ async fn sweep(shared: Arc<Shared>) {
     let mut stopping = shared.stopping.clone();
     let pause = SWEEP.min(shared.settings.cursor_timeout / 2).max(Duration::from_millis(10));
     while tokio::time::timeout(pause, stopping.wait_for(|stopping| *stopping)).await.is_err() {
-        let over = shared.sessions.expire(SESSION_TIMEOUT);
-        let ended = shared.cursors.expire(shared.settings.cursor_timeout, &over);
+        shared.sessions.expire(SESSION_TIMEOUT);
+        let ended = shared
+            .cursors
+            .expire(shared.settings.cursor_timeout, |session| shared.sessions.is_known(session));
         // Mostly nothing is to be let go, and then no thread is woken for it.
         if !ended.is_empty() && shared.pool.run(move || drop(ended)).await.is_err() {
             break;

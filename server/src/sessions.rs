@@ -1,4 +1,5 @@
-//! Sessions: when something was last heard of each.
+//! Sessions: when something was last heard of each. As in MongoDB a session is its user's, so that one user's command
+//! reaches no other user's session, whatever ids they choose.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,9 +12,17 @@ use crate::failure::Failure;
 /// The 16 bytes that a driver made for a session.
 pub(crate) type SessionId = [u8; 16];
 
+/// A session and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Session {
+    pub(crate) id: SessionId,
+    /// None for a connection without a login.
+    pub(crate) user: Option<String>,
+}
+
 /// All sessions.
 pub(crate) struct Sessions {
-    table: Mutex<HashMap<SessionId, Instant>>,
+    table: Mutex<HashMap<Session, Instant>>,
     sessions_max: usize,
 }
 
@@ -23,31 +32,28 @@ impl Sessions {
     }
 
     /// Notes that something was heard of a session; one that is not known begins.
-    pub(crate) fn touch(&self, id: SessionId) -> Result<(), Failure> {
+    pub(crate) fn touch(&self, session: Session) -> Result<(), Failure> {
         let mut table = self.table.lock();
-        if table.len() >= self.sessions_max && !table.contains_key(&id) {
+        if table.len() >= self.sessions_max && !table.contains_key(&session) {
             let message = format!("there are {} sessions, which is the limit", self.sessions_max);
             return Err(Failure::new(261, "TooManyLogicalSessions", message));
         }
-        table.insert(id, Instant::now());
+        table.insert(session, Instant::now());
         Ok(())
     }
 
-    pub(crate) fn end(&self, ids: &[SessionId]) {
-        let mut table = self.table.lock();
-        for id in ids {
-            table.remove(id);
-        }
+    /// Forgets the sessions that `of` says.
+    pub(crate) fn end(&self, of: impl Fn(&Session) -> bool) {
+        self.table.lock().retain(|session, _| !of(session));
     }
 
-    pub(crate) fn end_all(&self) {
-        self.table.lock().clear();
+    pub(crate) fn is_known(&self, session: &Session) -> bool {
+        self.table.lock().contains_key(session)
     }
 
-    /// Forgets the sessions that nothing was heard of for so long, and names them.
-    pub(crate) fn expire(&self, timeout: Duration) -> Vec<SessionId> {
-        let mut table = self.table.lock();
-        table.extract_if(|_, heard| heard.elapsed() >= timeout).map(|(id, _)| id).collect()
+    /// Forgets the sessions that nothing was heard of for `timeout`.
+    pub(crate) fn expire(&self, timeout: Duration) {
+        self.table.lock().retain(|_, heard| heard.elapsed() < timeout);
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -66,17 +72,30 @@ pub(crate) fn parse(session: &RawDocument) -> Result<SessionId, Failure> {
 mod tests {
     use super::*;
 
+    fn session(number: u8) -> Session {
+        Session { id: [number; 16], user: None }
+    }
+
     #[test]
     fn sessions_are_bounded_and_expire() {
         let sessions = Sessions::new(2);
-        sessions.touch([1; 16]).expect("room");
-        sessions.touch([2; 16]).expect("room");
-        sessions.touch([1; 16]).expect("it is there already");
-        assert_eq!(sessions.touch([3; 16]).map_err(|failure| failure.code()), Err(261));
-        sessions.end(&[[1; 16]]);
-        sessions.touch([3; 16]).expect("room");
-        assert_eq!(sessions.expire(Duration::from_secs(3600)), Vec::<SessionId>::new());
-        assert_eq!(sessions.expire(Duration::ZERO).len(), 2);
+        sessions.touch(session(1)).expect("room");
+        sessions.touch(session(2)).expect("room");
+        sessions.touch(session(1)).expect("it is there already");
+        assert_eq!(sessions.touch(session(3)).map_err(|failure| failure.code()), Err(261));
+        sessions.end(|known| known.id == [1; 16]);
+        sessions.touch(session(3)).expect("room");
+        sessions.expire(Duration::from_secs(3600));
+        assert!(sessions.is_known(&session(3)) && !sessions.is_known(&session(1)));
+        sessions.expire(Duration::ZERO);
         assert_eq!(sessions.len(), 0);
+    }
+
+    #[test]
+    fn two_users_share_no_session() {
+        let sessions = Sessions::new(10);
+        let of_ada = Session { id: [1; 16], user: Some("ada".to_owned()) };
+        sessions.touch(of_ada.clone()).expect("room");
+        assert!(sessions.is_known(&of_ada) && !sessions.is_known(&session(1)));
     }
 }

@@ -1,15 +1,18 @@
 //! What all connections of a server share, and what belongs to one of them.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use cairndb::Client;
+use cairndb::bson::oid::ObjectId;
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::auth::conversation::Conversation;
 use crate::auth::credentials::Key;
+use crate::auth::guesses::Guesses;
 use crate::auth::users::{User, Users};
 use crate::cursors::Cursors;
 use crate::fail_points::FailPoints;
@@ -27,11 +30,16 @@ pub(crate) struct Settings {
     pub(crate) cursor_timeout: Duration,
     /// How long a client may stand still within a message, or take for a small answer.
     pub(crate) message_timeout: Duration,
+    /// How long a client may be silent that has to log in and has not.
+    pub(crate) login_timeout: Duration,
+    /// How long a failed login waits for its answer, and what the time between two guesses starts from.
+    pub(crate) failed_login_pause: Duration,
     /// How many calls of the engine run at once.
     pub(crate) calls_max: u32,
-    /// Bytes of large messages on their way in, of all connections.
+    /// Bytes of large messages on their way in, of all connections. Those that have to log in and have not, share an eighth
+    /// of it beside.
     pub(crate) request_bytes_max: usize,
-    /// Bytes of answers with batches on their way out, of all connections.
+    /// Bytes of large answers on their way out, of all connections.
     pub(crate) answer_bytes_max: usize,
     /// How long running commands have when the server stops.
     pub(crate) grace: Duration,
@@ -51,6 +59,13 @@ pub(crate) struct Shared {
     pub(crate) pool: Pool,
     pub(crate) requests: Budget,
     pub(crate) answers: Budget,
+    /// Those of clients that have to log in and have not.
+    pub(crate) greetings: Budget,
+    /// Answers that were made before there was memory of the budget for them.
+    pub(crate) unsent: Semaphore,
+    pub(crate) guesses: Guesses,
+    /// What tells this run of the server from others.
+    pub(crate) process: ObjectId,
     pub(crate) counters: Counters,
     pub(crate) users: Users,
     /// What users who do not exist are asked with.
@@ -92,6 +107,8 @@ pub(crate) struct Peer {
     pub(crate) id: i32,
     /// Where it comes from.
     pub(crate) address: String,
+    /// The machine, or the network, that it comes from.
+    pub(crate) host: String,
     state: Mutex<PeerState>,
 }
 
@@ -126,7 +143,11 @@ impl Shared {
             operations: Arc::default(),
             pool: Pool::new(settings.calls_max),
             requests: Budget::new(settings.request_bytes_max),
+            greetings: Budget::new(settings.request_bytes_max / 8),
             answers: Budget::new(settings.answer_bytes_max),
+            unsent: Semaphore::new(settings.calls_max as usize),
+            guesses: Guesses::new(settings.failed_login_pause),
+            process: ObjectId::new(),
             counters: Counters::default(),
             started: Instant::now(),
             port: OnceLock::new(),
@@ -149,7 +170,8 @@ impl Shared {
             conversation: None,
             failed_logins: 0,
         };
-        Peer { id, address, state: Mutex::new(state) }
+        let host = host(&address);
+        Peer { id, address, host, state: Mutex::new(state) }
     }
 
     /// The number of the next message that is sent.
@@ -197,6 +219,11 @@ impl Peer {
         self.state.lock().user.clone()
     }
 
+    /// Whether it has to log in, and has not.
+    pub(crate) fn is_stranger(&self, settings: &Settings) -> bool {
+        settings.requires_user && self.state.lock().user.is_none()
+    }
+
     pub(crate) fn log_in(&self, user: User) {
         self.state.lock().user = Some(user);
     }
@@ -208,6 +235,11 @@ impl Peer {
 
     pub(crate) fn keep_conversation(&self, conversation: Conversation) {
         self.state.lock().conversation = Some(conversation);
+    }
+
+    /// The user whose proof is expected.
+    pub(crate) fn proving_user(&self) -> Option<String> {
+        self.state.lock().conversation.as_ref().and_then(Conversation::proving_user).map(str::to_owned)
     }
 
     pub(crate) fn take_conversation(&self) -> Option<Conversation> {
@@ -223,7 +255,34 @@ impl Peer {
     }
 }
 
+/// An address without what a client chooses itself: the port, and the lower half of an IPv6 address.
+fn host(address: &str) -> String {
+    match address.parse::<SocketAddr>().map(|address| address.ip()) {
+        Ok(IpAddr::V6(ip)) => match ip.to_ipv4_mapped() {
+            Some(ip) => ip.to_string(),
+            None => format!("{:x}::/64", ip.to_bits() >> 64),
+        },
+        Ok(ip) => ip.to_string(),
+        // A Unix socket has one path for all.
+        Err(_) => address.to_owned(),
+    }
+}
+
 /// Adds one to a counter.
 pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_an_address_without_what_clients_choose() {
+        assert_eq!(host("192.0.2.1:27017"), "192.0.2.1");
+        assert_eq!(host("[::ffff:192.0.2.1]:5"), "192.0.2.1");
+        assert_eq!(host("[2001:db8:1:2::7]:5"), host("[2001:db8:1:2:ffff::9]:6"));
+        assert_ne!(host("[2001:db8:1:2::7]:5"), host("[2001:db8:1:3::7]:5"));
+        assert_eq!(host("/tmp/socket"), "/tmp/socket");
+    }
 }

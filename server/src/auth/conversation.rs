@@ -32,6 +32,11 @@ impl Conversation {
         Self { user, stage: Stage::Proof(exchange), skips_empty }
     }
 
+    /// The user, if the next message is to prove who it is.
+    pub(crate) fn proving_user(&self) -> Option<&str> {
+        matches!(self.stage, Stage::Proof(_)).then_some(self.user.name.as_str())
+    }
+
     /// Takes the client's next message.
     pub(crate) fn go_on(self, message: &[u8]) -> Result<Step, Rejected> {
         let Self { user, stage, skips_empty } = self;

@@ -6,5 +6,6 @@
 
 pub(crate) mod conversation;
 pub(crate) mod credentials;
+pub(crate) mod guesses;
 pub(crate) mod scram;
 pub(crate) mod users;

@@ -8,9 +8,10 @@ use cairndb::bson::{RawBsonRef, RawDocument};
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::frame::message::{Message, Sequence};
+use crate::limits::Reserved;
 use crate::operations::Operation;
 use crate::reply::Reply;
-use crate::sessions::{self, SessionId};
+use crate::sessions::{self, Session};
 use crate::shared::{Peer, Shared};
 
 /// Where a command runs.
@@ -18,12 +19,12 @@ use crate::shared::{Peer, Shared};
 pub(crate) enum Run {
     /// Where it came in: it touches nothing that could block.
     Here(fn(&Call) -> Result<Reply, Failure>),
-    /// The same, unless a login is begun with it.
+    /// The same, unless a login is begun with it; and it may wait for something new.
     Greeting(fn(&Call) -> Result<Reply, Failure>),
     /// Where it may block.
     Pool(fn(&Call) -> Result<Reply, Failure>),
-    /// The same, and the answer may be as long as a document.
-    Batch(fn(&Call) -> Result<Reply, Failure>),
+    /// The same, after others have had their turn to guess.
+    Login(fn(&Call) -> Result<Reply, Failure>),
 }
 
 /// A command, and the connection that it came by.
@@ -31,14 +32,21 @@ pub(crate) struct Call {
     pub(crate) shared: Arc<Shared>,
     pub(crate) peer: Arc<Peer>,
     pub(crate) command: Command,
+    /// What the message holds of the budget, for as long as its bytes are there.
+    pub(crate) _reserved: Reserved,
 }
 
 /// A command.
+#[derive(Clone)]
 pub(crate) struct Command {
     name: String,
     database: String,
     body: Bytes,
     pub(crate) sequences: Vec<Sequence>,
+    /// Whether the client takes several answers to it.
+    allows_exhaust: bool,
+    /// Whether it was answered before.
+    is_repeated: bool,
 }
 
 impl Command {
@@ -50,7 +58,9 @@ impl Command {
         let database = body.get("$db")?.ok_or_else(no_database)?.as_str();
         let wrong_type = || Failure::new(14, "TypeMismatch", "the field '$db' must be a string");
         let database = database.ok_or_else(wrong_type)?.to_owned();
-        Ok(Self { name, database, body: message.body, sequences: message.sequences })
+        let allows_exhaust = message.allows_exhaust();
+        let Message { body, sequences, .. } = message;
+        Ok(Self { name, database, body, sequences, allows_exhaust, is_repeated: false })
     }
 
     /// The command of a query of old, which names the database itself.
@@ -66,7 +76,22 @@ impl Command {
             _ => document.clone(),
         };
         let name = name_of(view(&body)?)?;
-        Ok(Self { name, database: database.to_owned(), body, sequences: Vec::new() })
+        let (database, sequences) = (database.to_owned(), Vec::new());
+        Ok(Self { name, database, body, sequences, allows_exhaust: false, is_repeated: false })
+    }
+
+    /// The same command again, if its client takes all answers that come, and it is one that waits between them.
+    pub(crate) fn repeated(&self) -> Option<Self> {
+        let is_greeting = matches!(self.name.as_str(), "hello" | "isMaster" | "ismaster");
+        (self.allows_exhaust && is_greeting).then(|| Self { is_repeated: true, ..self.clone() })
+    }
+
+    pub(crate) fn allows_exhaust(&self) -> bool {
+        self.allows_exhaust
+    }
+
+    pub(crate) fn is_repeated(&self) -> bool {
+        self.is_repeated
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -100,13 +125,27 @@ impl Call {
     }
 
     /// The session of the command.
-    pub(crate) fn session(&self) -> Result<Option<SessionId>, Failure> {
-        self.fields().document("lsid")?.map(sessions::parse).transpose()
+    pub(crate) fn session(&self) -> Result<Option<Session>, Failure> {
+        let id = self.fields().document("lsid")?.map(sessions::parse).transpose()?;
+        Ok(id.map(|id| Session { id, user: self.user_name() }))
+    }
+
+    /// The user that the connection has proven to be.
+    pub(crate) fn user_name(&self) -> Option<String> {
+        self.peer.user().map(|user| user.name)
+    }
+
+    /// Whether the connection has to log in, and has not.
+    pub(crate) fn is_of_stranger(&self) -> bool {
+        self.peer.is_stranger(&self.shared.settings)
     }
 
     /// What is checked of every command before it runs.
     pub(super) fn check(&self) -> Result<(), Failure> {
-        if let Some(session) = self.session()? {
+        // A stranger could make up as many sessions as there may be, and leave none to users.
+        if let Some(session) = self.session()?
+            && !self.is_of_stranger()
+        {
             self.shared.sessions.touch(session)?;
         }
         let fields = self.fields();

@@ -2,7 +2,8 @@
 
 use cairndb::bson::{RawBsonRef, doc};
 
-use crate::cursors::{Owner, Walk};
+use crate::auth::users::Role;
+use crate::cursors::{Caller, Owner, Walk};
 use crate::dispatch::call::Call;
 use crate::dispatch::operation::with_operations;
 use crate::failure::Failure;
@@ -24,12 +25,27 @@ pub(super) fn open(call: &Call) -> Result<Reply, Failure> {
     let database = call.peer.client().database(call.command.database());
     let command = with_operations(call)?.unwrap_or_else(|| call.command.body().to_owned());
     let mut walk = Walk::new(database.run_raw_cursor_command(command).run()?);
-    let mut batch = Batch::new(BatchName::First);
-    let id = if walk.fill(&mut batch, len)? || is_only_batch {
+    let mut batch = Batch::new(BatchName::First, &call.shared.answers);
+    let is_ended = walk.fill(&mut batch, len)?;
+    let id = if is_ended {
+        0
+    } else if is_only_batch && batch.is_short() {
+        // There is no next batch in which the rest could follow.
+        let message = "the answers that clients have not taken yet leave no memory for this one";
+        return Err(Failure::new(146, "ExceededMemoryLimit", message));
+    } else if is_only_batch {
         0
     } else {
-        let user = call.peer.user().map(|user| user.name);
-        call.shared.cursors.keep(Owner { namespace: namespace.clone(), session, user, stays }, walk)?
+        // The session may have been ended since the command came; a cursor in it makes it begin again.
+        session.clone().map_or(Ok(()), |session| call.shared.sessions.touch(session))?;
+        let owner = Owner {
+            namespace: namespace.clone(),
+            session,
+            user: call.user_name(),
+            connection: call.peer.id,
+            stays,
+        };
+        call.shared.cursors.keep(owner, walk)?
     };
     Ok(batch.finish(id, &namespace))
 }
@@ -47,16 +63,18 @@ pub(super) fn get_more(call: &Call) -> Result<Reply, Failure> {
         return Err(Failure::bad_value("cannot set maxTimeMS on getMore command for a non-awaitData cursor"));
     }
     let namespace = format!("{}.{collection}", call.command.database());
-    let user = call.peer.user();
-    let user = user.as_ref().map(|user| user.name.as_str());
-    let mut taken = call.shared.cursors.take(id, &namespace, call.session()?, user)?;
-    let mut batch = Batch::new(BatchName::Next);
-    let is_ended = taken.walk().fill(&mut batch, len)?;
-    let id = if !is_ended && taken.give_back() { id } else { 0 };
+    let caller = Caller { session: call.session()?, user: call.user_name() };
+    let mut taken = call.shared.cursors.take(id, &namespace, &caller)?;
+    let mut batch = Batch::new(BatchName::Next, &call.shared.answers);
+    if taken.walk().fill(&mut batch, len)? {
+        return Ok(batch.finish(0, &namespace));
+    }
+    taken.give_back()?;
     Ok(batch.finish(id, &namespace))
 }
 
-/// Ends cursors by number.
+/// Ends cursors by number: the caller's own, or anybody's if the caller may do everything. If one is another user's, none
+/// ends.
 pub(super) fn kill(call: &Call) -> Result<Reply, Failure> {
     let fields = call.fields();
     fields.allow(&["cursors"])?;
@@ -66,7 +84,17 @@ pub(super) fn kill(call: &Call) -> Result<Reply, Failure> {
         id.as_i64().ok_or_else(|| fields.wrong_type("cursors", id, "long"))
     });
     let ids = ids.collect::<Result<Vec<i64>, Failure>>()?;
-    let killed = call.shared.cursors.kill(&ids);
+    let user = call.peer.user();
+    let may_end_all =
+        !call.shared.settings.requires_user || user.as_ref().is_some_and(|user| user.role == Role::Root);
+    let name = user.map(|user| user.name);
+    let killed = call.shared.cursors.kill(&ids, |owner| {
+        if may_end_all || owner.user == name {
+            return Ok(());
+        }
+        let message = format!("not authorized to kill a cursor of another user on '{}'", owner.namespace);
+        Err(Failure::new(13, "Unauthorized", message))
+    })?;
     Ok(doc! {
         "cursorsKilled": killed.killed,
         "cursorsNotFound": killed.not_found,

@@ -21,34 +21,24 @@ mod users;
 pub(crate) use self::call::{Call, Command};
 
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
 
 use crate::dispatch::access::Access;
 use crate::dispatch::call::Run;
 use crate::fail_points::Fault;
 use crate::failure::Failure;
-use crate::limits::{DOCUMENT_BYTES_MAX, Reserved};
 use crate::reply::Reply;
 use crate::shared::{Counters, count};
 
-/// How long a client waits that failed to log in, which makes guessing slow.
-const FAILED_LOGIN_PAUSE: Duration = Duration::from_millis(200);
 /// How many logins may fail on a connection before it is closed.
 const FAILED_LOGINS_MAX: u32 = 5;
 
 /// What becomes of a command.
 pub(crate) enum Outcome {
-    Answer(Answer),
+    Answer(Reply),
     /// The same, and then the connection is closed.
-    Last(Answer),
+    Last(Reply),
     /// The connection is closed without an answer.
     Close,
-}
-
-/// An answer, and what it holds of the budget until it is sent.
-pub(crate) struct Answer {
-    pub(crate) reply: Reply,
-    pub(crate) reserved: Reserved,
 }
 
 /// A command that is known.
@@ -61,7 +51,7 @@ struct Entry {
 /// Ascending by name.
 const COMMANDS: &[(&str, Entry)] = &[
     ("abortTransaction", tell(session::without_transaction)),
-    ("aggregate", batch(cursor::open)),
+    ("aggregate", read(cursor::open)),
     ("alterAutoIncrement", write(engine::forward)),
     ("alterSequence", write(engine::forward)),
     ("authenticate", open(sasl::authenticate)),
@@ -91,13 +81,13 @@ const COMMANDS: &[(&str, Entry)] = &[
     ("dropSequence", write(engine::forward)),
     ("endSessions", open(session::end)),
     ("explain", read(explain::explain)),
-    ("find", batch(cursor::open)),
+    ("find", read(cursor::open)),
     ("findAndModify", write(engine::forward)),
     ("findandmodify", write(engine::forward)),
     ("fsync", write(diagnostic::fsync)),
     ("getCmdLineOpts", order(diagnostic::command_line)),
     ("getLog", tell(diagnostic::log)),
-    ("getMore", batch(cursor::get_more)),
+    ("getMore", read(cursor::get_more)),
     ("getParameter", tell(parameter::get)),
     ("hello", greeting(hello::hello)),
     ("hostInfo", tell(host::host)),
@@ -108,10 +98,10 @@ const COMMANDS: &[(&str, Entry)] = &[
     ("killCursors", read(cursor::kill)),
     ("killSessions", write(session::kill)),
     ("listAutoIncrements", read(engine::forward)),
-    ("listCollections", batch(cursor::open)),
+    ("listCollections", read(cursor::open)),
     ("listCommands", tell(list)),
     ("listDatabases", read(engine::forward)),
-    ("listIndexes", batch(cursor::open)),
+    ("listIndexes", read(cursor::open)),
     ("listSequences", read(engine::forward)),
     ("logout", open(sasl::log_out)),
     ("ping", open(diagnostic::ping)),
@@ -155,12 +145,12 @@ pub(crate) async fn answer(call: Call) -> Outcome {
     count(&shared.counters.refusals);
     tracing::debug!(code = failure.code(), "refused a command");
     let is_failed_login = failure.code() == sasl::AUTHENTICATION_FAILED;
-    let answer = Answer { reply: failure.into(), reserved: Reserved::nothing() };
+    let reply = Reply::from(failure);
     if !is_failed_login {
-        return Outcome::Answer(answer);
+        return Outcome::Answer(reply);
     }
-    tokio::time::sleep(FAILED_LOGIN_PAUSE).await;
-    if peer.failed_logins() < FAILED_LOGINS_MAX { Outcome::Answer(answer) } else { Outcome::Last(answer) }
+    tokio::time::sleep(shared.settings.failed_login_pause).await;
+    if peer.failed_logins() < FAILED_LOGINS_MAX { Outcome::Answer(reply) } else { Outcome::Last(reply) }
 }
 
 async fn run(call: Call) -> Result<Outcome, Failure> {
@@ -177,38 +167,32 @@ async fn run(call: Call) -> Result<Outcome, Failure> {
         return Err(failure);
     }
     call.check()?;
-    let mut answer = execute(call, entry.run).await?;
+    let mut reply = execute(call, entry.run).await?;
     if let Some(error) = fault.write_concern_error {
-        answer.reply = answer.reply.beside("writeConcernError", error);
+        reply = reply.beside("writeConcernError", error);
         if let Some(labels) = fault.labels {
-            answer.reply = answer.reply.beside("errorLabels", labels);
+            reply = reply.beside("errorLabels", labels);
         }
     }
-    Ok(Outcome::Answer(answer))
+    Ok(Outcome::Answer(reply))
 }
 
-async fn execute(call: Call, run: Run) -> Result<Answer, Failure> {
+async fn execute(call: Call, run: Run) -> Result<Reply, Failure> {
     let pool = call.shared.pool.clone();
-    let run = match run {
-        Run::Greeting(run) if sasl::is_speculative(&call) => Run::Pool(run),
-        Run::Greeting(run) => Run::Here(run),
-        run @ (Run::Here(_) | Run::Pool(_) | Run::Batch(_)) => run,
-    };
     match run {
-        Run::Here(run) | Run::Greeting(run) => {
-            Ok(Answer { reply: run(&call)?, reserved: Reserved::nothing() })
+        Run::Here(run) => run(&call),
+        Run::Greeting(run) => {
+            hello::wait(&call).await?;
+            if sasl::is_speculative(&call) { pool.run(move || run(&call)).await? } else { run(&call) }
         }
-        Run::Pool(run) => {
-            let reply = pool.run(move || run(&call)).await??;
-            Ok(Answer { reply, reserved: Reserved::nothing() })
+        Run::Login(run) => {
+            let pause = sasl::pause(&call)?;
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
+            pool.run(move || run(&call)).await?
         }
-        Run::Batch(run) => {
-            // A batch is as long as a document at most, but for what its frame takes.
-            let mut reserved = call.shared.answers.reserve(DOCUMENT_BYTES_MAX).await;
-            let reply = pool.run(move || run(&call)).await??;
-            reserved.shrink_to(reply.len());
-            Ok(Answer { reply, reserved })
-        }
+        Run::Pool(run) => pool.run(move || run(&call)).await?,
     }
 }
 
@@ -233,7 +217,9 @@ fn fault(call: &Call) -> Fault {
     if !call.shared.settings.has_test_commands || name == "configureFailPoint" {
         return Fault::default();
     }
-    call.shared.fail_points.meet(name, call.peer.application().as_deref()).unwrap_or_default()
+    // A hello that names the application is already one of it.
+    let application = call.peer.application().or_else(|| hello::application_of(call));
+    call.shared.fail_points.meet(name, application.as_deref()).unwrap_or_default()
 }
 
 fn configure_fail_point(call: &Call) -> Result<Reply, Failure> {
@@ -275,7 +261,7 @@ const fn greeting(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
 }
 
 const fn login(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
-    Entry { run: Run::Pool(run), access: Access::Anyone }
+    Entry { run: Run::Login(run), access: Access::Anyone }
 }
 
 const fn tell(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
@@ -284,10 +270,6 @@ const fn tell(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
 
 const fn read(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
     Entry { run: Run::Pool(run), access: Access::Reader }
-}
-
-const fn batch(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
-    Entry { run: Run::Batch(run), access: Access::Reader }
 }
 
 const fn order(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {

@@ -3,6 +3,8 @@
 //! A client learns that it failed, and nothing else: an unknown user is asked like a known one, and refused for the same
 //! reason after the same work. The log says what it was.
 
+use std::time::{Duration, Instant};
+
 use cairndb::bson::spec::BinarySubtype;
 use cairndb::bson::{Binary, Bson, Document, RawBsonRef, RawDocument, doc};
 
@@ -46,6 +48,7 @@ pub(super) fn go_on(call: &Call) -> Result<Reply, Failure> {
     fields.allow(&["conversationId", "payload"])?;
     let payload = payload(fields)?;
     let id = fields.integer("conversationId")?.ok_or_else(|| fields.missing("conversationId"))?;
+    let proving = call.peer.proving_user();
     let Some(conversation) = call.peer.take_conversation() else {
         return Err(Failure::new(17, "ProtocolError", "No SASL session state found"));
     };
@@ -59,14 +62,31 @@ pub(super) fn go_on(call: &Call) -> Result<Reply, Failure> {
         }
         Ok(Step::Done(user, message)) => {
             tracing::info!(connection = call.peer.id, user = user.name, "logged in");
+            call.shared.guesses.forget(&user.name, &call.peer.host);
             call.peer.log_in(user);
             Ok(reply(&message, true).into())
         }
         Err(rejected) => {
+            if let Some(user) = proving {
+                call.shared.guesses.note(&user, &call.peer.host, Instant::now());
+            }
             note(call, &rejected);
             Err(refuse(call))
         }
     }
+}
+
+/// How long a proof has to wait before it is looked at, because others failed.
+pub(super) fn pause(call: &Call) -> Result<Duration, Failure> {
+    let Some(user) = call.peer.proving_user().filter(|_| call.command.name() == "saslContinue") else {
+        return Ok(Duration::ZERO);
+    };
+    call.shared.guesses.admit(&user, &call.peer.host, Instant::now()).map_err(|_| {
+        tracing::info!(connection = call.peer.id, from = %call.peer.host, "refused one of too many logins");
+        // The proof was not looked at, and is not to be tried again.
+        call.peer.take_conversation();
+        refuse(call)
+    })
 }
 
 /// The mechanisms other than this one, which have a command of their own.

@@ -8,7 +8,7 @@ use crate::dispatch::call::Call;
 use crate::failure::Failure;
 use crate::limits::SESSION_TIMEOUT;
 use crate::reply::Reply;
-use crate::sessions::{self, SessionId};
+use crate::sessions::{self, Session, SessionId};
 
 /// Makes a session.
 pub(super) fn start(call: &Call) -> Result<Reply, Failure> {
@@ -17,7 +17,7 @@ pub(super) fn start(call: &Call) -> Result<Reply, Failure> {
     // The bits that say that it is a random UUID.
     id[6] = id[6] & 0x0f | 0x40;
     id[8] = id[8] & 0x3f | 0x80;
-    call.shared.sessions.touch(id)?;
+    call.shared.sessions.touch(Session { id, user: call.user_name() })?;
     let id = Bson::Binary(Binary { subtype: BinarySubtype::Uuid, bytes: id.to_vec() });
     let minutes = i32::try_from(SESSION_TIMEOUT.as_secs() / 60).unwrap_or(i32::MAX);
     Ok(doc! { "id": { "id": id }, "timeoutMinutes": minutes }.into())
@@ -25,38 +25,37 @@ pub(super) fn start(call: &Call) -> Result<Reply, Failure> {
 
 pub(super) fn refresh(call: &Call) -> Result<Reply, Failure> {
     for id in listed(call)? {
-        call.shared.sessions.touch(id)?;
+        call.shared.sessions.touch(Session { id, user: call.user_name() })?;
     }
     Ok(doc! {}.into())
 }
 
-/// Forgets sessions. Their cursors stay until they are idle for too long.
+/// Ends the caller's sessions with their cursors. A stranger has none.
 pub(super) fn end(call: &Call) -> Result<Reply, Failure> {
-    call.shared.sessions.end(&listed(call)?);
+    let (ids, user) = (listed(call)?, call.user_name());
+    if !call.is_of_stranger() {
+        end_where(call, |session| session.user == user && ids.contains(&session.id));
+    }
     Ok(doc! {}.into())
 }
 
 /// Ends sessions with their cursors.
 pub(super) fn kill(call: &Call) -> Result<Reply, Failure> {
     let ids = listed(call)?;
-    if ids.is_empty() {
-        return Ok(kill_every_one(call));
-    }
-    call.shared.sessions.end(&ids);
-    call.shared.cursors.kill_where(|owner| owner.session.is_some_and(|session| ids.contains(&session)));
+    end_where(call, |session| ids.is_empty() || ids.contains(&session.id));
     Ok(doc! {}.into())
 }
 
-/// Ends the sessions of users; as nobody proves who they are, all sessions are the same user's.
+/// Ends the sessions of all users with their cursors.
 pub(super) fn kill_all(call: &Call) -> Result<Reply, Failure> {
     call.fields().allow(&[])?;
-    Ok(kill_every_one(call))
+    end_where(call, |_| true);
+    Ok(doc! {}.into())
 }
 
-fn kill_every_one(call: &Call) -> Reply {
-    call.shared.sessions.end_all();
-    call.shared.cursors.kill_where(|owner| owner.session.is_some());
-    doc! {}.into()
+fn end_where(call: &Call, of: impl Fn(&Session) -> bool) {
+    call.shared.sessions.end(&of);
+    call.shared.cursors.kill_where(|owner| owner.session.as_ref().is_some_and(&of));
 }
 
 /// `commitTransaction` and `abortTransaction`: those that belong to one were refused before.

@@ -14,6 +14,10 @@ pub const MORE_TO_COME: u32 = 1 << 1;
 pub const EXHAUST_ALLOWED: u32 = 1 << 16;
 /// A message with one of these bits that is not known must be refused.
 const REQUIRED_FLAGS: u32 = 0xffff;
+/// How many sections of documents a message may have: no command has more than two.
+const SEQUENCES_MAX: usize = 16;
+/// How much of a section's name an error shows.
+const NAME_CHARS_SHOWN_MAX: usize = 64;
 /// Flags and the kind of the first section stand between the header and the body of an answer.
 pub const ANSWER_FRONT_BYTES: usize = HEADER_BYTES + 4 + 1;
 
@@ -53,19 +57,23 @@ impl Message {
             checksum::verify(message)?;
             rest = rest.split_last_chunk::<CHECKSUM_BYTES>().ok_or(FrameError::Truncated("the checksum"))?.0;
         }
-        let (mut bodies, mut sequences) = (Vec::new(), Vec::new());
+        let (mut body, mut sequences) = (None, Vec::new());
         while let Some((&kind, section)) = rest.split_first() {
             rest = section;
             match kind {
-                0 => bodies.push(take_document(&mut rest, "the body")?),
-                1 => sequences.push(take_sequence(message, &mut rest)?),
+                0 if body.is_some() => return Err(FrameError::Bodies(2)),
+                0 => body = Some(take_document(&mut rest, "the body")?),
+                1 => add_sequence(take_sequence(message, &mut rest)?, &mut sequences)?,
                 other => return Err(FrameError::SectionKind(other)),
             }
         }
-        match bodies.as_slice() {
-            [body] => Ok(Self { flags, body: message.slice_ref(body), sequences }),
-            other => Err(FrameError::Bodies(other.len())),
-        }
+        let body = body.ok_or(FrameError::Bodies(0))?;
+        Ok(Self { flags, body: message.slice_ref(body), sequences })
+    }
+
+    /// Whether the sender takes several answers to one question.
+    pub fn allows_exhaust(&self) -> bool {
+        self.flags & EXHAUST_ALLOWED != 0
     }
 
     /// Whether the sender waits for no answer.
@@ -108,10 +116,29 @@ pub fn finish_answer(bytes: &mut [u8], request_id: i32, response_to: i32) {
     }
 }
 
+/// Says in an answer that another one follows without being asked for.
+pub fn announce_another(bytes: &mut [u8]) {
+    if let Some(flags) = bytes.get_mut(HEADER_BYTES..HEADER_BYTES + 4) {
+        flags.copy_from_slice(&MORE_TO_COME.to_le_bytes());
+    }
+}
+
 fn write_header(bytes: &mut [u8], header: Header) {
     if let Some(front) = bytes.first_chunk_mut() {
         *front = header.bytes();
     }
+}
+
+/// What is kept of a section takes more than the section may: their number is bounded.
+fn add_sequence(sequence: Sequence, sequences: &mut Vec<Sequence>) -> Result<(), FrameError> {
+    if sequences.iter().any(|other| other.field == sequence.field) {
+        return Err(FrameError::SectionTwice(sequence.field.chars().take(NAME_CHARS_SHOWN_MAX).collect()));
+    }
+    if sequences.len() == SEQUENCES_MAX {
+        return Err(FrameError::Sections(SEQUENCES_MAX));
+    }
+    sequences.push(sequence);
+    Ok(())
 }
 
 fn take_sequence(message: &Bytes, rest: &mut &[u8]) -> Result<Sequence, FrameError> {
@@ -128,7 +155,7 @@ fn take_sequence(message: &Bytes, rest: &mut &[u8]) -> Result<Sequence, FrameErr
 #[cfg(test)]
 mod tests {
     use cairndb::bson::{RawDocumentBuf, rawdoc};
-    use proptest::collection::vec;
+    use proptest::collection::{btree_map, vec};
     use proptest::prelude::*;
 
     use super::*;
@@ -174,6 +201,22 @@ mod tests {
         refuse([&whole[..], &[1, 6, 0, 0, 0, 255, 0]].concat(), &FrameError::Name);
     }
 
+    /// Eight million empty sections of one name once took nine times the message.
+    #[test]
+    fn sections_are_few_and_have_different_names() {
+        let whole = message(0).bytes(1, 0);
+        let section = |name: u8| [1, 6, 0, 0, 0, name, 0];
+        refuse(
+            [&whole[..], &section(b'a'), &section(b'a')].concat(),
+            &FrameError::SectionTwice("a".to_owned()),
+        );
+        let many: Vec<u8> = (b'a'..=b'p').flat_map(section).collect();
+        assert!(
+            Message::parse(&[&whole[..], &many].concat().into()).is_ok_and(|read| read.sequences.len() == 16)
+        );
+        refuse([&whole[..], &many, &section(b'q')].concat(), &FrameError::Sections(16));
+    }
+
     #[test]
     fn a_wrong_checksum_is_refused() {
         let mut bytes = message(CHECKSUM_PRESENT).bytes(1, 0);
@@ -190,7 +233,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn messages_come_back(flags in 0_u32..4, fields in vec(("[a-z]{0,8}", vec(any::<i32>(), 0..5)), 0..4)) {
+        fn messages_come_back(flags in 0_u32..4, fields in btree_map("[a-z]{0,8}", vec(any::<i32>(), 0..5), 0..4)) {
             let sequences = fields.into_iter().map(|(field, numbers)| {
                 let documents = numbers.into_iter().flat_map(|n| rawdoc! { "n": n }.into_bytes()).collect::<Vec<u8>>();
                 Sequence { field, documents: documents.into() }

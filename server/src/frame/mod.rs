@@ -46,6 +46,12 @@ pub enum FrameError {
     /// There is no body, or more than one.
     #[error("the message has {0} bodies, not one")]
     Bodies(usize),
+    /// Two sections have the same name.
+    #[error("the message has two sections named '{0}'")]
+    SectionTwice(String),
+    /// There are more sections than any command has.
+    #[error("the message has more than {0} sections of documents")]
+    Sections(usize),
     /// The size of a section is not that of its documents.
     #[error("a section announces {announced} bytes where {found} are left")]
     SectionLength {

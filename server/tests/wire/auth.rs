@@ -1,7 +1,8 @@
 //! Logging in, and what is refused to whom.
 
 use cairndb::Client;
-use cairndb::bson::{Bson, Document, doc};
+use cairndb::bson::spec::BinarySubtype;
+use cairndb::bson::{Binary, Bson, Document, doc};
 use cairndb_server::{Role, Users};
 
 use crate::login::{Login, NONCE, go_on, log_in, on_admin, payload, start, text};
@@ -100,7 +101,7 @@ fn malformed_payloads_are_refused() {
     {
         refuse(with("payload", payload(message)), 18);
     }
-    refuse(with("payload", payload(&"n".repeat(100_000))), 18);
+    refuse(with("payload", payload(&"n".repeat(50_000))), 18);
     refuse(with("payload", "n,,n=ada,r=a".into()), 14);
     refuse(with("payload", Bson::Null), 40_414);
     refuse(with("mechanism", 1.into()), 14);
@@ -269,6 +270,44 @@ fn readers_read_and_write_nothing() {
     assert_eq!(code(&peer.run(on_shop(doc! { "getMore": cursor, "collection": "orders" }))), 13);
     let users = peer.run(on_admin(doc! { "usersInfo": 1 }));
     assert_eq!(users.get_array("users").unwrap().len(), 1);
+}
+
+#[test]
+fn a_cursor_is_ended_by_its_user_or_root() {
+    let fixture = guarded();
+    let mut ada = logged_in(&fixture, "ada", "pencil");
+    fill(&mut ada, "orders", 5);
+    let open = |peer: &mut Peer| {
+        let found = peer.run(doc! { "find": "orders", "batchSize": 2, "$db": "shop" });
+        found.get_document("cursor").and_then(|cursor| cursor.get_i64("id")).expect("a cursor")
+    };
+    let kill = |peer: &mut Peer, ids: Vec<i64>| {
+        let reply = peer.run(doc! { "killCursors": "orders", "cursors": ids, "$db": "shop" });
+        reply.get_array("cursorsKilled").map(Vec::len).map_err(|_| code(&reply))
+    };
+    let mut reader = logged_in(&fixture, "reader", "IX");
+    let (of_ada, of_reader) = (open(&mut ada), open(&mut reader));
+    assert_eq!(kill(&mut reader, vec![of_reader, of_ada]), Err(13));
+    assert_eq!(kill(&mut reader, vec![of_reader]), Ok(1));
+    assert_eq!(kill(&mut ada, vec![of_ada, open(&mut reader)]), Ok(2));
+}
+
+#[test]
+fn a_session_is_its_user_s() {
+    let fixture = guarded();
+    let mut ada = logged_in(&fixture, "ada", "pencil");
+    fill(&mut ada, "orders", 5);
+    let lsid = || doc! { "id": Binary { subtype: BinarySubtype::Uuid, bytes: vec![3; 16] } };
+    let found = ada.run(doc! { "find": "orders", "batchSize": 2, "lsid": lsid(), "$db": "shop" });
+    let id = found.get_document("cursor").and_then(|cursor| cursor.get_i64("id")).expect("a cursor");
+    // Neither a stranger nor another user ends it.
+    for mut peer in [fixture.peer(), logged_in(&fixture, "reader", "IX")] {
+        assert_eq!(code(&peer.run(on_admin(doc! { "endSessions": [lsid()] }))), 0);
+    }
+    let more = doc! { "getMore": id, "collection": "orders", "batchSize": 1, "lsid": lsid(), "$db": "shop" };
+    assert_eq!(code(&ada.run(more.clone())), 0);
+    assert_eq!(code(&ada.run(on_admin(doc! { "endSessions": [lsid()] }))), 0);
+    assert_eq!(code(&ada.run(more)), 43);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use cairndb::bson::spec::BinarySubtype;
-use cairndb::bson::{Binary, Bson, Document, doc};
+use cairndb::bson::{Binary, Bson, Document, bson, doc};
 
 use crate::peer::Peer;
 use crate::{Fixture, PATIENCE, fill};
@@ -110,6 +110,78 @@ fn cursors_are_killed_by_number_and_by_session() {
     assert_eq!(batch(&get_more(&mut peer, third, doc! { "batchSize": 1, "lsid": session(2) })), (third, 1));
     peer.run(doc! { "killAllSessions": [], "$db": "admin" });
     refused(&get_more(&mut peer, third, doc! { "lsid": session(2) }), 43);
+}
+
+/// A number below `metrics.cursor.open`.
+fn open_cursors(peer: &mut Peer, which: &str) -> i64 {
+    let status = peer.run(doc! { "serverStatus": 1, "$db": "admin" });
+    let cursors = status.get_document("metrics").and_then(|metrics| metrics.get_document("cursor"));
+    let open = cursors.and_then(|cursors| cursors.get_document("open")).expect("cursors");
+    open.get_i64(which).expect("a number")
+}
+
+#[track_caller]
+fn wait_for_cursors(peer: &mut Peer, which: &str, expected: i64) {
+    let end = Instant::now() + PATIENCE;
+    while open_cursors(peer, which) != expected {
+        assert!(Instant::now() < end, "{which} is not {expected}");
+    }
+}
+
+/// The batch that a cursor was killed in once looked like its last one: 5 of 9 documents, and the end.
+#[test]
+fn a_cursor_that_is_killed_within_a_batch_says_so() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    fill(&mut peer, "a", 400);
+    let kills = [
+        |id: i64| doc! { "killCursors": "a", "cursors": [id], "$db": "shop" },
+        |_| doc! { "killSessions": [session(7)], "$db": "admin" },
+        |_| doc! { "endSessions": [session(7)], "$db": "admin" },
+    ];
+    // Each document takes a while, so that the kill comes long before the last.
+    let sum = bson!({ "$reduce": {
+        "input": { "$range": [0, 20_000] }, "initialValue": 0, "in": { "$add": ["$$value", "$$this"] },
+    } });
+    for kill in kills {
+        let opened = peer.run(doc! {
+            "aggregate": "a", "pipeline": [{ "$project": { "sum": sum.clone() } }], "cursor": { "batchSize": 1 },
+            "lsid": session(7), "$db": "shop",
+        });
+        let (id, len) = batch(&opened);
+        assert!(id != 0 && len == 1);
+        let mut reader = fixture.peer();
+        let reading = std::thread::spawn(move || get_more(&mut reader, id, doc! { "lsid": session(7) }));
+        wait_for_cursors(&mut peer, "pinned", 1);
+        peer.run(kill(id));
+        refused(&reading.join().expect("it was answered"), 237);
+        assert_eq!(open_cursors(&mut peer, "total"), 0);
+        refused(&get_more(&mut peer, id, doc! { "lsid": session(7) }), 43);
+    }
+}
+
+/// Nothing ended them once but a kill or the end of the server.
+#[test]
+fn cursors_without_a_timeout_go_with_their_session_or_connection() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    fill(&mut peer, "a", 10);
+    let mut other = fixture.peer();
+    let stays = || doc! { "batchSize": 2, "noCursorTimeout": true };
+    let (id, _) = batch(&find(&mut other, stays()));
+    let mut in_session = stays();
+    in_session.insert("lsid", session(1));
+    let (in_session, _) = batch(&find(&mut other, in_session));
+    // Any connection may go on with it while its own is there.
+    assert_eq!(batch(&get_more(&mut peer, id, doc! { "batchSize": 1 })), (id, 1));
+    drop(other);
+    wait_for_cursors(&mut peer, "total", 1);
+    refused(&get_more(&mut peer, id, doc! {}), 43);
+    let more = doc! { "batchSize": 1, "lsid": session(1) };
+    assert_eq!(batch(&get_more(&mut peer, in_session, more.clone())), (in_session, 1));
+    peer.run(doc! { "endSessions": [session(1)], "$db": "admin" });
+    assert_eq!(open_cursors(&mut peer, "total"), 0);
+    refused(&get_more(&mut peer, in_session, more), 43);
 }
 
 #[test]

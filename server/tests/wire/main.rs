@@ -1,14 +1,17 @@
 //! A scripted peer over real sockets: what a driver sends, what no driver would send, and what comes back.
 
 mod auth;
+mod budgets;
 mod commands;
 mod compression;
 mod cursors;
 mod fail_points;
+mod hello;
 mod life;
 mod login;
 mod malformed;
 mod peer;
+mod strangers;
 mod tls;
 
 use std::net::SocketAddr;

@@ -15,7 +15,7 @@ const HEADER_BYTES: usize = 16;
 const MESSAGE_BYTES_MAX: usize = 48_000_000 + HEADER_BYTES;
 /// The operation of requests.
 const OP_MSG: i32 = 2013;
-/// The flag of a request that wants no answer.
+/// The flag of a request that wants no answer, and of an answer that another one follows.
 const MORE_TO_COME: u32 = 2;
 /// Header, flags, kind of the section, length of the document, type of the first element.
 const NAME_AT: usize = HEADER_BYTES + 4 + 1 + 4 + 1;
@@ -96,11 +96,16 @@ fn pass(
             Cut::WithinRequest => return server.write_all(first_half(&request)),
             Cut::Nothing | Cut::AfterExecution | Cut::WithinReply => server.write_all(&request)?,
         }
-        let reply = if wants_reply(&request) { read_message(&mut server)? } else { Vec::new() };
+        let mut reply = if wants_reply(&request) { read_message(&mut server)? } else { Vec::new() };
         match cut {
             Cut::Nothing => client.write_all(&reply)?,
             Cut::WithinReply => return client.write_all(first_half(&reply)),
             Cut::AfterExecution | Cut::BeforeDelivery | Cut::WithinRequest => return Ok(()),
+        }
+        // A hello that waits is answered again and again.
+        while !reply.is_empty() && has_more(&reply) {
+            reply = read_message(&mut server)?;
+            client.write_all(&reply)?;
         }
     }
 }
@@ -128,7 +133,12 @@ fn number_at(message: &[u8], at: usize) -> i32 {
 }
 
 fn wants_reply(request: &[u8]) -> bool {
-    number_at(request, 12) != OP_MSG || number_at(request, HEADER_BYTES).cast_unsigned() & MORE_TO_COME == 0
+    !has_more(request)
+}
+
+/// Whether another message of the same sender follows, in place of an answer of the other.
+fn has_more(message: &[u8]) -> bool {
+    number_at(message, 12) == OP_MSG && number_at(message, HEADER_BYTES).cast_unsigned() & MORE_TO_COME != 0
 }
 
 /// The name of the command; empty for what is none, the greeting of old for one.

@@ -1,0 +1,194 @@
+//! How guessing of passwords is slowed, however many connections guess: failures are remembered for a user at an address,
+//! and for an address whoever it claims to be.
+//!
+//! After a few failures the next guesses wait for their turn before they are looked at, and each failure doubles the time
+//! between two of them. Who wants to wait behind too many others is refused. A user is never locked out elsewhere than where
+//! the guesses come from.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+/// Failures of a user at an address that make nobody wait.
+const FREE_OF_USER: u32 = 3;
+/// The same for an address, which many may share.
+const FREE_OF_ADDRESS: u32 = 20;
+/// The longest time between two guesses of a user's password at an address, in pauses: 10 seconds of 0.2.
+const PAUSES_MAX: u32 = 50;
+/// How long failures are remembered.
+const MEMORY: Duration = Duration::from_secs(15 * 60);
+/// How many users and addresses are remembered.
+const SOURCES_MAX: usize = 10_000;
+
+/// The failures of late.
+pub(crate) struct Guesses {
+    sources: Mutex<HashMap<Source, Failures>>,
+    pause: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Source {
+    Address(String),
+    User { name: String, address: String },
+}
+
+#[derive(Clone, Copy)]
+struct Failures {
+    count: u32,
+    /// When the next guess may be looked at.
+    next: Instant,
+}
+
+/// Too many wait already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooMany;
+
+impl Guesses {
+    /// The pause after a failure, from which all times follow.
+    pub(crate) fn new(pause: Duration) -> Self {
+        Self { sources: Mutex::default(), pause }
+    }
+
+    /// Takes the next turn; gives how long to wait for it.
+    pub(crate) fn admit(&self, user: &str, address: &str, now: Instant) -> Result<Duration, TooMany> {
+        let mut sources = self.sources.lock();
+        let of = Source::both(user, address);
+        let waits = of.iter().filter_map(|source| sources.get(source)).map(|failures| failures.next);
+        let wait = waits.map(|next| next.saturating_duration_since(now)).max().unwrap_or_default();
+        if wait > self.pause * PAUSES_MAX {
+            return Err(TooMany);
+        }
+        for source in &of {
+            let Some(failures) = sources.get_mut(source) else { continue };
+            let interval = self.interval(source, failures.count);
+            if !interval.is_zero() {
+                failures.next = failures.next.max(now + wait) + interval;
+            }
+        }
+        Ok(wait)
+    }
+
+    /// Remembers a failure.
+    pub(crate) fn note(&self, user: &str, address: &str, now: Instant) {
+        let mut sources = self.sources.lock();
+        for source in Source::both(user, address) {
+            if sources.len() >= SOURCES_MAX && !sources.contains_key(&source) {
+                make_room(&mut sources, now);
+            }
+            let failures = sources.entry(source.clone()).or_insert(Failures { count: 0, next: now });
+            if now.saturating_duration_since(failures.next) > MEMORY {
+                failures.count = 0;
+            }
+            failures.count = failures.count.saturating_add(1);
+            failures.next = failures.next.max(now + self.interval(&source, failures.count));
+        }
+    }
+
+    /// Forgets a user's failures at an address: the user is there.
+    pub(crate) fn forget(&self, user: &str, address: &str) {
+        let [_, of_user] = Source::both(user, address);
+        self.sources.lock().remove(&of_user);
+    }
+
+    /// The time between two guesses after so many failures.
+    fn interval(&self, source: &Source, failures: u32) -> Duration {
+        match source {
+            // Not more and more: whoever shares the address would be kept out.
+            Source::Address(_) if failures > FREE_OF_ADDRESS => self.pause,
+            Source::User { .. } if failures > FREE_OF_USER => {
+                let doublings = (failures - FREE_OF_USER).min(PAUSES_MAX.ilog2() + 1);
+                self.pause * PAUSES_MAX.min(1 << doublings)
+            }
+            Source::Address(_) | Source::User { .. } => Duration::ZERO,
+        }
+    }
+}
+
+impl Source {
+    fn both(user: &str, address: &str) -> [Self; 2] {
+        let address = address.to_owned();
+        [Self::Address(address.clone()), Self::User { name: user.to_owned(), address }]
+    }
+}
+
+/// Forgets what is old, or else the half that has to wait least.
+fn make_room(sources: &mut HashMap<Source, Failures>, now: Instant) {
+    sources.retain(|_, failures| now.saturating_duration_since(failures.next) <= MEMORY);
+    if sources.len() < SOURCES_MAX {
+        return;
+    }
+    let mut times: Vec<Instant> = sources.values().map(|failures| failures.next).collect();
+    let (_, middle, _) = times.select_nth_unstable(SOURCES_MAX / 2);
+    sources.retain(|_, failures| failures.next > *middle);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAUSE: Duration = Duration::from_millis(200);
+
+    /// Guesses of a user's password as fast as they are taken; how many are looked at within that time.
+    fn guessed_within(time: Duration, users: u32) -> u32 {
+        let (guesses, start) = (Guesses::new(PAUSE), Instant::now());
+        let (mut now, mut tried) = (start, 0);
+        while now < start + time {
+            let user = format!("user{}", tried % users);
+            match guesses.admit(&user, "192.0.2.1", now) {
+                Ok(wait) => {
+                    now += wait;
+                    guesses.note(&user, "192.0.2.1", now);
+                    tried += 1;
+                }
+                Err(TooMany) => now += PAUSE,
+            }
+        }
+        tried
+    }
+
+    #[test]
+    fn a_password_is_guessed_six_times_a_minute_in_the_end() {
+        assert!((300..450).contains(&guessed_within(Duration::from_secs(3600), 1)));
+        // Of many users at one address: five times a second.
+        assert!((1000..1900).contains(&guessed_within(Duration::from_secs(300), 1000)));
+    }
+
+    #[test]
+    fn guesses_at_the_same_time_wait_for_each_other() {
+        let (guesses, now) = (Guesses::new(PAUSE), Instant::now());
+        for _ in 0..20 {
+            guesses.note("ada", "192.0.2.1", now);
+        }
+        let waits: Vec<_> = (0..100).map(|_| guesses.admit("ada", "192.0.2.1", now)).collect();
+        assert!(waits.iter().filter(|wait| wait.is_ok()).count() <= 2, "{waits:?}");
+        assert_eq!(guesses.admit("ada", "192.0.2.2", now), Ok(Duration::ZERO));
+        assert!(guesses.admit("bob", "192.0.2.1", now).is_ok());
+    }
+
+    #[test]
+    fn a_few_mistakes_cost_nothing_and_a_success_clears_the_rest() {
+        let (guesses, now) = (Guesses::new(PAUSE), Instant::now());
+        let wait = |guesses: &Guesses| guesses.admit("ada", "192.0.2.1", now);
+        for _ in 0..FREE_OF_USER {
+            guesses.note("ada", "192.0.2.1", now);
+        }
+        assert_eq!(wait(&guesses), Ok(Duration::ZERO));
+        guesses.note("ada", "192.0.2.1", now);
+        assert_eq!(wait(&guesses), Ok(2 * PAUSE));
+        guesses.forget("ada", "192.0.2.1");
+        assert_eq!(wait(&guesses), Ok(Duration::ZERO));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_and_passes() {
+        let (guesses, now) = (Guesses::new(PAUSE), Instant::now());
+        for address in 0..2 * SOURCES_MAX {
+            guesses.note("ada", &address.to_string(), now);
+        }
+        assert!(guesses.sources.lock().len() <= SOURCES_MAX);
+        let later = now + 2 * MEMORY;
+        guesses.note("ada", "another", later);
+        assert_eq!(guesses.sources.lock().len(), 2);
+    }
+}

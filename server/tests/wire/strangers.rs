@@ -1,0 +1,166 @@
+//! What somebody can make the server hold who has not logged in, and what is left for users.
+
+use std::time::{Duration, Instant};
+
+use cairndb::Client;
+use cairndb::bson::spec::BinarySubtype;
+use cairndb::bson::{Binary, Document, bson, doc};
+use cairndb_server::frame::compressed::{Compressor, pack};
+use cairndb_server::{Role, ServerBuilder, Users};
+
+use crate::Fixture;
+use crate::login::{log_in, on_admin};
+use crate::peer::{Answer, Peer, message};
+
+fn guarded(change: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Fixture {
+    let prepare = |client: &Client| {
+        Users::of(client).add("ada", "pencil", Role::Root).expect("added");
+    };
+    Fixture::over(prepare, |builder| change(builder.require_users()))
+}
+
+fn ada(fixture: &Fixture) -> Peer {
+    let mut peer = fixture.peer();
+    log_in(&mut peer, "ada", "pencil").expect("logged in");
+    peer
+}
+
+/// A ping with so many bytes beside.
+fn ping(bytes: usize) -> Vec<u8> {
+    message(doc! { "ping": 1, "comment": "x".repeat(bytes), "$db": "admin" }).bytes(1, 0)
+}
+
+/// Twelve half messages of strangers once held the whole budget of bytes for minutes.
+#[test]
+fn large_messages_are_for_users() {
+    let fixture = guarded(|builder| builder);
+    let mut stranger = fixture.peer();
+    assert_eq!(stranger.answer(&ping(60_000)), Answer::Document(0));
+    assert_eq!(stranger.answer(&ping(70_000)), Answer::Closed);
+    // The announcement is enough.
+    assert_eq!(fixture.peer().answer(&ping(70_000)[..16]), Answer::Closed);
+    let mut user = ada(&fixture);
+    assert_eq!(user.answer(&ping(70_000)), Answer::Document(0));
+    user.run(on_admin(doc! { "logout": 1 }));
+    assert_eq!(user.answer(&ping(70_000)), Answer::Closed);
+    // Without a login everybody is a user.
+    assert_eq!(Fixture::new().peer().answer(&ping(70_000)), Answer::Document(0));
+}
+
+#[test]
+fn a_small_message_that_becomes_large_is_refused_to_strangers() {
+    let fixture = guarded(|builder| builder);
+    for (bytes, expected) in [(60_000, Answer::Document(0)), (70_000, Answer::Closed)] {
+        let mut stranger = fixture.peer();
+        stranger.run(on_admin(doc! { "hello": 1, "compression": ["zstd"] }));
+        let packed = pack(&ping(bytes), Compressor::Zstd).expect("packed");
+        assert!(packed.len() < 1000);
+        stranger.send(&packed);
+        assert_eq!(stranger.receive().is_none(), expected == Answer::Closed, "{bytes}");
+    }
+}
+
+/// 100,000 pings with new sessions once filled the table of sessions, and locked root out.
+#[test]
+fn strangers_have_no_sessions() {
+    let fixture = guarded(|builder| builder);
+    let mut stranger = fixture.peer();
+    let ping = |number: u8| {
+        let lsid = doc! { "id": Binary { subtype: BinarySubtype::Uuid, bytes: vec![number; 16] } };
+        on_admin(doc! { "ping": 1, "lsid": lsid })
+    };
+    for number in 0..100 {
+        assert_eq!(stranger.run(ping(number)), doc! { "ok": 1.0 });
+    }
+    let mut user = ada(&fixture);
+    user.run(ping(200));
+    let status = user.run(on_admin(doc! { "serverStatus": 1 }));
+    let sessions = status.get_document("logicalSessionRecordCache").expect("a cache");
+    assert_eq!(sessions.get_i64("activeSessionsCount").ok(), Some(1));
+}
+
+#[test]
+fn silent_strangers_are_closed_and_silent_users_are_not() {
+    let fixture = guarded(|builder| builder.login_timeout(Duration::from_secs(1)));
+    let mut user = ada(&fixture);
+    let (mut silent, mut polite) = (fixture.peer(), fixture.peer());
+    assert_eq!(polite.answer(&ping(1)), Answer::Document(0));
+    assert_eq!((silent.receive(), polite.receive()), (None, None));
+    assert_eq!(user.answer(&ping(1)), Answer::Document(0));
+    // Who may do everything without a login may also be silent.
+    let open = Fixture::with(|builder| builder.login_timeout(Duration::from_millis(10)));
+    let mut idle = open.peer();
+    let end = Instant::now() + Duration::from_millis(100);
+    while Instant::now() < end {
+        assert_eq!(open.peer().answer(&ping(1)), Answer::Document(0));
+    }
+    assert_eq!(idle.answer(&ping(1)), Answer::Document(0));
+}
+
+/// A hello of 40 MB full of names once became 430 MB, and its answer too.
+#[test]
+fn a_compressor_is_agreed_on_once() {
+    let fixture = Fixture::new();
+    let names = vec!["zlib", "zstd", "bogus"].repeat(10_000);
+    let hello = fixture.peer().run(on_admin(doc! { "hello": 1, "compression": names }));
+    assert_eq!(hello.get_array("compression").ok(), Some(&vec!["zlib".into(), "zstd".into()]));
+}
+
+/// After a few failures guesses wait for each other, on however many connections.
+#[test]
+fn guessing_becomes_slow() {
+    let fixture = guarded(|builder| builder.failed_login_pause(Duration::from_millis(10)));
+    let start = Instant::now();
+    let guess = |password: String| {
+        log_in(&mut fixture.peer(), "ada", &password).map_err(|reply| reply.get_i32("code").ok())
+    };
+    std::thread::scope(|scope| {
+        let guesses: Vec<_> = (0..10).map(|number| scope.spawn(move || guess(number.to_string()))).collect();
+        for guess in guesses {
+            assert_eq!(guess.join().expect("it ended"), Err(Some(18)));
+        }
+    });
+    for number in 10..14 {
+        assert_eq!(guess(number.to_string()), Err(Some(18)));
+    }
+    // The time between the last of them alone.
+    assert!(start.elapsed() >= Duration::from_millis(1000), "14 guesses took {:?}", start.elapsed());
+    assert_eq!(guess("pencil".to_owned()), Ok(()));
+}
+
+#[test]
+fn sections_are_few_and_have_different_names() {
+    use cairndb_server::frame::message::Sequence;
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    let mut refused = |names: Vec<String>, code: i32| {
+        let sequences = names.into_iter().map(|field| Sequence { field, documents: Vec::new().into() });
+        let insert = message(doc! { "insert": "a", "$db": "shop" });
+        let asked = cairndb_server::frame::message::Message { sequences: sequences.collect(), ..insert };
+        let reply = peer.run_message(&asked);
+        assert_eq!(reply.get_i32("code").ok(), Some(code), "{reply}");
+    };
+    refused(vec!["documents".to_owned(); 2], 40_431);
+    refused((0..17).map(|number| number.to_string()).collect(), 9);
+}
+
+#[test]
+fn a_batch_of_documents_is_counted_before_it_is_kept() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    let empty: Vec<Document> = vec![doc! {}; 100_001];
+    for command in ["insert", "update", "delete"] {
+        let field = match command {
+            "insert" => "documents",
+            "update" => "updates",
+            _ => "deletes",
+        };
+        let reply = peer.run_with(doc! { command: "a", "$db": "shop" }, field, &empty);
+        assert_eq!(reply.get_i32("code").ok(), Some(16), "{reply}");
+    }
+    let inside = bson!(empty);
+    assert_eq!(
+        peer.run(doc! { "insert": "a", "documents": inside, "$db": "shop" }).get_i32("code").ok(),
+        Some(16)
+    );
+}
