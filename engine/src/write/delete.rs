@@ -15,10 +15,11 @@ use crate::storage::write::Batch;
 use crate::write::Target;
 use crate::write::entries::entries_of;
 use crate::write::first::{Aim, Check, on_first};
+use crate::write::insert::COMMIT_BYTES_MAX;
 use crate::write::prepare::encoded_id;
 
-/// Documents that one commit of a `delete_many` removes.
-const COMMIT_DOCUMENTS_MAX: usize = 1000;
+/// Documents that a `delete_many` latches together.
+const LATCHED_DOCUMENTS_MAX: usize = 1000;
 
 /// Removes the first document that matches; gives it if there was one.
 pub(crate) fn delete_one(target: Target<'_>, aim: Aim<'_>) -> Result<Option<Vec<u8>>> {
@@ -37,9 +38,14 @@ pub(crate) fn delete_many(target: Target<'_>, aim: Aim<'_>) -> Result<u64> {
         if more {
             found.push(matches.record_key().to_vec());
         }
-        if !more || found.len() == COMMIT_DOCUMENTS_MAX {
-            deadline.check()?;
-            deleted += delete_batch(target, selector, &found)?;
+        if !more || found.len() == LATCHED_DOCUMENTS_MAX {
+            let mut rest = found.as_slice();
+            while !rest.is_empty() {
+                deadline.check()?;
+                let done = delete_batch(target, selector, rest)?;
+                deleted += done.deleted;
+                rest = rest.get(done.looked_at..).unwrap_or_default();
+            }
             found.clear();
         }
         if !more {
@@ -61,15 +67,30 @@ fn delete_found(target: Target<'_>, key: &[u8], check: &Check<'_>) -> Result<Opt
     Ok(Some(current.to_vec()))
 }
 
-fn delete_batch(target: Target<'_>, selector: &Selector, found: &[Vec<u8>]) -> Result<u64> {
+/// What one commit of a `delete_many` did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Done {
+    /// How many of the documents that were found. At least one.
+    pub(super) looked_at: usize,
+    pub(super) deleted: u64,
+}
+
+/// Removes those of the found documents that still match, in one commit: as many as its size allows, for a document may
+/// have a thousand entries. The latches go with the commit, so that other writers wait for one and not for all.
+pub(super) fn delete_batch(target: Target<'_>, selector: &Selector, found: &[Vec<u8>]) -> Result<Done> {
     let mut latches = LatchSet::default();
     for key in found {
         latches.add(key);
     }
     let _latched = target.store.latches.lock(&latches);
     let mut batch = Batch::new(target.database);
-    let mut deleted = 0;
+    let (mut looked_at, mut deleted) = (0, 0);
     for key in found {
+        // After the document that passes the limit: the batch holds it already.
+        if batch.bytes() > COMMIT_BYTES_MAX {
+            break;
+        }
+        looked_at += 1;
         let Some(current) = target.database.get(Family::Records, key)? else { continue };
         if !selector.matches(stored(key, &current)?)? {
             continue;
@@ -81,7 +102,7 @@ fn delete_batch(target: Target<'_>, selector: &Selector, found: &[Vec<u8>]) -> R
         target.store.commit(batch, target.level)?;
         target.collection.count.add(-deleted);
     }
-    Ok(deleted.unsigned_abs())
+    Ok(Done { looked_at, deleted: deleted.unsigned_abs() })
 }
 
 fn stage(target: Target<'_>, batch: &mut Batch<'_>, (key, document): (&[u8], &[u8])) -> Result<()> {

@@ -17,6 +17,9 @@ pub(crate) mod prepare;
 pub(crate) mod update;
 pub(crate) mod upsert;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use sequence::acquirer::Acquirer;
