@@ -165,6 +165,34 @@ fn indexes_are_made_listed_and_dropped() {
     );
 }
 
+/// What a driver sends for `create_index({_id: 1})`, and what it must not say of that index.
+#[test]
+fn the_index_on_id_is_there_already() {
+    let create = |index: Document| doc! { "createIndexes": "a", "indexes": [index] };
+    let same = doc! { "key": { "_id": 1 }, "name": "_id_1", "v": 2 };
+    let listed = doc! { "cursor": { "firstBatch": [{ "v": 2, "key": { "_id": 1 }, "name": "_id_" }],
+    "id": 0_i64, "ns": "shop.a" } };
+    check([create(same.clone()), doc! { "listIndexes": "a" }], listed);
+    check(
+        [doc! { "create": "a" }, create(same)],
+        doc! { "numIndexesBefore": 1, "numIndexesAfter": 1, "createdCollectionAutomatically": false,
+        "note": "all indexes already exist" },
+    );
+    for (option, value) in
+        [("unique", bson!(true)), ("background", bson!(false)), ("expireAfterSeconds", bson!(5))]
+    {
+        let mut index = doc! { "key": { "_id": 1 }, "name": "_id_1" };
+        index.insert(option, value.clone());
+        let words = format!(
+            "The field '{option}' is not valid for an _id index specification. \
+             Specification: {{ key: {{ _id: 1 }}, name: \"_id_1\", {option}: {value}, v: 2 }}"
+        );
+        refuse([create(index)], 197, &words);
+    }
+    refuse([create(doc! { "key": { "_id": -1 }, "name": "a" })], 2, "must be {_id: 1}, but got { _id: -1 }");
+    refuse([create(doc! { "key": { "b": 1 }, "name": "_id_" })], 2, "found key: { b: 1 }");
+}
+
 #[test]
 fn options_of_indexes_that_nobody_knows_may_be_ignored() {
     let ignoring =

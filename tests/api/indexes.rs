@@ -168,6 +168,36 @@ fn the_same_index_again_changes_nothing() {
     assert_eq!(fixture.things.list_index_names().run().unwrap(), ["_id_", "a_1_b_-1"]);
 }
 
+/// Drivers send the index on `_id` under the name that they make of its keys. It was refused for not being `_id_`.
+#[test]
+fn the_index_on_id_is_asked_for_under_any_name_and_in_any_number() {
+    for (id, name) in [(bson!(1), "_id_1"), (bson!(1_i64), "_id_"), (bson!(1.0), "mine"), (bson!(1), "*")] {
+        let fixture = Fixture::with([doc! { "_id": 1 }]);
+        let made = fixture.things.create_index(named(doc! { "_id": id }, name)).run().expect("nothing to do");
+        assert_eq!(made.index_name, "_id_");
+        assert_eq!(fixture.things.list_index_names().run().unwrap(), ["_id_"]);
+        fixture.verify_clean();
+    }
+}
+
+/// Names of more than 127 bytes were refused, which took six dotted fields and no name of one's own.
+#[test]
+fn names_of_indexes_may_be_long() {
+    let Fixture { client, things, scratch } = Fixture::with([doc! { "_id": 1 }]);
+    let keys: Document =
+        (0..6).map(|field| (format!("customer.address.country.f{field}"), bson!(1))).collect();
+    let name = things.create_index(plain(keys)).run().expect("made").index_name;
+    assert!(name.len() > 127, "{name}");
+    let own = "n".repeat(100_000);
+    assert_eq!(things.create_index(named(doc! { "a": 1 }, &own)).run().expect("made").index_name, own);
+    client.close().expect("closed");
+    let client = scratch.open();
+    let things = cairndb_tests::scratch::things(&client);
+    assert_eq!(things.list_index_names().run().unwrap(), ["_id_".to_owned(), name, own.clone()]);
+    things.drop_index(own).run().expect("removed");
+    crate::verify_clean(&client);
+}
+
 #[test]
 fn conflicting_definitions_are_refused() {
     let fixture = Fixture::new();
@@ -187,11 +217,15 @@ fn bad_definitions_are_refused() {
     refused_definition(plain(doc! { "a..b": 1 }), 67, "a..b");
     refused_definition(plain(doc! { "$a": 1 }), 67, "$a");
     refused_definition(named(doc! { "a": 1 }, ""), 67, "");
-    refused_definition(named(doc! { "a": 1 }, "*"), 67, "*");
-    refused_definition(named(doc! { "a": 1 }, "_id_"), 67, "_id_");
-    refused_definition(named(doc! { "a": 1 }, &"n".repeat(128)), 67, "128");
-    refused_definition(named(doc! { "_id": 1 }, "mine"), 67, "mine");
-    refused_definition(sparse_unique(doc! { "_id": 1 }), 197, "sparse");
+    refused_definition(named(doc! { "a": 1 }, "*"), 2, "The index name '*' is not valid.");
+    refused_definition(named(doc! { "a": 1 }, "a\0b"), 67, "NUL");
+    refused_definition(named(doc! { "a": 1 }, "_id_"), 2, "reserved for the _id index");
+    refused_definition(named(doc! { "a": 1 }, &"n".repeat(16 << 20)), 10334, "16777216");
+    refused_definition(named(doc! { "_id": 1 }, ""), 67, "index name cannot be empty");
+    refused_definition(plain(doc! { "_id": -1 }), 2, "must be {_id: 1}, but got { _id: -1 }");
+    let words = "The field 'unique' is not valid for an _id index specification. \
+                 Specification: { key: { _id: 1 }, name: \"_id_\", unique: true, ";
+    refused_definition(sparse_unique(doc! { "_id": 1 }), 197, words);
     let fields: Document = (0..33).map(|field| (format!("f{field}"), bson!(1))).collect();
     refused_definition(named(fields, "many"), 67, "32");
 }

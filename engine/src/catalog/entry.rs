@@ -8,6 +8,7 @@
 
 use bson::{Bson, Document, doc};
 use index::spec::{IndexSpec, Sparseness, SpecOptions, Uniqueness};
+use index::validate::DOCUMENT_BYTES_MAX;
 use sequence::attributes::OptionValue;
 use sequence::auto_increment::{Field, FieldOptions};
 
@@ -38,7 +39,16 @@ pub(crate) fn encode(namespace: &Namespace, definition: &Definition) -> Result<V
         "indexes": indexes,
         "autoIncrement": fields,
     };
-    Ok(entry.to_vec()?)
+    let bytes = entry.to_vec()?;
+    // What is written must be read again at the next open, which looks at it as at every document.
+    if bytes.len() > DOCUMENT_BYTES_MAX {
+        let message = format!(
+            "the indexes and fields of {namespace} take {} bytes in the catalog, more than {DOCUMENT_BYTES_MAX}",
+            bytes.len()
+        );
+        return Err(Error::command(10334, message));
+    }
+    Ok(bytes)
 }
 
 pub(crate) fn decode(id: CollectionId, value: &[u8]) -> Result<CollectionEntry> {

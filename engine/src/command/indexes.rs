@@ -11,6 +11,7 @@ use crate::command::{Opened, Place};
 use crate::error::Result;
 use crate::options::{IndexModel, IndexOptions};
 use crate::plan::order::check_collation;
+use crate::write::build;
 
 /// What an index is described by. `background` and `ns` are of older versions, where they meant nothing that is still
 /// to be said.
@@ -68,6 +69,7 @@ fn without_unknown(spec: &Document) -> Document {
 
 fn model(spec: &Document) -> Result<IndexModel> {
     let fields = Arguments::of("createIndexes.indexes", spec);
+    build::check_id_index(spec)?;
     fields.allow_in_statement(&KNOWN, &NOT_HERE)?;
     check_collation(fields.collation()?.as_ref())?;
     let keys = fields.document("key")?.ok_or_else(|| fields.missing("key"))?.clone();

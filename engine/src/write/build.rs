@@ -4,14 +4,17 @@
 //! that no catalog entry names until all of them are written, so a build that was cut short is invisible, and the
 //! next open removes it.
 
+use std::cmp::Ordering;
 use std::collections::HashSet;
 
-use bson::{Document, RawDocumentBuf};
+use bson::{Bson, Document, RawBsonRef, RawDocumentBuf, doc};
 use index::error::Error as IndexError;
+use index::order::compare as compare_values;
 use index::spec::{IndexSpec, Sparseness, SpecOptions, Uniqueness};
 
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::document::decode::stored;
+use crate::document::shell::print_value;
 use crate::error::{Error, Result, WriteError};
 use crate::options::IndexModel;
 use crate::storage::Family;
@@ -26,8 +29,9 @@ use crate::write::prepare::encoded_id;
 
 /// Secondary indexes a collection may have: MongoDB's 64, less the one on `_id`.
 const INDEXES_MAX: usize = 63;
-const INDEX_NAME_BYTES_MAX: usize = 127;
 const COMMIT_BYTES_MAX: usize = 1 << 20;
+/// What a description of the index on `_id` may have.
+const ID_INDEX_OPTIONS: [&str; 5] = ["collation", "key", "name", "ns", "v"];
 
 /// A checked definition.
 #[derive(Clone, Debug)]
@@ -48,8 +52,14 @@ pub(crate) enum Standing {
 /// Checks a model; `None` for the index on `_id`, which every collection has.
 pub(crate) fn parse(model: &IndexModel) -> Result<Option<Definition>> {
     let options = model.options.clone().unwrap_or_default();
+    if options.name.as_deref() == Some("") {
+        return Err(cannot_create("index name cannot be empty".to_owned()));
+    }
     if is_id_pattern(&model.keys) {
-        return parse_id_index(options.name.as_deref(), options.sparse).map(|()| None);
+        let mut given = doc! { "key": &model.keys, "name": options.name.as_deref().unwrap_or(ID_INDEX_NAME) };
+        given.extend(options.unique.map(|unique| ("unique".to_owned(), unique.into())));
+        given.extend(options.sparse.map(|sparse| ("sparse".to_owned(), sparse.into())));
+        return check_id_index(&given).map(|()| None);
     }
     let keys = RawDocumentBuf::try_from(&model.keys)?;
     let spec_options = SpecOptions {
@@ -58,13 +68,7 @@ pub(crate) fn parse(model: &IndexModel) -> Result<Option<Definition>> {
     };
     let spec = IndexSpec::parse(&keys, spec_options).map_err(|error| refusal(&error))?;
     let name = options.name.unwrap_or_else(|| spec.default_name());
-    if name.is_empty() || name == "*" || name == ID_INDEX_NAME || name.contains('\0') {
-        return Err(cannot_create(format!("the index name {name:?} is not allowed for {}", model.keys)));
-    }
-    if name.len() > INDEX_NAME_BYTES_MAX {
-        let bytes = name.len();
-        return Err(cannot_create(format!("the index name {name:?} has {bytes} bytes, the limit is 127")));
-    }
+    check_name(&name, &model.keys)?;
     Ok(Some(Definition { name, spec }))
 }
 
@@ -127,21 +131,67 @@ pub(crate) fn index(definition: Definition, id: IndexId) -> Index {
     Index { id, name: definition.name, spec: definition.spec }
 }
 
+/// Whether the keys are those of the index on `_id`, or would be in another direction. MongoDB takes the whole part of the
+/// number, so 1.5 is one too.
 fn is_id_pattern(keys: &Document) -> bool {
+    let to = |limit| id_direction(keys, limit);
     keys.len() == 1
-        && keys.get("_id").is_some_and(|direction| {
-            direction.as_i32() == Some(1) || direction.as_i64() == Some(1) || direction.as_f64() == Some(1.0)
-        })
+        && match (to(1), to(-1)) {
+            (Some(Ordering::Greater | Ordering::Equal), _) => to(2) == Some(Ordering::Less),
+            (_, Some(Ordering::Less | Ordering::Equal)) => to(-2) == Some(Ordering::Greater),
+            (Some(Ordering::Less) | None, _) => false,
+        }
 }
 
-fn parse_id_index(name: Option<&str>, sparse: Option<bool>) -> Result<()> {
-    if sparse == Some(true) {
-        return Err(Error::command(197, "the _id index cannot be sparse"));
+/// How the direction of `_id` compares to a number.
+fn id_direction(keys: &Document, number: i32) -> Option<Ordering> {
+    let keys = RawDocumentBuf::try_from(keys).ok()?;
+    let direction = keys.get("_id").ok().flatten()?;
+    Some(compare_values(direction, RawBsonRef::Int32(number)))
+}
+
+/// Checks a description of the index on `_id`, as a command gives it. Every collection has that index under a name of
+/// its own, so a description that says nothing else asks for nothing, whatever name it gives: drivers make one up.
+pub(crate) fn check_id_index(given: &Document) -> Result<()> {
+    let Some(keys) = given.get_document("key").ok().filter(|keys| is_id_pattern(keys)) else { return Ok(()) };
+    if let Some(option) = given.keys().find(|option| !ID_INDEX_OPTIONS.contains(&option.as_str())) {
+        let mut given = given.clone();
+        given.entry("v".to_owned()).or_insert(Bson::Int32(2));
+        let given = print_value(&Bson::Document(given));
+        let message = format!(
+            "The field '{option}' is not valid for an _id index specification. Specification: {given}"
+        );
+        return Err(Error::command(197, message));
     }
-    match name {
-        None | Some(ID_INDEX_NAME) => Ok(()),
-        Some(other) => Err(cannot_create(format!("the _id index is named {ID_INDEX_NAME}, not {other:?}"))),
+    if id_direction(keys, 1) != Some(Ordering::Equal) {
+        let keys = print_value(&Bson::Document(keys.clone()));
+        return Err(Error::command(
+            2,
+            format!("The field 'key' for an _id index must be {{_id: 1}}, but got {keys}"),
+        ));
     }
+    Ok(())
+}
+
+/// Names have no limit of their own: what a collection's entry in the catalog may take is one for all of them.
+fn check_name(name: &str, keys: &Document) -> Result<()> {
+    if name == ID_INDEX_NAME {
+        let keys = print_value(&Bson::Document(keys.clone()));
+        return Err(Error::command(
+            2,
+            format!(
+                "The index name '_id_' is reserved for the _id index, which must have key pattern {{_id: 1}}, \
+                 found key: {keys}"
+            ),
+        ));
+    }
+    if name == "*" {
+        return Err(Error::command(2, "The index name '*' is not valid."));
+    }
+    if name.contains('\0') {
+        return Err(cannot_create(format!("index name {name:?} cannot contain NUL bytes")));
+    }
+    Ok(())
 }
 
 fn refusal(error: &IndexError) -> Error {
