@@ -11,7 +11,7 @@ use crate::catalog::collection::CollectionState;
 use crate::catalog::load::discard_unfinished_builds;
 use crate::error::Result;
 use crate::namespace::Namespace;
-use crate::options::{Durability, WriteConcern};
+use crate::options::WriteConcern;
 use crate::storage::write::CommitLevel;
 use crate::storage::{Database, Store, StoreOptions};
 
@@ -46,17 +46,7 @@ impl Shared {
 
     /// When a write with this write concern returns.
     pub(crate) fn commit_level(&self, concern: Option<&WriteConcern>) -> Result<CommitLevel> {
-        let journal = match concern {
-            Some(concern) => {
-                concern.validate()?;
-                concern.journal
-            }
-            None => None,
-        };
-        Ok(match (journal, self.options.durability) {
-            (Some(true), _) | (None, Durability::Journaled) => CommitLevel::Journaled,
-            (Some(false), _) | (None, Durability::Buffered { .. }) => CommitLevel::Buffered,
-        })
+        CommitLevel::of(concern, self.options.durability)
     }
 
     /// The collection of that name, made if it does not exist: MongoDB's rule for writes.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use cairndb::bson::doc;
+use cairndb::bson::{Document, doc};
 use cairndb::{Acknowledgment, Client, Durability, ErrorKind, WriteConcern};
 use cairndb_tests::scratch::{Scratch, small, things};
 
@@ -41,6 +41,62 @@ fn a_journaled_client_syncs_every_write_but_buffered_ones() {
     assert!(client.durable_seq() >= client.written_seq().unwrap());
     things(&client).replace_one(doc! {}, doc! { "a": 1 }).run().unwrap();
     assert!(client.durable_seq() >= client.written_seq().unwrap());
+}
+
+/// Whether a write by a client that syncs late was on stable storage when it returned. One of several must be found
+/// unsynced, because the background syncs one of them at most.
+#[track_caller]
+fn is_synced(write: impl Fn(&Client)) -> bool {
+    let scratch = Scratch::new();
+    let client = slow_to_sync(&scratch);
+    things(&client).insert_one(doc! {}).run().unwrap();
+    client.sync().unwrap();
+    (0..20).all(|_| {
+        write(&client);
+        client.durable_seq() >= client.written_seq().unwrap()
+    })
+}
+
+/// As MongoDB's `writeConcernMajorityJournalDefault` has it.
+#[test]
+fn the_majority_means_journaled_unless_j_says_no() {
+    let insert = |concern: WriteConcern| {
+        is_synced(|client| {
+            things(client).insert_one(doc! {}).write_concern(concern.clone()).run().unwrap();
+        })
+    };
+    assert!(insert(WriteConcern::majority()));
+    let mut unsynced = WriteConcern::majority();
+    unsynced.journal = Some(false);
+    assert!(!insert(unsynced));
+    assert!(!insert(with_nodes(Acknowledgment::Nodes(1))));
+    assert!(!insert(WriteConcern::default()));
+    let delete = |client: &Client| {
+        things(client).insert_one(doc! {}).run().unwrap();
+        things(client).delete_one(doc! {}).write_concern(WriteConcern::majority()).run().unwrap();
+    };
+    assert!(is_synced(delete));
+}
+
+#[test]
+fn commands_read_the_same_write_concern() {
+    let insert = |concern: Document| {
+        is_synced(|client| {
+            let command = doc! { "insert": "things", "documents": [{}], "writeConcern": concern.clone() };
+            client.database("test").run_command(command).run().unwrap();
+        })
+    };
+    assert!(insert(doc! { "w": "majority" }));
+    assert!(insert(doc! { "w": "majority", "wtimeout": 100 }));
+    assert!(insert(doc! { "w": "majority", "fsync": false }), "it counts as absent");
+    assert!(insert(doc! { "w": 1, "j": true }));
+    assert!(insert(doc! { "j": false, "fsync": true }));
+    assert!(!insert(doc! { "w": "majority", "j": false }));
+    assert!(!insert(doc! { "w": 1 }));
+    assert!(!insert(doc! {}));
+    let scratch = Scratch::new();
+    let both = doc! { "insert": "a", "documents": [{}], "writeConcern": { "j": true, "fsync": true } };
+    refused(scratch.open().database("test").run_command(both).run(), 9, "fsync and j");
 }
 
 #[test]

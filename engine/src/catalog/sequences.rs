@@ -60,8 +60,7 @@ pub(crate) enum SlotOf<'a> {
 pub(crate) struct SequenceStore<'a> {
     pub(crate) storage: Storage<'a>,
     pub(crate) identity: &'a Identity,
-    /// When a reserve counts as written. It precedes in the log whatever uses its values, so an insert needs
-    /// no more than the log.
+    /// When a reserve counts as written.
     pub(crate) level: CommitLevel,
 }
 

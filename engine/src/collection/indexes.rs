@@ -116,7 +116,7 @@ impl<T> Collection<T> {
                     indexes: std::slice::from_ref(&index),
                     fields: &indexes.fields,
                     acquirer: None,
-                    level: CommitLevel::Buffered,
+                    level: CommitLevel::INDEX_BUILD,
                 };
                 build::build(target)?;
                 Ok(Some(index))

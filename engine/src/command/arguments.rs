@@ -255,7 +255,14 @@ impl<'a> Arguments<'a> {
                 Some(Acknowledgment::Nodes(nodes.ok_or_else(|| refused(9, "w must be at most 50"))?))
             }
         };
-        let journal = of.boolean("j")?.or(of.boolean("fsync")?);
+        let journal = match (of.boolean("j")?, of.boolean("fsync")?) {
+            (Some(true), Some(true)) => {
+                return Err(refused(9, "fsync and j options cannot be used together"));
+            }
+            (_, Some(true)) => Some(true),
+            // MongoDB takes `fsync: false` for absent.
+            (journal, _) => journal,
+        };
         let w_timeout = of.count("wtimeout")?.map(Duration::from_millis);
         Ok(Some(WriteConcern { w, w_timeout, journal }))
     }

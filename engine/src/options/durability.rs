@@ -13,7 +13,8 @@ pub struct WriteConcern {
     /// Accepted for compatibility; there is nothing to wait for on one node.
     pub w_timeout: Option<Duration>,
     /// `true`: the call returns after the write is on stable storage. `false`: it returns after the write
-    /// reached the operating system, and is synced in the background. Absent: as the client was opened.
+    /// reached the operating system, and is synced in the background, whatever `w` is. Absent: a majority means `true`,
+    /// as by MongoDB's default; else it is as the client was opened.
     pub journal: Option<bool>,
 }
 
@@ -27,6 +28,12 @@ impl WriteConcern {
     /// is synced in the background.
     pub fn buffered() -> Self {
         Self { journal: Some(false), ..Self::default() }
+    }
+
+    /// Returns once a majority has the write, which is the one node, on stable storage: the same as
+    /// [`journaled`](Self::journaled).
+    pub fn majority() -> Self {
+        Self { w: Some(Acknowledgment::Majority), ..Self::default() }
     }
 
     pub(crate) fn validate(&self) -> Result<()> {
@@ -51,7 +58,7 @@ impl WriteConcern {
 pub enum Acknowledgment {
     /// A number of nodes.
     Nodes(u32),
-    /// A majority, which is the one node.
+    /// A majority, which is the one node. The write is on stable storage then, unless `journal` is `false`.
     Majority,
     /// A tag; there are none, so it is refused.
     Custom(String),

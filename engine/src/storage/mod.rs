@@ -3,6 +3,7 @@
 //! Above this module nothing knows of column families' handles, WAL or checkpoints; it sees a [`Store`],
 //! keys, snapshots, scans and batches. A RocksDB error is translated once, here.
 
+mod durability;
 mod families;
 mod folder;
 mod health;

@@ -3,6 +3,7 @@
 use rocksdb::{WriteBatch, WriteOptions};
 
 use crate::error::Result;
+pub(crate) use crate::storage::durability::CommitLevel;
 use crate::storage::families::{Database, Family};
 use crate::storage::translate;
 use crate::storage::{Store, folder};
@@ -11,15 +12,6 @@ use crate::storage::{Store, folder};
 pub(crate) struct Batch<'a> {
     database: &'a Database,
     raw: WriteBatch,
-}
-
-/// When a commit returns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CommitLevel {
-    /// After the write reached the operating system.
-    Buffered,
-    /// After the write is on stable storage.
-    Journaled,
 }
 
 /// RocksDB's write options, made once.

@@ -15,7 +15,6 @@ use crate::document::build::Drafts;
 use crate::document::complete::Completion;
 use crate::error::{Error, ErrorKind, IndexedWriteError, Result};
 use crate::generated::GeneratedValues;
-use crate::storage::write::CommitLevel;
 use crate::write::Target;
 use crate::write::duplicate::{key_pattern, taken_key};
 use crate::write::insert::{
@@ -220,11 +219,12 @@ fn refuse_rest(error: Error, rest: Range<usize>, ordering: Ordering) -> Result<V
     Ok(rest.take(count).map(|position| refusal.clone().at(position)).collect())
 }
 
-/// The target of a write whose turn ends before it is synced: writers share a sync instead of waiting for one each.
+/// The target of a write whose turn ends before it is synced.
 pub(super) fn unsynced(target: Target<'_>, takes_turns: bool) -> Target<'_> {
-    if takes_turns { Target { level: CommitLevel::Buffered, ..target } } else { target }
+    Target { level: target.level.within_turn(takes_turns), ..target }
 }
 
+/// Syncs behind the turn what the write concern wants synced.
 pub(super) fn settle(target: Target<'_>, line: Target<'_>) -> Result<()> {
     if target.level == line.level { Ok(()) } else { target.store.sync(target.database) }
 }

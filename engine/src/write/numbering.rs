@@ -274,8 +274,7 @@ impl<'a> Writer<'a> {
         SequenceStore {
             storage: target.storage(),
             identity: &self.field.state.identity,
-            // The log comes first: a commit that syncs the documents syncs the reserve before them.
-            level: CommitLevel::Buffered,
+            level: CommitLevel::RESERVE,
         }
     }
 

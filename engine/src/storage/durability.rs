@@ -1,0 +1,92 @@
+//! When a commit returns: the one rule of durability, and every exception to it.
+//!
+//! A write follows its write concern, and without one the client's default:
+//!
+//! 1. `j` decides where it is given, `false` as well, beside any `w`.
+//! 2. Without it `w: "majority"` means journaled, as MongoDB's `writeConcernMajorityJournalDefault` has it.
+//! 3. Else, `w: 1` included, the client decides, by what it was opened with.
+//!
+//! The exceptions:
+//!
+//! - Changes of the catalog and of a sequence's definition, and the last write of a clean close, are journaled always.
+//! - [`CommitLevel::INDEX_BUILD`]: what an index build writes before the index is part of the catalog.
+//! - [`CommitLevel::within_turn`]: what an ordered or gapless sequence's writer commits before it passes the turn on.
+//! - [`CommitLevel::RESERVE`]: a sequence's reserve.
+
+use crate::error::Result;
+use crate::options::{Acknowledgment, Durability, WriteConcern};
+
+/// When a commit returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CommitLevel {
+    /// After the write reached the operating system.
+    Buffered,
+    /// After the write is on stable storage.
+    Journaled,
+}
+
+impl CommitLevel {
+    /// An index that is being built counts only once the catalog names it, by a journaled write that syncs all
+    /// before it. Until then a crash throws its entries away.
+    pub(crate) const INDEX_BUILD: Self = Self::Buffered;
+
+    /// The log has the reserve before every document with a value of it, so a commit that syncs the document syncs
+    /// the reserve. Values that leave without a document wait for the sync themselves.
+    pub(crate) const RESERVE: Self = Self::Buffered;
+
+    /// The level of a write with this write concern, on a client that was opened with this durability.
+    pub(crate) fn of(concern: Option<&WriteConcern>, client: Durability) -> Result<Self> {
+        let default = match client {
+            Durability::Journaled => Self::Journaled,
+            Durability::Buffered { .. } => Self::Buffered,
+        };
+        let Some(concern) = concern else { return Ok(default) };
+        concern.validate()?;
+        Ok(match (concern.journal, &concern.w) {
+            (Some(true), _) | (None, Some(Acknowledgment::Majority)) => Self::Journaled,
+            (Some(false), _) => Self::Buffered,
+            (None, _) => default,
+        })
+    }
+
+    /// Writers that wait for a turn must not wait for a sync each: the turn ends before it, and they share one
+    /// afterwards. Whoever commits by this level syncs behind the turn if the write's own level asks for it.
+    pub(crate) fn within_turn(self, takes_turns: bool) -> Self {
+        if takes_turns { Self::Buffered } else { self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const BUFFERED: Durability = Durability::Buffered { sync_interval: Duration::from_millis(100) };
+
+    #[track_caller]
+    fn check(w: Option<Acknowledgment>, journal: Option<bool>, expected: [CommitLevel; 2]) {
+        let concern = WriteConcern { w, w_timeout: None, journal };
+        let levels = [BUFFERED, Durability::Journaled]
+            .map(|client| CommitLevel::of(Some(&concern), client).expect("one node can meet it"));
+        assert_eq!(levels, expected, "{concern:?}");
+    }
+
+    #[test]
+    fn j_decides_then_the_majority_then_the_client() {
+        use CommitLevel::{Buffered, Journaled};
+        let as_opened = [Buffered, Journaled];
+        let majority = || Some(Acknowledgment::Majority);
+        let one = || Some(Acknowledgment::Nodes(1));
+        for w in [None, one()] {
+            check(w, None, as_opened);
+        }
+        check(majority(), None, [Journaled; 2]);
+        for w in [None, one(), majority()] {
+            check(w.clone(), Some(true), [Journaled; 2]);
+            check(w, Some(false), [Buffered; 2]);
+        }
+        assert_eq!(CommitLevel::of(None, BUFFERED).ok(), Some(Buffered));
+        assert_eq!(CommitLevel::of(None, Durability::Journaled).ok(), Some(Journaled));
+    }
+}
