@@ -11,6 +11,7 @@ use crate::document::decode::decode;
 use crate::error::{Error, ErrorKind, Result};
 use crate::execute::piped::Piped;
 use crate::execute::rows::Rows;
+use crate::storage::fork::refuse_child;
 
 /// The documents that a `find` matched, as they were when `run` was called: in the order of their `_id`s, unless a sort
 /// was asked for. Or what a pipeline made of them.
@@ -79,6 +80,7 @@ impl<T> Cursor<T> {
 
     /// Steps to the next document; `false` at the end. After an error the cursor is at its end.
     pub fn advance(&mut self) -> Result<bool> {
+        refuse_child()?;
         let Some(source) = &mut self.source else { return Ok(false) };
         match source.advance() {
             Ok(true) => Ok(true),

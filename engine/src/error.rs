@@ -56,6 +56,7 @@ impl Error {
             | ErrorKind::Corruption { .. }
             | ErrorKind::ReadOnly
             | ErrorKind::Closed
+            | ErrorKind::Forked
             | ErrorKind::CursorsOpen { .. }
             | ErrorKind::AlreadyOpen { .. }
             | ErrorKind::NotADatabase { .. }
@@ -227,6 +228,10 @@ impl From<std::io::Error> for Error {
 
 impl From<SequenceError> for Error {
     fn from(error: SequenceError) -> Self {
+        // Nobody's mistake, and mended by opening again.
+        if error == SequenceError::InDoubt {
+            return Self::new(ErrorKind::Poisoned { cause: error.to_string() });
+        }
         Self::new(ErrorKind::Sequence(error))
     }
 }
@@ -285,7 +290,8 @@ pub enum ErrorKind {
         /// What the storage reported.
         message: String,
     },
-    /// An earlier commit or sync failed: writes are refused until the database is opened again, reads go on.
+    /// An earlier commit or sync failed: writes are refused until the database is opened again, reads go on. After a
+    /// commit that found no space only those are that number by a gapless sequence of it.
     #[error(
         "writes are refused until the database is opened again, because an earlier write failed: {cause}"
     )]
@@ -315,6 +321,13 @@ pub enum ErrorKind {
     /// The client was closed.
     #[error("the client is closed")]
     Closed,
+    /// This process was forked from the one that opened the database. The database stays the parent's: nothing is read,
+    /// written or closed here. A child may open databases if its parent had opened none before the fork.
+    #[error(
+        "this process is a fork of the one that opened the database, which stays the parent's: open it after \
+         forking, in one process"
+    )]
+    Forked,
     /// `close` wrote and synced everything, but cursors keep the folder open until they are dropped.
     #[error("everything is synced, but {cursors} open cursors keep the folder locked until they are dropped")]
     CursorsOpen {

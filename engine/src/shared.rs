@@ -12,6 +12,7 @@ use crate::catalog::load::discard_unfinished_builds;
 use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::options::WriteConcern;
+use crate::storage::fork;
 use crate::storage::write::CommitLevel;
 use crate::storage::{Database, Store, StoreOptions};
 
@@ -38,6 +39,7 @@ impl Shared {
 
     /// Ends all use: waits for running operations, syncs, and releases the folder. Repeating it is harmless.
     pub(crate) fn close(&self) -> Result<()> {
+        fork::refuse_child()?;
         let closed = self.store.close(|database| self.catalog.save(&self.store, database));
         // Also where nothing could be written: what is left in blocks is handed out no more.
         self.catalog.sequences.all().iter().for_each(|state| state.sequence.retire());
@@ -70,7 +72,10 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if let Err(error) = self.close() {
+        // A forked child leaves everything to its parent.
+        if !fork::is_child()
+            && let Err(error) = self.close()
+        {
             tracing::error!(%error, "the database could not be closed in order; what was synced is safe");
         }
     }

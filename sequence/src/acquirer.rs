@@ -4,14 +4,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::allocator::Sequence;
+use crate::fork::Process;
 use crate::slot::Slot;
 
 /// Blocks of its own for every sequence that is used through it; SequoiaDB's coordinator.
 ///
 /// The shared acquirer of a database has its blocks in the sequences themselves.
-#[derive(Default)]
 pub struct Acquirer {
     slots: RwLock<HashMap<u64, Use>>,
+    process: Process,
 }
 
 /// A sequence that an acquirer uses, and its place for blocks of it.
@@ -46,9 +47,19 @@ impl Acquirer {
     }
 }
 
+impl Default for Acquirer {
+    fn default() -> Self {
+        Self { slots: RwLock::default(), process: Process::current() }
+    }
+}
+
 impl Drop for Acquirer {
-    /// Gives back what nobody took, where it can still be handed out; the rest is listed as lost.
+    /// Gives back what nobody took, where it can still be handed out; the rest is listed as lost. Not in a forked child:
+    /// the values are its parent's, and a thread that is not there may hold a lock.
     fn drop(&mut self) {
+        if !self.process.is_current() {
+            return;
+        }
         let slots = std::mem::take(&mut *self.slots.write().unwrap_or_else(PoisonError::into_inner));
         for (sequence, slot) in slots.into_values() {
             sequence.close_slot(&slot);

@@ -249,10 +249,15 @@ pub fn check_name(name: &str) -> Result<(), SequenceError> {
     if name.starts_with('$') {
         return refuse("it starts with $");
     }
-    if name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("SYS")) {
+    if is_internal_name(name) {
         return refuse("names that start with SYS belong to auto-increment fields");
     }
     Ok(())
+}
+
+/// Whether the name is one of those that are kept for the sequences behind auto-increment fields.
+pub fn is_internal_name(name: &str) -> bool {
+    name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("SYS"))
 }
 
 fn check_path(path: &str) -> Result<(), SequenceError> {

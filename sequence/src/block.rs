@@ -5,11 +5,13 @@
 //! and then reported once as lost, and never both.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crossbeam::utils::CachePadded;
 
 use crate::run::Run;
 use crate::state::Standing;
+use crate::store::Provider;
 use crate::sync::{AtomicU64, Ordering};
 
 /// The position of a closed block: beyond any count, and far from overflowing by later attempts.
@@ -24,8 +26,11 @@ pub(crate) struct Block {
     origin: Standing,
     /// How often the sequence had started over when the block was taken.
     cycled_count: i32,
-    /// What the store answered when it made the block's reserve durable.
+    /// What the store answered when it wrote the block's reserve.
     receipt: u64,
+    /// When so many values are taken, the next reserve is asked for; never at [`CLOSED`].
+    low_at: u64,
+    provider: Option<Arc<dyn Provider>>,
     taken: CachePadded<AtomicU64>,
 }
 
@@ -42,12 +47,19 @@ impl Block {
     /// times since it was made.
     pub(crate) fn new(run: Run, start: Place, (origin, cycled_count): (Standing, i32), receipt: u64) -> Self {
         assert!(run.count() < CLOSED, "a block is shorter than the position of a closed one");
-        Self { run, start, origin, cycled_count, receipt, taken: CachePadded::new(AtomicU64::new(0)) }
+        let taken = CachePadded::new(AtomicU64::new(0));
+        Self { run, start, origin, cycled_count, receipt, low_at: CLOSED, provider: None, taken }
+    }
+
+    /// Asks for the next reserve when half of the block is used: it is the last one of its reserve.
+    pub(crate) fn asking(self, provider: Arc<dyn Provider>) -> Self {
+        Self { low_at: self.run.count().div_ceil(2), provider: Some(provider), ..self }
     }
 
     /// An equal block that is open, its first `taken` values gone.
     pub(crate) fn reopened(&self, taken: u64) -> Self {
-        Self { taken: CachePadded::new(AtomicU64::new(taken)), ..*self }
+        let taken = CachePadded::new(AtomicU64::new(taken));
+        Self { provider: self.provider.clone(), taken, ..*self }
     }
 
     /// Takes up to `count` values; nothing if none is left.
@@ -63,6 +75,9 @@ impl Block {
         if from >= self.run.count() {
             return None;
         }
+        if from < self.low_at && self.low_at <= from + count {
+            self.ask();
+        }
         Some(self.run.slice(from, from + count))
     }
 
@@ -73,7 +88,17 @@ impl Block {
             return None;
         }
         let position = self.taken.fetch_add(1, Ordering::AcqRel);
+        if position + 1 == self.low_at {
+            self.ask();
+        }
         (position < self.run.count()).then(|| self.run.at(position))
+    }
+
+    #[cold]
+    fn ask(&self) {
+        if let Some(provider) = &self.provider {
+            provider.provide();
+        }
     }
 
     /// Skips every value up to `value`; gives those that were skipped.
@@ -176,6 +201,39 @@ mod tests {
             let _ = block.take(u64::MAX);
         }
         assert_eq!(block.taken.load(Ordering::Relaxed), 4);
+    }
+
+    /// Counts how often it is asked.
+    #[derive(Default)]
+    struct Asked(AtomicU64);
+
+    impl Provider for Asked {
+        fn provide(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// After how many values the next reserve was asked for, when so many are taken at once.
+    fn asked_after(count: u64) -> u64 {
+        let asked = Arc::new(Asked::default());
+        let block = block().asking(asked.clone());
+        let mut taken = 0;
+        while let Some(run) =
+            if count == 1 { block.take_one().map(|value| Run::new(value, 10, 1)) } else { block.take(count) }
+        {
+            taken += run.count();
+            if asked.0.load(Ordering::Relaxed) > 0 {
+                break;
+            }
+        }
+        while block.take(count).is_some() {}
+        assert_eq!(asked.0.load(Ordering::Relaxed), 1, "once");
+        taken
+    }
+
+    #[test]
+    fn the_next_reserve_is_asked_for_once_when_half_is_used() {
+        assert_eq!([1, 2, 3, 4, 9].map(asked_after), [2, 2, 3, 4, 4]);
     }
 
     #[test]

@@ -164,6 +164,10 @@ pub enum SequenceError {
     /// The current value of a sequence that has given none.
     #[error("the sequence has not been used yet")]
     NeverUsed,
+    /// The write of a gapless sequence's last value with its document failed, and may be on disk all the same: until
+    /// that is known, by loading the sequence again, no value can follow.
+    #[error("the outcome of the last write of this gapless sequence is unknown")]
+    InDoubt,
 }
 
 impl SequenceError {
@@ -206,6 +210,7 @@ impl SequenceError {
             Self::FieldNotFound { .. } => (-333, "SDB_AUTOINCREMENT_FIELD_NOT_EXIST"),
             Self::ValueUsed { .. } => (-361, "SDB_SEQUENCE_VALUE_USED"),
             Self::NeverUsed => (-362, "SDB_SEQUENCE_NEVER_USED"),
+            Self::InDoubt => (-10, "SDB_SYS"),
         }
     }
 }
@@ -257,6 +262,7 @@ mod tests {
         check(&missing, -333, "SDB_AUTOINCREMENT_FIELD_NOT_EXIST");
         check(&SequenceError::ValueUsed { value: 1, reason: text() }, -361, "SDB_SEQUENCE_VALUE_USED");
         check(&SequenceError::NeverUsed, -362, "SDB_SEQUENCE_NEVER_USED");
+        check(&SequenceError::InDoubt, -10, "SDB_SYS");
     }
 
     #[test]

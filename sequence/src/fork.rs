@@ -13,6 +13,27 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 /// Whether the C library tells us about forks.
 static WATCHED: LazyLock<bool> = LazyLock::new(watch);
 
+/// The process in which something was made. A forked child has a copy of it, and is another process.
+#[derive(Debug, Clone, Copy)]
+pub struct Process {
+    watch: ForkWatch,
+    generation: u32,
+}
+
+impl Process {
+    /// The process that calls.
+    pub fn current() -> Self {
+        let watch = ForkWatch::start();
+        Self { watch, generation: watch.generation() }
+    }
+
+    /// Whether this process still is the one, and no fork of it.
+    #[inline]
+    pub fn is_current(self) -> bool {
+        self.watch.generation() == self.generation
+    }
+}
+
 /// A number that differs between this process and every process that it was forked from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ForkWatch {
@@ -64,6 +85,11 @@ mod tests {
     fn the_generation_stands_still_without_a_fork() {
         let watch = ForkWatch::start();
         assert_eq!(watch.generation(), ForkWatch::start().generation());
+    }
+
+    #[test]
+    fn a_process_is_itself() {
+        assert!(Process::current().is_current());
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub mod auto_increment;
 mod block;
 pub mod clock;
 pub mod error;
-mod fork;
+pub mod fork;
 pub mod generator;
 mod host;
 pub mod in_flight;

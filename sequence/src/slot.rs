@@ -7,12 +7,14 @@ use arc_swap::cache::Cache;
 
 use crate::block::{Block, Place};
 use crate::run::Run;
-use crate::sync::{PerThread, RefCell};
+use crate::sync::{Mutex, PerThread, RefCell};
 
 /// One acquirer's place for blocks of one sequence. Only the sequence puts blocks in, under its lock.
 #[derive(Default)]
 pub struct Slot {
     block: Arc<ArcSwapOption<Block>>,
+    /// A block whose reserve may not be on stable storage yet: nobody takes from it before [`show`](Self::show).
+    unsynced: Mutex<Option<Arc<Block>>>,
     /// The block that each thread saw here last: to look whether it is still the one writes nothing that threads share.
     /// It stays in memory until its thread comes again.
     seen: PerThread<RefCell<Option<Seen>>>,
@@ -51,11 +53,31 @@ impl Slot {
         Some((shown, block.take_one()))
     }
 
+    /// The block, shown or not.
     pub(crate) fn block(&self) -> Option<Arc<Block>> {
-        self.block.load_full()
+        self.block.load_full().or_else(|| self.unsynced())
     }
 
-    pub(crate) fn put(&self, block: Option<Block>) {
-        self.block.store(block.map(Arc::new));
+    /// The block that waits for its reserve to be synced.
+    pub(crate) fn unsynced(&self) -> Option<Arc<Block>> {
+        self.unsynced.lock().clone()
+    }
+
+    /// Puts in a block from which nobody takes yet.
+    pub(crate) fn put(&self, block: Block) {
+        self.block.store(None);
+        *self.unsynced.lock() = Some(Arc::new(block));
+    }
+
+    /// Lets everyone take from the block: its reserve is on stable storage.
+    pub(crate) fn show(&self) {
+        if let Some(block) = self.unsynced.lock().take() {
+            self.block.store(Some(block));
+        }
+    }
+
+    pub(crate) fn clear(&self) {
+        self.block.store(None);
+        *self.unsynced.lock() = None;
     }
 }

@@ -342,6 +342,18 @@ impl State {
         state
     }
 
+    /// With the next reserve as well, which no block needs yet; nothing if a reserve has one value, or nothing can be
+    /// added to it.
+    pub(crate) fn reserved_further(&self) -> Option<Self> {
+        let cache = self.sizes().cache;
+        if cache == 1 || self.initial || self.exhausted {
+            return None;
+        }
+        let current_value = narrow(self.extended(cache, self.used.into()));
+        let state = Self { current_value, ..self.clone() };
+        (current_value != self.current_value).then_some(state)
+    }
+
     /// The values from `first` to the end of the reserve.
     pub(crate) fn reserve_from(&self, first: i128) -> Option<Run> {
         let mark = i128::from(self.current_value);

@@ -1,5 +1,7 @@
 //! What a sequence asks of durable storage: to write before anything leaves.
 
+use std::sync::Arc;
+
 use crate::attributes::Attributes;
 use crate::error::SequenceError;
 use crate::run::Run;
@@ -11,7 +13,8 @@ pub const GAPS_KEPT: usize = 1_000;
 /// Durable storage of one sequence.
 ///
 /// The allocator calls [`reserve`](Self::reserve) before it hands out a value of the new reserve, and changes its own
-/// state only after the call succeeded.
+/// state only after the call succeeded. A reserve of more than one value is on stable storage before its first value
+/// leaves: the allocator calls [`make_durable`](Self::make_durable), unless it [`is_durable`](Self::is_durable) by then.
 pub trait Store {
     /// What the storage fails with; it also carries what the sequence itself refuses.
     type Error: From<SequenceError>;
@@ -25,6 +28,18 @@ pub trait Store {
 
     /// Returns once the write with this receipt is on stable storage.
     fn make_durable(&self, receipt: u64) -> Result<(), Self::Error>;
+
+    /// Who makes the next reserve ahead of need; nobody unless a store says so.
+    fn provider(&self) -> Option<Arc<dyn Provider>> {
+        None
+    }
+}
+
+/// Makes the next reserve of a sequence before anyone needs it, so that nobody waits for it.
+pub trait Provider: Send + Sync {
+    /// Half of the last block of a reserve is used: [`Sequence::reserve_ahead`](crate::allocator::Sequence::reserve_ahead)
+    /// is to be called soon, by another thread. Whoever took the value is here, so this must not wait.
+    fn provide(&self);
 }
 
 /// A stored sequence.

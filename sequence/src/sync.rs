@@ -1,7 +1,7 @@
 //! The locks and atomics of the allocator, which a model checker can put in the place of the real ones.
 //!
 //! With `--cfg shuttle` every operation is a point at which the checker may switch threads; see
-//! `tests/interleavings.rs`.
+//! `tests/interleavings`.
 
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};

@@ -49,11 +49,11 @@ fn a_journaled_client_syncs_every_write_but_buffered_ones() {
 fn is_synced(write: impl Fn(&Client)) -> bool {
     let scratch = Scratch::new();
     let client = slow_to_sync(&scratch);
-    things(&client).insert_one(doc! {}).run().unwrap();
-    client.sync().unwrap();
+    things(&client).insert_one(doc! {}).run().expect("stored");
+    client.sync().expect("synced");
     (0..20).all(|_| {
         write(&client);
-        client.durable_seq() >= client.written_seq().unwrap()
+        client.durable_seq() >= client.written_seq().expect("a number")
     })
 }
 

@@ -20,6 +20,7 @@ mod explain;
 mod find;
 mod find_and_modify;
 mod find_options;
+mod fork;
 mod indexes;
 mod insert_many;
 mod insert_one;

@@ -399,6 +399,39 @@ fn rename_sequence_keeps_the_values() {
     shop.refuses(doc! { "sequenceNext": "s" }, NOT_FOUND, "there is no sequence s");
 }
 
+/// Looking at the sequence behind a field is allowed by its name, as by a filter; taking and changing are not.
+#[test]
+fn the_sequence_behind_a_field_is_shown_by_name() {
+    let shop = Shop::numbered(bson!({ "Field": "n" }));
+    shop.generated();
+    let name = shop.sequences().remove(0);
+    let by_name = shop.reply(doc! { "sequenceSnapshot": &name }).get_document("snapshot").unwrap().clone();
+    let by_filter = shop.reply(doc! { "sequenceSnapshot": { "Name": &name } });
+    assert_eq!(by_filter.get_array("snapshots").unwrap(), &[Bson::Document(by_name.clone())]);
+    assert_eq!(
+        (by_name.get_str("Name").ok(), by_name.get_bool("Internal").ok()),
+        (Some(name.as_str()), Some(true))
+    );
+    shop.is(doc! { "sequenceCurrent": &name }, doc! { "CurrentValue": 1_i64 });
+    let handle = shop.db.sequence(&name);
+    assert_eq!(handle.snapshot().run().unwrap().last_used, Some(1));
+    assert_eq!(handle.safe_watermark().run().unwrap(), Some(1));
+    assert_eq!(handle.gaps().run().unwrap().len(), 0);
+    for refused in [
+        doc! { "sequenceNext": &name },
+        doc! { "sequenceSetCurrent": &name, "value": 50 },
+        doc! { "sequenceRestart": &name, "value": 1 },
+        doc! { "alterSequence": &name, "options": { "Increment": 5 } },
+        doc! { "renameSequence": &name, "to": "t" },
+        doc! { "dropSequence": &name },
+    ] {
+        shop.refuses(refused, INVALID, "belong to auto-increment fields");
+    }
+    assert!(handle.next_value().run().is_err_and(|error| error.sequoia_code() == Some(-6)));
+    assert_eq!(shop.generated(), doc! { "n": 2_i64 });
+    shop.refuses(doc! { "sequenceSnapshot": "SYS_9_n_SEQ" }, NOT_FOUND, "there is no sequence SYS_9_n_SEQ");
+}
+
 /// The names of the sequences whose snapshots match.
 #[track_caller]
 fn matching(shop: &Shop, filter: Document) -> Vec<String> {
@@ -423,7 +456,8 @@ fn sequence_snapshot_shows_one_by_name() {
     assert_eq!(snapshot, expected);
     assert_eq!(reply.len(), 1);
     shop.refuses(doc! { "sequenceSnapshot": "t" }, NOT_FOUND, "there is no sequence t");
-    shop.refuses(doc! { "sequenceSnapshot": "SYS1" }, INVALID, "belong to auto-increment fields");
+    shop.refuses(doc! { "sequenceSnapshot": "SYS1" }, NOT_FOUND, "there is no sequence SYS1");
+    shop.refuses(doc! { "sequenceSnapshot": "$s" }, INVALID, "it starts with $");
     let words = "sequenceSnapshot must be the name of a sequence or a filter, not the integer 5";
     shop.refuses(doc! { "sequenceSnapshot": 5 }, WRONG_TYPE, words);
     shop.refuses(doc! { "sequenceSnapshot": null }, INVALID, "sequenceSnapshot is required");
@@ -484,7 +518,7 @@ fn sequence_current_gives_the_last_value() {
     shop.next();
     shop.is(doc! { "sequenceCurrent": "s" }, doc! { "CurrentValue": 2_i64 });
     shop.refuses(doc! { "sequenceCurrent": "t" }, NOT_FOUND, "there is no sequence t");
-    shop.refuses(doc! { "sequenceCurrent": "SYS1" }, INVALID, "belong to auto-increment fields");
+    shop.refuses(doc! { "sequenceCurrent": "SYS1" }, NOT_FOUND, "there is no sequence SYS1");
     shop.refuses(doc! { "sequenceCurrent": 1 }, WRONG_TYPE, "sequenceCurrent must be a string");
 }
 

@@ -3,6 +3,7 @@
 //!
 //! `CAIRNDB_TEAR_STEP` says by how many bytes one cut lies before the next.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -121,6 +122,108 @@ fn tear(courses: &[Course]) -> usize {
     let least = survived.iter().map(|(_, survived)| *survived).min();
     assert_eq!(least, Some(0), "everything is lost with nothing of it");
     cuts.len()
+}
+
+/// How many bytes of the log a power failure leaves, if the writes up to this number were synced: up to the end of the
+/// record with that write. Records are cut into fragments, which lie in blocks.
+fn synced_bytes(log: &[u8], durable: u64) -> u64 {
+    const BLOCK_BYTES: usize = 32 << 10;
+    const HEADER_BYTES: usize = 7;
+    const FULL: u8 = 1;
+    const FIRST: u8 = 2;
+    const LAST: u8 = 4;
+    let (mut at, mut end, mut is_covered) = (0, 0, false);
+    loop {
+        let left = BLOCK_BYTES - at % BLOCK_BYTES;
+        if left < HEADER_BYTES {
+            at += left;
+            continue;
+        }
+        let Some(header) = log.get(at..at + HEADER_BYTES) else { return end };
+        let length = header.get(4..6).and_then(|length| length.first_chunk()).expect("a length");
+        let kind = *header.last().expect("a kind");
+        let payload = at + HEADER_BYTES;
+        at = payload + usize::from(u16::from_le_bytes(*length));
+        if [FULL, FIRST].contains(&kind) {
+            let Some(batch) = log.get(payload..payload + 12) else { return end };
+            let (first, count) = batch.split_at(8);
+            let first = u64::from_le_bytes(first.try_into().expect("a number"));
+            let count = u32::from_le_bytes(count.try_into().expect("a count"));
+            is_covered = first + u64::from(count) <= durable + 1;
+        }
+        if is_covered && [FULL, LAST].contains(&kind) {
+            end = at as u64;
+        }
+    }
+}
+
+/// The folder as a power failure would leave it now: of its log only what was synced.
+fn power_failure(scratch: &Scratch, client: &Client) -> Scratch {
+    let durable = client.durable_seq();
+    let left = scratch.killed();
+    let log = newest_log(&left);
+    let bytes = synced_bytes(&fs::read(&log).expect("the log is a file"), durable);
+    let file = fs::OpenOptions::new().write(true).open(log).expect("the log is a file");
+    file.set_len(bytes).expect("the log is cut");
+    left
+}
+
+/// Numbers documents and takes values, none of which asks for a sync; after some of them the power fails. How many
+/// values that had left came again.
+fn values_that_come_again(course: Course) -> usize {
+    let scratch = Scratch::new();
+    let buffered = Durability::Buffered { sync_interval: Duration::from_secs(1) };
+    let client = scratch.open_with(small().durability(buffered));
+    course.create(&client).expect("made");
+    let (things, sequence) = (course.collection(&client), course.sequence(&client));
+    let (mut numbered, mut taken) = (BTreeSet::new(), BTreeSet::new());
+    let mut again = 0;
+    for round in 0..40 {
+        for _ in 0..=round % 7 {
+            numbered.extend(things.insert_one(doc! {}).run().expect("stored").last_generate_id);
+            taken.insert(sequence.next_value().run().expect("a value"));
+        }
+        let many = things.insert_many(vec![doc! {}; 5]).run().expect("stored");
+        numbered.extend(many.generated.values().filter_map(|values| values.get("n")));
+        taken.extend(sequence.fetch(5).run().expect("values").values());
+        if round % 9 == 4 {
+            let last = *numbered.iter().max_by_key(|value| *value * course.direction()).expect("numbered");
+            things
+                .insert_one(doc! { "n": course.behind(last) + 20 * course.direction() })
+                .run()
+                .expect("stored");
+        }
+        if round % 3 != 0 {
+            continue;
+        }
+        let left = power_failure(&scratch, &client);
+        let after = left.open();
+        assert!(after.verify().expect("a report").is_clean(), "{}: round {round}", course.name());
+        let next = course.collection(&after).insert_one(doc! {}).run().expect("stored").last_generate_id;
+        again += usize::from(numbered.contains(&next.expect("a value")));
+        again += usize::from(taken.contains(&course.sequence(&after).next_value().run().expect("a value")));
+    }
+    again
+}
+
+#[test]
+fn after_a_power_failure_no_value_comes_again() {
+    for contract in ["fast", "ordered"] {
+        for rest in ["Up-10-3", "Down-1000-1000", "Down-10-3", "Up-1000-1000"] {
+            let name = format!("{contract}-{rest}");
+            let course = Course::all().into_iter().find(|course| course.name() == name).expect("a course");
+            assert_eq!(values_that_come_again(course), 0, "{name}");
+        }
+    }
+}
+
+/// Where each value is a reserve of its own, it is as durable as the call that took it.
+#[test]
+fn a_power_failure_takes_back_what_nobody_asked_to_sync() {
+    for name in ["fast-Up-1-1", "gapless-Up-10-3"] {
+        let course = Course::all().into_iter().find(|course| course.name() == name).expect("a course");
+        assert!(values_that_come_again(course) > 0, "{name}: the cut takes nothing");
+    }
 }
 
 /// Where the record of the log ends that holds the format's stamp.

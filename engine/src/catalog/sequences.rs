@@ -1,23 +1,25 @@
 //! Sequences in memory: who they are, the auto-increment fields that they number, and how they reach the disk.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bson::DateTime;
 use parking_lot::RwLock;
 use sequence::acquirer::Acquirer;
 use sequence::allocator::Sequence;
 use sequence::auto_increment::Field;
+use sequence::error::SequenceError;
 use sequence::slot::Slot;
 use sequence::state::Mark;
-use sequence::store::{Change, GAPS_KEPT, Gap, Record, Store as SequenceStorage};
+use sequence::store::{Change, GAPS_KEPT, Gap, Provider, Record, Store as SequenceStorage};
 
 use crate::catalog::change::Storage;
 use crate::catalog::sequence_entry::{self, Identity};
 use crate::document::complete::FieldTree;
-use crate::error::{Error, Result};
-use crate::storage::Family;
-use crate::storage::write::{Batch, CommitLevel};
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::sync::Errands;
+use crate::storage::write::{Batch, CommitLevel, Commits};
+use crate::storage::{Database, Family};
 
 /// A sequence by name. A renamed one is another state with the same id.
 pub(crate) struct SequenceState {
@@ -58,10 +60,20 @@ pub(crate) enum SlotOf<'a> {
 /// A sequence on disk.
 #[derive(Clone, Copy)]
 pub(crate) struct SequenceStore<'a> {
-    pub(crate) storage: Storage<'a>,
-    pub(crate) identity: &'a Identity,
+    commits: &'a Commits,
+    database: &'a Database,
+    state: &'a Arc<SequenceState>,
+    /// Where the next reserve is asked for ahead of need.
+    errands: Option<&'a Errands>,
     /// When a reserve counts as written.
-    pub(crate) level: CommitLevel,
+    level: CommitLevel,
+}
+
+/// Makes the next reserve of a sequence in the background.
+struct NextReserve {
+    /// The sequence has blocks that know this.
+    state: Weak<SequenceState>,
+    errands: Errands,
 }
 
 impl SequenceState {
@@ -79,9 +91,14 @@ impl SequenceState {
         }
     }
 
-    /// The sequence's storage for changes, which are synced.
-    pub(crate) fn store<'a>(&'a self, storage: Storage<'a>, level: CommitLevel) -> SequenceStore<'a> {
-        SequenceStore { storage, identity: &self.identity, level }
+    /// The sequence's storage, where what is written counts as written by this level.
+    pub(crate) fn store<'a>(
+        self: &'a Arc<Self>,
+        storage: Storage<'a>,
+        level: CommitLevel,
+    ) -> SequenceStore<'a> {
+        let Storage { store, database } = storage;
+        SequenceStore { commits: store.commits(), database, state: self, errands: store.errands(), level }
     }
 }
 
@@ -187,18 +204,44 @@ impl SequenceStorage for SequenceStore<'_> {
     type Error = Error;
 
     fn reserve(&self, change: &Change<'_>) -> Result<u64> {
-        let mut batch = Batch::new(self.storage.database);
-        stage_change(&mut batch, self.identity, change)?;
-        self.storage.store.commit(batch, self.level)?;
-        Ok(self.storage.database.latest_sequence())
+        let mut batch = Batch::new(self.database);
+        stage_change(&mut batch, &self.state.identity, change)?;
+        self.commits.commit(batch, self.level)?;
+        Ok(self.database.latest_sequence())
     }
 
     fn is_durable(&self, receipt: u64) -> bool {
-        self.storage.store.durable_sequence() >= receipt
+        self.commits.durable_sequence() >= receipt
     }
 
     fn make_durable(&self, receipt: u64) -> Result<()> {
-        if self.is_durable(receipt) { Ok(()) } else { self.storage.store.sync(self.storage.database) }
+        if self.is_durable(receipt) { Ok(()) } else { self.commits.sync(self.database) }
+    }
+
+    fn provider(&self) -> Option<Arc<dyn Provider>> {
+        let errands = self.errands?.clone();
+        Some(Arc::new(NextReserve { state: Arc::downgrade(self.state), errands }))
+    }
+}
+
+impl Provider for NextReserve {
+    fn provide(&self) {
+        let state = Weak::clone(&self.state);
+        self.errands.leave(Box::new(move |commits, database| {
+            let Some(state) = state.upgrade() else { return };
+            let level = CommitLevel::RESERVE;
+            let store = SequenceStore { commits, database, state: &state, errands: None, level };
+            match state.sequence.reserve_ahead(&store) {
+                Ok(()) => {}
+                // Dropped or renamed since then, or the store closes.
+                Err(error) if matches!(error.kind(), ErrorKind::Sequence(SequenceError::Retired)) => {}
+                // Whoever needs the reserve makes it, and is told.
+                Err(error) => {
+                    let name = &state.identity.name;
+                    tracing::warn!(%error, name, "the next reserve of a sequence could not be made");
+                }
+            }
+        }));
     }
 }
 

@@ -60,6 +60,7 @@ use crate::options::WriteConcern;
 use crate::plan::selector::Selector;
 use crate::shared::Shared;
 use crate::storage::Database as StorageDatabase;
+use crate::storage::fork::refuse_child;
 use crate::write::Target;
 use crate::write::prepare::record_key;
 
@@ -182,6 +183,7 @@ impl<T> Collection<T> {
     /// refused whatever the collection holds must be refused before.
     #[inline]
     fn check_before_creation(&self, check: impl FnOnce() -> Result<()>) -> Result<()> {
+        refuse_child()?;
         if self.handle.resolved.get().is_some_and(|state| !state.is_retired()) || self.find_state()?.is_some()
         {
             return Ok(());

@@ -14,7 +14,8 @@ use crate::storage::snapshot::Snapshot;
 use crate::storage::{Database, Family};
 
 impl Sequence {
-    /// Attributes and state at this moment.
+    /// Attributes and state at this moment. This, like everything that only looks, may be asked of the sequence behind an
+    /// auto-increment field as well, by its internal name.
     pub fn snapshot(&self) -> SnapshotSequence<'_> {
         SnapshotSequence { sequence: self }
     }
@@ -54,21 +55,21 @@ pub struct SafeWatermark<'a> {
 impl SnapshotSequence<'_> {
     /// Takes the snapshot.
     pub fn run(self) -> Result<SequenceSnapshot> {
-        self.sequence.on_state(|state, _| Ok(snapshot_of(state)))
+        self.sequence.look(|state, _| Ok(snapshot_of(state)))
     }
 }
 
 impl ListGaps<'_> {
     /// Reads the list.
     pub fn run(self) -> Result<Vec<SequenceGap>> {
-        self.sequence.on_state(|state, storage| gaps_of(state, storage.database))
+        self.sequence.look(|state, storage| gaps_of(state, storage.database))
     }
 }
 
 impl SafeWatermark<'_> {
     /// Reads the watermark.
     pub fn run(self) -> Result<Option<i64>> {
-        self.sequence.on_state(|state, _| Ok(state.sequence.safe_watermark()))
+        self.sequence.look(|state, _| Ok(state.sequence.safe_watermark()))
     }
 }
 

@@ -12,7 +12,7 @@ pub use self::values::{CurrentValue, Fetch, NextValue};
 use std::sync::{Arc, OnceLock};
 
 use sequence::acquirer::Acquirer;
-use sequence::auto_increment::check_name;
+use sequence::auto_increment::{check_name, is_internal_name};
 use sequence::error::SequenceError;
 
 use crate::catalog::change::Storage;
@@ -68,8 +68,15 @@ impl Sequence {
         &self.handle.name
     }
 
-    /// Runs an operation on the sequence of this name, again if it was dropped or renamed in between.
-    fn on_state<R>(&self, operation: impl Fn(&SequenceState, Storage<'_>) -> Result<R>) -> Result<R> {
+    /// Runs an operation on the sequence of this name, again if it was dropped or renamed in between. The name must be
+    /// that of a sequence that a user made: those behind fields are their collections'.
+    fn on_state<R>(&self, operation: impl Fn(&Arc<SequenceState>, Storage<'_>) -> Result<R>) -> Result<R> {
+        check_name(&self.handle.name)?;
+        self.look(operation)
+    }
+
+    /// The same for operations that change nothing: those may look at the sequences behind fields too.
+    fn look<R>(&self, operation: impl Fn(&Arc<SequenceState>, Storage<'_>) -> Result<R>) -> Result<R> {
         let shared = &self.handle.shared;
         let database = shared.store.enter()?;
         loop {
@@ -87,6 +94,10 @@ impl Sequence {
             return Ok(Arc::clone(state));
         }
         validate_database(db)?;
+        if is_internal_name(name) {
+            // Not kept: whoever has it resolved may take values.
+            return shared.catalog.named(db, name);
+        }
         check_name(name)?;
         let state = shared.catalog.named(db, name)?;
         // Only the first resolution is kept; after a drop or rename the catalog is asked every time.

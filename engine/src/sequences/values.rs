@@ -15,8 +15,10 @@ impl Sequence {
     /// The next value. No other call, of any thread or after any crash, gets it again, until the sequence starts over
     /// or is set back.
     ///
-    /// Fails with -325 (`SDB_SEQUENCE_EXCEEDED`) when no value is left. After a power failure a value that was handed
-    /// out in the last moments may come again, unless the write concern asks for `journal`.
+    /// Fails with -325 (`SDB_SEQUENCE_EXCEEDED`) when no value is left. A reserve of several values is on stable storage
+    /// before the first of them is handed out. Where each value is a reserve of its own (`CacheSize` 1, a gapless
+    /// sequence), one that was handed out in the last moments may come again after a power failure, unless the write
+    /// concern asks for `journal`.
     #[inline]
     pub fn next_value(&self) -> NextValue<'_> {
         NextValue { sequence: self, write_concern: None }
@@ -107,7 +109,7 @@ impl CurrentValue<'_> {
     /// Reads the value.
     pub fn run(self) -> Result<i64> {
         let acquirer = self.sequence.handle.acquirer.as_deref();
-        self.sequence.on_state(|state, _| Ok(state.sequence.current_value(&state.slot(acquirer))?))
+        self.sequence.look(|state, _| Ok(state.sequence.current_value(&state.slot(acquirer))?))
     }
 }
 

@@ -7,7 +7,7 @@ use rocksdb::{ColumnFamily, DB, DBPinnableSlice, Range, ReadOptions};
 use crate::error::Result;
 use crate::storage::folder::FolderLock;
 use crate::storage::format::{FAMILY_ENTRIES, FAMILY_META, FAMILY_RECORDS};
-use crate::storage::translate;
+use crate::storage::{fork, translate};
 
 /// A column family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,44 +34,55 @@ impl Family {
 
 /// The open RocksDB database.
 pub(crate) struct Database {
-    // Dropped before the lock: nobody may have the folder while RocksDB still does.
-    raw: DB,
+    // Dropped before the lock: nobody may have the folder while RocksDB still does. There until the drop.
+    raw: Option<DB>,
     reads: ReadOptions,
-    _lock: Option<FolderLock>,
+    lock: Option<FolderLock>,
 }
 
 impl Database {
     /// Without a lock, for reading only.
     pub(super) fn new(raw: DB) -> Self {
-        Self { raw, reads: ReadOptions::default(), _lock: None }
+        Self { raw: Some(raw), reads: ReadOptions::default(), lock: None }
     }
 
     /// Keeps the folder's lock for as long as anything, a cursor for one, keeps the database open.
-    pub(super) fn holding(self, lock: FolderLock) -> Self {
-        Self { _lock: Some(lock), ..self }
+    pub(super) fn holding(mut self, lock: FolderLock) -> Self {
+        self.lock = Some(lock);
+        self
     }
 
     pub(super) fn raw(&self) -> &DB {
-        &self.raw
+        self.raw.as_ref().expect("only the drop takes it out")
     }
 
     pub(super) fn family(&self, family: Family) -> &ColumnFamily {
-        self.raw.cf_handle(family.name()).expect("all families were opened")
+        self.raw().cf_handle(family.name()).expect("all families were opened")
     }
 
     /// The value at `key`, without copying it out of the block cache.
     pub(crate) fn get(&self, family: Family, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>> {
-        self.raw.get_pinned_cf_opt(self.family(family), key, &self.reads).map_err(translate::read)
+        self.raw().get_pinned_cf_opt(self.family(family), key, &self.reads).map_err(translate::read)
     }
 
     /// About how many bytes the table files hold between two keys; what only the log and memory hold is not in it.
     pub(crate) fn file_bytes(&self, family: Family, (start, end): (Vec<u8>, Vec<u8>)) -> u64 {
         let ranges = [Range::new(&start, &end)];
-        self.raw.get_approximate_sizes_cf(self.family(family), &ranges).into_iter().sum()
+        self.raw().get_approximate_sizes_cf(self.family(family), &ranges).into_iter().sum()
     }
 
     /// The number of the newest write.
     pub(crate) fn latest_sequence(&self) -> u64 {
-        self.raw.latest_sequence_number()
+        self.raw().latest_sequence_number()
+    }
+}
+
+impl Drop for Database {
+    /// In a forked child RocksDB would wait for threads that are not there, and remove files that its parent uses.
+    fn drop(&mut self) {
+        if fork::is_child() {
+            std::mem::forget(self.raw.take());
+            std::mem::forget(self.lock.take());
+        }
     }
 }

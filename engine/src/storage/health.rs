@@ -1,71 +1,95 @@
 //! Whether writes may go on: Open, Full, Poisoned, Damaged, or read-only.
 //!
 //! ```text
-//! Open --no space in a commit--> Full --next commit that succeeds--> Open
+//! Open --no space in a commit--> Full --a commit begun after it succeeds--> Open
 //! Open, Full --other I/O error in a commit or sync--> Poisoned      (left only by opening again)
 //! any --corruption in a commit or sync--> Damaged                   (left only by opening again)
 //! ```
-//! Reads go on in every state. A failed sync is never tried again: after one, the kernel may have dropped
-//! the pages that it could not write.
+//! Reads go on in every state. A failed sync is never tried again: after one, the kernel may have dropped the pages
+//! that it could not write. So failures are counted. A commit that began before the last failure does not end Full, though
+//! it succeeds, and a sync that one raced proves nothing.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::translate::{self, Failure};
 
-const OPEN: u8 = 0;
-const FULL: u8 = 1;
-const POISONED: u8 = 2;
-const DAMAGED: u8 = 3;
-const READ_ONLY: u8 = 4;
+const OPEN: u64 = 0;
+const FULL: u64 = 1;
+const POISONED: u64 = 2;
+const DAMAGED: u64 = 3;
+const READ_ONLY: u64 = 4;
+/// The bits of the word that hold the state; those above count failures.
+const STATE: u64 = 7;
+const ONE_FAILURE: u64 = STATE + 1;
 
 pub(super) struct Health {
-    state: AtomicU8,
+    word: AtomicU64,
     cause: Mutex<String>,
+}
+
+/// That a commit or sync may be tried: the word as it was before.
+#[derive(Clone, Copy)]
+#[must_use = "whether an attempt succeeded is judged by what was before it"]
+pub(super) struct Admission {
+    word: u64,
 }
 
 impl Health {
     pub(super) fn open() -> Self {
-        Self { state: AtomicU8::new(OPEN), cause: Mutex::default() }
+        Self { word: AtomicU64::new(OPEN), cause: Mutex::default() }
     }
 
     pub(super) fn read_only() -> Self {
-        Self { state: AtomicU8::new(READ_ONLY), cause: Mutex::default() }
+        Self { word: AtomicU64::new(READ_ONLY), cause: Mutex::default() }
     }
 
     pub(super) fn is_read_only(&self) -> bool {
-        self.state.load(Ordering::Acquire) == READ_ONLY
+        self.state() == READ_ONLY
     }
 
     /// Fails where a write must not be tried. A full disk admits writes: that is how it heals.
     #[inline]
-    pub(super) fn admit_write(&self) -> Result<()> {
-        match self.state.load(Ordering::Acquire) {
-            OPEN | FULL => Ok(()),
+    pub(super) fn admit_write(&self) -> Result<Admission> {
+        let word = self.word.load(Ordering::Acquire);
+        match word & STATE {
+            OPEN | FULL => Ok(Admission { word }),
             state => Err(self.refusal(state)),
         }
     }
 
     /// Fails where a sync must not be tried: where writes are refused, and on a full disk, whose failed sync is
     /// never tried again; only a commit that succeeds, in a fresh log, ends that state.
-    pub(super) fn admit_sync(&self) -> Result<()> {
-        self.admit_write()?;
-        if self.state.load(Ordering::Acquire) == FULL {
+    pub(super) fn admit_sync(&self) -> Result<Admission> {
+        let admission = self.admit_write()?;
+        if admission.word & STATE == FULL {
             let message = "the disk was full when the last write was tried".to_owned();
             return Err(Error::new(ErrorKind::NoSpace { message, during_commit: false }));
         }
-        Ok(())
+        Ok(admission)
     }
 
-    /// A commit or sync succeeded.
+    /// A commit succeeded. It ends Full if it began in it: what began before the last failure went to the log that
+    /// met it.
     #[inline]
-    pub(super) fn succeeded(&self) {
-        if self.state.load(Ordering::Relaxed) == FULL {
-            // Only Full returns to Open: a commit that raced the poisoning must not undo it.
-            let _ = self.state.compare_exchange(FULL, OPEN, Ordering::AcqRel, Ordering::Acquire);
+    pub(super) fn succeeded(&self, admission: Admission) {
+        let Admission { word } = admission;
+        if word & STATE == FULL {
+            let _ = self.word.compare_exchange(word, word - FULL, Ordering::AcqRel, Ordering::Acquire);
         }
+    }
+
+    /// Fails where another commit or sync failed since the admission: a sync reports what it could not write once, to
+    /// whoever asks first.
+    pub(super) fn confirm_sync(&self, admission: Admission) -> Result<()> {
+        let failures = |word: u64| word / ONE_FAILURE;
+        if failures(self.word.load(Ordering::Acquire)) == failures(admission.word) {
+            return Ok(());
+        }
+        let message = "another write failed while this one was synced".to_owned();
+        Err(Error::new(ErrorKind::CommitUnknown { message }))
     }
 
     /// A commit or sync failed: moves the state and says what the caller must know.
@@ -77,7 +101,7 @@ impl Health {
         let message = message.to_owned();
         match self.seen_as(failure, &message) {
             Failure::NoSpace => {
-                let _ = self.state.compare_exchange(OPEN, FULL, Ordering::AcqRel, Ordering::Acquire);
+                self.worsen(FULL, &message);
                 Error::new(ErrorKind::NoSpace { message, during_commit: true })
             }
             Failure::Corruption => {
@@ -95,24 +119,31 @@ impl Health {
 
     /// A log that met the full disk repeats its failure as a plain I/O error until RocksDB has replaced it.
     fn seen_as(&self, failure: Failure, message: &str) -> Failure {
-        let full = self.state.load(Ordering::Acquire) == FULL;
+        let full = self.state() == FULL;
         if full && failure == Failure::Io && message.contains("Writer has previous error") {
             return Failure::NoSpace;
         }
         failure
     }
 
-    fn worsen(&self, state: u8, message: &str) {
+    /// Counts a failure, and moves to its state unless the present one is worse.
+    fn worsen(&self, state: u64, message: &str) {
         let mut cause = self.cause.lock();
-        let previous = self.state.fetch_max(state, Ordering::AcqRel);
-        if previous < state {
+        let worse = |word: u64| Some((word & !STATE) + ONE_FAILURE + (word & STATE).max(state));
+        let previous = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, worse);
+        let (Ok(previous) | Err(previous)) = previous;
+        if previous & STATE < state && state != FULL {
             message.clone_into(&mut cause);
             tracing::error!(cause = message, "writes are refused from now on");
         }
     }
 
+    fn state(&self) -> u64 {
+        self.word.load(Ordering::Acquire) & STATE
+    }
+
     #[cold]
-    fn refusal(&self, state: u8) -> Error {
+    fn refusal(&self, state: u64) -> Error {
         let cause = self.cause.lock().clone();
         Error::new(match state {
             READ_ONLY => ErrorKind::ReadOnly,
@@ -128,27 +159,59 @@ mod tests {
 
     #[track_caller]
     fn refused(health: &Health) -> ErrorKind {
-        health.admit_write().expect_err("writes are refused").kind().clone()
+        health.admit_write().err().expect("writes are refused").kind().clone()
+    }
+
+    #[track_caller]
+    fn admitted(health: &Health) -> Admission {
+        health.admit_write().expect("writes are admitted")
+    }
+
+    /// The commit went to the log that met the full disk: syncing that log again would prove nothing.
+    #[test]
+    fn a_commit_that_began_before_the_failure_does_not_end_it() {
+        let health = Health::open();
+        let early = admitted(&health);
+        health.met(Failure::NoSpace, "full");
+        health.succeeded(early);
+        assert!(health.admit_sync().err().expect("no sync on a full disk").is_no_space());
+        let between = admitted(&health);
+        health.met(Failure::NoSpace, "full again");
+        health.succeeded(between);
+        assert!(health.admit_sync().err().expect("no sync on a full disk").is_no_space());
+        health.succeeded(admitted(&health));
+        assert!(health.admit_sync().is_ok());
+    }
+
+    #[test]
+    fn a_sync_that_a_failure_raced_proves_nothing() {
+        let health = Health::open();
+        let early = health.admit_sync().expect("syncs are admitted");
+        assert!(health.confirm_sync(early).is_ok());
+        health.met(Failure::NoSpace, "full");
+        health.succeeded(admitted(&health));
+        assert!(health.confirm_sync(early).is_err_and(|error| error.is_commit_unknown()));
+        let late = health.admit_sync().expect("syncs are admitted");
+        assert!(health.confirm_sync(late).is_ok());
     }
 
     #[test]
     fn a_full_disk_admits_writes_and_heals_with_the_first_that_succeeds() {
         let health = Health::open();
         assert!(health.met(Failure::NoSpace, "full").is_no_space());
-        assert_eq!(health.state.load(Ordering::Acquire), FULL);
-        assert!(health.admit_write().is_ok());
-        health.succeeded();
-        assert_eq!(health.state.load(Ordering::Acquire), OPEN);
+        assert_eq!(health.state(), FULL);
+        health.succeeded(admitted(&health));
+        assert_eq!(health.state(), OPEN);
     }
 
     #[test]
     fn a_log_that_met_the_full_disk_does_not_poison_by_repeating_its_error() {
         let health = Health::open();
         health.met(Failure::NoSpace, "full");
-        assert!(health.admit_sync().expect_err("no sync on a full disk").is_no_space());
+        assert!(health.admit_sync().err().expect("no sync on a full disk").is_no_space());
         assert!(health.met(Failure::Io, "IO error: Writer has previous error.").is_no_space());
         assert!(health.admit_write().is_ok());
-        health.succeeded();
+        health.succeeded(admitted(&health));
         assert!(health.admit_sync().is_ok());
         assert!(health.met(Failure::Io, "IO error: Writer has previous error.").is_commit_unknown());
     }
@@ -165,8 +228,10 @@ mod tests {
         let health = Health::open();
         assert!(health.met(Failure::Io, "first").is_commit_unknown());
         health.met(Failure::Io, "second");
+        let early = Health::open();
+        let admission = admitted(&early);
         health.met(Failure::NoSpace, "third");
-        health.succeeded();
+        health.succeeded(admission);
         assert!(matches!(refused(&health), ErrorKind::Poisoned { cause } if cause == "first"));
     }
 

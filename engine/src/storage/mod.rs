@@ -8,15 +8,16 @@ mod families;
 mod folder;
 mod health;
 mod open;
-mod sync;
 mod translate;
 mod tuning;
 
+pub(crate) mod fork;
 pub(crate) mod format;
 pub(crate) mod keys;
 pub(crate) mod latch;
 pub(crate) mod scan;
 pub(crate) mod snapshot;
+pub(crate) mod sync;
 pub(crate) mod write;
 
 #[cfg(test)]
@@ -31,19 +32,19 @@ use crossbeam::sync::{ShardedLock, ShardedLockReadGuard};
 use parking_lot::Mutex;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::storage::health::Health;
 use crate::storage::latch::Latches;
-use crate::storage::sync::{DurableMark, SyncThread};
+use crate::storage::sync::{Background, Errands};
+use crate::storage::write::Commits;
 
 /// An open database folder.
 pub(crate) struct Store {
     /// Held shared by every operation and exclusively by `close`, which takes the database out.
     gate: ShardedLock<Option<Arc<Database>>>,
-    health: Arc<Health>,
-    durable: Arc<DurableMark>,
+    commits: Arc<Commits>,
     pub(crate) latches: Latches,
-    write_options: write::WriteOptionSet,
-    sync_thread: Mutex<Option<SyncThread>>,
+    /// Nothing in a store that is opened for reading.
+    errands: Option<Errands>,
+    background: Mutex<Option<Background>>,
 }
 
 /// Shared use of the open database for the length of one operation; `close` waits for it.
@@ -53,7 +54,9 @@ pub(crate) struct InUse<'a> {
 
 impl Store {
     /// Keeps the database open until the guard is dropped.
+    #[inline]
     pub(crate) fn enter(&self) -> Result<InUse<'_>> {
+        fork::refuse_child()?;
         let guard = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         if guard.is_none() {
             return Err(Error::new(ErrorKind::Closed));
@@ -61,12 +64,24 @@ impl Store {
         Ok(InUse { guard })
     }
 
+    /// What every commit and sync goes through.
+    pub(crate) fn commits(&self) -> &Commits {
+        &self.commits
+    }
+
+    /// Where work for the background is left.
+    pub(crate) fn errands(&self) -> Option<&Errands> {
+        self.errands.as_ref()
+    }
+
     /// Takes the database out of use: waits for running operations, syncs, and releases the folder.
     ///
     /// `before_release` runs when no operation can run any more and the database is still there.
     pub(crate) fn close(&self, before_release: impl FnOnce(&Database) -> Result<()>) -> Result<()> {
-        drop(self.sync_thread.lock().take());
+        fork::refuse_child()?;
+        // Operations first: what they write until then is still synced in the background, and their errands run.
         let taken = self.gate.write().unwrap_or_else(PoisonError::into_inner).take();
+        drop(self.background.lock().take());
         let Some(database) = taken else { return Ok(()) };
         let finished = self.finish(&database, before_release);
         let cursors = Arc::strong_count(&database) - 1;
@@ -79,12 +94,12 @@ impl Store {
     }
 
     fn finish(&self, database: &Database, last: impl FnOnce(&Database) -> Result<()>) -> Result<()> {
-        if self.health.is_read_only() {
+        if self.commits.health.is_read_only() {
             return Ok(());
         }
-        self.health.admit_write()?;
+        self.admit_write()?;
         last(database)?;
-        self.durable.sync(database, &self.health)
+        self.sync(database)
     }
 }
 

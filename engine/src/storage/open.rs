@@ -16,10 +16,10 @@ use crate::storage::format::FORMAT_VERSION;
 use crate::storage::health::Health;
 use crate::storage::keys::META_FORMAT;
 use crate::storage::latch::Latches;
-use crate::storage::sync::{DurableMark, SyncThread};
-use crate::storage::translate;
+use crate::storage::sync::{Background, DurableMark};
 use crate::storage::tuning::{MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, Tuning};
-use crate::storage::write::WriteOptionSet;
+use crate::storage::write::Commits;
+use crate::storage::{fork, translate};
 
 /// How a folder is to be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +64,7 @@ impl Store {
                 options.memory_budget
             )));
         }
+        fork::open_here()?;
         let tuning = Tuning { memory_budget: options.memory_budget, compression: options.compression };
         match options.mode {
             OpenMode::ReadOnly => {
@@ -88,16 +89,14 @@ impl Store {
         };
         check_stamp(&database)?;
         let database = Arc::new(database.holding(lock));
-        let health = Arc::new(Health::open());
-        let durable = Arc::new(DurableMark::starting_at(database.latest_sequence()));
+        let durable = DurableMark::starting_at(database.latest_sequence());
+        let commits = Arc::new(Commits::new(Health::open(), durable));
         let sync_interval = match options.durability {
             Durability::Buffered { sync_interval } => sync_interval,
             Durability::Journaled => Durability::SYNC_INTERVAL_MAX,
         };
-        let thread = SyncThread::start(&database, &health, &durable, sync_interval)?;
-        let store = Self::assemble(database, health, durable);
-        *store.sync_thread.lock() = Some(thread);
-        Ok(store)
+        let background = Background::start(&database, &commits, sync_interval)?;
+        Ok(Self::assemble(database, commits, Some(background)))
     }
 
     fn open_read_only(path: &Path, tuning: &Tuning) -> Result<Self> {
@@ -111,18 +110,18 @@ impl Store {
         .map_err(translate::read)?;
         let database = Database::new(raw);
         check_stamp(&database)?;
-        let durable = Arc::new(DurableMark::starting_at(database.latest_sequence()));
-        Ok(Self::assemble(Arc::new(database), Arc::new(Health::read_only()), durable))
+        let durable = DurableMark::starting_at(database.latest_sequence());
+        let commits = Arc::new(Commits::new(Health::read_only(), durable));
+        Ok(Self::assemble(Arc::new(database), commits, None))
     }
 
-    fn assemble(database: Arc<Database>, health: Arc<Health>, durable: Arc<DurableMark>) -> Self {
+    fn assemble(database: Arc<Database>, commits: Arc<Commits>, background: Option<Background>) -> Self {
         Self {
             gate: ShardedLock::new(Some(database)),
-            health,
-            durable,
+            commits,
             latches: Latches::new(),
-            write_options: WriteOptionSet::new(),
-            sync_thread: Mutex::new(None),
+            errands: background.as_ref().map(Background::errands),
+            background: Mutex::new(background),
         }
     }
 }

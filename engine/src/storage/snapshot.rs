@@ -3,27 +3,29 @@
 //! RocksDB's snapshot and iterator types borrow the database. Here the borrow is extended to `'static` and the
 //! database is kept alive by an `Arc` beside it; this is the only unsafe code of the workspace's engine. The
 //! invariants that must survive edits: in both structs the borrowing field is declared before the `Arc`, and never
-//! leaves the struct; the iterator moves in one place only, which asks for its value anew.
+//! leaves the struct; the iterator moves in one place only, which asks for its value anew. In a forked child neither is
+//! released: see `fork`.
 
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use rocksdb::{DB, DBRawIterator, ReadOptions, SnapshotWithThreadMode};
 
 use crate::error::Result;
 use crate::storage::families::{Database, Family};
-use crate::storage::translate;
+use crate::storage::{fork, translate};
 
 /// A read state: later writes do not show in it.
 pub(crate) struct Snapshot {
     // Dropped before `database`: fields drop in the order of declaration.
-    raw: SnapshotWithThreadMode<'static, DB>,
+    raw: ManuallyDrop<SnapshotWithThreadMode<'static, DB>>,
     database: Arc<Database>,
 }
 
 /// A storage iterator on a snapshot.
 pub(super) struct OwnedIterator {
     // Dropped before `_snapshot`.
-    raw: DBRawIterator<'static>,
+    raw: ManuallyDrop<DBRawIterator<'static>>,
     /// The value stood on. RocksDB is asked for it once a step: each question crosses into C++ and through several
     /// iterators there.
     value: Option<&'static [u8]>,
@@ -43,7 +45,7 @@ impl Snapshot {
                 borrowed,
             )
         };
-        Arc::new(Self { raw, database })
+        Arc::new(Self { raw: ManuallyDrop::new(raw), database })
     }
 
     pub(crate) fn get(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -61,7 +63,7 @@ impl OwnedIterator {
         // keeps alive until `_snapshot` is dropped; `raw` is dropped before that, because it is declared first,
         // and it is never moved out of the struct.
         let raw = unsafe { std::mem::transmute::<DBRawIterator<'_>, DBRawIterator<'static>>(borrowed) };
-        Self { raw, value: None, _snapshot: snapshot }
+        Self { raw: ManuallyDrop::new(raw), value: None, _snapshot: snapshot }
     }
 
     pub(super) fn raw(&self) -> &DBRawIterator<'static> {
@@ -86,5 +88,28 @@ impl OwnedIterator {
     #[inline]
     pub(super) fn value(&self) -> Option<&[u8]> {
         self.value
+    }
+}
+
+impl Drop for Snapshot {
+    #[expect(unsafe_code, reason = "a snapshot is not released in a forked child")]
+    fn drop(&mut self) {
+        if !fork::is_child() {
+            // SAFETY: this is the only place that drops it, and the struct is not used afterwards. The database is
+            // there: its field is dropped behind this function.
+            unsafe { ManuallyDrop::drop(&mut self.raw) }
+        }
+    }
+}
+
+impl Drop for OwnedIterator {
+    #[expect(unsafe_code, reason = "an iterator is not released in a forked child")]
+    fn drop(&mut self) {
+        self.value = None;
+        if !fork::is_child() {
+            // SAFETY: this is the only place that drops it, and the struct is not used afterwards; no reference into
+            // it is left. The snapshot is there: its field is dropped behind this function.
+            unsafe { ManuallyDrop::drop(&mut self.raw) }
+        }
     }
 }

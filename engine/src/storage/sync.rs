@@ -1,4 +1,4 @@
-//! How far writes are on stable storage, and the thread that pushes them there.
+//! How far writes are on stable storage, and the thread that pushes them there and runs errands.
 //!
 //! A sync is shared: whoever waits behind a running one finds his write covered when his turn comes, and
 //! returns without another. The mark only rises, and only after the operating system said that the sync
@@ -9,12 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crossbeam::channel::{Receiver, Sender, bounded, select, tick};
 use parking_lot::Mutex;
 
 use crate::error::Result;
 use crate::storage::families::Database;
+use crate::storage::fork;
 use crate::storage::health::Health;
+use crate::storage::write::Commits;
 
 /// The newest write known to be on stable storage, by RocksDB's sequence number.
 pub(super) struct DurableMark {
@@ -46,67 +48,114 @@ impl DurableMark {
         if self.sequence() >= wanted {
             return Ok(());
         }
-        health.admit_sync()?;
+        let admission = health.admit_sync()?;
         let covered = database.latest_sequence();
-        match database.raw().flush_wal(true) {
-            Ok(()) => {
-                health.succeeded();
-                self.raise(covered);
-                Ok(())
-            }
-            Err(error) => Err(health.failed(&error)),
-        }
+        database.raw().flush_wal(true).map_err(|error| health.failed(&error))?;
+        health.confirm_sync(admission)?;
+        self.raise(covered);
+        Ok(())
     }
 }
 
-/// Syncs what buffered writes left behind, once an interval, for as long as it lives.
-pub(super) struct SyncThread {
+/// Something that others need done soon, and do not wait for.
+pub(crate) type Errand = Box<dyn FnOnce(&Commits, &Arc<Database>) + Send>;
+
+/// How many errands may wait; more are refused, and whoever needs them done does them.
+const ERRANDS_MAX: usize = 256;
+
+/// Where errands are left.
+#[derive(Clone)]
+pub(crate) struct Errands {
+    sender: Sender<Errand>,
+}
+
+impl Errands {
+    /// Leaves an errand, without waiting. It may be forgotten: when too many wait, and when the store closes.
+    pub(crate) fn leave(&self, errand: Errand) {
+        // An errand that is not taken is one that whoever needs it does by itself.
+        let _ = self.sender.try_send(errand);
+    }
+}
+
+/// The thread in the background: it syncs what buffered writes left behind, once an interval, and runs errands.
+pub(super) struct Background {
+    errands: Errands,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl SyncThread {
+impl Background {
     pub(super) fn start(
         database: &Arc<Database>,
-        health: &Arc<Health>,
-        durable: &Arc<DurableMark>,
+        commits: &Arc<Commits>,
         interval: Duration,
     ) -> Result<Self> {
         let (stop, stopped) = bounded(0);
-        let (database, health, durable) = (Arc::clone(database), Arc::clone(health), Arc::clone(durable));
-        let thread = std::thread::Builder::new()
-            .name("cairndb-sync".to_owned())
-            .spawn(move || run(&database, &health, &durable, interval, &stopped))?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
+        let (sender, errands) = bounded(ERRANDS_MAX);
+        let work =
+            Work { database: Arc::clone(database), commits: Arc::clone(commits), interval, stopped, errands };
+        let thread = std::thread::Builder::new().name("cairndb-sync".to_owned()).spawn(move || work.run())?;
+        Ok(Self { errands: Errands { sender }, stop: Some(stop), thread: Some(thread) })
+    }
+
+    pub(super) fn errands(&self) -> Errands {
+        self.errands.clone()
     }
 }
 
-impl Drop for SyncThread {
+impl Drop for Background {
+    /// Waits for the errand that runs; the others are forgotten.
     fn drop(&mut self) {
+        if fork::is_child() {
+            // The thread is not there, and may hold a lock of the channels: their last ends must never be dropped.
+            std::mem::forget((self.stop.take(), self.thread.take(), self.errands.clone()));
+            return;
+        }
         // Dropping the sender is the signal; the thread releases its hold on the database before it ends.
         drop(self.stop.take());
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the background sync ended by a panic");
+            tracing::error!("the background thread ended by a panic");
         }
     }
 }
 
-fn run(
-    database: &Database,
-    health: &Health,
-    durable: &DurableMark,
+/// What the thread has.
+struct Work {
+    database: Arc<Database>,
+    commits: Arc<Commits>,
     interval: Duration,
-    stopped: &Receiver<()>,
-) {
-    while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-        if health.admit_write().is_err() {
-            return;
+    stopped: Receiver<()>,
+    errands: Receiver<Errand>,
+}
+
+impl Work {
+    fn run(self) {
+        let ticks = tick(self.interval);
+        loop {
+            select! {
+                recv(self.stopped) -> _ => return,
+                recv(self.errands) -> errand => {
+                    if let Ok(errand) = errand {
+                        errand(&self.commits, &self.database);
+                    }
+                }
+                recv(ticks) -> _ => {
+                    if self.commits.health.admit_write().is_err() {
+                        return;
+                    }
+                    self.sync();
+                }
+            }
         }
-        if durable.sequence() < database.latest_sequence()
+    }
+
+    fn sync(&self) {
+        let Commits { health, durable, .. } = &*self.commits;
+        if durable.sequence() < self.database.latest_sequence()
             && health.admit_sync().is_ok()
-            && let Err(error) = durable.sync(database, health)
+            && let Err(error) = durable.sync(&self.database, health)
         {
             tracing::warn!(%error, "the background sync failed");
         }

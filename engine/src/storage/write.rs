@@ -5,8 +5,10 @@ use rocksdb::{WriteBatch, WriteOptions};
 use crate::error::Result;
 pub(crate) use crate::storage::durability::CommitLevel;
 use crate::storage::families::{Database, Family};
+use crate::storage::health::{Admission, Health};
+use crate::storage::sync::DurableMark;
 use crate::storage::translate;
-use crate::storage::{Store, folder};
+use crate::storage::{Store, folder, fork};
 
 /// Pending changes. Nothing is visible before [`Store::commit`].
 pub(crate) struct Batch<'a> {
@@ -74,17 +76,96 @@ impl<'a> Batch<'a> {
     }
 }
 
+/// What every commit and sync goes through; shared with the thread in the background.
+pub(crate) struct Commits {
+    pub(super) health: Health,
+    pub(super) durable: DurableMark,
+    write_options: WriteOptionSet,
+}
+
+impl Commits {
+    pub(super) fn new(health: Health, durable: DurableMark) -> Self {
+        Self { health, durable, write_options: WriteOptionSet::new() }
+    }
+
+    /// Writes the batch as a whole, or not at all.
+    ///
+    /// On an I/O error the outcome is unknown until the next open, and the error says so.
+    pub(crate) fn commit(&self, batch: Batch<'_>, level: CommitLevel) -> Result<()> {
+        let admission = self.health.admit_write()?;
+        let Batch { database, raw } = batch;
+        let changes = raw.len() as u64;
+        let before = database.latest_sequence();
+        let written = database.raw().write_opt(raw, self.write_options.at(level));
+        self.settle(written, admission, Written { level, sequence: before + changes })
+    }
+
+    /// Writes one record by itself: a batch of one without building it.
+    #[expect(clippy::inline_always, reason = "every insert passes here, and a call costs a hundredth of one")]
+    #[inline(always)]
+    fn commit_record(
+        &self,
+        database: &Database,
+        key: &[u8],
+        document: &[u8],
+        level: CommitLevel,
+    ) -> Result<()> {
+        let admission = self.health.admit_write()?;
+        let before = match level {
+            CommitLevel::Buffered => 0,
+            CommitLevel::Journaled => database.latest_sequence(),
+        };
+        let family = database.family(Family::Records);
+        let written = database.raw().put_cf_opt(family, key, document, self.write_options.at(level));
+        self.settle(written, admission, Written { level, sequence: before + 1 })
+    }
+
+    /// Returns once everything written so far is on stable storage.
+    pub(crate) fn sync(&self, database: &Database) -> Result<()> {
+        self.durable.sync(database, &self.health)
+    }
+
+    /// The newest write known to be on stable storage.
+    pub(crate) fn durable_sequence(&self) -> u64 {
+        self.durable.sequence()
+    }
+
+    #[inline]
+    fn settle(
+        &self,
+        result: std::result::Result<(), rocksdb::Error>,
+        admission: Admission,
+        written: Written,
+    ) -> Result<()> {
+        match result {
+            Ok(()) => {
+                self.health.succeeded(admission);
+                if written.level == CommitLevel::Journaled {
+                    self.health.confirm_sync(admission)?;
+                    self.durable.raise(written.sequence);
+                }
+                Ok(())
+            }
+            Err(error) => Err(self.health.failed(&error)),
+        }
+    }
+}
+
+/// A write that returned.
+#[derive(Clone, Copy)]
+struct Written {
+    level: CommitLevel,
+    /// One that it is sure to have reached: sequence numbers are taken in WAL order, so a synced write covers
+    /// everything numbered below it.
+    sequence: u64,
+}
+
 impl Store {
     /// Writes the batch as a whole, or not at all.
     ///
     /// On an I/O error the outcome is unknown until the next open, and the error says so.
     pub(crate) fn commit(&self, batch: Batch<'_>, level: CommitLevel) -> Result<()> {
-        self.health.admit_write()?;
-        let Batch { database, raw } = batch;
-        let changes = raw.len() as u64;
-        let before = database.latest_sequence();
-        let written = database.raw().write_opt(raw, self.write_options.at(level));
-        self.settle(written, level, before + changes)
+        self.commits.commit(batch, level)
     }
 
     /// Writes one record by itself: a batch of one without building it.
@@ -97,36 +178,32 @@ impl Store {
         document: &[u8],
         level: CommitLevel,
     ) -> Result<()> {
-        self.health.admit_write()?;
-        let before = match level {
-            CommitLevel::Buffered => 0,
-            CommitLevel::Journaled => database.latest_sequence(),
-        };
-        let family = database.family(Family::Records);
-        let written = database.raw().put_cf_opt(family, key, document, self.write_options.at(level));
-        self.settle(written, level, before + 1)
+        self.commits.commit_record(database, key, document, level)
     }
 
     /// Returns once everything written so far is on stable storage.
     pub(crate) fn sync(&self, database: &Database) -> Result<()> {
-        self.durable.sync(database, &self.health)
+        self.commits.sync(database)
     }
 
-    /// Fails where a write would: read-only, poisoned or damaged.
+    /// Fails where a write would: read-only, poisoned, damaged, or a forked child's.
+    #[inline]
     pub(crate) fn admit_write(&self) -> Result<()> {
-        self.health.admit_write()
+        fork::refuse_child()?;
+        self.commits.health.admit_write().map(|_admission| ())
     }
 
     /// The newest write known to be on stable storage.
     pub(crate) fn durable_sequence(&self) -> u64 {
-        self.durable.sequence()
+        self.commits.durable_sequence()
     }
 
     /// Writes memtables to table files, so that the WAL can be dropped.
     pub(crate) fn flush(&self, database: &Database) -> Result<()> {
-        self.health.admit_write()?;
+        self.admit_write()?;
         for family in Family::ALL {
-            database.raw().flush_cf(database.family(family)).map_err(|error| self.health.failed(&error))?;
+            let flushed = database.raw().flush_cf(database.family(family));
+            flushed.map_err(|error| self.commits.health.failed(&error))?;
         }
         Ok(())
     }
@@ -141,26 +218,5 @@ impl Store {
     /// Declares a checkpoint complete: from now on it can be opened.
     pub(crate) fn publish_copy(target: &std::path::Path) -> Result<()> {
         folder::mark_copy(target)
-    }
-
-    /// `sequence` is one that the write is sure to have reached: sequence numbers are taken in WAL order, so a
-    /// synced write covers everything numbered below it.
-    #[inline]
-    fn settle(
-        &self,
-        written: std::result::Result<(), rocksdb::Error>,
-        level: CommitLevel,
-        sequence: u64,
-    ) -> Result<()> {
-        match written {
-            Ok(()) => {
-                self.health.succeeded();
-                if level == CommitLevel::Journaled {
-                    self.durable.raise(sequence);
-                }
-                Ok(())
-            }
-            Err(error) => Err(self.health.failed(&error)),
-        }
     }
 }

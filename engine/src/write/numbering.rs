@@ -149,11 +149,8 @@ impl<'a> Writers<'a> {
 
     /// Writes where the gapless sequences stand, without documents: values that were found in use are passed for good.
     pub(super) fn write_alone(&mut self, level: CommitLevel) -> Result<()> {
-        if commit_staged(self.target, level, |batch| self.stage_now(batch))? {
-            self.publish()
-        } else {
-            Ok(())
-        }
+        let target = self.target;
+        if commit_staged(target, level, |batch| self.stage_now(batch))? { self.publish() } else { Ok(()) }
     }
 
     fn stage_now(&self, batch: &mut Batch<'_>) {
@@ -264,18 +261,15 @@ impl<'a> Writer<'a> {
     }
 
     fn stage_now(&self, batch: &mut Batch<'_>) {
-        if let Way::Gapless { state, .. } = &self.way {
+        if let Way::Gapless { turn, state } = &self.way {
             let mark = state.now.mark();
+            turn.stage();
             stage_mark(batch, &self.field.state.identity, &mark, state.now.gaps());
         }
     }
 
     fn store<'s>(&'s self, target: Target<'s>) -> SequenceStore<'s> {
-        SequenceStore {
-            storage: target.storage(),
-            identity: &self.field.state.identity,
-            level: CommitLevel::RESERVE,
-        }
+        self.field.state.store(target.storage(), CommitLevel::RESERVE)
     }
 
     fn fill(

@@ -25,6 +25,7 @@ pub struct Changing<'a> {
     state: State,
     mark: Mark,
     ledger: Ledger,
+    published: bool,
 }
 
 impl Sequence {
@@ -32,7 +33,7 @@ impl Sequence {
     /// are given up; what is left of them is listed as lost by `cause`.
     ///
     /// # Errors
-    /// What `step` refuses, and [`SequenceError::Retired`].
+    /// What `step` refuses, [`SequenceError::Retired`], and [`SequenceError::InDoubt`].
     pub fn change(
         &self,
         cause: Cause,
@@ -41,6 +42,7 @@ impl Sequence {
         let turn = self.turns.lock();
         let mut held = self.held.lock();
         self.refuse_retired()?;
+        self.refuse_doubt()?;
         let Some(state) = step(&held.state)? else { return Ok(None) };
         let before = held.ledger.clone();
         let mut frozen = Vec::new();
@@ -58,7 +60,16 @@ impl Sequence {
         held.ledger.list(lost, Cause::ExplicitValue);
         let ledger = std::mem::replace(&mut held.ledger, before);
         let mark = held.mark_of(&state, &ledger);
-        Ok(Some(Changing { sequence: self, _turn: turn, held, frozen, state, mark, ledger }))
+        Ok(Some(Changing {
+            sequence: self,
+            _turn: turn,
+            held,
+            frozen,
+            state,
+            mark,
+            ledger,
+            published: false,
+        }))
     }
 
     /// Changes attributes and current value as one. A change that changes nothing is none: blocks stay.
@@ -123,7 +134,7 @@ impl Sequence {
             let Some(block) = other.block().filter(|block| !Arc::ptr_eq(block, &own)) else { continue };
             if !held.state.is_beyond(block.following(), value.into()) {
                 held.ledger.list(block.close(), Cause::ExplicitValue);
-                other.put(None);
+                other.clear();
             }
         }
         Ok(true)
@@ -168,12 +179,13 @@ impl Changing<'_> {
 
     /// Brings the change into force: it has been written.
     pub fn publish(mut self, receipt: u64) {
+        self.published = true;
         self.held.settle(&self.mark, receipt);
         self.held.state = self.state.clone();
         let contract = number_of(self.state.attributes().contract());
         self.sequence.contract.store(contract, std::sync::atomic::Ordering::Release);
         for (slot, _) in self.frozen.drain(..) {
-            slot.put(None);
+            slot.clear();
         }
     }
 }
@@ -183,6 +195,10 @@ impl Drop for Changing<'_> {
     fn drop(&mut self) {
         for (slot, block) in self.frozen.drain(..) {
             block.thaw(&slot);
+        }
+        if !self.published {
+            // The write may have failed with its mark on disk, behind that of the next reserve.
+            self.held.ahead = None;
         }
     }
 }

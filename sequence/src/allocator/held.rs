@@ -17,12 +17,22 @@ pub(super) struct Held {
     pub(super) ledger: Ledger,
     /// The receipt of the last write.
     pub(super) receipt: u64,
+    /// The next reserve, if it is written already. Any other write replaces it.
+    pub(super) ahead: Option<Ahead>,
     /// How many values were handed to acquirers since the sequence was loaded.
     pub(super) next_ordinal: u64,
     /// Every slot that may hold a block: the shared one, the ordered one, and those of acquirers with blocks of their own.
     pub(super) slots: Vec<Weak<Slot>>,
     /// Whether anything was taken or written since the sequence was loaded.
     pub(super) touched: bool,
+}
+
+/// A reserve that was written ahead of need, and of which no block is acquired yet.
+#[derive(Clone, Copy)]
+pub(super) struct Ahead {
+    /// Where it ends.
+    current_value: i64,
+    receipt: u64,
 }
 
 /// Why no block was acquired.
@@ -52,22 +62,63 @@ impl Held {
         count: u64,
         store: &S,
     ) -> Result<Taken, S::Error> {
-        // Someone else may have refilled it while this thread waited for the lock.
-        if let Some((run, receipt)) = slot.take(count) {
-            return Ok(Taken { run, receipt });
+        loop {
+            // Someone else may have refilled it while this thread waited for the lock.
+            if let Some((run, receipt)) = slot.take(count) {
+                return Ok(Taken { run, receipt });
+            }
+            let Some(block) = slot.unsynced() else {
+                let acquired = self.state.acquire(self.state.sizes())?;
+                self.write_reserve(store, &acquired)?;
+                self.install(slot, acquired, store);
+                continue;
+            };
+            self.sync(store, block.receipt())?;
+            // Taken before others see the block, who could leave nothing of it.
+            let own = block.take(count);
+            slot.show();
+            if let Some(run) = own {
+                return Ok(Taken { run, receipt: block.receipt() });
+            }
         }
-        let acquired = self.state.acquire(self.state.sizes())?;
-        self.make_durable(store, &acquired)?;
-        let run = acquired.run.slice(0, count);
-        self.install(slot, acquired, run.count());
-        Ok(Taken { run, receipt: self.receipt })
+    }
+
+    /// What leaves must not come again, whatever a power failure takes from the log. A reserve of one value may: whoever
+    /// takes it waits as for a document, if asked to.
+    fn sync<S: Store>(&self, store: &S, receipt: u64) -> Result<(), S::Error> {
+        if self.state.sizes().cache == 1 || store.is_durable(receipt) {
+            return Ok(());
+        }
+        store.make_durable(receipt)
+    }
+
+    /// Writes the next reserve before it is needed, if the present one covers no further block; gives its receipt.
+    pub(super) fn reserve_ahead<S: Store>(&mut self, store: &S) -> Result<Option<u64>, S::Error> {
+        if self.ahead.is_some() || !self.is_last_block() {
+            return Ok(None);
+        }
+        let Some(state) = self.state.reserved_further() else { return Ok(None) };
+        let mut mark = self.mark_of(&state, &self.ledger);
+        mark.open_from = self.first_open(&state, mark.open_from);
+        let receipt =
+            store.reserve(&Change { mark: &mark, definition: None, gaps: self.ledger.pending() })?;
+        self.ledger.settle(&mark);
+        self.touched = true;
+        self.ahead = Some(Ahead { current_value: state.current_value(), receipt });
+        Ok(Some(receipt))
+    }
+
+    /// Whether the present reserve covers no further block.
+    fn is_last_block(&self) -> bool {
+        let wanted = self.state.sizes().acquire.unsigned_abs();
+        self.state.open_reserve().is_none_or(|rest| rest.count() < wanted)
     }
 
     /// Puts a new block into the slot, of which nothing is taken.
     fn acquire_into<S: Store>(&mut self, slot: &Slot, store: &S) -> Result<(), Refused<S::Error>> {
         let acquired = self.state.acquire(self.state.sizes()).map_err(|_| Refused::Exceeded)?;
-        self.make_durable(store, &acquired).map_err(Refused::Store)?;
-        self.install(slot, acquired, 0);
+        self.write_reserve(store, &acquired).map_err(Refused::Store)?;
+        self.install(slot, acquired, store);
         Ok(())
     }
 
@@ -129,27 +180,39 @@ impl Held {
         // The new block follows the value, not the block that was given up.
         self.state = moved;
         match next {
-            Ok(acquired) => self.install(slot, acquired, 0),
-            Err(_) => slot.put(None),
+            Ok(acquired) => self.install(slot, acquired, store),
+            Err(_) => slot.clear(),
         }
         Ok(())
     }
 
-    fn make_durable<S: Store>(&mut self, store: &S, acquired: &Acquired) -> Result<(), S::Error> {
-        if acquired.durable {
-            self.write(store, &acquired.state, Some(acquired.run.first()))?;
+    fn write_reserve<S: Store>(&mut self, store: &S, acquired: &Acquired) -> Result<(), S::Error> {
+        if !acquired.durable {
+            return Ok(());
         }
-        Ok(())
+        let is_same = |ahead: &mut Ahead| ahead.current_value == acquired.state.current_value();
+        if let Some(ahead) = self.ahead.take_if(is_same) {
+            self.reservations = self.reservations.saturating_add(1);
+            self.receipt = ahead.receipt;
+            return Ok(());
+        }
+        self.write(store, &acquired.state, Some(acquired.run.first()))
     }
 
-    /// Shows an acquired block, of which `taken` values are gone already.
-    fn install(&mut self, slot: &Slot, acquired: Acquired, taken: u64) {
+    /// Puts an acquired block into the slot, from which nobody takes before [`sync`](Self::sync).
+    fn install<S: Store>(&mut self, slot: &Slot, acquired: Acquired, store: &S) {
         let origin = (self.state.standing(), acquired.state.cycled_count());
-        let block = Block::new(acquired.run, self.place(), origin, self.receipt);
+        let mut block = Block::new(acquired.run, self.place(), origin, self.receipt);
         self.next_ordinal += acquired.run.count();
         self.touched = true;
         self.state = acquired.state;
-        slot.put(Some(block.reopened(taken)));
+        if self.is_last_block()
+            && self.state.reserved_further().is_some()
+            && let Some(provider) = store.provider()
+        {
+            block = block.asking(provider);
+        }
+        slot.put(block);
     }
 
     /// Writes `state`, and lists the pending gaps. Memory changes only if the write succeeds, and only its counters.
@@ -161,6 +224,8 @@ impl Held {
     ) -> Result<(), S::Error> {
         let mut mark = self.mark_of(state, &self.ledger);
         mark.open_from = self.first_open(state, open_from.or(mark.open_from));
+        // Even if it fails: then it may be on disk all the same, behind the reserve that was made ahead.
+        self.ahead = None;
         let receipt =
             store.reserve(&Change { mark: &mark, definition: None, gaps: self.ledger.pending() })?;
         self.settle(&mark, receipt);
@@ -190,6 +255,7 @@ impl Held {
         self.reservations = mark.reservations;
         self.ledger.settle(mark);
         self.receipt = receipt;
+        self.ahead = None;
         self.touched = true;
     }
 
@@ -202,7 +268,7 @@ impl Held {
         for slot in slots {
             if let Some(frozen) = Frozen::of(slot) {
                 rests.push(frozen);
-                slot.put(None);
+                slot.clear();
             }
         }
         rests.retain(|frozen| !frozen.rest.is_empty());
@@ -238,9 +304,9 @@ impl Frozen {
         Some(Self { block, rest })
     }
 
-    /// Puts an equal block in the place of the closed one.
+    /// Puts an equal block in the place of the closed one. Whoever takes from it next shows it.
     pub(super) fn thaw(self, slot: &Slot) {
-        slot.put(Some(self.block.reopened(self.taken())));
+        slot.put(self.block.reopened(self.taken()));
     }
 
     fn taken(&self) -> u64 {

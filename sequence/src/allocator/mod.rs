@@ -37,6 +37,8 @@ pub struct Sequence {
     in_flight: InFlight,
     contract: AtomicU8,
     retired: AtomicBool,
+    /// A value was written with its document, and it is not known whether that succeeded. Whoever has the turn looks.
+    in_doubt: AtomicBool,
 }
 
 /// Values that were taken.
@@ -103,6 +105,7 @@ impl Sequence {
             reservations,
             ledger: Ledger::new(lost, next_gap),
             receipt: 0,
+            ahead: None,
             next_ordinal: 0,
             slots: vec![Arc::downgrade(&shared), Arc::downgrade(&ordered)],
             touched: false,
@@ -115,6 +118,7 @@ impl Sequence {
             in_flight: InFlight::default(),
             contract,
             retired: AtomicBool::new(false),
+            in_doubt: AtomicBool::new(false),
         }
     }
 
@@ -175,7 +179,7 @@ impl Sequence {
         }
         // Under the lock, so that no value in front of the place is taken back before the writer is seen.
         let held = self.held.lock();
-        let place = slot.place().unwrap_or_else(|| held.place());
+        let place = slot.block().and_then(|block| block.place()).unwrap_or_else(|| held.place());
         self.in_flight.enter(place)
     }
 
@@ -183,6 +187,21 @@ impl Sequence {
     #[inline]
     pub fn enter_taking(&self, slot: &Slot) -> (Pass<'_>, Option<i64>) {
         slot.place_taking(|place| self.in_flight.enter(place)).unwrap_or_else(|| (self.enter(slot), None))
+    }
+
+    /// Makes the next reserve ahead of need: writes and syncs it, so that no taker waits for either. Does nothing where
+    /// there is one already, and where none can be made. No value of it leaves before the sync succeeded.
+    ///
+    /// # Errors
+    /// [`SequenceError::Retired`], and what the store fails with.
+    pub fn reserve_ahead<S: Store>(&self, store: &S) -> Result<(), S::Error> {
+        let written = {
+            let mut held = self.held.lock();
+            self.refuse_retired()?;
+            held.reserve_ahead(store)?
+        };
+        // Takers go on meanwhile: they have half a block, and the lock is free.
+        written.map_or(Ok(()), |receipt| store.make_durable(receipt))
     }
 
     /// Takes note of a value that a document brings: no block hands it out, or one before it, any more, and the
@@ -206,7 +225,7 @@ impl Sequence {
         let mut held = self.held.lock();
         if let Some(block) = slot.block() {
             held.ledger.list(block.close(), Cause::Conflict);
-            slot.put(None);
+            slot.clear();
         }
     }
 
@@ -278,11 +297,13 @@ impl Sequence {
     }
 
     /// Ends all use at a clean close, and gives what to write so that the next open goes on without a gap: the mark,
-    /// and the gaps to list. Nothing if the store holds it already.
+    /// and the gaps to list. Nothing if the store holds it already, and if the outcome of its last write is unknown: then
+    /// the store knows better.
     pub fn close(&self) -> Option<(Mark, Vec<Gap>)> {
         let _turn = self.turns.lock();
         let mut held = self.held.lock();
-        if self.retired.swap(true, Ordering::AcqRel) || !held.touched {
+        let is_written = self.is_in_doubt() || !held.touched;
+        if self.retired.swap(true, Ordering::AcqRel) || is_written {
             return None;
         }
         let slots: Vec<Arc<Slot>> = held.slots().collect();
@@ -331,6 +352,15 @@ impl Sequence {
 
     fn refuse_retired(&self) -> Result<(), SequenceError> {
         if self.is_retired() { Err(SequenceError::Retired) } else { Ok(()) }
+    }
+
+    /// For whoever has the turn: others find writes under way that are no doubt yet.
+    fn refuse_doubt(&self) -> Result<(), SequenceError> {
+        if self.is_in_doubt() { Err(SequenceError::InDoubt) } else { Ok(()) }
+    }
+
+    fn is_in_doubt(&self) -> bool {
+        self.in_doubt.load(Ordering::Acquire)
     }
 }
 

@@ -4,6 +4,8 @@
 //! their order. A gapless writer computes its values on a copy of the state, writes that with its documents, and
 //! publishes it afterwards: whatever it gives up on the way leaves no trace.
 
+use std::sync::atomic::Ordering;
+
 use crate::allocator::held::Held;
 use crate::allocator::ledger::Ledger;
 use crate::allocator::{Sequence, Taken};
@@ -43,10 +45,12 @@ impl Turn<'_> {
     /// by this call.
     ///
     /// # Errors
-    /// [`SequenceError::Exceeded`], [`SequenceError::Retired`], and what the store fails with; nothing is taken then.
+    /// [`SequenceError::Exceeded`], [`SequenceError::Retired`], [`SequenceError::InDoubt`], and what the store fails with;
+    /// nothing is taken then.
     pub fn take<S: Store>(&self, slot: &Slot, count: u64, store: &S) -> Result<Taken, S::Error> {
         let mut held = self.sequence.held.lock();
         self.sequence.refuse_retired()?;
+        self.sequence.refuse_doubt()?;
         match held.state.attributes().contract() {
             Contract::Fast => held.take_through(slot, count, store),
             Contract::Ordered => held.take_through(&self.sequence.ordered, count, store),
@@ -57,10 +61,11 @@ impl Turn<'_> {
     /// Takes note of a value that a document brings, as the sequence's contract has it; see [`Sequence::announce`].
     ///
     /// # Errors
-    /// [`SequenceError::Retired`], and what the store fails with; nothing changes then.
+    /// [`SequenceError::Retired`], [`SequenceError::InDoubt`], and what the store fails with; nothing changes then.
     pub fn announce<S: Store>(&self, value: i64, store: &S) -> Result<(), S::Error> {
         let mut held = self.sequence.held.lock();
         self.sequence.refuse_retired()?;
+        self.sequence.refuse_doubt()?;
         match held.state.attributes().contract() {
             Contract::Fast => held.announce(&self.sequence.shared, value, store),
             Contract::Ordered => held.announce(&self.sequence.ordered, value, store),
@@ -77,10 +82,11 @@ impl Turn<'_> {
     ///
     /// # Errors
     /// [`SequenceError::Retired`], also if the sequence was changed and is not gapless any more: others then take
-    /// values without waiting for the turn.
+    /// values without waiting for the turn; [`SequenceError::InDoubt`].
     pub fn number(&self) -> Result<Numbering, SequenceError> {
         let held = self.sequence.held.lock();
         self.sequence.refuse_retired()?;
+        self.sequence.refuse_doubt()?;
         if held.state.attributes().contract() != Contract::Gapless {
             return Err(SequenceError::Retired);
         }
@@ -88,8 +94,15 @@ impl Turn<'_> {
         Ok(Numbering { state: held.state.clone(), base, taken: 0, ledger: held.ledger.clone() })
     }
 
+    /// Says that a numbering is being written with its documents. Unless [`publish`](Self::publish) follows, the write
+    /// failed and may have left its values on disk: nobody numbers any more, because the same values would come twice.
+    pub fn stage(&self) {
+        self.sequence.in_doubt.store(true, Ordering::Release);
+    }
+
     /// Brings a numbering into force: it was written with this receipt.
     pub fn publish(&self, numbering: Numbering, receipt: u64) {
+        self.sequence.in_doubt.store(false, Ordering::Release);
         let mut held = self.sequence.held.lock();
         held.settle(&numbering.mark(), receipt);
         held.next_ordinal += numbering.taken;

@@ -1,6 +1,7 @@
 //! Ordered and gapless sequences: turns, and numberings that are published or given up.
 
 use cairndb_sequence::attributes::{Contract, Options};
+use cairndb_sequence::error::SequenceError;
 use cairndb_sequence::store::{Cause, Store};
 
 use crate::memory::{Failure, Rig, code, sized};
@@ -86,6 +87,47 @@ fn a_numbering_lists_what_a_brought_value_passes() {
     assert_eq!(rig.snapshot().lost, 7);
     rig.crash();
     assert_eq!(number(&rig, 1), [12]);
+}
+
+/// The number may be on disk with its document, so it must not be given to another one.
+#[test]
+fn a_failed_write_of_a_number_stops_the_sequence_until_it_is_loaded_again() {
+    let mut rig = Rig::new(&Options { contract: Some(Contract::Gapless), ..Options::default() });
+    assert_eq!(rig.take(0), Ok(1));
+    let turn = rig.sequence.turn();
+    let mut numbering = turn.number().expect("gapless");
+    assert_eq!(numbering.take(), Ok(2));
+    turn.stage();
+    // The write fails, but its mark is on disk.
+    rig.memory.write(&numbering.mark(), numbering.gaps()).expect("written");
+    drop(turn);
+    let in_doubt = Err(Failure::Sequence(SequenceError::InDoubt));
+    assert_eq!(rig.take(0), in_doubt);
+    assert_eq!(rig.announce(0, 50), in_doubt.clone().map(|_: i64| ()));
+    assert_eq!(rig.restart(1), in_doubt.clone().map(|_: i64| ()));
+    assert_eq!(
+        rig.alter(&Options { contract: Some(Contract::Fast), ..Options::default() }),
+        in_doubt.map(|_| ())
+    );
+    assert_eq!(rig.sequence.turn().number().err(), Some(SequenceError::InDoubt));
+    assert_eq!(rig.snapshot().last_used, Some(1), "looking is allowed");
+    assert!(rig.sequence.close().is_none(), "the mark on disk is not replaced");
+    rig.crash();
+    assert_eq!(rig.take(0), Ok(3));
+}
+
+#[test]
+fn a_numbering_that_is_staged_and_published_goes_on() {
+    let rig = Rig::new(&Options { contract: Some(Contract::Gapless), ..Options::default() });
+    for value in 1..=3 {
+        let turn = rig.sequence.turn();
+        let mut numbering = turn.number().expect("gapless");
+        assert_eq!(numbering.take(), Ok(value));
+        turn.stage();
+        let receipt = rig.memory.write(&numbering.mark(), numbering.gaps()).expect("written");
+        turn.publish(numbering, receipt);
+    }
+    assert_eq!(rig.take(0), Ok(4));
 }
 
 #[test]
