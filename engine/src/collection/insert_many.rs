@@ -18,6 +18,9 @@ impl<T: Serialize> Collection<T> {
     /// Auto-increment fields take their values in the order of the documents. What a field refuses refuses the call
     /// before anything is stored.
     ///
+    /// A single document is inserted as by [`insert_one`](Self::insert_one): a generated value that is in use is passed
+    /// once. A batch does not try again.
+    ///
     /// Refused documents are listed in [`ErrorKind::InsertMany`] with their positions. An ordered call (the
     /// default) stops at the first; what stands before it is stored. An unordered call tries all. No documents
     /// at all is an error.
@@ -25,14 +28,14 @@ impl<T: Serialize> Collection<T> {
         let mut drafts = Drafts::default();
         let pushed = documents.into_iter().try_for_each(|document| drafts.push(document.borrow()));
         let documents = pushed.map(|()| drafts);
-        InsertMany { collection: self, documents, options: InsertManyOptions::default() }
+        InsertMany { collection: self, documents, is_part: false, options: InsertManyOptions::default() }
     }
 }
 
 impl<T> Collection<T> {
-    /// The same for documents that are drafts already.
-    pub(crate) fn insert_drafts(&self, drafts: Drafts) -> InsertMany<'_, T> {
-        InsertMany { collection: self, documents: Ok(drafts), options: InsertManyOptions::default() }
+    /// The same for documents that are drafts already: all of a call, or a part of it.
+    pub(crate) fn insert_drafts(&self, drafts: Drafts, is_part: bool) -> InsertMany<'_, T> {
+        InsertMany { collection: self, documents: Ok(drafts), is_part, options: InsertManyOptions::default() }
     }
 }
 
@@ -41,6 +44,8 @@ impl<T> Collection<T> {
 pub struct InsertMany<'a, T> {
     collection: &'a Collection<T>,
     documents: Result<Drafts>,
+    /// Whether the call has more documents than these.
+    is_part: bool,
     options: InsertManyOptions,
 }
 
@@ -86,7 +91,11 @@ impl<T> InsertMany<'_, T> {
             }))),
         })?;
         let generator = &collection.shared().generator;
+        let is_only = documents.len() == 1 && !self.is_part;
         collection.write(self.options.write_concern.as_ref(), |target| {
+            if is_only {
+                return insert::insert_only(target, generator, &mut documents);
+            }
             insert::insert_many(target, generator, &mut documents, ordering)
         })
     }

@@ -29,13 +29,14 @@ pub(super) fn insert(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
     let collection = place.collection(arguments.target()?);
     let mut done = Done::default();
     let at_once = if deadline.is_set() { DOCUMENTS_PER_CLOCK } else { documents.len() };
-    for (turn, documents) in documents.chunks(at_once).enumerate() {
+    for (turn, part) in documents.chunks(at_once).enumerate() {
         deadline.check()?;
         let mut drafts = Drafts::default();
-        for document in documents {
+        for document in part {
             drafts.push_bytes(document.as_bytes());
         }
-        let insert = collection.insert_drafts(drafts).with_options(options.clone());
+        let insert =
+            collection.insert_drafts(drafts, part.len() < documents.len()).with_options(options.clone());
         let is_whole = done.add(turn * at_once, insert.store())?;
         if !is_whole && options.ordered != Some(false) {
             break;

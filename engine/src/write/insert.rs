@@ -12,7 +12,7 @@ use sequence::generator::Generator;
 use crate::catalog::collection::Absence;
 use crate::document::build::{Draft, Drafts};
 use crate::document::validate::validate_insert;
-use crate::error::{Error, IndexedWriteError, Refusal, Result};
+use crate::error::{Error, ErrorKind, IndexedWriteError, Refusal, Result};
 use crate::generated::GeneratedValues;
 use crate::storage::Family;
 use crate::storage::latch::LatchSet;
@@ -51,6 +51,8 @@ pub(crate) trait Kept: Default {
     fn with_capacity(documents: usize) -> Self;
     /// Takes note of a document; they come in ascending order.
     fn keep(&mut self, position: usize, document: &Prepared<'_>);
+    /// The only document of a call.
+    fn only(id: Bson) -> Self;
     fn has(&self, position: usize) -> bool;
     fn has_any(&self) -> bool;
     /// Takes what was kept of documents of which the first stands at `from`.
@@ -65,6 +67,10 @@ impl Kept for HashMap<usize, Bson> {
 
     fn keep(&mut self, position: usize, document: &Prepared<'_>) {
         self.insert(position, document.id());
+    }
+
+    fn only(id: Bson) -> Self {
+        Self::from([(0, id)])
     }
 
     fn has(&self, position: usize) -> bool {
@@ -88,6 +94,10 @@ impl Kept for Vec<usize> {
 
     fn keep(&mut self, position: usize, _document: &Prepared<'_>) {
         self.push(position);
+    }
+
+    fn only(_id: Bson) -> Self {
+        vec![0]
     }
 
     fn has(&self, position: usize) -> bool {
@@ -177,6 +187,27 @@ pub(super) fn insert_prepared(
     }
     target.collection.count.add(1);
     Ok(())
+}
+
+/// Stores the only document of a call that could have had more. It is one insert, whichever door it came through.
+pub(crate) fn insert_only<K: Kept>(
+    target: Target<'_>,
+    generator: &Generator,
+    document: &mut Drafts,
+) -> Result<Outcome<K>> {
+    match insert_one(target, generator, document) {
+        Ok(Inserted { id, generated }) => {
+            let last_generate_id = numbered::first_value(Some(&generated));
+            let generated =
+                if generated.is_empty() { HashMap::new() } else { HashMap::from([(0, generated)]) };
+            Ok(Outcome { inserted: K::only(id), refused: Vec::new(), generated, last_generate_id })
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::Write(_)) => {
+            let refused = error.into_refusal()?;
+            Ok(Outcome { refused: vec![refused.at(0)], ..Outcome::default() })
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Stores many documents, in as few commits as memory allows.

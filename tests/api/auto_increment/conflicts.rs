@@ -32,6 +32,55 @@ fn a_conflict_gives_up_the_block_and_tries_once_more() {
     }
 }
 
+/// Doors that one document comes through: what was generated for it.
+type Door = fn(&Numbered) -> Result<Option<i64>, cairndb::Error>;
+
+const DOORS: [Door; 5] = [
+    |numbered| Ok(numbered.things.insert_one(doc! {}).run()?.last_generate_id),
+    |numbered| Ok(numbered.things.insert_many([doc! {}]).run()?.last_generate_id),
+    |numbered| Ok(numbered.things.insert_many([doc! {}]).ordered(false).run()?.last_generate_id),
+    |numbered| {
+        let db = numbered.client.database("test");
+        let reply =
+            db.run_command(doc! { "insert": "things", "documents": [{}], "maxTimeMS": 60_000 }).run()?;
+        assert!(reply.get_array("writeErrors").is_err(), "{reply}");
+        Ok(reply.get_i64("lastGenerateID").ok())
+    },
+    |numbered| {
+        let model = cairndb::WriteModel::InsertOne(
+            cairndb::InsertOneModel::builder()
+                .namespace(numbered.things.namespace())
+                .document(doc! {})
+                .build(),
+        );
+        let done = numbered.client.bulk_write([model]).verbose_results().run()?;
+        Ok(done.insert_results.get(&0).and_then(|inserted| inserted.last_generate_id))
+    },
+];
+
+#[test]
+fn one_document_is_one_insert_whichever_door_it_came_through() {
+    for (number, door) in DOORS.into_iter().enumerate() {
+        for (contract, expected) in [("fast", 1002), ("ordered", 1002), ("gapless", 3)] {
+            let numbered = set_back(doc! { "Contract": contract });
+            assert_eq!(door(&numbered).expect("tried again"), Some(expected), "door {number}, {contract}");
+        }
+    }
+}
+
+/// The last documents of a command that is done in parts are no call of their own.
+#[test]
+fn a_batch_is_not_tried_again_whatever_its_parts_are() {
+    let numbered = set_back(doc! { "Contract": "fast" });
+    let mut documents = vec![doc! { "n": "no number" }; 1000];
+    documents.push(doc! {});
+    let command = doc! { "insert": "things", "documents": documents, "ordered": false, "maxTimeMS": 60_000 };
+    let reply = numbered.client.database("test").run_command(command).run().unwrap();
+    let errors = reply.get_array("writeErrors").expect("refused");
+    let last = errors.last().and_then(|error| error.as_document()).expect("one");
+    assert_eq!((last.get_i32("index").ok(), last.get_i32("code").ok()), (Some(1000), Some(11000)), "{last}");
+}
+
 #[test]
 fn a_gapless_sequence_passes_what_is_in_use() {
     let numbered = set_back(doc! { "Contract": "gapless" });
@@ -142,8 +191,8 @@ fn an_explicit_text_is_not_tried_again() {
 #[test]
 fn a_batch_is_not_tried_again() {
     let numbered = set_back(doc! {});
-    duplicate(numbered.things.insert_many([doc! {}]).run());
-    assert_eq!(numbered.next(), 3);
+    duplicate(numbered.things.insert_many([doc! {}, doc! {}]).run());
+    assert_eq!(numbered.next(), 4);
 }
 
 #[test]
