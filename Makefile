@@ -13,7 +13,7 @@ TARGETS ?=
 
 SETUP := . .ci/setup.sh
 # By name, because Cargo unifies features over a virtual workspace's default members.
-PACKAGES := -p cairndb-index -p cairndb-sequence -p cairndb-query -p cairndb -p cairndb-server -p cairndb-cli \
+PACKAGES := -p cairndb-index -p cairndb-sequence -p cairndb-pcre -p cairndb-query -p cairndb -p cairndb-server -p cairndb-cli \
     -p cairndb-tests -p cairndb-clients
 
 help: ## List the targets.

@@ -4,6 +4,8 @@
 //! are three different variants, because a caller answers them differently. Every variant names the field path
 //! and the operator, and has MongoDB's number.
 
+use crate::pattern::Unanswered;
+
 /// What is wrong with a filter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -30,17 +32,13 @@ pub enum Error {
         /// The operator's name.
         operator: String,
     },
-    /// MongoDB understands the regular expression, this store does not, or might understand it differently.
-    #[error("{operator}{} uses {feature}, which is not supported, in the pattern \"{pattern}\"", of(path))]
-    UnsupportedPattern {
-        /// The field that the pattern stands under.
-        path: String,
-        /// The operator's name.
-        operator: String,
+    /// A regular expression finds no answer for a document within its limits. (MongoDB takes that for no match.)
+    #[error("the regular expression \"{pattern}\" gives no answer: {reason}")]
+    PatternFailed {
         /// The pattern, shortened.
         pattern: String,
-        /// What it uses.
-        feature: &'static str,
+        /// Which limit it would exceed.
+        reason: String,
     },
     /// The operator's argument is wrong.
     #[error("malformed {operator}{}: {fault}", of(path))]
@@ -203,8 +201,14 @@ pub enum Fault {
         /// The longest one accepted.
         limit: usize,
     },
+    /// The regular expressions of a request that take too much memory together.
+    #[error("the regular expressions take more than {limit} bytes together")]
+    PatternsTooMany {
+        /// The most that they may take.
+        limit: usize,
+    },
     /// A regular expression that cannot be read.
-    #[error("\"{pattern}\" is not a regular expression: {reason}")]
+    #[error("the regular expression \"{pattern}\" is invalid: {reason}")]
     PatternInvalid {
         /// The pattern, shortened.
         pattern: String,
@@ -322,6 +326,7 @@ const INVALID_BSON: i32 = 22;
 const QUERY_FEATURE_NOT_ALLOWED: i32 = 224;
 const NOT_IMPLEMENTED: i32 = 238;
 const PATTERN_INVALID: i32 = 51_091;
+const PATTERN_FAILED: i32 = 51_156;
 const OPTIONS_BEFORE_PATTERN: i32 = 51_074;
 const OPTIONS_AFTER_PATTERN: i32 = 51_075;
 const OPTION_UNKNOWN: i32 = 51_108;
@@ -332,12 +337,19 @@ impl From<crate::expression::error::Error> for Error {
     }
 }
 
+impl From<Unanswered> for Error {
+    fn from(Unanswered { pattern, error }: Unanswered) -> Self {
+        Self::PatternFailed { pattern, reason: error.to_string() }
+    }
+}
+
 impl Error {
     /// MongoDB's number for the error.
     pub fn code(&self) -> i32 {
         match self {
             Self::UnknownOperator { .. } => BAD_VALUE,
-            Self::UnsupportedOperator { .. } | Self::UnsupportedPattern { .. } => NOT_IMPLEMENTED,
+            Self::UnsupportedOperator { .. } => NOT_IMPLEMENTED,
+            Self::PatternFailed { .. } => PATTERN_FAILED,
             Self::NotAllowed { .. } => QUERY_FEATURE_NOT_ALLOWED,
             Self::Malformed { fault, .. } => fault.code(),
             Self::Expression(error) => error.code(),
@@ -350,10 +362,9 @@ impl Error {
         match self {
             Self::UnknownOperator { path, .. }
             | Self::UnsupportedOperator { path, .. }
-            | Self::UnsupportedPattern { path, .. }
             | Self::Malformed { path, .. }
             | Self::InvalidBson { path, .. } => path,
-            Self::NotAllowed { .. } | Self::Expression(_) => "",
+            Self::NotAllowed { .. } | Self::PatternFailed { .. } | Self::Expression(_) => "",
         }
     }
 
@@ -362,10 +373,10 @@ impl Error {
         match self {
             Self::UnknownOperator { operator, .. }
             | Self::UnsupportedOperator { operator, .. }
-            | Self::UnsupportedPattern { operator, .. }
             | Self::NotAllowed { operator }
             | Self::Malformed { operator, .. } => Some(operator),
             Self::Expression(_) => Some("$expr"),
+            Self::PatternFailed { .. } => Some("$regex"),
             Self::InvalidBson { .. } => None,
         }
     }
@@ -396,7 +407,9 @@ impl Fault {
             Self::Mask { .. } | Self::TypesEmpty | Self::NotOne { .. } => FAILED_TO_PARSE,
             Self::TypeOperand { .. } | Self::SchemaType { .. } => TYPE_MISMATCH,
             Self::Keyword { fault, .. } => fault.code(),
-            Self::PatternTooLong { .. } | Self::PatternInvalid { .. } => PATTERN_INVALID,
+            Self::PatternTooLong { .. } | Self::PatternsTooMany { .. } | Self::PatternInvalid { .. } => {
+                PATTERN_INVALID
+            }
             Self::OptionsBeforePattern => OPTIONS_BEFORE_PATTERN,
             Self::OptionsAfterPattern => OPTIONS_AFTER_PATTERN,
             Self::OptionUnknown { .. } => OPTION_UNKNOWN,

@@ -217,7 +217,10 @@ fn changed(documents: &[RawDocumentBuf], change: &Change) -> Result<Vec<Document
 impl Changing<'_> {
     fn modified(&self, document: &RawDocument) -> Result<RawDocumentBuf, Refusal> {
         let Some(update) = &self.update else { return Ok(self.replaced(document)) };
-        let position = update.is_positional().then(|| self.filter.array_position(document)).flatten();
+        let position = update
+            .is_positional()
+            .then(|| self.filter.array_position(document).expect("the filter has answered"))
+            .flatten();
         let context = Context::new(Phase::Modify, NOW, STAMP).with_position(position);
         Ok(update.apply(document, &context)?.unwrap_or_else(|| document.to_owned()))
     }

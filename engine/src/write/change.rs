@@ -69,7 +69,7 @@ impl<'a> Change<'a> {
                 let position = selector
                     .filter()
                     .filter(|_| update.is_positional())
-                    .and_then(|filter| filter.array_position(current));
+                    .map_or(Ok(None), |filter| filter.array_position(current))?;
                 let context = Context::new(Phase::Modify, *now, *timestamp).with_position(position);
                 Ok(update.apply(current, &context)?.map(RawDocumentBuf::into_bytes))
             }

@@ -235,6 +235,14 @@ pub enum Fault {
         /// What is wrong with it.
         reason: String,
     },
+    /// A search beyond its limits.
+    #[error("the regular expression \"{pattern}\" gives no answer: {reason}")]
+    PatternFailed {
+        /// The pattern, shortened.
+        pattern: String,
+        /// Which limit it would exceed.
+        reason: String,
+    },
     /// Options were given both in a regular expression and beside it.
     #[error("options are set both in the regular expression and beside it")]
     OptionsTwice,

@@ -14,6 +14,7 @@ use crate::expression::error::Error;
 use crate::expression::regex::{self, RegexCall};
 use crate::expression::value::{ArrayBuilder, ObjectBuilder, Value};
 use crate::expression::variables::Variables;
+use crate::pattern::Room;
 use crate::random::random;
 use crate::value::elements;
 
@@ -91,6 +92,11 @@ pub(super) struct Scope<'f, 'd> {
 impl<'f, 'd> Scope<'f, 'd> {
     pub(super) fn new(root: &'d RawDocument, variables: &'d Variables) -> Self {
         Self { root, variables, frame: None }
+    }
+
+    /// What compiled patterns may take.
+    pub(super) fn room(&self) -> &'d Room {
+        self.variables.room()
     }
 
     pub(super) fn frame(&self) -> Option<&'f Frame<'f, 'd>> {

@@ -13,6 +13,7 @@ use crate::expression::node::{Node, Scope, Source};
 use crate::expression::operator::{Form, Known, known};
 use crate::expression::value::Value;
 use crate::expression::variables::{Variables, check_readable_name};
+use crate::pattern::Room;
 
 /// How deeply expressions may be nested.
 pub(super) const DEPTH_MAX: usize = 100;
@@ -45,6 +46,11 @@ struct Frame<'p> {
 }
 
 impl Parser<'_> {
+    /// What compiled patterns may take.
+    pub(super) fn room(&self) -> &Room {
+        self.variables.room()
+    }
+
     /// Reads a value in the place of an expression.
     pub(super) fn operand(self, value: RawBsonRef<'_>) -> Result<Node, Error> {
         if let Some(text) = value.as_str() {

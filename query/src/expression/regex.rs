@@ -2,15 +2,19 @@
 //!
 //! A pattern that is constant is compiled once, while parsing; any other at each evaluation.
 
+use std::ops::Range;
+
 use bson::RawBsonRef;
 use bson::raw::cstr;
+use pcre::error::MatchError;
+use pcre::program::Found;
 
 use crate::expression::error::{Error, Fault};
 use crate::expression::node::{Node, Scope};
 use crate::expression::operator::Signature;
 use crate::expression::parse::Parser;
 use crate::expression::value::{ArrayBuilder, ObjectBuilder, Value};
-use crate::pattern::{Found, Pattern, PatternError};
+use crate::pattern::{Pattern, PatternError, Room};
 use crate::value::shorten;
 
 const ARGUMENTS: Signature = Signature {
@@ -20,6 +24,9 @@ const ARGUMENTS: Signature = Signature {
     unknown: 31_024,
     missing: &[31_022, 31_023],
 };
+
+/// A search that goes on to its own limits.
+const NEVER: &dyn Fn() -> bool = &|| false;
 
 /// A search in a text.
 #[derive(Clone, Debug)]
@@ -71,7 +78,7 @@ pub(super) fn parse(
     let none = Value::Missing;
     let constant_options = options.as_ref().map_or(Some(&none), Node::constant);
     let compiled = match (regex.constant(), constant_options) {
-        (Some(regex), Some(options)) => Compiled::Constant(compile(operator, regex, options)?),
+        (Some(regex), Some(options)) => Compiled::Constant(compile(operator, regex, options, parser.room())?),
         (_, _) => Compiled::Varying,
     };
     Ok(Node::Regex(Box::new(RegexCall { operator, wanted, input, regex, options, compiled })))
@@ -85,7 +92,8 @@ pub(super) fn evaluate<'d>(call: &RegexCall, scope: Scope<'_, 'd>) -> Result<Val
         Compiled::Varying => {
             let regex = call.regex.evaluate(scope)?;
             let options = call.options.as_ref().map(|options| options.evaluate(scope)).transpose()?;
-            fresh = compile(call.operator, &regex, &options.unwrap_or(Value::Missing))?;
+            let options = options.unwrap_or(Value::Missing);
+            fresh = compile(call.operator, &regex, &options, scope.room())?;
             &fresh
         }
     };
@@ -96,15 +104,14 @@ pub(super) fn evaluate<'d>(call: &RegexCall, scope: Scope<'_, 'd>) -> Result<Val
         return Err(Error::Argument { operator: call.operator, fault, code: 51_104 });
     }
     match (call.wanted, pattern, text) {
-        (Wanted::Whether, Some(pattern), Some(text)) => Ok(Value::boolean(pattern.matches_text(text))),
-        (Wanted::First, Some(pattern), Some(text)) => match pattern.find_at(text, 0) {
-            None => Ok(Value::NULL),
-            Some(found) => {
-                let before = text.get(..found.span.start).unwrap_or_default().chars().count();
-                describe(call.operator, text, &found, before)
-            }
-        },
-        (Wanted::All, Some(pattern), Some(text)) => find_all(call.operator, pattern, text),
+        (Wanted::Whether, Some(pattern), Some(text)) => {
+            let search = Search { operator: call.operator, pattern, text };
+            Ok(Value::boolean(pattern.matches_text(text, NEVER).map_err(|error| search.unanswered(&error))?))
+        }
+        (Wanted::First, Some(pattern), Some(text)) => {
+            Search { operator: call.operator, pattern, text }.first()
+        }
+        (Wanted::All, Some(pattern), Some(text)) => Search { operator: call.operator, pattern, text }.all(),
         (Wanted::Whether, _, _) => Ok(Value::FALSE),
         (Wanted::First, _, _) => Ok(Value::NULL),
         (Wanted::All, _, _) => Ok(ArrayBuilder::new(call.operator).finish()),
@@ -112,7 +119,12 @@ pub(super) fn evaluate<'d>(call: &RegexCall, scope: Scope<'_, 'd>) -> Result<Val
 }
 
 /// The pattern of a text or a regular expression; none for null.
-fn compile(operator: &'static str, regex: &Value<'_>, options: &Value<'_>) -> Result<Option<Pattern>, Error> {
+fn compile(
+    operator: &'static str,
+    regex: &Value<'_>,
+    options: &Value<'_>,
+    room: &Room,
+) -> Result<Option<Pattern>, Error> {
     let fault = |fault, code| Err(Error::Argument { operator, fault, code });
     let given = options.get().and_then(RawBsonRef::as_str);
     let (pattern, own) = match regex.or_null().as_regex() {
@@ -132,7 +144,9 @@ fn compile(operator: &'static str, regex: &Value<'_>, options: &Value<'_>) -> Re
     }
     let options = given.unwrap_or(own);
     let Some(pattern) = pattern else { return Ok(None) };
-    Pattern::parse(pattern, options).map(Some).map_err(|error| refuse(operator, (pattern, options), error))
+    Pattern::parse(pattern, options, room)
+        .map(Some)
+        .map_err(|error| refuse(operator, (pattern, options), error))
 }
 
 fn refuse(operator: &'static str, (pattern, options): (&str, &str), error: PatternError) -> Error {
@@ -147,46 +161,67 @@ fn refuse(operator: &'static str, (pattern, options): (&str, &str), error: Patte
             (format!("'{option}' in \"{}\" is not an option", shorten(options)), 51_108)
         }
         PatternError::Invalid { reason, .. } => (reason, 51_111),
-        PatternError::Unsupported { feature, .. } => {
-            return Error::UnsupportedUse { operator, feature: format!("{feature} in \"{shown}\"") };
+        PatternError::TooMany { limit } => {
+            (format!("the regular expressions take more than {limit} bytes together"), 51_111)
         }
     };
     Error::Argument { operator, fault: Fault::Pattern { pattern: shown, reason }, code }
 }
 
-/// All matches that do not overlap.
-fn find_all<'d>(operator: &'static str, pattern: &Pattern, text: &str) -> Result<Value<'d>, Error> {
-    let mut matches = ArrayBuilder::new(operator);
-    let (mut start, mut before, mut counted) = (0, 0, 0);
-    while let Some(found) = pattern.find_at(text, start) {
-        let span = found.span.clone();
-        before += text.get(counted..span.start).unwrap_or_default().chars().count();
-        counted = span.start;
-        matches.push(describe(operator, text, &found, before)?.or_null())?;
-        // Behind a match of nothing the search goes on one character further.
-        let next = text.get(span.end..).and_then(|rest| rest.chars().next());
-        start = if span.is_empty() { span.end + next.map_or(1, char::len_utf8) } else { span.end };
-        if start >= text.len() {
-            break;
-        }
-    }
-    Ok(matches.finish())
+/// A pattern in a text.
+#[derive(Clone, Copy)]
+struct Search<'s> {
+    operator: &'static str,
+    pattern: &'s Pattern,
+    text: &'s str,
 }
 
-/// A match: what matched, after how many characters, and what its groups matched.
-fn describe<'d>(
-    operator: &'static str,
-    text: &str,
-    found: &Found,
-    before: usize,
-) -> Result<Value<'d>, Error> {
-    let part = |span: &std::ops::Range<usize>| RawBsonRef::String(text.get(span.clone()).unwrap_or_default());
-    let groups = found.groups.iter().map(|group| group.as_ref().map_or(RawBsonRef::Null, part));
-    let mut object = ObjectBuilder::new(operator);
-    object.append(cstr!("match"), &Value::Borrowed(part(&found.span)))?;
-    object.append(cstr!("idx"), &Value::count(before))?;
-    object.append(cstr!("captures"), &ArrayBuilder::collect(operator, groups)?)?;
-    Ok(object.finish())
+impl Search<'_> {
+    fn first<'d>(self) -> Result<Value<'d>, Error> {
+        let Some(found) = self.find_at(0)? else { return Ok(Value::NULL) };
+        let before = self.text.get(..found.span.start).unwrap_or_default().chars().count();
+        self.describe(&found, before)
+    }
+
+    /// All matches that do not overlap.
+    fn all<'d>(self) -> Result<Value<'d>, Error> {
+        let text = self.text;
+        let mut matches = ArrayBuilder::new(self.operator);
+        let (mut start, mut before, mut counted) = (0, 0, 0);
+        while let Some(found) = self.find_at(start)? {
+            let span = found.span.clone();
+            before += text.get(counted..span.start).unwrap_or_default().chars().count();
+            counted = span.start;
+            matches.push(self.describe(&found, before)?.or_null())?;
+            // Behind a match of nothing the search goes on one character further.
+            let next = text.get(span.end..).and_then(|rest| rest.chars().next());
+            start = if span.is_empty() { span.end + next.map_or(1, char::len_utf8) } else { span.end };
+            if start >= text.len() {
+                break;
+            }
+        }
+        Ok(matches.finish())
+    }
+
+    fn find_at(self, start: usize) -> Result<Option<Found>, Error> {
+        self.pattern.find_at(self.text, start, NEVER).map_err(|error| self.unanswered(&error))
+    }
+
+    fn unanswered(self, error: &MatchError) -> Error {
+        let fault = Fault::PatternFailed { pattern: shorten(self.pattern.text()), reason: error.to_string() };
+        Error::Argument { operator: self.operator, fault, code: 51_156 }
+    }
+
+    /// A match: what matched, after how many characters, and what its groups matched.
+    fn describe<'d>(self, found: &Found, before: usize) -> Result<Value<'d>, Error> {
+        let part = |span: &Range<usize>| RawBsonRef::String(self.text.get(span.clone()).unwrap_or_default());
+        let groups = found.groups.iter().map(|group| group.as_ref().map_or(RawBsonRef::Null, part));
+        let mut object = ObjectBuilder::new(self.operator);
+        object.append(cstr!("match"), &Value::Borrowed(part(&found.span)))?;
+        object.append(cstr!("idx"), &Value::count(before))?;
+        object.append(cstr!("captures"), &ArrayBuilder::collect(self.operator, groups)?)?;
+        Ok(object.finish())
+    }
 }
 
 #[cfg(test)]
@@ -245,6 +280,6 @@ mod tests {
         check_error(bson!({ "$regexMatch": { "input": "a", "regex": "a", "options": "q" } }), 51_108);
         check_error(bson!({ "$regexMatch": (arguments("a\0")) }), 51_109);
         check_error(bson!({ "$regexMatch": (arguments("(")) }), 51_111);
-        check_error(bson!({ "$regexMatch": (arguments("(?=a)")) }), 238);
+        check(bson!({ "$regexMatch": (arguments("(?=l)l")) }), bson!(true));
     }
 }

@@ -11,6 +11,7 @@ use crate::expression::error::Error;
 use crate::expression::node::Scope;
 use crate::expression::parse::parse;
 use crate::expression::value::Value;
+use crate::pattern::Room;
 
 /// What an expression may refer to with two dollar signs, beside the document itself. Cheap to clone.
 ///
@@ -28,6 +29,8 @@ use crate::expression::value::Value;
 pub struct Variables {
     now: DateTime,
     defined: Arc<Vec<(String, Value<'static>)>>,
+    /// What the compiled patterns of the request may take.
+    room: Room,
 }
 
 impl Default for Variables {
@@ -40,7 +43,7 @@ impl Default for Variables {
 impl Variables {
     /// No variables but the system's, with the time that `$$NOW` shall be.
     pub fn new(now: DateTime) -> Self {
-        Self { now, defined: Arc::default() }
+        Self { now, defined: Arc::default(), room: Room::default() }
     }
 
     /// Adds the variables of a command's `let`: names with constant expressions, each of which may use the variables
@@ -72,9 +75,9 @@ impl Variables {
     /// [`Error::VariableName`] for a name that no variable can have.
     pub fn with(self, name: &str, value: Option<RawBson>) -> Result<Self, Error> {
         check_name(name)?;
-        let mut defined = Arc::unwrap_or_clone(self.defined);
-        define(&mut defined, name, value.map_or(Value::Missing, Value::computed));
-        Ok(Self { now: self.now, defined: Arc::new(defined) })
+        let mut variables = self;
+        define(Arc::make_mut(&mut variables.defined), name, value.map_or(Value::Missing, Value::computed));
+        Ok(variables)
     }
 
     /// The names of the variables that a caller defined.
@@ -85,6 +88,11 @@ impl Variables {
     /// The time that `$$NOW` is.
     pub fn clock(&self) -> DateTime {
         self.now
+    }
+
+    /// What the compiled patterns of the request may take.
+    pub(crate) fn room(&self) -> &Room {
+        &self.room
     }
 
     pub(super) fn now(&self) -> RawBsonRef<'static> {

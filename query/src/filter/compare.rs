@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use bson::{RawBson, RawBsonRef};
 use index::order::{TypeClass, compare, type_class};
 
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, Watch};
 
 /// How a value must stand to the operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,13 +117,13 @@ impl Membership {
     }
 
     /// Whether a value, or a field that is missing, is a member.
-    pub(super) fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool {
+    pub(super) fn matches(&self, value: Option<RawBsonRef<'_>>, watch: &Watch<'_>) -> bool {
         let Some(value) = value else { return self.has_null };
         if matches!(type_class(value), TypeClass::Null | TypeClass::Undefined) {
             return self.has_null;
         }
         self.values.binary_search_by(|member| compare(member.as_raw_bson_ref(), value)).is_ok()
-            || self.patterns.iter().any(|pattern| pattern.matches(value))
+            || self.patterns.iter().any(|pattern| pattern.matches(value, watch))
     }
 }
 

@@ -10,6 +10,7 @@ use crate::filter::Filter;
 use crate::filter::element::{first_name, is_operators};
 use crate::filter::evaluate::Node;
 use crate::filter::operator;
+use crate::pattern::Room;
 
 /// A question to one element.
 #[derive(Clone, Debug)]
@@ -41,12 +42,12 @@ enum Subject {
 impl ElementCondition {
     /// Reads a condition as `$pull` takes it, unless it is a plain value to equal: an object of fields is a filter of
     /// objects, operators and regular expressions are asked of each element.
-    pub(crate) fn parse(operand: RawBsonRef<'_>) -> Result<Option<Self>, Error> {
+    pub(crate) fn parse(operand: RawBsonRef<'_>, room: &Room) -> Result<Option<Self>, Error> {
         let on_element = |operand: RawBsonRef<'_>| {
             let name = cstr!("").to_owned();
             let mut filter = RawDocumentBuf::new();
             filter.append(&name, operand);
-            let filter = Filter::parse_plain(&filter)?;
+            let filter = Filter::parse_plain(&filter, room)?;
             Ok(Some(Self { filter, subject: Subject::Field(name) }))
         };
         let Some(document) = operand.as_document() else {
@@ -56,7 +57,7 @@ impl ElementCondition {
         if is_operators(document) && !is_clause {
             return on_element(operand);
         }
-        Ok(Some(Self { filter: Filter::parse_plain(document)?, subject: Subject::Object }))
+        Ok(Some(Self { filter: Filter::parse_plain(document, room)?, subject: Subject::Object }))
     }
 
     /// A filter of documents that have the element under a name.
@@ -65,13 +66,15 @@ impl ElementCondition {
     }
 
     /// Whether an element, given as its type and its stored bytes, meets the condition.
-    pub(crate) fn matches(&self, kind: ElementType, bytes: &[u8]) -> bool {
+    ///
+    /// # Errors
+    /// [`Error::PatternFailed`] if a regular expression finds no answer within its limits.
+    pub(crate) fn matches(&self, kind: ElementType, bytes: &[u8]) -> Result<bool, Error> {
         match &self.subject {
-            Subject::Object => {
-                let object = RawDocument::from_bytes(bytes).ok();
-                kind == ElementType::EmbeddedDocument
-                    && object.is_some_and(|object| self.filter.matches(object))
-            }
+            Subject::Object => match RawDocument::from_bytes(bytes) {
+                Ok(object) if kind == ElementType::EmbeddedDocument => self.filter.answer(object),
+                Ok(_) | Err(_) => Ok(false),
+            },
             Subject::Field(name) => {
                 let name = name.as_str().as_bytes();
                 let length = 4 + 1 + name.len() + 1 + bytes.len() + 1;
@@ -82,7 +85,7 @@ impl ElementCondition {
                 document.push(0);
                 document.extend_from_slice(bytes);
                 document.push(0);
-                RawDocument::from_bytes(&document).is_ok_and(|document| self.filter.matches(document))
+                RawDocument::from_bytes(&document).map_or(Ok(false), |document| self.filter.answer(document))
             }
         }
     }

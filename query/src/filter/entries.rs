@@ -17,6 +17,7 @@ use index::path::FieldPath;
 use crate::filter::Arrays;
 use crate::filter::bounds::{admitted, meeting, nothing};
 use crate::filter::evaluate::{Node, Test};
+use crate::pattern::Watch;
 
 /// A field of an index, and what is known of arrays at it.
 #[derive(Clone, Copy, Debug)]
@@ -185,7 +186,7 @@ impl<'a> View<'a> {
         let Some((at, field)) = self.at(path) else { return known };
         let arrays = if field.arrays.is_empty() { Arrays::Absent } else { Arrays::Possible };
         known.sets.extend(admitted(test, arrays).map(|set| (at, set)));
-        known.has_value |= !test.matches(None);
+        known.has_value |= !test.matches(None, &Watch::default());
         if arrays == Arrays::Possible {
             known.chosen_by |= mask(at);
         }

@@ -16,7 +16,7 @@ use crate::filter::bits::Bits;
 use crate::filter::compare::{Comparison, Membership};
 use crate::filter::element::{Modulo, TypeSet};
 use crate::filter::schema::Schema;
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, Watch};
 
 /// A question to a document.
 #[derive(Clone, Debug)]
@@ -107,17 +107,21 @@ impl Node {
         }
     }
 
-    pub(super) fn matches(&self, document: &RawDocument) -> bool {
+    pub(super) fn matches(&self, document: &RawDocument, watch: &Watch<'_>) -> bool {
         match self {
-            Node::All(nodes) => nodes.iter().all(|node| node.matches(document)),
-            Node::Any(nodes) => nodes.iter().any(|node| node.matches(document)),
-            Node::Not(node) => !node.matches(document),
-            Node::Schema(schema) => schema.matches(RawBsonRef::Document(document)),
+            Node::All(nodes) => nodes.iter().all(|node| node.matches(document, watch)),
+            Node::Any(nodes) => nodes.iter().any(|node| node.matches(document, watch)),
+            Node::Not(node) => !node.matches(document, watch),
+            Node::Schema(schema) => schema.matches(RawBsonRef::Document(document), watch),
             // Only `try_matches` can tell that an expression failed, and which variables it sees.
             Node::Expression(_) => false,
             Node::Field(path, test) => {
                 let mut visit = |leaf: Leaf<'_>| {
-                    if test.matches_leaf(&leaf) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                    if test.matches_leaf(&leaf, watch) {
+                        ControlFlow::Break(())
+                    } else {
+                        ControlFlow::Continue(())
+                    }
                 };
                 leaves(document, path, &mut visit).is_break()
             }
@@ -127,11 +131,16 @@ impl Node {
 
 impl Node {
     /// Whether a document matches, or why an expression cannot tell.
-    pub(super) fn try_matches(&self, document: &RawDocument, variables: &Variables) -> Result<bool, Error> {
+    pub(super) fn try_matches(
+        &self,
+        document: &RawDocument,
+        variables: &Variables,
+        watch: &Watch<'_>,
+    ) -> Result<bool, Error> {
         match self {
             Node::All(nodes) => {
                 for node in nodes {
-                    if !node.try_matches(document, variables)? {
+                    if !node.try_matches(document, variables, watch)? {
                         return Ok(false);
                     }
                 }
@@ -139,15 +148,15 @@ impl Node {
             }
             Node::Any(nodes) => {
                 for node in nodes {
-                    if node.try_matches(document, variables)? {
+                    if node.try_matches(document, variables, watch)? {
                         return Ok(true);
                     }
                 }
                 Ok(false)
             }
-            Node::Not(node) => Ok(!node.try_matches(document, variables)?),
+            Node::Not(node) => Ok(!node.try_matches(document, variables, watch)?),
             Node::Expression(expression) => Ok(expression.matches(document, variables)?),
-            Node::Field(..) | Node::Schema(_) => Ok(self.matches(document)),
+            Node::Field(..) | Node::Schema(_) => Ok(self.matches(document, watch)),
         }
     }
 
@@ -164,12 +173,12 @@ impl Node {
 
 impl Condition {
     /// Whether one value meets the condition; an array counts as itself only.
-    pub(super) fn matches(&self, value: RawBsonRef<'_>) -> bool {
+    pub(super) fn matches(&self, value: RawBsonRef<'_>, watch: &Watch<'_>) -> bool {
         match self {
-            Condition::All(conditions) => conditions.iter().all(|condition| condition.matches(value)),
-            Condition::Any(conditions) => conditions.iter().any(|condition| condition.matches(value)),
-            Condition::Not(condition) => !condition.matches(value),
-            Condition::Test(test) => test.matches(Some(value)),
+            Condition::All(conditions) => conditions.iter().all(|condition| condition.matches(value, watch)),
+            Condition::Any(conditions) => conditions.iter().any(|condition| condition.matches(value, watch)),
+            Condition::Not(condition) => !condition.matches(value, watch),
+            Condition::Test(test) => test.matches(Some(value), watch),
         }
     }
 }
@@ -177,11 +186,12 @@ impl Condition {
 impl Test {
     /// Whether what a path reached meets the test, as a whole or by one of its elements.
     #[inline]
-    fn matches_leaf(&self, leaf: &Leaf<'_>) -> bool {
-        self.matches(leaf.value)
+    fn matches_leaf(&self, leaf: &Leaf<'_>, watch: &Watch<'_>) -> bool {
+        let is_met = |element: RawBsonRef<'_>| self.matches(Some(element), watch);
+        self.matches(leaf.value, watch)
             || (leaf.expand
                 && self.looks_into_arrays()
-                && leaf.value.is_some_and(|value| any_element(value, |element| self.matches(Some(element)))))
+                && leaf.value.is_some_and(|value| any_element(value, is_met)))
     }
 
     /// Whether the elements of an array are tried as well as the array.
@@ -200,20 +210,20 @@ impl Test {
 
     /// Whether one value, or a field that is missing, meets the test.
     #[inline]
-    pub(super) fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool {
+    pub(super) fn matches(&self, value: Option<RawBsonRef<'_>>, watch: &Watch<'_>) -> bool {
         match (self, value) {
             (Test::Compare(comparison), value) => comparison.matches(value),
-            (Test::In(membership), value) => membership.matches(value),
+            (Test::In(membership), value) => membership.matches(value, watch),
             (_, None) => false,
             (Test::Exists, Some(_)) => true,
             (Test::Type(types), Some(value)) => types.matches(value),
             (Test::Mod(modulo), Some(value)) => modulo.matches(value),
-            (Test::Pattern(pattern), Some(value)) => pattern.matches(value),
+            (Test::Pattern(pattern), Some(value)) => pattern.matches(value, watch),
             (Test::Bits(bits), Some(value)) => bits.matches(value),
             (Test::Size(length), Some(value)) => has_length(value, *length),
-            (Test::AnyObject(node), Some(value)) => any_object(value, |object| node.matches(object)),
+            (Test::AnyObject(node), Some(value)) => any_object(value, |object| node.matches(object, watch)),
             (Test::AnyElement(condition), Some(value)) => {
-                any_element(value, |element| condition.matches(element))
+                any_element(value, |element| condition.matches(element, watch))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Filters: which documents a query selects.
 //!
-//! [`Filter::parse`] checks everything once; [`Filter::matches`] then cannot fail and decodes nothing. What an operator
+//! [`Filter::parse`] checks everything once; [`Filter::matches`] then decodes nothing. What an operator
 //! means for one value stands in the module of its family, and how a path reaches values in the `index` crate.
 
 mod array;
@@ -26,6 +26,7 @@ use crate::error::Error;
 use crate::expression::Variables;
 use crate::filter::entries::{EntryBounds, IndexedField};
 use crate::filter::evaluate::Node;
+use crate::pattern::{Room, Watch};
 
 /// A filter, parsed once and matched against any number of documents from any number of threads.
 ///
@@ -80,26 +81,35 @@ impl Filter {
     }
 
     /// Reads a filter of array elements, or within an update: neither expressions nor schemas may stand there.
-    pub(crate) fn parse_plain(filter: &RawDocument) -> Result<Self, Error> {
-        Ok(Self { root: parse::parse_plain(filter)?, has_expression: false })
+    pub(crate) fn parse_plain(filter: &RawDocument, room: &Room) -> Result<Self, Error> {
+        Ok(Self { root: parse::parse_plain(filter, room)?, has_expression: false })
     }
 
-    /// Whether a document matches. An expression cannot be asked here, and never matches.
+    /// Whether a document matches. An expression cannot be asked here, and never matches; a regular expression that
+    /// takes too long to answer makes the document one that does not match.
     pub fn matches(&self, document: &RawDocument) -> bool {
-        self.root.matches(document)
+        self.answer(document).unwrap_or(false)
     }
 
-    /// Whether a document matches, with values for the variables that expressions use. Without expressions this
-    /// cannot fail and costs what [`matches`](Self::matches) does.
+    /// Whether a document matches, for filters without expressions.
+    pub(crate) fn answer(&self, document: &RawDocument) -> Result<bool, Error> {
+        let watch = Watch::default();
+        let is_match = self.root.matches(document, &watch);
+        Ok(watch.outcome(is_match)?)
+    }
+
+    /// Whether a document matches, with values for the variables that expressions use.
     ///
     /// # Errors
-    /// [`Error::Expression`] if an expression has no value for the document.
+    /// [`Error::Expression`] if an expression has no value for the document, [`Error::PatternFailed`] if a regular
+    /// expression finds no answer within its limits.
     pub fn try_matches(&self, document: &RawDocument, variables: &Variables) -> Result<bool, Error> {
-        if self.has_expression {
-            self.root.try_matches(document, variables)
-        } else {
-            Ok(self.root.matches(document))
+        if !self.has_expression {
+            return self.answer(document);
         }
+        let watch = Watch::default();
+        let is_match = self.root.try_matches(document, variables, &watch)?;
+        Ok(watch.outcome(is_match)?)
     }
 
     /// Whether there is an expression in the filter, so that it must be asked by

@@ -15,7 +15,7 @@ use crate::filter::element::{Modulo, TypeSet, first_name, is_element_operators, 
 use crate::filter::evaluate::{Condition, Node, Test};
 use crate::filter::operator::{self, Clause, Known, Operator};
 use crate::filter::schema;
-use crate::pattern::{Pattern, PatternError};
+use crate::pattern::{Pattern, PatternError, Room};
 use crate::value::{describe, integer, is_true};
 
 /// How deeply operators may be nested.
@@ -24,12 +24,14 @@ pub(super) const DEPTH_MAX: usize = 100;
 /// Reads a whole filter.
 pub(super) fn parse(filter: &RawDocument, variables: Option<&Variables>) -> Result<Node, Error> {
     let expressions = variables.map_or(Expressions::Unsupported, Expressions::Allowed);
-    Place { path: "", depth: 0, expressions }.document(filter)
+    let own = Room::default();
+    let room = variables.map_or(&own, Variables::room);
+    Place { path: "", depth: 0, expressions, room }.document(filter)
 }
 
 /// Reads a filter within another command's argument, where neither expressions nor schemas may stand.
-pub(super) fn parse_plain(filter: &RawDocument) -> Result<Node, Error> {
-    Place { path: "", depth: 0, expressions: Expressions::Forbidden }.document(filter)
+pub(super) fn parse_plain(filter: &RawDocument, room: &Room) -> Result<Node, Error> {
+    Place { path: "", depth: 0, expressions: Expressions::Forbidden, room }.document(filter)
 }
 
 /// Whether an expression may stand somewhere.
@@ -54,6 +56,8 @@ struct Place<'p> {
     path: &'p str,
     depth: usize,
     expressions: Expressions<'p>,
+    /// What compiled patterns may take.
+    room: &'p Room,
 }
 
 /// One operator below a field, or one clause, with its argument.
@@ -159,7 +163,7 @@ impl<'c> Call<'c> {
         match self.place.expressions {
             Expressions::Forbidden | Expressions::NestedForbidden => Err(self.not_allowed()),
             Expressions::Unsupported | Expressions::Nested | Expressions::Allowed(_) => {
-                Ok(Node::Schema(Box::new(schema::parse(self.operand, self.place.depth)?)))
+                Ok(Node::Schema(Box::new(schema::parse(self.operand, self.place.depth, self.place.room)?)))
             }
         }
     }
@@ -248,8 +252,8 @@ impl<'c> Call<'c> {
     fn value_or_pattern(self) -> Result<Condition, Error> {
         match self.operand.as_regex() {
             Some(regex) => {
-                let pattern =
-                    Pattern::of(regex).map_err(|error| pattern_refused(self.place.path, "$regex", error))?;
+                let pattern = Pattern::of(regex, self.place.room)
+                    .map_err(|error| pattern_refused(self.place.path, "$regex", error))?;
                 Ok(Condition::Test(Test::Pattern(pattern)))
             }
             None => self.comparison(Relation::Eq),
@@ -262,9 +266,8 @@ impl<'c> Call<'c> {
         for (position, member) in self.members()?.into_iter().enumerate() {
             self.check_plain(position, member)?;
             if let Some(regex) = member.as_regex() {
-                patterns.push(
-                    Pattern::of(regex).map_err(|error| pattern_refused(self.place.path, self.name, error))?,
-                );
+                let pattern = Pattern::of(regex, self.place.room);
+                patterns.push(pattern.map_err(|error| pattern_refused(self.place.path, self.name, error))?);
             } else if member == RawBsonRef::Undefined {
                 return Err(self.malformed(Fault::Undefined));
             } else {
@@ -350,9 +353,10 @@ impl<'c> Call<'c> {
                     Fault::OptionsBeforePattern
                 }));
             }
-            Pattern::parse(regex.pattern.as_str(), if own.is_empty() { options.unwrap_or(own) } else { own })
+            let options = if own.is_empty() { options.unwrap_or(own) } else { own };
+            Pattern::parse(regex.pattern.as_str(), options, self.place.room)
         } else if let Some(pattern) = self.operand.as_str() {
-            Pattern::parse(pattern, options.unwrap_or_default())
+            Pattern::parse(pattern, options.unwrap_or_default(), self.place.room)
         } else {
             return Err(self.wrong_type("a string or a regular expression"));
         };
@@ -417,9 +421,7 @@ pub(super) fn pattern_refused(path: &str, operator: &str, error: PatternError) -
         PatternError::TooLong { length, limit } => Fault::PatternTooLong { length, limit },
         PatternError::OptionUnknown { option } => Fault::OptionUnknown { option },
         PatternError::Invalid { pattern, reason } => Fault::PatternInvalid { pattern, reason },
-        PatternError::Unsupported { pattern, feature } => {
-            return Error::UnsupportedPattern { path, operator, pattern, feature };
-        }
+        PatternError::TooMany { limit } => Fault::PatternsTooMany { limit },
     };
     Error::Malformed { path, operator, fault }
 }

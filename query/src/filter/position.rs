@@ -10,8 +10,10 @@ use std::ops::ControlFlow;
 use bson::{RawBsonRef, RawDocument};
 use index::path::{Leaf, leaves};
 
+use crate::error::Error;
 use crate::filter::Filter;
 use crate::filter::evaluate::{Node, Test};
+use crate::pattern::Watch;
 use crate::value::{document_or_array, elements};
 
 impl Filter {
@@ -24,27 +26,32 @@ impl Filter {
     /// use cairndb_query::filter::Filter;
     ///
     /// let filter = Filter::parse(&rawdoc! { "grades": { "$gte": 85 } })?;
-    /// assert_eq!(filter.array_position(&rawdoc! { "grades": [80, 87, 95] }), Some(1));
-    /// assert_eq!(filter.array_position(&rawdoc! { "grades": 90 }), None);
+    /// assert_eq!(filter.array_position(&rawdoc! { "grades": [80, 87, 95] })?, Some(1));
+    /// assert_eq!(filter.array_position(&rawdoc! { "grades": 90 })?, None);
     /// # Ok::<(), cairndb_query::error::Error>(())
     /// ```
-    pub fn array_position(&self, document: &RawDocument) -> Option<usize> {
-        position(&self.root, document)
+    ///
+    /// # Errors
+    /// [`Error::PatternFailed`] if a regular expression finds no answer within its limits.
+    pub fn array_position(&self, document: &RawDocument) -> Result<Option<usize>, Error> {
+        let watch = Watch::default();
+        let position = position(&self.root, document, &watch);
+        Ok(watch.outcome(position)?)
     }
 }
 
-fn position(node: &Node, document: &RawDocument) -> Option<usize> {
+fn position(node: &Node, document: &RawDocument, watch: &Watch<'_>) -> Option<usize> {
     match node {
-        Node::All(nodes) => nodes.iter().rev().find_map(|node| position(node, document)),
+        Node::All(nodes) => nodes.iter().rev().find_map(|node| position(node, document, watch)),
         Node::Any(nodes) => match nodes.as_slice() {
-            [only] => position(only, document),
+            [only] => position(only, document, watch),
             [] | [_, _, ..] => None,
         },
         Node::Not(_) | Node::Expression(_) | Node::Schema(_) => None,
         Node::Field(path, test) => {
             let mut found = None;
             let mut visit = |leaf: Leaf<'_>| {
-                let step = matching_element(test, &leaf);
+                let step = matching_element(test, &leaf, watch);
                 found = step.break_value().flatten();
                 step.map_break(|_| ())
             };
@@ -55,23 +62,23 @@ fn position(node: &Node, document: &RawDocument) -> Option<usize> {
 }
 
 /// Breaks if a leaf meets the test, with the element by which it does if there is one.
-fn matching_element(test: &Test, leaf: &Leaf<'_>) -> ControlFlow<Option<usize>> {
-    let by_element = leaf.value.and_then(|value| element_of(test, value, leaf.expand));
+fn matching_element(test: &Test, leaf: &Leaf<'_>, watch: &Watch<'_>) -> ControlFlow<Option<usize>> {
+    let by_element = leaf.value.and_then(|value| element_of(test, value, leaf.expand, watch));
     match (by_element, leaf.position) {
         (Some(_), Some(outer)) => ControlFlow::Break(Some(outer)),
         (Some(element), None) => ControlFlow::Break(Some(element)),
-        (None, outer) if test.matches(leaf.value) => ControlFlow::Break(outer),
+        (None, outer) if test.matches(leaf.value, watch) => ControlFlow::Break(outer),
         (None, _) => ControlFlow::Continue(()),
     }
 }
 
 /// The first element of an array that meets the test, or that makes the array meet it.
-fn element_of(test: &Test, value: RawBsonRef<'_>, expand: bool) -> Option<usize> {
+fn element_of(test: &Test, value: RawBsonRef<'_>, expand: bool, watch: &Watch<'_>) -> Option<usize> {
     let array = value.as_array()?;
     match test {
         Test::AnyObject(node) => elements(array)
-            .position(|element| document_or_array(element).is_some_and(|object| node.matches(object))),
-        Test::AnyElement(condition) => elements(array).position(|element| condition.matches(element)),
+            .position(|element| document_or_array(element).is_some_and(|object| node.matches(object, watch))),
+        Test::AnyElement(condition) => elements(array).position(|element| condition.matches(element, watch)),
         Test::Compare(_)
         | Test::In(_)
         | Test::Exists
@@ -81,7 +88,7 @@ fn element_of(test: &Test, value: RawBsonRef<'_>, expand: bool) -> Option<usize>
         | Test::Bits(_)
         | Test::Size(_) => {
             let looks_inside = expand && test.looks_into_arrays();
-            elements(array).position(|element| looks_inside && test.matches(Some(element)))
+            elements(array).position(|element| looks_inside && test.matches(Some(element), watch))
         }
     }
 }
@@ -96,7 +103,7 @@ mod tests {
     fn check(filter: &Document, document: &Document, expected: Option<usize>) {
         let raw = |document: &Document| RawDocumentBuf::try_from(document).unwrap();
         let parsed = Filter::parse(&raw(filter)).unwrap();
-        assert_eq!(parsed.array_position(&raw(document)), expected, "{filter} in {document}");
+        assert_eq!(parsed.array_position(&raw(document)).unwrap(), expected, "{filter} in {document}");
     }
 
     #[test]

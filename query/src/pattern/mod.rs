@@ -1,29 +1,55 @@
 //! Regular expressions: `$regex` of filters, `$regexMatch` of expressions, and regular expressions as values.
 //!
-//! A pattern is PCRE; `translate` turns it into what the `regex` crate reads with the same meaning, or refuses it.
-//! Matching takes time linear in the text, whatever the pattern.
+//! Patterns are matched by PCRE2, as MongoDB does, within limits of steps and memory; one that is nothing but a text, from
+//! the start or anywhere, is compared without it. What a search beyond its limits or a caller that stops it leaves
+//! open is an error, never "no match".
 
-mod translate;
+mod prefix;
+mod room;
+mod watch;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use bson::{RawBsonRef, RawRegexRef};
-use regex::{Captures, Regex, RegexBuilder};
+use pcre::error::MatchError;
+use pcre::program::{Found, Options, Program};
 
-use crate::pattern::translate::{END_PREFIX, Options, Refusal, translate};
+use crate::pattern::prefix::{Anchor, Prefix};
+use crate::pattern::room::{BYTES_MAX, Charge};
 use crate::value::{shorten, text};
+
+pub(crate) use crate::pattern::room::Room;
+pub(crate) use crate::pattern::watch::{Unanswered, Watch};
 
 /// The longest pattern accepted, in bytes: PCRE's own limit in MongoDB.
 const PATTERN_BYTES_MAX: usize = 32_764;
 
-/// A pattern ready to be matched.
+/// A pattern ready to be matched. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
+    source: Arc<Source>,
+}
+
+#[derive(Debug)]
+struct Source {
     text: String,
     options: String,
-    program: Regex,
+    matcher: Matcher,
+    /// What every matching text starts with, if anything.
     prefix: Option<String>,
-    has_line_start: bool,
+    /// The memory that is taken as long as the pattern lives.
+    _charge: Charge,
+}
+
+#[derive(Debug)]
+enum Matcher {
+    /// The pattern stands for this very text.
+    Text {
+        anchor: Anchor,
+        text: String,
+    },
+    Program(Program),
 }
 
 /// Why a pattern was refused.
@@ -37,13 +63,13 @@ pub(crate) enum PatternError {
     OptionUnknown { option: char },
     /// It cannot be read.
     Invalid { pattern: String, reason: String },
-    /// MongoDB understands it, this store does not, or might understand it differently.
-    Unsupported { pattern: String, feature: &'static str },
+    /// The patterns of the request take too much memory.
+    TooMany { limit: usize },
 }
 
 impl Pattern {
-    /// Reads a pattern and its options, letters out of `imsxu`.
-    pub(crate) fn parse(pattern: &str, options: &str) -> Result<Self, PatternError> {
+    /// Reads a pattern and its options, letters out of `imsxu`. It takes its memory from `room`.
+    pub(crate) fn parse(pattern: &str, options: &str, room: &Room) -> Result<Self, PatternError> {
         if pattern.contains('\0') || options.contains('\0') {
             return Err(PatternError::Zero);
         }
@@ -51,95 +77,82 @@ impl Pattern {
             return Err(PatternError::TooLong { length: pattern.len(), limit: PATTERN_BYTES_MAX });
         }
         let flags = parse_options(options)?;
-        let translated = translate(pattern, flags).map_err(|refusal| refuse(pattern, refusal))?;
-        let program = RegexBuilder::new(&translated.text)
-            .case_insensitive(flags.ignores_case)
-            .multi_line(flags.is_multi_line)
-            .dot_matches_new_line(flags.dot_matches_all)
-            .ignore_whitespace(flags.ignores_space)
-            .build()
-            .map_err(|error| {
-                let is_large = matches!(error, regex::Error::CompiledTooBig(_));
-                let feature = if is_large { "too many repetitions" } else { "unusual syntax" };
-                refuse(pattern, Refusal::Unsupported(feature))
+        let prefix = Prefix::of(pattern, flags);
+        let (matcher, bytes) = if let Some(anchor) = prefix.whole {
+            (Matcher::Text { anchor, text: prefix.text.clone() }, prefix.text.len())
+        } else {
+            let program = Program::compile(pattern, flags).map_err(|error| PatternError::Invalid {
+                pattern: shorten(pattern),
+                reason: error.to_string(),
             })?;
-        Ok(Self {
-            text: pattern.to_owned(),
-            options: options.to_owned(),
-            program,
-            prefix: translated.prefix,
-            has_line_start: translated.has_line_start,
-        })
+            let bytes = program.bytes();
+            (Matcher::Program(program), bytes)
+        };
+        let charge = room.take(bytes + pattern.len() + size_of::<Source>());
+        let charge = charge.ok_or(PatternError::TooMany { limit: BYTES_MAX })?;
+        let (text, options) = (pattern.to_owned(), options.to_owned());
+        let prefix = prefix.leading();
+        Ok(Self { source: Arc::new(Source { text, options, matcher, prefix, _charge: charge }) })
     }
 
     /// Reads a regular expression that is a value.
-    pub(crate) fn of(regex: RawRegexRef<'_>) -> Result<Self, PatternError> {
-        Self::parse(regex.pattern.as_str(), regex.options.as_str())
+    pub(crate) fn of(regex: RawRegexRef<'_>, room: &Room) -> Result<Self, PatternError> {
+        Self::parse(regex.pattern.as_str(), regex.options.as_str(), room)
     }
 
     /// The pattern as it was written.
     pub(crate) fn text(&self) -> &str {
-        &self.text
+        &self.source.text
     }
 
     pub(crate) fn options(&self) -> &str {
-        &self.options
+        &self.source.options
     }
 
     /// What every matching text starts with, if anything.
     pub(crate) fn prefix(&self) -> Option<&str> {
-        self.prefix.as_deref()
+        self.source.prefix.as_deref()
     }
 
-    /// Whether a value is a text that matches, or the same regular expression.
-    pub(crate) fn matches(&self, value: RawBsonRef<'_>) -> bool {
+    /// Whether a value is a text that matches, or the same regular expression. A search without answer is told to
+    /// `watch`, and counts as no match until whoever made the watch asks it.
+    pub(crate) fn matches(&self, value: RawBsonRef<'_>, watch: &Watch<'_>) -> bool {
         if let Some(text) = text(value) {
-            return self.matches_text(text);
+            return watch.answer(self, |is_over| self.matches_text(text, is_over));
         }
         value.as_regex().is_some_and(|regex| {
-            regex.pattern.as_str() == self.text && regex.options.as_str() == self.options
+            regex.pattern.as_str() == self.text() && regex.options.as_str() == self.options()
         })
     }
 
-    pub(crate) fn matches_text(&self, text: &str) -> bool {
-        if !self.has_line_start || !text.ends_with('\n') {
-            return self.program.is_match(text);
+    /// Whether a text matches. `is_over` is asked from time to time; `true` stops the search.
+    pub(crate) fn matches_text(&self, text: &str, is_over: &dyn Fn() -> bool) -> Result<bool, MatchError> {
+        match &self.source.matcher {
+            Matcher::Text { anchor: Anchor::Start, text: wanted } => Ok(text.starts_with(wanted.as_str())),
+            Matcher::Text { anchor: Anchor::Anywhere, text: wanted } => Ok(text.contains(wanted.as_str())),
+            Matcher::Program(program) => program.is_match(text, is_over),
         }
-        // PCRE sees no line after the newline that ends a text, the `regex` crate does. Only a match of nothing at
-        // that very end can come from there, and it is found only if there is no other.
-        self.program.find(text).is_some_and(|found| found.start() < text.len())
     }
 
     /// The first match that starts at the byte `start` or later; `start` lies between characters.
-    pub(crate) fn find_at(&self, text: &str, start: usize) -> Option<Found> {
-        let captures = self.program.captures_at(text, start)?;
-        let whole = captures.get(0)?.range();
-        if self.has_line_start && text.ends_with('\n') && whole.start == text.len() {
-            return None;
-        }
-        // What `$` took to look beyond a last newline is no part of a match.
-        let end = self.newline_taken(&captures).unwrap_or(text.len());
-        let cut = |range: Range<usize>| range.start.min(end)..range.end.min(end);
-        let names = self.program.capture_names().enumerate().skip(1);
-        let groups = names
-            .filter(|(_, name)| !name.is_some_and(|name| name.starts_with(END_PREFIX)))
-            .map(|(at, _)| captures.get(at).map(|found| cut(found.range())))
-            .collect();
-        Some(Found { span: cut(whole), groups })
+    pub(crate) fn find_at(
+        &self,
+        text: &str,
+        start: usize,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Option<Found>, MatchError> {
+        let (anchor, wanted) = match &self.source.matcher {
+            Matcher::Program(program) => return program.find_at(text, start, is_over),
+            Matcher::Text { anchor, text } => (*anchor, text.as_str()),
+        };
+        let rest = text.get(start..).unwrap_or_default();
+        let at = match anchor {
+            Anchor::Start => (start == 0 && rest.starts_with(wanted)).then_some(0),
+            Anchor::Anywhere => rest.find(wanted).map(|at| start + at),
+        };
+        let span = |at: usize| -> Range<usize> { at..at + wanted.len() };
+        Ok(at.map(|at| Found { span: span(at), groups: Vec::new() }))
     }
-
-    fn newline_taken(&self, captures: &Captures<'_>) -> Option<usize> {
-        let names = self.program.capture_names().flatten().filter(|name| name.starts_with(END_PREFIX));
-        names.filter_map(|name| captures.name(name)).map(|taken| taken.start()).min()
-    }
-}
-
-/// What a pattern found in a text, in bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub(crate) span: Range<usize>,
-    /// What each capturing group matched, if it took part.
-    pub(crate) groups: Vec<Option<Range<usize>>>,
 }
 
 fn parse_options(options: &str) -> Result<Options, PatternError> {
@@ -158,51 +171,5 @@ fn parse_options(options: &str) -> Result<Options, PatternError> {
     Ok(flags)
 }
 
-fn refuse(pattern: &str, refusal: Refusal) -> PatternError {
-    let pattern = shorten(pattern);
-    match refusal {
-        Refusal::Invalid(reason) => PatternError::Invalid { pattern, reason },
-        Refusal::Unsupported(feature) => PatternError::Unsupported { pattern, feature },
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(pattern: &str, text: &str, expected: &[&str]) {
-        let pattern = Pattern::parse(pattern, "").unwrap();
-        let found = pattern.find_at(text, 0);
-        let shown = found.map(|found| {
-            let groups = found.groups.into_iter().map(|group| group.map_or("-", |group| &text[group]));
-            std::iter::once(&text[found.span]).chain(groups).collect::<Vec<_>>()
-        });
-        assert_eq!(shown.unwrap_or_default(), expected, "{pattern:?} in {text:?}");
-    }
-
-    #[test]
-    fn matches_and_groups_are_found() {
-        check("b(.)", "abcabd", &["bc", "c"]);
-        check("(a)|(b)", "b", &["b", "-", "b"]);
-        check("x", "abc", &[]);
-        check("", "abc", &[""]);
-        check("(?<n>a)+", "aa", &["aa", "a"]);
-    }
-
-    #[test]
-    fn the_newline_that_an_end_allows_is_not_matched() {
-        check("a$", "a\n", &["a"]);
-        check("(a$)", "a\n", &["a", "a"]);
-        check("a\n?$", "a\n", &["a\n"]);
-        check("a$|b$", "b\n", &["b"]);
-        check("$", "\n", &[""]);
-        check("a$", "a\n\n", &[]);
-    }
-
-    #[test]
-    fn no_line_starts_behind_the_last_newline() {
-        check("(?m:^)$", "a\n", &[]);
-        check("(?m)^b", "a\nb\n", &["b"]);
-    }
-}
+mod tests;

@@ -183,7 +183,7 @@ impl<'w> Walk<'w> {
         if element.kind() != ElementType::Array {
             return Ok(());
         }
-        let Some(position) = filter.array_position(self.root) else { return Ok(()) };
+        let Some(position) = filter.array_position(self.root)? else { return Ok(()) };
         let found = Fields::of(element.container()?).nth(position);
         match found {
             Some(found) => self.array(element.name(), std::iter::once(found)),
@@ -224,7 +224,8 @@ impl<'w> Walk<'w> {
 
     /// The element of an array that the query's filter found.
     fn positional_element(&self, array: &Field<'w>) -> Result<Field<'w>, Error> {
-        let position = self.projection.filter.as_ref().and_then(|filter| filter.array_position(self.root));
+        let filter = self.projection.filter.as_ref();
+        let position = filter.map_or(Ok(None), |filter| filter.array_position(self.root))?;
         let position = position.ok_or_else(|| Error::NoPosition { path: array.name().to_owned() })?;
         let element = Fields::of(array.container()?).nth(position);
         Ok(element.ok_or_else(|| mismatch(array, position))??)

@@ -9,6 +9,7 @@ use index::validate::validate;
 
 use crate::filter::Filter;
 use crate::filter::element_condition::{ElementCondition, NameFault};
+use crate::pattern::Room;
 use crate::update::error::{ArrayFilterFault, Error};
 use crate::update::malformed;
 
@@ -20,12 +21,12 @@ pub(super) struct ArrayFilters {
 }
 
 impl ArrayFilters {
-    pub(super) fn parse(filters: &[RawDocumentBuf]) -> Result<Self, Error> {
+    pub(super) fn parse(filters: &[RawDocumentBuf], room: &Room) -> Result<Self, Error> {
         let mut parsed = BTreeMap::new();
         for (position, filter) in filters.iter().enumerate() {
             validate(filter.as_bytes()).map_err(|error| malformed(&error))?;
             let (identifier, condition) =
-                parse_one(filter).map_err(|fault| Error::ArrayFilter { position, fault })?;
+                parse_one(filter, room).map_err(|fault| Error::ArrayFilter { position, fault })?;
             if parsed.contains_key(&identifier) {
                 return Err(Error::ArrayFilter { position, fault: ArrayFilterFault::Twice { identifier } });
             }
@@ -39,8 +40,9 @@ impl ArrayFilters {
     }
 
     /// Whether the filter of a name lets an element through.
-    pub(super) fn matches(&self, identifier: &str, kind: ElementType, bytes: &[u8]) -> bool {
-        self.filters.get(identifier).is_some_and(|(_, condition)| condition.matches(kind, bytes))
+    pub(super) fn matches(&self, identifier: &str, kind: ElementType, bytes: &[u8]) -> Result<bool, Error> {
+        let Some((_, condition)) = self.filters.get(identifier) else { return Ok(false) };
+        condition.matches(kind, bytes).map_err(|source| Error::Unanswered { source: Box::new(source) })
     }
 
     /// Refuses a filter that no path has used; of several, the one that was given first.
@@ -56,8 +58,9 @@ impl ArrayFilters {
     }
 }
 
-fn parse_one(filter: &RawDocumentBuf) -> Result<(String, ElementCondition), ArrayFilterFault> {
-    let filter = Filter::parse_plain(filter).map_err(|error| ArrayFilterFault::Filter(Box::new(error)))?;
+fn parse_one(filter: &RawDocumentBuf, room: &Room) -> Result<(String, ElementCondition), ArrayFilterFault> {
+    let filter =
+        Filter::parse_plain(filter, room).map_err(|error| ArrayFilterFault::Filter(Box::new(error)))?;
     let identifier = match filter.only_field() {
         Ok(name) => name.to_owned(),
         Err(NameFault::None) => return Err(ArrayFilterFault::Empty),

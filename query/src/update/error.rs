@@ -91,6 +91,12 @@ pub enum Error {
         /// What is wrong with the condition.
         source: Box<crate::error::Error>,
     },
+    /// A condition on the elements of an array has no answer for one of them.
+    #[error(transparent)]
+    Unanswered {
+        /// Why it has none.
+        source: Box<crate::error::Error>,
+    },
     /// A stage of a pipeline cannot be read or applied.
     #[error("stage {position} of the update: {fault}")]
     Stage {
@@ -451,7 +457,7 @@ impl Error {
             Self::Path { fault, .. } => fault.code(),
             Self::Conflict { .. } | Self::ElementConflict { .. } => CONFLICTING_OPERATORS,
             Self::ArrayFilter { fault, .. } => fault.code(),
-            Self::Condition { source, .. } => source.code(),
+            Self::Condition { source, .. } | Self::Unanswered { source } => source.code(),
             Self::Stage { fault, .. } => fault.code(),
             Self::NotViable { .. } | Self::NotTraversable { .. } => PATH_NOT_VIABLE,
             Self::Mismatch { operator, .. } => match *operator {

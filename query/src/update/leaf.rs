@@ -168,7 +168,9 @@ fn change_array(action: &Action, array: &RawDocument, writer: &mut Writer) -> Re
 
 fn is_pulled(pull: &Pull, element: &Field<'_>) -> Result<bool, Error> {
     Ok(match pull {
-        Pull::Matching(condition) => condition.matches(element.kind(), element.bytes()),
+        Pull::Matching(condition) => condition
+            .matches(element.kind(), element.bytes())
+            .map_err(|source| Error::Unanswered { source: Box::new(source) })?,
         Pull::Equal(members) | Pull::EqualAny(members) => members.contains(element.value()?),
     })
 }

@@ -4,6 +4,7 @@ use bson::{RawBsonRef, RawDocument};
 
 use crate::filter::element_condition::ElementCondition;
 use crate::numeric::Numeric;
+use crate::pattern::Room;
 use crate::raw::{Fields, Operand};
 use crate::update::action::{Action, Bound, Clock, End, Pull};
 use crate::update::arithmetic::Operation;
@@ -58,6 +59,8 @@ pub(super) struct Call<'c> {
     pub(super) operator: &'static str,
     pub(super) path: &'c str,
     pub(super) operand: RawBsonRef<'c>,
+    /// What compiled patterns may take.
+    pub(super) room: &'c Room,
 }
 
 /// The operator of a name, with the name.
@@ -140,7 +143,7 @@ impl Call<'_> {
     }
 
     fn pull(self) -> Result<Pull, Error> {
-        let parsed = ElementCondition::parse(self.operand).map_err(|source| Error::Condition {
+        let parsed = ElementCondition::parse(self.operand, self.room).map_err(|source| Error::Condition {
             operator: self.operator,
             path: self.path.to_owned(),
             source: Box::new(source),

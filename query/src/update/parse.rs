@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bson::{RawDocument, RawDocumentBuf};
 use index::validate::{NESTING_MAX, validate};
 
+use crate::pattern::Room;
 use crate::raw::Fields;
 use crate::update::action::Action;
 use crate::update::array_filter::ArrayFilters;
@@ -42,7 +43,8 @@ impl Operators {
         if is_replacement(update)? {
             return Err(Error::Replacement);
         }
-        let mut operators = Self::empty(ArrayFilters::parse(array_filters)?);
+        let room = Room::default();
+        let mut operators = Self::empty(ArrayFilters::parse(array_filters, &room)?);
         operators.bytes = update.as_bytes().len();
         for field in Fields::of(update) {
             let field = field?;
@@ -55,7 +57,8 @@ impl Operators {
             })?;
             for field in Fields::of(document) {
                 let field = field?;
-                let call = Call { operator: name, path: field.name(), operand: field.value()? };
+                let operand = field.value()?;
+                let call = Call { operator: name, path: field.name(), operand, room: &room };
                 operators.read(call, operator)?;
             }
         }

@@ -6,6 +6,7 @@ use bson::{DateTime, RawDocumentBuf, Timestamp};
 use index::validate::{NESTING_MAX, validate};
 
 use crate::filter::Filter;
+use crate::pattern::Room;
 use crate::raw::Operand;
 use crate::update::action::Action;
 use crate::update::array_filter::ArrayFilters;
@@ -69,7 +70,7 @@ pub fn upsert_base(filter: &Filter, start: UpsertStart) -> Result<RawDocumentBuf
     // No action of these looks at the clock.
     let clock = Timestamp { time: 0, increment: 0 };
     let context = Context::new(Phase::Insert, DateTime::from_millis(0), clock);
-    let filters = ArrayFilters::parse(&[])?;
+    let filters = ArrayFilters::parse(&[], &Room::default())?;
     let mut walk = Walk::new(&context, &filters, Vec::new(), 0);
     walk.document(&tree, &document, None)?;
     let bytes = walk.into_bytes();

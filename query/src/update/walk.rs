@@ -293,7 +293,7 @@ impl<'w> Walk<'w> {
             let is_meant = match component {
                 Component::All => true,
                 Component::Filtered(identifier) => {
-                    self.filters.matches(identifier, element.kind(), element.bytes())
+                    self.filters.matches(identifier, element.kind(), element.bytes())?
                 }
                 Component::Name(_) | Component::Matched => false,
             };

@@ -13,7 +13,7 @@ fn apply_matched(
 ) -> Result<Option<Document>, Error> {
     let parsed = Update::parse(&raw(update), &[])?;
     assert!(parsed.is_positional());
-    let position = filter(query).array_position(&raw(document));
+    let position = filter(query).array_position(&raw(document)).expect("the filter has an answer");
     let changed = parsed.apply(&raw(document), &context(Phase::Modify).with_position(position))?;
     Ok(changed.map(|changed| Document::try_from(&changed).expect("a well-formed result")))
 }

@@ -6,6 +6,7 @@ use bson::RawArray;
 
 use crate::filter::schema::equality::Identity;
 use crate::filter::schema::{Rest, Schema};
+use crate::pattern::Watch;
 use crate::value::elements;
 
 /// Schemas of the first elements, and of all that follow.
@@ -16,11 +17,11 @@ pub(super) struct Items {
 }
 
 impl Items {
-    pub(super) fn matches(&self, array: &RawArray) -> bool {
+    pub(super) fn matches(&self, array: &RawArray, watch: &Watch<'_>) -> bool {
         let mut first = self.first.iter();
         elements(array).all(|element| match first.next() {
-            Some(schema) => schema.matches(element),
-            None => self.rest.matches(element),
+            Some(schema) => schema.matches(element, watch),
+            None => self.rest.matches(element, watch),
         })
     }
 }

@@ -17,7 +17,7 @@ use crate::filter::compare::Comparison;
 use crate::filter::schema::array::{Items, are_distinct};
 use crate::filter::schema::equality::Identity;
 use crate::filter::schema::object::{Dependency, Properties};
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, Watch};
 use crate::value::elements;
 
 pub(super) use crate::filter::schema::parse::parse;
@@ -71,17 +71,17 @@ enum Rule {
 
 impl Schema {
     /// Whether a value has the shape. A document is asked as the object that it is.
-    pub(super) fn matches(&self, value: RawBsonRef<'_>) -> bool {
-        self.rules.iter().all(|rule| rule.matches(value))
+    pub(super) fn matches(&self, value: RawBsonRef<'_>, watch: &Watch<'_>) -> bool {
+        self.rules.iter().all(|rule| rule.matches(value, watch))
     }
 }
 
 impl Rest {
-    fn matches(&self, value: RawBsonRef<'_>) -> bool {
+    fn matches(&self, value: RawBsonRef<'_>, watch: &Watch<'_>) -> bool {
         match self {
             Self::Allowed => true,
             Self::Refused => false,
-            Self::Meets(schema) => schema.matches(value),
+            Self::Meets(schema) => schema.matches(value, watch),
         }
     }
 }
@@ -97,25 +97,25 @@ impl Limit {
 }
 
 impl Rule {
-    fn matches(&self, value: RawBsonRef<'_>) -> bool {
+    fn matches(&self, value: RawBsonRef<'_>, watch: &Watch<'_>) -> bool {
         match self {
             Self::Types(types) => types.contains(&value.element_type()),
             Self::Enum(members) => members.contains(&Identity::of(value)),
-            Self::AllOf(schemas) => schemas.iter().all(|schema| schema.matches(value)),
-            Self::AnyOf(schemas) => schemas.iter().any(|schema| schema.matches(value)),
+            Self::AllOf(schemas) => schemas.iter().all(|schema| schema.matches(value, watch)),
+            Self::AnyOf(schemas) => schemas.iter().any(|schema| schema.matches(value, watch)),
             Self::OneOf(schemas) => {
-                schemas.iter().filter(|schema| schema.matches(value)).take(2).count() == 1
+                schemas.iter().filter(|schema| schema.matches(value, watch)).take(2).count() == 1
             }
-            Self::Not(schema) => !schema.matches(value),
+            Self::Not(schema) => !schema.matches(value, watch),
             Self::Compare(comparison) => number(value).is_none() || comparison.matches(Some(value)),
             Self::MultipleOf(divisor) => {
                 number(value).is_none_or(|number| is_zero(remainder(number, *divisor)))
             }
             Self::Length(limit) => value.as_str().is_none_or(|text| limit.admits(text.chars())),
-            Self::Pattern(pattern) => value.as_str().is_none() || pattern.matches(value),
+            Self::Pattern(pattern) => value.as_str().is_none() || pattern.matches(value, watch),
             Self::ItemCount(limit) => value.as_array().is_none_or(|array| limit.admits(elements(array))),
             Self::UniqueItems => value.as_array().is_none_or(are_distinct),
-            Self::Items(items) => value.as_array().is_none_or(|array| items.matches(array)),
+            Self::Items(items) => value.as_array().is_none_or(|array| items.matches(array, watch)),
             Self::PropertyCount(limit) => {
                 value.as_document().is_none_or(|document| limit.admits(object::fields(document)))
             }
@@ -123,10 +123,10 @@ impl Rule {
                 .as_document()
                 .is_none_or(|document| names.iter().all(|name| object::has_field(document, name))),
             Self::Properties(properties) => {
-                value.as_document().is_none_or(|document| properties.matches(document))
+                value.as_document().is_none_or(|document| properties.matches(document, watch))
             }
             Self::Dependency(dependency) => {
-                value.as_document().is_none_or(|document| dependency.matches(document))
+                value.as_document().is_none_or(|document| dependency.matches(document, watch))
             }
         }
     }

@@ -4,7 +4,7 @@ use bson::raw::RawElement;
 use bson::{RawBsonRef, RawDocument};
 
 use crate::filter::schema::{Rest, Schema};
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, Watch};
 
 /// Schemas of fields by name and by pattern, and of all others.
 #[derive(Clone, Debug)]
@@ -31,34 +31,35 @@ pub(super) enum Demand {
 }
 
 impl Properties {
-    pub(super) fn matches(&self, document: &RawDocument) -> bool {
+    pub(super) fn matches(&self, document: &RawDocument, watch: &Watch<'_>) -> bool {
         fields(document).all(|field| {
             let name = field.key().as_str();
-            field.value().is_ok_and(|value| self.matches_field(name, value))
+            field.value().is_ok_and(|value| self.matches_field(name, value, watch))
         })
     }
 
     /// Asks everything that is said of a field: by its name and by each pattern that fits.
-    fn matches_field(&self, name: &str, value: RawBsonRef<'_>) -> bool {
+    fn matches_field(&self, name: &str, value: RawBsonRef<'_>, watch: &Watch<'_>) -> bool {
         let place = self.named.binary_search_by(|(known, _)| known.as_str().cmp(name));
         let named = place.ok().and_then(|place| self.named.get(place)).map(|(_, schema)| schema);
-        let fitting = self.patterns.iter().filter(|(pattern, _)| pattern.matches(RawBsonRef::String(name)));
+        let name = RawBsonRef::String(name);
+        let fitting = self.patterns.iter().filter(|(pattern, _)| pattern.matches(name, watch));
         let mut schemas = named.into_iter().chain(fitting.map(|(_, schema)| schema)).peekable();
         if schemas.peek().is_none() {
-            return self.rest.matches(value);
+            return self.rest.matches(value, watch);
         }
-        schemas.all(|schema| schema.matches(value))
+        schemas.all(|schema| schema.matches(value, watch))
     }
 }
 
 impl Dependency {
-    pub(super) fn matches(&self, document: &RawDocument) -> bool {
+    pub(super) fn matches(&self, document: &RawDocument, watch: &Watch<'_>) -> bool {
         if !has_field(document, &self.field) {
             return true;
         }
         match &self.demand {
             Demand::Fields(names) => names.iter().all(|name| has_field(document, name)),
-            Demand::Schema(schema) => schema.matches(RawBsonRef::Document(document)),
+            Demand::Schema(schema) => schema.matches(RawBsonRef::Document(document), watch),
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::filter::schema::array::Items;
 use crate::filter::schema::equality::Identity;
 use crate::filter::schema::object::{Demand, Dependency, Properties};
 use crate::filter::schema::{Limit, Rest, Rule, Schema, number};
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, Room};
 use crate::value::{describe, integer};
 
 const OPERATOR: &str = "$jsonSchema";
@@ -82,8 +82,8 @@ const JSON_TYPES: &[(&str, &str)] = &[
 ];
 
 /// Reads a schema that stands `depth` levels deep in a filter.
-pub(in crate::filter) fn parse(schema: RawBsonRef<'_>, depth: usize) -> Result<Schema, Error> {
-    let place = Place { path: String::new(), depth };
+pub(in crate::filter) fn parse(schema: RawBsonRef<'_>, depth: usize, room: &Room) -> Result<Schema, Error> {
+    let place = Place { path: String::new(), depth, room: room.clone() };
     let Some(document) = schema.as_document() else {
         let fault = Fault::SchemaType { found: describe(schema) };
         return Err(Error::Malformed { path: place.path, operator: OPERATOR.to_owned(), fault });
@@ -96,6 +96,7 @@ struct Place {
     /// The properties that led here, joined by dots.
     path: String,
     depth: usize,
+    room: Room,
 }
 
 /// A schema's keywords, each known and there once.
@@ -148,13 +149,13 @@ impl Place {
 
     /// A place one level further down, in the same value or in a part of it without a name.
     fn deeper(&self) -> Self {
-        Self { path: self.path.clone(), depth: self.depth + 1 }
+        Self { path: self.path.clone(), depth: self.depth + 1, room: self.room.clone() }
     }
 
     /// A place one level further down, in a property.
     fn property(&self, name: &str) -> Self {
         let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
-        Self { path, depth: self.depth + 1 }
+        Self { path, depth: self.depth + 1, room: self.room.clone() }
     }
 
     fn malformed(&self, fault: Fault) -> Error {
@@ -322,7 +323,8 @@ impl<'s> Keywords<'s> {
     }
 
     fn pattern(&self, pattern: &str) -> Result<Pattern, Error> {
-        Pattern::parse(pattern, "").map_err(|error| pattern_refused(&self.place.path, OPERATOR, error))
+        Pattern::parse(pattern, "", &self.place.room)
+            .map_err(|error| pattern_refused(&self.place.path, OPERATOR, error))
     }
 
     /// A keyword's value, which must be an integer of 0 or more.

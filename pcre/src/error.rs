@@ -1,0 +1,40 @@
+//! Why a pattern cannot be compiled, and why a match has no answer.
+
+/// A pattern that PCRE2 does not compile.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}, at byte {offset}")]
+pub struct CompileError {
+    /// PCRE2's number for it.
+    pub number: i32,
+    /// What is wrong, in PCRE2's words.
+    pub reason: String,
+    /// Where in the pattern, in bytes.
+    pub offset: usize,
+}
+
+/// A search that ended without an answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MatchError {
+    /// It would take more steps than the limit allows for a text of this length.
+    #[error("the match takes more than {limit} steps")]
+    Steps {
+        /// The limit for this text.
+        limit: u64,
+    },
+    /// It would take more memory than the limit allows.
+    #[error("the match takes more than {limit} KiB of memory")]
+    Memory {
+        /// The limit in KiB.
+        limit: u32,
+    },
+    /// The caller asked it to stop.
+    #[error("the match was stopped")]
+    Stopped,
+    /// PCRE2 gave up for another reason.
+    #[error("{reason}")]
+    Library {
+        /// PCRE2's words.
+        reason: String,
+    },
+}

@@ -1,0 +1,15 @@
+//! Regular expressions by PCRE2, the library that MongoDB matches them with, behind a safe interface.
+//!
+//! A [`Program`](program::Program) is a compiled pattern. It is matched by PCRE2's interpreter, never by code made at
+//! run time: only the interpreter keeps to limits of steps and memory, and can be stopped between two steps. This
+//! crate knows neither BSON nor the options' letters, nor what a database does with a match.
+//!
+//! The invariant: no pattern and no text, however malicious, makes a function of this crate run past its limits, take
+//! memory without bound, or touch memory that is not its own.
+
+// Denied, not forbidden: a library in C has no safe interface. All of it is in `library`.
+#![deny(unsafe_code)]
+
+pub mod error;
+mod library;
+pub mod program;

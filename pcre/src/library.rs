@@ -1,0 +1,304 @@
+//! The calls into PCRE2: the only unsafe code that has to do with patterns.
+//!
+//! Types here own what the library allocates and free it once. A compiled pattern does not change after it was
+//! compiled, so threads may share it; what a match needs besides is taken from the thread that matches.
+
+#![expect(unsafe_code, reason = "PCRE2 is a C library")]
+
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+use std::ptr::{self, NonNull};
+
+use pcre2_sys as c;
+
+use crate::error::CompileError;
+
+/// How many groups, the whole match among them, the kept match data has room for.
+const KEPT_GROUPS: u32 = 32;
+/// Match data that grew beyond this many bytes in one match is freed after it.
+const KEPT_BYTES: usize = 256 << 10;
+
+/// How a pattern is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watched {
+    /// With a call back before every item of the pattern.
+    Always,
+    /// Without: the matcher is called for few starts at a time instead.
+    BetweenStarts,
+}
+
+/// A compiled pattern.
+#[derive(Debug)]
+pub(crate) struct Code {
+    raw: NonNull<c::pcre2_code_8>,
+}
+
+// SAFETY: PCRE2 does not change a compiled pattern while it matches, and documents that threads may share one. It is
+// changed only by compilation to machine code, which is never asked for, and freed only when it is dropped.
+unsafe impl Send for Code {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Code {}
+
+/// What one call of the matcher is asked.
+pub(crate) struct Request<'r> {
+    pub(crate) text: &'r str,
+    /// The first byte at which a match may start; between two characters.
+    pub(crate) start: usize,
+    /// The last byte at which a match may start, where the pattern was compiled to be watched between starts.
+    pub(crate) last_start: usize,
+    /// How often the matcher may go on or back within one start.
+    pub(crate) steps_max: u32,
+    /// How much memory the matcher may take.
+    pub(crate) kib_max: u32,
+}
+
+/// Why one call of the matcher found nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    NoMatch,
+    StepsExceeded,
+    MemoryExceeded,
+    /// The call back asked to stop.
+    Stopped,
+    Failed(String),
+}
+
+/// What is told before every item of a watched pattern: where the matcher stands in the text. `true` stops it.
+pub(crate) type Watch<'w> = &'w mut dyn FnMut(usize) -> bool;
+
+impl Code {
+    /// Compiles a pattern with PCRE2's options of the caller and those that keep a match within bounds.
+    pub(crate) fn compile(pattern: &str, options: u32, watched: Watched) -> Result<Self, CompileError> {
+        // `\C` would let a match end within a character.
+        let safe = c::PCRE2_UTF | c::PCRE2_NEVER_BACKSLASH_C;
+        let watching = match watched {
+            Watched::Always => c::PCRE2_AUTO_CALLOUT,
+            // What a repetition takes it gives back step by step, so that the limit of steps counts it.
+            Watched::BetweenStarts => c::PCRE2_USE_OFFSET_LIMIT | c::PCRE2_NO_AUTO_POSSESS,
+        };
+        let (mut error, mut offset) = (0, 0);
+        // SAFETY: the pattern is `pattern.len()` readable bytes of UTF-8, and both results outlive the call.
+        let raw = unsafe {
+            c::pcre2_compile_8(
+                pattern.as_ptr(),
+                pattern.len(),
+                options | safe | watching,
+                &raw mut error,
+                &raw mut offset,
+                ptr::null_mut(),
+            )
+        };
+        NonNull::new(raw).map(|raw| Self { raw }).ok_or_else(|| Self::refusal(error, offset))
+    }
+
+    /// The error with one of PCRE2's numbers.
+    pub(crate) fn refusal(number: c_int, offset: usize) -> CompileError {
+        CompileError { number, reason: words(number), offset }
+    }
+
+    /// How many bytes the compiled pattern takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let mut bytes: usize = 0;
+        // SAFETY: this question is answered by one `size_t`.
+        unsafe { self.ask(c::PCRE2_INFO_SIZE, (&raw mut bytes).cast()) };
+        bytes
+    }
+
+    /// How many groups the pattern has.
+    pub(crate) fn groups(&self) -> u32 {
+        let mut groups: u32 = 0;
+        // SAFETY: this question is answered by one `uint32_t`.
+        unsafe { self.ask(c::PCRE2_INFO_CAPTURECOUNT, (&raw mut groups).cast()) };
+        groups
+    }
+
+    /// The highest group that the pattern refers back to; 0 if none.
+    pub(crate) fn highest_reference(&self) -> u32 {
+        let mut highest: u32 = 0;
+        // SAFETY: this question is answered by one `uint32_t`.
+        unsafe { self.ask(c::PCRE2_INFO_BACKREFMAX, (&raw mut highest).cast()) };
+        highest
+    }
+
+    /// # Safety
+    /// `answer` must point to the type that PCRE2 documents for the question.
+    unsafe fn ask(&self, question: u32, answer: *mut c_void) {
+        // SAFETY: the pattern is alive, and the caller answers for `answer`.
+        let failure = unsafe { c::pcre2_pattern_info_8(self.raw.as_ptr(), question, answer) };
+        assert!(failure == 0, "PCRE2 does not know the question {question}");
+    }
+
+    /// Searches, and gives the positions of the whole match and of its groups to `read` if there is one.
+    pub(crate) fn search<R>(
+        &self,
+        request: &Request<'_>,
+        watch: Watch<'_>,
+        read: impl FnOnce(&[usize]) -> R,
+    ) -> Result<R, Answer> {
+        let Request { text, start, .. } = *request;
+        // The matcher trusts that the text is UTF-8 and starts between characters.
+        assert!(text.is_char_boundary(start), "a search starts within a character or beyond the text");
+        let scratch = Scratch::take(self.groups() + 1);
+        scratch.limit(request);
+        let mut watch = watch;
+        // SAFETY: the pattern and the scratch are alive and of this thread. The text is UTF-8 of `text.len()` readable
+        // bytes, which a non-empty pointer stands for even where it is empty, and `start` lies between its
+        // characters. The call back gets a pointer to `watch`, which outlives the search.
+        let outcome = unsafe {
+            set_callout(scratch.context.as_ptr(), Some(call_back), (&raw mut watch).cast());
+            let bytes = if text.is_empty() { c"".as_ptr().cast() } else { text.as_ptr() };
+            c::pcre2_match_8(
+                self.raw.as_ptr(),
+                bytes,
+                text.len(),
+                start,
+                c::PCRE2_NO_UTF_CHECK,
+                scratch.data.as_ptr(),
+                scratch.context.as_ptr(),
+            )
+        };
+        let answer = if outcome > 0 { Ok(read(scratch.positions())) } else { Err(answer(outcome)) };
+        scratch.keep();
+        answer
+    }
+}
+
+impl Drop for Code {
+    fn drop(&mut self) {
+        // SAFETY: nothing else frees it, and no match is going on with it.
+        unsafe { c::pcre2_code_free_8(self.raw.as_ptr()) }
+    }
+}
+
+/// What a match needs besides the pattern. One is kept for each thread.
+struct Scratch {
+    data: NonNull<c::pcre2_match_data_8>,
+    context: NonNull<c::pcre2_match_context_8>,
+}
+
+thread_local! {
+    static KEPT: Cell<Option<Scratch>> = const { Cell::new(None) };
+}
+
+impl Scratch {
+    /// The thread's own, if it has room for so many groups, or a new one.
+    fn take(groups: u32) -> Self {
+        let kept = if groups <= KEPT_GROUPS { KEPT.try_with(Cell::take).ok().flatten() } else { None };
+        kept.unwrap_or_else(|| Self::new(groups.max(KEPT_GROUPS)))
+    }
+
+    fn new(groups: u32) -> Self {
+        // SAFETY: both calls allocate by the C library's own allocator, and are checked below.
+        let (data, context) = unsafe {
+            (
+                c::pcre2_match_data_create_8(groups, ptr::null_mut()),
+                c::pcre2_match_context_create_8(ptr::null_mut()),
+            )
+        };
+        let (Some(data), Some(context)) = (NonNull::new(data), NonNull::new(context)) else {
+            // As any other allocation that fails.
+            std::alloc::handle_alloc_error(std::alloc::Layout::new::<Self>());
+        };
+        Self { data, context }
+    }
+
+    fn limit(&self, request: &Request<'_>) {
+        let context = self.context.as_ptr();
+        // SAFETY: the context is alive and of this thread; the calls set numbers in it.
+        unsafe {
+            c::pcre2_set_match_limit_8(context, request.steps_max);
+            c::pcre2_set_depth_limit_8(context, request.steps_max);
+            c::pcre2_set_heap_limit_8(context, request.kib_max);
+            c::pcre2_set_offset_limit_8(context, request.last_start);
+        }
+    }
+
+    /// Pairs of first and last position, of the whole match and each group.
+    fn positions(&self) -> &[usize] {
+        // SAFETY: PCRE2 keeps `count` pairs at `first` as long as the match data lives, and a match has written them.
+        unsafe {
+            let count = c::pcre2_get_ovector_count_8(self.data.as_ptr()) as usize;
+            let first = c::pcre2_get_ovector_pointer_8(self.data.as_ptr());
+            std::slice::from_raw_parts(first, 2 * count)
+        }
+    }
+
+    /// Leaves it to the thread's next match, unless it has grown.
+    fn keep(self) {
+        // SAFETY: the match data is alive.
+        let (bytes, groups) = unsafe {
+            let data = self.data.as_ptr();
+            (c::pcre2_get_match_data_heapframes_size_8(data), c::pcre2_get_ovector_count_8(data))
+        };
+        if bytes <= KEPT_BYTES && groups == KEPT_GROUPS {
+            // While a thread ends there is nothing to keep it in.
+            let _ = KEPT.try_with(|kept| kept.set(Some(self)));
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // SAFETY: nothing else frees them, and no match is going on with them.
+        unsafe {
+            c::pcre2_match_data_free_8(self.data.as_ptr());
+            c::pcre2_match_context_free_8(self.context.as_ptr());
+        }
+    }
+}
+
+/// What the library tells its call back. The bindings leave it out; its beginning is the same in all versions.
+#[repr(C)]
+struct Block {
+    version: u32,
+    number: u32,
+    group_top: u32,
+    group_last: u32,
+    positions: *mut usize,
+    mark: *const u8,
+    subject: *const u8,
+    subject_length: usize,
+    start_match: usize,
+    current_position: usize,
+}
+
+type CallBack = unsafe extern "C" fn(*mut Block, *mut c_void) -> c_int;
+
+unsafe extern "C" {
+    #[link_name = "pcre2_set_callout_8"]
+    fn set_callout(
+        context: *mut c::pcre2_match_context_8,
+        call_back: Option<CallBack>,
+        argument: *mut c_void,
+    ) -> c_int;
+}
+
+/// Called before every item of a watched pattern; a negative number ends the match with that error.
+unsafe extern "C" fn call_back(block: *mut Block, argument: *mut c_void) -> c_int {
+    // SAFETY: PCRE2 gives a block that lives as long as the call, and the argument that `search` set: a pointer to its
+    // `watch`, which nothing else uses during the search.
+    let is_over = unsafe {
+        let watch = argument.cast::<Watch<'_>>();
+        (*watch)((*block).current_position)
+    };
+    if is_over { c::PCRE2_ERROR_CALLOUT } else { 0 }
+}
+
+fn answer(outcome: c_int) -> Answer {
+    match outcome {
+        c::PCRE2_ERROR_NOMATCH => Answer::NoMatch,
+        c::PCRE2_ERROR_MATCHLIMIT | c::PCRE2_ERROR_DEPTHLIMIT => Answer::StepsExceeded,
+        c::PCRE2_ERROR_HEAPLIMIT | c::PCRE2_ERROR_NOMEMORY => Answer::MemoryExceeded,
+        c::PCRE2_ERROR_CALLOUT => Answer::Stopped,
+        other => Answer::Failed(words(other)),
+    }
+}
+
+/// PCRE2's words for one of its errors.
+fn words(error: c_int) -> String {
+    let mut text = [0_u8; 256];
+    // SAFETY: the buffer has `text.len()` writable bytes; the library ends what it writes there with a zero.
+    let length = unsafe { c::pcre2_get_error_message_8(error, text.as_mut_ptr(), text.len()) };
+    let length = usize::try_from(length).unwrap_or(0);
+    String::from_utf8_lossy(text.get(..length).unwrap_or_default()).into_owned()
+}

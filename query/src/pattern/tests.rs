@@ -1,0 +1,176 @@
+//! What patterns mean, as MongoDB's PCRE2 reads them.
+
+use super::*;
+
+const NEVER: &dyn Fn() -> bool = &|| false;
+
+#[track_caller]
+fn check(pattern: &str, options: &str, matching: &[&str], others: &[&str]) {
+    let parsed = Pattern::parse(pattern, options, &Room::default()).unwrap();
+    for (texts, expected) in [(matching, true), (others, false)] {
+        for text in texts {
+            assert_eq!(parsed.matches_text(text, NEVER), Ok(expected), "/{pattern}/{options} in {text:?}");
+        }
+    }
+}
+
+#[track_caller]
+fn check_spans(pattern: &str, text: &str, start: usize, expected: Option<(usize, usize)>) {
+    let parsed = Pattern::parse(pattern, "", &Room::default()).unwrap();
+    let found = parsed.find_at(text, start, NEVER).unwrap();
+    assert_eq!(
+        found.map(|found| (found.span.start, found.span.end)),
+        expected,
+        "/{pattern}/ in {text:?} from {start}"
+    );
+}
+
+#[test]
+fn looking_ahead_and_behind() {
+    check(r"^(?=.*[A-Z])(?=.*\d)(?!.*\s).{8,}$", "", &["Passw0rdX"], &["password1", "Pass w0rd", "Pw1"]);
+    check(r"(?<=\$)\d+", "", &["$5"], &["5"]);
+    check(r"(?<!a)b", "", &["b", "bb"], &["ab"]);
+}
+
+#[test]
+fn back_references() {
+    check(r"(\w)\1", "", &["aa", "abb"], &["abab"]);
+    check(r"(?<q>['x])a\k<q>", "", &["'a'", "xax"], &["'ax"]);
+}
+
+#[test]
+fn quoted_text() {
+    check(r"^\Qa.b[c\E$", "", &["a.b[c"], &["axb[c"]);
+    check(r"x\Q*\E+y", "", &["x**y"], &["xy"]);
+}
+
+#[test]
+fn ends_within_alternatives() {
+    check("^a$|^b", "", &["a", "a\n", "bc"], &["ac", "xb"]);
+    check("(x|$)", "", &["", "x", "y"], &[]);
+    check("a$", "", &["a", "a\n"], &["a\n\n", "a\nb"]);
+    check("a$", "m", &["a\nb", "a\n\n"], &["ab"]);
+    check("^b", "m", &["a\nb"], &["a b"]);
+    // No line starts after the newline that ends a text.
+    check("^$", "m", &["", "a\n\nb"], &["a\n"]);
+}
+
+#[test]
+fn unusual_classes() {
+    check(r"^[\w-.]+$", "", &["a-b.c"], &["a b", "a,b"]);
+    check("^[]a]+$", "", &["]a"], &["["]);
+    check(r"^[\w-.\s-!\d-]+$", "", &["a-b.c !5"], &["a,b"]);
+    check(r"^[+-\w]+$", "", &["a-+"], &[","]);
+    check("[[:digit:]-]", "", &["-", "7"], &["a"]);
+    check("[[a]", "", &["[", "a"], &["]"]);
+    check("[a&&b]", "", &["&"], &["c"]);
+}
+
+#[test]
+fn literal_braces_and_octal_escapes() {
+    check("^a{$", "", &["a{"], &["a"]);
+    check("^{x}$", "", &["{x}"], &["x"]);
+    check("a{,x}", "", &["a{,x}"], &["a"]);
+    check(r"^\101\o{102}\x43\x{e9}$", "", &["ABCé"], &["abcé"]);
+}
+
+#[test]
+fn sets_are_of_ascii_unless_a_pattern_says_otherwise() {
+    check(r"\d", "", &["7"], &["٣"]);
+    check(r"\w", "", &["a_"], &["é"]);
+    check(r"(*UCP)\d", "", &["٣"], &[]);
+    check(r"\p{L}", "", &["é"], &["7"]);
+    check(r"\p{Greek}", "", &["λ"], &["l"]);
+    check("é", "i", &["É"], &["e"]);
+    check("straße", "iu", &["STRAßE"], &["STRASSE"]);
+}
+
+#[test]
+fn options_mean_what_they_do_in_mongodb() {
+    check("a.b", "", &["a b"], &["a\nb"]);
+    check("a.b", "s", &["a\nb"], &[]);
+    check("a b # c", "x", &["ab"], &["a b"]);
+    check("A", "i", &["a"], &["b"]);
+    check("(?i)a(?-i)b", "", &["Ab"], &["AB"]);
+    check("a++b", "", &["aab"], &["a"]);
+    check("(?>a|ab)c", "", &["ac"], &["abc"]);
+    check(r"(?|(a)|(b))\1", "", &["bb"], &["ab"]);
+    check(r"^(\((?:[^()]|(?1))*\))$", "", &["(a(b)c)"], &["(a(b)c"]);
+}
+
+#[test]
+fn plain_text_is_found_as_pcre_finds_it() {
+    check("b.c", "", &["abxc"], &["abc"]);
+    check("b\\.c", "", &["ab.cd"], &["abxc"]);
+    check("^ab", "", &["abc"], &["cab", "c\nab"]);
+    check_spans("b", "abab", 2, Some((3, 4)));
+    check_spans("^a", "aa", 1, None);
+    check_spans("", "ab", 1, Some((1, 1)));
+    check_spans("é", "eé", 1, Some((1, 3)));
+}
+
+/// What PCRE2 says is known; that the shortcut for plain text says the same is shown by giving it the same pattern in
+/// a way that the shortcut does not take.
+#[test]
+fn the_shortcut_for_plain_text_agrees_with_pcre() {
+    let patterns = ["", "^", "a", "^a", "\\Aab.*", "a\\.b", "\\Qa|b\\E", "^é", "]}", "a\nb"];
+    let texts = ["", "a", "ab", "ba", "a.b", "a|b", "é", "]}", "a\nb", "b\na", "aa"];
+    for pattern in patterns {
+        let short = Pattern::parse(pattern, "", &Room::default()).unwrap();
+        assert!(matches!(short.source.matcher, Matcher::Text { .. }), "{pattern:?}");
+        let long = Pattern::parse(&format!("(?:){pattern}"), "", &Room::default()).unwrap();
+        for text in texts {
+            assert_eq!(
+                short.matches_text(text, NEVER),
+                long.matches_text(text, NEVER),
+                "{pattern:?} {text:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn errors_say_what_pcre_says() {
+    let refuse = |pattern: &str| {
+        let error = Pattern::parse(pattern, "", &Room::default()).unwrap_err();
+        let PatternError::Invalid { pattern, reason } = error else { panic!("{error:?}") };
+        format!("{pattern}: {reason}")
+    };
+    assert_eq!(refuse("a("), "a(: missing closing parenthesis, at byte 2");
+    assert_eq!(refuse("*"), "*: quantifier does not follow a repeatable item, at byte 0");
+    assert_eq!(refuse(r"\1x"), r"\\1x: reference to non-existent subpattern, at byte 1");
+}
+
+/// A hundred patterns of 18 bytes took 570 MB once they were compiled.
+#[test]
+fn the_patterns_of_a_request_take_bounded_memory() {
+    let room = Room::default();
+    let grown = "((a{100}){100}){6}";
+    let mut patterns = Vec::new();
+    let refused = loop {
+        match Pattern::parse(grown, "", &room) {
+            Ok(pattern) => patterns.push(pattern),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, PatternError::TooMany { limit } if limit == 16 << 20), "{refused:?}");
+    assert!(patterns.len() > 500, "{}", patterns.len());
+    drop(patterns);
+    assert!(Pattern::parse(grown, "", &room).is_ok());
+    let small = (0..100).map(|_| Pattern::parse(r"\p{L}{90}n", "", &room)).collect::<Result<Vec<_>, _>>();
+    assert!(small.is_ok());
+}
+
+#[test]
+fn a_search_without_answer_is_told_to_the_watch() {
+    let pattern = Pattern::parse("^(a+)+c?$", "", &Room::default()).unwrap();
+    let text = format!("{}b", "a".repeat(40));
+    let watch = Watch::default();
+    assert!(!pattern.matches(RawBsonRef::String(&text), &watch));
+    let error = watch.outcome(true).unwrap_err();
+    assert_eq!(error.pattern, "^(a+)+c?$");
+    assert!(matches!(error.error, MatchError::Steps { .. }));
+    let watch = Watch::default();
+    assert!(pattern.matches(RawBsonRef::String("aaa"), &watch));
+    assert!(watch.outcome(true).unwrap());
+}
