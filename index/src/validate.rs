@@ -134,9 +134,29 @@ pub fn validate(bytes: &[u8]) -> Result<ValidDocument<'_>, Error> {
 ///
 /// # Errors
 /// As [`validate`].
-pub fn validate_each(bytes: &[u8], mut show: impl FnMut(&[u8])) -> Result<ValidDocument<'_>, Error> {
-    if bytes.len() > DOCUMENT_BYTES_MAX {
-        return Err(Error::DocumentTooLarge { size: bytes.len(), limit: DOCUMENT_BYTES_MAX });
+pub fn validate_each(bytes: &[u8], show: impl FnMut(&[u8])) -> Result<ValidDocument<'_>, Error> {
+    check(bytes, DOCUMENT_BYTES_MAX, show)
+}
+
+/// Checks `bytes` as [`validate`] does, but with another limit of the size. A command that brings a document is larger
+/// than the document.
+///
+/// # Errors
+/// As [`validate`].
+///
+/// # Examples
+/// ```
+/// let document = bson::rawdoc! { "_id": 7 };
+/// assert!(cairndb_index::validate::validate_up_to(document.as_bytes(), 100).is_ok());
+/// assert!(cairndb_index::validate::validate_up_to(document.as_bytes(), 10).is_err());
+/// ```
+pub fn validate_up_to(bytes: &[u8], bytes_max: usize) -> Result<ValidDocument<'_>, Error> {
+    check(bytes, bytes_max, |_| {})
+}
+
+fn check(bytes: &[u8], bytes_max: usize, mut show: impl FnMut(&[u8])) -> Result<ValidDocument<'_>, Error> {
+    if bytes.len() > bytes_max {
+        return Err(Error::DocumentTooLarge { size: bytes.len(), limit: bytes_max });
     }
     let mut cursor = Cursor { bytes, at: 0, name_at: None };
     let outermost_end = cursor.open_outermost().map_err(|fault| cursor.malformed(&[], fault))?;

@@ -1,11 +1,12 @@
-//! Faults on demand, by which the suites of drivers see how a client takes them: MongoDB's `failCommand`. There are none
-//! unless whoever starts the server asked for test commands.
+//! Faults on demand, by which the suites of drivers see how a client takes them: MongoDB's `failCommand` and
+//! `maxTimeAlwaysTimeOut`. There are none unless whoever starts the server asked for test commands.
 
 use std::time::Duration;
 
 use cairndb::bson::{Bson, Document, RawBsonRef, RawDocument};
 use parking_lot::Mutex;
 
+use crate::dispatch::spelled;
 use crate::failure::Failure;
 use crate::fields::Fields;
 
@@ -23,10 +24,12 @@ const FIELDS: [&str; 9] = [
     "writeConcernError",
 ];
 
-/// The fail point of a server.
+/// The fail points of a server.
 #[derive(Default)]
 pub(crate) struct FailPoints {
     state: Mutex<State>,
+    /// Of `maxTimeAlwaysTimeOut`: the time of every command that has a limit is over.
+    time_out: Mutex<Meetings>,
 }
 
 /// What is done to a command.
@@ -48,9 +51,15 @@ pub(crate) struct Fault {
 
 #[derive(Default)]
 struct State {
-    mode: Mode,
+    meetings: Meetings,
     fault: Fault,
-    /// How many commands have met it.
+}
+
+/// Which of the commands that are meant meet a fail point.
+#[derive(Default)]
+struct Meetings {
+    mode: Mode,
+    /// How many have met it.
     met: i64,
 }
 
@@ -70,46 +79,64 @@ impl FailPoints {
     pub(crate) fn configure(&self, fields: Fields<'_>) -> Result<i64, Failure> {
         fields.allow(&["data", "mode"])?;
         let name = fields.text("configureFailPoint")?.ok_or_else(|| fields.missing("configureFailPoint"))?;
+        let mode = Mode::parse(fields)?;
+        if name == "maxTimeAlwaysTimeOut" {
+            fields.document("data")?;
+            return Ok(self.time_out.lock().start(mode));
+        }
         if name != "failCommand" {
             return Err(Failure::new(266, "FailPointSetFailed", format!("{name} not found")));
         }
-        let mode = Mode::parse(fields)?;
         let fault = match fields.document("data")? {
             Some(data) => Fault::parse(data)?,
             None if mode == Mode::Off => Fault::default(),
             None => return Err(fields.missing("data")),
         };
         let mut state = self.state.lock();
-        let met = state.met;
-        *state = State { mode, fault, met };
-        Ok(met)
+        state.fault = fault;
+        Ok(state.meetings.start(mode))
     }
 
-    /// The fault for a command, if it is one that shall meet it.
+    /// Whether the time of a command that has a limit of time is over.
+    pub(crate) fn times_out(&self) -> bool {
+        self.time_out.lock().meet()
+    }
+
+    /// The fault for a command, by the first of its names, if it is one that shall meet it.
     pub(crate) fn meet(&self, command: &str, app_name: Option<&str>) -> Option<Fault> {
         let mut state = self.state.lock();
         let fault = &state.fault;
-        let is_meant = fault.commands.iter().any(|meant| meant == command)
+        let is_meant = fault.commands.iter().any(|meant| spelled(meant) == command)
             && fault.app_name.as_deref().is_none_or(|meant| Some(meant) == app_name);
-        if !is_meant {
-            return None;
-        }
-        match &mut state.mode {
-            Mode::Off => return None,
+        let meets = is_meant && state.meetings.meet();
+        meets.then(|| state.fault.clone())
+    }
+}
+
+impl Meetings {
+    /// Begins anew; gives how many have met it until now.
+    fn start(&mut self, mode: Mode) -> i64 {
+        self.mode = mode;
+        self.met
+    }
+
+    fn meet(&mut self) -> bool {
+        match &mut self.mode {
+            Mode::Off => return false,
             Mode::AlwaysOn | Mode::Skip(0) => {}
             Mode::Times(left) => {
                 *left -= 1;
                 if *left == 0 {
-                    state.mode = Mode::Off;
+                    self.mode = Mode::Off;
                 }
             }
             Mode::Skip(left) => {
                 *left -= 1;
-                return None;
+                return false;
             }
         }
-        state.met += 1;
-        Some(state.fault.clone())
+        self.met += 1;
+        true
     }
 }
 
@@ -318,7 +345,7 @@ mod tests {
         refuse(1, good(), 14);
         refuse(doc! {}, good(), 2);
         refuse(doc! { "times": 1, "skip": 1 }, good(), 2);
-        refuse(doc! { "times": -1 }, good(), 2);
+        refuse(doc! { "times": -1 }, good(), 51_024);
         refuse(doc! { "times": "a" }, good(), 14);
         refuse(doc! { "often": 1 }, good(), 2);
         refuse(doc! { "activationProbability": 0.5 }, good(), 238);
@@ -331,7 +358,7 @@ mod tests {
         refuse("alwaysOn", with(doc! { "errorLabels": "a" }), 14);
         refuse("alwaysOn", with(doc! { "closeConnection": "a" }), 14);
         refuse("alwaysOn", with(doc! { "blockConnection": true }), 40_414);
-        refuse("alwaysOn", with(doc! { "blockConnection": true, "blockTimeMS": -1 }), 2);
+        refuse("alwaysOn", with(doc! { "blockConnection": true, "blockTimeMS": -1 }), 51_024);
         refuse("alwaysOn", with(doc! { "blockConnection": true, "blockTimeMS": 600_001 }), 2);
         refuse("alwaysOn", with(doc! { "writeConcernError": {} }), 40_414);
         refuse("alwaysOn", with(doc! { "writeConcernError": { "code": "a" } }), 14);

@@ -95,7 +95,8 @@ impl<'a> Fields<'a> {
     pub(crate) fn count(self, field: &str) -> Result<Option<u64>, Failure> {
         let Some(number) = self.integer(field)? else { return Ok(None) };
         u64::try_from(number).map(Some).map_err(|_| {
-            Failure::bad_value(format!("the field '{field}' must not be negative, got {number}"))
+            let message = format!("BSON field '{field}' value must be >= 0, actual value '{number}'");
+            Failure::new(51_024, "Location51024", message)
         })
     }
 

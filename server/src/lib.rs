@@ -22,6 +22,7 @@ mod server;
 mod sessions;
 mod shared;
 mod tls;
+mod usage;
 
 pub mod frame;
 

@@ -56,6 +56,11 @@ impl Sessions {
         self.table.lock().retain(|_, heard| heard.elapsed() < timeout);
     }
 
+    /// All sessions, and how long ago something was heard of each.
+    pub(crate) fn list(&self) -> Vec<(Session, Duration)> {
+        self.table.lock().iter().map(|(session, heard)| (session.clone(), heard.elapsed())).collect()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.table.lock().len()
     }

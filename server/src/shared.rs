@@ -21,6 +21,7 @@ use crate::limits::{Budget, SESSIONS_MAX};
 use crate::operations::Operations;
 use crate::pool::Pool;
 use crate::sessions::Sessions;
+use crate::usage::Usage;
 
 /// What whoever starts a server decides.
 #[derive(Clone, Debug)]
@@ -64,6 +65,7 @@ pub(crate) struct Shared {
     /// Answers that were made before there was memory of the budget for them.
     pub(crate) unsent: Semaphore,
     pub(crate) guesses: Guesses,
+    pub(crate) usage: Usage,
     /// What tells this run of the server from others.
     pub(crate) process: ObjectId,
     pub(crate) counters: Counters,
@@ -147,6 +149,7 @@ impl Shared {
             answers: Budget::new(settings.answer_bytes_max),
             unsent: Semaphore::new(settings.calls_max as usize),
             guesses: Guesses::new(settings.failed_login_pause),
+            usage: Usage::default(),
             process: ObjectId::new(),
             counters: Counters::default(),
             started: Instant::now(),

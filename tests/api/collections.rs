@@ -32,8 +32,27 @@ fn a_collection_is_made_once() {
     let database = fixture.client.database("test");
     database.create_collection("b").run().unwrap();
     database.create_collection("a").run().unwrap();
-    let error = refused(database.create_collection("a").run(), 48, "Collection test.a already exists.");
+    // Again, and it is the one that is wanted.
+    database.create_collection("a").run().unwrap();
+    database.run_command(doc! { "create": "a" }).run().unwrap();
+    let other = || cairndb::AutoIncrement::builder().field("n").build();
+    let error =
+        refused(database.create_collection("a").auto_increment(other()).run(), 48, "different options");
     assert_eq!(error.namespace().unwrap().to_string(), "test.a");
+    let numbered = || database.create_collection("c").auto_increment(other());
+    numbered().run().unwrap();
+    numbered().run().unwrap();
+    let field = |options: Document| doc! { "create": "c", "autoIncrement": options };
+    database.run_command(field(doc! { "Field": "n" })).run().unwrap();
+    for differs in [
+        doc! { "Field": "m" },
+        doc! { "Field": "n", "Generated": "always" },
+        doc! { "Field": "n", "Increment": 2 },
+    ] {
+        refused(database.run_command(field(differs)).run(), 48, "different options");
+    }
+    refused(database.run_command(doc! { "create": "c" }).run(), 48, "different options");
+    database.collection::<Document>("c").drop().run().unwrap();
     assert_eq!(names(&fixture), ["a", "b"]);
 }
 

@@ -240,7 +240,7 @@ fn what_a_write_is_refused_for_its_explanation_is_refused_for() {
     );
     refuse(doc! { "update": "a", "updates": [{ "q": {}, "u": {} }, { "q": {}, "u": {} }] }, 16, "size 1");
     refuse(doc! { "delete": "a", "deletes": [{ "q": {}, "limit": 5 }] }, 9, "limit");
-    refuse(doc! { "delete": "a", "deletes": [{ "q": {}, "limit": 0 }], "writeConcern": { "w": 5 } }, 100, "");
+    refuse(doc! { "delete": "a", "deletes": [{ "q": {}, "limit": 0 }], "writeConcern": { "w": 5 } }, 2, "");
     refuse(doc! { "findAndModify": "a", "remove": true, "new": true }, 9, "remove");
     assert_eq!(db.list_collection_names().run().expect("names"), ["a"]);
 }

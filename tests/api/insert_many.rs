@@ -135,6 +135,6 @@ fn unmet_write_concerns_store_nothing() {
     let fixture = Fixture::new();
     let mut concern = cairndb::WriteConcern::default();
     concern.w = Some(cairndb::Acknowledgment::Nodes(2));
-    refused(fixture.things.insert_many([doc! {}]).write_concern(concern).run(), 100, "w: 2");
+    refused(fixture.things.insert_many([doc! {}]).write_concern(concern).run(), 2, "'w' > 1");
     assert!(fixture.stored().is_empty());
 }

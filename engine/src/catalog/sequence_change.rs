@@ -262,6 +262,18 @@ pub(crate) fn stage_fields(
     Ok(added)
 }
 
+/// Whether a collection numbers just the fields that are asked for, in the way that is asked for.
+pub(crate) fn has_fields(present: &AutoFields, options: &[FieldOptions]) -> Result<bool> {
+    let asked = parse_fields(options, &AutoFields::default()).map_err(as_conflict)?;
+    let is_asked_for = |existing: &AutoField| {
+        let mut asked = asked.iter();
+        asked.any(|(field, attributes)| {
+            *field == existing.field && *attributes == existing.state.sequence.snapshot().attributes
+        })
+    };
+    Ok(present.iter().count() == asked.len() && present.iter().all(is_asked_for))
+}
+
 /// Refuses fields that no collection can be given, whatever it has.
 pub(crate) fn check_fields(options: &[FieldOptions]) -> Result<()> {
     parse_fields(options, &AutoFields::default()).map(|_| ()).map_err(as_conflict)

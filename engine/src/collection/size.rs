@@ -1,5 +1,7 @@
 //! How much room a collection takes, without reading all of it.
 
+use std::sync::Arc;
+
 use index::key::Direction;
 
 use crate::catalog::collection::CollectionState;
@@ -9,10 +11,14 @@ use crate::error::Result;
 use crate::execute::matches::Matches;
 use crate::execute::read_view::ReadView;
 use crate::plan::selector::Selector;
+use crate::storage::scan::{CacheUse, Scan};
+use crate::storage::snapshot::Snapshot;
 use crate::storage::{Database, Family};
 
-/// How many documents tell how long a document is.
+/// How many documents tell how long a document is, and how many keys how long a key is.
 const SAMPLE_LEN_MAX: u64 = 1000;
+/// What an empty collection or index takes, as MongoDB says it.
+const STORED_BYTES_MIN: u64 = 4096;
 
 /// The sizes of a collection, or the sums of several.
 #[derive(Clone, Debug, Default)]
@@ -20,9 +26,10 @@ pub(crate) struct Size {
     pub(crate) documents: u64,
     /// Of documents as they are read: what the first thousand take, for all of them.
     pub(crate) document_bytes: u64,
-    /// Of the table files that hold records. What only the log and memory hold is not in it.
+    /// Of what is stored of the records: what table files hold of them, or, where that is more because little was flushed to
+    /// such files yet, what the documents take.
     pub(crate) record_bytes: u64,
-    /// The same of entries by the index's name, the one on `_id` first: its keys are the records'.
+    /// The same of entries by the index's name. The one on `_id` comes first: its keys are the records'.
     pub(crate) indexes: Vec<(String, u64)>,
 }
 
@@ -34,29 +41,82 @@ impl Size {
     }
 }
 
+/// How many keys are stored, counted.
+pub(crate) struct KeyCounts {
+    pub(crate) documents: u64,
+    /// By the index's name, the one on `_id` first.
+    pub(crate) indexes: Vec<(String, u64)>,
+}
+
 impl<T> Collection<T> {
+    /// Counts the keys of all indexes, if the collection exists.
+    pub(crate) fn key_counts(&self) -> Result<Option<KeyCounts>> {
+        self.view(|Viewed { state, view, .. }| {
+            let count = |family: Family, (start, end): (Vec<u8>, Vec<u8>)| -> Result<u64> {
+                let Some(snapshot) = view.snapshot() else { return Ok(0) };
+                let mut scan = Scan::open(snapshot, family, (start, Some(end)), CacheUse::Bypass);
+                let mut keys = 0;
+                while scan.advance()? {
+                    keys += 1;
+                }
+                Ok(keys)
+            };
+            let documents = count(Family::Records, (state.id.prefix().to_vec(), state.id.end()))?;
+            let mut indexes = vec![(ID_INDEX_NAME.to_owned(), documents)];
+            for index in view.indexes() {
+                let keys = count(Family::Entries, (index.id.prefix().to_vec(), index.id.end()))?;
+                indexes.push((index.name.clone(), keys));
+            }
+            Ok(KeyCounts { documents, indexes })
+        })
+    }
+
     /// The collection's sizes, if it exists.
     pub(crate) fn size(&self) -> Result<Option<Size>> {
         let documents = self.known_count()?.unwrap_or(0);
         self.view(|Viewed { database, state, view }| {
-            let mut indexes = vec![(ID_INDEX_NAME.to_owned(), 0)];
-            indexes.extend(view.indexes().iter().map(|index| {
+            let sample = |family: Family, range: (Vec<u8>, Vec<u8>)| {
+                view.snapshot().map_or(Ok(0), |snapshot| key_bytes(snapshot, family, range, documents))
+            };
+            let range = (state.id.prefix().to_vec(), state.id.end());
+            let ids = sample(Family::Records, range)?;
+            let mut indexes = vec![(ID_INDEX_NAME.to_owned(), ids.max(STORED_BYTES_MIN))];
+            for index in view.indexes() {
                 let range = (index.id.prefix().to_vec(), index.id.end());
-                (index.name.clone(), database.file_bytes(Family::Entries, range))
-            }));
-            Ok(Size {
-                documents,
-                document_bytes: document_bytes(view, documents)?,
-                record_bytes: record_bytes(database, state),
-                indexes,
-            })
+                let files = database.file_bytes(Family::Entries, range.clone());
+                let keys = sample(Family::Entries, range)?;
+                indexes.push((index.name.clone(), files.max(keys).max(STORED_BYTES_MIN)));
+            }
+            let document_bytes = document_bytes(view, documents)?;
+            let record_bytes = record_bytes(database, state).max(document_bytes);
+            Ok(Size { documents, document_bytes, record_bytes, indexes })
         })
     }
 }
 
-/// How much the table files hold of a collection's records.
+/// How much the table files hold of a collection's records, and no less than an empty collection is said to take.
 pub(crate) fn record_bytes(database: &Database, state: &CollectionState) -> u64 {
-    database.file_bytes(Family::Records, (state.id.prefix().to_vec(), state.id.end()))
+    let files = database.file_bytes(Family::Records, (state.id.prefix().to_vec(), state.id.end()));
+    files.max(STORED_BYTES_MIN)
+}
+
+/// What as many keys take as there are documents, if all are as long as the first thousand.
+fn key_bytes(
+    snapshot: &Arc<Snapshot>,
+    family: Family,
+    (start, end): (Vec<u8>, Vec<u8>),
+    documents: u64,
+) -> Result<u64> {
+    let mut scan = Scan::open(snapshot, family, (start, Some(end)), CacheUse::Fill);
+    let (mut read, mut bytes) = (0, 0);
+    while read < SAMPLE_LEN_MAX && scan.advance()? {
+        read += 1;
+        bytes += scan.key().len() as u64;
+        if family == Family::Entries {
+            bytes += scan.value().len() as u64;
+        }
+    }
+    Ok(scaled(bytes, read, documents))
 }
 
 fn document_bytes(view: ReadView, documents: u64) -> Result<u64> {
@@ -66,6 +126,11 @@ fn document_bytes(view: ReadView, documents: u64) -> Result<u64> {
         read += 1;
         bytes += sample.bytes().len() as u64;
     }
-    let scaled = u128::from(bytes) * u128::from(documents);
-    Ok(u64::try_from(scaled.checked_div(u128::from(read)).unwrap_or(0)).unwrap_or(u64::MAX))
+    Ok(scaled(bytes, read, documents))
+}
+
+/// What all take, if `read` of them take so many bytes.
+fn scaled(bytes: u64, read: u64, all: u64) -> u64 {
+    let scaled = u128::from(bytes) * u128::from(all);
+    u64::try_from(scaled.checked_div(u128::from(read)).unwrap_or(0)).unwrap_or(u64::MAX)
 }

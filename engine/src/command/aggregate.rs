@@ -59,6 +59,9 @@ fn database_namespace(place: &Place<'_>) -> String {
 fn read(arguments: &Arguments<'_>) -> Result<(Vec<Document>, AggregateOptions)> {
     arguments.allow(&KNOWN, &[])?;
     let pipeline = arguments.documents("pipeline")?.ok_or_else(|| arguments.missing("pipeline"))?;
+    if pipeline.first().is_some_and(|stage| stage.contains_key("$changeStream")) {
+        return Err(refused(40_573, "The $changeStream stage is only supported on replica sets"));
+    }
     let pipeline: Vec<Document> = pipeline.into_iter().cloned().collect();
     read_cursor(arguments)?;
     let options = AggregateOptions {

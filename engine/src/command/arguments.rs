@@ -34,6 +34,12 @@ pub const GENERIC_COMMAND_FIELDS: [&str; 13] = [
 /// Fields of transactions and retryable writes.
 const TRANSACTIONS: [&str; 5] = ["autocommit", "startTransaction", "stmtId", "stmtIds", "txnNumber"];
 
+/// How many statements a write may have.
+pub(super) const STATEMENTS_MAX: usize = 100_000;
+
+/// The most nodes that a write concern of MongoDB can ask for.
+const NODES_MAX: u32 = 50;
+
 const READ_CONCERNS: [&str; 5] = ["available", "linearizable", "local", "majority", "snapshot"];
 
 /// The fields of a command, or of a statement within one.
@@ -159,9 +165,9 @@ impl<'a> Arguments<'a> {
     pub(super) fn count(&self, field: &str) -> Result<Option<u64>> {
         let Some(value) = self.integer(field)? else { return Ok(None) };
         let count = u64::try_from(value);
-        count
-            .map(Some)
-            .map_err(|_| refused(2, format!("the field '{field}' must not be negative, got {value}")))
+        count.map(Some).map_err(|_| {
+            refused(51_024, format!("BSON field '{field}' value must be >= 0, actual value '{value}'"))
+        })
     }
 
     /// The documents of an array.
@@ -251,8 +257,18 @@ impl<'a> Arguments<'a> {
             Some(Bson::String(mode)) if mode == "majority" => Some(Acknowledgment::Majority),
             Some(Bson::String(mode)) => Some(Acknowledgment::Custom(mode.clone())),
             Some(_) => {
-                let nodes = of.count("w")?.and_then(|nodes| u32::try_from(nodes).ok());
-                Some(Acknowledgment::Nodes(nodes.ok_or_else(|| refused(9, "w must be at most 50"))?))
+                let nodes = of.integer("w")?.unwrap_or_default();
+                let count = u32::try_from(nodes).ok().filter(|&nodes| nodes <= NODES_MAX);
+                let wrong = || {
+                    let limit = NODES_MAX;
+                    refused(
+                        9,
+                        format!(
+                            "w has to be a non-negative number and not greater than {limit}; found: {nodes}"
+                        ),
+                    )
+                };
+                Some(Acknowledgment::Nodes(count.ok_or_else(wrong)?))
             }
         };
         let journal = match (of.boolean("j")?, of.boolean("fsync")?) {
@@ -267,12 +283,23 @@ impl<'a> Arguments<'a> {
         Ok(Some(WriteConcern { w, w_timeout, journal }))
     }
 
-    /// Every read is of one moment and of what was written, so all levels are met.
+    /// Checks the write concern of any command: one that cannot be met fails the command before it does anything.
+    pub(super) fn check_write_concern(&self) -> Result<()> {
+        self.write_concern()?.map_or(Ok(()), |concern| concern.validate())
+    }
+
+    /// Every read is of one moment and of what was written, so all levels are met but `snapshot`, which is of several reads
+    /// together: a session that was told it has one would read the writes of others.
     fn read_concern(&self) -> Result<()> {
         let Some(concern) = self.document("readConcern")? else { return Ok(()) };
         let of = Arguments::of("readConcern", concern);
         of.allow_in_statement(&["level", "provenance"], &["afterClusterTime", "atClusterTime"])?;
-        of.one_of("level", &READ_CONCERNS).map(|_level| ())
+        match of.one_of("level", &READ_CONCERNS)? {
+            Some("snapshot") => {
+                Err(refused(123, "node needs to be a replica set member to use readConcern: snapshot"))
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn missing(&self, field: &str) -> Error {
@@ -288,11 +315,11 @@ impl<'a> Arguments<'a> {
     }
 }
 
-fn check_batch_size(count: usize) -> Result<()> {
-    if count == 0 || count > 100_000 {
+pub(super) fn check_batch_size(count: usize) -> Result<()> {
+    if count == 0 || count > STATEMENTS_MAX {
         return Err(refused(
             16,
-            format!("Write batch sizes must be between 1 and 100000. Got {count} operations."),
+            format!("Write batch sizes must be between 1 and {STATEMENTS_MAX}. Got {count} operations."),
         ));
     }
     Ok(())
@@ -332,6 +359,7 @@ mod tests {
         check(&doc! { "find": "a", "txnNumber": 1_i64 }, Some(238));
         check(&doc! { "find": "a", "readConcern": { "level": "majority" } }, None);
         check(&doc! { "find": "a", "readConcern": { "level": "some" } }, Some(2));
+        check(&doc! { "find": "a", "readConcern": { "level": "snapshot" } }, Some(123));
     }
 
     #[track_caller]

@@ -1,8 +1,10 @@
 //! `create`, `drop`, `truncate`, `renameCollection` and `listCollections`.
 
-use bson::{Document, RawDocumentBuf, doc};
+use bson::spec::BinarySubtype;
+use bson::{Binary, Document, RawDocumentBuf, doc};
 
 use crate::catalog::change::{Created, Replace};
+use crate::catalog::sequence_change::has_fields;
 use crate::codes::{refused, unsupported};
 use crate::command::arguments::Arguments;
 use crate::command::modify::check_validation;
@@ -53,7 +55,12 @@ pub(super) fn create(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
     place.shared.store.admit_write()?;
     match place.shared.catalog.create(place.shared.storage(&storage), &namespace, &fields)? {
         Created::New(_) => Ok(doc! {}),
-        Created::Existing(_) => Err(refused(48, format!("Collection {namespace} already exists."))),
+        // Since 7.0 it is enough that the collection is the one that is wanted.
+        Created::Existing(existing) if has_fields(&existing.definition().fields, &fields)? => Ok(doc! {}),
+        Created::Existing(_) => {
+            let message = format!("namespace {namespace} already exists, but with different options");
+            Err(refused(48, message).in_namespace(&namespace))
+        }
     }
 }
 
@@ -130,17 +137,21 @@ pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Opene
     let filter = arguments.document("filter")?.cloned().unwrap_or_default();
     let selector = Selector::parse(&filter, None)?;
     let is_name_only = arguments.boolean("nameOnly")?.unwrap_or(false);
-    let names = {
-        let _in_use = place.shared.store.enter()?;
-        place.shared.catalog.collection_names(place.db)
+    let (names, identity) = {
+        let database = place.shared.store.enter()?;
+        (place.shared.catalog.collection_names(place.db), database.identity()?)
     };
     let mut batch = Vec::new();
     for name in names {
+        let namespace = Namespace::stored(place.db, &name)?;
+        // One that was dropped since is not there.
+        let Some(state) = place.shared.catalog.find(&namespace) else { continue };
+        let uuid = Binary { subtype: BinarySubtype::Uuid, bytes: state.id.uuid(&identity).to_vec() };
         let whole = doc! {
             "name": &name,
             "type": "collection",
             "options": {},
-            "info": { "readOnly": false },
+            "info": { "readOnly": false, "uuid": uuid },
             "idIndex": { "v": 2, "key": { "_id": 1 }, "name": "_id_" },
         };
         if selector.matches(&RawDocumentBuf::try_from(&whole)?)? {

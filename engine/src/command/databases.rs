@@ -11,19 +11,28 @@ use crate::error::Result;
 use crate::namespace::validate_database;
 use crate::plan::selector::Selector;
 
+/// The database that commands of the whole store are run on.
+const ADMIN: &str = "admin";
+
 /// It is run on `admin`.
 pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["authorizedDatabases", "filter", "nameOnly"], &[])?;
-    if place.db != "admin" {
+    if place.db != ADMIN {
         return Err(refused(13, "listDatabases may only be run against the admin database."));
     }
     let selector = Selector::parse(&arguments.document("filter")?.cloned().unwrap_or_default(), None)?;
     let is_name_only = arguments.boolean("nameOnly")?.unwrap_or(false);
     let mut databases = Vec::new();
     let mut total = 0;
-    for name in database::names(place.shared)? {
+    let mut names = database::names(place.shared)?;
+    // It is always there, as in MongoDB: clients run commands on it.
+    if let Err(place) = names.binary_search_by(|name| name.as_str().cmp(ADMIN)) {
+        names.insert(place, ADMIN.to_owned());
+    }
+    for name in names {
         let bytes = if is_name_only { 0 } else { database::stored_bytes(place.shared, &name)? };
-        let whole = doc! { "name": &name, "sizeOnDisk": long(bytes), "empty": false };
+        let empty = !is_name_only && bytes == 0;
+        let whole = doc! { "name": &name, "sizeOnDisk": long(bytes), "empty": empty };
         if !selector.matches(&RawDocumentBuf::try_from(&whole)?)? {
             continue;
         }

@@ -61,7 +61,7 @@ fn find_arguments(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Asked<
         collation: arguments.collation()?,
         hint: arguments.hint()?,
         let_vars: arguments.document("let")?.cloned(),
-        limit: arguments.integer("limit")?,
+        limit: arguments.count("limit")?.map(|limit| i64::try_from(limit).unwrap_or(i64::MAX)),
         max_time: arguments.max_time()?,
         projection: arguments.document("projection")?.cloned(),
         skip: arguments.count("skip")?,

@@ -7,13 +7,17 @@
 use std::borrow::Cow;
 
 use bson::{Bson, Document, RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
-use index::validate::validate;
+use index::validate::{DOCUMENT_BYTES_MAX, validate_up_to};
 
 use crate::codes::refused;
+use crate::command::arguments::{STATEMENTS_MAX, check_batch_size};
 use crate::error::Result;
 
 /// Commands with the field whose documents stay bytes.
 const RAW_BATCHES: [(&str, &str); 1] = [("insert", "documents")];
+
+/// The largest value in a command. A statement is larger than the document that it brings.
+const VALUE_BYTES_MAX: usize = DOCUMENT_BYTES_MAX + 16 * 1024;
 
 /// A command that was not read yet.
 pub(crate) struct Request<'a> {
@@ -122,7 +126,8 @@ fn decode_value(value: RawBsonRef<'_>) -> Result<Bson> {
         | RawBsonRef::MaxKey => None,
     };
     if let Some(bytes) = nested {
-        validate(bytes).map_err(|error| refused(22, format!("the command is malformed: {error}")))?;
+        validate_up_to(bytes, VALUE_BYTES_MAX)
+            .map_err(|error| refused(22, format!("the command is malformed: {error}")))?;
     }
     Ok(Bson::try_from(value)?)
 }
@@ -135,7 +140,14 @@ fn elements<'a>(documents: &'a RawArray) -> Result<Vec<Cow<'a, RawDocument>>> {
             refused(14, format!("a document of a batch is the wrong type: {found} instead of object"))
         })
     };
+    // Counted before they are kept: what is kept of an empty one takes more than it does.
+    check_count(documents.into_iter().take(STATEMENTS_MAX + 1).count())?;
     documents.into_iter().map(document).collect()
+}
+
+/// Refuses more documents than a write may have. That there are none is the command's to refuse.
+fn check_count(count: usize) -> Result<()> {
+    if count == 0 { Ok(()) } else { check_batch_size(count) }
 }
 
 /// Documents that stand one behind the other.
@@ -148,6 +160,7 @@ fn split(mut bytes: &[u8]) -> Result<Vec<&RawDocument>> {
             return Err(refused(22, "the documents beside a command do not end where their lengths say"));
         };
         documents.push(RawDocument::from_bytes(document)?);
+        check_count(documents.len())?;
         bytes = rest;
     }
     Ok(documents)

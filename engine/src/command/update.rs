@@ -1,7 +1,7 @@
 //! `update`: statements of operators, pipelines and replacements.
 
 use bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
-use query::update::is_replacement;
+use query::update::{is_replacement, unknown_stage};
 
 use crate::codes::refused;
 use crate::collection::{Collection, ReplaceOne, Update};
@@ -47,7 +47,9 @@ pub(super) fn update(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
     let (mut matched, mut modified) = (0, 0);
     let mut upserted = Vec::new();
     let mut errors = WriteErrors::default();
-    for (index, statement) in arguments.statements("updates")?.into_iter().enumerate() {
+    let statements = arguments.statements("updates")?;
+    check_stages(&statements)?;
+    for (index, statement) in statements.into_iter().enumerate() {
         shared.deadline.check()?;
         match apply(place, target, &Arguments::of("updates", statement), &shared) {
             Ok(result) => {
@@ -70,6 +72,16 @@ pub(super) fn update(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
     }
     errors.report(&mut reply);
     Ok(reply)
+}
+
+/// As in MongoDB a stage that does not exist fails the command, before any statement is looked at.
+fn check_stages(statements: &[&Document]) -> Result<()> {
+    let pipelines = statements.iter().filter_map(|statement| statement.get_array("u").ok());
+    let stages = pipelines.flatten().filter_map(Bson::as_document);
+    match unknown_stage(stages.flat_map(Document::keys)) {
+        Some(stage) => Err(refused(40_324, format!("Unrecognized pipeline stage name: '{stage}'"))),
+        None => Ok(()),
+    }
 }
 
 /// The only statement explained: one plan is all that a reply has room for.

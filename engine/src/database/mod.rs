@@ -14,6 +14,7 @@ use sequence::auto_increment::FieldOptions;
 
 use crate::auto_increment::AutoIncrement;
 use crate::catalog::change::Created;
+use crate::catalog::sequence_change::has_fields;
 use crate::collection::{Aggregate, Collection, whole};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
@@ -43,7 +44,8 @@ impl Database {
         Collection::new(Arc::clone(&self.shared), self.acquirer.clone(), &self.name, name)
     }
 
-    /// Makes an empty collection; code 48 if it exists.
+    /// Makes an empty collection. One that exists is left as it is, if it has just the fields that are asked for; else it is
+    /// refused with code 48.
     pub fn create_collection(&self, name: impl Into<String>) -> CreateCollection<'_> {
         CreateCollection { database: self, name: name.into(), fields: Vec::new() }
     }
@@ -119,9 +121,10 @@ impl CreateCollection<'_> {
         shared.store.admit_write()?;
         match shared.catalog.create(shared.storage(&storage), &namespace, &self.fields)? {
             Created::New(_) => Ok(()),
+            Created::Existing(existing) if has_fields(&existing.definition().fields, &self.fields)? => Ok(()),
             Created::Existing(_) => {
-                Err(Error::command(48, format!("Collection {namespace} already exists."))
-                    .in_namespace(&namespace))
+                let message = format!("namespace {namespace} already exists, but with different options");
+                Err(Error::command(48, message).in_namespace(&namespace))
             }
         }
     }

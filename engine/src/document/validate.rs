@@ -96,11 +96,11 @@ fn validate_names(id: &RawDocument) -> Result<(), Refusal> {
     while let Some(document) = pending.pop() {
         for element in document.iter_elements().flatten() {
             let name = element.key().as_str();
-            if name.starts_with('$') || name.contains('.') {
+            if name.starts_with('$') {
                 return Err(WriteError::boxed(
                     DOLLAR_PREFIXED_FIELD_NAME,
                     format!(
-                        "_id fields may not contain '$'-prefixed or dotted fields: {name} is not valid for storage"
+                        "_id fields may not contain '$'-prefixed fields: {name} is not valid for storage"
                     ),
                 ));
             }

@@ -103,6 +103,15 @@ impl ReadView {
         &self.indexes
     }
 
+    /// The snapshot, unless only one record was looked up.
+    pub(crate) fn snapshot(&self) -> Option<&Arc<Snapshot>> {
+        match &self.state {
+            ReadState::Snapshot(snapshot) => Some(snapshot),
+            ReadState::Record { .. } => None,
+        }
+    }
+
+    /// What was taken of the store, to be walked.
     pub(crate) fn into_state(self) -> ReadState {
         self.state
     }

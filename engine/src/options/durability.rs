@@ -42,12 +42,16 @@ impl WriteConcern {
             Some(Acknowledgment::Nodes(0)) => Err(Error::invalid_argument(
                 "write concern w: 0 is not offered, because every write of an embedded store is acknowledged",
             )),
-            Some(Acknowledgment::Nodes(nodes)) => {
-                Err(Error::command(100, format!("write concern w: {nodes} cannot be met by one node")))
+            // In the words of MongoDB's standalone.
+            Some(Acknowledgment::Nodes(_)) => {
+                Err(Error::command(2, "cannot use 'w' > 1 when a host is not replicated"))
             }
-            Some(Acknowledgment::Custom(tag)) => {
-                Err(Error::command(79, format!("no write concern mode named '{tag}' was found")))
-            }
+            Some(Acknowledgment::Custom(tag)) => Err(Error::command(
+                2,
+                format!(
+                    "cannot use non-majority 'w' mode \"{tag}\" when a host is not a member of a replica set"
+                ),
+            )),
         }
     }
 }

@@ -71,6 +71,11 @@ impl Database {
         self.raw().get_approximate_sizes_cf(self.family(family), &ranges).into_iter().sum()
     }
 
+    /// What tells this store from all others: made with it, and kept by backups.
+    pub(crate) fn identity(&self) -> Result<Vec<u8>> {
+        self.raw().get_db_identity().map_err(translate::read)
+    }
+
     /// The number of the newest write.
     pub(crate) fn latest_sequence(&self) -> u64 {
         self.raw().latest_sequence_number()

@@ -85,6 +85,19 @@ impl CollectionId {
         tagged(META_COLLECTION, self.0)
     }
 
+    /// What MongoDB's clients call the collection by, in a store of this identity: it stays when the name changes. Two runs of
+    /// FNV-1a, in the shape of a random UUID.
+    pub(crate) fn uuid(self, identity: &[u8]) -> [u8; 16] {
+        const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+        const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+        let id = self.0.to_be_bytes();
+        // The id comes twice, so that its last byte reaches all bits.
+        let bytes = id.iter().chain(identity).chain(&id);
+        let hash = bytes.fold(BASIS, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME));
+        let random = hash & !(0xf << 76) & !(0x3 << 62);
+        (random | 0x4 << 76 | 0x2 << 62).to_be_bytes()
+    }
+
     pub(crate) fn count_key(self) -> [u8; 1 + ID_BYTES] {
         tagged(META_COUNT, self.0)
     }

@@ -29,6 +29,7 @@ use crate::update::error::Error;
 use crate::update::parse::Operators;
 use crate::update::pipeline::Pipeline;
 
+pub use crate::update::pipeline::unknown_stage;
 pub use crate::update::upsert::{UpsertStart, upsert_base};
 
 /// An update, parsed once and applied to any number of documents from any number of threads.

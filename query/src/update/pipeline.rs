@@ -51,6 +51,18 @@ impl Pipeline {
     }
 }
 
+/// The first stage that no pipeline has, in an update or elsewhere: such an update is no update, whatever it is for.
+///
+/// ```
+/// use cairndb_query::update::unknown_stage;
+///
+/// let stages = [bson::doc! { "$set": { "a": 1 } }, bson::doc! { "$sett": { "a": 1 } }];
+/// assert_eq!(unknown_stage(stages.iter().flat_map(bson::Document::keys)), Some("$sett"));
+/// ```
+pub fn unknown_stage<'a>(stages: impl IntoIterator<Item = &'a String>) -> Option<&'a str> {
+    stages.into_iter().map(String::as_str).find(|stage| named(stage).is_none())
+}
+
 /// A document made out of another one, with that one's `_id` in front; a different one is refused.
 fn with_id(before: &RawDocument, made: &RawDocument) -> Result<Vec<u8>, Error> {
     let id = |document| Fields::of(document).map_while(Result::ok).find(|field| field.name() == "_id");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cairndb::bson::{RawBsonRef, RawDocument};
 
+use crate::dispatch::api;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::frame::message::{Message, Sequence};
@@ -148,16 +149,8 @@ impl Call {
         {
             self.shared.sessions.touch(session)?;
         }
+        api::check(self)?;
         let fields = self.fields();
-        if let Some(version) = fields.text("apiVersion")?
-            && version != "1"
-        {
-            return Err(Failure::new(
-                322,
-                "APIVersionError",
-                format!("API version must be \"1\", not {version:?}"),
-            ));
-        }
         for field in ["txnNumber", "startTransaction", "autocommit"] {
             if fields.value(field)?.is_some() {
                 return Err(Failure::new(

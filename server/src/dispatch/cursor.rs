@@ -6,6 +6,7 @@ use crate::auth::users::Role;
 use crate::cursors::{Caller, Owner, Walk};
 use crate::dispatch::call::Call;
 use crate::dispatch::operation::with_operations;
+use crate::dispatch::session::with_sessions;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::limits::FIRST_BATCH_LEN;
@@ -23,7 +24,10 @@ pub(super) fn open(call: &Call) -> Result<Reply, Failure> {
     let namespace = namespace(call, fields)?;
     let session = call.session()?;
     let database = call.peer.client().database(call.command.database());
-    let command = with_operations(call)?.unwrap_or_else(|| call.command.body().to_owned());
+    let command = match with_operations(call)? {
+        Some(command) => command,
+        None => with_sessions(call)?.unwrap_or_else(|| call.command.body().to_owned()),
+    };
     let mut walk = Walk::new(database.run_raw_cursor_command(command).run()?);
     let mut batch = Batch::new(BatchName::First, &call.shared.answers);
     let is_ended = walk.fill(&mut batch, len)?;

@@ -4,6 +4,7 @@
 //! does not name is the engine's to refuse, which tells what is unknown from what is left out.
 
 mod access;
+mod api;
 mod call;
 mod cursor;
 mod diagnostic;
@@ -16,11 +17,13 @@ mod parameter;
 mod sasl;
 mod sequence;
 mod session;
+mod top;
 mod users;
 
 pub(crate) use self::call::{Call, Command};
 
 use std::sync::atomic::AtomicU64;
+use std::time::Instant;
 
 use crate::dispatch::access::Access;
 use crate::dispatch::call::Run;
@@ -121,9 +124,11 @@ const COMMANDS: &[(&str, Entry)] = &[
     ("serverStatus", tell(host::status)),
     ("setAcquirer", tell(sequence::set_acquirer)),
     ("startSession", tell(session::start)),
+    ("top", order(top::top)),
     ("truncate", write(engine::forward)),
     ("update", write(engine::forward)),
     ("usersInfo", read(users::list)),
+    ("validate", read(engine::forward)),
     ("whatsmyuri", open(diagnostic::address)),
 ];
 
@@ -137,9 +142,16 @@ const UNKNOWN: Entry = read(engine::forward);
 pub(crate) async fn answer(call: Call) -> Outcome {
     let (shared, peer) = (std::sync::Arc::clone(&call.shared), std::sync::Arc::clone(&call.peer));
     count(operation(&shared.counters, call.command.name()));
+    let used = top::used(&call);
+    let start = Instant::now();
     let _running = call.shared.operations.begin(call.operation());
     let failure = match run(call).await {
-        Ok(outcome) => return outcome,
+        Ok(outcome) => {
+            if let Some((kind, namespace)) = used {
+                shared.usage.note(kind, namespace, start.elapsed());
+            }
+            return outcome;
+        }
         Err(failure) => failure,
     };
     count(&shared.counters.refusals);
@@ -167,6 +179,12 @@ async fn run(call: Call) -> Result<Outcome, Failure> {
         return Err(failure);
     }
     call.check()?;
+    if call.shared.settings.has_test_commands
+        && call.fields().integer("maxTimeMS")?.is_some_and(|limit| limit > 0)
+        && call.shared.fail_points.times_out()
+    {
+        return Err(Failure::new(50, "MaxTimeMSExpired", "operation exceeded time limit"));
+    }
     let mut reply = execute(call, entry.run).await?;
     if let Some(error) = fault.write_concern_error {
         reply = reply.beside("writeConcernError", error);
@@ -219,7 +237,20 @@ fn fault(call: &Call) -> Fault {
     }
     // A hello that names the application is already one of it.
     let application = call.peer.application().or_else(|| hello::application_of(call));
-    call.shared.fail_points.meet(name, application.as_deref()).unwrap_or_default()
+    call.shared.fail_points.meet(spelled(name), application.as_deref()).unwrap_or_default()
+}
+
+/// The name of a command that has several: the one in MongoDB's documentation.
+pub(crate) fn spelled(name: &str) -> &str {
+    match name {
+        "buildinfo" => "buildInfo",
+        "collstats" => "collStats",
+        "dbstats" => "dbStats",
+        "deleteIndexes" => "dropIndexes",
+        "findandmodify" => "findAndModify",
+        "ismaster" => "isMaster",
+        other => other,
+    }
 }
 
 fn configure_fail_point(call: &Call) -> Result<Reply, Failure> {

@@ -2,7 +2,7 @@
 //!
 //! Both are a list of documents that the engine filters as it filters any other.
 
-use cairndb::bson::{Document, RawArrayBuf, RawBsonRef, RawDocumentBuf, cstr, doc};
+use cairndb::bson::{Document, RawArray, RawArrayBuf, RawBsonRef, RawDocumentBuf, cstr, doc};
 
 use crate::dispatch::access::{Access, admit};
 use crate::dispatch::call::Call;
@@ -40,9 +40,7 @@ pub(super) fn with_operations(call: &Call) -> Result<Option<RawDocumentBuf>, Fai
     if call.command.name() != "aggregate" {
         return Ok(None);
     }
-    let Some(pipeline) = call.fields().array("pipeline")? else { return Ok(None) };
-    let first = pipeline.into_iter().next().transpose()?.and_then(RawBsonRef::as_document);
-    let Some(options) = first.map(|stage| stage.get(STAGE)).transpose()?.flatten() else { return Ok(None) };
+    let Some((pipeline, options)) = first_stage(call, STAGE)? else { return Ok(None) };
     on_admin(call)?;
     if call.fields().argument()?.and_then(whole) != Some(1) {
         let message = format!("{STAGE} must be run against the 'admin' database with {{aggregate: 1}}");
@@ -52,7 +50,10 @@ pub(super) fn with_operations(call: &Call) -> Result<Option<RawDocumentBuf>, Fai
         || Failure::new(9, "FailedToParse", format!("{STAGE} options must be specified in an object"));
     let options = Fields::of(STAGE, options.as_document().ok_or_else(wrong)?);
     for option in options.names()? {
-        if !matches!(option, "allUsers" | "idleConnections" | "idleCursors" | "idleSessions" | "localOps") {
+        if !matches!(
+            option,
+            "allUsers" | "idleConnections" | "idleCursors" | "idleSessions" | "localOps" | "truncateOps"
+        ) {
             return Err(Failure::new(
                 9,
                 "FailedToParse",
@@ -63,7 +64,16 @@ pub(super) fn with_operations(call: &Call) -> Result<Option<RawDocumentBuf>, Fai
     }
     // Another user's commands are for those who may do everything.
     admit(call, Access::Root)?;
-    let listed = doc! { "$documents": { "$literal": call.shared.operations.list(None) } };
+    with_documents(call, pipeline, &call.shared.operations.list(None)).map(Some)
+}
+
+/// The command with documents in the place of the first stage of its pipeline.
+pub(super) fn with_documents(
+    call: &Call,
+    pipeline: &RawArray,
+    documents: &[Document],
+) -> Result<RawDocumentBuf, Failure> {
+    let listed = doc! { "$documents": { "$literal": documents.to_vec() } };
     let mut stages = RawArrayBuf::new();
     stages.push(RawDocumentBuf::try_from(&listed)?);
     for stage in pipeline.into_iter().skip(1) {
@@ -78,7 +88,18 @@ pub(super) fn with_operations(call: &Call) -> Result<Option<RawDocumentBuf>, Fai
             body.append(name, value);
         }
     }
-    Ok(Some(body))
+    Ok(body)
+}
+
+/// The pipeline and the options of its first stage, if that is the stage of this name.
+pub(super) fn first_stage<'a>(
+    call: &'a Call,
+    stage: &str,
+) -> Result<Option<(&'a RawArray, RawBsonRef<'a>)>, Failure> {
+    let Some(pipeline) = call.fields().array("pipeline")? else { return Ok(None) };
+    let first = pipeline.into_iter().next().transpose()?.and_then(RawBsonRef::as_document);
+    let options = first.map(|first| first.get(stage)).transpose()?.flatten();
+    Ok(options.map(|options| (pipeline, options)))
 }
 
 fn on_admin(call: &Call) -> Result<(), Failure> {

@@ -1,14 +1,23 @@
 //! Sessions, and the transactions that there are none of.
 
-use cairndb::bson::spec::BinarySubtype;
-use cairndb::bson::{Binary, Bson, doc};
+use std::time::{Duration, SystemTime};
 
+use cairndb::bson::spec::BinarySubtype;
+use cairndb::bson::{Binary, Bson, DateTime, Document, RawBsonRef, RawDocumentBuf, doc};
+use sha2::{Digest, Sha256};
+
+use crate::auth::users::DATABASE;
 use crate::cursors::random;
+use crate::dispatch::access::{Access, admit};
 use crate::dispatch::call::Call;
+use crate::dispatch::operation::{first_stage, with_documents};
 use crate::failure::Failure;
+use crate::fields::{Fields, whole};
 use crate::limits::SESSION_TIMEOUT;
 use crate::reply::Reply;
 use crate::sessions::{self, Session, SessionId};
+
+const STAGE: &str = "$listLocalSessions";
 
 /// Makes a session.
 pub(super) fn start(call: &Call) -> Result<Reply, Failure> {
@@ -56,6 +65,69 @@ pub(super) fn kill_all(call: &Call) -> Result<Reply, Failure> {
 fn end_where(call: &Call, of: impl Fn(&Session) -> bool) {
     call.shared.sessions.end(&of);
     call.shared.cursors.kill_where(|owner| owner.session.as_ref().is_some_and(&of));
+}
+
+/// An `aggregate` that begins with `$listLocalSessions`, with the sessions in the place of the stage: the caller's, those of
+/// `users`, or all with `allUsers`. `None` for any other.
+pub(super) fn with_sessions(call: &Call) -> Result<Option<RawDocumentBuf>, Failure> {
+    if call.command.name() != "aggregate" {
+        return Ok(None);
+    }
+    let Some((pipeline, options)) = first_stage(call, STAGE)? else { return Ok(None) };
+    if call.fields().argument()?.and_then(whole) != Some(1) {
+        let message =
+            format!("{STAGE} must be run against the database with {{aggregate: 1}}, not a collection");
+        return Err(Failure::new(73, "InvalidNamespace", message));
+    }
+    let wrong =
+        || Failure::new(9, "FailedToParse", format!("{STAGE} options must be specified in an object"));
+    let options = Fields::of(STAGE, options.as_document().ok_or_else(wrong)?);
+    options.allow_all(&["allUsers", "users"])?;
+    let (all, users) = (options.boolean("allUsers")? == Some(true), asked_users(options)?);
+    if all && users.is_some() {
+        let message =
+            format!("{STAGE} may not specify {{allUsers: true}} and {{users: [...]}} at the same time");
+        return Err(Failure::new(72, "InvalidOptions", message));
+    }
+    let own = vec![call.user_name()];
+    let is_own = !all && users.as_ref().is_none_or(|users| *users == own);
+    if !is_own {
+        admit(call, Access::Root)?;
+    }
+    let users = users.unwrap_or(own);
+    let listed = call.shared.sessions.list();
+    let shown = listed.iter().filter(|(session, _)| all || users.contains(&session.user));
+    let documents: Vec<Document> = shown.map(|(session, heard)| show(session, *heard)).collect();
+    with_documents(call, pipeline, &documents).map(Some)
+}
+
+/// Names of users; all belong to one database.
+fn asked_users(options: Fields<'_>) -> Result<Option<Vec<Option<String>>>, Failure> {
+    let Some(users) = options.array("users")? else { return Ok(None) };
+    let name = |user: Result<RawBsonRef<'_>, _>| {
+        let user = user?;
+        let user = user.as_document().ok_or_else(|| options.wrong_type("users", user, "object"))?;
+        let user = Fields::of("users", user);
+        user.allow_all(&["db", "user"])?;
+        let name = user.text("user")?.ok_or_else(|| user.missing("user"))?;
+        user.text("db")?.ok_or_else(|| user.missing("db"))?;
+        Ok(Some(name.to_owned()))
+    };
+    users.into_iter().map(name).collect::<Result<_, Failure>>().map(Some)
+}
+
+/// As MongoDB shows a session: by its id, and the digest of its user.
+fn show(session: &Session, heard: Duration) -> Document {
+    let id = Binary { subtype: BinarySubtype::Uuid, bytes: session.id.to_vec() };
+    let user = session.user.as_ref().map_or_else(String::new, |user| format!("{user}@{DATABASE}"));
+    let uid = Binary { subtype: BinarySubtype::Generic, bytes: Sha256::digest(&user).to_vec() };
+    let mut shown = doc! { "_id": { "id": id, "uid": uid } };
+    let last = SystemTime::now().checked_sub(heard).unwrap_or(SystemTime::UNIX_EPOCH);
+    shown.insert("lastUse", DateTime::from_system_time(last));
+    if !user.is_empty() {
+        shown.insert("user", user);
+    }
+    shown
 }
 
 /// `commitTransaction` and `abortTransaction`: those that belong to one were refused before.

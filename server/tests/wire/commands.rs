@@ -281,3 +281,115 @@ fn an_explanation_says_who_gave_it() {
     assert_eq!(refused.get_i32("code").ok(), Some(20), "{refused}");
     assert!(!refused.contains_key("serverInfo"));
 }
+
+/// `apiStrict` was taken, and not kept to.
+#[test]
+fn a_strict_client_gets_nothing_beyond_its_api() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    fill(&mut peer, "a", 3);
+    let mut code = |mut command: Document, api: Document| {
+        command.extend(api);
+        command.insert("$db", "shop");
+        peer.run(command).get_i32("code").unwrap_or(0)
+    };
+    let strict = || doc! { "apiVersion": "1", "apiStrict": true };
+    for allowed in [
+        doc! { "ping": 1 },
+        doc! { "find": "a", "noCursorTimeout": false },
+        doc! { "aggregate": "a", "pipeline": [{ "$collStats": { "count": {} } }], "cursor": {} },
+        doc! { "explain": { "find": "a" } },
+        doc! { "createIndexes": "a", "indexes": [{ "key": { "n": 1 }, "name": "n" }] },
+    ] {
+        assert_eq!(code(allowed.clone(), strict()), 0, "{allowed}");
+    }
+    for refused in [
+        doc! { "distinct": "a", "key": "_id" },
+        doc! { "serverStatus": 1 },
+        doc! { "sequenceNext": "s" },
+        doc! { "isMaster": 1 },
+        doc! { "find": "a", "noCursorTimeout": true },
+        doc! { "create": "b", "autoIncrement": { "Field": "n" } },
+        doc! { "aggregate": "a", "pipeline": [{ "$indexStats": {} }], "cursor": {} },
+        doc! { "aggregate": "a", "pipeline": [{ "$collStats": { "storageStats": {} } }], "cursor": {} },
+        doc! { "aggregate": "a", "pipeline": [], "explain": true },
+        doc! { "explain": { "distinct": "a", "key": "_id" } },
+        doc! { "createIndexes": "a", "indexes": [{ "key": { "m": 1 }, "name": "m", "sparse": true }] },
+    ] {
+        assert_eq!(code(refused.clone(), strict()), 323, "{refused}");
+        let lax = code(refused.clone(), doc! { "apiVersion": "1" });
+        assert_ne!(lax, 323, "{refused}");
+    }
+    assert_eq!(code(doc! { "ping": 1 }, doc! { "apiStrict": true }), 4_886_600);
+    assert_eq!(code(doc! { "ping": 1 }, doc! { "apiVersion": "2" }), 322);
+}
+
+#[test]
+fn top_tells_how_collections_were_used() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    fill(&mut peer, "a", 3);
+    fill(&mut peer, "gone", 3);
+    peer.run(doc! { "find": "a", "$db": "shop" });
+    peer.run(doc! { "count": "a", "$db": "shop" });
+    peer.run(doc! { "find": "none", "$db": "shop" });
+    peer.run(doc! { "drop": "gone", "$db": "shop" });
+    let reply = peer.run(doc! { "top": 1, "$db": "admin" });
+    let totals = reply.get_document("totals").expect("totals");
+    assert_eq!(totals.keys().collect::<Vec<_>>(), ["note", "shop.a"]);
+    let uses = totals.get_document("shop.a").expect("uses");
+    let counts: Vec<i64> = ["total", "readLock", "writeLock", "queries", "insert", "remove", "commands"]
+        .map(|kind| uses.get_document(kind).and_then(|uses| uses.get_i64("count")).expect("a count"))
+        .to_vec();
+    assert_eq!(counts, [3, 2, 1, 1, 1, 0, 1]);
+    assert_eq!(peer.run(doc! { "top": 1, "$db": "shop" }).get_i32("code").ok(), Some(13));
+}
+
+#[test]
+fn sessions_are_listed() {
+    use cairndb::bson::Binary;
+    use cairndb::bson::spec::BinarySubtype;
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    let id = || Binary { subtype: BinarySubtype::Uuid, bytes: vec![7; 16] };
+    peer.run(doc! { "ping": 1, "lsid": { "id": id() }, "$db": "shop" });
+    let list = |peer: &mut Peer, target: Bson, options: Bson| {
+        peer.run(doc! {
+            "aggregate": target, "pipeline": [{ "$listLocalSessions": options }, { "$project": { "_id": "$_id.id" } }],
+            "cursor": {}, "$db": "shop",
+        })
+    };
+    for options in [bson!({}), bson!({ "allUsers": true })] {
+        let listed = list(&mut peer, 1.into(), options);
+        let batch = listed.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch"));
+        assert_eq!(batch.expect("a batch"), &vec![bson!({ "_id": id() })]);
+    }
+    let of_ada = list(&mut peer, 1.into(), bson!({ "users": [{ "user": "ada", "db": "admin" }] }));
+    let batch = of_ada.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch"));
+    assert_eq!(batch.expect("a batch").len(), 0);
+    let mut refused = |target: Bson, options: Bson, code: i32| {
+        assert_eq!(list(&mut peer, target, options).get_i32("code").ok(), Some(code));
+    };
+    refused("a".into(), bson!({}), 73);
+    refused(1.into(), bson!(1), 9);
+    refused(1.into(), bson!({ "bogus": 1 }), 40_415);
+    refused(1.into(), bson!({ "users": [{ "user": "ada" }] }), 40_414);
+    refused(1.into(), bson!({ "users": [], "allUsers": true }), 72);
+}
+
+#[test]
+fn options_of_what_is_going_on_are_mongodb_s() {
+    let fixture = Fixture::new();
+    let stages = bson!([{ "$currentOp": { "truncateOps": true, "localOps": true } }]);
+    let reply = fixture.peer().run(doc! { "aggregate": 1, "pipeline": stages, "cursor": {}, "$db": "admin" });
+    assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
+}
+
+#[test]
+fn the_database_of_users_is_always_listed() {
+    let reply = Fixture::new().peer().run(doc! { "listDatabases": 1, "$db": "admin" });
+    assert_eq!(
+        reply.get_array("databases").ok(),
+        Some(&vec![bson!({ "name": "admin", "sizeOnDisk": 0_i64, "empty": true })])
+    );
+}

@@ -82,7 +82,7 @@ fn a_cursor_belongs_to_its_namespace_and_session_and_not_to_its_connection() {
     refused(&get_more(&mut peer, id, doc! { "collection": "b", "lsid": session(1) }), 13);
     refused(&get_more(&mut peer, id, doc! { "lsid": session(2) }), 50_738);
     refused(&get_more(&mut peer, id, doc! {}), 50_738);
-    refused(&get_more(&mut peer, id, doc! { "batchSize": -1, "lsid": session(1) }), 2);
+    refused(&get_more(&mut peer, id, doc! { "batchSize": -1, "lsid": session(1) }), 51_024);
     let mut other = fixture.peer();
     drop(peer);
     assert_eq!(batch(&get_more(&mut other, id, doc! { "lsid": session(1) })), (0, 8));

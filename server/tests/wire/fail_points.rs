@@ -106,6 +106,49 @@ fn only_the_program_that_is_meant_meets_it() {
 }
 
 #[test]
+fn a_command_meets_it_by_any_of_its_names() {
+    let fixture = fixture();
+    let mut peer = fixture.peer();
+    let pairs = [("findAndModify", "findandmodify"), ("buildInfo", "buildinfo"), ("isMaster", "ismaster")];
+    for (one, other) in pairs {
+        for (meant, sent) in [(one, other), (other, one), (one, one)] {
+            configure(&mut peer, doc! { "times": 1 }, doc! { "failCommands": [meant], "errorCode": 91 });
+            let reply = peer.run(doc! { sent: "a", "$db": "admin" });
+            assert_eq!(reply.get_i32("code").ok(), Some(91), "{meant} {sent}: {reply}");
+        }
+    }
+}
+
+#[test]
+fn a_program_meets_it_with_its_own_hello() {
+    let fixture = fixture();
+    let data = doc! { "failCommands": ["hello"], "errorCode": 91, "appName": "shop" };
+    configure(&mut fixture.peer(), "alwaysOn", data);
+    let hello = |name: &str| {
+        let client = doc! { "application": { "name": name } };
+        let reply = fixture.peer().run(doc! { "hello": 1, "client": client, "$db": "admin" });
+        reply.get_i32("code").unwrap_or(0)
+    };
+    assert_eq!((hello("shop"), hello("other")), (91, 0));
+}
+
+#[test]
+fn the_time_of_commands_with_a_limit_is_over() {
+    let fixture = fixture();
+    let mut peer = fixture.peer();
+    let turn = |peer: &mut Peer, mode: Bson| {
+        peer.run(doc! { "configureFailPoint": "maxTimeAlwaysTimeOut", "mode": mode, "$db": "admin" })
+    };
+    let count = |peer: &mut Peer, limit: i32| {
+        peer.run(doc! { "count": "a", "maxTimeMS": limit, "$db": "shop" }).get_i32("code").unwrap_or(0)
+    };
+    assert_eq!(turn(&mut peer, doc! { "times": 2 }.into()), doc! { "count": 0_i64, "ok": 1.0 });
+    assert_eq!((count(&mut peer, 0), count(&mut peer, 60_000)), (0, 50));
+    assert_eq!((count(&mut peer, 60_000), count(&mut peer, 60_000)), (50, 0));
+    assert_eq!(turn(&mut peer, "off".into()).get_i64("count").ok(), Some(2));
+}
+
+#[test]
 fn malformed_ones_are_refused() {
     let fixture = fixture();
     let mut peer = fixture.peer();

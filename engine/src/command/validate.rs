@@ -1,0 +1,69 @@
+//! `validate`: what the audit of the store finds in one collection, in MongoDB's shape.
+
+use std::collections::HashSet;
+
+use bson::{Bson, Document, doc};
+
+use crate::audit;
+use crate::codes::refused;
+use crate::command::Place;
+use crate::command::arguments::Arguments;
+use crate::error::Result;
+use crate::results::Finding;
+
+/// The whole store is looked at, as it is by `verify`: entries that no record has are found by looking at all entries.
+/// Writing goes on meanwhile. `full` asks for what is done anyway.
+pub(super) fn validate(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    arguments.allow(
+        &["background", "checkBSONConformance", "full", "metadata"],
+        &["enforceFastCount", "fixMultikey", "repair"],
+    )?;
+    arguments.no_max_time()?;
+    for flag in ["background", "checkBSONConformance", "full", "metadata"] {
+        arguments.boolean(flag)?;
+    }
+    let collection = place.collection(arguments.target()?);
+    let namespace = collection.namespace().to_string();
+    let keys = collection
+        .key_counts()?
+        .ok_or_else(|| refused(26, format!("Collection '{namespace}' does not exist to validate.")))?;
+    let report = {
+        let database = place.shared.store.enter()?;
+        audit::verify(place.shared, &database)?
+    };
+    let findings: Vec<&Finding> =
+        report.findings.iter().filter(|finding| finding.place == namespace).collect();
+    let broken: HashSet<&str> = findings.iter().filter_map(|finding| finding.index.as_deref()).collect();
+    let invalid = findings.iter().filter(|finding| finding.index.is_none()).count();
+    let errors = findings.iter().map(|finding| {
+        let index = finding.index.as_ref().map_or_else(String::new, |name| format!("index {name}: "));
+        Bson::String(format!("{index}{} (key {})", finding.problem, finding.key))
+    });
+    let details = keys.indexes.iter().map(|(name, _)| {
+        let is_valid = !broken.contains(name.as_str());
+        (name.clone(), Bson::Document(doc! { "valid": is_valid }))
+    });
+    let counts = keys.indexes.iter().map(|(name, count)| (name.clone(), Bson::Int64(count.cast_signed())));
+    let nothing = Vec::<Bson>::new;
+    // Findings beyond those that are listed may be this collection's.
+    let warnings = match report.findings_omitted {
+        0 => nothing(),
+        omitted => vec![format!("{omitted} more findings of the store are not listed").into()],
+    };
+    Ok(doc! {
+        "ns": namespace,
+        "nInvalidDocuments": i64::try_from(invalid).unwrap_or(i64::MAX),
+        "nNonCompliantDocuments": 0_i64,
+        "nrecords": keys.documents.cast_signed(),
+        "nIndexes": i32::try_from(keys.indexes.len()).unwrap_or(i32::MAX),
+        "keysPerIndex": counts.collect::<Document>(),
+        "indexDetails": details.collect::<Document>(),
+        "valid": findings.is_empty() && report.findings_omitted == 0,
+        "repaired": false,
+        "warnings": warnings,
+        "errors": errors.collect::<Vec<Bson>>(),
+        "extraIndexEntries": nothing(),
+        "missingIndexEntries": nothing(),
+        "corruptRecords": nothing(),
+    })
+}

@@ -1,0 +1,169 @@
+//! The stable API: `apiVersion: "1"`, and `apiStrict`, with which nothing may be asked for that is not in it.
+
+use cairndb::bson::{RawArray, RawBsonRef, RawDocument};
+
+use crate::dispatch::call::Call;
+use crate::failure::Failure;
+use crate::fields::Fields;
+
+/// MongoDB's commands of API version 1 that are here, ascending. CairnDB's own are in no version.
+const COMMANDS: [&str; 29] = [
+    "abortTransaction",
+    "aggregate",
+    "authenticate",
+    "collMod",
+    "commitTransaction",
+    "count",
+    "create",
+    "createIndexes",
+    "delete",
+    "drop",
+    "dropDatabase",
+    "dropIndexes",
+    "endSessions",
+    "explain",
+    "find",
+    "findAndModify",
+    "findandmodify",
+    "getMore",
+    "hello",
+    "insert",
+    "killCursors",
+    "listCollections",
+    "listDatabases",
+    "listIndexes",
+    "ping",
+    "refreshSessions",
+    "saslContinue",
+    "saslStart",
+    "update",
+];
+
+/// Fields of these commands that are in no version.
+const UNSTABLE_FIELDS: [(&str, &[&str]); 3] = [
+    ("aggregate", &["exchange", "explain"]),
+    ("create", &["autoIncrement", "capped", "indexOptionDefaults", "max", "size", "storageEngine"]),
+    (
+        "find",
+        &[
+            "awaitData",
+            "max",
+            "min",
+            "noCursorTimeout",
+            "oplogReplay",
+            "returnKey",
+            "showRecordId",
+            "tailable",
+        ],
+    ),
+];
+/// The same of indexes.
+const UNSTABLE_INDEX_FIELDS: [&str; 4] = ["background", "bucketSize", "sparse", "storageEngine"];
+/// Stages that are in no version.
+const UNSTABLE_STAGES: [&str; 7] = [
+    "$currentOp",
+    "$indexStats",
+    "$listLocalSessions",
+    "$listSessions",
+    "$planCacheStats",
+    "$search",
+    "$searchMeta",
+];
+
+/// Checks what a command says of the API that it uses, and that it keeps to it.
+pub(super) fn check(call: &Call) -> Result<(), Failure> {
+    let fields = call.fields();
+    let is_strict = fields.boolean("apiStrict")? == Some(true);
+    let shows_errors = fields.boolean("apiDeprecationErrors")? == Some(true);
+    match fields.text("apiVersion")? {
+        Some("1") => {}
+        Some(other) => {
+            let message = format!("API version must be \"1\", not {other:?}");
+            return Err(Failure::new(322, "APIVersionError", message));
+        }
+        None if is_strict || shows_errors => {
+            let message = "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion";
+            return Err(Failure::new(4_886_600, "Location4886600", message));
+        }
+        None => {}
+    }
+    if is_strict { check_command(call.command.name(), call.command.body()) } else { Ok(()) }
+}
+
+fn check_command(name: &str, body: &RawDocument) -> Result<(), Failure> {
+    if COMMANDS.binary_search(&name).is_err() {
+        return Err(not_in_version(&format!("the command {name}")));
+    }
+    let fields = Fields::of(name, body);
+    let unstable = UNSTABLE_FIELDS.iter().find(|(command, _)| *command == name);
+    for field in unstable.map_or(&[][..], |(_, fields)| fields) {
+        refuse_field(fields, field, name)?;
+    }
+    if let Some(pipeline) =
+        body.get("pipeline")?.and_then(RawBsonRef::as_array).filter(|_| name == "aggregate")
+    {
+        check_stages(pipeline)?;
+    }
+    if let Some(indexes) =
+        body.get("indexes")?.and_then(RawBsonRef::as_array).filter(|_| name == "createIndexes")
+    {
+        check_indexes(indexes)?;
+    }
+    match fields.argument()?.and_then(RawBsonRef::as_document).filter(|_| name == "explain") {
+        Some(explained) => match explained.iter().next().transpose()? {
+            Some((name, _)) => check_command(name.as_str(), explained),
+            None => Ok(()),
+        },
+        None => Ok(()),
+    }
+}
+
+/// A field that is false or null asks for nothing.
+fn refuse_field(fields: Fields<'_>, field: &str, place: &str) -> Result<(), Failure> {
+    match fields.value(field)? {
+        None | Some(RawBsonRef::Boolean(false)) => Ok(()),
+        Some(_) => Err(not_in_version(&format!("the field '{place}.{field}'"))),
+    }
+}
+
+fn check_stages(pipeline: &RawArray) -> Result<(), Failure> {
+    for stage in pipeline {
+        let Some(stage) = stage?.as_document() else { continue };
+        let Some((name, options)) = stage.iter().next().transpose()? else { continue };
+        let name = name.as_str();
+        // Of the figures of a collection only its count is part of the version.
+        let counts_only = name != "$collStats"
+            || options.as_document().is_some_and(|options| {
+                options.iter().all(|option| option.is_ok_and(|(name, _)| name.as_str() == "count"))
+            });
+        if UNSTABLE_STAGES.contains(&name) || !counts_only {
+            return Err(not_in_version(&format!("the stage {name}")));
+        }
+    }
+    Ok(())
+}
+
+fn check_indexes(indexes: &RawArray) -> Result<(), Failure> {
+    for index in indexes {
+        let Some(index) = index?.as_document() else { continue };
+        for field in UNSTABLE_INDEX_FIELDS {
+            refuse_field(Fields::of("indexes", index), field, "createIndexes.indexes")?;
+        }
+    }
+    Ok(())
+}
+
+fn not_in_version(what: &str) -> Failure {
+    let message = format!("Provided apiStrict:true, but {what} is not in API Version 1");
+    Failure::new(323, "APIStrictError", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_ascends() {
+        assert!(COMMANDS.is_sorted());
+    }
+}

@@ -1,0 +1,99 @@
+//! How often collections were used, and for how long, by kinds of commands: what `top` tells.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+/// How many collections are told apart. Commands may name any that do not exist.
+const NAMESPACES_MAX: usize = 10_000;
+
+/// What is done with a collection, in MongoDB's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Queries,
+    GetMore,
+    Insert,
+    Update,
+    Remove,
+    /// Others that read.
+    ReadingCommands,
+    /// Others that write.
+    WritingCommands,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Queries,
+        Self::GetMore,
+        Self::Insert,
+        Self::Update,
+        Self::Remove,
+        Self::ReadingCommands,
+        Self::WritingCommands,
+    ];
+
+    pub(crate) fn writes(self) -> bool {
+        match self {
+            Self::Insert | Self::Update | Self::Remove | Self::WritingCommands => true,
+            Self::Queries | Self::GetMore | Self::ReadingCommands => false,
+        }
+    }
+}
+
+/// How often, and how long altogether.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Uses {
+    pub(crate) count: u64,
+    pub(crate) time: Duration,
+}
+
+/// Of one collection, in the order of [`Kind::ALL`].
+pub(crate) type OfCollection = [Uses; Kind::ALL.len()];
+
+/// Of all collections since the server started.
+#[derive(Default)]
+pub(crate) struct Usage {
+    table: Mutex<HashMap<String, OfCollection>>,
+}
+
+impl Usage {
+    pub(crate) fn note(&self, kind: Kind, namespace: String, time: Duration) {
+        let mut table = self.table.lock();
+        if table.len() >= NAMESPACES_MAX && !table.contains_key(&namespace) {
+            return;
+        }
+        let uses = table.entry(namespace).or_default();
+        let place = Kind::ALL.iter().position(|known| *known == kind);
+        if let Some(uses) = place.and_then(|place| uses.get_mut(place)) {
+            uses.count += 1;
+            uses.time += time;
+        }
+    }
+
+    /// All collections, ascending by name.
+    pub(crate) fn list(&self) -> Vec<(String, OfCollection)> {
+        let mut all: Vec<_> = self.table.lock().iter().map(|(name, uses)| (name.clone(), *uses)).collect();
+        all.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uses_add_up_and_collections_are_bounded() {
+        let usage = Usage::default();
+        for number in 0..2 * NAMESPACES_MAX {
+            usage.note(Kind::Insert, format!("shop.{number:05}"), Duration::from_secs(1));
+            usage.note(Kind::Queries, "shop.00000".to_owned(), Duration::from_secs(2));
+        }
+        let all = usage.list();
+        assert_eq!(all.len(), NAMESPACES_MAX);
+        let (name, [queries, _, insert, ..]) = &all[0];
+        assert_eq!((name.as_str(), queries.count, insert.count), ("shop.00000", 20_000, 1));
+        assert_eq!(queries.time, Duration::from_secs(40_000));
+    }
+}
