@@ -84,8 +84,8 @@ fn orphan(
         return Ok(Some("the entry's document does not exist"));
     };
     let Ok(document) = RawDocument::from_bytes(&record) else { return Ok(None) };
-    let entries = entries_of(&audited.indexes, document, parts.id).unwrap_or_default();
-    if entries.iter().any(|entry| entry.index == position && entry.key == scan.key()) {
+    let drawn = entries_of(&audited.indexes, document, parts.id).unwrap_or_default();
+    if drawn.entries.iter().any(|entry| entry.index == position && entry.key == scan.key()) {
         return Ok(None);
     }
     Ok(Some("the entry's document does not have this key"))

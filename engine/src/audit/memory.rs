@@ -43,6 +43,14 @@ fn problems(state: &CollectionState, database: &Arc<Database>) -> Result<Vec<Str
     if !stored().eq(state.indexes().iter().map(|index| index.id)) {
         problems.push("the stored indexes are not those that readers see".to_owned());
     }
+    for (index, stored) in definition.indexes.iter().zip(&entry.indexes) {
+        // What is stored was told before it was committed.
+        let told = index.arrays.told().into_iter().zip(stored.arrays.told());
+        if !told.into_iter().all(|(told, stored)| told.covers(stored)) {
+            problems
+                .push(format!("readers of index {} are told of fewer arrays than are stored", index.name));
+        }
+    }
     let fields = entry.fields.iter().map(|(field, id)| (field, *id));
     if !fields.eq(definition.fields.iter().map(|field| (&field.field, field.state.identity.id))) {
         problems.push("the stored auto-increment fields are not those in memory".to_owned());

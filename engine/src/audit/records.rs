@@ -1,5 +1,5 @@
 //! Records: each belongs to a collection, is a valid document, stands under the key of its `_id`, and has
-//! every entry that it should have.
+//! every entry that it should have; and no array where its indexes are said to have none.
 
 use std::collections::HashMap;
 
@@ -79,14 +79,18 @@ fn audit_record(
             }
         }
     }
-    let entries = match entries_of(&audited.indexes, document.as_raw(), encoded_id(key)) {
-        Ok(entries) => entries,
+    let drawn = match entries_of(&audited.indexes, document.as_raw(), encoded_id(key)) {
+        Ok(drawn) => drawn,
         Err(error) => {
             findings.add(place(), None, key, format!("the document cannot be indexed: {error}"));
             return Ok(());
         }
     };
-    for entry in entries {
+    for (position, _) in drawn.arrays {
+        let index = audited.indexes.get(position).map(|index| index.name.as_str());
+        findings.add(place(), index, key, "the document has an array where the index is said to have none");
+    }
+    for entry in drawn.entries {
         let Some(index) = audited.indexes.get(entry.index) else { continue };
         *expected.entry(index.id.0).or_default() += 1;
         let problem = match subject.snapshot.get(Family::Entries, &entry.key)? {

@@ -58,7 +58,11 @@ impl Catalog {
         let nothing = |_: &CollectionState, _: &str, _: &Attributes| Ok(None);
         let added = stage_fields(&mut batch, &mut next, (&unnumbered, &empty.fields), fields, &nothing)?;
         let definition = empty.with_fields(AutoFields::new(added.clone()));
-        batch.put(Family::Meta, &id.catalog_key(), &entry::encode(namespace, &definition)?);
+        batch.put(
+            Family::Meta,
+            &id.catalog_key(),
+            &entry::encode(namespace, &definition.indexes, &definition.fields)?,
+        );
         batch.put(Family::Meta, META_NEXT_ID, &next.id.to_be_bytes());
         storage.store.commit(batch, CommitLevel::Journaled)?;
         *ids = next;
@@ -107,7 +111,11 @@ impl Catalog {
         if let (Some(target), Some(definition)) = (&target, &replaced) {
             stage_removal(&mut batch, target, definition);
         }
-        batch.put(Family::Meta, &collection.id.catalog_key(), &entry::encode(to, &definition)?);
+        batch.put(
+            Family::Meta,
+            &collection.id.catalog_key(),
+            &entry::encode(to, &definition.indexes, &definition.fields)?,
+        );
         let commit = || storage.store.commit(batch, CommitLevel::Journaled);
         collection.end(|| match &target {
             Some(target) => target.end(commit),
@@ -177,7 +185,7 @@ pub(crate) fn finish_index(
     let mut batch = Batch::new(storage.database);
     batch.delete(Family::Meta, &index.id.building_key());
     let list: Vec<Index> = definition.indexes.iter().cloned().chain([index.clone()]).collect();
-    let entry = entry::encode(&collection.namespace, &definition.with_indexes(list))?;
+    let entry = entry::encode(&collection.namespace, &list, &definition.fields)?;
     batch.put(Family::Meta, &collection.id.catalog_key(), &entry);
     storage.store.commit(batch, CommitLevel::Journaled)?;
     collection.add_index(definition, index);
@@ -211,7 +219,7 @@ pub(crate) fn drop_indexes(
     for index in &dropped {
         batch.delete_range(Family::Entries, &index.id.prefix(), &index.id.end());
     }
-    let entry = entry::encode(&collection.namespace, &definition.with_indexes(kept.clone()))?;
+    let entry = entry::encode(&collection.namespace, &kept, &definition.fields)?;
     batch.put(Family::Meta, &collection.id.catalog_key(), &entry);
     collection
         .withdraw_indexes(&mut definition, kept, || storage.store.commit(batch, CommitLevel::Journaled))?;

@@ -28,6 +28,9 @@ pub(crate) struct CollectionState {
     published: RwLock<Arc<[Index]>>,
     /// As [`Changes`] reads them.
     changes: AtomicU64,
+    /// Held while arrays are written down that the catalog entry does not know of, until they are committed: each entry
+    /// must have what those before it have.
+    pub(crate) noting_arrays: Mutex<()>,
     pub(crate) admission: Admission,
     pub(crate) count: DocumentCount,
 }
@@ -89,6 +92,7 @@ impl CollectionState {
             published: RwLock::new(Arc::clone(&definition.indexes)),
             gate: ShardedLock::new(definition),
             changes: AtomicU64::new(0),
+            noting_arrays: Mutex::new(()),
             admission: Admission::default(),
             count: DocumentCount::default(),
         }
@@ -175,6 +179,7 @@ impl CollectionState {
             gate: ShardedLock::new(definition.clone()),
             published: RwLock::new(Arc::clone(&definition.indexes)),
             changes: AtomicU64::new(0),
+            noting_arrays: Mutex::new(()),
             admission: Admission { highest: Mutex::new(self.admission.highest.lock().clone()) },
             count: self.count.moved(),
         }
@@ -210,11 +215,6 @@ impl Definition {
     /// The same indexes with other fields.
     pub(crate) fn with_fields(&self, fields: AutoFields) -> Self {
         Self { indexes: Arc::clone(&self.indexes), fields: Arc::new(fields) }
-    }
-
-    /// The same fields with other indexes.
-    pub(crate) fn with_indexes(&self, indexes: Vec<Index>) -> Self {
-        Self { indexes: indexes.into(), fields: Arc::clone(&self.fields) }
     }
 }
 

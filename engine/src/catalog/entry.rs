@@ -1,20 +1,24 @@
 //! The catalog entry: one small BSON document for each collection, under its id in family `meta`.
 //!
 //! ```text
-//! { db: string, name: string, indexes: [ { id: int64, name: string, key: document, unique: bool, sparse: bool } ],
+//! { db: string, name: string, indexes: [ { id: int64, name: string, key: document, unique: bool, sparse: bool,
+//!     arrays: [ int64 ] } ],
 //!   autoIncrement: [ { field: string, generated: string, generateOnNull: bool, onTruncate: string, sequence: int64 } ] }
 //! ```
 //! Stored bytes may be damaged, so decoding checks everything and names what is wrong.
 
+use std::sync::Arc;
+
 use bson::{Bson, Document, doc};
+use index::multikey::ArrayComponents;
 use index::spec::{IndexSpec, Sparseness, SpecOptions, Uniqueness};
 use index::validate::DOCUMENT_BYTES_MAX;
 use sequence::attributes::OptionValue;
 use sequence::auto_increment::{Field, FieldOptions};
 
-use crate::catalog::collection::Definition;
 use crate::catalog::indexes::Index;
-use crate::catalog::sequences::AutoField;
+use crate::catalog::multikey::IndexArrays;
+use crate::catalog::sequences::{AutoField, AutoFields};
 use crate::document::complete::check_depth;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
@@ -28,11 +32,9 @@ pub(crate) struct CollectionEntry {
     pub(crate) fields: Vec<(Field, SequenceId)>,
 }
 
-pub(crate) fn encode(namespace: &Namespace, definition: &Definition) -> Result<Vec<u8>> {
-    let indexes: Vec<Bson> =
-        definition.indexes.iter().map(|index| Bson::Document(encode_index(index))).collect();
-    let fields: Vec<Bson> =
-        definition.fields.iter().map(|field| Bson::Document(encode_field(field))).collect();
+pub(crate) fn encode(namespace: &Namespace, indexes: &[Index], fields: &AutoFields) -> Result<Vec<u8>> {
+    let indexes: Vec<Bson> = indexes.iter().map(|index| Bson::Document(encode_index(index))).collect();
+    let fields: Vec<Bson> = fields.iter().map(|field| Bson::Document(encode_field(field))).collect();
     let entry = doc! {
         "db": &namespace.db,
         "name": &namespace.coll,
@@ -100,12 +102,14 @@ fn decode_field(field: &Bson) -> std::result::Result<(Field, SequenceId), String
 }
 
 fn encode_index(index: &Index) -> Document {
+    let arrays = index.arrays.told().into_iter().map(|arrays| Bson::Int64(arrays.bits().cast_signed()));
     doc! {
         "id": i64::from(index.id.0),
         "name": &index.name,
         "key": index.key_pattern(),
         "unique": index.spec.is_unique(),
         "sparse": index.spec.is_sparse(),
+        "arrays": arrays.collect::<Vec<_>>(),
     }
 }
 
@@ -127,5 +131,11 @@ fn decode_index(index: &Bson) -> std::result::Result<Index, String> {
         sparseness: if flag("sparse")? { Sparseness::Sparse } else { Sparseness::NotSparse },
     };
     let spec = IndexSpec::parse(&keys, options).map_err(|error| error.to_string())?;
-    Ok(Index { id: IndexId(id), name, spec })
+    let bits = fields.get_array("arrays").map_err(|_| format!("arrays of index {name} is not an array"))?;
+    let arrays = bits.iter().filter_map(Bson::as_i64).map(i64::cast_unsigned);
+    let arrays: Vec<_> = arrays.map(ArrayComponents::from_bits).collect();
+    if arrays.len() != bits.len() || arrays.len() != spec.fields().len() {
+        return Err(format!("arrays of index {name} is not a 64-bit integer for each of its fields"));
+    }
+    Ok(Index { id: IndexId(id), name, spec, arrays: Arc::new(IndexArrays::of(arrays)) })
 }

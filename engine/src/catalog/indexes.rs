@@ -1,8 +1,11 @@
 //! The secondary indexes of a collection, as writers and the planner see them.
 
+use std::sync::Arc;
+
 use bson::Document;
 use index::spec::IndexSpec;
 
+use crate::catalog::multikey::IndexArrays;
 use crate::storage::keys::IndexId;
 
 /// The name of the index on `_id` that every collection has.
@@ -14,6 +17,8 @@ pub(crate) struct Index {
     pub(crate) id: IndexId,
     pub(crate) name: String,
     pub(crate) spec: IndexSpec,
+    /// Shared by all lists that the index is in.
+    pub(crate) arrays: Arc<IndexArrays>,
 }
 
 impl Index {

@@ -8,6 +8,7 @@ pub(crate) mod collection;
 pub(crate) mod entry;
 pub(crate) mod indexes;
 pub(crate) mod load;
+pub(crate) mod multikey;
 pub(crate) mod sequence_change;
 pub(crate) mod sequence_entry;
 pub(crate) mod sequences;

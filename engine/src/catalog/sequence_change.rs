@@ -333,7 +333,7 @@ fn stage_entry(batch: &mut Batch<'_>, collection: &CollectionState, definition: 
     if collection.is_retired() {
         return Err(namespace_not_found(&collection.namespace));
     }
-    let value = entry::encode(&collection.namespace, definition)?;
+    let value = entry::encode(&collection.namespace, &definition.indexes, &definition.fields)?;
     batch.put(Family::Meta, &collection.id.catalog_key(), &value);
     Ok(())
 }

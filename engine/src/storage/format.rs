@@ -3,7 +3,7 @@
 //! in prose.
 
 /// The version of everything on disk: folder, families, key layouts, fixed values.
-pub(crate) const FORMAT_VERSION: u32 = 2;
+pub(crate) const FORMAT_VERSION: u32 = 3;
 
 /// The family of the format stamp, catalog entries and counters.
 pub(crate) const FAMILY_META: &str = "meta";
@@ -35,8 +35,8 @@ mod tests {
 
     #[test]
     fn marker_names_its_format() {
-        assert_eq!(parse_marker(&marker_text()), Some("2"));
-        assert_eq!(parse_marker("CairnDB format 3\n"), Some("3"));
+        assert_eq!(parse_marker(&marker_text()), Some("3"));
+        assert_eq!(parse_marker("CairnDB format 4\n"), Some("4"));
         assert_eq!(parse_marker("CairnDB format 3"), None);
         assert_eq!(parse_marker("something else\n"), None);
     }

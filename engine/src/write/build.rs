@@ -6,6 +6,7 @@
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use bson::{Bson, Document, RawBsonRef, RawDocumentBuf, doc};
 use index::error::Error as IndexError;
@@ -13,6 +14,7 @@ use index::order::compare as compare_values;
 use index::spec::{IndexSpec, Sparseness, SpecOptions, Uniqueness};
 
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
+use crate::catalog::multikey::IndexArrays;
 use crate::document::decode::stored;
 use crate::document::shell::print_value;
 use crate::error::{Error, Result, WriteError};
@@ -107,7 +109,13 @@ pub(crate) fn build(target: Target<'_>) -> Result<()> {
     while scan.advance()? {
         let document = stored(scan.key(), scan.value())?;
         let id = encoded_id(scan.key());
-        for entry in entries_of(target.indexes, document, id).map_err(|error| failed(target, &error))? {
+        let drawn = entries_of(target.indexes, document, id).map_err(|error| failed(target, &error))?;
+        // No reader sees the index yet, and its catalog entry is written at the end.
+        for (index, (_, found)) in target.indexes.iter().zip(&drawn.arrays) {
+            index.arrays.tell(found);
+            index.arrays.confirm(found);
+        }
+        for entry in drawn.entries {
             let taken =
                 |key: &[u8]| Ok::<bool, Error>(pending.contains(key) || target.exists(Family::Entries, key)?);
             if is_unique(target, &entry) {
@@ -128,7 +136,8 @@ pub(crate) fn build(target: Target<'_>) -> Result<()> {
 
 /// The index that a definition becomes.
 pub(crate) fn index(definition: Definition, id: IndexId) -> Index {
-    Index { id, name: definition.name, spec: definition.spec }
+    let arrays = Arc::new(IndexArrays::none(definition.spec.fields().len()));
+    Index { id, name: definition.name, spec: definition.spec, arrays }
 }
 
 /// Whether the keys are those of the index on `_id`, or would be in another direction. MongoDB takes the whole part of the

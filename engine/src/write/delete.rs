@@ -110,7 +110,8 @@ fn stage(target: Target<'_>, batch: &mut Batch<'_>, (key, document): (&[u8], &[u
     if target.indexes.is_empty() {
         return Ok(());
     }
-    for entry in entries_of(target.indexes, stored(key, document)?, encoded_id(key)).map_err(Error::write)? {
+    let drawn = entries_of(target.indexes, stored(key, document)?, encoded_id(key)).map_err(Error::write)?;
+    for entry in drawn.entries {
         batch.delete(Family::Entries, &entry.key);
     }
     Ok(())

@@ -2,11 +2,14 @@
 //!
 //! A unique entry's key is without the document's id, so that a duplicate is one point lookup under one latch;
 //! its value names the document. A plain entry's key ends with the document's encoded id.
+//!
+//! With its entries comes what a document has of arrays where the catalog knows of none: it is committed with them.
 
 use bson::RawDocument;
 use index::error::Error as IndexError;
 use index::extract::{ExtractedKeys, extract};
 use index::key::{self, Direction};
+use index::multikey::ArrayComponents;
 
 use crate::catalog::indexes::Index;
 use crate::error::{Refusal, WriteError};
@@ -31,6 +34,18 @@ impl Entry {
     }
 }
 
+/// What the indexes of a collection get of a document.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Drawn {
+    /// All entries, index by index, ascending within one.
+    pub(crate) entries: Vec<Entry>,
+    /// Arrays that the catalog does not know of; nearly always none.
+    pub(crate) arrays: NewArrays,
+}
+
+/// For indexes, by position: the components of each field's path that led to an array.
+pub(crate) type NewArrays = Vec<(usize, Vec<ArrayComponents>)>;
+
 /// A stored entry, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EntryParts<'a> {
@@ -42,18 +57,22 @@ pub(crate) struct EntryParts<'a> {
     pub(crate) types: &'a [u8],
 }
 
-/// All entries of a document, index by index, ascending within one.
+/// What a document gives to indexes.
 pub(crate) fn entries_of(
     indexes: &[Index],
     document: &RawDocument,
     encoded_id: &[u8],
-) -> Result<Vec<Entry>, Refusal> {
+) -> Result<Drawn, Refusal> {
     let mut entries = Vec::with_capacity(indexes.len());
+    let mut arrays = NewArrays::new();
     let mut keys = ExtractedKeys::default();
     let mut bytes = 0_usize;
     for (position, index) in indexes.iter().enumerate() {
         keys.clear();
         extract(&index.spec, document, &mut keys).map_err(|error| refusal(&error))?;
+        if keys.is_multikey() && index.arrays.lacks(keys.array_components()) {
+            arrays.push((position, keys.array_components().to_vec()));
+        }
         let ids = keys.len().saturating_mul(encoded_id.len());
         bytes = bytes.saturating_add(
             ids + keys.iter().map(|(fields, types)| fields.len() + types.len()).sum::<usize>(),
@@ -67,7 +86,7 @@ pub(crate) fn entries_of(
         entries
             .extend(keys.iter().map(|(fields, types)| entry(position, index, (fields, types), encoded_id)));
     }
-    Ok(entries)
+    Ok(Drawn { entries, arrays })
 }
 
 /// Takes a stored entry apart; `None` if its bytes are not an entry of the index.

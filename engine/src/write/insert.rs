@@ -18,7 +18,7 @@ use crate::storage::Family;
 use crate::storage::latch::LatchSet;
 use crate::storage::write::Batch;
 use crate::write::Target;
-use crate::write::entries::{Entry, entries_of};
+use crate::write::entries::{Drawn, Entry, NewArrays, entries_of};
 use crate::write::prepare::{KEY_BYTES, Prepared, encoded_id, prepare};
 use crate::write::{duplicate, numbered};
 
@@ -183,7 +183,7 @@ pub(super) fn insert_prepared(
     if beside.is_empty() {
         target.store.commit_record(target.database, &prepared.record_key, prepared.bytes, target.level)?;
     } else {
-        commit_with_entries(target, (prepared, &[]), beside)?;
+        commit_with_entries(target, (prepared, &Drawn::default()), beside)?;
     }
     target.collection.count.add(1);
     Ok(())
@@ -247,7 +247,7 @@ pub(super) fn insert_many_beside<K: Kept>(
         }
         match prepare_candidate(target, generator, (position, draft), &mut scratch) {
             Ok(candidate) => {
-                pending_bytes += candidate.entries.iter().map(Entry::bytes).sum::<usize>();
+                pending_bytes += candidate.drawn.entries.iter().map(Entry::bytes).sum::<usize>();
                 candidates.push(candidate);
             }
             Err(refusal) => outcome.refused.push(refusal.at(position)),
@@ -286,37 +286,37 @@ pub(crate) fn refuse_all(documents: &Drafts, ordering: Ordering) -> Vec<IndexedW
 struct Candidate<'a> {
     position: usize,
     prepared: Prepared<'a>,
-    entries: Vec<Entry>,
+    drawn: Drawn,
 }
 
 fn insert_with_entries(target: Target<'_>, prepared: &Prepared<'_>, beside: &mut impl Beside) -> Result<()> {
-    let entries = entries_of(target.indexes, prepared.document(), encoded_id(&prepared.record_key))
+    let drawn = entries_of(target.indexes, prepared.document(), encoded_id(&prepared.record_key))
         .map_err(Error::write)?;
     let mut latches = LatchSet::default();
     latches.add(&prepared.record_key);
-    add_unique_latches(&mut latches, target, &entries);
+    add_unique_latches(&mut latches, target, &drawn.entries);
     let _latched = target.store.latches.lock(&latches);
     refuse_taken_id(target, prepared)?;
-    for entry in &entries {
+    for entry in &drawn.entries {
         if is_unique(target, entry) && target.exists(Family::Entries, &entry.key)? {
             return Err(Error::write(taken_entry(target, entry, encoded_id(&prepared.record_key))));
         }
     }
-    commit_with_entries(target, (prepared, &entries), beside)?;
+    commit_with_entries(target, (prepared, &drawn), beside)?;
     target.collection.count.add(1);
     Ok(())
 }
 
 fn commit_with_entries(
     target: Target<'_>,
-    (prepared, entries): (&Prepared<'_>, &[Entry]),
+    (prepared, drawn): (&Prepared<'_>, &Drawn),
     beside: &mut impl Beside,
 ) -> Result<()> {
-    let bytes = prepared.bytes.len() + 128 * (1 + entries.len());
+    let bytes = prepared.bytes.len() + 128 * (1 + drawn.entries.len());
     let mut batch = Batch::with_capacity(target.database, bytes);
-    stage(&mut batch, prepared, entries);
+    stage(&mut batch, prepared, &drawn.entries);
     beside.stage(&mut batch, 1);
-    target.store.commit(batch, target.level)
+    target.commit(batch, &drawn.arrays)
 }
 
 #[expect(clippy::inline_always, reason = "every insert passes here, and a call costs a hundredth of one")]
@@ -337,12 +337,12 @@ fn prepare_candidate<'a>(
     scratch: &mut Vec<u8>,
 ) -> std::result::Result<Candidate<'a>, Refusal> {
     let prepared = prepare(draft, target.collection.id, generator, scratch)?;
-    let entries = if target.indexes.is_empty() {
-        Vec::new()
+    let drawn = if target.indexes.is_empty() {
+        Drawn::default()
     } else {
         entries_of(target.indexes, prepared.document(), encoded_id(&prepared.record_key))?
     };
-    Ok(Candidate { position, prepared, entries })
+    Ok(Candidate { position, prepared, drawn })
 }
 
 fn commit_chunk<K: Kept>(
@@ -355,18 +355,20 @@ fn commit_chunk<K: Kept>(
     let mut bytes = 0;
     for candidate in &candidates {
         latches.add(&candidate.prepared.record_key);
-        add_unique_latches(&mut latches, target, &candidate.entries);
-        bytes += candidate.prepared.bytes.len() + 64 * (1 + candidate.entries.len());
+        add_unique_latches(&mut latches, target, &candidate.drawn.entries);
+        bytes += candidate.prepared.bytes.len() + 64 * (1 + candidate.drawn.entries.len());
     }
     let _latched = target.store.latches.lock(&latches);
     let mut batch = Batch::with_capacity(target.database, bytes);
     let mut staged = StagedKeys::default();
     let absence = admit_batch(target, &candidates);
     let mut accepted = Vec::with_capacity(candidates.len());
+    let mut arrays = NewArrays::new();
     for candidate in &candidates {
         match find_taken(target, (candidate, absence), &mut staged)? {
             None => {
-                stage(&mut batch, &candidate.prepared, &candidate.entries);
+                stage(&mut batch, &candidate.prepared, &candidate.drawn.entries);
+                arrays.extend(candidate.drawn.arrays.iter().cloned());
                 staged.add(target, candidate);
                 accepted.push(candidate.position);
             }
@@ -382,7 +384,7 @@ fn commit_chunk<K: Kept>(
         return Ok(());
     }
     beside.stage(&mut batch, accepted.len());
-    target.store.commit(batch, target.level)?;
+    target.commit(batch, &arrays)?;
     target.collection.count.add(i64::try_from(accepted.len()).unwrap_or(i64::MAX));
     let mut accepted = accepted.into_iter().peekable();
     for candidate in candidates {
@@ -405,7 +407,7 @@ struct StagedKeys<'a> {
 impl<'a> StagedKeys<'a> {
     fn add(&mut self, target: Target<'_>, candidate: &'a Candidate<'_>) {
         self.record_keys.push(&candidate.prepared.record_key);
-        self.taken.extend(unique_entries(target, &candidate.entries).map(|entry| entry.key.as_slice()));
+        self.taken.extend(unique_entries(target, &candidate.drawn.entries).map(|entry| entry.key.as_slice()));
     }
 
     fn holds_record(&mut self, key: &[u8]) -> bool {
@@ -442,7 +444,7 @@ fn find_taken(
     {
         return Ok(Some(duplicate::of_id(&target.collection.namespace, &candidate.prepared.id())));
     }
-    for entry in unique_entries(target, &candidate.entries) {
+    for entry in unique_entries(target, &candidate.drawn.entries) {
         if staged.holds_entry(&entry.key) || target.exists(Family::Entries, &entry.key)? {
             return Ok(Some(taken_entry(target, entry, encoded_id(key))));
         }

@@ -26,6 +26,7 @@ use sequence::acquirer::Acquirer;
 
 use crate::catalog::change::Storage;
 use crate::catalog::collection::{Absence, CollectionState};
+use crate::catalog::entry;
 use crate::catalog::indexes::Index;
 use crate::catalog::sequences::AutoFields;
 use crate::error::Result;
@@ -33,8 +34,9 @@ use crate::execute::read_view::ReadView;
 use crate::plan::selector::Selector;
 use crate::storage::scan::last_key;
 use crate::storage::snapshot::Snapshot;
-use crate::storage::write::CommitLevel;
+use crate::storage::write::{Batch, CommitLevel};
 use crate::storage::{Database, Family, Store};
+use crate::write::entries::NewArrays;
 
 /// What a write works on. The collection's gate is held shared for as long as this lives.
 #[derive(Clone, Copy)]
@@ -66,6 +68,34 @@ impl<'a> Target<'a> {
             let id = self.collection.id;
             last_key(&Snapshot::take(self.database), Family::Records, &id.prefix(), id.end())
         })
+    }
+
+    /// Writes a batch of documents with their entries, and notes their arrays that the catalog does not know of.
+    #[inline]
+    fn commit(&self, batch: Batch<'_>, arrays: &NewArrays) -> Result<()> {
+        if arrays.is_empty() {
+            return self.store.commit(batch, self.level);
+        }
+        self.commit_noting(batch, arrays)
+    }
+
+    #[cold]
+    fn commit_noting(&self, mut batch: Batch<'_>, arrays: &NewArrays) -> Result<()> {
+        let indexes =
+            || arrays.iter().filter_map(|(at, found)| Some((&self.indexes.get(*at)?.arrays, found)));
+        // One after the other, so that no entry lacks what an earlier one has; and readers first: see
+        // `catalog::multikey`.
+        let _noting = self.collection.noting_arrays.lock();
+        for (known, found) in indexes() {
+            known.tell(found);
+        }
+        let entry = entry::encode(&self.collection.namespace, self.indexes, self.fields)?;
+        batch.put(Family::Meta, &self.collection.id.catalog_key(), &entry);
+        self.store.commit(batch, self.level)?;
+        for (known, found) in indexes() {
+            known.confirm(found);
+        }
+        Ok(())
     }
 
     #[inline]

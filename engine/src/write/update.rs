@@ -14,7 +14,7 @@ use crate::storage::latch::LatchSet;
 use crate::storage::write::Batch;
 use crate::write::Target;
 use crate::write::change::Change;
-use crate::write::entries::{Entry, entries_of};
+use crate::write::entries::{Entry, NewArrays, entries_of};
 use crate::write::first::{Aim, Check, on_each, on_first};
 use crate::write::insert::{is_unique, taken_entry};
 use crate::write::prepare::encoded_id;
@@ -129,18 +129,21 @@ struct Difference {
     new: Vec<Entry>,
     /// Positions in `new` of entries whose keys the old document did not have.
     added: Vec<usize>,
+    /// Arrays of the new document that the catalog does not know of.
+    arrays: NewArrays,
 }
 
 impl Difference {
     fn of(target: Target<'_>, key: &[u8], (old, new): (&[u8], &[u8])) -> Result<Self> {
-        let entries =
+        let drawn =
             |bytes| entries_of(target.indexes, stored(key, bytes)?, encoded_id(key)).map_err(Error::write);
-        let (old, new) = (entries(old)?, entries(new)?);
+        let (old, new) = (drawn(old)?.entries, drawn(new)?);
+        let (new, arrays) = (new.entries, new.arrays);
         let keys: HashSet<&[u8]> = old.iter().map(|entry| entry.key.as_slice()).collect();
         let is_added = |entry: &Entry| !keys.contains(entry.key.as_slice());
         let added = new.iter().enumerate().filter(|(_, entry)| is_added(entry)).map(|(position, _)| position);
         let added = added.collect();
-        Ok(Self { old, new, added })
+        Ok(Self { old, new, added, arrays })
     }
 
     fn added_unique<'s>(&'s self, target: Target<'s>) -> impl Iterator<Item = &'s Entry> {
@@ -182,6 +185,6 @@ impl Difference {
         for entry in self.old.iter().filter(|entry| !kept.contains(entry.key.as_slice())) {
             batch.delete(Family::Entries, &entry.key);
         }
-        target.store.commit(batch, target.level)
+        target.commit(batch, &self.arrays)
     }
 }
