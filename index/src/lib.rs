@@ -15,6 +15,7 @@ pub mod error;
 pub mod extract;
 pub mod interval;
 pub mod key;
+pub mod key_bounds;
 pub mod multikey;
 pub mod number;
 pub mod order;

@@ -122,7 +122,7 @@ pub fn prefix_successor(prefix: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The ranges of one field's own key bytes that a set of values takes, in ascending order of the bytes.
-fn field_pieces(set: &Intervals, direction: Direction) -> Vec<KeyRange> {
+pub(crate) fn field_pieces(set: &Intervals, direction: Direction) -> Vec<KeyRange> {
     let pieces = set.as_slice().iter().map(|interval| field_piece(interval, direction));
     match direction {
         Direction::Ascending => pieces.collect(),

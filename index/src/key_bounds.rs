@@ -1,0 +1,139 @@
+//! Whether the fields of a key lie within bounds, told from its bytes.
+//!
+//! Ranges of keys bound the leading fields. What is asked of the fields after those is told here, before a document is
+//! read for a key that cannot lead to a match.
+
+use crate::interval::Intervals;
+use crate::key::{self, Direction};
+use crate::range::{KeyRange, field_pieces};
+use crate::spec::IndexSpec;
+
+/// Bounds on the fields of an index, ready to be held against its keys.
+///
+/// ```
+/// use bson::{RawBson, rawdoc};
+/// use cairndb_index::interval::{Interval, Intervals};
+/// use cairndb_index::key::{Direction, encode};
+/// use cairndb_index::key_bounds::KeyBounds;
+/// use cairndb_index::spec::{IndexSpec, SpecOptions};
+///
+/// let spec = IndexSpec::parse(&rawdoc! { "a": 1, "b": 1 }, SpecOptions::default())?;
+/// let five = Intervals::from(Interval::point(RawBson::Int32(5)));
+/// let bounds = KeyBounds::of(&spec, &[Intervals::all(), five]);
+/// let mut key = Vec::new();
+/// for value in [RawBson::Int32(1), RawBson::Int32(6)] {
+///     encode(value.as_raw_bson_ref(), Direction::Ascending, &mut key);
+/// }
+/// assert_eq!(bounds.check(&key), Some((key.len(), false)));
+/// # Ok::<(), cairndb_index::error::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct KeyBounds {
+    fields: Vec<FieldBounds>,
+}
+
+#[derive(Clone, Debug)]
+struct FieldBounds {
+    direction: Direction,
+    /// Ascending ranges of the field's own bytes; `None` if every value will do.
+    pieces: Option<Vec<KeyRange>>,
+}
+
+impl KeyBounds {
+    /// The bounds on each field of an index, in their order; fields without any are not bounded.
+    pub fn of(spec: &IndexSpec, bounds: &[Intervals]) -> Self {
+        let fields = spec.fields().iter().enumerate().map(|(at, field)| {
+            let set = bounds.get(at).filter(|set| !set.is_all());
+            FieldBounds {
+                direction: field.direction,
+                pieces: set.map(|set| field_pieces(set, field.direction)),
+            }
+        });
+        Self { fields: fields.collect() }
+    }
+
+    /// No bounds: every key lies within.
+    pub fn unbounded(spec: &IndexSpec) -> Self {
+        Self::of(spec, &[])
+    }
+
+    /// How many bytes the fields take at the front of a key, and whether all of them lie within the bounds; `None` if
+    /// the bytes are not those of the fields.
+    pub fn check(&self, key: &[u8]) -> Option<(usize, bool)> {
+        let mut length = 0;
+        let mut is_within = true;
+        for field in &self.fields {
+            let rest = key.get(length..)?;
+            let own = rest.get(..key::skip(rest, field.direction).ok()?)?;
+            length += own.len();
+            is_within = is_within && field.pieces.as_ref().is_none_or(|pieces| holds(pieces, own));
+        }
+        Some((length, is_within))
+    }
+}
+
+/// Whether one of some ascending ranges holds the bytes.
+fn holds(pieces: &[KeyRange], own: &[u8]) -> bool {
+    let after = pieces.partition_point(|piece| piece.start.as_slice() <= own);
+    after.checked_sub(1).and_then(|at| pieces.get(at)).is_some_and(|piece| piece.contains(own))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interval::{Bound, Interval, Limit};
+    use crate::proptest_support::any_value;
+    use crate::spec::SpecOptions;
+    use bson::{Bson, Document, RawBson, RawDocumentBuf};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    fn raw(value: Bson) -> RawBson {
+        RawBson::try_from(value).unwrap()
+    }
+
+    fn value() -> impl Strategy<Value = Bson> {
+        prop_oneof![4 => (0..5).prop_map(Bson::Int32), 1 => any_value()]
+    }
+
+    fn set() -> impl Strategy<Value = Intervals> {
+        let limit = || select(vec![Limit::Inclusive, Limit::Exclusive]);
+        let bound = || (value(), limit()).prop_map(|(value, limit)| Bound { value: raw(value), limit });
+        let interval = prop_oneof![
+            value().prop_map(|value| Some(Interval::point(raw(value)))),
+            (bound(), bound()).prop_map(|(lower, upper)| Interval::new(lower, upper)),
+        ];
+        prop_oneof![
+            1 => Just(Intervals::all()),
+            4 => vec(interval, 0..4).prop_map(|list| Intervals::from_any(list.into_iter().flatten())),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_key_is_within_iff_its_values_are(
+            directions in vec(select(vec![1, -1]), 1..4),
+            sets in vec(set(), 0..4),
+            row in vec(value(), 3),
+            behind in vec(any::<u8>(), 0..4),
+        ) {
+            let names = ["a", "b", "c"].into_iter().map(String::from);
+            let keys: Document =
+                names.zip(directions).map(|(name, direction)| (name, Bson::Int32(direction))).collect();
+            let spec =
+                IndexSpec::parse(&RawDocumentBuf::try_from(&keys).unwrap(), SpecOptions::default()).unwrap();
+            let mut bytes = Vec::new();
+            for (value, field) in row.iter().zip(spec.fields()) {
+                key::encode(raw(value.clone()).as_raw_bson_ref(), field.direction, &mut bytes);
+            }
+            let length = bytes.len();
+            bytes.extend(behind);
+            let lies_within = |(set, value): (&Intervals, &Bson)| set.contains(raw(value.clone()).as_raw_bson_ref());
+            let expected = sets.iter().zip(&row).take(spec.fields().len()).all(lies_within);
+            prop_assert_eq!(KeyBounds::of(&spec, &sets).check(&bytes), Some((length, expected)));
+            prop_assert_eq!(KeyBounds::unbounded(&spec).check(&bytes), Some((length, true)));
+            prop_assert_eq!(KeyBounds::of(&spec, &sets).check(&bytes[..length - 1]), None);
+        }
+    }
+}
