@@ -150,20 +150,20 @@ fn a_creation_that_was_cut_short_is_done_again() {
 #[test]
 fn another_format_in_the_marker_is_refused() {
     for (text, expected) in
-        [("CairnDB format 3\n", "3"), ("CairnDB format 0\n", "0"), ("CairnDB format x\n", "x")]
+        [("CairnDB format 2\n", "2"), ("CairnDB format 4\n", "4"), ("CairnDB format x\n", "x")]
     {
         let scratch = Scratch::new();
         scratch.open().close().unwrap();
         fs::write(scratch.path().join("CAIRNDB"), text).unwrap();
         let error = refused_untouched(&scratch.path(), small());
         let ErrorKind::UnsupportedFormat { found, supported } = error.kind() else { panic!("{error:?}") };
-        assert_eq!((found.as_str(), *supported), (expected, 2));
+        assert_eq!((found.as_str(), *supported), (expected, 3));
     }
 }
 
 #[test]
 fn a_marker_with_another_content_is_refused() {
-    let contents: [&[u8]; 4] = [b"", b"hello", b"\xff\xfe", b"CairnDB format 2"];
+    let contents: [&[u8]; 4] = [b"", b"hello", b"\xff\xfe", b"CairnDB format 3"];
     for content in contents {
         let scratch = Scratch::new();
         scratch.open().close().unwrap();
