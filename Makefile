@@ -2,7 +2,7 @@
 # that has nothing but make and a shell; .ci/setup.sh says what it installs, and builds RocksDB once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env demo test bench ratios ratios-large fuzz crash soak interleavings compare compare-sequences house lint format clippy docs deny
+.PHONY: help setup env demo test bench ratios ratios-large fuzz crash soak interleavings compare compare-sequences rocksdb-check house lint format clippy docs deny
 
 # Parameters, as in `make crash KILLS=50000` and `make fuzz SECONDS_EACH=600 TARGETS=operations`.
 KILLS ?= 2000
@@ -14,7 +14,7 @@ TARGETS ?=
 SETUP := . .ci/setup.sh
 # By name, because Cargo unifies features over a virtual workspace's default members.
 PACKAGES := -p cairndb-index -p cairndb-sequence -p cairndb-pcre -p cairndb-query -p cairndb -p cairndb-server -p cairndb-cli \
-    -p cairndb-tests -p cairndb-clients
+    -p cairndb-rocksdb -p cairndb-tests -p cairndb-clients
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 26
@@ -79,6 +79,10 @@ compare: ## Run the same work through CairnDB and its rivals, and renew docs/com
 	        cargo build --release --locked --manifest-path polodb/Cargo.toml --target-dir "$$target-polodb") && \
 	    cp "$$target-polodb/release/compare-polodb" "$$target/release/" && \
 	    "$$target/release/compare" --out ../../docs
+
+# Meant to be run once a week, and after every change of rocksdb/: nearly an hour on two cores.
+rocksdb-check: ## Build RocksDB the crate's own way, compare the symbols with ours, and run every test on it.
+	@$(SETUP) && clients && sh .ci/rocksdb-check.sh "$$ROCKSDB_LIB_DIR/librocksdb.a" $(PACKAGES)
 
 compare-sequences: ## Hand out numbers in CairnDB, PostgreSQL (if installed) and SQLite (some minutes).
 	@$(SETUP) && cd benches/compare && target="$$CAIRNDB_CACHE/compare-target" && \

@@ -46,45 +46,6 @@ find_compiler() {
     has c++ || fail "there is still no c++ in PATH"
 }
 
-any_of() { for file in "$@"; do [ -e "$file" ] && return; done; return 1; }
-
-# libclang_in FOLDER: libclang itself and the compiler headers that it reads (stddef.h and others).
-libclang_in() {
-    any_of "$1"/libclang.so* "$1"/libclang-*.so* "$1"/libclang.dylib &&
-        any_of "$1"/clang/*/include/stddef.h "$1"/../lib*/clang/*/include/stddef.h /usr/lib*/clang/*/include/stddef.h
-}
-
-libclang_anywhere() {
-    for folder in "$(llvm-config --libdir 2>/dev/null)" /usr/lib/llvm-*/lib /usr/lib64/llvm*/lib* \
-        /usr/lib64 /usr/lib /usr/lib/*-linux-gnu /usr/local/lib /Library/Developer/CommandLineTools/usr/lib \
-        "$(xcode-select -p 2>/dev/null)/Toolchains/XcodeDefault.xctoolchain/usr/lib"; do
-        [ -n "$folder" ] && libclang_in "$folder" && return
-    done
-    # Homebrew keeps its LLVM out of every search path.
-    has brew || return 1
-    folder="$(brew --prefix llvm 2>/dev/null)/lib"
-    libclang_in "$folder" || return 1
-    export LIBCLANG_PATH="$folder"
-}
-
-find_libclang() {
-    if [ -n "${LIBCLANG_PATH:-}" ]; then
-        [ -f "$LIBCLANG_PATH" ] || libclang_in "$LIBCLANG_PATH" ||
-            fail "LIBCLANG_PATH is '$LIBCLANG_PATH', where there is no libclang with its headers: correct or unset it"
-        return
-    fi
-    libclang_anywhere && return
-    say "libclang is missing; the bindings to RocksDB are made with it"
-    if [ "$(uname -s)" = Darwin ]; then
-        has brew || fail "run 'xcode-select --install' (or 'brew install llvm'), then try again"
-        say "installing: brew install llvm"
-        brew install llvm >&2 || fail "'brew install llvm' failed: see its message above"
-    else
-        install libclang-dev clang-devel
-    fi
-    libclang_anywhere || fail "libclang is still not found: set LIBCLANG_PATH to the folder that holds it"
-}
-
 cargo_is_new_enough() {
     has cargo && minor=$(cargo --version 2>/dev/null | sed -n 's/^cargo 1\.\([0-9]*\).*/\1/p') &&
         [ "${minor:-0}" -ge "$(sed -n 's/^rust-version = "1\.\([0-9]*\)"/\1/p' Cargo.toml)" ]
@@ -110,31 +71,36 @@ find_cargo() {
     cargo_is_new_enough || fail "there is still no cargo that is new enough: see https://rustup.rs"
 }
 
-# The archive's folder is named after RocksDB's version and the host. It knows nothing of the crate's
-# features: whoever changes those in Cargo.toml deletes the folder.
-find_rocksdb() {
-    version=$(sed -n '/^name = "librocksdb-sys"$/{n;s/^version = "\(.*\)"$/\1/p;}' Cargo.lock)
-    [ -n "$version" ] || fail "Cargo.lock does not name librocksdb-sys"
-    ROCKSDB_LIB_DIR="$CAIRNDB_CACHE/rocksdb/$version-$(rustc -vV | sed -n 's/^host: //p')"
-    [ -f "$ROCKSDB_LIB_DIR/librocksdb.a" ] || build_rocksdb
-    ROCKSDB_STATIC=1
-    export ROCKSDB_LIB_DIR ROCKSDB_STATIC
+# The project's own tool (rocksdb/) finds libclang and RocksDB's archive, which it builds if it is not there. It links
+# no C++, so that it is there in seconds, and outlives `cargo clean` as the archive does.
+rocksdb_tool() { "$CAIRNDB_CACHE/build/release/cairndb-rocksdb" "$@"; }
+
+find_rocksdb_tool() {
+    (unset CARGO_BUILD_TARGET; cargo build --quiet --release --locked --target-dir "$CAIRNDB_CACHE/build" \
+        -p cairndb-rocksdb) || fail "the tool that builds RocksDB did not build: see the message above"
 }
 
-build_rocksdb() {
-    say "building RocksDB once, into $ROCKSDB_LIB_DIR (about 45 MB): 15 to 25 minutes on two cores"
-    mkdir -p "$ROCKSDB_LIB_DIR" || fail "cannot create $ROCKSDB_LIB_DIR"
-    messages="$ROCKSDB_LIB_DIR/build.$$"
-    # Unset in a subshell of its own: with them the build script would look for the archive we lack.
-    (
-        unset ROCKSDB_LIB_DIR ROCKSDB_STATIC ROCKSDB_COMPILE
-        cargo build --release --locked -p librocksdb-sys --target-dir "$CAIRNDB_CACHE/build" \
-            --message-format json-render-diagnostics
-    ) >"$messages" || { rm -f "$messages"; fail "RocksDB did not build: see the message above"; }
-    built=$(sed -n '/"build-script-executed".*librocksdb-sys/s/.*"out_dir":"\([^"]*\)".*/\1/p' "$messages")
-    rm -f "$messages"
-    cp "$built/librocksdb.a" "$ROCKSDB_LIB_DIR/librocksdb.a.$$" || fail "cannot copy $built/librocksdb.a"
-    mv "$ROCKSDB_LIB_DIR/librocksdb.a.$$" "$ROCKSDB_LIB_DIR/librocksdb.a"
+find_libclang() {
+    libclang=$(rocksdb_tool --libclang) || install_libclang
+    eval "$libclang"
+}
+
+install_libclang() {
+    [ -z "${LIBCLANG_PATH:-}" ] || exit 1
+    if [ "$(uname -s)" = Darwin ]; then
+        has brew || fail "run 'xcode-select --install' (or 'brew install llvm'), then try again"
+        say "installing: brew install llvm"
+        brew install llvm >&2 || fail "'brew install llvm' failed: see its message above"
+    else
+        install libclang-dev clang-devel
+    fi
+    libclang=$(rocksdb_tool --libclang) || exit 1
+}
+
+# CAIRNDB_PORTABLE builds for processors without the instructions for checksums.
+find_rocksdb() {
+    exports=$(rocksdb_tool --locked ${CAIRNDB_PORTABLE:+--portable}) || exit 1
+    eval "$exports"
 }
 
 # tool NAME VERSION: a cargo subcommand of that very version, in the cache.
@@ -207,6 +173,7 @@ CAIRNDB_PYTHON="$CAIRNDB_CACHE/clients/pymongo-$(pins tests/clients/requirements
 CAIRNDB_MONGOSH="$CAIRNDB_CACHE/clients/mongosh-$(pins tests/clients/mongosh/package-lock.json)/node_modules/mongosh/bin/mongosh.js"
 export CAIRNDB_PYTHON CAIRNDB_MONGOSH
 find_compiler
-find_libclang
 find_cargo
+find_rocksdb_tool
+find_libclang
 find_rocksdb

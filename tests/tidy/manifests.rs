@@ -4,8 +4,19 @@
 use crate::tree::{File, Finding, Tree};
 
 /// Members of the main workspace, as in the root manifest.
-const MEMBERS: [&str; 10] =
-    ["index", "sequence", "pcre", "query", "engine", "server", "cli", "tests", "tests/clients", "benches"];
+const MEMBERS: [&str; 11] = [
+    "index",
+    "sequence",
+    "pcre",
+    "query",
+    "engine",
+    "server",
+    "cli",
+    "rocksdb",
+    "tests",
+    "tests/clients",
+    "benches",
+];
 /// Members that may name `rocksdb`: the engine, and the benchmarks that measure against it.
 const KNOW_ROCKSDB: [&str; 2] = ["engine", "benches"];
 /// Keys of `[package]` that the workspace decides.
