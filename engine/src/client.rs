@@ -53,8 +53,9 @@ impl Client {
     /// Opens the database in the folder at `path` with default options. An absent or empty folder becomes one.
     ///
     /// Fails with [`ErrorKind::AlreadyOpen`] if another client has it open, with [`ErrorKind::NotADatabase`] if
-    /// the folder holds anything that CairnDB did not make, and with [`ErrorKind::UnsupportedFormat`] if another
-    /// version made it. Nothing is ever deleted or made anew.
+    /// the folder holds anything that CairnDB did not make, with [`ErrorKind::UnsupportedFormat`] if another
+    /// version made it, and with [`ErrorKind::UnsupportedProcessor`] if the linked RocksDB uses instructions that this
+    /// processor lacks. Nothing is ever deleted or made anew.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::builder().open(path)
     }

@@ -62,6 +62,7 @@ impl Error {
             | ErrorKind::NotADatabase { .. }
             | ErrorKind::NotFound { .. }
             | ErrorKind::UnsupportedFormat { .. }
+            | ErrorKind::UnsupportedProcessor { .. }
             | ErrorKind::Storage { .. } => None,
         }
     }
@@ -361,6 +362,15 @@ pub enum ErrorKind {
         found: String,
         /// The format that this version reads and writes.
         supported: u32,
+    },
+    /// The linked RocksDB was compiled for processors that have more than this one.
+    #[error(
+        "this processor lacks {lacks}, which the linked RocksDB was compiled to use: build RocksDB with \
+         `cairndb-rocksdb --portable` and link that"
+    )]
+    UnsupportedProcessor {
+        /// The instructions, in the words of Rust's `target_feature`.
+        lacks: String,
     },
     /// The storage failed in a way that has no kind of its own.
     #[error("the storage failed: {message}")]

@@ -19,7 +19,7 @@ use crate::storage::latch::Latches;
 use crate::storage::sync::{Background, DurableMark};
 use crate::storage::tuning::{MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, Tuning};
 use crate::storage::write::Commits;
-use crate::storage::{fork, translate};
+use crate::storage::{fork, processor, translate};
 
 /// How a folder is to be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +52,7 @@ pub(crate) struct StoreOptions {
 
 impl Store {
     pub(crate) fn open(options: &StoreOptions) -> Result<Self> {
+        processor::check()?;
         if options.memory_budget < MEMORY_BUDGET_MIN {
             return Err(Error::invalid_argument(format!(
                 "memory_budget of {} bytes is below the least that works, {MEMORY_BUDGET_MIN} bytes",
