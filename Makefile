@@ -2,7 +2,7 @@
 # that has nothing but make and a shell; .ci/setup.sh says what it installs, and builds RocksDB once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env demo test bench ratios ratios-large fuzz crash soak interleavings compare compare-sequences rocksdb-check house lint format clippy docs deny
+.PHONY: help setup env demo test bench ratios ratios-large fuzz crash soak interleavings compare compare-build compare-sequences rocksdb-check house lint format clippy docs deny locks
 
 # Parameters, as in `make crash KILLS=50000` and `make fuzz SECONDS_EACH=600 TARGETS=operations`.
 KILLS ?= 2000
@@ -72,13 +72,17 @@ interleavings: ## Run the threads of sequences in some hundred thousand orders (
 
 # PoloDB brings a RocksDB of its own, so it must not see the archive that CairnDB links. Its target folder is its own,
 # so that the builds of the others, which do see it, share nothing with that half hour of C++.
-compare: ## Run the same work through CairnDB and its rivals, and renew docs/compare.*.
+compare: compare-build ## Run the same work through CairnDB and its rivals, and renew docs/compare.*.
 	@$(SETUP) && cd benches/compare && target="$$CAIRNDB_CACHE/compare-target" && \
-	    cargo build --release --locked --workspace --target-dir "$$target" && \
 	    (unset ROCKSDB_LIB_DIR ROCKSDB_STATIC; \
 	        cargo build --release --locked --manifest-path polodb/Cargo.toml --target-dir "$$target-polodb") && \
 	    cp "$$target-polodb/release/compare-polodb" "$$target/release/" && \
 	    "$$target/release/compare" --out ../../docs
+
+# All runners of the comparison but PoloDB's, whose own RocksDB takes half an hour: CI builds these.
+compare-build:
+	@$(SETUP) && cd benches/compare && \
+	    cargo build --release --locked --workspace --target-dir "$$CAIRNDB_CACHE/compare-target"
 
 # Meant to be run once a week, and after every change of rocksdb/: nearly an hour on two cores.
 rocksdb-check: ## Build RocksDB the crate's own way, compare the symbols with ours, and run every test on it.
@@ -93,7 +97,7 @@ compare-sequences: ## Hand out numbers in CairnDB, PostgreSQL (if installed) and
 house: ## Print how the sources are kept: circles, tuples as parameters, phrases, comments, examples.
 	@$(SETUP) && CAIRNDB_HOUSE=1 cargo test --release --locked -q -p cairndb-tests --test tidy the_house -- --nocapture
 
-lint: format clippy docs deny ## Check formatting, Clippy, documentation, licenses and duplicate versions.
+lint: format clippy docs deny locks ## Check formatting, Clippy, documentation, licenses and all lock files.
 
 format:
 	@$(SETUP) && cargo fmt --check
@@ -107,3 +111,11 @@ docs:
 deny:
 	@$(SETUP) && tool cargo-deny 0.20.2 && cargo fetch --locked -q && \
 	    cargo deny --offline check licenses bans sources
+
+# Each workspace has a lock file of its own, and a change of the engine's dependencies makes the others stale.
+locks:
+	@for folder in . fuzz benches/compare benches/compare/polodb; do \
+	    cargo metadata --locked --format-version 1 --manifest-path $$folder/Cargo.toml >/dev/null || { \
+	        echo "locks: $$folder/Cargo.lock is not current: renew it with" \
+	            "'cargo metadata --format-version 1 --manifest-path $$folder/Cargo.toml >/dev/null'" >&2; exit 1; }; \
+	done
