@@ -9,6 +9,7 @@ use std::process::Stdio;
 
 use crate::arguments::Arguments;
 use crate::compiler::{self, Tool};
+use crate::message::say;
 use crate::processor;
 use crate::project::Project;
 use crate::recorder::{self, Source};
@@ -91,7 +92,7 @@ fn build(
     let _ = fs::remove_dir_all(staging);
     let objects = staging.join("units");
     fs::create_dir_all(&objects).map_err(|error| format!("cannot create {}: {error}", objects.display()))?;
-    crate::say(&format!(
+    say(&format!(
         "asking librocksdb-sys {} how it compiles RocksDB (its bindings take a minute)",
         project.version
     ));
@@ -102,7 +103,7 @@ fn build(
     write(&staging.join(processor::FILE), &required(&sources, compiler, &project.target)?)?;
     let files = sources.len();
     let units = units::group(sources);
-    crate::say(&format!(
+    say(&format!(
         "building RocksDB once: {files} files in {} units, into {}",
         units.len(),
         staging.with_extension("").display()

@@ -33,12 +33,12 @@ pub(crate) fn find() -> Result<Option<String>, String> {
             chosen.display()
         ));
     }
-    let asked = [("llvm-config", ["--libdir"].as_slice(), ""), XCODE].into_iter().filter_map(told_folder);
+    let asked = [LLVM_CONFIG, XCODE].iter().filter_map(Question::answer);
     if SEARCHED.iter().flat_map(|pattern| folders(pattern)).chain(asked).any(|folder| is_complete(&folder)) {
         return Ok(None);
     }
     // Homebrew keeps its LLVM out of every search path.
-    let brewed = told_folder(("brew", &["--prefix", "llvm"], "lib")).filter(|folder| is_complete(folder));
+    let brewed = HOMEBREW.answer().filter(|folder| is_complete(folder));
     brewed.and_then(|folder| folder.to_str().map(str::to_owned)).map(Some).ok_or_else(|| ADVICE.to_owned())
 }
 
@@ -47,16 +47,29 @@ pub(crate) fn export(folder: &str) -> String {
     format!("export LIBCLANG_PATH={}\n", arguments::quoted(folder))
 }
 
-/// A command, its arguments, and the folder below what it prints.
-type Question<'a> = (&'a str, &'a [&'a str], &'a str);
+/// A program that knows where LLVM is.
+struct Question {
+    program: &'static str,
+    arguments: &'static [&'static str],
+    /// The folder of libraries below the one that it prints.
+    below: &'static str,
+}
 
-const XCODE: Question = ("xcode-select", &["-p"], "Toolchains/XcodeDefault.xctoolchain/usr/lib");
+const LLVM_CONFIG: Question = Question { program: "llvm-config", arguments: &["--libdir"], below: "" };
+const HOMEBREW: Question = Question { program: "brew", arguments: &["--prefix", "llvm"], below: "lib" };
+const XCODE: Question = Question {
+    program: "xcode-select",
+    arguments: &["-p"],
+    below: "Toolchains/XcodeDefault.xctoolchain/usr/lib",
+};
 
-fn told_folder(question: Question) -> Option<PathBuf> {
-    let (program, arguments, below) = question;
-    let output = Command::new(program).args(arguments).output().ok()?;
-    let text = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
-    Some(Path::new(text.trim()).join(below))
+impl Question {
+    /// Returns `None` if the program is not here or does not know.
+    fn answer(&self) -> Option<PathBuf> {
+        let output = Command::new(self.program).args(self.arguments).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
+        Some(Path::new(text.trim()).join(self.below))
+    }
 }
 
 /// Libclang itself, and the headers of its compiler (stddef.h and others), which may be in a package of their own.

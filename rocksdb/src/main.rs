@@ -10,6 +10,7 @@ mod archive;
 mod arguments;
 mod compiler;
 mod libclang;
+mod message;
 mod processor;
 mod project;
 mod recorder;
@@ -20,6 +21,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use arguments::Request;
+use message::say;
 
 fn main() -> ExitCode {
     if let Some(recording) = recorder::Recording::from_environment() {
@@ -59,10 +61,4 @@ fn run() -> Result<String, String> {
     }
     let exports = format!("export ROCKSDB_LIB_DIR={} ROCKSDB_STATIC=1\n", arguments::quoted(folder));
     Ok(exports + &libclang.as_deref().map(libclang::export).unwrap_or_default())
-}
-
-/// Speaks to the user, on standard error: standard output is for the shell.
-#[expect(clippy::print_stderr, reason = "it is a command-line tool, and this is how it speaks")]
-fn say(message: &str) {
-    eprintln!("cairndb-rocksdb: {message}");
 }

@@ -74,5 +74,11 @@ pub(crate) fn required(compiler: &Tool, arguments: &[String]) -> Result<Vec<&'st
             line.strip_prefix("#define ").is_some_and(|rest| rest.split(' ').next() == Some(name))
         })
     };
-    Ok(X86.iter().filter(|[name, _]| is_defined(name)).map(|[_, word]| *word).collect())
+    let mut words = Vec::new();
+    for [name, word] in X86 {
+        if is_defined(name) {
+            words.push(word);
+        }
+    }
+    Ok(words)
 }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use toml_edit::{Array, InlineTable};
 
 use crate::compiler::{self, Tool};
+use crate::message::say;
 use crate::project::{self, Project};
 
 /// The folder of the recording: its presence makes this program stand in for a compiler.
@@ -44,7 +45,7 @@ pub(crate) fn record(project: &Project, staging: &Path) -> Result<Vec<Source>, S
     // Cargo's settings are those of the folder it runs in: the project's.
     command.current_dir(&project.root).arg("--manifest-path").arg(manifest);
     command.arg("--target-dir").arg(staging.join("target"));
-    // Everybody links this one archive, so a project's own profile does not shape it.
+    // All projects link this one archive, so the profile of one does not shape it.
     command.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "3").env("CARGO_PROFILE_RELEASE_DEBUG", "false");
     // The settings of this project may name an archive already.
     command.env("ROCKSDB_COMPILE", "1").env_remove("ROCKSDB_LIB_DIR").env_remove("ROCKSDB_STATIC");
@@ -154,7 +155,7 @@ impl Recording {
         match done {
             Ok(()) => ExitCode::SUCCESS,
             Err(message) => {
-                crate::say(&message);
+                say(&message);
                 ExitCode::FAILURE
             }
         }
@@ -223,7 +224,7 @@ impl Recording {
             Ok(status) if status.success() => ExitCode::SUCCESS,
             Ok(_) => ExitCode::FAILURE,
             Err(error) => {
-                crate::say(&format!("cannot run the C++ compiler: {error}"));
+                say(&format!("cannot run the C++ compiler: {error}"));
                 ExitCode::FAILURE
             }
         }

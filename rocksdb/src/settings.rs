@@ -38,7 +38,7 @@ fn with_lines(text: &str, folder: &str, libclang: Option<&str>) -> Result<String
     let table = document.entry("env").or_insert_with(|| Item::Table(Table::new()));
     let table = table.as_table_like_mut().ok_or("its 'env' is not a table")?;
     let current = table.get(FOLDER).and_then(Item::as_str);
-    // A folder that somebody chose is not taken from them; one of an earlier run is out of date.
+    // A folder that the user chose stays; one of an earlier run is out of date.
     if let Some(chosen) = current.filter(|chosen| siblings(chosen, folder).is_none()) {
         return Err(format!(
             "its {FOLDER} is '{chosen}', which is not from this tool: remove the line first"
@@ -81,11 +81,13 @@ fn rust_flags_in(text: &str) -> Vec<String> {
     let build = document.get("build").map(|table| ("build", table));
     let targets = document.get("target").and_then(Item::as_table_like);
     let tables = build.into_iter().chain(targets.into_iter().flat_map(|targets| targets.iter()));
-    let flags = tables.filter_map(|(name, table)| {
-        let flags = table.get("rustflags")?.to_string();
-        Some(format!("rustflags of {name}: {}", flags.split_whitespace().collect::<Vec<_>>().join(" ")))
-    });
-    flags.collect()
+    let mut lines = Vec::new();
+    for (name, table) in tables {
+        let Some(flags) = table.get("rustflags").map(Item::to_string) else { continue };
+        let flags: Vec<&str> = flags.split_whitespace().collect();
+        lines.push(format!("rustflags of {name}: {}", flags.join(" ")));
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -113,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_somebody_else_stays() {
+    fn a_folder_that_the_user_chose_stays() {
         let before = "[env]\nROCKSDB_LIB_DIR = \"/opt/rocksdb\"\n";
         let message = with_lines(before, "/c/rocksdb/2", None).unwrap_err();
         assert_eq!(
