@@ -24,7 +24,7 @@ pub(crate) enum Rounding {
 pub(crate) enum Precision {
     /// 15, as MongoDB converts doubles: more are noise of the binary form.
     Double,
-    /// All 34 that a decimal holds.
+    /// All 34 that a decimal holds, without zeros behind the point at the end.
     Full,
 }
 
@@ -85,9 +85,14 @@ pub(crate) fn from_double(value: f64, precision: Precision) -> Decimal128 {
     };
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let coefficient = format!("{whole}{fraction}").parse().unwrap_or(0);
+    let mut coefficient = format!("{whole}{fraction}").parse::<u128>().unwrap_or(0);
     let places = i32::try_from(fraction.len()).unwrap_or(0);
-    finish(value < 0.0, Wide { high: 0, low: coefficient }, exponent.parse::<i32>().unwrap_or(0) - places)
+    let mut exponent = exponent.parse::<i32>().unwrap_or(0) - places;
+    while precision == Precision::Full && exponent < 0 && coefficient.is_multiple_of(10) {
+        coefficient /= 10;
+        exponent += 1;
+    }
+    finish(value < 0.0, Wide { high: 0, low: coefficient }, exponent)
 }
 
 /// Reads a number as texts write it: `-1.50`, `2E+3`, `NaN`, `Infinity`. Too many digits are rounded; a number that

@@ -5,14 +5,13 @@
 
 use bson::{RawBson, RawBsonRef};
 
-use crate::decimal::{self, Precision};
+use crate::decimal;
 use crate::expression::arguments::Arguments;
-use crate::expression::arithmetic::Total;
 use crate::expression::condition::compare_values;
 use crate::expression::error::Error;
+use crate::expression::total::Total;
 use crate::expression::value::Value;
 use crate::numeric::Numeric;
-use crate::value::integer;
 
 pub(super) fn sum<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let mut sum = Sum::default();
@@ -133,25 +132,23 @@ impl Sum {
         }
     }
 
-    /// All numbers as a double, with what each addition lost.
-    fn double(&self) -> f64 {
+    /// All numbers but decimals, with what each addition lost.
+    fn others(&self) -> Total {
         let mut total = self.doubles;
         match i64::try_from(self.integers) {
             Ok(sum) => total.add_integer(sum),
             #[expect(clippy::cast_precision_loss, reason = "so large a sum is a double to MongoDB too")]
             Err(_) => total.add(self.integers as f64),
         }
-        total.value()
+        total
+    }
+
+    fn double(&self) -> f64 {
+        self.others().value()
     }
 
     fn decimal(&self, decimals: bson::Decimal128) -> bson::Decimal128 {
-        let double = self.double();
-        let others = match (self.has_double, i64::try_from(self.integers)) {
-            (false, Ok(sum)) => decimal::from_integer(sum),
-            (_, _) => integer(RawBsonRef::Double(double))
-                .map_or_else(|| decimal::from_double(double, Precision::Double), decimal::from_integer),
-        };
-        decimal::add(decimals, others)
+        decimal::add(decimals, self.others().decimal())
     }
 }
 
@@ -216,7 +213,7 @@ mod tests {
         check(bson!({ "$sum": [(i64::MAX), 1] }), bson!(9_223_372_036_854_775_808.0));
         check(bson!({ "$sum": [(i64::MAX), 1, -1] }), bson!(i64::MAX));
         check(bson!({ "$sum": [1e100, 1.0, -1e100] }), bson!(1.0));
-        check(bson!({ "$sum": [(decimal("1.10")), 2, 0.5] }), decimal("3.60000000000000"));
+        check(bson!({ "$sum": [(decimal("1.10")), 2, 0.5] }), decimal("3.60"));
         check(bson!({ "$sum": [(f64::INFINITY), 1] }), bson!(f64::INFINITY));
     }
 

@@ -8,6 +8,7 @@ use bson::RawBsonRef;
 use crate::decimal::{self, Rounding};
 use crate::expression::arguments::Arguments;
 use crate::expression::error::{BAD_VALUE, Error, Fault, OVERFLOW, TYPE_MISMATCH};
+use crate::expression::total::Total;
 use crate::expression::value::Value;
 use crate::numeric::Numeric;
 use crate::value::integer;
@@ -75,6 +76,8 @@ pub(super) fn add<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error>
     let mut sum = Numeric::Int32(0);
     let mut is_narrow = true;
     let mut date: Option<i64> = None;
+    // With a decimal among them, all other numbers are summed exactly and meet the decimals at the end.
+    let (mut decimals, mut others) = (None, Total::default());
     for value in arguments.values() {
         let value = value?;
         if value.is_nullish() {
@@ -91,12 +94,24 @@ pub(super) fn add<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error>
             return Err(arguments.wrong_type(TYPE_MISMATCH, "a summand", "a number or a date", &value));
         };
         is_narrow &= matches!(number, Numeric::Int32(_));
+        match number {
+            Numeric::Int32(value) => others.add_integer(i64::from(value)),
+            Numeric::Int64(value) => others.add_integer(value),
+            Numeric::Double(value) => others.add(value),
+            Numeric::Decimal(value) => {
+                decimals = Some(decimals.map_or(value, |sum| decimal::add(sum, value)));
+            }
+        }
         match date {
             Some(millis) => date = Some(moved(arguments, millis, number, i64::checked_add)?),
             None => sum = sum.plus(number),
         }
     }
-    Ok(date.map_or_else(|| total(sum, is_narrow), Value::date))
+    Ok(match (date, decimals) {
+        (Some(date), _) => Value::date(date),
+        (None, Some(decimals)) => Value::decimal(decimal::add(decimals, others.decimal())),
+        (None, None) => total(sum, is_narrow),
+    })
 }
 
 pub(super) fn subtract<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
@@ -246,37 +261,6 @@ fn moved(
     by.and_then(|by| step(millis, by)).ok_or_else(|| overflow(arguments))
 }
 
-/// A sum of doubles with what each addition lost kept aside, so that the order of the summands hardly matters.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Total {
-    sum: f64,
-    lost: f64,
-}
-
-impl Total {
-    pub(super) fn add(&mut self, value: f64) {
-        let sum = self.sum + value;
-        let part = sum - self.sum;
-        let lost = (self.sum - (sum - part)) + (value - part);
-        self.sum = sum;
-        if lost.is_finite() {
-            self.lost += lost;
-        }
-    }
-
-    /// Adds an integer by its halves, each of which a double holds exactly.
-    pub(super) fn add_integer(&mut self, value: i64) {
-        let low = value & 0xffff_ffff;
-        for half in [value - low, low] {
-            self.add(Numeric::Int64(half).to_double());
-        }
-    }
-
-    pub(super) fn value(self) -> f64 {
-        if self.sum.is_finite() { self.sum + self.lost } else { self.sum }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use bson::{Bson, bson};
@@ -291,7 +275,13 @@ mod tests {
         check(bson!({ "$add": [1, 2_i64] }), bson!(3_i64));
         check(bson!({ "$add": [1, 2.5] }), bson!(3.5));
         check(bson!({ "$add": [1, (decimal("2.50"))] }), decimal("3.50"));
-        check(bson!({ "$add": [0.1, (decimal("1"))] }), decimal("1.100000000000000"));
+        check(bson!({ "$add": [0.1, (decimal("1"))] }), decimal("1.100000000000000005551115123125783"));
+        check(bson!({ "$add": [(decimal("2.5")), 1.0] }), decimal("3.5"));
+        let exact = decimal("1234567.891234566923230886459350586");
+        check(bson!({ "$add": [1_234_567.891_234_567, (decimal("0"))] }), exact);
+        check(bson!({ "$add": [1e100, (decimal("0.5")), 1.0, -1e100] }), decimal("1.5"));
+        check(bson!({ "$add": [(i64::MAX), 0.5, (decimal("0"))] }), decimal("9223372036854775807.5"));
+        check(bson!({ "$add": [(f64::INFINITY), (decimal("1"))] }), decimal("Infinity"));
         check(bson!({ "$add": [(i32::MAX), 1] }), bson!(2_147_483_648_i64));
         check(bson!({ "$add": [(i32::MAX), 1, -1] }), bson!(i32::MAX));
         check(bson!({ "$add": [(i64::MAX), 1] }), bson!(9_223_372_036_854_775_808.0));

@@ -32,6 +32,7 @@ mod switch;
 #[cfg(test)]
 mod tests;
 mod text;
+mod total;
 mod trigonometry;
 mod value;
 mod variables;

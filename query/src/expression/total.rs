@@ -1,0 +1,47 @@
+//! An exact sum of integers and doubles.
+
+use bson::Decimal128;
+
+use crate::decimal::{self, Precision};
+use crate::numeric::Numeric;
+
+/// A sum of doubles with what each addition lost kept aside, so that the order of the summands hardly matters.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Total {
+    sum: f64,
+    lost: f64,
+}
+
+impl Total {
+    pub(super) fn add(&mut self, value: f64) {
+        let sum = self.sum + value;
+        let part = sum - self.sum;
+        let lost = (self.sum - (sum - part)) + (value - part);
+        self.sum = sum;
+        if lost.is_finite() {
+            self.lost += lost;
+        }
+    }
+
+    /// Adds an integer by its halves, each of which a double holds exactly.
+    pub(super) fn add_integer(&mut self, value: i64) {
+        let low = value & 0xffff_ffff;
+        for half in [value - low, low] {
+            self.add(Numeric::Int64(half).to_double());
+        }
+    }
+
+    /// The sum with all 34 digits of a decimal.
+    pub(super) fn decimal(self) -> Decimal128 {
+        let sum = decimal::from_double(self.sum, Precision::Full);
+        if self.sum.is_finite() {
+            decimal::add(sum, decimal::from_double(self.lost, Precision::Full))
+        } else {
+            sum
+        }
+    }
+
+    pub(super) fn value(self) -> f64 {
+        if self.sum.is_finite() { self.sum + self.lost } else { self.sum }
+    }
+}
