@@ -120,3 +120,92 @@ fn a_limit_of_time_is_refused() {
     refused(limited.run(), 50, "time limit");
     assert_eq!(fixture.stored().len(), 3);
 }
+
+/// What was shown was made after the commit, so that a projection that has no value for the document gave an error, and the
+/// document was gone or another all the same.
+#[test]
+fn a_projection_without_value_changes_nothing() {
+    for is_indexed in [false, true] {
+        let fixture = three();
+        if is_indexed {
+            fixture.things.create_index(IndexModel::builder().keys(doc! { "n": 1 }).build()).run().unwrap();
+        }
+        let before = fixture.stored();
+        let divide = doc! { "x": { "$divide": [1, { "$subtract": ["$n", 20] }] } };
+        let after = doc! { "x": { "$divide": [1, { "$subtract": ["$n", 21] }] } };
+        let things = &fixture.things;
+        let add = || things.find_one_and_update(doc! { "_id": 2 }, doc! { "$inc": { "n": 1 } });
+        let replace = || things.find_one_and_replace(doc! { "_id": 2 }, doc! { "n": 21 });
+        let delete = things.find_one_and_delete(doc! { "_id": 2 }).projection(divide.clone()).run();
+        let refusals = [
+            delete,
+            add().projection(divide.clone()).run(),
+            add().projection(after.clone()).return_document(ReturnDocument::After).run(),
+            replace().projection(divide.clone()).run(),
+            replace().projection(after.clone()).return_document(ReturnDocument::After).run(),
+        ];
+        for refusal in refusals {
+            refused(refusal, 2, "divide by zero");
+            assert_eq!(fixture.stored(), before);
+        }
+        // The other state has a value.
+        assert_eq!(add().projection(after).run().unwrap(), Some(doc! { "_id": 2, "x": -1.0 }));
+    }
+}
+
+#[test]
+fn a_projection_without_value_inserts_nothing() {
+    let divide = doc! { "x": { "$divide": [1, { "$subtract": ["$n", 1] }] } };
+    let fixture = Fixture::new();
+    fixture.things.insert_one(doc! { "_id": 1, "n": 5 }).run().unwrap();
+    let things = &fixture.things;
+    let upsert = || things.find_one_and_update(doc! { "_id": 2 }, doc! { "$inc": { "n": 1 } }).upsert(true);
+    let replace = || things.find_one_and_replace(doc! { "_id": 2 }, doc! { "n": 1 }).upsert(true);
+    let refusals = [
+        upsert().projection(divide.clone()).return_document(ReturnDocument::After).run(),
+        replace().projection(divide.clone()).return_document(ReturnDocument::After).run(),
+    ];
+    for refusal in refusals {
+        refused(refusal, 2, "divide by zero");
+        assert_eq!(things.count_documents(doc! {}).run().unwrap(), 1);
+        assert_eq!(things.estimated_document_count().run().unwrap(), 1);
+    }
+    // Nothing is shown of the state before.
+    assert_eq!(upsert().projection(divide).run().unwrap(), None);
+    assert_eq!(things.count_documents(doc! {}).run().unwrap(), 2);
+}
+
+#[test]
+fn a_projection_without_value_for_a_generated_number_inserts_nothing() {
+    let fixture = Fixture::new();
+    let db = fixture.client.database("numbered");
+    let numbers = AutoIncrement::builder().field("serial").build();
+    db.create_collection("things").auto_increment(numbers).run().expect("a collection");
+    let things = db.collection::<Document>("things");
+    let upsert = |name: &str| {
+        let update = doc! { "$set": { "name": name } };
+        things
+            .find_one_and_update(doc! { "k": name }, update)
+            .upsert(true)
+            .return_document(ReturnDocument::After)
+    };
+    let divide = doc! { "_id": 0, "x": { "$divide": [1, { "$subtract": ["$serial", 1] }] } };
+    refused(upsert("a").projection(divide.clone()).run(), 2, "divide by zero");
+    assert_eq!(things.count_documents(doc! {}).run().unwrap(), 0);
+    let made = upsert("b").projection(divide).run().unwrap().expect("the new document");
+    assert_eq!(made, doc! { "x": 1.0 });
+    assert_eq!(things.count_documents(doc! {}).run().unwrap(), 1);
+}
+
+#[test]
+fn a_positional_projection_and_the_new_document_are_refused_before_the_write() {
+    let fixture = Fixture::with([doc! { "_id": 1, "a": [1, 2] }]);
+    let before = fixture.stored();
+    let change = || {
+        let update = doc! { "$set": { "a": [] } };
+        fixture.things.find_one_and_update(doc! { "a": 2 }, update).projection(doc! { "a.$": 1 })
+    };
+    refused(change().return_document(ReturnDocument::After).run(), 2, "positional projection");
+    assert_eq!(fixture.stored(), before);
+    assert_eq!(change().run().unwrap(), Some(doc! { "_id": 1, "a": [2] }));
+}

@@ -89,7 +89,7 @@ impl<T> Delete<'_, T> {
         let write = Write {
             filter: &self.filter,
             aim: Aim { selector: &selector, order: &order, deadline: self.deadline },
-            manner: Manner { upsert: None, hint, concern },
+            manner: Manner { upsert: None, hint, concern, preview: None },
             limit: (self.extent == Extent::One).then_some(1),
         };
         let explained = self.collection.explain_delete(write, depth)?;
@@ -104,7 +104,7 @@ impl<T> Delete<'_, T> {
         let deleted = self.collection.write_existing(options.write_concern.as_ref(), |target| {
             check_hint(options.hint.as_ref(), target.indexes)?;
             match self.extent {
-                Extent::One => Ok(u64::from(delete::delete_one(target, aim)?.is_some())),
+                Extent::One => Ok(u64::from(delete::delete_one(target, aim, |_| Ok(()))?.is_some())),
                 Extent::Many => delete::delete_many(target, aim),
             }
         })?;

@@ -1,6 +1,7 @@
 //! `find_one_and_update`, `find_one_and_replace` and `find_one_and_delete`: one document, changed and given in one step.
 
 use std::borrow::Borrow;
+use std::cell::RefCell;
 use std::time::Duration;
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
@@ -8,6 +9,7 @@ use query::projection::Projection;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::codes::refused;
 use crate::collection::Collection;
 use crate::collection::explain::Write;
 use crate::collection::find::parse_projection;
@@ -23,12 +25,12 @@ use crate::options::{
 use crate::plan::order::{Order, check_collation, check_hint};
 use crate::plan::selector::Selector;
 use crate::results::number;
-use crate::write::Target;
 use crate::write::change::Change;
 use crate::write::delete;
 use crate::write::first::Aim;
-use crate::write::update::{self, Image};
+use crate::write::update::{self, Image, Shown};
 use crate::write::upsert::Upserted;
+use crate::write::{Preview, Target};
 
 impl<T> Collection<T> {
     /// Changes the first document that matches and gives it as it was, or as it is with
@@ -252,12 +254,10 @@ impl<T> FindOneAndDelete<'_, T> {
             Aim { selector: &prepared.0, order: &prepared.1, deadline: Deadline::after(options.max_time) };
         let deleted = self.collection.write_existing(options.write_concern.as_ref(), |target| {
             check_hint(options.hint.as_ref(), target.indexes)?;
-            delete::delete_one(target, aim)
+            delete::delete_one(target, aim, |bytes| shown(bytes, projection.as_ref(), aim.selector))
         })?;
-        let deleted = deleted.flatten();
-        let is_found = deleted.is_some();
-        let document = deleted.map(|bytes| shown(bytes, projection.as_ref(), aim.selector)).transpose()?;
-        Ok(Modified { is_found, document, upserted_id: None })
+        let document = deleted.flatten();
+        Ok(Modified { is_found: document.is_some(), document, upserted_id: None })
     }
 
     /// What `run` does.
@@ -266,7 +266,7 @@ impl<T> FindOneAndDelete<'_, T> {
         let ((selector, order), projection) = self.prepare()?;
         let aim = Aim { selector: &selector, order: &order, deadline: Deadline::after(options.max_time) };
         let (hint, concern) = (options.hint.as_ref(), options.write_concern.as_ref());
-        let manner = Manner { upsert: None, hint, concern };
+        let manner = Manner { upsert: None, hint, concern, preview: None };
         let write = Write { filter: &self.filter, aim, manner, limit: Some(1) };
         let explained = self.collection.explain_delete(write, depth)?;
         let rows = explained.rows();
@@ -308,7 +308,16 @@ struct Shape<'a> {
 
 impl<'a> Shape<'a> {
     fn manner(&self) -> Manner<'a> {
-        Manner { upsert: self.upsert, hint: self.hint, concern: self.write_concern }
+        Manner { upsert: self.upsert, hint: self.hint, concern: self.write_concern, preview: None }
+    }
+
+    /// What is shown, unless it cannot be: after a change the element that made the document match may be gone.
+    fn projection(&self, selector: &Selector) -> Result<Option<Projection>> {
+        let projection = parse_projection(self.projection, selector)?;
+        if self.image == Image::After && projection.as_ref().is_some_and(Projection::is_positional) {
+            return Err(refused(2, "cannot use a positional projection and return the new document"));
+        }
+        Ok(projection)
     }
 
     fn of_update(options: &'a FindOneAndUpdateOptions) -> Self {
@@ -346,20 +355,26 @@ impl<T> Collection<T> {
         shape: &Shape<'_>,
     ) -> Result<Modified> {
         check_collation(shape.collation)?;
-        let projection = parse_projection(shape.projection, selector)?;
+        let projection = shape.projection(selector)?;
         let order = Order::of(shape.sort, shape.hint)?;
         let aim = Aim { selector, order: &order, deadline: Deadline::after(shape.max_time) };
-        let look = |target: Target<'_>| update::update_one(target, aim, change, shape.image);
-        let done = self.write_change((filter, change), shape.manner(), look)?;
-        let is_found = matches!(done, Some(Upserted::Changed(_)));
-        let (image, upserted_id) = match done {
-            None => (None, None),
-            Some(Upserted::Changed(matched)) => (matched.image, None),
-            Some(Upserted::Inserted { inserted, document }) => {
-                (Some(document).filter(|_| shape.image == Image::After), Some(inserted.id))
-            }
+        let show = |bytes: &[u8]| shown(bytes, projection.as_ref(), selector);
+        let shown = Shown { image: shape.image, show: &show };
+        let look = |target: Target<'_>| update::update_one(target, aim, change, shown);
+        // An upsert's document is shown as it will be stored, with what was generated for it.
+        let upserted = RefCell::new(None);
+        let preview = |bytes: &[u8]| {
+            *upserted.borrow_mut() = Some(show(bytes)?);
+            Ok(())
         };
-        let document = image.map(|bytes| shown(bytes, projection.as_ref(), selector)).transpose()?;
+        let preview = (shape.image == Image::After).then_some(&preview as Preview<'_>);
+        let done = self.write_change((filter, change), Manner { preview, ..shape.manner() }, look)?;
+        let is_found = matches!(done, Some(Upserted::Changed(_)));
+        let (document, upserted_id) = match done {
+            None => (None, None),
+            Some(Upserted::Changed(matched)) => (matched.shown, None),
+            Some(Upserted::Inserted(inserted)) => (upserted.take(), Some(inserted.id)),
+        };
         Ok(Modified { is_found, document, upserted_id })
     }
 
@@ -371,7 +386,7 @@ impl<T> Collection<T> {
         depth: Depth,
     ) -> Result<Explained> {
         check_collation(shape.collation)?;
-        let projection = parse_projection(shape.projection, selector)?;
+        let projection = shape.projection(selector)?;
         let order = Order::of(shape.sort, shape.hint)?;
         let aim = Aim { selector, order: &order, deadline: Deadline::after(shape.max_time) };
         let write = Write { filter, aim, manner: shape.manner(), limit: Some(1) };
@@ -398,9 +413,9 @@ fn image(return_document: Option<ReturnDocument>) -> Image {
     }
 }
 
-fn shown(bytes: Vec<u8>, projection: Option<&Projection>, selector: &Selector) -> Result<RawDocumentBuf> {
+fn shown(bytes: &[u8], projection: Option<&Projection>, selector: &Selector) -> Result<RawDocumentBuf> {
     match projection {
-        Some(projection) => Ok(projection.apply(RawDocument::from_bytes(&bytes)?, selector.variables())?),
-        None => Ok(RawDocumentBuf::from_bytes(bytes)?),
+        Some(projection) => Ok(projection.apply(RawDocument::from_bytes(bytes)?, selector.variables())?),
+        None => Ok(RawDocumentBuf::from_bytes(bytes.to_vec())?),
     }
 }

@@ -117,6 +117,7 @@ impl<T> Collection<T> {
                     fields: &indexes.fields,
                     acquirer: None,
                     level: CommitLevel::INDEX_BUILD,
+                    preview: None,
                 };
                 build::build(target)?;
                 Ok(Some(index))

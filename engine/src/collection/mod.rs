@@ -239,6 +239,7 @@ impl<T> Collection<T> {
                 fields: &definition.fields,
                 acquirer: self.handle.acquirer.as_deref(),
                 level,
+                preview: None,
             };
             return operation(target).map(Some).map_err(|error| error.in_namespace(&state.namespace));
         }

@@ -17,7 +17,7 @@ use crate::plan::selector::Selector;
 use crate::results::UpdateResult;
 use crate::write::Target;
 use crate::write::change::Change;
-use crate::write::update::{self, Image};
+use crate::write::update::{self, Shown};
 
 impl<T: Serialize> Collection<T> {
     /// Puts `replacement` in the place of the first document that matches, in the order of `_id`s unless a sort is
@@ -98,7 +98,7 @@ impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
         let prepared = self.prepare(&bytes)?;
         let (aim, change) = (prepared.aim(self.deadline), &prepared.change);
         let look = |target: Target<'_>| {
-            let matched = update::update_one(target, aim, change, Image::None)?;
+            let matched = update::update_one(target, aim, change, Shown::NOTHING)?;
             Ok(matched.map(|matched| matched.counts()))
         };
         Ok(result(self.collection.write_change((&self.filter, change), self.manner(), look)?))
@@ -117,6 +117,6 @@ impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
 
     fn manner(&self) -> Manner<'_> {
         let ReplaceOptions { upsert, hint, write_concern, .. } = &self.options;
-        Manner { upsert: *upsert, hint: hint.as_ref(), concern: write_concern.as_ref() }
+        Manner { upsert: *upsert, hint: hint.as_ref(), concern: write_concern.as_ref(), preview: None }
     }
 }

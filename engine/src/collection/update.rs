@@ -12,11 +12,11 @@ use crate::options::{Collation, Hint, UpdateModifications, UpdateOptions, WriteC
 use crate::plan::order::{Order, check_collation, check_hint};
 use crate::plan::selector::Selector;
 use crate::results::UpdateResult;
-use crate::write::Target;
 use crate::write::change::Change;
 use crate::write::first::Aim;
-use crate::write::update::{self, Counts, Image};
+use crate::write::update::{self, Counts, Shown};
 use crate::write::upsert::{self, Upserted};
+use crate::write::{Preview, Target};
 
 impl<T> Collection<T> {
     /// Changes the first document that matches, in the order of `_id`s unless a sort is asked for.
@@ -63,7 +63,7 @@ impl<T> Collection<T> {
         manner: Manner<'_>,
         look: impl Fn(Target<'_>) -> Result<Option<R>>,
     ) -> Result<Option<Upserted<R>>> {
-        let Manner { upsert, hint, concern } = manner;
+        let Manner { upsert, hint, concern, preview } = manner;
         if upsert != Some(true) {
             let changed = self.write_existing(concern, |target| {
                 check_hint(hint, target.indexes)?;
@@ -78,6 +78,7 @@ impl<T> Collection<T> {
         let generator = &self.shared().generator;
         let upserted = self.write(concern, |target| {
             check_hint(hint, target.indexes)?;
+            let target = Target { preview, ..target };
             upsert::upsert(target, generator, (filter, change), || look(target))
         })?;
         Ok(Some(upserted))
@@ -90,6 +91,8 @@ pub(super) struct Manner<'a> {
     pub(super) upsert: Option<bool>,
     pub(super) hint: Option<&'a Hint>,
     pub(super) concern: Option<&'a WriteConcern>,
+    /// What is to be seen of a document before it is inserted.
+    pub(super) preview: Option<Preview<'a>>,
 }
 
 /// An update that is done by [`run`](Self::run).
@@ -185,7 +188,7 @@ impl<T> Update<'_, T> {
 
     fn manner(&self) -> Manner<'_> {
         let UpdateOptions { upsert, hint, write_concern, .. } = &self.options;
-        Manner { upsert: *upsert, hint: hint.as_ref(), concern: write_concern.as_ref() }
+        Manner { upsert: *upsert, hint: hint.as_ref(), concern: write_concern.as_ref(), preview: None }
     }
 }
 
@@ -206,7 +209,7 @@ impl Prepared<'_> {
 fn look(target: Target<'_>, aim: Aim<'_>, change: &Change<'_>, extent: Extent) -> Result<Option<Counts>> {
     match extent {
         Extent::One => {
-            let matched = update::update_one(target, aim, change, Image::None)?;
+            let matched = update::update_one(target, aim, change, Shown::NOTHING)?;
             Ok(matched.map(|matched| matched.counts()))
         }
         Extent::Many => {
@@ -220,7 +223,7 @@ pub(super) fn result(done: Option<Upserted<Counts>>) -> UpdateResult {
     let (counts, upserted_id) = match done {
         None => (Counts::default(), None),
         Some(Upserted::Changed(counts)) => (counts, None),
-        Some(Upserted::Inserted { inserted, .. }) => (Counts::default(), Some(inserted.id)),
+        Some(Upserted::Inserted(inserted)) => (Counts::default(), Some(inserted.id)),
     };
     UpdateResult { matched_count: counts.matched, modified_count: counts.modified, upserted_id }
 }

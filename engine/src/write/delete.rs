@@ -21,9 +21,14 @@ use crate::write::prepare::encoded_id;
 /// Documents that a `delete_many` latches together.
 const LATCHED_DOCUMENTS_MAX: usize = 1000;
 
-/// Removes the first document that matches; gives it if there was one.
-pub(crate) fn delete_one(target: Target<'_>, aim: Aim<'_>) -> Result<Option<Vec<u8>>> {
-    on_first(target, aim, |key, check| delete_found(target, key, check))
+/// Removes the first document that matches; gives what `show` made of it before it was removed. Where that fails, the
+/// document stays.
+pub(crate) fn delete_one<R>(
+    target: Target<'_>,
+    aim: Aim<'_>,
+    show: impl Fn(&[u8]) -> Result<R>,
+) -> Result<Option<R>> {
+    on_first(target, aim, |key, check| delete_found(target, (key, check), &show))
 }
 
 /// Removes every document that matches; says how many. What was removed when the time is over stays so.
@@ -54,17 +59,22 @@ pub(crate) fn delete_many(target: Target<'_>, aim: Aim<'_>) -> Result<u64> {
     }
 }
 
-fn delete_found(target: Target<'_>, key: &[u8], check: &Check<'_>) -> Result<Option<Vec<u8>>> {
+fn delete_found<R>(
+    target: Target<'_>,
+    (key, check): (&[u8], &Check<'_>),
+    show: impl Fn(&[u8]) -> Result<R>,
+) -> Result<Option<R>> {
     let _latched = target.store.latches.lock_one(key);
     let Some(current) = target.database.get(Family::Records, key)? else { return Ok(None) };
     if !check.holds(stored(key, &current)?)? {
         return Ok(None);
     }
+    let shown = show(&current)?;
     let mut batch = Batch::new(target.database);
     stage(target, &mut batch, (key, &current))?;
     target.store.commit(batch, target.level)?;
     target.collection.count.add(-1);
-    Ok(Some(current.to_vec()))
+    Ok(Some(shown))
 }
 
 /// What one commit of a `delete_many` did.

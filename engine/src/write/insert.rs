@@ -175,6 +175,9 @@ pub(super) fn insert_prepared(
     prepared: &Prepared<'_>,
     beside: &mut impl Beside,
 ) -> Result<()> {
+    if let Some(preview) = target.preview {
+        preview(prepared.bytes)?;
+    }
     if !target.indexes.is_empty() {
         return insert_with_entries(target, prepared, beside);
     }

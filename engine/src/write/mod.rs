@@ -49,7 +49,13 @@ pub(crate) struct Target<'a> {
     /// Whose blocks values are taken from; the shared acquirer's if there is none.
     pub(crate) acquirer: Option<&'a Acquirer>,
     pub(crate) level: CommitLevel,
+    /// What is to be seen of a document that is inserted alone, with all that was generated for it: asked before the commit, and
+    /// a refusal refuses the insert.
+    pub(crate) preview: Option<Preview<'a>>,
 }
+
+/// Looks at a document's final bytes before they are committed.
+pub(crate) type Preview<'a> = &'a dyn Fn(&[u8]) -> Result<()>;
 
 impl<'a> Target<'a> {
     fn storage(&self) -> Storage<'a> {

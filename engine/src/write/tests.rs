@@ -56,6 +56,7 @@ fn a_commit_of_a_delete_ends_where_it_is_large_enough() {
         fields: &definition.fields,
         acquirer: None,
         level: CommitLevel::Buffered,
+        preview: None,
     };
     let everything = Selector::everything().expect("a filter");
     let found = || {

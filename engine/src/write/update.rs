@@ -7,6 +7,8 @@
 use std::collections::HashSet;
 use std::ops::AddAssign;
 
+use bson::RawDocumentBuf;
+
 use crate::document::decode::stored;
 use crate::error::{Error, Result};
 use crate::storage::Family;
@@ -27,13 +29,36 @@ pub(crate) enum Image {
     After,
 }
 
+/// What the caller is shown of a document. It is made before the commit, so that nothing is written where it cannot be
+/// made.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown<'a> {
+    pub(crate) image: Image,
+    /// Makes it of a state's bytes.
+    pub(crate) show: &'a dyn Fn(&[u8]) -> Result<RawDocumentBuf>,
+}
+
+impl Shown<'_> {
+    /// Nothing is shown.
+    pub(crate) const NOTHING: Shown<'static> =
+        Shown { image: Image::None, show: &|bytes| Ok(RawDocumentBuf::from_bytes(bytes.to_vec())?) };
+
+    fn of(&self, before: &[u8], after: &[u8]) -> Result<Option<RawDocumentBuf>> {
+        match self.image {
+            Image::None => Ok(None),
+            Image::Before => (self.show)(before).map(Some),
+            Image::After => (self.show)(after).map(Some),
+        }
+    }
+}
+
 /// A document that matched.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Matched {
     /// Whether it is another now.
     pub(crate) is_modified: bool,
-    /// The state that was asked for.
-    pub(crate) image: Option<Vec<u8>>,
+    /// What is shown of the state that was asked for.
+    pub(crate) shown: Option<RawDocumentBuf>,
 }
 
 impl Matched {
@@ -63,9 +88,9 @@ pub(crate) fn update_one(
     target: Target<'_>,
     aim: Aim<'_>,
     change: &Change<'_>,
-    image: Image,
+    shown: Shown<'_>,
 ) -> Result<Option<Matched>> {
-    on_first(target, aim, |key, check| update_found(target, (key, check), change, image))
+    on_first(target, aim, |key, check| update_found(target, (key, check), change, shown))
 }
 
 /// Changes every document that matched at the beginning, one after the other. An error ends it; what was changed
@@ -73,7 +98,7 @@ pub(crate) fn update_one(
 pub(crate) fn update_many(target: Target<'_>, aim: Aim<'_>, change: &Change<'_>) -> Result<Counts> {
     let mut counts = Counts::default();
     on_each(target, aim, |key, check| {
-        if let Some(matched) = update_found(target, (key, check), change, Image::None)? {
+        if let Some(matched) = update_found(target, (key, check), change, Shown::NOTHING)? {
             counts += matched.counts();
         }
         Ok(())
@@ -86,7 +111,7 @@ fn update_found(
     target: Target<'_>,
     (key, check): (&[u8], &Check<'_>),
     change: &Change<'_>,
-    image: Image,
+    shown: Shown<'_>,
 ) -> Result<Option<Matched>> {
     let mut held: Option<LatchSet> = None;
     loop {
@@ -100,26 +125,23 @@ fn update_found(
             return Ok(None);
         }
         let Some(new) = change.successor(target, check.selector(), (key, old))? else {
-            let image = (image != Image::None).then(|| current.to_vec());
-            return Ok(Some(Matched { is_modified: false, image }));
+            let shown = shown.of(&current, &current)?;
+            return Ok(Some(Matched { is_modified: false, shown }));
         };
         if target.indexes.is_empty() {
+            let shown = shown.of(&current, &new)?;
             target.store.commit_record(target.database, key, &new, target.level)?;
-        } else {
-            let difference = Difference::of(target, key, (&current, &new))?;
-            let needed = difference.latches(target, key);
-            if !needed.is_empty() && !held.as_ref().is_some_and(|held| held.covers(&needed)) {
-                held = Some(needed);
-                continue;
-            }
-            difference.commit(target, (key, &new))?;
+            return Ok(Some(Matched { is_modified: true, shown }));
         }
-        let image = match image {
-            Image::None => None,
-            Image::Before => Some(current.to_vec()),
-            Image::After => Some(new),
-        };
-        return Ok(Some(Matched { is_modified: true, image }));
+        let difference = Difference::of(target, key, (&current, &new))?;
+        let needed = difference.latches(target, key);
+        if !needed.is_empty() && !held.as_ref().is_some_and(|held| held.covers(&needed)) {
+            held = Some(needed);
+            continue;
+        }
+        let shown = shown.of(&current, &new)?;
+        difference.commit(target, (key, &new))?;
+        return Ok(Some(Matched { is_modified: true, shown }));
     }
 }
 

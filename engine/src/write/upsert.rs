@@ -6,11 +6,8 @@
 use bson::Document;
 use sequence::generator::Generator;
 
-use crate::document::build::{Drafts, Timestamps};
-use crate::document::complete::{Completion, Wanted};
-use crate::document::validate::validate;
+use crate::document::build::Drafts;
 use crate::error::{Error, Result};
-use crate::plan::bounds::ID_FIELD;
 use crate::plan::selector::asks_for_key;
 use crate::write::Target;
 use crate::write::change::Change;
@@ -24,8 +21,8 @@ const ATTEMPTS: usize = 100;
 pub(crate) enum Upserted<R> {
     /// It changed what was there.
     Changed(R),
-    /// It inserted these bytes.
-    Inserted { inserted: Inserted, document: Vec<u8> },
+    /// It inserted a document.
+    Inserted(Inserted),
 }
 
 /// Refuses an upsert that no collection could accept.
@@ -45,51 +42,14 @@ pub(crate) fn upsert<R>(
         if let Some(done) = look()? {
             return Ok(Upserted::Changed(done));
         }
-        let document = whole(target, generator, change.upserted(filter)?)?;
+        let document = change.upserted(filter)?;
         attempts -= 1;
         match insert::insert_one(target, generator, &mut Drafts::of_bytes(&document)) {
-            Ok(inserted) => {
-                let document = numbered(target, document, &inserted)?;
-                return Ok(Upserted::Inserted { inserted, document });
-            }
+            Ok(inserted) => return Ok(Upserted::Inserted(inserted)),
             Err(error) if attempts > 0 && is_found_by(filter, &error)? => {}
             Err(error) => return Err(error),
         }
     }
-}
-
-/// The document as an insert stores it, but for numbers: `_id` in front, made if there is none and none will be given,
-/// and zero timestamps filled in.
-fn whole(target: Target<'_>, generator: &Generator, document: Vec<u8>) -> Result<Vec<u8>> {
-    let mut draft = Drafts::of_bytes(&document);
-    let Some(draft) = draft.iter_mut().next() else { return Ok(document) };
-    let valid = validate(draft.document()).map_err(Error::write)?;
-    let timestamps = Timestamps::of(&valid);
-    let numbers_id = target.fields.iter().any(|field| field.field.segments().next() == Some(ID_FIELD));
-    Ok(match valid.id_element() {
-        Some(id) => draft.with_own_id(id, timestamps).to_vec(),
-        None if numbers_id => document,
-        None => draft.with_object_id(generator.generate(), timestamps).to_vec(),
-    })
-}
-
-/// The document with the numbers that the insert gave it. It is not read again: by then another writer may have been
-/// at it, and two callers would be told the same.
-fn numbered(target: Target<'_>, document: Vec<u8>, inserted: &Inserted) -> Result<Vec<u8>> {
-    if target.fields.is_empty() {
-        return Ok(document);
-    }
-    let field = |position| &target.fields.at(position).field;
-    let mut completion = Completion::default();
-    completion.push(&document, target.fields.tree(), field)?;
-    let Completion { drafts, events } = &mut completion;
-    for event in events {
-        if let Wanted::Value { place } = event.wanted {
-            let value = inserted.generated.get(field(event.field).path());
-            drafts.write_value(place, value.unwrap_or_default());
-        }
-    }
-    Ok(drafts.documents().next().unwrap_or_default().to_vec())
 }
 
 /// Whether the filter finds the document whose key was taken.

@@ -79,6 +79,11 @@ impl Projection {
         self.mode == Mode::Exclusion && self.root.is_empty()
     }
 
+    /// Whether it shows the element of an array by which a document matched, so that it needs the document that matched.
+    pub fn is_positional(&self) -> bool {
+        self.filter.is_some()
+    }
+
     /// Whether something is added to documents, rather than only left out.
     pub(crate) fn adds(&self) -> bool {
         self.root.adds()

@@ -29,23 +29,26 @@ pub enum UpsertStart {
 /// the only member of an `$in`. The `_id` comes first, other fields in the order of their names.
 ///
 /// # Errors
-/// [`Error::ExpressionInUpsert`] if the filter has an `$expr`; [`Error::EqualityTwice`] if a field is given two values, or one and a part of one; [`Error::IdInParts`] if there are
-/// conditions on parts of the `_id`.
+/// [`Error::ExpressionInUpsert`] if the filter has an `$expr`; [`Error::EqualityTwice`] if a field is given two
+/// values, or one and a part of one; [`Error::IdInParts`] if a replacement is to get its `_id` in parts.
 pub fn upsert_base(filter: &Filter, start: UpsertStart) -> Result<RawDocumentBuf, Error> {
     if filter.has_expression() {
         return Err(Error::ExpressionInUpsert);
     }
     let mut tree = Branch::default();
     let mut id = None;
+    let mut has_id_in_parts = false;
     let mut equalities = filter.equalities();
     // What is the beginning of another path comes before it.
     equalities.sort_by_key(|(path, _)| *path);
     for (path, value) in equalities {
         let path = path.as_str();
         let is_id = path == "_id";
-        if path.starts_with("_id.") {
+        let is_part_of_id = path.starts_with("_id.");
+        if is_part_of_id && start == UpsertStart::Replacement {
             return Err(Error::IdInParts { path: path.to_owned() });
         }
+        has_id_in_parts |= is_part_of_id;
         if start == UpsertStart::Replacement && !is_id {
             continue;
         }
@@ -66,6 +69,9 @@ pub fn upsert_base(filter: &Filter, start: UpsertStart) -> Result<RawDocumentBuf
     let mut document = RawDocumentBuf::new();
     if let Some(id) = id {
         document.append(bson::raw::cstr!("_id"), id);
+    } else if has_id_in_parts {
+        // The walk puts the parts in it, and the `_id` comes first all the same.
+        document.append(bson::raw::cstr!("_id"), RawDocumentBuf::new());
     }
     // No action of these looks at the clock.
     let clock = Timestamp { time: 0, increment: 0 };
