@@ -9,6 +9,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use rustix::fs::Mode;
 
 /// A document store in a folder.
 #[derive(Debug, Parser)]
@@ -25,6 +26,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // Whatever it makes is its owner's alone: RocksDB makes files all the time that would be everybody's to read.
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let done = match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(arguments).map_err(Box::<dyn Error>::from),
         Command::User(arguments) => user::run(arguments).map_err(Box::<dyn Error>::from),

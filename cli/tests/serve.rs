@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -51,6 +52,35 @@ fn a_served_store_is_written_to_and_closed_in_order() {
         assert_eq!(documents.count_documents(doc! {}).run().unwrap(), count);
         client.close().unwrap();
     }
+}
+
+/// Files that RocksDB makes later are its owner's alone as well, also in a folder that was there and is open to others.
+#[test]
+fn files_of_a_served_store_can_be_read_by_their_owner_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let modes = || {
+        let entries = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap());
+        entries.map(|entry| (entry.file_name(), entry.metadata().unwrap().permissions().mode() & 0o777))
+    };
+    let mut made = 0;
+    for _ in 0..2 {
+        let mut child = cairn(&path, &["--port", "0", "--log-level", "warn"]).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on mongodb://").unwrap().trim_end_matches('/');
+        assert_eq!(
+            run(address, &doc! { "insert": "a", "documents": [{}], "$db": "shop" }).get_i32("n"),
+            Ok(1)
+        );
+        assert!(modes().all(|(_, mode)| mode == 0o600), "{:?}", modes().collect::<Vec<_>>());
+        made = modes().count().max(made);
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        assert!(child.wait().unwrap().success());
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+    }
+    assert!(made > 5, "RocksDB made {made} files");
 }
 
 #[track_caller]

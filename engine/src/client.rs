@@ -162,7 +162,8 @@ impl Client {
     /// Makes a copy of the database as it is now in the absent folder `path`, and verifies the copy. The folder must not
     /// lie in the database's own.
     ///
-    /// Table files are hard links where the file system allows. A copy that does not pass is an error and is
+    /// Table files are hard links where the file system allows. Only their owner can read the copy, and the links' first
+    /// names with it. A copy that does not pass is an error and is
     /// left for inspection, without the marker that would let it be opened.
     pub fn backup(&self, path: impl AsRef<Path>) -> Result<BackupReport> {
         let path = path.as_ref();
@@ -464,9 +465,12 @@ fn lies_within(path: &Path, folder: &Path) -> bool {
 }
 
 fn folder_bytes(path: &Path) -> Result<u64> {
-    let mut bytes = 0;
-    for entry in std::fs::read_dir(path)? {
-        bytes += entry?.metadata()?.len();
-    }
-    Ok(bytes)
+    let sum = || {
+        let mut bytes = 0;
+        for entry in std::fs::read_dir(path)? {
+            bytes += entry?.metadata()?.len();
+        }
+        Ok(bytes)
+    };
+    sum().map_err(|error| Error::io("read the sizes of the files in", Some(path), error))
 }

@@ -6,7 +6,7 @@
 //! corruption (`Corruption`, `Damaged`). Numbers and names of codes are MongoDB's.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
@@ -48,7 +48,7 @@ impl Error {
             ErrorKind::BulkWrite(error) => error.first().map(|error| error.code),
             ErrorKind::InvalidArgument { .. }
             | ErrorKind::Bson(_)
-            | ErrorKind::Io(_)
+            | ErrorKind::Io { .. }
             | ErrorKind::NoSpace { .. }
             | ErrorKind::CommitUnknown { .. }
             | ErrorKind::Poisoned { .. }
@@ -184,6 +184,15 @@ impl Error {
         Self::new(ErrorKind::Write(WriteFailure::WriteError(*refusal)))
     }
 
+    /// `operation` follows the word "cannot".
+    pub(crate) fn io(operation: &'static str, path: Option<&Path>, error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::StorageFull {
+            let message = format!("cannot {operation}{}: {error}", shown(path));
+            return Self::new(ErrorKind::NoSpace { message, during_commit: false });
+        }
+        Self::new(ErrorKind::Io { operation, path: path.map(Path::to_owned), error: Arc::new(error) })
+    }
+
     pub(crate) fn corruption(family: &'static str, key: &[u8], reason: impl Into<String>) -> Self {
         Self::new(ErrorKind::Corruption { family, key: key.to_vec(), reason: reason.into() })
     }
@@ -214,17 +223,20 @@ impl std::error::Error for Error {
         if let ErrorKind::Bson(error) = self.kind() {
             return Some(error.as_ref());
         }
-        if let ErrorKind::Io(error) = self.kind() {
-            return Some(error.as_ref());
-        }
+        // The error of the file system is not a source: what it says is in the text already.
         None
     }
 }
 
+/// For callers of CairnDB, whose functions fail in other ways too. Its own errors name what was tried and the path.
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
-        Self::new(ErrorKind::Io(Arc::new(error)))
+        Self::io("finish an operation of the file system", None, error)
     }
+}
+
+fn shown(path: Option<&Path>) -> String {
+    path.map(|path| format!(" {}", path.display())).unwrap_or_default()
 }
 
 impl From<SequenceError> for Error {
@@ -272,9 +284,16 @@ pub enum ErrorKind {
     /// A value could not be turned into BSON or back.
     #[error("the value cannot be converted to or from BSON")]
     Bson(Arc<bson::error::Error>),
-    /// The file system refused an operation outside of a commit.
-    #[error("the file system refused an operation")]
-    Io(Arc<std::io::Error>),
+    /// The operating system refused an operation outside of a commit.
+    #[error("cannot {operation}{}: {error}", shown(path.as_deref()))]
+    Io {
+        /// What was tried, in words that follow "cannot".
+        operation: &'static str,
+        /// The file or folder, unless the system's words name it.
+        path: Option<PathBuf>,
+        /// What the system said.
+        error: Arc<std::io::Error>,
+    },
     /// The disk is full. Reads go on; writes return by themselves once there is space, of which [`Error::is_no_space`]
     /// tells how much.
     #[error("no space left on the device: {message}")]

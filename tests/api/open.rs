@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -93,6 +94,78 @@ fn a_file_is_not_a_folder() {
     let error = small().open(scratch.path()).expect_err("refused");
     assert!(matches!(error.kind(), ErrorKind::NotADatabase { .. }), "{error:?}");
     assert_eq!(fs::read(scratch.path()).unwrap(), b"text");
+}
+
+/// It said that the file system refused an operation, and neither which nor where.
+#[test]
+fn a_path_that_cannot_be_says_what_was_tried_and_why() {
+    let scratch = Scratch::new();
+    let file = scratch.folder().join("file");
+    fs::write(&file, b"text").unwrap();
+    let below = file.join("shop").join("db");
+    for options in [small(), small().create_if_missing(false), small().read_only(true)] {
+        let error = options.open(&below).expect_err("refused");
+        assert!(matches!(error.kind(), ErrorKind::Io { path: Some(_), .. }), "{error:?}");
+        let (text, marker) = (error.to_string(), below.join("CAIRNDB"));
+        assert_eq!(text, format!("cannot open the file {}: Not a directory (os error 20)", marker.display()));
+    }
+    let nowhere = Path::new("/proc/cairndb/db");
+    let error = small().open(nowhere).expect_err("refused");
+    let text = error.to_string();
+    assert!(text.starts_with("cannot make the folder /proc/cairndb: "), "{text}");
+    assert!(std::error::Error::source(&error).is_none(), "the text says it all");
+    assert_eq!(fs::read(&file).unwrap(), b"text");
+}
+
+#[test]
+fn a_copy_to_a_path_that_cannot_be_says_what_was_tried_and_why() {
+    let scratch = Scratch::new();
+    let client = scratch.open();
+    let error = client.backup("/proc/cairndb/copy").expect_err("refused");
+    let text = error.to_string();
+    assert!(text.starts_with("cannot make the folder /proc/cairndb/copy."), "{text}");
+    assert!(text.contains("No such file or directory"), "{text}");
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+}
+
+/// Any user of the machine could read the documents, and the keys of passwords.
+#[test]
+fn only_the_owner_can_enter_a_store_that_was_made() {
+    let scratch = Scratch::new();
+    let nested = scratch.folder().join("parent").join("db");
+    let client = small().open(&nested).unwrap();
+    assert_eq!(mode(&nested), 0o700);
+    for path in files(&nested).into_keys() {
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+    }
+    things(&client).insert_one(doc! { "_id": 1 }).run().unwrap();
+    client.flush().unwrap();
+    let copy = scratch.folder().join("copy");
+    client.backup(&copy).unwrap();
+    assert_eq!(mode(&copy), 0o700);
+    for path in files(&copy).into_keys().filter(|path| path.extension().is_some()) {
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+    }
+    let beside: Vec<_> =
+        fs::read_dir(scratch.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(beside.len(), 2, "{beside:?}");
+    small().read_only(true).open(&copy).unwrap();
+}
+
+#[test]
+fn an_empty_folder_that_becomes_a_store_is_closed_to_others() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path()).unwrap();
+    fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    scratch.open().close().unwrap();
+    assert_eq!(mode(&scratch.path()), 0o700);
+    // Who opens it to others afterwards has meant that.
+    fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o750)).unwrap();
+    scratch.open().close().unwrap();
+    assert_eq!(mode(&scratch.path()), 0o750);
 }
 
 #[test]

@@ -48,7 +48,7 @@ struct Subject {
     collections: HashMap<u32, Audited>,
     /// Collections that the snapshot has and that cannot be read, with the reason.
     unreadable: Vec<(CollectionId, Error)>,
-    /// The same collections as they are in memory. Their definitions may change after the snapshot.
+    /// Those collections as they are in memory. Their definitions may change after the snapshot.
     states: Vec<Arc<CollectionState>>,
     sequences: HashMap<SequenceId, Identity>,
     /// Indexes that are being built, or whose build was cut short: their entries belong to nobody yet.

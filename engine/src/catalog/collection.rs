@@ -67,16 +67,16 @@ pub(crate) struct Admission {
 
 /// The number of documents, once it is known.
 ///
-/// Writers add to it while they hold the latches of what they wrote. So whoever holds all latches finds counter and
-/// store at the same moment, without waiting for any operation to end.
+/// Writers add to it while they hold the latches of what they wrote. So a thread that holds all latches finds counter and
+/// store at one moment, without waiting for any operation to end.
 #[derive(Default)]
 pub(crate) struct DocumentCount {
     /// All of them if they are known, else how many came (or, below zero, went) since the collection was opened.
     documents: AtomicI64,
     known: AtomicBool,
-    /// Held by whoever sets it or makes it known, for a moment.
+    /// Held while it is set or made known, for a moment.
     settling: Mutex<()>,
-    /// Held by whoever counts, for as long as that takes: one count is enough for all who ask.
+    /// Held by a reader who counts, for as long as that takes: one count is enough for all who ask.
     counting: Mutex<()>,
 }
 
@@ -153,7 +153,7 @@ impl CollectionState {
         Changes(self.changes.load(Ordering::Acquire))
     }
 
-    /// Dropped or renamed: whoever holds this state must look the name up again.
+    /// Dropped or renamed: a caller that holds this state must look the name up again.
     #[inline]
     pub(crate) fn is_retired(&self) -> bool {
         self.changes().0 & Changes::RETIRED != 0
@@ -294,7 +294,7 @@ impl DocumentCount {
         CounterMark(self.documents.load(Ordering::Acquire))
     }
 
-    /// Makes the number known: so many documents are in the snapshot of the mark, and what was written since is added.
+    /// Makes the number known: `stored` documents are in the snapshot of the mark, and what was written since is added.
     /// A number that came to be known meanwhile stays.
     pub(crate) fn settle(&self, stored: u64, mark: CounterMark) {
         let _settling = self.settling.lock();
@@ -304,7 +304,7 @@ impl DocumentCount {
         }
     }
 
-    /// The same counter, for the collection under another name. To be called while no write to it is under way.
+    /// A copy of the counter, for the collection under another name. To be called while no write to it is under way.
     fn moved(&self) -> Self {
         let _settling = self.settling.lock();
         Self {

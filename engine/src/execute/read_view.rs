@@ -3,8 +3,8 @@
 //! Catalog and store change one after the other, so a reader who took them one after the other could look in a new
 //! snapshot for a collection that is gone from it. The order that excludes this: look the name up, take the read state,
 //! and look then whether an end of the collection, or the removal of an index, was announced. It is announced before
-//! its commit, so that whoever can see the commit sees the announcement too. Only where an end was announced is the
-//! snapshot itself asked whether the collection is in it. Nobody waits for a commit, and a lookup of one record costs
+//! its commit, so that a reader who can see the commit sees the announcement too. Only where an end was announced is the
+//! snapshot itself asked whether the collection is in it. No reader waits for a commit, and a lookup of one record costs
 //! one atomic load more than a lookup by itself.
 //!
 //! A snapshot is taken nowhere else on behalf of a reader.
@@ -78,8 +78,9 @@ impl ReadView {
         Ok(Some((found, view)))
     }
 
-    /// The same for a caller who holds the collection's gate: nothing can be taken from it meanwhile.
-    pub(crate) fn behind_gate(
+    /// What a search by `selector` reads, for a caller who holds the collection's gate: nothing can be taken from the
+    /// collection meanwhile.
+    pub(crate) fn under_gate(
         database: &Arc<Database>,
         collection: &CollectionState,
         selector: &Selector,
@@ -146,7 +147,7 @@ pub(crate) fn look_up<'a, K: AsRef<[u8]>>(
     Ok(Some((found, Record { key, bytes })))
 }
 
-/// The same in a snapshot, which tells whether it has the collection.
+/// Looks up the record in a snapshot, which tells whether it has the collection.
 #[cold]
 fn look_up_beside_change<'a, K: AsRef<[u8]>>(
     database: &Arc<Database>,

@@ -68,7 +68,7 @@ impl Fixture {
         self.shared.catalog.find(&namespace(name))
     }
 
-    /// A look-up of `name` behind which, the first time, `change` happens.
+    /// A look-up of `name` after which, the first time, `change` happens.
     fn finding<'a>(
         &'a self,
         name: &'a str,
@@ -117,28 +117,28 @@ impl Fixture {
 }
 
 #[test]
-fn a_collection_that_is_replaced_behind_the_look_up_is_looked_up_again() {
+fn a_collection_that_is_replaced_after_the_look_up_is_looked_up_again() {
     let fixture = Fixture::new();
     let seen = fixture.seen(fixture.finding("old", || fixture.rename("new", "old")));
     assert_eq!(seen, Some(Seen { documents: 3, indexes: 1 }));
 }
 
 #[test]
-fn a_collection_that_is_dropped_behind_the_look_up_is_not_there() {
+fn a_collection_that_is_dropped_after_the_look_up_is_not_there() {
     let fixture = Fixture::new();
     assert_eq!(fixture.seen(fixture.finding("old", || fixture.drop_collection("old"))), None);
     assert_eq!(fixture.seen(fixture.finding("new", || fixture.rename("new", "else"))), None);
 }
 
 #[test]
-fn an_index_that_is_removed_behind_the_look_up_is_not_read() {
+fn an_index_that_is_removed_after_the_look_up_is_not_read() {
     let fixture = Fixture::new();
     let seen = fixture.seen(fixture.finding("old", || fixture.drop_indexes("old")));
     assert_eq!(seen, Some(Seen { documents: 2, indexes: 0 }));
 }
 
 #[test]
-fn a_record_of_a_collection_that_is_replaced_behind_the_look_up_is_looked_up_again() {
+fn a_record_of_a_collection_that_is_replaced_after_the_look_up_is_looked_up_again() {
     let fixture = Fixture::new();
     let find = |name, change: fn(&Fixture)| {
         let fixture = &fixture;
@@ -157,7 +157,7 @@ fn a_record_of_a_collection_that_is_replaced_behind_the_look_up_is_looked_up_aga
 
 /// The disk may take its time: until the commit shows, readers go on with what was there.
 #[test]
-fn nobody_waits_for_a_commit_that_ends_a_collection() {
+fn no_reader_waits_for_a_commit_that_ends_a_collection() {
     let fixture = Fixture::new();
     let state = fixture.find("old").expect("the collection");
     let _alone = state.enter_alone();

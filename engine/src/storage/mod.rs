@@ -8,6 +8,7 @@ mod families;
 mod folder;
 mod health;
 mod open;
+mod private;
 mod processor;
 mod translate;
 mod tuning;

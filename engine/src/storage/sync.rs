@@ -12,7 +12,7 @@ use std::time::Duration;
 use crossbeam::channel::{Receiver, Sender, bounded, select, tick};
 use parking_lot::Mutex;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::storage::families::Database;
 use crate::storage::fork;
 use crate::storage::health::Health;
@@ -94,7 +94,10 @@ impl Background {
         let (sender, errands) = bounded(ERRANDS_MAX);
         let work =
             Work { database: Arc::clone(database), commits: Arc::clone(commits), interval, stopped, errands };
-        let thread = std::thread::Builder::new().name("cairndb-sync".to_owned()).spawn(move || work.run())?;
+        let thread = std::thread::Builder::new()
+            .name("cairndb-sync".to_owned())
+            .spawn(move || work.run())
+            .map_err(|error| Error::io("start the thread of the background sync", None, error))?;
         Ok(Self { errands: Errands { sender }, stop: Some(stop), thread: Some(thread) })
     }
 

@@ -48,7 +48,7 @@ pub(super) fn read(error: rocksdb::Error) -> Error {
     let message = String::from(error.as_ref());
     match classify(&error) {
         Failure::NoSpace => Error::new(ErrorKind::NoSpace { message, during_commit: false }),
-        Failure::Io => Error::from(std::io::Error::other(message)),
+        Failure::Io => Error::io("read the store", None, std::io::Error::other(message)),
         Failure::Corruption => Error::corruption("storage", &[], message),
         Failure::Argument | Failure::Other => Error::new(ErrorKind::Storage { message }),
     }

@@ -212,7 +212,20 @@ impl Store {
     /// The copy has no marker yet: see [`Store::publish_copy`].
     pub(crate) fn checkpoint(database: &Database, target: &std::path::Path) -> Result<()> {
         let checkpoint = rocksdb::checkpoint::Checkpoint::new(database.raw()).map_err(translate::read)?;
-        checkpoint.create_checkpoint(target).map_err(translate::read)
+        // RocksDB makes folders that all may enter, so the copy is made in one that they may not.
+        let mut made_in = target.as_os_str().to_owned();
+        made_in.push(format!(".{}.making", std::process::id()));
+        let made_in = std::path::PathBuf::from(made_in);
+        let copy = made_in.join("copy");
+        folder::make_private(&made_in)?;
+        if let Err(error) = checkpoint.create_checkpoint(&copy) {
+            // Only an empty folder is removed: what RocksDB could not clean up is left for inspection.
+            if let Err(error) = std::fs::remove_dir(&made_in) {
+                tracing::warn!(%error, path = %made_in.display(), "what is left of a copy stays");
+            }
+            return Err(translate::read(error));
+        }
+        folder::move_copy(&copy, &made_in, target)
     }
 
     /// Declares a checkpoint complete: from now on it can be opened.

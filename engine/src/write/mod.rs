@@ -64,7 +64,7 @@ impl<'a> Target<'a> {
 
     /// What a search by `selector` reads. Catalog and store cannot part, for the gate is held.
     pub(crate) fn view(&self, selector: &Selector) -> Result<ReadView> {
-        ReadView::behind_gate(self.database, self.collection, selector)
+        ReadView::under_gate(self.database, self.collection, selector)
     }
 
     /// Admits a latched record key and says whether it needs to be looked for.
