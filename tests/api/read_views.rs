@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cairndb::bson::{Document, doc};
-use cairndb::{Collection, IndexModel};
+use cairndb::{AutoIncrement, Collection, IndexModel};
 use cairndb_tests::race::race;
 use cairndb_tests::scratch::{Scratch, things};
 
@@ -203,6 +203,37 @@ fn renames_in_a_circle_beside_writers_come_to_an_end() {
         }
     });
     fixture.verify_clean();
+}
+
+/// A change of the fields that waited for a rename wrote the collection's old name over its new one.
+#[test]
+fn fields_that_change_beside_renames_leave_the_names_alone() {
+    let scratch = Scratch::new();
+    let client = scratch.open();
+    things(&client).insert_many(generation(0)).run().expect("stored");
+    let database = client.database("test");
+    race(0..3, |racer| {
+        for _ in 0..CHANGES {
+            // Each of them may find the name gone, or taken.
+            let _ = match racer {
+                0 => database.collection::<Document>("things").rename("aside").run(),
+                1 => database.collection::<Document>("aside").rename("things").drop_target(true).run(),
+                _ => {
+                    let field = AutoIncrement::builder().field("number").build();
+                    let _ = things(&client).create_auto_increment(field).run();
+                    let _ = things(&client).truncate().run();
+                    things(&client).drop_auto_increment("number").run()
+                }
+            };
+        }
+    });
+    verify_clean(&client);
+    let before = database.list_collection_names().run().expect("names");
+    drop(database);
+    client.close().expect("closed");
+    let client = scratch.open();
+    assert_eq!(client.database("test").list_collection_names().run().expect("names"), before);
+    verify_clean(&client);
 }
 
 type Change = fn(&Fixture);

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use bson::oid::ObjectId;
+use crossbeam::sync::ShardedLockWriteGuard;
 use sequence::allocator::{Changing, Sequence};
 use sequence::attributes::{Attributes, Options};
 use sequence::auto_increment::{Field, FieldOptions, OnTruncate, check_name};
@@ -108,7 +109,7 @@ impl Catalog {
         furthest: &Furthest<'_>,
     ) -> Result<()> {
         let mut ids = self.next_ids.lock();
-        let mut definition = collection.enter_alone();
+        let mut definition = enter_present(collection)?;
         let mut batch = Batch::new(storage.database);
         let mut next = *ids;
         let added = stage_fields(&mut batch, &mut next, (collection, &definition.fields), options, furthest)
@@ -136,7 +137,7 @@ impl Catalog {
             return Err(SequenceError::MissingOption { option: "Field" }.into());
         }
         let _changes = self.next_ids.lock();
-        let mut definition = collection.enter_alone();
+        let mut definition = enter_present(collection)?;
         for path in paths {
             if path.is_empty() {
                 let reason = "a name in it is empty";
@@ -176,7 +177,7 @@ pub(crate) fn alter_fields(
     collection: &CollectionState,
     options: &[FieldOptions],
 ) -> Result<()> {
-    let mut definition = collection.enter_alone();
+    let mut definition = enter_present(collection)?;
     let mut fields: Vec<AutoField> = definition.fields.iter().cloned().collect();
     let mut wanted: Vec<(Arc<SequenceState>, &Options)> = Vec::new();
     for options in options {
@@ -210,10 +211,7 @@ pub(crate) fn alter_fields(
 /// Removes a collection's documents and starts its sequences again; says how many documents there were. `None`, and
 /// nothing is done, if that is not known: the caller counts them, and tries again.
 pub(crate) fn truncate(storage: Storage<'_>, collection: &CollectionState) -> Result<Option<u64>> {
-    let definition = collection.enter_alone();
-    if collection.is_retired() {
-        return Err(namespace_not_found(&collection.namespace));
-    }
+    let definition = enter_present(collection)?;
     let Some(documents) = collection.count.known() else { return Ok(None) };
     let mut batch = Batch::new(storage.database);
     batch.delete_range(Family::Records, &collection.id.prefix(), &collection.id.end());
@@ -235,6 +233,16 @@ pub(crate) fn truncate(storage: Storage<'_>, collection: &CollectionState) -> Re
     publish_all(changing, storage);
     collection.admission.forget();
     Ok(Some(documents))
+}
+
+/// Exclusive use of a collection that may have been dropped or renamed since it was looked up: what is written of it
+/// then would bring it back, or its old name.
+fn enter_present(collection: &CollectionState) -> Result<ShardedLockWriteGuard<'_, Definition>> {
+    let definition = collection.enter_alone();
+    if collection.is_retired() {
+        return Err(namespace_not_found(&collection.namespace));
+    }
+    Ok(definition)
 }
 
 /// Stages new fields beside the present ones, with their sequences. Nothing is in force yet.

@@ -130,12 +130,17 @@ impl<T> CreateAutoIncrement<'_, T> {
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
         let namespace = self.collection.valid_namespace()?;
-        let state = shared.find_or_create(&database, namespace)?;
         let furthest = |collection: &CollectionState, path: &str, attributes: &Attributes| {
             furthest(&database, collection, path, attributes)
         };
-        let added = shared.catalog.add_fields(shared.storage(&database), &state, &self.fields, &furthest);
-        added.map_err(|error| error.in_namespace(namespace))
+        loop {
+            let state = shared.find_or_create(&database, namespace)?;
+            match shared.catalog.add_fields(shared.storage(&database), &state, &self.fields, &furthest) {
+                // Dropped or renamed between the look-up and the change.
+                Err(_) if state.is_retired() => {}
+                added => return added.map_err(|error| error.in_namespace(namespace)),
+            }
+        }
     }
 }
 

@@ -246,16 +246,19 @@ impl<T> Collection<T> {
     }
 
     /// Runs a change on the collection itself, which must exist.
-    fn change_existing<R>(
-        &self,
-        change: impl FnOnce(&CollectionState, Storage<'_>) -> Result<R>,
-    ) -> Result<R> {
+    fn change_existing<R>(&self, change: impl Fn(&CollectionState, Storage<'_>) -> Result<R>) -> Result<R> {
         let shared = self.shared();
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
         let namespace = self.valid_namespace()?;
-        let state = shared.catalog.find(namespace).ok_or_else(|| namespace_not_found(namespace))?;
-        change(&state, shared.storage(&database)).map_err(|error| error.in_namespace(namespace))
+        loop {
+            let state = shared.catalog.find(namespace).ok_or_else(|| namespace_not_found(namespace))?;
+            match change(&state, shared.storage(&database)) {
+                // Dropped or renamed between the look-up and the change: another may have the name now.
+                Err(_) if state.is_retired() => {}
+                done => return done.map_err(|error| error.in_namespace(namespace)),
+            }
+        }
     }
 
     /// Runs a search on the collection if it exists, in a view of this moment.
