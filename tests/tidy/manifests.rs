@@ -4,11 +4,12 @@
 use crate::tree::{File, Finding, Tree};
 
 /// Members of the main workspace, as in the root manifest.
-const MEMBERS: [&str; 11] = [
+const MEMBERS: [&str; 12] = [
     "index",
     "sequence",
     "pcre",
     "query",
+    "rocksfile",
     "engine",
     "server",
     "cli",

@@ -12,7 +12,7 @@ const KINDS: [&str; 3] = ["types", "consts", "traits"];
 /// Endings of functions that only make room for another of the same name.
 const ENDINGS: [&str; 3] = ["_internal", "_inner", "_impl"];
 /// Crates that a module of the engine must not be called after.
-const CRATES: [&str; 3] = ["index", "sequence", "query"];
+const CRATES: [&str; 4] = ["index", "sequence", "query", "rocksfile"];
 
 pub(crate) fn violations(file: &File) -> Vec<Finding> {
     let mut findings = path_violations(file);

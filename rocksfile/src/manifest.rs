@@ -1,0 +1,290 @@
+//! The state that the edits of a MANIFEST add up to: which files a database consists of.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+
+use crate::edit::{Edit, EditError, Table};
+use crate::log::Fault;
+use crate::record::{Records, Step};
+
+/// What a MANIFEST says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Manifest {
+    families: BTreeMap<u32, Family>,
+    log_number_min: u64,
+    /// The newest change when the last edit was written. All changes in tables are numbered up to it.
+    pub last_sequence: Option<u64>,
+    /// The number that the next file gets.
+    pub next_file: Option<u64>,
+    /// Logs that were synced, with how far.
+    logs_synced: BTreeMap<u64, u64>,
+    logs_tracked_from: u64,
+    group: Vec<Edit>,
+}
+
+/// A column family.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Family {
+    log_number: u64,
+    tables: BTreeMap<u64, Table>,
+}
+
+/// A MANIFEST that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// What it says up to the first fault.
+    pub manifest: Manifest,
+    /// How long the file is.
+    pub bytes: u64,
+    /// Where the last edit before the first fault ends.
+    pub whole_until: u64,
+    /// The first fault.
+    pub fault: Option<(u64, ManifestFault)>,
+}
+
+/// What is wrong with a MANIFEST.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ManifestFault {
+    /// The last edit was cut short while it was written: nothing follows it.
+    #[error("{0}, and nothing follows")]
+    Torn(Fault),
+    /// Bytes are no record.
+    #[error("{0}")]
+    Record(Fault),
+    /// A record is no edit.
+    #[error("a version edit is malformed: {0}")]
+    Edit(EditError),
+    /// An edit does not fit the edits before it.
+    #[error("a version edit contradicts earlier ones: {0}")]
+    Contradiction(&'static str),
+}
+
+impl Manifest {
+    /// Reads a MANIFEST, as far as it is whole.
+    ///
+    /// # Errors
+    /// The source cannot be read.
+    pub fn read(source: impl Read, number: u64) -> io::Result<Reading> {
+        let mut records = Records::new(source, number, usize::MAX);
+        let mut manifest = Self::default();
+        let mut fault = None;
+        loop {
+            match records.step()? {
+                Step::Record(_) if fault.is_some() => {
+                    // What follows damage tells that it is no torn end.
+                    fault = fault.map(|(offset, fault)| (offset, damaged(fault)));
+                }
+                Step::Record(record) => {
+                    let applied = Edit::parse(records.front())
+                        .map_err(ManifestFault::Edit)
+                        .and_then(|edit| manifest.take(edit));
+                    if let Err(wrong) = applied {
+                        let (bytes, whole_until) = (record.end, record.offset);
+                        return Ok(Reading {
+                            manifest,
+                            bytes,
+                            whole_until,
+                            fault: Some((record.offset, wrong)),
+                        });
+                    }
+                }
+                Step::Fault(offset, met) => fault = fault.or(Some((offset, torn(met)))),
+                Step::End => break,
+            }
+        }
+        Ok(Reading { manifest, bytes: records.offset(), whole_until: records.whole_until(), fault })
+    }
+
+    /// Tables that must exist.
+    pub fn tables(&self) -> impl Iterator<Item = Table> + '_ {
+        self.families.values().flat_map(|family| family.tables.values().copied())
+    }
+
+    /// Logs below this number need not be replayed.
+    pub fn first_log_needed(&self) -> u64 {
+        let of_families = self.families.values().map(|family| family.log_number).min().unwrap_or(0);
+        of_families.max(self.log_number_min)
+    }
+
+    /// Logs that were synced before they were left for another one, with their length then.
+    pub fn logs_synced(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.logs_synced.iter().map(|(number, bytes)| (*number, *bytes))
+    }
+
+    /// Takes an edit in, or sets it apart until its group is complete.
+    fn take(&mut self, edit: Edit) -> Result<(), ManifestFault> {
+        let Some(left) = edit.group_left else {
+            if !self.group.is_empty() {
+                return Err(ManifestFault::Contradiction("an atomic group is not complete"));
+            }
+            return self.apply(&edit);
+        };
+        self.group.push(edit);
+        if left > 0 {
+            return Ok(());
+        }
+        std::mem::take(&mut self.group).iter().try_for_each(|edit| self.apply(edit))
+    }
+
+    fn apply(&mut self, edit: &Edit) -> Result<(), ManifestFault> {
+        // The first edit of a MANIFEST may leave the default family unsaid.
+        if edit.family_added.is_some() || edit.family == 0 {
+            let known = self.families.contains_key(&edit.family);
+            if known && edit.family != 0 {
+                return Err(ManifestFault::Contradiction("a column family is added twice"));
+            }
+            self.families.entry(edit.family).or_default();
+        }
+        let Some(family) = self.families.get_mut(&edit.family) else {
+            return Err(ManifestFault::Contradiction("it names a column family that does not exist"));
+        };
+        for (level, number) in &edit.tables_dropped {
+            if family.tables.remove(number).is_none_or(|table| table.level != *level) {
+                return Err(ManifestFault::Contradiction("it drops a table that does not exist"));
+            }
+        }
+        for table in &edit.tables_added {
+            if family.tables.insert(table.number, *table).is_some() {
+                return Err(ManifestFault::Contradiction("it adds a table that exists"));
+            }
+        }
+        family.log_number = edit.log_number.unwrap_or(family.log_number).max(family.log_number);
+        if edit.family_dropped {
+            self.families.remove(&edit.family);
+        }
+        self.log_number_min = self.log_number_min.max(edit.log_number_min.unwrap_or(0));
+        self.last_sequence = edit.last_sequence.or(self.last_sequence);
+        self.next_file = edit.next_file.or(self.next_file);
+        self.track(edit);
+        Ok(())
+    }
+
+    fn track(&mut self, edit: &Edit) {
+        for (number, bytes) in &edit.logs_synced {
+            if *number >= self.logs_tracked_from {
+                let known = self.logs_synced.entry(*number).or_default();
+                *known = bytes.unwrap_or(0).max(*known);
+            }
+        }
+        if let Some(number) = edit.logs_dropped_below
+            && number > self.logs_tracked_from
+        {
+            self.logs_tracked_from = number;
+            self.logs_synced = self.logs_synced.split_off(&number);
+        }
+    }
+}
+
+/// What can be the end of a file whose last write was cut short.
+fn torn(fault: Fault) -> ManifestFault {
+    match fault {
+        Fault::HeaderCut | Fault::PayloadCut | Fault::Unfinished | Fault::Zeros => ManifestFault::Torn(fault),
+        Fault::Length
+        | Fault::Checksum
+        | Fault::Kind(_)
+        | Fault::Recycled
+        | Fault::OtherLog
+        | Fault::Compressed
+        | Fault::Headless => ManifestFault::Record(fault),
+    }
+}
+
+fn damaged(fault: ManifestFault) -> ManifestFault {
+    match fault {
+        ManifestFault::Torn(fault) => ManifestFault::Record(fault),
+        ManifestFault::Record(_) | ManifestFault::Edit(_) | ManifestFault::Contradiction(_) => fault,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::stored_checksum;
+
+    const DEFAULT_FAMILY: &[u8] = &[1, 1, b'c', 2, 4, 3, 9, 4, 100];
+    const RECORDS_FAMILY: &[u8] = &[200, 1, 1, 201, 1, 1, b'r', 2, 5];
+    const DROP_TABLE: &[u8] = &[200, 1, 1, 6, 0, 7];
+
+    fn added(number: u8, level: u8) -> Vec<u8> {
+        let key = [8, 1, 0, 0, 0, 0, 0, 0, 1];
+        [&[200, 1, 1, 7, level, number, 50], key.as_slice(), &key].concat()
+    }
+
+    fn synced(number: u8, bytes: u8) -> Vec<u8> {
+        vec![0x87, 0x40, 4, number, 2, bytes, 1]
+    }
+
+    fn file(edits: &[&[u8]]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for edit in edits {
+            let covered = [&[1], *edit].concat();
+            let length = u16::try_from(edit.len()).expect("short").to_le_bytes();
+            bytes.extend(stored_checksum(&covered).to_le_bytes().into_iter().chain(length).chain(covered));
+        }
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> Reading {
+        Manifest::read(bytes, 3).expect("memory can be read")
+    }
+
+    #[test]
+    fn edits_add_up() {
+        let (first, moved) = (added(7, 0), [DROP_TABLE, &added(7, 6)].concat());
+        let bytes = file(&[DEFAULT_FAMILY, RECORDS_FAMILY, &first, &moved, &added(8, 0), &synced(5, 70)]);
+        let Reading { manifest, fault, whole_until, .. } = read(&bytes);
+        assert_eq!((fault, whole_until), (None, bytes.len() as u64));
+        assert_eq!(manifest.last_sequence, Some(100));
+        let tables: Vec<(u64, u32)> = manifest.tables().map(|table| (table.number, table.level)).collect();
+        assert_eq!(tables, [(7, 6), (8, 0)]);
+        assert_eq!(manifest.first_log_needed(), 4);
+        assert_eq!(manifest.logs_synced().collect::<Vec<_>>(), [(5, 70)]);
+    }
+
+    #[test]
+    fn a_synced_log_only_grows_until_it_is_dropped() {
+        let dropped = [0x88, 0x40, 1, 6];
+        let bytes = file(&[&synced(5, 70), &synced(5, 60), &synced(6, 9), &dropped, &synced(5, 80)]);
+        assert_eq!(read(&bytes).manifest.logs_synced().collect::<Vec<_>>(), [(6, 9)]);
+    }
+
+    #[test]
+    fn a_group_counts_when_it_is_complete() {
+        let grouped = |left: u8, sequence: u8| vec![172, 2, left, 4, sequence];
+        let bytes = file(&[DEFAULT_FAMILY, &grouped(1, 101), &grouped(0, 102)]);
+        assert_eq!(read(&bytes).manifest.last_sequence, Some(102));
+        let bytes = file(&[DEFAULT_FAMILY, &grouped(1, 101)]);
+        assert_eq!(read(&bytes).manifest.last_sequence, Some(100));
+        let bytes = file(&[DEFAULT_FAMILY, &grouped(1, 101), RECORDS_FAMILY]);
+        assert!(matches!(read(&bytes).fault, Some((_, ManifestFault::Contradiction(_)))));
+    }
+
+    #[test]
+    fn contradictions_are_found() {
+        let twice = [&added(7, 0)[..], &added(7, 0)[3..]].concat();
+        for edits in [
+            vec![DEFAULT_FAMILY, RECORDS_FAMILY, RECORDS_FAMILY],
+            vec![DEFAULT_FAMILY, DROP_TABLE],
+            vec![DEFAULT_FAMILY, RECORDS_FAMILY, DROP_TABLE],
+            vec![DEFAULT_FAMILY, RECORDS_FAMILY, &twice],
+        ] {
+            let fault = read(&file(&edits)).fault;
+            assert!(matches!(fault, Some((_, ManifestFault::Contradiction(_)))), "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn a_torn_end_is_told_from_damage() {
+        let bytes = file(&[DEFAULT_FAMILY, RECORDS_FAMILY]);
+        let first = file(&[DEFAULT_FAMILY]).len();
+        let torn = read(&bytes[..bytes.len() - 1]);
+        assert_eq!((torn.whole_until, torn.bytes), (first as u64, bytes.len() as u64 - 1));
+        assert_eq!(torn.fault, Some((first as u64, ManifestFault::Torn(Fault::PayloadCut))));
+        let mut zeros = bytes.clone();
+        zeros[..first].fill(0);
+        assert_eq!(read(&zeros).fault, Some((0, ManifestFault::Record(Fault::Zeros))));
+        let mut flipped = bytes;
+        flipped[first + 8] ^= 1;
+        assert_eq!(read(&flipped).fault, Some((first as u64, ManifestFault::Record(Fault::Checksum))));
+    }
+}

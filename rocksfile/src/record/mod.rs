@@ -1,0 +1,205 @@
+//! Fragments joined to records.
+
+use std::io::{self, Read};
+
+use crate::log::{Fault, Fragment, Kind, Reader, Step as Piece};
+
+/// A record that is whole. Its bytes are [`Records::front`], until the reader goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Where its first fragment begins in the file.
+    pub offset: u64,
+    /// Where its last fragment ends in the file.
+    pub end: u64,
+    /// How long it is.
+    pub bytes: u64,
+    /// Whether bytes before it, anywhere in this file, were faulty.
+    pub after_fault: bool,
+}
+
+/// What the reader met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A whole record.
+    Record(Record),
+    /// From here on something is wrong. The next step is the next whole record, wherever it lies, or another fault.
+    Fault(u64, Fault),
+    /// The end of the file.
+    End,
+}
+
+/// Reads the records of a log.
+///
+/// ```
+/// use cairndb_rocksfile::log::{Fault, stored_checksum};
+/// use cairndb_rocksfile::record::{Records, Step};
+///
+/// // A record of one fragment: checksum, length, kind 1, payload.
+/// let mut log = stored_checksum(b"\x01cairn").to_le_bytes().to_vec();
+/// log.extend_from_slice(b"\x05\x00\x01cairn");
+/// let mut records = Records::new(&log[..], 12, 64);
+/// assert!(matches!(records.step()?, Step::Record(record) if record.bytes == 5));
+/// assert_eq!(records.front(), b"cairn");
+/// assert_eq!(records.step()?, Step::End);
+///
+/// log[9] ^= 1;
+/// let mut records = Records::new(&log[..], 12, 64);
+/// assert_eq!(records.step()?, Step::Fault(0, Fault::Checksum));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Records<R> {
+    fragments: Reader<R>,
+    /// How much of a record is kept.
+    front_bytes: usize,
+    joined: Vec<u8>,
+    /// The fragment that is the whole record, so that its bytes need not be copied.
+    single: Option<Fragment>,
+    /// The record whose end did not come yet.
+    open: Option<Record>,
+    /// The open record is whole, and the next step.
+    ready: bool,
+    whole_until: u64,
+    faulty: bool,
+}
+
+impl<R: Read> Records<R> {
+    /// A reader of the log with that number, which keeps the first `front_bytes` of each record.
+    pub fn new(source: R, log: u64, front_bytes: usize) -> Self {
+        Self {
+            fragments: Reader::new(source, log),
+            front_bytes,
+            joined: Vec::new(),
+            single: None,
+            open: None,
+            ready: false,
+            whole_until: 0,
+            faulty: false,
+        }
+    }
+
+    /// The first bytes of the record that was read last.
+    pub fn front(&self) -> &[u8] {
+        match &self.single {
+            Some(fragment) => {
+                let payload = self.fragments.payload(fragment);
+                payload.get(..self.front_bytes).unwrap_or(payload)
+            }
+            None => &self.joined,
+        }
+    }
+
+    /// Where the last whole record before the first fault ends.
+    pub fn whole_until(&self) -> u64 {
+        self.whole_until
+    }
+
+    /// Where in the file the reader stands; the length of the file once the end was reached.
+    pub fn offset(&self) -> u64 {
+        self.fragments.offset()
+    }
+
+    /// Whether RocksDB's own reader could come by something here that it never gets past.
+    pub fn traps_rocksdb(&self) -> bool {
+        self.fragments.traps_rocksdb()
+    }
+
+    /// What comes next.
+    pub fn step(&mut self) -> io::Result<Step> {
+        if std::mem::take(&mut self.ready)
+            && let Some(step) = self.complete()
+        {
+            return Ok(step);
+        }
+        loop {
+            let fragment = match self.fragments.step()? {
+                Piece::Fragment(fragment) => fragment,
+                Piece::Fault(offset, fault) => {
+                    self.open = None;
+                    return Ok(self.fault(offset, fault));
+                }
+                Piece::End => {
+                    return Ok(match self.open.take() {
+                        Some(record) => self.fault(record.offset, Fault::Unfinished),
+                        None => Step::End,
+                    });
+                }
+            };
+            if let Some(step) = self.join(fragment) {
+                return Ok(step);
+            }
+        }
+    }
+
+    /// Adds a fragment to the record that it belongs to; the step that this completes.
+    fn join(&mut self, fragment: Fragment) -> Option<Step> {
+        match (fragment.kind, self.open) {
+            (Kind::Full | Kind::First, Some(record)) if record.bytes > 0 => {
+                // The open record has no end. The new one is none the worse for it.
+                let fault = self.fault(record.offset, Fault::Unfinished);
+                self.begin(fragment);
+                self.ready = fragment.kind == Kind::Full;
+                Some(fault)
+            }
+            (Kind::Full, _) => {
+                self.begin(fragment);
+                self.complete()
+            }
+            (Kind::First, _) => {
+                self.begin(fragment);
+                None
+            }
+            (Kind::Middle | Kind::Last, None) => Some(self.fault(fragment.offset, Fault::Headless)),
+            (Kind::Middle, Some(record)) => {
+                self.extend(record, fragment);
+                None
+            }
+            (Kind::Last, Some(record)) => {
+                self.extend(record, fragment);
+                self.complete()
+            }
+            (Kind::Compression, _) => Some(self.fault(fragment.offset, Fault::Compressed)),
+            (Kind::TimestampSizes | Kind::Predecessor, _) => {
+                if self.open.is_none() && !self.faulty {
+                    self.whole_until = fragment.end;
+                }
+                None
+            }
+        }
+    }
+
+    fn begin(&mut self, fragment: Fragment) {
+        let Fragment { offset, end, kind, .. } = fragment;
+        let payload = self.fragments.payload(&fragment);
+        self.open = Some(Record { offset, end, bytes: payload.len() as u64, after_fault: self.faulty });
+        self.joined.clear();
+        self.single = (kind == Kind::Full).then_some(fragment);
+        if self.single.is_none() {
+            self.joined.extend_from_slice(payload.get(..self.front_bytes).unwrap_or(payload));
+        }
+    }
+
+    fn extend(&mut self, record: Record, fragment: Fragment) {
+        let payload = self.fragments.payload(&fragment);
+        let room = self.front_bytes.saturating_sub(self.joined.len());
+        self.joined.extend_from_slice(payload.get(..room).unwrap_or(payload));
+        let bytes = record.bytes + payload.len() as u64;
+        self.open = Some(Record { end: fragment.end, bytes, ..record });
+    }
+
+    fn complete(&mut self) -> Option<Step> {
+        let record = self.open.take()?;
+        if !self.faulty {
+            self.whole_until = record.end;
+        }
+        Some(Step::Record(record))
+    }
+
+    fn fault(&mut self, offset: u64, fault: Fault) -> Step {
+        self.faulty = true;
+        Step::Fault(offset, fault)
+    }
+}
+
+#[cfg(test)]
+mod tests;
