@@ -4,10 +4,12 @@
 //! [`value_at`] takes fields of objects only. Index keys are drawn by a third one, in `extract`, which
 //! agrees with the first; updates and aggregation have rules of their own and build on the components.
 //!
-//! The invariant: a walk reports values where they lie in the document, copies nothing, and ends after
-//! a number of steps that the document's nesting bounds.
+//! The invariant: a walk reports values where they lie in the document, copies nothing, and takes at most one
+//! step for each pair of a value and a rest of the path.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use bson::{RawArray, RawBsonRef, RawDocument};
 
@@ -29,7 +31,8 @@ use crate::error::{Error, PathFault};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldPath {
-    text: String,
+    /// Shared: a field with a thousand conditions has its path a thousand times.
+    text: Arc<str>,
 }
 
 impl FieldPath {
@@ -39,7 +42,7 @@ impl FieldPath {
     /// [`Error::PathInvalid`] if the text holds a zero byte.
     pub fn parse(path: &str) -> Result<Self, Error> {
         match path.find('\0') {
-            None => Ok(Self { text: path.to_owned() }),
+            None => Ok(Self { text: path.into() }),
             Some(offset) => {
                 Err(Error::PathInvalid { path: path.to_owned(), fault: PathFault::ZeroByte { offset } })
             }
@@ -68,7 +71,7 @@ impl FieldPath {
 
     /// Whether `self` is `prefix`, or continues it after a dot.
     pub fn starts_with(&self, prefix: &Self) -> bool {
-        match self.text.strip_prefix(prefix.text.as_str()) {
+        match self.text.strip_prefix(prefix.as_str()) {
             Some(rest) => rest.is_empty() || rest.starts_with('.'),
             None => false,
         }
@@ -96,7 +99,7 @@ impl FieldPath {
     }
 
     fn invalid(&self, fault: PathFault) -> Error {
-        Error::PathInvalid { path: self.text.clone(), fault }
+        Error::PathInvalid { path: self.text.to_string(), fault }
     }
 }
 
@@ -119,7 +122,8 @@ pub struct Leaf<'a> {
 /// An object gives its field. An array on the way gives, for each element that is an object, what the
 /// rest of the path finds there; and if the next component is a position (`0`, `1`, `12`, no leading
 /// zeros) that exists, also the element at that position, whatever its type. Both readings count.
-/// An array directly inside an array is entered only through a position. Visits come in document order.
+/// An array directly inside an array is entered only through a position. Visits come in document order. Where several
+/// readings of a path lead to the same rest of it in the same array, they are one: the array is visited once.
 ///
 /// | document | path | visited values |
 /// |---|---|---|
@@ -166,7 +170,8 @@ pub fn leaves<'a>(
     path: &FieldPath,
     visit: &mut dyn FnMut(Leaf<'a>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    in_document(document, path.as_str(), None, visit)
+    let mut walk = Walk { visit, entered: None };
+    walk.document(document, path.as_str(), None)
 }
 
 /// The value that `path` reaches through objects alone: arrays are not looked into.
@@ -196,53 +201,111 @@ pub(crate) fn split(path: &str) -> (&str, Option<&str>) {
     }
 }
 
-fn in_document<'a>(
-    document: &'a RawDocument,
-    path: &str,
-    position: Option<usize>,
-    visit: &mut dyn FnMut(Leaf<'a>) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    let missing = Leaf { value: None, expand: false, position };
-    let (mut name, mut tail) = split(path);
-    let mut document = document;
-    loop {
-        let Some(value) = element::field(document, name) else { return visit(missing) };
-        let Some(rest) = tail else { return visit(Leaf { value: Some(value), expand: true, position }) };
-        if let Some(array) = value.as_array() {
-            return in_array(array, rest, position, visit);
+/// A walk of [`leaves`] on its way.
+struct Walk<'a, 'v> {
+    visit: &'v mut dyn FnMut(Leaf<'a>) -> ControlFlow<()>,
+    /// Where both readings of a number are followed: the arrays entered since, by their address, each with the length
+    /// of the path that was left. Below such an element the same array can be reached by many readings of the path, and
+    /// what they find there differs in nothing that a visitor can use: only in the position, of which the first counts.
+    entered: Option<HashSet<(usize, usize)>>,
+}
+
+impl<'a> Walk<'a, '_> {
+    fn document(
+        &mut self,
+        document: &'a RawDocument,
+        path: &str,
+        position: Option<usize>,
+    ) -> ControlFlow<()> {
+        let missing = Leaf { value: None, expand: false, position };
+        let (mut name, mut tail) = split(path);
+        let mut document = document;
+        loop {
+            #[cfg(test)]
+            steps::count();
+            let Some(value) = element::field(document, name) else { return (self.visit)(missing) };
+            let Some(rest) = tail else {
+                return (self.visit)(Leaf { value: Some(value), expand: true, position });
+            };
+            if let Some(array) = value.as_array() {
+                return self.array(array, rest, position);
+            }
+            let Some(embedded) = value.as_document() else { return (self.visit)(missing) };
+            document = embedded;
+            (name, tail) = split(rest);
         }
-        let Some(embedded) = value.as_document() else { return visit(missing) };
-        document = embedded;
-        (name, tail) = split(rest);
+    }
+
+    fn array(&mut self, array: &'a RawArray, path: &str, position: Option<usize>) -> ControlFlow<()> {
+        if let Some(entered) = &mut self.entered
+            && !entered.insert((array.as_bytes().as_ptr().addr(), path.len()))
+        {
+            return ControlFlow::Continue(());
+        }
+        let (name, tail) = split(path);
+        let wanted = array_index(name);
+        for (index, element) in array.into_iter().map_while(Result::ok).enumerate() {
+            #[cfg(test)]
+            steps::count();
+            let embedded = element.as_document();
+            let is_wanted = wanted == Some(index);
+            // Only below an element that both readings enter can they meet again.
+            let forks = is_wanted && embedded.is_some() && self.entered.is_none();
+            if forks {
+                self.entered = Some(HashSet::new());
+            }
+            if let Some(document) = embedded {
+                self.document(document, path, position.or(Some(index)))?;
+            }
+            if is_wanted {
+                self.chosen(element, tail, position)?;
+            }
+            if forks {
+                self.entered = None;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Goes on from the element at the position that the path names.
+    fn chosen(
+        &mut self,
+        element: RawBsonRef<'a>,
+        tail: Option<&str>,
+        position: Option<usize>,
+    ) -> ControlFlow<()> {
+        let Some(rest) = tail else {
+            return (self.visit)(Leaf { value: Some(element), expand: false, position });
+        };
+        if let Some(document) = element.as_document() {
+            self.document(document, rest, position)
+        } else if let Some(nested) = element.as_array() {
+            self.array(nested, rest, position)
+        } else {
+            ControlFlow::Continue(())
+        }
     }
 }
 
-fn in_array<'a>(
-    array: &'a RawArray,
-    path: &str,
-    position: Option<usize>,
-    visit: &mut dyn FnMut(Leaf<'a>) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    let (name, tail) = split(path);
-    let wanted = array_index(name);
-    for (index, element) in array.into_iter().map_while(Result::ok).enumerate() {
-        if let Some(document) = element.as_document() {
-            in_document(document, path, position.or(Some(index)), visit)?;
-        }
-        if wanted != Some(index) {
-            continue;
-        }
-        let Some(rest) = tail else {
-            visit(Leaf { value: Some(element), expand: false, position })?;
-            continue;
-        };
-        if let Some(document) = element.as_document() {
-            in_document(document, rest, position, visit)?;
-        } else if let Some(nested) = element.as_array() {
-            in_array(nested, rest, position, visit)?;
-        }
+/// Counts the steps of walks, so that tests can bound them without a clock.
+#[cfg(test)]
+mod steps {
+    use std::cell::Cell;
+
+    thread_local! {
+        static TAKEN: Cell<usize> = const { Cell::new(0) };
     }
-    ControlFlow::Continue(())
+
+    pub(super) fn count() {
+        TAKEN.set(TAKEN.get() + 1);
+    }
+
+    /// How many steps `walk` takes.
+    pub(super) fn of(walk: impl FnOnce()) -> usize {
+        TAKEN.set(0);
+        walk();
+        TAKEN.get()
+    }
 }
 
 #[cfg(test)]
@@ -362,6 +425,34 @@ mod tests {
         check_null(&doc! { "a": [] }, "a", false, true);
         check_null(&doc! { "a": [[(Bson::Null)]] }, "a.0", false, true);
         check_null(&doc! { "a": [1] }, "a.1", false, false);
+    }
+
+    /// Each array could be reached by every way to read some of the numbers before it as names and the others as
+    /// positions: a document of 396 bytes kept a walk busy for seconds, and each two levels more doubled that.
+    #[test]
+    fn a_walk_takes_no_more_steps_than_there_are_pairs_of_values_and_rests() {
+        for depth in 1..=60 {
+            let mut value = Bson::Array(vec![Bson::Int32(1)]);
+            for _ in 0..depth {
+                value = Bson::Array(vec![Bson::Document(doc! { "0": value })]);
+            }
+            let stored = raw(&doc! { "0": value });
+            for parts in [depth, 2 * depth, 2 * depth + 2] {
+                let numbers = path(&vec!["0"; parts].join("."));
+                let taken = steps::of(|| {
+                    let _ = leaves(&stored, &numbers, &mut |_| ControlFlow::Continue(()));
+                });
+                let (values, rests) = (3 * (depth + 1), parts);
+                assert!(taken <= values * rests, "{taken} steps for {depth} levels and {parts} parts");
+            }
+        }
+    }
+
+    #[test]
+    fn readings_that_meet_again_visit_an_array_once() {
+        // The first number is a name and the second a position, or the other way round.
+        let document = doc! { "a": [{ "0": [{ "b": [{ "c": 1 }, { "c": 2 }] }] }] };
+        check(&document, "a.0.0.b.c", &["-@0", "1+@0", "2+@0"]);
     }
 
     #[test]
