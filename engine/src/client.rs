@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sequence::acquirer::Acquirer;
+use query::operation::CancellationToken;
 use sequence::object_id::Layout;
 
 use crate::audit;
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::namespace::SystemCollection;
 use crate::options::{Compression, Durability, WriteModel};
 use crate::results::{BackupReport, DatabaseSpecification, SummaryBulkWriteResult, VerifyReport};
-use crate::shared::Shared;
+use crate::shared::{Caller, Shared};
 use crate::storage::{OpenMode, Store, StoreOptions};
 
 /// Block cache and memtables together, when nothing else is asked for.
@@ -46,7 +46,7 @@ const MEMORY_BUDGET: usize = 256 << 20;
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
-    acquirer: Option<Arc<Acquirer>>,
+    caller: Caller,
 }
 
 impl Client {
@@ -67,7 +67,7 @@ impl Client {
 
     /// A handle to a database, which need not have a collection yet.
     pub fn database(&self, name: &str) -> Database {
-        Database::new(Arc::clone(&self.shared), self.acquirer.clone(), name)
+        Database::new(Arc::clone(&self.shared), self.caller.clone(), name)
     }
 
     /// A collection that a server keeps for itself, and that nothing else reaches.
@@ -110,7 +110,7 @@ impl Client {
         &self,
         models: impl IntoIterator<Item = impl Into<WriteModel>>,
     ) -> BulkWrite<'_, SummaryBulkWriteResult> {
-        BulkWrite::new((&self.shared, self.acquirer.as_ref()), models, None)
+        BulkWrite::new((&self.shared, self.caller.clone()), models, None)
     }
 
     /// A handle to the same database folder with blocks of sequences of its own: what is taken through it, and through
@@ -119,7 +119,34 @@ impl Client {
     /// Otherwise all threads draw from the same blocks, so values follow the order in which they are asked for. Dropping
     /// the last handle gives back what nobody took, where it can still be handed out; the rest is listed as lost.
     pub fn acquirer(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), acquirer: Some(Arc::default()) }
+        let caller = Caller { acquirer: Some(Arc::default()), ..self.caller.clone() };
+        Self { shared: Arc::clone(&self.shared), caller }
+    }
+
+    /// A handle to the same store whose operations `token` ends: those of this handle and of all databases,
+    /// collections and cursors that come from it. From the moment that another thread calls
+    /// [`cancel`](CancellationToken::cancel), what runs fails with code 11601 within a short time, wherever it is, and
+    /// so does what begins later. What was committed before stays: an `update_many` keeps the documents that it has
+    /// changed.
+    ///
+    /// ```
+    /// # use cairndb::{CancellationToken, Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let token = CancellationToken::new();
+    /// let people = client.with_cancellation(&token).database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "name": "Ada" }).run()?;
+    ///
+    /// // A user closes the window while another thread counts.
+    /// std::thread::spawn(move || token.cancel()).join().unwrap();
+    /// let refused = people.count_documents(doc! { "name": "Ada" }).run().unwrap_err();
+    /// assert_eq!(refused.code(), Some(11_601));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_cancellation(&self, token: &CancellationToken) -> Self {
+        Self { shared: Arc::clone(&self.shared), caller: self.caller.with_cancellation(token) }
     }
 
     /// The names of databases that have a collection, ascending.
@@ -453,7 +480,7 @@ impl ClientBuilder {
             ObjectIdLayout::MachineProcess => Layout::MachineProcess,
             ObjectIdLayout::Random => Layout::Random,
         };
-        Ok(Client { shared: Arc::new(Shared::open(options, layout)?), acquirer: None })
+        Ok(Client { shared: Arc::new(Shared::open(options, layout)?), caller: Caller::default() })
     }
 }
 

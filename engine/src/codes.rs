@@ -21,6 +21,12 @@ fn with_causes(code: i32, error: &dyn std::error::Error) -> Error {
     refused(code, causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}")))
 }
 
+impl From<query::operation::Interruption> for Error {
+    fn from(reason: query::operation::Interruption) -> Self {
+        refused(reason.code(), reason)
+    }
+}
+
 impl From<query::error::Error> for Error {
     fn from(error: query::error::Error) -> Self {
         with_causes(error.code(), &error)

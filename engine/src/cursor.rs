@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use std::vec::IntoIter;
 
 use bson::{RawDocument, RawDocumentBuf};
+use query::operation::OperationContext;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -41,6 +42,8 @@ use crate::storage::fork::refuse_child;
 pub struct Cursor<T> {
     /// Absent at the end.
     source: Option<Source>,
+    /// What the walk may use; its time goes on only while it is asked to.
+    operation: OperationContext,
     row: PhantomData<fn() -> T>,
 }
 
@@ -62,27 +65,35 @@ const EMPTY_DOCUMENT: &[u8] = &[5, 0, 0, 0, 0];
 
 impl<T> Cursor<T> {
     pub(crate) fn new(rows: Rows) -> Self {
-        Self { source: Some(Source::Rows(rows)), row: PhantomData }
+        Self::of(rows.operation().clone(), Source::Rows(rows))
     }
 
     pub(crate) fn piped(piped: Piped) -> Self {
-        Self { source: Some(Source::Piped(piped)), row: PhantomData }
+        Self::of(piped.operation().clone(), Source::Piped(piped))
     }
 
     pub(crate) fn of_list(documents: Vec<RawDocumentBuf>) -> Self {
         let list = Source::List { rest: documents.into_iter(), current: RawDocumentBuf::new() };
-        Self { source: Some(list), row: PhantomData }
+        Self::of(OperationContext::default(), list)
     }
 
     pub(crate) fn empty() -> Self {
-        Self { source: None, row: PhantomData }
+        Self { source: None, operation: OperationContext::default(), row: PhantomData }
+    }
+
+    fn of(operation: OperationContext, source: Source) -> Self {
+        operation.pause();
+        Self { source: Some(source), operation, row: PhantomData }
     }
 
     /// Steps to the next document; `false` at the end. After an error the cursor is at its end.
     pub fn advance(&mut self) -> Result<bool> {
         refuse_child()?;
         let Some(source) = &mut self.source else { return Ok(false) };
-        match source.advance() {
+        self.operation.resume();
+        let advanced = source.advance();
+        self.operation.pause();
+        match advanced {
             Ok(true) => Ok(true),
             Ok(false) => {
                 self.source = None;
@@ -116,6 +127,35 @@ impl<T> Cursor<T> {
         RawDocument::from_bytes(standing.unwrap_or(EMPTY_DOCUMENT)).expect("advance() looked at the bytes")
     }
 
+    /// Lets go of what the storage holds for the walk, until [`advance`](Self::advance) is called again: memory that
+    /// would otherwise stay for as long as the cursor waits. The snapshot and the current document are kept, and so is
+    /// what was sorted.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_many([doc! { "_id": 1 }, doc! { "_id": 2 }]).run()?;
+    /// let mut cursor = people.find(doc! {}).run()?;
+    /// assert!(cursor.advance()?);
+    /// // The user reads the first page.
+    /// cursor.rest();
+    /// assert_eq!(cursor.current().get_i32("_id").ok(), Some(1));
+    /// assert!(cursor.advance()?);
+    /// assert_eq!(cursor.current().get_i32("_id").ok(), Some(2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn rest(&mut self) {
+        match &mut self.source {
+            Some(Source::Rows(rows)) => rows.rest(),
+            Some(Source::Piped(piped)) => piped.rest(),
+            Some(Source::List { .. }) | None => {}
+        }
+    }
+
     /// The document stood on, as a `T`.
     pub fn deserialize_current<'a>(&'a self) -> Result<T>
     where
@@ -131,7 +171,7 @@ impl<T> Cursor<T> {
 
     /// The same walk, with documents as another type.
     pub fn with_type<U>(self) -> Cursor<U> {
-        Cursor { source: self.source, row: PhantomData }
+        Cursor { source: self.source, operation: self.operation, row: PhantomData }
     }
 }
 

@@ -17,8 +17,9 @@ use crate::generated::GeneratedValues;
 use crate::namespace::Namespace;
 use crate::results::PartialBulkWriteResult;
 
-/// MongoDB's number for an operation that took longer than it was allowed.
-pub(crate) const MAX_TIME_EXPIRED: i32 = 50;
+/// Numbers of errors that end a whole command, whatever part of it they met: time over, cursor killed, client gone,
+/// shutting down, interrupted.
+const ENDS_COMMAND: [i32; 5] = [50, 237, 279, 11_600, 11_601];
 
 /// The result of every fallible call.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -136,8 +137,8 @@ impl Error {
 
     /// What a command refused, as the refusal of a single write.
     pub(crate) fn into_write(mut self) -> Self {
-        // Time that is over is the whole command's, whatever it was spent on.
-        if self.code() == Some(MAX_TIME_EXPIRED) {
+        // What ends an operation is the whole command's, whatever it was doing.
+        if self.code().is_some_and(|code| ENDS_COMMAND.contains(&code)) {
             return self;
         }
         if let ErrorKind::Command(CommandError { code, code_name, message, details }) = self.report.kind {

@@ -199,6 +199,7 @@ mod storage;
 mod write;
 
 pub use bson;
+pub use query::operation::{CancellationToken, Interruption};
 
 pub use sequence::attributes::Contract;
 pub use sequence::auto_increment::{Generated, OnTruncate};

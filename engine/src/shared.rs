@@ -1,7 +1,10 @@
 //! What every handle of one client shares: the store, the catalog and the id generator.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use query::operation::{Allowance, CancellationToken, MemoryBudget, OperationContext};
+use sequence::acquirer::Acquirer;
 use sequence::generator::Generator;
 use sequence::object_id::Layout;
 
@@ -16,11 +19,41 @@ use crate::storage::fork;
 use crate::storage::write::CommitLevel;
 use crate::storage::{Database, Store, StoreOptions};
 
+/// How many bytes one operation may hold, and a cursor between two calls: values, sorts, groups.
+const OPERATION_BYTES_MAX: usize = 256 << 20;
+/// How many bytes all of them together may hold.
+const OPERATIONS_BYTES_MAX: usize = 1 << 30;
+
+/// What one caller of a client set for its handles, which hand it on to each other. Cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct Caller {
+    /// Whose blocks sequences hand values from; the shared acquirer's if there is none.
+    pub(crate) acquirer: Option<Arc<Acquirer>>,
+    /// What ends the caller's operations.
+    pub(crate) cancellation: Option<CancellationToken>,
+    /// The operation that the handles are used in: a command's, of which verbs are parts.
+    pub(crate) operation: Option<OperationContext>,
+}
+
+impl Caller {
+    /// The caller, whose operations the token ends as well as what ended them before.
+    pub(crate) fn with_cancellation(&self, token: &CancellationToken) -> Self {
+        Self { cancellation: Some(token.clone()), ..self.clone() }
+    }
+
+    /// The caller within an operation.
+    pub(crate) fn within(&self, operation: &OperationContext) -> Self {
+        Self { operation: Some(operation.clone()), ..self.clone() }
+    }
+}
+
 pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) catalog: Catalog,
     pub(crate) generator: Generator,
     pub(crate) options: StoreOptions,
+    /// What operations and cursors of all callers together may hold beside the store's own memory.
+    memory: MemoryBudget,
 }
 
 impl Shared {
@@ -34,7 +67,29 @@ impl Shared {
             }
             catalog
         };
-        Ok(Self { store, catalog, generator: Generator::new(layout), options })
+        let memory = MemoryBudget::new(OPERATIONS_BYTES_MAX);
+        Ok(Self { store, catalog, generator: Generator::new(layout), options, memory })
+    }
+
+    /// What an operation of a caller may use, which begins now unless it is part of one that has.
+    pub(crate) fn operation(&self, caller: &Caller, max_time: Option<Duration>) -> OperationContext {
+        if let Some(operation) = &caller.operation {
+            return operation.clone();
+        }
+        OperationContext::new(Allowance {
+            tokens: caller.cancellation.iter().cloned().collect(),
+            time: max_time,
+            bytes: Some(OPERATION_BYTES_MAX),
+            shared: Some(self.memory.clone()),
+        })
+    }
+
+    /// What a write that computes nothing may use; without a limit this costs nothing.
+    pub(crate) fn plain_operation(&self, caller: &Caller, max_time: Option<Duration>) -> OperationContext {
+        if caller.operation.is_none() && caller.cancellation.is_none() && max_time.is_none() {
+            return OperationContext::default();
+        }
+        self.operation(caller, max_time)
     }
 
     /// Ends all use: waits for running operations, syncs, and releases the folder. Repeating it is harmless.

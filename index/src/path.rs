@@ -170,7 +170,18 @@ pub fn leaves<'a>(
     path: &FieldPath,
     visit: &mut dyn FnMut(Leaf<'a>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let mut walk = Walk { visit, entered: None };
+    leaves_within(document, path, &|_| ControlFlow::Continue(()), visit)
+}
+
+/// Visits what [`leaves`] visits, and tells `enter` the length of every array that it is about to walk, of which most
+/// elements may be none that it visits. The walk stops early when `enter` breaks, too.
+pub fn leaves_within<'a>(
+    document: &'a RawDocument,
+    path: &FieldPath,
+    enter: &dyn Fn(usize) -> ControlFlow<()>,
+    visit: &mut dyn FnMut(Leaf<'a>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let mut walk = Walk { visit, enter, entered: None };
     walk.document(document, path.as_str(), None)
 }
 
@@ -204,6 +215,7 @@ pub(crate) fn split(path: &str) -> (&str, Option<&str>) {
 /// A walk of [`leaves`] on its way.
 struct Walk<'a, 'v> {
     visit: &'v mut dyn FnMut(Leaf<'a>) -> ControlFlow<()>,
+    enter: &'v dyn Fn(usize) -> ControlFlow<()>,
     /// Where both readings of a number are followed: the arrays entered since, by their address, each with the length
     /// of the path that was left. Below such an element the same array can be reached by many readings of the path, and
     /// what they find there differs in nothing that a visitor can use: only in the position, of which the first counts.
@@ -242,6 +254,7 @@ impl<'a> Walk<'a, '_> {
         {
             return ControlFlow::Continue(());
         }
+        (self.enter)(array.as_bytes().len())?;
         let (name, tail) = split(path);
         let wanted = array_index(name);
         for (index, element) in array.into_iter().map_while(Result::ok).enumerate() {

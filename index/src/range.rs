@@ -5,14 +5,17 @@
 //! a filter over what the ranges give. Which bounds a filter implies, and whether an index's arrays allow to
 //! combine them, is the planner's business.
 //!
+//! Ranges are made one by one as they are asked for, since bounds on two fields can stand for the product of many.
+//!
 //! The invariant: ranges ascend, are disjoint, and hold every key whose values lie within the bounds.
 
 use crate::interval::{Interval, Intervals, Limit};
 use crate::key::{self, Direction};
 use crate::spec::IndexSpec;
 
-/// How many ranges bounds are turned into at most, before wider ones are taken.
-pub const KEY_RANGES_MAX: usize = 4_096;
+/// How many ranges the values of several fields may multiply to, before wider ones are taken. Bounds on the first field
+/// alone give as many as they have intervals.
+pub const PRODUCT_MAX: usize = 1 << 20;
 
 /// Keys from `start` on, up to but without `end`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,15 +53,71 @@ pub enum Exactness {
     Wider,
 }
 
-/// The ranges for some bounds.
+/// The ranges for some bounds: disjoint, in ascending order of keys, each made when it is asked for. There are none if no
+/// key can lie within the bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRanges {
-    /// Disjoint ranges in ascending order of keys; none if no key can lie within the bounds.
-    pub ranges: Vec<KeyRange>,
+    /// The key bytes of each field that is fixed to one of some values.
+    points: Vec<Vec<Vec<u8>>>,
+    /// The pieces of the field after those, if it is bounded by more than values.
+    last: Option<Vec<KeyRange>>,
+    len: usize,
+    fields_max: usize,
+    exactness: Exactness,
+}
+
+impl KeyRanges {
+    /// How many ranges there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no range, and so no key.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// Whether they hold more keys than asked for.
-    pub exactness: Exactness,
+    pub fn exactness(&self) -> Exactness {
+        self.exactness
+    }
+
     /// How many leading fields have narrowed the ranges.
-    pub fields_used: usize,
+    pub fn fields_used(&self) -> usize {
+        self.points.len() + usize::from(self.last.is_some())
+    }
+
+    /// Whether every range holds the keys of one value for each field of the index, and so one key in a unique one.
+    pub fn are_points(&self) -> bool {
+        self.last.is_none() && self.points.len() == self.fields_max
+    }
+
+    /// The range at a position, counted from the lowest.
+    pub fn get(&self, position: usize) -> Option<KeyRange> {
+        if position >= self.len {
+            return None;
+        }
+        let mut piece = None;
+        let mut rest = position;
+        if let Some(pieces) = &self.last {
+            piece = pieces.get(rest % pieces.len());
+            rest /= pieces.len();
+        }
+        // The position is a number whose digits choose a value of each field, the last field's digit coming last.
+        let mut chosen = Vec::with_capacity(self.points.len());
+        for values in self.points.iter().rev() {
+            chosen.push(values.get(rest % values.len()).map(Vec::as_slice).unwrap_or_default());
+            rest /= values.len();
+        }
+        chosen.reverse();
+        let prefix = chosen.concat();
+        Some(piece.map_or_else(|| KeyRange::prefix(prefix.clone()), |piece| within(&prefix, piece)))
+    }
+
+    /// The ranges, each made when its turn comes.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = KeyRange> + '_ {
+        (0..self.len).filter_map(|position| self.get(position))
+    }
 }
 
 /// Turns bounds on the leading fields of an index into key ranges.
@@ -78,37 +137,42 @@ pub struct KeyRanges {
 /// let city = Intervals::from(Interval::point(RawBson::String("Oslo".into())));
 /// let age = Intervals::from_any(Interval::above(RawBson::Int32(30), Limit::Exclusive));
 /// let ranges = key_ranges(&spec, &[city, age]);
-/// assert_eq!((ranges.ranges.len(), ranges.exactness), (1, Exactness::Exact));
+/// assert_eq!((ranges.len(), ranges.exactness()), (1, Exactness::Exact));
 /// # Ok::<(), cairndb_index::error::Error>(())
 /// ```
 pub fn key_ranges(spec: &IndexSpec, bounds: &[Intervals]) -> KeyRanges {
+    let fields_max = spec.fields().len();
+    let mut found =
+        KeyRanges { points: Vec::new(), last: None, len: 1, fields_max, exactness: Exactness::Exact };
     if bounds.iter().any(Intervals::is_empty) {
-        return KeyRanges { ranges: Vec::new(), exactness: Exactness::Exact, fields_used: 0 };
+        return KeyRanges { len: 0, ..found };
     }
     let bounded = bounds.iter().rposition(|set| !set.is_all()).map_or(0, |last| last + 1);
-    let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
+    if bounded > fields_max {
+        found.exactness = Exactness::Wider;
+    }
     for (used, (field, set)) in spec.fields().iter().zip(bounds).take(bounded).enumerate() {
-        let pieces = field_pieces(set, field.direction);
-        let is_last = used + 1 == bounded;
-        let fits = prefixes.len().saturating_mul(pieces.len()) <= KEY_RANGES_MAX;
-        if fits && !is_last && set.is_points() {
-            prefixes = product(&prefixes, &pieces, |prefix, piece| [prefix, piece.start.as_slice()].concat());
+        if set.is_all() {
+            found.exactness = Exactness::Wider;
+            return found;
+        }
+        let product = found.len.saturating_mul(set.as_slice().len());
+        let fits = used == 0 || product <= PRODUCT_MAX;
+        if fits && set.is_points() {
+            found.points.push(field_points(set, field.direction));
+            found.len = product;
             continue;
         }
-        if set.is_all() {
-            return KeyRanges {
-                ranges: prefixes.into_iter().map(KeyRange::prefix).collect(),
-                exactness: Exactness::Wider,
-                fields_used: used,
-            };
-        }
-        let exactness = if fits && is_last { Exactness::Exact } else { Exactness::Wider };
+        let pieces = field_pieces(set, field.direction);
         let pieces = if fits { pieces } else { hull(pieces) };
-        return KeyRanges { ranges: product(&prefixes, &pieces, within), exactness, fields_used: used + 1 };
+        if !fits || used + 1 < bounded {
+            found.exactness = Exactness::Wider;
+        }
+        found.len = found.len.saturating_mul(pieces.len());
+        found.last = Some(pieces);
+        return found;
     }
-    let exactness = if bounded > spec.fields().len() { Exactness::Wider } else { Exactness::Exact };
-    let fields_used = bounded.min(spec.fields().len());
-    KeyRanges { ranges: prefixes.into_iter().map(KeyRange::prefix).collect(), exactness, fields_used }
+    found
 }
 
 /// The smallest byte string above every one that starts with `prefix`; none if there is no such string.
@@ -119,6 +183,19 @@ pub fn prefix_successor(prefix: &[u8]) -> Option<Vec<u8>> {
         *last += 1;
     }
     Some(successor)
+}
+
+/// The key bytes of values, in ascending order of the bytes.
+fn field_points(set: &Intervals, direction: Direction) -> Vec<Vec<u8>> {
+    let points = set.as_slice().iter().map(|interval| {
+        let mut bytes = Vec::new();
+        key::encode(interval.lower().0, direction, &mut bytes);
+        bytes
+    });
+    match direction {
+        Direction::Ascending => points.collect(),
+        Direction::Descending => points.rev().collect(),
+    }
 }
 
 /// The ranges of one field's own key bytes that a set of values takes, in ascending order of the bytes.
@@ -166,11 +243,6 @@ fn within(prefix: &[u8], piece: &KeyRange) -> KeyRange {
     KeyRange { start, end }
 }
 
-/// Every prefix with every piece: ascending if both are.
-fn product<T>(prefixes: &[Vec<u8>], pieces: &[KeyRange], join: impl Fn(&[u8], &KeyRange) -> T) -> Vec<T> {
-    prefixes.iter().flat_map(|prefix| pieces.iter().map(|piece| join(prefix, piece))).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,13 +281,14 @@ mod tests {
     #[track_caller]
     fn check(keys: &Document, bounds: &[Intervals], count: usize, exactness: Exactness, fields_used: usize) {
         let found = key_ranges(&spec(keys), bounds);
-        assert_eq!((found.ranges.len(), found.exactness, found.fields_used), (count, exactness, fields_used));
+        assert_eq!((found.len(), found.exactness(), found.fields_used()), (count, exactness, fields_used));
+        assert_eq!(found.iter().count(), count);
     }
 
     #[test]
     fn no_bounds_give_the_whole_index() {
         let found = key_ranges(&spec(&doc! { "a": 1 }), &[]);
-        assert_eq!((found.ranges, found.exactness), (vec![KeyRange::full()], Exactness::Exact));
+        assert_eq!((found.get(0), found.exactness()), (Some(KeyRange::full()), Exactness::Exact));
         check(&doc! { "a": 1, "b": 1 }, &[Intervals::all(), Intervals::all()], 1, Exactness::Exact, 0);
     }
 
@@ -235,14 +308,29 @@ mod tests {
         check(&keys, &[points([1]), points([2]), above(3)], 1, Exactness::Exact, 3);
     }
 
+    /// 4,097 values of one field were widened to one range over all between them.
     #[test]
-    fn too_many_points_become_one_wider_range() {
+    fn many_values_of_the_first_field_stay_ranges_of_their_own() {
+        let many = |count| points(0..count);
+        check(&doc! { "a": 1 }, &[many(5_000)], 5_000, Exactness::Exact, 1);
+        check(&doc! { "a": 1, "b": -1 }, &[many(64), many(65)], 4_160, Exactness::Exact, 2);
+    }
+
+    #[test]
+    fn a_product_beyond_the_limit_widens_the_later_field() {
         let many = |count| points(0..count);
         let keys = doc! { "a": 1, "b": -1 };
-        check(&keys, &[many(64), many(64)], 4_096, Exactness::Exact, 2);
-        check(&keys, &[many(64), many(65)], 64, Exactness::Wider, 2);
-        check(&keys, &[many(5_000), many(2)], 1, Exactness::Wider, 1);
-        check(&doc! { "a": 1 }, &[many(5_000)], 1, Exactness::Wider, 1);
+        check(&keys, &[many(1_024), many(1_024)], PRODUCT_MAX, Exactness::Exact, 2);
+        let wider = key_ranges(&spec(&keys), &[many(1_024), many(1_025)]);
+        assert_eq!((wider.len(), wider.exactness(), wider.fields_used()), (1_024, Exactness::Wider, 2));
+    }
+
+    #[test]
+    fn ranges_of_values_for_every_field_are_points() {
+        let keys = doc! { "a": 1, "b": -1 };
+        assert!(key_ranges(&spec(&keys), &[points([1]), points([2, 3])]).are_points());
+        assert!(!key_ranges(&spec(&keys), &[points([1])]).are_points());
+        assert!(!key_ranges(&spec(&keys), &[points([1]), above(2)]).are_points());
     }
 
     #[test]
@@ -285,7 +373,9 @@ mod tests {
             let names = ["a", "b", "c"].into_iter().map(String::from);
             let spec = spec(&names.zip(directions).map(|(name, direction)| (name, Bson::Int32(direction))).collect());
             let found = key_ranges(&spec, &sets);
-            for pair in found.ranges.windows(2) {
+            let ranges: Vec<KeyRange> = found.iter().collect();
+            prop_assert_eq!(ranges.len(), found.len());
+            for pair in ranges.windows(2) {
                 prop_assert!(pair[0].end.as_ref().is_some_and(|end| *end <= pair[1].start));
             }
             // The bounds' own values are the interesting ones.
@@ -296,11 +386,11 @@ mod tests {
                 let bytes = key(&spec, &row);
                 let lies_within = |set: &Intervals, value: &Bson| set.contains(raw(value.clone()).as_raw_bson_ref());
                 let is_wanted = sets.iter().zip(&row).take(spec.fields().len()).all(|(set, value)| lies_within(set, value));
-                let is_found = found.ranges.iter().filter(|range| range.contains(&bytes)).count();
+                let is_found = ranges.iter().filter(|range| range.contains(&bytes)).count();
                 let has_surplus_bounds = sets.iter().any(Intervals::is_empty);
                 prop_assert!(is_found <= 1);
                 prop_assert!(is_found == 1 || !is_wanted || has_surplus_bounds);
-                if found.exactness == Exactness::Exact && !has_surplus_bounds {
+                if found.exactness() == Exactness::Exact && !has_surplus_bounds {
                     prop_assert_eq!(is_found == 1, is_wanted);
                 }
             }

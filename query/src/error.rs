@@ -53,6 +53,9 @@ pub enum Error {
     /// An expression was refused, or has no value for a document.
     #[error(transparent)]
     Expression(#[from] Box<crate::expression::error::Error>),
+    /// The operation that asks is to end.
+    #[error(transparent)]
+    Interrupted(#[from] crate::operation::Interruption),
     /// The filter is not well-formed BSON.
     #[error("malformed filter{}: {reason}", of(path))]
     InvalidBson {
@@ -353,6 +356,7 @@ impl Error {
             Self::NotAllowed { .. } => QUERY_FEATURE_NOT_ALLOWED,
             Self::Malformed { fault, .. } => fault.code(),
             Self::Expression(error) => error.code(),
+            Self::Interrupted(interruption) => interruption.code(),
             Self::InvalidBson { .. } => INVALID_BSON,
         }
     }
@@ -364,7 +368,10 @@ impl Error {
             | Self::UnsupportedOperator { path, .. }
             | Self::Malformed { path, .. }
             | Self::InvalidBson { path, .. } => path,
-            Self::NotAllowed { .. } | Self::PatternFailed { .. } | Self::Expression(_) => "",
+            Self::NotAllowed { .. }
+            | Self::PatternFailed { .. }
+            | Self::Expression(_)
+            | Self::Interrupted(_) => "",
         }
     }
 
@@ -377,7 +384,7 @@ impl Error {
             | Self::Malformed { operator, .. } => Some(operator),
             Self::Expression(_) => Some("$expr"),
             Self::PatternFailed { .. } => Some("$regex"),
-            Self::InvalidBson { .. } => None,
+            Self::InvalidBson { .. } | Self::Interrupted(_) => None,
         }
     }
 }

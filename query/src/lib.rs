@@ -15,6 +15,7 @@ pub mod error;
 pub mod expression;
 pub mod filter;
 mod numeric;
+pub mod operation;
 pub mod path;
 mod pattern;
 pub mod pipeline;

@@ -7,6 +7,7 @@ use bson::{Bson, DateTime, Document, RawBson, RawDocument, RawDocumentBuf, Times
 use query::distinct::Distinct;
 use query::expression::{Expression, Variables};
 use query::filter::Filter;
+use query::operation::OperationContext;
 use query::pipeline::stream::Given;
 use query::pipeline::{Pipeline, Source};
 use query::projection::Projection;
@@ -219,7 +220,11 @@ impl Changing<'_> {
         let Some(update) = &self.update else { return Ok(self.replaced(document)) };
         let position = update
             .is_positional()
-            .then(|| self.filter.array_position(document).expect("the filter has answered"))
+            .then(|| {
+                self.filter
+                    .array_position(document, &OperationContext::default())
+                    .expect("the filter has answered")
+            })
             .flatten();
         let context = Context::new(Phase::Modify, NOW, STAMP).with_position(position);
         Ok(update.apply(document, &context)?.unwrap_or_else(|| document.to_owned()))

@@ -20,8 +20,8 @@ use crate::execute::rows::{Report, Rows, Search};
 use crate::namespace::validate_database;
 use crate::options::{AggregateOptions, Collation, Hint};
 use crate::plan::order::{Order, check_collation, check_hint};
-use crate::plan::selector::{Selector, variables};
-use crate::shared::Shared;
+use crate::plan::selector::{Moment, Selector, variables};
+use crate::shared::{Caller, Shared};
 
 impl<T> Collection<T> {
     /// Runs an aggregation pipeline over the documents, as they are when `run` is called.
@@ -69,7 +69,7 @@ pub struct Aggregate<'a, T = Document> {
 /// What a pipeline is run on.
 enum Target<'a> {
     Collection(Collection<RawDocumentBuf>),
-    Database { shared: &'a Shared, name: &'a str },
+    Database { shared: &'a Shared, caller: Caller, name: &'a str },
 }
 
 setters!(Aggregate<'a, T>, AggregateOptions, {
@@ -94,8 +94,12 @@ setters!(Aggregate<'a, T>, AggregateOptions, {
 
 impl<'a> Aggregate<'a> {
     /// A pipeline on a database.
-    pub(crate) fn on_database(shared: &'a Shared, name: &'a str, pipeline: Vec<Document>) -> Self {
-        Self::new(Target::Database { shared, name }, pipeline)
+    pub(crate) fn on_database(
+        (shared, caller): (&'a Shared, Caller),
+        name: &'a str,
+        pipeline: Vec<Document>,
+    ) -> Self {
+        Self::new(Target::Database { shared, caller, name }, pipeline)
     }
 
     fn new(target: Target<'a>, pipeline: Vec<Document>) -> Self {
@@ -118,9 +122,9 @@ impl<'a, T> Aggregate<'a, T> {
                 if *pipeline.source() == Source::Collection {
                     return search(collection, pipeline, &self.options);
                 }
-                on_collection(collection, pipeline, &self.options)
+                on_collection(collection, pipeline)
             }
-            Target::Database { shared, name } => on_database(shared, name, pipeline, &self.options),
+            Target::Database { shared, name, .. } => on_database(shared, name, pipeline),
         };
         Ok(Cursor::piped(piped?))
     }
@@ -132,8 +136,8 @@ impl<'a, T> Aggregate<'a, T> {
             Target::Collection(collection) if *pipeline.source() == Source::Collection => {
                 return explain_search(collection, pipeline, (&self.pipeline, &self.options), depth);
             }
-            Target::Collection(collection) => on_collection(collection, pipeline, &self.options),
-            Target::Database { shared, name } => on_database(shared, name, pipeline, &self.options),
+            Target::Collection(collection) => on_collection(collection, pipeline),
+            Target::Database { shared, name, .. } => on_database(shared, name, pipeline),
         };
         let rows = drained(piped?, depth)?;
         Ok(ExplainedPipeline { search: None, stages: self.pipeline, rows })
@@ -141,7 +145,12 @@ impl<'a, T> Aggregate<'a, T> {
 
     fn parse(&self) -> Result<Pipeline> {
         check_collation(self.options.collation.as_ref())?;
-        let variables = variables(self.options.let_vars.as_ref(), DateTime::now())?;
+        let operation = match &self.target {
+            Target::Collection(collection) => collection.begin(self.options.max_time),
+            Target::Database { shared, caller, .. } => shared.operation(caller, self.options.max_time),
+        };
+        let moment = Moment { now: DateTime::now(), operation };
+        let variables = variables(self.options.let_vars.as_ref(), moment)?;
         let stages = self.pipeline.iter().map(|stage| Ok(RawDocumentBuf::try_from(stage)?));
         Ok(Pipeline::parse(&stages.collect::<Result<Vec<_>>>()?, &variables)?)
     }
@@ -158,11 +167,7 @@ pub(crate) struct ExplainedPipeline {
 }
 
 /// A pipeline that tells of the collection instead of reading it.
-fn on_collection(
-    collection: &Collection<RawDocumentBuf>,
-    pipeline: Pipeline,
-    options: &AggregateOptions,
-) -> Result<Piped> {
+fn on_collection(collection: &Collection<RawDocumentBuf>, pipeline: Pipeline) -> Result<Piped> {
     let documents = match pipeline.source() {
         Source::Collection => Vec::new(),
         Source::IndexStats => collection.read(|_, state| index_stats(&state.indexes()))?.unwrap_or_default(),
@@ -183,7 +188,7 @@ fn on_collection(
             ));
         }
     };
-    Ok(Piped::over_documents(pipeline, options.max_time, documents))
+    Ok(Piped::over_documents(pipeline, documents))
 }
 
 /// The search at the front of a pipeline, which is taken off it, and its filter.
@@ -197,7 +202,6 @@ fn leading(pipeline: &mut Pipeline, options: &AggregateOptions) -> Result<(Searc
         skip: leading.skip,
         limit: leading.limit,
         projection: None,
-        max_time: options.max_time,
     };
     Ok((search, filter))
 }
@@ -219,7 +223,7 @@ fn search<T>(
     if pipeline.is_empty() {
         return Ok(open()?.map_or_else(Cursor::empty, Cursor::new));
     }
-    Ok(Cursor::piped(Piped::over_rows(pipeline, options.max_time, open)?))
+    Ok(Cursor::piped(Piped::over_rows(pipeline, open()?)))
 }
 
 fn explain_search(
@@ -249,7 +253,7 @@ fn explain_search(
             Ok(Rows::open(view, search)?.reporting_to(&report))
         })
     };
-    let rows = drained(Piped::over_rows(pipeline, options.max_time, open)?, depth)?;
+    let rows = drained(Piped::over_rows(pipeline, open()?), depth)?;
     let work = *report.lock().unwrap_or_else(PoisonError::into_inner);
     let explained = explained.executed(work, skip, start.elapsed());
     Ok(ExplainedPipeline { search: Some(explained), stages, rows })
@@ -264,13 +268,13 @@ fn drained(mut piped: Piped, depth: Depth) -> Result<Option<u64>> {
     Ok((depth == Depth::Execution).then_some(rows))
 }
 
-fn on_database(shared: &Shared, name: &str, pipeline: Pipeline, options: &AggregateOptions) -> Result<Piped> {
+fn on_database(shared: &Shared, name: &str, pipeline: Pipeline) -> Result<Piped> {
     validate_database(name)?;
     let _in_use = shared.store.enter()?;
     match pipeline.source() {
         Source::Documents(documents) => {
             let documents = documents.clone();
-            Ok(Piped::over_documents(pipeline, options.max_time, documents))
+            Ok(Piped::over_documents(pipeline, documents))
         }
         // An empty list would say that nothing is going on.
         Source::CurrentOp(_) => {

@@ -4,9 +4,9 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bson::{Bson, DateTime, Document};
-use sequence::acquirer::Acquirer;
 use serde::Serialize;
 
 use crate::collection::Collection;
@@ -21,7 +21,7 @@ use crate::results::{
     DeleteResult, InsertOneResult, PartialBulkWriteResult, SummaryBulkWriteResult, UpdateResult,
     VerboseBulkWriteResult,
 };
-use crate::shared::Shared;
+use crate::shared::{Caller, Shared};
 
 impl<T> Collection<T> {
     /// Does many writes to this collection, one after the other; see
@@ -32,7 +32,7 @@ impl<T> Collection<T> {
     ) -> BulkWrite<'_, SummaryBulkWriteResult> {
         let handle = &self.handle;
         let only = Some(&handle.shown);
-        BulkWrite::new((&handle.shared, handle.acquirer.as_ref()), models, only)
+        BulkWrite::new((&handle.shared, handle.caller.clone()), models, only)
     }
 }
 
@@ -59,7 +59,7 @@ impl<T: Serialize> Collection<T> {
 #[must_use = "the writes are done by run()"]
 pub struct BulkWrite<'a, R> {
     shared: &'a Arc<Shared>,
-    acquirer: Option<&'a Arc<Acquirer>>,
+    caller: Caller,
     models: Vec<WriteModel>,
     /// The collection that all writes must be to.
     only: Option<&'a Namespace>,
@@ -76,25 +76,27 @@ setters!(BulkWrite<'a, R>, BulkWriteOptions, {
     comment: Bson,
     /// Variables for expressions, as `$$name`.
     let_vars: Document,
+    /// Give up with code 50 after this long; what was written until then stays.
+    max_time: Duration,
     /// When the writes count as done.
     write_concern: WriteConcern,
 });
 
 impl<'a> BulkWrite<'a, SummaryBulkWriteResult> {
     pub(crate) fn new(
-        (shared, acquirer): (&'a Arc<Shared>, Option<&'a Arc<Acquirer>>),
+        (shared, caller): (&'a Arc<Shared>, Caller),
         models: impl IntoIterator<Item = impl Into<WriteModel>>,
         only: Option<&'a Namespace>,
     ) -> Self {
         let models = models.into_iter().map(Into::into).collect();
         let options = BulkWriteOptions::default();
-        Self { shared, acquirer, models, only, options, result: PhantomData }
+        Self { shared, caller, models, only, options, result: PhantomData }
     }
 
     /// Asks for the result of each write.
     pub fn verbose_results(self) -> BulkWrite<'a, VerboseBulkWriteResult> {
-        let Self { shared, acquirer, models, only, options, .. } = self;
-        BulkWrite { shared, acquirer, models, only, options, result: PhantomData }
+        let Self { shared, caller, models, only, options, .. } = self;
+        BulkWrite { shared, caller, models, only, options, result: PhantomData }
     }
 
     /// Does the writes, and says how many documents they concerned.
@@ -139,12 +141,16 @@ impl<R> BulkWrite<'_, R> {
             return Err(Error::invalid_argument(message));
         }
         let is_ordered = self.options.ordered.unwrap_or(true);
-        let Self { shared, acquirer, models, options, .. } = self;
+        let Self { shared, caller, models, options, .. } = self;
         let now = DateTime::now();
+        // All writes are one operation, with one limit of time.
+        let operation = shared.operation(&caller, options.max_time);
+        let caller = caller.within(&operation);
         let mut outcome = Outcome::default();
         for (index, model) in models.into_iter().enumerate() {
+            operation.look()?;
             let Namespace { db, coll } = model.namespace();
-            let collection = Collection::new(Arc::clone(shared), acquirer.cloned(), db, coll);
+            let collection = Collection::new(Arc::clone(shared), caller.clone(), db, coll);
             match write_one(&collection, model, (&options, now)) {
                 Ok(single) => outcome.add(index, single),
                 Err(error) => {

@@ -98,8 +98,7 @@ impl<T> CountDocuments<'_, T> {
         Ok(Search {
             skip: self.options.skip.unwrap_or(0),
             limit: self.options.limit,
-            max_time: self.options.max_time,
-            ..Search::of(Selector::parse(&self.filter, None)?)
+            ..Search::of(Selector::parse(&self.filter, None, self.collection.begin(self.options.max_time))?)
         })
     }
 }

@@ -1,17 +1,18 @@
 //! `delete_one` and `delete_many`.
 
+use std::time::Duration;
+
 use bson::{Bson, DateTime, Document, doc};
 use index::key::Direction;
 
-use crate::collection::Collection;
 use crate::collection::explain::Write;
 use crate::collection::update::Manner;
+use crate::collection::{Collection, Terms};
 use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
-use crate::execute::time_limit::Deadline;
 use crate::options::{Collation, DeleteOptions, Hint, WriteConcern};
 use crate::plan::order::{Order, check_collation, check_hint};
-use crate::plan::selector::Selector;
+use crate::plan::selector::{Moment, Selector};
 use crate::results::{DeleteResult, number};
 use crate::write::delete;
 use crate::write::first::Aim;
@@ -28,8 +29,7 @@ impl<T> Collection<T> {
     }
 
     fn delete(&self, filter: Document, extent: Extent) -> Delete<'_, T> {
-        let (options, deadline) = (DeleteOptions::default(), Deadline::default());
-        Delete { collection: self, filter, extent, options, now: None, deadline }
+        Delete { collection: self, filter, extent, options: DeleteOptions::default(), now: None }
     }
 }
 
@@ -42,7 +42,6 @@ pub struct Delete<'a, T> {
     options: DeleteOptions,
     /// The clock of the command that this is a part of.
     now: Option<DateTime>,
-    deadline: Deadline,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +57,8 @@ setters!(Delete<'a, T>, DeleteOptions, {
     hint: Hint,
     /// Variables for expressions, as `$$name`.
     let_vars: Document,
+    /// Give up with code 50 after this long; what was removed until then is gone.
+    max_time: Duration,
     /// When the write counts as done.
     write_concern: WriteConcern,
     /// Kept with the operation for tracing.
@@ -76,11 +77,6 @@ impl<T> Delete<'_, T> {
         self.delete().map_err(Error::into_write)
     }
 
-    /// The same, given up with code 50 when its time is over. What was removed until then is gone.
-    pub(crate) fn until(self, deadline: Deadline) -> Self {
-        Self { deadline, ..self }
-    }
-
     /// What `run` does.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
         let (selector, order) = self.prepare()?;
@@ -88,7 +84,7 @@ impl<T> Delete<'_, T> {
         let (hint, concern) = (options.hint.as_ref(), options.write_concern.as_ref());
         let write = Write {
             filter: &self.filter,
-            aim: Aim { selector: &selector, order: &order, deadline: self.deadline },
+            aim: Aim { selector: &selector, order: &order },
             manner: Manner { upsert: None, hint, concern, preview: None },
             limit: (self.extent == Extent::One).then_some(1),
         };
@@ -100,8 +96,9 @@ impl<T> Delete<'_, T> {
     fn delete(self) -> Result<DeleteResult> {
         let (selector, order) = self.prepare()?;
         let options = &self.options;
-        let aim = Aim { selector: &selector, order: &order, deadline: self.deadline };
-        let deleted = self.collection.write_existing(options.write_concern.as_ref(), |target| {
+        let aim = Aim { selector: &selector, order: &order };
+        let terms = Terms { concern: options.write_concern.as_ref(), operation: aim.operation() };
+        let deleted = self.collection.write_existing(terms, |target| {
             check_hint(options.hint.as_ref(), target.indexes)?;
             match self.extent {
                 Extent::One => Ok(u64::from(delete::delete_one(target, aim, |_| Ok(()))?.is_some())),
@@ -114,7 +111,8 @@ impl<T> Delete<'_, T> {
     fn prepare(&self) -> Result<(Selector, Order)> {
         check_collation(self.options.collation.as_ref())?;
         let now = self.now.unwrap_or_else(DateTime::now);
-        let selector = Selector::parse_at(&self.filter, self.options.let_vars.as_ref(), now)?;
+        let moment = Moment { now, operation: self.collection.begin(self.options.max_time) };
+        let selector = Selector::parse_at(&self.filter, self.options.let_vars.as_ref(), moment)?;
         Ok((selector, Order::Walk(Direction::Ascending)))
     }
 }

@@ -81,7 +81,7 @@ impl<T> Distinct<'_, T> {
 
     fn search(&self) -> Result<Search> {
         check_collation(self.options.collation.as_ref())?;
-        let selector = Selector::parse(&self.filter, None)?;
-        Ok(Search { max_time: self.options.max_time, ..Search::of(selector) })
+        let operation = self.collection.begin(self.options.max_time);
+        Ok(Search::of(Selector::parse(&self.filter, None, operation)?))
     }
 }

@@ -2,8 +2,8 @@
 
 use bson::{Document, doc};
 
-use crate::collection::Collection;
 use crate::collection::update::Manner;
+use crate::collection::{Collection, Terms};
 use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::rows::Search;
@@ -32,11 +32,15 @@ pub(super) struct Foretold {
     pub(super) upserted: u64,
 }
 
-impl Write<'_> {
+impl<'a> Write<'a> {
+    fn terms(&self) -> Terms<'a> {
+        Terms { concern: self.manner.concern, operation: self.aim.operation() }
+    }
+
     fn search(&self) -> Search {
-        let Aim { selector, order, deadline } = self.aim;
+        let Aim { selector, order } = self.aim;
         let search = Search::of(selector.clone());
-        Search { order: order.clone(), limit: self.limit, max_time: deadline.left(), ..search }
+        Search { order: order.clone(), limit: self.limit, ..search }
     }
 
     /// The search for the documents, on the target; `look` is shown each of them.
@@ -88,9 +92,9 @@ impl<T> Collection<T> {
             })?;
         }
         let mut foretold = Foretold::default();
-        let explained = self.write_existing(manner.concern, |target| {
+        let explained = self.write_existing(write.terms(), |target| {
             let explained = write.explain(target, depth, |document| {
-                aim.deadline.check()?;
+                aim.operation().look()?;
                 foretold.matched += 1;
                 foretold.modified += u64::from(change.alters(target, aim.selector, document)?);
                 Ok(())
@@ -107,7 +111,7 @@ impl<T> Collection<T> {
     /// A delete.
     pub(super) fn explain_delete(&self, write: Write<'_>, depth: Depth) -> Result<Explained> {
         let explained =
-            self.write_existing(write.manner.concern, |target| write.explain(target, depth, |_| Ok(())))?;
+            self.write_existing(write.terms(), |target| write.explain(target, depth, |_| Ok(())))?;
         Ok(explained.unwrap_or_else(|| Explained::without_reading(write.filter, "EOF", depth)))
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bson::{Bson, Document, RawDocumentBuf};
+use query::operation::OperationContext;
 use query::projection::Projection;
 use serde::de::DeserializeOwned;
 
@@ -116,7 +117,8 @@ impl<T> Find<'_, T> {
 
     /// What `run`, and a walk to the end of its cursor, does.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
-        let search = search(&self.filter, &self.options, limit(&self.options))?;
+        let operation = self.collection.begin(self.options.max_time);
+        let search = search(&self.filter, &self.options, limit(&self.options), operation)?;
         self.collection.explain_search((&self.filter, self.options.hint.as_ref()), search, depth)
     }
 }
@@ -163,15 +165,19 @@ fn limit(options: &FindOptions) -> Option<u64> {
     options.limit.map(i64::unsigned_abs).filter(|&limit| limit > 0)
 }
 
-fn search(filter: &Document, options: &FindOptions, limit: Option<u64>) -> Result<Search> {
+fn search(
+    filter: &Document,
+    options: &FindOptions,
+    limit: Option<u64>,
+    operation: OperationContext,
+) -> Result<Search> {
     check_collation(options.collation.as_ref())?;
-    let selector = Selector::parse(filter, options.let_vars.as_ref())?;
+    let selector = Selector::parse(filter, options.let_vars.as_ref(), operation)?;
     Ok(Search {
         order: Order::of(options.sort.as_ref(), options.hint.as_ref())?,
         skip: options.skip.unwrap_or(0),
         limit,
         projection: parse_projection(options.projection.as_ref(), &selector)?,
-        max_time: options.max_time,
         selector,
     })
 }
@@ -182,7 +188,7 @@ fn open<T>(
     options: &FindOptions,
     limit: Option<u64>,
 ) -> Result<Cursor<T>> {
-    let search = search(filter, options, limit)?;
+    let search = search(filter, options, limit, collection.begin(options.max_time))?;
     let selector = search.selector.clone();
     let opened = collection.search(&selector, |view| {
         check_hint(options.hint.as_ref(), view.indexes())?;

@@ -10,14 +10,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::codes::refused;
-use crate::collection::Collection;
 use crate::collection::explain::Write;
 use crate::collection::find::parse_projection;
 use crate::collection::update::Manner;
+use crate::collection::{Collection, Terms};
 use crate::document::decode::decode_owned;
 use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
-use crate::execute::time_limit::Deadline;
 use crate::options::{
     Collation, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, Hint,
     ReturnDocument, UpdateModifications, WriteConcern,
@@ -203,7 +202,8 @@ impl<T> FindOneAndUpdate<'_, T> {
 
     fn prepare(&self) -> Result<(Selector, Change<'static>)> {
         let FindOneAndUpdateOptions { array_filters, let_vars, .. } = &self.options;
-        let selector = Selector::parse(&self.filter, let_vars.as_ref())?;
+        let selector =
+            Selector::parse(&self.filter, let_vars.as_ref(), self.collection.begin(self.options.max_time))?;
         let change = Change::of_update(&self.update, array_filters.as_deref(), selector.variables())?;
         Ok((selector, change))
     }
@@ -223,7 +223,8 @@ impl<T: Serialize, D: Borrow<T>> FindOneAndReplace<'_, T, D> {
         let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
         let change = Change::of_replacement(&bytes)?;
         let shape = Shape::of_replacement(&self.options);
-        let selector = Selector::parse(&self.filter, self.options.let_vars.as_ref())?;
+        let operation = self.collection.begin(self.options.max_time);
+        let selector = Selector::parse(&self.filter, self.options.let_vars.as_ref(), operation)?;
         self.collection.find_and_change((&self.filter, &selector), &change, &shape)
     }
 
@@ -232,7 +233,8 @@ impl<T: Serialize, D: Borrow<T>> FindOneAndReplace<'_, T, D> {
         let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
         let change = Change::of_replacement(&bytes)?;
         let shape = Shape::of_replacement(&self.options);
-        let selector = Selector::parse(&self.filter, self.options.let_vars.as_ref())?;
+        let operation = self.collection.begin(self.options.max_time);
+        let selector = Selector::parse(&self.filter, self.options.let_vars.as_ref(), operation)?;
         self.collection.explain_find_and_change((&self.filter, &selector), &change, &shape, depth)
     }
 }
@@ -250,9 +252,9 @@ impl<T> FindOneAndDelete<'_, T> {
     pub(crate) fn modify(self) -> Result<Modified> {
         let options = &self.options;
         let (prepared, projection) = self.prepare()?;
-        let aim =
-            Aim { selector: &prepared.0, order: &prepared.1, deadline: Deadline::after(options.max_time) };
-        let deleted = self.collection.write_existing(options.write_concern.as_ref(), |target| {
+        let aim = Aim { selector: &prepared.0, order: &prepared.1 };
+        let terms = Terms { concern: options.write_concern.as_ref(), operation: aim.operation() };
+        let deleted = self.collection.write_existing(terms, |target| {
             check_hint(options.hint.as_ref(), target.indexes)?;
             delete::delete_one(target, aim, |bytes| shown(bytes, projection.as_ref(), aim.selector))
         })?;
@@ -264,7 +266,7 @@ impl<T> FindOneAndDelete<'_, T> {
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
         let options = &self.options;
         let ((selector, order), projection) = self.prepare()?;
-        let aim = Aim { selector: &selector, order: &order, deadline: Deadline::after(options.max_time) };
+        let aim = Aim { selector: &selector, order: &order };
         let (hint, concern) = (options.hint.as_ref(), options.write_concern.as_ref());
         let manner = Manner { upsert: None, hint, concern, preview: None };
         let write = Write { filter: &self.filter, aim, manner, limit: Some(1) };
@@ -277,7 +279,8 @@ impl<T> FindOneAndDelete<'_, T> {
     fn prepare(&self) -> Result<((Selector, Order), Option<Projection>)> {
         let options = &self.options;
         check_collation(options.collation.as_ref())?;
-        let selector = Selector::parse(&self.filter, options.let_vars.as_ref())?;
+        let operation = self.collection.begin(options.max_time);
+        let selector = Selector::parse(&self.filter, options.let_vars.as_ref(), operation)?;
         let projection = parse_projection(options.projection.as_ref(), &selector)?;
         let order = Order::of(options.sort.as_ref(), options.hint.as_ref())?;
         Ok(((selector, order), projection))
@@ -297,7 +300,6 @@ pub(crate) struct Modified {
 /// What is asked beside the filter and the change.
 struct Shape<'a> {
     upsert: Option<bool>,
-    max_time: Option<Duration>,
     projection: Option<&'a Document>,
     image: Image,
     sort: Option<&'a Document>,
@@ -323,7 +325,6 @@ impl<'a> Shape<'a> {
     fn of_update(options: &'a FindOneAndUpdateOptions) -> Self {
         Self {
             upsert: options.upsert,
-            max_time: options.max_time,
             projection: options.projection.as_ref(),
             image: image(options.return_document),
             sort: options.sort.as_ref(),
@@ -336,7 +337,6 @@ impl<'a> Shape<'a> {
     fn of_replacement(options: &'a FindOneAndReplaceOptions) -> Self {
         Self {
             upsert: options.upsert,
-            max_time: options.max_time,
             projection: options.projection.as_ref(),
             image: image(options.return_document),
             sort: options.sort.as_ref(),
@@ -357,7 +357,7 @@ impl<T> Collection<T> {
         check_collation(shape.collation)?;
         let projection = shape.projection(selector)?;
         let order = Order::of(shape.sort, shape.hint)?;
-        let aim = Aim { selector, order: &order, deadline: Deadline::after(shape.max_time) };
+        let aim = Aim { selector, order: &order };
         let show = |bytes: &[u8]| shown(bytes, projection.as_ref(), selector);
         let shown = Shown { image: shape.image, show: &show };
         let look = |target: Target<'_>| update::update_one(target, aim, change, shown);
@@ -368,7 +368,8 @@ impl<T> Collection<T> {
             Ok(())
         };
         let preview = (shape.image == Image::After).then_some(&preview as Preview<'_>);
-        let done = self.write_change((filter, change), Manner { preview, ..shape.manner() }, look)?;
+        let manner = Manner { preview, ..shape.manner() };
+        let done = self.write_change((filter, change), (manner, aim.operation()), look)?;
         let is_found = matches!(done, Some(Upserted::Changed(_)));
         let (document, upserted_id) = match done {
             None => (None, None),
@@ -388,7 +389,7 @@ impl<T> Collection<T> {
         check_collation(shape.collation)?;
         let projection = shape.projection(selector)?;
         let order = Order::of(shape.sort, shape.hint)?;
-        let aim = Aim { selector, order: &order, deadline: Deadline::after(shape.max_time) };
+        let aim = Aim { selector, order: &order };
         let write = Write { filter, aim, manner: shape.manner(), limit: Some(1) };
         let (explained, foretold) = self.explain_change(write, change, depth)?;
         let inserted = if shape.image == Image::After { foretold.upserted } else { 0 };

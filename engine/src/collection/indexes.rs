@@ -1,8 +1,10 @@
 //! `create_index`, `create_indexes`, `drop_index`, `drop_indexes`, `list_indexes`, `list_index_names`.
 
 use std::iter;
+use std::time::Duration;
 
 use bson::{Document, RawDocumentBuf, doc};
+use query::operation::OperationContext;
 
 use crate::catalog::change::{self, namespace_not_found};
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
@@ -38,12 +40,12 @@ impl<T> Collection<T> {
     /// # }
     /// ```
     pub fn create_index(&self, index: IndexModel) -> CreateIndex<'_, T> {
-        CreateIndex { collection: self, model: index }
+        CreateIndex { collection: self, model: index, max_time: None }
     }
 
     /// Makes several indexes, one after the other.
     pub fn create_indexes(&self, indexes: impl IntoIterator<Item = IndexModel>) -> CreateIndexes<'_, T> {
-        CreateIndexes { collection: self, models: indexes.into_iter().collect() }
+        CreateIndexes { collection: self, models: indexes.into_iter().collect(), max_time: None }
     }
 
     /// Removes the index of that name. The index on `_id` cannot be removed (code 72).
@@ -88,7 +90,7 @@ impl<T> Collection<T> {
         })
     }
 
-    fn build_index(&self, model: &IndexModel) -> Result<String> {
+    fn build_index(&self, model: &IndexModel, operation: &OperationContext) -> Result<String> {
         let shared = self.shared();
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
@@ -118,6 +120,7 @@ impl<T> Collection<T> {
                     acquirer: None,
                     level: CommitLevel::INDEX_BUILD,
                     preview: None,
+                    operation,
                 };
                 build::build(target)?;
                 Ok(Some(index))
@@ -144,6 +147,7 @@ impl<T> Collection<T> {
 pub struct CreateIndex<'a, T> {
     collection: &'a Collection<T>,
     model: IndexModel,
+    max_time: Option<Duration>,
 }
 
 /// A `create_indexes` that is done by [`run`](Self::run).
@@ -151,6 +155,7 @@ pub struct CreateIndex<'a, T> {
 pub struct CreateIndexes<'a, T> {
     collection: &'a Collection<T>,
     models: Vec<IndexModel>,
+    max_time: Option<Duration>,
 }
 
 /// A `drop_index` or `drop_indexes` that is done by [`run`](Self::run).
@@ -173,13 +178,24 @@ pub struct ListIndexNames<'a, T> {
 }
 
 impl<T> CreateIndex<'_, T> {
+    /// Give up with code 50 after this long; there is no index then.
+    pub fn max_time(self, max_time: Duration) -> Self {
+        Self { max_time: Some(max_time), ..self }
+    }
+
     /// Makes the index.
     pub fn run(self) -> Result<CreateIndexResult> {
-        Ok(CreateIndexResult { index_name: self.collection.build_index(&self.model)? })
+        let operation = self.collection.begin_plain(self.max_time);
+        Ok(CreateIndexResult { index_name: self.collection.build_index(&self.model, &operation)? })
     }
 }
 
 impl<T> CreateIndexes<'_, T> {
+    /// Give up with code 50 after this long; indexes that were made until then stay.
+    pub fn max_time(self, max_time: Duration) -> Self {
+        Self { max_time: Some(max_time), ..self }
+    }
+
     /// Makes the indexes.
     pub fn run(self) -> Result<CreateIndexesResult> {
         if self.models.is_empty() {
@@ -187,7 +203,8 @@ impl<T> CreateIndexes<'_, T> {
         }
         // All definitions are checked before any index is made.
         self.models.iter().try_for_each(|model| build::parse(model).map(|_: Option<Definition>| ()))?;
-        let names = self.models.iter().map(|model| self.collection.build_index(model));
+        let operation = self.collection.begin_plain(self.max_time);
+        let names = self.models.iter().map(|model| self.collection.build_index(model, &operation));
         Ok(CreateIndexesResult { index_names: names.collect::<Result<_>>()? })
     }
 }

@@ -1,11 +1,12 @@
 //! `insert_many`.
 
 use std::borrow::Borrow;
+use std::time::Duration;
 
 use bson::Bson;
 use serde::Serialize;
 
-use crate::collection::Collection;
+use crate::collection::{Collection, Terms};
 use crate::document::build::Drafts;
 use crate::error::{Error, ErrorKind, InsertManyError, Result};
 use crate::options::{InsertManyOptions, WriteConcern};
@@ -28,14 +29,14 @@ impl<T: Serialize> Collection<T> {
         let mut drafts = Drafts::default();
         let pushed = documents.into_iter().try_for_each(|document| drafts.push(document.borrow()));
         let documents = pushed.map(|()| drafts);
-        InsertMany { collection: self, documents, is_part: false, options: InsertManyOptions::default() }
+        InsertMany { collection: self, documents, options: InsertManyOptions::default() }
     }
 }
 
 impl<T> Collection<T> {
-    /// The same for documents that are drafts already: all of a call, or a part of it.
-    pub(crate) fn insert_drafts(&self, drafts: Drafts, is_part: bool) -> InsertMany<'_, T> {
-        InsertMany { collection: self, documents: Ok(drafts), is_part, options: InsertManyOptions::default() }
+    /// Stores documents that are drafts already.
+    pub(crate) fn insert_drafts(&self, drafts: Drafts) -> InsertMany<'_, T> {
+        InsertMany { collection: self, documents: Ok(drafts), options: InsertManyOptions::default() }
     }
 }
 
@@ -44,8 +45,6 @@ impl<T> Collection<T> {
 pub struct InsertMany<'a, T> {
     collection: &'a Collection<T>,
     documents: Result<Drafts>,
-    /// Whether the call has more documents than these.
-    is_part: bool,
     options: InsertManyOptions,
 }
 
@@ -54,6 +53,8 @@ setters!(InsertMany<'a, T>, InsertManyOptions, {
     bypass_document_validation: bool,
     /// `true` (the default): stop at the first refused document. `false`: try all.
     ordered: bool,
+    /// Give up with code 50 after this long; what was stored until then stays.
+    max_time: Duration,
     /// When the write counts as done.
     write_concern: WriteConcern,
     /// Kept with the operation for tracing.
@@ -91,8 +92,10 @@ impl<T> InsertMany<'_, T> {
             }))),
         })?;
         let generator = &collection.shared().generator;
-        let is_only = documents.len() == 1 && !self.is_part;
-        collection.write(self.options.write_concern.as_ref(), |target| {
+        let is_only = documents.len() == 1;
+        let operation = collection.begin_plain(self.options.max_time);
+        let terms = Terms { concern: self.options.write_concern.as_ref(), operation: &operation };
+        collection.write(terms, |target| {
             if is_only {
                 return insert::insert_only(target, generator, &mut documents);
             }

@@ -1,11 +1,12 @@
 //! `insert_one`.
 
 use std::borrow::Borrow;
+use std::time::Duration;
 
 use bson::Bson;
 use serde::Serialize;
 
-use crate::collection::Collection;
+use crate::collection::{Collection, Terms};
 use crate::document::build::Drafts;
 use crate::error::Result;
 use crate::options::{InsertOneOptions, WriteConcern};
@@ -35,6 +36,8 @@ pub struct InsertOne<'a, T, D> {
 setters!(InsertOne<'a, T, D>, InsertOneOptions, {
     /// Accepted: there are no validators yet that it could bypass.
     bypass_document_validation: bool,
+    /// Give up with code 50 after this long; nothing is stored then.
+    max_time: Duration,
     /// When the write counts as done.
     write_concern: WriteConcern,
     /// Kept with the operation for tracing.
@@ -48,9 +51,9 @@ impl<T: Serialize, D: Borrow<T>> InsertOne<'_, T, D> {
         let collection = self.collection;
         collection.check_before_creation(|| insert::check_one(&draft))?;
         let generator = &collection.shared().generator;
-        let inserted = collection.write(self.options.write_concern.as_ref(), |target| {
-            insert::insert_one(target, generator, &mut draft)
-        })?;
+        let operation = collection.begin_plain(self.options.max_time);
+        let terms = Terms { concern: self.options.write_concern.as_ref(), operation: &operation };
+        let inserted = collection.write(terms, |target| insert::insert_one(target, generator, &mut draft))?;
         let last_generate_id = first_value(Some(&inserted.generated));
         Ok(InsertOneResult { inserted_id: inserted.id, generated: inserted.generated, last_generate_id })
     }

@@ -47,9 +47,11 @@ pub use self::update::Update;
 use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use query::operation::{CancellationToken, OperationContext};
 
 use bson::RawBsonRef;
-use sequence::acquirer::Acquirer;
 
 use crate::catalog::change::{Storage, namespace_not_found};
 use crate::catalog::collection::CollectionState;
@@ -58,7 +60,7 @@ use crate::execute::read_view::{ReadView, Record, look_up};
 use crate::namespace::{Namespace, SystemCollection};
 use crate::options::WriteConcern;
 use crate::plan::selector::Selector;
-use crate::shared::Shared;
+use crate::shared::{Caller, Shared};
 use crate::storage::Database as StorageDatabase;
 use crate::storage::fork::refuse_child;
 use crate::write::Target;
@@ -97,8 +99,7 @@ pub struct Collection<T> {
 
 struct Handle {
     shared: Arc<Shared>,
-    /// Whose blocks sequences hand values from; the shared acquirer's if there is none.
-    acquirer: Option<Arc<Acquirer>>,
+    caller: Caller,
     /// Absent when the names are not allowed; the verbs report why.
     namespace: std::result::Result<Namespace, Error>,
     shown: Namespace,
@@ -120,11 +121,20 @@ enum Missing {
     Skip,
 }
 
+/// On which terms a write is done.
+#[derive(Clone, Copy)]
+struct Terms<'a> {
+    /// When it counts as done.
+    concern: Option<&'a WriteConcern>,
+    /// What it may use.
+    operation: &'a OperationContext,
+}
+
 impl<T> Collection<T> {
-    pub(crate) fn new(shared: Arc<Shared>, acquirer: Option<Arc<Acquirer>>, db: &str, coll: &str) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, caller: Caller, db: &str, coll: &str) -> Self {
         let handle = Handle {
             shared,
-            acquirer,
+            caller,
             namespace: Namespace::parse(db, coll),
             shown: Namespace { db: db.to_owned(), coll: coll.to_owned() },
             resolved: OnceLock::new(),
@@ -134,8 +144,13 @@ impl<T> Collection<T> {
 
     pub(crate) fn of_system(shared: Arc<Shared>, system: SystemCollection) -> Self {
         let shown = system.namespace();
-        let handle =
-            Handle { shared, acquirer: None, namespace: Ok(shown.clone()), shown, resolved: OnceLock::new() };
+        let handle = Handle {
+            shared,
+            caller: Caller::default(),
+            namespace: Ok(shown.clone()),
+            shown,
+            resolved: OnceLock::new(),
+        };
         Self { handle: Arc::new(handle), row: PhantomData }
     }
 
@@ -154,8 +169,36 @@ impl<T> Collection<T> {
         Collection { handle: Arc::clone(&self.handle), row: PhantomData }
     }
 
+    /// A handle to the same collection, whose operations `token` ends; see
+    /// [`Client::with_cancellation`](crate::Client::with_cancellation).
+    pub fn with_cancellation(&self, token: &CancellationToken) -> Self {
+        self.for_caller(self.handle.caller.with_cancellation(token))
+    }
+
+    fn for_caller(&self, caller: Caller) -> Self {
+        let Handle { shared, namespace, shown, resolved, caller: _ } = &*self.handle;
+        let handle = Handle {
+            shared: Arc::clone(shared),
+            caller,
+            namespace: namespace.clone(),
+            shown: shown.clone(),
+            resolved: resolved.clone(),
+        };
+        Self { handle: Arc::new(handle), row: PhantomData }
+    }
+
     fn shared(&self) -> &Shared {
         &self.handle.shared
+    }
+
+    /// What an operation of this handle may use, which begins now.
+    fn begin(&self, max_time: Option<Duration>) -> OperationContext {
+        self.shared().operation(&self.handle.caller, max_time)
+    }
+
+    /// What a write that computes nothing may use.
+    fn begin_plain(&self, max_time: Option<Duration>) -> OperationContext {
+        self.shared().plain_operation(&self.handle.caller, max_time)
     }
 
     fn valid_namespace(&self) -> Result<&Namespace> {
@@ -192,33 +235,29 @@ impl<T> Collection<T> {
     }
 
     /// Runs a write on the collection, which is made first if it does not exist.
-    fn write<R>(
-        &self,
-        concern: Option<&WriteConcern>,
-        operation: impl FnOnce(Target<'_>) -> Result<R>,
-    ) -> Result<R> {
-        let written = self.write_if(Missing::Create, concern, operation)?;
+    fn write<R>(&self, terms: Terms<'_>, operation: impl FnOnce(Target<'_>) -> Result<R>) -> Result<R> {
+        let written = self.write_if(Missing::Create, terms, operation)?;
         Ok(written.expect("a missing collection was made"))
     }
 
     /// Runs a write on the collection if it exists.
     fn write_existing<R>(
         &self,
-        concern: Option<&WriteConcern>,
+        terms: Terms<'_>,
         operation: impl FnOnce(Target<'_>) -> Result<R>,
     ) -> Result<Option<R>> {
-        self.write_if(Missing::Skip, concern, operation)
+        self.write_if(Missing::Skip, terms, operation)
     }
 
     #[inline]
     fn write_if<R>(
         &self,
         missing: Missing,
-        concern: Option<&WriteConcern>,
+        terms: Terms<'_>,
         operation: impl FnOnce(Target<'_>) -> Result<R>,
     ) -> Result<Option<R>> {
         let shared = self.shared();
-        let level = shared.commit_level(concern)?;
+        let level = shared.commit_level(terms.concern)?;
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
         loop {
@@ -237,9 +276,10 @@ impl<T> Collection<T> {
                 collection: &state,
                 indexes: &definition.indexes,
                 fields: &definition.fields,
-                acquirer: self.handle.acquirer.as_deref(),
+                acquirer: self.handle.caller.acquirer.as_deref(),
                 level,
                 preview: None,
+                operation: terms.operation,
             };
             return operation(target).map(Some).map_err(|error| error.in_namespace(&state.namespace));
         }

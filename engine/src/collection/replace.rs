@@ -1,6 +1,7 @@
 //! `replace_one`.
 
 use std::borrow::Borrow;
+use std::time::Duration;
 
 use bson::{Bson, DateTime, Document};
 use serde::Serialize;
@@ -10,10 +11,9 @@ use crate::collection::explain::Write;
 use crate::collection::update::{Manner, Prepared, result};
 use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
-use crate::execute::time_limit::Deadline;
 use crate::options::{Collation, Hint, ReplaceOptions, WriteConcern};
 use crate::plan::order::{Order, check_collation};
-use crate::plan::selector::Selector;
+use crate::plan::selector::{Moment, Selector};
 use crate::results::UpdateResult;
 use crate::write::Target;
 use crate::write::change::Change;
@@ -30,8 +30,8 @@ impl<T: Serialize> Collection<T> {
     /// Auto-increment fields that the replacement does not name are kept, as SequoiaDB keeps them: a nested one if the
     /// replacement does not name its outermost parent. An upsert fills them in as any insert does.
     pub fn replace_one<D: Borrow<T>>(&self, filter: Document, replacement: D) -> ReplaceOne<'_, T, D> {
-        let (options, deadline) = (ReplaceOptions::default(), Deadline::default());
-        ReplaceOne { collection: self, filter, replacement, options, now: None, deadline }
+        let options = ReplaceOptions::default();
+        ReplaceOne { collection: self, filter, replacement, options, now: None }
     }
 }
 
@@ -44,7 +44,6 @@ pub struct ReplaceOne<'a, T, D> {
     options: ReplaceOptions,
     /// The clock of the command that this is a part of.
     now: Option<DateTime>,
-    deadline: Deadline,
 }
 
 setters!(ReplaceOne<'a, T, D>, ReplaceOptions, {
@@ -60,6 +59,8 @@ setters!(ReplaceOne<'a, T, D>, ReplaceOptions, {
     let_vars: Document,
     /// Which of several matching documents comes first.
     sort: Document,
+    /// Give up with code 50 after this long.
+    max_time: Duration,
     /// When the write counts as done.
     write_concern: WriteConcern,
     /// Kept with the operation for tracing.
@@ -78,16 +79,11 @@ impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
         self.replace().map_err(Error::into_write)
     }
 
-    /// The same, given up with code 50 when its time is over.
-    pub(crate) fn until(self, deadline: Deadline) -> Self {
-        Self { deadline, ..self }
-    }
-
     /// What `run` does.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
         let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
         let prepared = self.prepare(&bytes)?;
-        let aim = prepared.aim(self.deadline);
+        let aim = prepared.aim();
         let write = Write { filter: &self.filter, aim, manner: self.manner(), limit: Some(1) };
         let (explained, foretold) = self.collection.explain_change(write, &prepared.change, depth)?;
         Ok(explained.under("UPDATE", 0, foretold.tell()))
@@ -96,21 +92,26 @@ impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
     fn replace(self) -> Result<UpdateResult> {
         let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
         let prepared = self.prepare(&bytes)?;
-        let (aim, change) = (prepared.aim(self.deadline), &prepared.change);
+        let (aim, change) = (prepared.aim(), &prepared.change);
         let look = |target: Target<'_>| {
             let matched = update::update_one(target, aim, change, Shown::NOTHING)?;
             Ok(matched.map(|matched| matched.counts()))
         };
-        Ok(result(self.collection.write_change((&self.filter, change), self.manner(), look)?))
+        Ok(result(self.collection.write_change(
+            (&self.filter, change),
+            (self.manner(), aim.operation()),
+            look,
+        )?))
     }
 
     fn prepare<'b>(&self, replacement: &'b [u8]) -> Result<Prepared<'b>> {
         let options = &self.options;
         check_collation(options.collation.as_ref())?;
         let now = self.now.unwrap_or_else(DateTime::now);
+        let moment = Moment { now, operation: self.collection.begin(options.max_time) };
         Ok(Prepared {
             change: Change::of_replacement(replacement)?,
-            selector: Selector::parse_at(&self.filter, options.let_vars.as_ref(), now)?,
+            selector: Selector::parse_at(&self.filter, options.let_vars.as_ref(), moment)?,
             order: Order::of(options.sort.as_ref(), options.hint.as_ref())?,
         })
     }

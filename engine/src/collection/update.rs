@@ -1,16 +1,18 @@
 //! `update_one` and `update_many`.
 
+use std::time::Duration;
+
 use bson::{Bson, DateTime, Document};
+use query::operation::OperationContext;
 
 use crate::codes::refused;
-use crate::collection::Collection;
 use crate::collection::explain::Write;
+use crate::collection::{Collection, Terms};
 use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
-use crate::execute::time_limit::Deadline;
 use crate::options::{Collation, Hint, UpdateModifications, UpdateOptions, WriteConcern};
 use crate::plan::order::{Order, check_collation, check_hint};
-use crate::plan::selector::Selector;
+use crate::plan::selector::{Moment, Selector};
 use crate::results::UpdateResult;
 use crate::write::change::Change;
 use crate::write::first::Aim;
@@ -51,8 +53,8 @@ impl<T> Collection<T> {
     }
 
     fn update(&self, filter: Document, modifications: UpdateModifications, extent: Extent) -> Update<'_, T> {
-        let (options, deadline) = (UpdateOptions::default(), Deadline::default());
-        Update { collection: self, filter, modifications, extent, options, now: None, deadline }
+        let options = UpdateOptions::default();
+        Update { collection: self, filter, modifications, extent, options, now: None }
     }
 
     /// Changes what matches, or inserts a document if nothing does and the caller asks for that; nothing if neither was
@@ -60,12 +62,13 @@ impl<T> Collection<T> {
     pub(super) fn write_change<R>(
         &self,
         (filter, change): (&Document, &Change<'_>),
-        manner: Manner<'_>,
+        (manner, operation): (Manner<'_>, &OperationContext),
         look: impl Fn(Target<'_>) -> Result<Option<R>>,
     ) -> Result<Option<Upserted<R>>> {
         let Manner { upsert, hint, concern, preview } = manner;
+        let terms = Terms { concern, operation };
         if upsert != Some(true) {
-            let changed = self.write_existing(concern, |target| {
+            let changed = self.write_existing(terms, |target| {
                 check_hint(hint, target.indexes)?;
                 look(target)
             })?;
@@ -76,7 +79,7 @@ impl<T> Collection<T> {
             upsert::check(filter, change)
         })?;
         let generator = &self.shared().generator;
-        let upserted = self.write(concern, |target| {
+        let upserted = self.write(terms, |target| {
             check_hint(hint, target.indexes)?;
             let target = Target { preview, ..target };
             upsert::upsert(target, generator, (filter, change), || look(target))
@@ -105,7 +108,6 @@ pub struct Update<'a, T> {
     options: UpdateOptions,
     /// The clock of the command that this is a part of.
     now: Option<DateTime>,
-    deadline: Deadline,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +131,8 @@ setters!(Update<'a, T>, UpdateOptions, {
     let_vars: Document,
     /// Which of several matching documents comes first.
     sort: Document,
+    /// Give up with code 50 after this long; what was changed until then stays.
+    max_time: Duration,
     /// When the write counts as done.
     write_concern: WriteConcern,
     /// Kept with the operation for tracing.
@@ -147,17 +151,12 @@ impl<T> Update<'_, T> {
         self.change().map_err(Error::into_write)
     }
 
-    /// The same, given up with code 50 when its time is over. What was changed until then stays.
-    pub(crate) fn until(self, deadline: Deadline) -> Self {
-        Self { deadline, ..self }
-    }
-
     /// What `run` does.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
         let prepared = self.prepare()?;
         let write = Write {
             filter: &self.filter,
-            aim: prepared.aim(self.deadline),
+            aim: prepared.aim(),
             manner: self.manner(),
             limit: (self.extent == Extent::One).then_some(1),
         };
@@ -167,9 +166,13 @@ impl<T> Update<'_, T> {
 
     fn change(self) -> Result<UpdateResult> {
         let prepared = self.prepare()?;
-        let (aim, change) = (prepared.aim(self.deadline), &prepared.change);
+        let (aim, change) = (prepared.aim(), &prepared.change);
         let look = |target: Target<'_>| look(target, aim, change, self.extent);
-        Ok(result(self.collection.write_change((&self.filter, change), self.manner(), look)?))
+        Ok(result(self.collection.write_change(
+            (&self.filter, change),
+            (self.manner(), aim.operation()),
+            look,
+        )?))
     }
 
     fn prepare(&self) -> Result<Prepared<'static>> {
@@ -179,7 +182,8 @@ impl<T> Update<'_, T> {
             return Err(refused(9, "an update of many documents cannot have a sort"));
         }
         let now = self.now.unwrap_or_else(DateTime::now);
-        let selector = Selector::parse_at(&self.filter, options.let_vars.as_ref(), now)?;
+        let moment = Moment { now, operation: self.collection.begin(options.max_time) };
+        let selector = Selector::parse_at(&self.filter, options.let_vars.as_ref(), moment)?;
         let array_filters = options.array_filters.as_deref();
         let change = Change::of_update(&self.modifications, array_filters, selector.variables())?;
         let order = Order::of(options.sort.as_ref(), options.hint.as_ref())?;
@@ -200,8 +204,8 @@ pub(super) struct Prepared<'a> {
 }
 
 impl Prepared<'_> {
-    pub(super) fn aim(&self, deadline: Deadline) -> Aim<'_> {
-        Aim { selector: &self.selector, order: &self.order, deadline }
+    pub(super) fn aim(&self) -> Aim<'_> {
+        Aim { selector: &self.selector, order: &self.order }
     }
 }
 

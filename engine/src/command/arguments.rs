@@ -8,7 +8,6 @@ use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 use crate::codes::{refused, unsupported};
 use crate::command::request::Batch;
 use crate::error::{Error, Result};
-use crate::execute::time_limit::Deadline;
 use crate::options::{Acknowledgment, Collation, Hint, WriteConcern};
 
 /// Fields that every command may have, whatever it does: MongoDB's generic arguments, ascending.
@@ -234,18 +233,9 @@ impl<'a> Arguments<'a> {
             .map_err(|_| refused(40414, "BSON field 'collation.locale' is missing but a required field"))
     }
 
+    /// The limit of time, which is the whole command's.
     pub(super) fn max_time(&self) -> Result<Option<Duration>> {
         Ok(self.count("maxTimeMS")?.map(Duration::from_millis))
-    }
-
-    /// When the time of a write is over, counted from now.
-    pub(super) fn deadline(&self) -> Result<Deadline> {
-        Ok(Deadline::after(self.max_time()?))
-    }
-
-    /// Reads a limit of time on a command that is one short write: nothing is left to give up once it has begun.
-    pub(super) fn no_max_time(&self) -> Result<()> {
-        self.max_time().map(|_limit| ())
     }
 
     pub(super) fn write_concern(&self) -> Result<Option<WriteConcern>> {

@@ -44,7 +44,6 @@ const NOT_HERE: [&str; 11] = [
 /// With the field `autoIncrement`, a document or an array of them, fields of the collection number themselves.
 pub(super) fn create(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&KNOWN, &NOT_HERE)?;
-    arguments.no_max_time()?;
     check_validation(arguments)?;
     check_collation(arguments.collation()?.as_ref())?;
     check_id_index(arguments)?;
@@ -85,7 +84,6 @@ fn index_direction(value: Option<&bson::Bson>) -> Option<i64> {
 
 pub(super) fn drop(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&[], &["encryptedFields"])?;
-    arguments.no_max_time()?;
     let collection = place.collection(arguments.target()?);
     let indexes = collection.list_index_names().run()?.len();
     collection.drop().run()?;
@@ -100,7 +98,6 @@ pub(super) fn drop(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docum
 /// CairnDB's own: removes all documents at once, and starts sequences again.
 pub(super) fn truncate(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&[], &[])?;
-    arguments.no_max_time()?;
     let removed = place.collection(arguments.target()?).truncate().run()?;
     Ok(doc! { "n": number(removed.deleted_count) })
 }
@@ -108,7 +105,6 @@ pub(super) fn truncate(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<D
 /// It names whole namespaces, and is run on `admin`.
 pub(super) fn rename(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["dropTarget", "to"], &["stayTemp"])?;
-    arguments.no_max_time()?;
     if place.db != "admin" {
         return Err(refused(13, "renameCollection may only be run against the admin database."));
     }
@@ -135,7 +131,7 @@ pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Opene
     arguments.allow(&["authorizedCollections", "cursor", "filter", "nameOnly"], &[])?;
     validate_database(place.db)?;
     let filter = arguments.document("filter")?.cloned().unwrap_or_default();
-    let selector = Selector::parse(&filter, None)?;
+    let selector = Selector::parse(&filter, None, place.operation())?;
     let is_name_only = arguments.boolean("nameOnly")?.unwrap_or(false);
     let (names, identity) = {
         let database = place.shared.store.enter()?;

@@ -20,7 +20,8 @@ pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docum
     if place.db != ADMIN {
         return Err(refused(13, "listDatabases may only be run against the admin database."));
     }
-    let selector = Selector::parse(&arguments.document("filter")?.cloned().unwrap_or_default(), None)?;
+    let filter = arguments.document("filter")?.cloned().unwrap_or_default();
+    let selector = Selector::parse(&filter, None, place.operation())?;
     let is_name_only = arguments.boolean("nameOnly")?.unwrap_or(false);
     let mut databases = Vec::new();
     let mut total = 0;
@@ -54,7 +55,6 @@ pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docum
 /// Removes every collection and sequence of the database.
 pub(super) fn drop(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&[], &[])?;
-    arguments.no_max_time()?;
     let existed = database::names(place.shared)?.iter().any(|name| name == place.db);
     database::drop(place.shared, place.db)?;
     Ok(if existed {

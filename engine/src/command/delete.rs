@@ -21,14 +21,14 @@ pub(super) fn delete(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
     arguments.allow(&KNOWN, &NOT_HERE)?;
     let is_ordered = arguments.boolean("ordered")?.unwrap_or(true);
     let shared = shared(arguments)?;
-    let (now, deadline) = (DateTime::now(), arguments.deadline()?);
+    let now = DateTime::now();
     let collection = place.collection(arguments.target()?);
     let mut deleted = 0;
     let mut errors = WriteErrors::default();
     for (index, statement) in arguments.statements("deletes")?.into_iter().enumerate() {
-        deadline.check()?;
+        place.operation().look()?;
         let delete = read(&collection, &Arguments::of("deletes", statement), &shared);
-        match delete.and_then(|delete| delete.at(now).until(deadline).run()) {
+        match delete.and_then(|delete| delete.at(now).run()) {
             Ok(result) => deleted += result.deleted_count,
             Err(error) => {
                 errors.push(index, error)?;
@@ -49,7 +49,7 @@ pub(super) fn explain(place: &Place<'_>, arguments: &Arguments<'_>, depth: Depth
     arguments.boolean("ordered")?;
     let statement = Arguments::of("deletes", arguments.only_statement("deletes")?);
     let collection = place.collection(arguments.target()?);
-    let delete = read(&collection, &statement, &shared(arguments)?)?.until(arguments.deadline()?);
+    let delete = read(&collection, &statement, &shared(arguments)?)?;
     Ok(Plan::of(&collection, delete.explain(depth)?))
 }
 

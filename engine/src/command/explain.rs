@@ -111,12 +111,11 @@ pub(super) fn explain(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Do
     if command.get_bool("explain").unwrap_or(false) {
         return Err(refused(9, "the field 'explain' contradicts the command 'explain' around it"));
     }
-    // The time of the explanation is the one that counts.
-    let mut timed = command.clone();
-    if let Some(limit) = arguments.max_time()? {
-        timed.insert("maxTimeMS", number(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)));
-    }
-    let plan = explain(place, &Arguments::of(name, &timed), depth(verbosity))?;
+    let explained = Arguments::of(name, command);
+    // The time of the explanation counts, and without one that of the command; both are checked.
+    let own = explained.max_time()?;
+    let timed = arguments.max_time()?.is_none().then(|| place.begin_anew(own));
+    let plan = explain(timed.as_ref().unwrap_or(place), &explained, depth(verbosity))?;
     Ok(reply(place, plan, verbosity, command))
 }
 

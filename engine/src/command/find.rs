@@ -62,7 +62,6 @@ fn find_arguments(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Asked<
         hint: arguments.hint()?,
         let_vars: arguments.document("let")?.cloned(),
         limit: arguments.count("limit")?.map(|limit| i64::try_from(limit).unwrap_or(i64::MAX)),
-        max_time: arguments.max_time()?,
         projection: arguments.document("projection")?.cloned(),
         skip: arguments.count("skip")?,
         sort: arguments.document("sort")?.cloned(),
@@ -97,7 +96,6 @@ fn count_arguments(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Asked
         collation: arguments.collation()?,
         hint: arguments.hint()?,
         limit: arguments.integer("limit")?.map(i64::unsigned_abs).filter(|&limit| limit > 0),
-        max_time: arguments.max_time()?,
         skip: arguments.count("skip")?,
         ..CountOptions::default()
     };
@@ -126,7 +124,6 @@ fn distinct_arguments<'a>(
     let options = DistinctOptions {
         collation: arguments.collation()?,
         hint: arguments.hint()?,
-        max_time: arguments.max_time()?,
         ..DistinctOptions::default()
     };
     let key = arguments.text("key")?.ok_or_else(|| arguments.missing("key"))?;

@@ -102,7 +102,6 @@ fn removal(arguments: &Arguments<'_>) -> Result<FindOneAndDeleteOptions> {
         return Err(refused(9, format!("Cannot specify both {field} and remove=true")));
     }
     Ok(FindOneAndDeleteOptions {
-        max_time: arguments.max_time()?,
         projection: arguments.document("fields")?.cloned(),
         sort: arguments.document("sort")?.cloned(),
         write_concern: arguments.write_concern()?,
@@ -120,7 +119,6 @@ fn filter(arguments: &Arguments<'_>) -> Result<Document> {
 fn options(arguments: &Arguments<'_>) -> Result<FindOneAndUpdateOptions> {
     let is_after = arguments.boolean("new")?.unwrap_or(false);
     Ok(FindOneAndUpdateOptions {
-        max_time: arguments.max_time()?,
         array_filters: array_filters(arguments)?,
         projection: arguments.document("fields")?.cloned(),
         return_document: Some(if is_after { ReturnDocument::After } else { ReturnDocument::Before }),

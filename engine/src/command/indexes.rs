@@ -38,7 +38,6 @@ const NOT_HERE: [&str; 15] = [
 
 pub(super) fn create(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["commitQuorum", "ignoreUnknownIndexOptions", "indexes"], &[])?;
-    arguments.no_max_time()?;
     let models = arguments.documents("indexes")?.ok_or_else(|| arguments.missing("indexes"))?;
     if models.is_empty() {
         return Err(refused(2, "Must specify at least one index to create"));
@@ -88,7 +87,6 @@ fn model(spec: &Document) -> Result<IndexModel> {
 /// By name, by key, several names, or `*` for all but the one on `_id`.
 pub(super) fn drop(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["index"], &[])?;
-    arguments.no_max_time()?;
     let collection = place.collection(arguments.target()?);
     let indexes = collection.indexes()?.ok_or_else(|| namespace_not_found(&collection.namespace()))?;
     let reply = doc! { "nIndexesWas": i32::try_from(indexes.len()).unwrap_or(i32::MAX) };

@@ -13,13 +13,9 @@ use crate::options::InsertManyOptions;
 use crate::results::number;
 use crate::write::insert::Outcome;
 
-/// How many documents are inserted between two looks at the clock, if there is a limit of time.
-const DOCUMENTS_PER_CLOCK: usize = 1000;
-
 /// Time that is over ends the command, whatever else it was refused for; what was inserted until then stays.
 pub(super) fn insert(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["bypassDocumentValidation", "documents", "ordered"], &["encryptionInformation"])?;
-    let deadline = arguments.deadline()?;
     let documents = arguments.raw_documents("documents")?;
     let options = InsertManyOptions {
         ordered: arguments.boolean("ordered")?,
@@ -28,20 +24,11 @@ pub(super) fn insert(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
     };
     let collection = place.collection(arguments.target()?);
     let mut done = Done::default();
-    let at_once = if deadline.is_set() { DOCUMENTS_PER_CLOCK } else { documents.len() };
-    for (turn, part) in documents.chunks(at_once).enumerate() {
-        deadline.check()?;
-        let mut drafts = Drafts::default();
-        for document in part {
-            drafts.push_bytes(document.as_bytes());
-        }
-        let insert =
-            collection.insert_drafts(drafts, part.len() < documents.len()).with_options(options.clone());
-        let is_whole = done.add(turn * at_once, insert.store())?;
-        if !is_whole && options.ordered != Some(false) {
-            break;
-        }
+    let mut drafts = Drafts::default();
+    for document in documents {
+        drafts.push_bytes(document.as_bytes());
     }
+    done.add(collection.insert_drafts(drafts).with_options(options).store())?;
     Ok(done.into_reply())
 }
 
@@ -55,11 +42,11 @@ struct Done {
 }
 
 impl Done {
-    /// Takes the outcome for the documents from `first` on; says whether all were inserted.
-    fn add(&mut self, first: usize, outcome: Result<Outcome<Vec<usize>>>) -> Result<bool> {
+    /// Takes the outcome.
+    fn add(&mut self, outcome: Result<Outcome<Vec<usize>>>) -> Result<()> {
         let Outcome { inserted, refused, generated, .. } = outcome.or_else(without_any)?;
         for error in &refused {
-            let position = (first + error.index, error.code);
+            let position = (error.index, error.code);
             self.errors.add(position, error.code_name.as_deref(), &error.message, error.details.as_ref());
         }
         let before = self.count;
@@ -72,7 +59,7 @@ impl Done {
             };
             self.generated.extend(inserted.iter().map(values));
         }
-        Ok(refused.is_empty())
+        Ok(())
     }
 
     fn into_reply(mut self) -> Document {

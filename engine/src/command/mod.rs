@@ -31,21 +31,22 @@ pub(crate) use self::cursor::Opened;
 pub(crate) use self::request::{Body, Request};
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bson::{Document, RawDocumentBuf, doc};
-use sequence::acquirer::Acquirer;
+use query::operation::OperationContext;
 
 use crate::codes::{refused, unsupported};
 use crate::collection::Collection;
 use crate::command::arguments::Arguments;
 use crate::error::{Error, Result};
 use crate::sequences::Sequence;
-use crate::shared::Shared;
+use crate::shared::{Caller, Shared};
 
 /// The database that a command is run on.
 pub(crate) struct Place<'a> {
     pub(crate) shared: &'a Arc<Shared>,
-    pub(crate) acquirer: Option<&'a Arc<Acquirer>>,
+    pub(crate) caller: Caller,
     pub(crate) db: &'a str,
 }
 
@@ -55,6 +56,7 @@ pub(crate) fn run(place: &Place<'_>, request: &Request<'_>) -> Result<Document> 
     let name = name(&body)?;
     let arguments = Arguments::of(name, &body).with(&batch);
     arguments.check_write_concern()?;
+    let place = &place.begin(arguments.max_time()?);
     let mut reply = if let Some(run) = find_in(COMMANDS, name) {
         run(place, &arguments)?
     } else if name == "aggregate" && aggregate::asks_for_plan(&arguments)? {
@@ -76,7 +78,7 @@ pub(crate) fn open(place: &Place<'_>, request: &Request<'_>) -> Result<Opened> {
         Some(open) => {
             let arguments = Arguments::of(name, &body).with(&batch);
             arguments.check_write_concern()?;
-            open(place, &arguments)
+            open(&place.begin(arguments.max_time()?), &arguments)
         }
         None if has_command(name) => {
             Err(Error::invalid_argument(format!("the command '{name}' gives no cursor: use run_command")))
@@ -117,12 +119,29 @@ fn missing(name: &str) -> Error {
 }
 
 impl Place<'_> {
+    /// The place of a command that begins now: all that is done for it is one operation.
+    fn begin(&self, max_time: Option<Duration>) -> Self {
+        let operation = self.shared.operation(&self.caller, max_time);
+        Self { caller: self.caller.within(&operation), ..*self }
+    }
+
+    /// The place with an operation of its own, which begins now.
+    fn begin_anew(&self, max_time: Option<Duration>) -> Self {
+        let caller = Caller { operation: None, ..self.caller.clone() };
+        Self { caller, ..*self }.begin(max_time)
+    }
+
+    /// What the command may use.
+    fn operation(&self) -> OperationContext {
+        self.shared.operation(&self.caller, None)
+    }
+
     fn collection(&self, name: &str) -> Collection<RawDocumentBuf> {
-        Collection::new(Arc::clone(self.shared), self.acquirer.cloned(), self.db, name)
+        Collection::new(Arc::clone(self.shared), self.caller.clone(), self.db, name)
     }
 
     fn sequence(&self, name: &str) -> Sequence {
-        Sequence::new(Arc::clone(self.shared), self.acquirer.cloned(), self.db, name)
+        Sequence::new(Arc::clone(self.shared), self.caller.clone(), self.db, name)
     }
 }
 

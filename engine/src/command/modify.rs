@@ -32,7 +32,6 @@ const OF_INDEX: [&str; 6] = ["expireAfterSeconds", "hidden", "keyPattern", "name
 
 pub(super) fn modify(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&KNOWN, &NOT_HERE)?;
-    arguments.no_max_time()?;
     arguments.write_concern()?;
     check_validation(arguments)?;
     let index = arguments.document("index")?;

@@ -29,7 +29,6 @@ pub(super) fn alter_auto_increment(place: &Place<'_>, arguments: &Arguments<'_>)
 
 fn required_fields(arguments: &Arguments<'_>) -> Result<Vec<AutoIncrement>> {
     arguments.allow(&["autoIncrement"], &[])?;
-    arguments.no_max_time()?;
     auto_increments(arguments)?.ok_or_else(|| missing("autoIncrement"))
 }
 
@@ -52,7 +51,6 @@ pub(super) fn auto_increments(arguments: &Arguments<'_>) -> Result<Option<Vec<Au
 /// `{dropAutoIncrement: collection, field: path or [paths]}`.
 pub(super) fn drop_auto_increment(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["field"], &[])?;
-    arguments.no_max_time()?;
     let path = |value: &Bson| Ok(text("field", option_value(value))?.to_owned());
     let given = arguments.given("field").ok_or_else(|| missing("field"))?;
     let paths = match given.as_array() {
@@ -74,7 +72,6 @@ pub(super) fn list_auto_increments(place: &Place<'_>, arguments: &Arguments<'_>)
 /// `{createSequence: name, options: {Increment: .., ..}}`.
 pub(super) fn create_sequence(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["options"], &[])?;
-    arguments.no_max_time()?;
     let name = required(arguments, "createSequence", text)?;
     let options = options(arguments)?.unwrap_or_default();
     let database = place.shared.store.enter()?;
@@ -87,7 +84,6 @@ pub(super) fn create_sequence(place: &Place<'_>, arguments: &Arguments<'_>) -> R
 /// `{alterSequence: name, options: {Increment: .., ..}}`.
 pub(super) fn alter_sequence(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["options"], &[])?;
-    arguments.no_max_time()?;
     let sequence = named(place, arguments, "alterSequence")?;
     sequence.alter(options(arguments)?.ok_or_else(|| missing("options"))?).run()?;
     Ok(doc! {})
@@ -96,7 +92,6 @@ pub(super) fn alter_sequence(place: &Place<'_>, arguments: &Arguments<'_>) -> Re
 /// `{dropSequence: name}`.
 pub(super) fn drop_sequence(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&[], &[])?;
-    arguments.no_max_time()?;
     let name = required(arguments, "dropSequence", text)?;
     let database = place.shared.store.enter()?;
     place.shared.store.admit_write()?;
@@ -107,7 +102,6 @@ pub(super) fn drop_sequence(place: &Place<'_>, arguments: &Arguments<'_>) -> Res
 /// `{renameSequence: name, to: name}`.
 pub(super) fn rename_sequence(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["to"], &[])?;
-    arguments.no_max_time()?;
     let (from, to) = (required(arguments, "renameSequence", text)?, required(arguments, "to", text)?);
     let database = place.shared.store.enter()?;
     place.shared.store.admit_write()?;
@@ -163,7 +157,6 @@ fn matching(place: &Place<'_>, filter: &Document) -> Result<Vec<Document>> {
 /// `{sequenceNext: name, n: 1}`: that many values, or fewer if a block ends before.
 pub(super) fn next(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["n"], &[])?;
-    arguments.no_max_time()?;
     let sequence = named(place, arguments, "sequenceNext")?;
     let count = arguments.given("n").map_or(Ok(1), |count| integer("n", option_value(count)))?;
     let fetch = sequence.fetch(count);
@@ -205,7 +198,6 @@ fn with_value(
     command: &'static str,
 ) -> Result<(Sequence, i64)> {
     arguments.allow(&["value"], &[])?;
-    arguments.no_max_time()?;
     Ok((named(place, arguments, command)?, required(arguments, "value", integer)?))
 }
 

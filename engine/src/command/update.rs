@@ -11,7 +11,6 @@ use crate::command::explain::Plan;
 use crate::command::write_errors::WriteErrors;
 use crate::error::Result;
 use crate::execute::explain::Depth;
-use crate::execute::time_limit::Deadline;
 use crate::options::{ReplaceOptions, UpdateModifications, UpdateOptions, WriteConcern};
 use crate::results::{UpdateResult, number};
 
@@ -24,7 +23,6 @@ struct Shared<'a> {
     let_vars: Option<&'a Document>,
     write_concern: Option<WriteConcern>,
     now: DateTime,
-    deadline: Deadline,
 }
 
 impl<'a> Shared<'a> {
@@ -33,7 +31,6 @@ impl<'a> Shared<'a> {
             let_vars: arguments.document("let")?,
             write_concern: arguments.write_concern()?,
             now: DateTime::now(),
-            deadline: arguments.deadline()?,
         })
     }
 }
@@ -50,7 +47,7 @@ pub(super) fn update(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
     let statements = arguments.statements("updates")?;
     check_stages(&statements)?;
     for (index, statement) in statements.into_iter().enumerate() {
-        shared.deadline.check()?;
+        place.operation().look()?;
         match apply(place, target, &Arguments::of("updates", statement), &shared) {
             Ok(result) => {
                 matched += result.matched_count + u64::from(result.upserted_id.is_some());
@@ -133,7 +130,7 @@ impl<'a> Statement<'a> {
                 }
                 let options = replace_options(statement, shared)?;
                 let replace = collection.replace_one(filter, raw).with_options(options);
-                return Ok(Self::Replace(replace.at(shared.now).until(shared.deadline)));
+                return Ok(Self::Replace(replace.at(shared.now)));
             }
         }
         let update = if is_multi {
@@ -142,7 +139,7 @@ impl<'a> Statement<'a> {
             collection.update_one(filter, modifications)
         };
         let update = update.with_options(update_options(statement, shared)?);
-        Ok(Self::Update(update.at(shared.now).until(shared.deadline)))
+        Ok(Self::Update(update.at(shared.now)))
     }
 }
 

@@ -18,7 +18,6 @@ pub(super) fn validate(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<D
         &["background", "checkBSONConformance", "full", "metadata"],
         &["enforceFastCount", "fixMultikey", "repair"],
     )?;
-    arguments.no_max_time()?;
     for flag in ["background", "checkBSONConformance", "full", "metadata"] {
         arguments.boolean(flag)?;
     }

@@ -107,6 +107,6 @@ impl RunCursorCommand<'_> {
 
 impl Database {
     fn place(&self) -> Place<'_> {
-        Place { shared: &self.shared, acquirer: self.acquirer.as_ref(), db: &self.name }
+        Place { shared: &self.shared, caller: self.caller.clone(), db: &self.name }
     }
 }

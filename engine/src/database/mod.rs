@@ -9,7 +9,7 @@ pub use self::sequences::{CreateSequence, DropSequence, ListSequences, RenameSeq
 use std::sync::Arc;
 
 use bson::Document;
-use sequence::acquirer::Acquirer;
+use query::operation::CancellationToken;
 use sequence::auto_increment::FieldOptions;
 
 use crate::auto_increment::AutoIncrement;
@@ -18,20 +18,19 @@ use crate::catalog::sequence_change::has_fields;
 use crate::collection::{Aggregate, Collection, whole};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
-use crate::shared::Shared;
+use crate::shared::{Caller, Shared};
 
 /// A database: a name under which collections stand. It exists as long as it has one.
 #[derive(Clone)]
 pub struct Database {
     shared: Arc<Shared>,
-    /// Whose blocks sequences hand values from; the shared acquirer's if there is none.
-    acquirer: Option<Arc<Acquirer>>,
+    caller: Caller,
     name: String,
 }
 
 impl Database {
-    pub(crate) fn new(shared: Arc<Shared>, acquirer: Option<Arc<Acquirer>>, name: &str) -> Self {
-        Self { shared, acquirer, name: name.to_owned() }
+    pub(crate) fn new(shared: Arc<Shared>, caller: Caller, name: &str) -> Self {
+        Self { shared, caller, name: name.to_owned() }
     }
 
     /// The database's name.
@@ -41,7 +40,13 @@ impl Database {
 
     /// A handle to a collection, which need not exist yet. Names are checked by the first verb.
     pub fn collection<T>(&self, name: &str) -> Collection<T> {
-        Collection::new(Arc::clone(&self.shared), self.acquirer.clone(), &self.name, name)
+        Collection::new(Arc::clone(&self.shared), self.caller.clone(), &self.name, name)
+    }
+
+    /// A handle to the same database, whose operations `token` ends; see
+    /// [`Client::with_cancellation`](crate::Client::with_cancellation).
+    pub fn with_cancellation(&self, token: &CancellationToken) -> Self {
+        Self { caller: self.caller.with_cancellation(token), ..self.clone() }
     }
 
     /// Makes an empty collection. One that exists is left as it is, if it has just the fields that are asked for; else it is
@@ -66,7 +71,8 @@ impl Database {
     /// # }
     /// ```
     pub fn aggregate(&self, pipeline: impl IntoIterator<Item = Document>) -> Aggregate<'_> {
-        Aggregate::on_database(&self.shared, &self.name, pipeline.into_iter().collect())
+        let context = (&*self.shared, self.caller.clone());
+        Aggregate::on_database(context, &self.name, pipeline.into_iter().collect())
     }
 
     /// The names of the collections, ascending.

@@ -21,7 +21,7 @@ impl Database {
 
     /// A handle to a sequence. Whether there is one of that name, the first verb tells.
     pub fn sequence(&self, name: &str) -> Sequence {
-        Sequence::new(Arc::clone(&self.shared), self.acquirer.clone(), &self.name, name)
+        Sequence::new(Arc::clone(&self.shared), self.caller.clone(), &self.name, name)
     }
 
     /// Removes a sequence; -324 (`SDB_SEQUENCE_NOT_EXIST`) if there is none.

@@ -228,7 +228,7 @@ fn reading(filter: &Document, search: &Search, (way, direction): (&Access, Direc
             about.insert("recordIdBounds", bounds(ids));
             Stage::new("CLUSTERED_IXSCAN", about)
         }
-        Access::Everything { .. } => {
+        Access::Everything(_) => {
             about.insert("direction", towards);
             Stage::new("COLLSCAN", about)
         }

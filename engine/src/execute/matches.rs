@@ -3,17 +3,17 @@
 //! A filter that fixes the `_id` is one lookup; everything else is a walk over ranges of records on a snapshot.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bson::RawDocument;
 use index::key::Direction;
 use query::filter::Filter;
+use query::operation::OperationContext;
 
 use crate::document::decode::stored;
 use crate::error::Result;
 use crate::execute::read_view::{ReadState, ReadView};
-use crate::execute::time_limit::TimeLimit;
 use crate::plan::access::Access;
+use crate::plan::bounds::{RecordRange, RecordRanges};
 use crate::plan::selector::{PointKey, Selector};
 use crate::storage::Family;
 use crate::storage::scan::{CacheUse, Scan};
@@ -25,7 +25,6 @@ pub(crate) struct Matches {
     /// The filter asks nothing.
     everything: bool,
     source: Source,
-    limit: Option<TimeLimit>,
     looks: Looks,
 }
 
@@ -39,6 +38,7 @@ pub(crate) struct Looks {
     pub(crate) matched: u64,
 }
 
+#[expect(clippy::large_enum_variant, reason = "one is made for each search, and rows box it")]
 enum Source {
     /// The record that was looked up.
     Point {
@@ -60,8 +60,18 @@ enum Place {
 struct Ranges {
     snapshot: Arc<Snapshot>,
     direction: Direction,
-    pending: std::vec::IntoIter<(Vec<u8>, Vec<u8>)>,
-    scan: Option<Scan>,
+    pending: RecordRanges,
+    current: Current,
+}
+
+/// What a walk over ranges stands in.
+enum Current {
+    /// Between two ranges.
+    Nothing,
+    /// A range of keys, from the first up to but without the second.
+    Scan { scan: Scan, bounds: (Vec<u8>, Vec<u8>) },
+    /// A record by itself, and what is left of its range if it was found by a scan that was let go.
+    Record { key: Vec<u8>, bytes: Vec<u8>, rest: Option<(Vec<u8>, Vec<u8>)> },
 }
 
 impl Matches {
@@ -80,26 +90,24 @@ impl Matches {
             Source::Ranges(_) => 0,
         };
         let looks = Looks { keys, ..Looks::default() };
-        Ok(Self { selector, everything, source, limit: None, looks })
+        Ok(Self { selector, everything, source, looks })
     }
 
-    /// The same walk, which gives up after so much time at work.
-    pub(crate) fn within(self, limit: Option<Duration>) -> Self {
-        Self { limit: TimeLimit::of(limit), ..self }
-    }
-
-    /// Steps to the next matching document; `false` at the end.
+    /// Steps to the next matching document; `false` at the end. Each record is a step of the operation that the
+    /// selector's variables belong to.
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<bool> {
-        if let Some(limit) = &mut self.limit {
-            limit.resume();
-        }
         let stepped = self.step();
-        if let Some(limit) = &mut self.limit {
-            limit.pause();
-        }
         self.looks.matched += u64::from(matches!(stepped, Ok(true)));
         stepped
+    }
+
+    /// Lets go of what the storage holds for the walk, until it goes on: memory of the store that would stay for as long
+    /// as a reader waits. The current document is kept.
+    pub(crate) fn rest(&mut self) {
+        if let Source::Ranges(ranges) = &mut self.source {
+            ranges.rest();
+        }
     }
 
     /// What was looked at until now.
@@ -109,10 +117,12 @@ impl Matches {
 
     #[inline]
     fn step(&mut self) -> Result<bool> {
-        let Self { selector, everything, source, limit, looks } = self;
+        let Self { selector, everything, source, looks } = self;
+        let operation = selector.variables().operation();
         let ranges = match source {
             Source::Ranges(ranges) => ranges,
             Source::Point { key, bytes, place } => {
+                operation.step()?;
                 looks.documents += u64::from(*place == Place::Before);
                 let is_match = *place == Place::Before && selector.matches(stored(key, bytes)?)?;
                 *place = if is_match { Place::At } else { Place::End };
@@ -120,21 +130,24 @@ impl Matches {
             }
         };
         loop {
-            let Some(scan) = &mut ranges.scan else {
-                if !ranges.open_next() {
-                    return Ok(false);
+            let Current::Scan { scan, .. } = &mut ranges.current else {
+                match ranges.open_next(operation)? {
+                    Next::End => return Ok(false),
+                    Next::Scan => continue,
+                    Next::Record => looks.documents += 1,
+                }
+                if selector.matches(stored(ranges.key(), ranges.bytes())?)? {
+                    return Ok(true);
                 }
                 continue;
             };
             if !scan.advance()? {
-                ranges.scan = None;
+                ranges.current = Current::Nothing;
                 continue;
             }
             looks.documents += 1;
-            if let Some(limit) = limit {
-                limit.check()?;
-            }
             let value = scan.value();
+            operation.pass(value.len())?;
             if *everything && is_framed(value) {
                 return Ok(true);
             }
@@ -148,7 +161,7 @@ impl Matches {
     #[inline]
     pub(crate) fn document(&self) -> Result<&RawDocument> {
         match &self.source {
-            Source::Ranges(Ranges { scan: Some(scan), .. }) => document_at(scan),
+            Source::Ranges(Ranges { current: Current::Scan { scan, .. }, .. }) => document_at(scan),
             Source::Ranges(_) | Source::Point { .. } => stored(self.record_key(), self.bytes()),
         }
     }
@@ -158,7 +171,7 @@ impl Matches {
         match &self.source {
             Source::Point { key, place: Place::At, .. } => key,
             Source::Point { place: Place::Before | Place::End, .. } => &[],
-            Source::Ranges(ranges) => ranges.scan.as_ref().map(Scan::key).unwrap_or_default(),
+            Source::Ranges(ranges) => ranges.key(),
         }
     }
 
@@ -166,7 +179,7 @@ impl Matches {
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.source {
-            Source::Ranges(ranges) => ranges.scan.as_ref().map(Scan::value).unwrap_or_default(),
+            Source::Ranges(ranges) => ranges.bytes(),
             Source::Point { bytes, place: Place::At, .. } => bytes,
             Source::Point { place: Place::Before | Place::End, .. } => &[],
         }
@@ -180,28 +193,89 @@ impl Source {
     }
 
     fn of_snapshot(snapshot: Arc<Snapshot>, access: Access, direction: Direction) -> Result<Self> {
-        let mut ranges = match access {
+        let pending = match access {
             Access::Point(key) => {
                 let bytes = snapshot.get(Family::Records, &key)?;
                 return Ok(Self::of_record(key, bytes));
             }
-            Access::Bounded { ranges, .. } => ranges,
-            Access::Everything { start, end } => vec![(start, end)],
+            Access::Bounded { ranges, .. } | Access::Everything(ranges) => ranges,
         };
-        if direction == Direction::Descending {
-            ranges.reverse();
-        }
-        Ok(Self::Ranges(Ranges { snapshot, direction, pending: ranges.into_iter(), scan: None }))
+        Ok(Self::Ranges(Ranges { snapshot, direction, pending, current: Current::Nothing }))
     }
 }
 
+/// What the next range turned out to be.
+enum Next {
+    /// A scan, which stands before its first key.
+    Scan,
+    /// A record, which is the current one now.
+    Record,
+    /// There is none.
+    End,
+}
+
 impl Ranges {
-    /// Opens the next range; `false` if there is none.
-    fn open_next(&mut self) -> bool {
-        let Some((start, end)) = self.pending.next() else { return false };
+    /// Opens the next range, or what is left of the one that was rested in.
+    fn open_next(&mut self, operation: &OperationContext) -> Result<Next> {
+        if let Current::Record { rest, .. } = &mut self.current
+            && let Some(bounds) = rest.take()
+        {
+            self.scan(bounds);
+            return Ok(Next::Scan);
+        }
+        self.current = Current::Nothing;
+        while let Some(range) = self.pending.take(self.direction) {
+            operation.step()?;
+            let key = match range {
+                RecordRange::Key(key) => key,
+                RecordRange::Between(start, end) => {
+                    self.scan((start, end));
+                    return Ok(Next::Scan);
+                }
+            };
+            if let Some(bytes) = self.snapshot.get(Family::Records, &key)? {
+                operation.pass(bytes.len())?;
+                self.current = Current::Record { key, bytes, rest: None };
+                return Ok(Next::Record);
+            }
+        }
+        Ok(Next::End)
+    }
+
+    fn scan(&mut self, bounds: (Vec<u8>, Vec<u8>)) {
+        let (start, end) = bounds.clone();
         let scan = Scan::open(&self.snapshot, Family::Records, (start, Some(end)), CacheUse::Fill);
-        self.scan = Some(scan.towards(self.direction));
-        true
+        self.current = Current::Scan { scan: scan.towards(self.direction), bounds };
+    }
+
+    /// Keeps the current record, and the bounds of what follows, in the place of a scan.
+    fn rest(&mut self) {
+        let Current::Scan { scan, bounds } = &mut self.current else { return };
+        let (start, end) = std::mem::take(bounds);
+        let (key, bytes) = (scan.key().to_vec(), scan.value().to_vec());
+        let rest = match self.direction {
+            _ if key.is_empty() => (start, end),
+            // No key lies between one and the same with a zero byte more.
+            Direction::Ascending => ([&key[..], &[0]].concat(), end),
+            Direction::Descending => (start, key.clone()),
+        };
+        self.current = Current::Record { key, bytes, rest: Some(rest) };
+    }
+
+    fn key(&self) -> &[u8] {
+        match &self.current {
+            Current::Scan { scan, .. } => scan.key(),
+            Current::Record { key, .. } => key,
+            Current::Nothing => &[],
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match &self.current {
+            Current::Scan { scan, .. } => scan.value(),
+            Current::Record { bytes, .. } => bytes,
+            Current::Nothing => &[],
+        }
     }
 }
 

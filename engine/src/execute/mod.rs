@@ -6,7 +6,6 @@ pub(crate) mod matches;
 pub(crate) mod piped;
 pub(crate) mod read_view;
 pub(crate) mod rows;
-pub(crate) mod time_limit;
 
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,13 @@
 //! What a search gives, row by row: matching documents, sorted, skipped, counted and projected.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-use std::vec::IntoIter;
 
 use bson::{RawDocument, RawDocumentBuf};
 use index::key::Direction;
+use query::operation::OperationContext;
 use query::projection::Projection;
 use query::sort::Sort;
-use query::sort::collect::Sorter;
+use query::sort::collect::{Sorted, Sorter};
 
 use crate::error::Result;
 use crate::execute::matches::{Looks, Matches};
@@ -27,14 +26,13 @@ pub(crate) struct Search {
     /// Absent for no limit.
     pub(crate) limit: Option<u64>,
     pub(crate) projection: Option<Projection>,
-    pub(crate) max_time: Option<Duration>,
 }
 
 impl Search {
     /// Everything that matches, as it is stored.
     pub(crate) fn of(selector: Selector) -> Self {
         let order = Order::Walk(Direction::Ascending);
-        Self { selector, order, skip: 0, limit: None, projection: None, max_time: None }
+        Self { selector, order, skip: 0, limit: None, projection: None }
     }
 }
 
@@ -46,6 +44,7 @@ pub(crate) struct Rows {
     shape: Option<Shape>,
     given: u64,
     report: Option<Report>,
+    operation: OperationContext,
 }
 
 /// What a search did.
@@ -65,7 +64,7 @@ enum Source {
     /// Boxed: most of its bytes would be empty where rows are sorted.
     Walk(Box<Matches>),
     /// What was sorted, and the document stood on.
-    Sorted { rest: IntoIter<Box<[u8]>>, current: Box<[u8]>, looks: Looks, count: u64 },
+    Sorted { rest: Sorted<Box<[u8]>>, current: Box<[u8]>, looks: Looks, count: u64 },
 }
 
 /// The projection, and what it shows of the document stood on.
@@ -78,7 +77,8 @@ struct Shape {
 impl Rows {
     /// Opens a search on a collection. What must be sorted is sorted here.
     pub(crate) fn open(view: ReadView, search: Search) -> Result<Self> {
-        let Search { selector, order, skip, limit, projection, max_time } = search;
+        let Search { selector, order, skip, limit, projection } = search;
+        let operation = selector.variables().operation().clone();
         let shape = projection.filter(|projection| !projection.is_empty()).map(|projection| Shape {
             projection,
             selector: selector.clone(),
@@ -88,17 +88,17 @@ impl Rows {
             Order::Walk(direction) => *direction,
             Order::Sort(_) => Direction::Ascending,
         };
-        let mut matches = Matches::open(view, selector, direction)?.within(max_time);
+        let mut matches = Matches::open(view, selector, direction)?;
         let source = match order {
             Order::Walk(_) => Source::Walk(Box::new(matches)),
             Order::Sort(sort) => {
                 let kept = limit.map(|limit| limit.saturating_add(skip));
-                let rest = sorted(&mut matches, sort, kept)?.into_iter();
+                let rest = sorted(&mut matches, (sort, kept), &operation)?;
                 let count = rest.len() as u64;
                 Source::Sorted { rest, current: Box::default(), looks: matches.looks(), count }
             }
         };
-        Ok(Self { source, skip, remaining: limit, shape, given: 0, report: None })
+        Ok(Self { source, skip, remaining: limit, shape, given: 0, report: None, operation })
     }
 
     /// The same rows, which tell what was done for them when they are dropped.
@@ -140,6 +140,18 @@ impl Rows {
             shape.shown = shape.projection.apply(document, shape.selector.variables())?;
         }
         Ok(true)
+    }
+
+    /// What the search may use.
+    pub(crate) fn operation(&self) -> &OperationContext {
+        &self.operation
+    }
+
+    /// Lets go of what the storage holds for the rows, until they go on.
+    pub(crate) fn rest(&mut self) {
+        if let Source::Walk(matches) = &mut self.source {
+            matches.rest();
+        }
     }
 
     /// Whether it is known without looking that no row follows.
@@ -190,12 +202,16 @@ impl Source {
 }
 
 /// The first `kept` matches in the order of the sort, or all.
-fn sorted(matches: &mut Matches, sort: Sort, kept: Option<u64>) -> Result<Vec<Box<[u8]>>> {
+fn sorted(
+    matches: &mut Matches,
+    (sort, kept): (Sort, Option<u64>),
+    operation: &OperationContext,
+) -> Result<Sorted<Box<[u8]>>> {
     let kept = kept.map(|kept| usize::try_from(kept).unwrap_or(usize::MAX));
-    let mut sorter = Sorter::new(sort, kept, SORT_BYTES_MAX);
+    let mut sorter = Sorter::new(sort, kept, SORT_BYTES_MAX).within(operation);
     while matches.advance()? {
         let document = matches.document()?;
         sorter.push(document, || Box::from(document.as_bytes()))?;
     }
-    Ok(sorter.into_sorted_iter().collect())
+    Ok(sorter.into_sorted_iter())
 }

@@ -1,5 +1,7 @@
 //! The writes of a `bulk_write`.
 
+use std::time::Duration;
+
 use bson::{Bson, Document};
 
 use crate::namespace::Namespace;
@@ -20,6 +22,8 @@ pub struct BulkWriteOptions {
     pub comment: Option<Bson>,
     /// Variables for expressions, as `$$name`.
     pub let_vars: Option<Document>,
+    /// Give up with code 50 after this long; what was written until then stays.
+    pub max_time: Option<Duration>,
     /// When the writes count as done.
     pub write_concern: Option<WriteConcern>,
 }

@@ -14,6 +14,8 @@ use crate::options::reads::Collation;
 pub struct InsertOneOptions {
     /// Accepted: there are no validators yet that it could bypass.
     pub bypass_document_validation: Option<bool>,
+    /// Give up with code 50 after this long.
+    pub max_time: Option<Duration>,
     /// When the write counts as done.
     pub write_concern: Option<WriteConcern>,
     /// Kept with the operation for tracing.
@@ -28,6 +30,8 @@ pub struct InsertManyOptions {
     pub bypass_document_validation: Option<bool>,
     /// `true` (the default): stop at the first refused document. `false`: try all.
     pub ordered: Option<bool>,
+    /// Give up with code 50 after this long.
+    pub max_time: Option<Duration>,
     /// When the write counts as done.
     pub write_concern: Option<WriteConcern>,
     /// Kept with the operation for tracing.
@@ -44,6 +48,8 @@ pub struct DeleteOptions {
     pub hint: Option<Hint>,
     /// Variables for expressions, as `$$name`.
     pub let_vars: Option<Document>,
+    /// Give up with code 50 after this long.
+    pub max_time: Option<Duration>,
     /// When the write counts as done.
     pub write_concern: Option<WriteConcern>,
     /// Kept with the operation for tracing.
@@ -66,6 +72,8 @@ pub struct ReplaceOptions {
     pub let_vars: Option<Document>,
     /// Which of several matching documents comes first.
     pub sort: Option<Document>,
+    /// Give up with code 50 after this long.
+    pub max_time: Option<Duration>,
     /// When the write counts as done.
     pub write_concern: Option<WriteConcern>,
     /// Kept with the operation for tracing.
@@ -90,6 +98,8 @@ pub struct UpdateOptions {
     pub let_vars: Option<Document>,
     /// Which of several matching documents comes first.
     pub sort: Option<Document>,
+    /// Give up with code 50 after this long.
+    pub max_time: Option<Duration>,
     /// When the write counts as done.
     pub write_concern: Option<WriteConcern>,
     /// Kept with the operation for tracing.

@@ -4,7 +4,7 @@ use index::interval::Intervals;
 use query::filter::Arrays;
 
 use crate::error::Result;
-use crate::plan::bounds::{ID_FIELD, record_ranges};
+use crate::plan::bounds::{ID_FIELD, RecordRanges};
 use crate::plan::selector::{PointKey, Selector};
 use crate::storage::keys::CollectionId;
 
@@ -15,9 +15,9 @@ pub(crate) enum Access {
     Point(PointKey),
     /// Walking the records whose `_id`s lie within bounds: disjoint ranges of record keys, ascending. There are none if
     /// nothing can match.
-    Bounded { ids: Intervals, ranges: Vec<(Vec<u8>, Vec<u8>)> },
+    Bounded { ids: Intervals, ranges: RecordRanges },
     /// Walking all records.
-    Everything { start: Vec<u8>, end: Vec<u8> },
+    Everything(RecordRanges),
 }
 
 impl Access {
@@ -28,8 +28,8 @@ impl Access {
         }
         let ids = selector.filter().map(|filter| filter.intervals(ID_FIELD, Arrays::Absent));
         match ids.filter(|ids| !ids.is_all()) {
-            Some(ids) => Ok(Self::Bounded { ranges: record_ranges(&ids, collection)?, ids }),
-            None => Ok(Self::Everything { start: collection.prefix().to_vec(), end: collection.end() }),
+            Some(ids) => Ok(Self::Bounded { ranges: RecordRanges::of(&ids, collection)?, ids }),
+            None => Ok(Self::Everything(RecordRanges::all(collection))),
         }
     }
 }

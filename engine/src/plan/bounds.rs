@@ -1,8 +1,11 @@
 //! Key ranges of a filter's conditions on `_id`.
 
+use std::ops::Range;
+
 use bson::{Bson, Document, RawBsonRef, rawdoc};
 use index::interval::Intervals;
-use index::range::key_ranges;
+use index::key::Direction;
+use index::range::{KeyRange, KeyRanges, key_ranges};
 use index::spec::{IndexSpec, SpecOptions};
 
 use crate::error::{Error, Result};
@@ -11,16 +14,62 @@ use crate::storage::keys::CollectionId;
 /// The name of the field that records stand under.
 pub(crate) const ID_FIELD: &str = "_id";
 
-/// Where the records with such `_id`s lie: disjoint ranges of record keys, ascending.
-pub(crate) fn record_ranges(ids: &Intervals, collection: CollectionId) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    let spec = IndexSpec::parse(&rawdoc! { "_id": 1 }, SpecOptions::default())
-        .map_err(|error| Error::invalid_argument(error.to_string()))?;
-    let prefix = collection.prefix();
-    let ranges = key_ranges(&spec, std::slice::from_ref(ids)).ranges.into_iter().map(|range| {
-        let end = range.end.map_or_else(|| collection.end(), |end| [&prefix[..], &end].concat());
-        ([&prefix[..], &range.start].concat(), end)
-    });
-    Ok(ranges.collect())
+/// Where records lie that can match: disjoint ranges of record keys, taken one by one from either end.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordRanges {
+    collection: CollectionId,
+    /// Ranges of encoded `_id`s; absent for all records.
+    ids: Option<KeyRanges>,
+    /// Positions of the ranges that were not taken yet.
+    left: Range<usize>,
+}
+
+/// A range of record keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RecordRange {
+    /// One key, under which there is a record or none.
+    Key(Vec<u8>),
+    /// The keys from the first up to but without the second.
+    Between(Vec<u8>, Vec<u8>),
+}
+
+impl RecordRanges {
+    /// All records of a collection.
+    pub(crate) fn all(collection: CollectionId) -> Self {
+        Self { collection, ids: None, left: 0..1 }
+    }
+
+    /// The records with such `_id`s.
+    pub(crate) fn of(ids: &Intervals, collection: CollectionId) -> Result<Self> {
+        let spec = IndexSpec::parse(&rawdoc! { "_id": 1 }, SpecOptions::default())
+            .map_err(|error| Error::invalid_argument(error.to_string()))?;
+        let ids = key_ranges(&spec, std::slice::from_ref(ids));
+        Ok(Self { collection, left: 0..ids.len(), ids: Some(ids) })
+    }
+
+    /// Whether none is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    /// Takes the next range of a walk.
+    pub(crate) fn take(&mut self, direction: Direction) -> Option<RecordRange> {
+        let position = match direction {
+            Direction::Ascending => self.left.next(),
+            Direction::Descending => self.left.next_back(),
+        }?;
+        let prefix = self.collection.prefix();
+        let Some(ids) = &self.ids else {
+            return Some(RecordRange::Between(prefix.to_vec(), self.collection.end()));
+        };
+        let KeyRange { start, end } = ids.get(position)?;
+        let start = [&prefix[..], &start].concat();
+        if ids.are_points() {
+            return Some(RecordRange::Key(start));
+        }
+        let end = end.map_or_else(|| self.collection.end(), |end| [&prefix[..], &end].concat());
+        Some(RecordRange::Between(start, end))
+    }
 }
 
 /// The value that a filter fixes for the `_id` by a field `{_id: value}`, which leads to one record.

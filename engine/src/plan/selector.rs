@@ -10,6 +10,7 @@ use index::key::{self, Direction};
 use index::order::compare;
 use query::expression::Variables;
 use query::filter::Filter;
+use query::operation::OperationContext;
 use smallvec::SmallVec;
 
 use crate::error::Result;
@@ -23,6 +24,19 @@ pub(crate) type PointKey = SmallVec<[u8; 32]>;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Point<'a>(&'a [u8]);
 
+/// When an operation reads the clock, and what it may use.
+#[derive(Clone, Debug)]
+pub(crate) struct Moment {
+    pub(crate) now: DateTime,
+    pub(crate) operation: OperationContext,
+}
+
+impl Moment {
+    fn variables(self) -> Variables {
+        Variables::new(self.now).within(self.operation)
+    }
+}
+
 /// A filter, ready to be asked. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Selector {
@@ -34,19 +48,23 @@ pub(crate) struct Selector {
 }
 
 impl Selector {
-    /// Reads a filter and the variables of `let`, and the clock.
-    pub(crate) fn parse(filter: &Document, let_vars: Option<&Document>) -> Result<Self> {
-        Self::parse_at(filter, let_vars, DateTime::now())
+    /// Reads a filter and the variables of `let`, and the clock, for an operation.
+    pub(crate) fn parse(
+        filter: &Document,
+        let_vars: Option<&Document>,
+        operation: OperationContext,
+    ) -> Result<Self> {
+        Self::parse_at(filter, let_vars, Moment { now: DateTime::now(), operation })
     }
 
     /// Reads a filter and the variables of `let`. An operation reads the clock once: what else has expressions beside
     /// the filter, a projection or an update, takes this selector's [`variables`](Self::variables).
-    pub(crate) fn parse_at(filter: &Document, let_vars: Option<&Document>, now: DateTime) -> Result<Self> {
+    pub(crate) fn parse_at(filter: &Document, let_vars: Option<&Document>, moment: Moment) -> Result<Self> {
         let point = point_id(filter);
         if let (Some(id), None, 1) = (point, let_vars, filter.len()) {
-            return Ok(Self { filter: None, variables: Variables::new(now), point: Some(encoded(id)) });
+            return Ok(Self { filter: None, variables: moment.variables(), point: Some(encoded(id)) });
         }
-        Self::with_variables(filter, variables(let_vars, now)?)
+        Self::with_variables(filter, variables(let_vars, moment)?)
     }
 
     /// Reads a filter over variables that were read before.
@@ -57,7 +75,12 @@ impl Selector {
 
     /// The filter that asks nothing.
     pub(crate) fn everything() -> Result<Self> {
-        Self::parse(&Document::new(), None)
+        Self::everything_within(OperationContext::default())
+    }
+
+    /// The filter that asks nothing, for an operation.
+    pub(crate) fn everything_within(operation: OperationContext) -> Result<Self> {
+        Self::parse(&Document::new(), None, operation)
     }
 
     /// Whether a stored document of the collection matches. Where the filter is nothing but an `_id`, the document is
@@ -100,8 +123,8 @@ impl Point<'_> {
 }
 
 /// The clock, and the variables of `let`.
-pub(crate) fn variables(let_vars: Option<&Document>, now: DateTime) -> Result<Variables> {
-    let variables = Variables::new(now);
+pub(crate) fn variables(let_vars: Option<&Document>, moment: Moment) -> Result<Variables> {
+    let variables = moment.variables();
     match let_vars {
         None => Ok(variables),
         Some(let_vars) => Ok(variables.with_let(&RawDocumentBuf::try_from(let_vars)?)?),
@@ -160,7 +183,9 @@ mod tests {
 
     #[test]
     fn a_plain_id_leads_to_one_record() {
-        let point = |filter: Document| Selector::parse(&filter, None).expect("a filter").point.is_some();
+        let point = |filter: Document| {
+            Selector::parse(&filter, None, OperationContext::default()).expect("a filter").point.is_some()
+        };
         assert!(point(doc! { "_id": 1 }));
         assert!(point(doc! { "a": { "$gt": 1 }, "_id": "x" }));
         assert!(!point(doc! { "_id": { "$gt": 1 } }));

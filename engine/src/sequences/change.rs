@@ -65,7 +65,7 @@ impl AlterSequence<'_> {
 impl SetCurrentValue<'_> {
     /// Moves the sequence.
     pub fn run(self) -> Result<()> {
-        let acquirer = self.sequence.handle.acquirer.as_deref();
+        let acquirer = self.sequence.handle.caller.acquirer.as_deref();
         self.sequence.on_state(|state, storage| {
             storage.store.admit_write()?;
             let store = state.store(storage, CommitLevel::Journaled);

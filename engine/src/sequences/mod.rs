@@ -11,7 +11,6 @@ pub use self::values::{CurrentValue, Fetch, NextValue};
 
 use std::sync::{Arc, OnceLock};
 
-use sequence::acquirer::Acquirer;
 use sequence::auto_increment::{check_name, is_internal_name};
 use sequence::error::SequenceError;
 
@@ -19,7 +18,7 @@ use crate::catalog::change::Storage;
 use crate::catalog::sequences::SequenceState;
 use crate::error::{Error, ErrorKind, Result};
 use crate::namespace::validate_database;
-use crate::shared::Shared;
+use crate::shared::{Caller, Shared};
 
 /// A sequence of a database: values that any number of threads take, each value once.
 ///
@@ -49,7 +48,7 @@ pub struct Sequence {
 
 struct Handle {
     shared: Arc<Shared>,
-    acquirer: Option<Arc<Acquirer>>,
+    caller: Caller,
     db: String,
     name: String,
     /// The sequence as first resolved. Its `retired` flag tells whether it still is the one.
@@ -57,9 +56,9 @@ struct Handle {
 }
 
 impl Sequence {
-    pub(crate) fn new(shared: Arc<Shared>, acquirer: Option<Arc<Acquirer>>, db: &str, name: &str) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, caller: Caller, db: &str, name: &str) -> Self {
         let handle =
-            Handle { shared, acquirer, db: db.to_owned(), name: name.to_owned(), resolved: OnceLock::new() };
+            Handle { shared, caller, db: db.to_owned(), name: name.to_owned(), resolved: OnceLock::new() };
         Self { handle: Arc::new(handle) }
     }
 

@@ -76,7 +76,7 @@ impl NextValue<'_> {
         if level == CommitLevel::Buffered
             && handle.shared.store.admit_write().is_ok()
             && let Some(state) = handle.resolved.get()
-            && let Some(value) = state.slot(handle.acquirer.as_deref()).take_one()
+            && let Some(value) = state.slot(handle.caller.acquirer.as_deref()).take_one()
         {
             return Ok(value);
         }
@@ -108,14 +108,14 @@ impl Fetch<'_> {
 impl CurrentValue<'_> {
     /// Reads the value.
     pub fn run(self) -> Result<i64> {
-        let acquirer = self.sequence.handle.acquirer.as_deref();
+        let acquirer = self.sequence.handle.caller.acquirer.as_deref();
         self.sequence.look(|state, _| Ok(state.sequence.current_value(&state.slot(acquirer))?))
     }
 }
 
 impl Sequence {
     fn take(&self, count: u64, level: CommitLevel) -> Result<FetchedValues> {
-        let acquirer = self.handle.acquirer.as_deref();
+        let acquirer = self.handle.caller.acquirer.as_deref();
         self.on_state(|state, storage| {
             storage.store.admit_write()?;
             let store = state.store(storage, level);

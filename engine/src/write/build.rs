@@ -107,6 +107,7 @@ pub(crate) fn build(target: Target<'_>) -> Result<()> {
     let mut batch = Batch::new(target.database);
     let mut pending: HashSet<Vec<u8>> = HashSet::new();
     while scan.advance()? {
+        target.operation.pass(scan.value().len())?;
         let document = stored(scan.key(), scan.value())?;
         let id = encoded_id(scan.key());
         let drawn = entries_of(target.indexes, document, id).map_err(|error| failed(target, &error))?;

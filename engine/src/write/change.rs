@@ -66,11 +66,14 @@ impl<'a> Change<'a> {
     ) -> Result<Option<Vec<u8>>> {
         match self {
             Self::Update { update, clock: (now, timestamp) } => {
+                let operation = selector.variables().operation();
                 let position = selector
                     .filter()
                     .filter(|_| update.is_positional())
-                    .map_or(Ok(None), |filter| filter.array_position(current))?;
-                let context = Context::new(Phase::Modify, *now, *timestamp).with_position(position);
+                    .map_or(Ok(None), |filter| filter.array_position(current, operation))?;
+                let context = Context::new(Phase::Modify, *now, *timestamp)
+                    .with_position(position)
+                    .within(operation.clone());
                 Ok(update.apply(current, &context)?.map(RawDocumentBuf::into_bytes))
             }
             Self::Replacement(replacement) => {

@@ -33,9 +33,8 @@ pub(crate) fn delete_one<R>(
 
 /// Removes every document that matches; says how many. What was removed when the time is over stays so.
 pub(crate) fn delete_many(target: Target<'_>, aim: Aim<'_>) -> Result<u64> {
-    let Aim { selector, order: _, deadline } = aim;
-    let matches = Matches::open(target.view(selector)?, selector.clone(), Direction::Ascending)?;
-    let mut matches = matches.within(deadline.left());
+    let selector = aim.selector;
+    let mut matches = Matches::open(target.view(selector)?, selector.clone(), Direction::Ascending)?;
     let mut deleted = 0;
     let mut found = Vec::new();
     loop {
@@ -46,7 +45,7 @@ pub(crate) fn delete_many(target: Target<'_>, aim: Aim<'_>) -> Result<u64> {
         if !more || found.len() == LATCHED_DOCUMENTS_MAX {
             let mut rest = found.as_slice();
             while !rest.is_empty() {
-                deadline.check()?;
+                aim.operation().look()?;
                 let done = delete_batch(target, selector, rest)?;
                 deleted += done.deleted;
                 rest = rest.get(done.looked_at..).unwrap_or_default();

@@ -6,22 +6,28 @@
 
 use bson::RawDocument;
 use index::key::Direction;
+use query::operation::OperationContext;
 use query::sort::collect::{Payload, Sorter};
 use query::sort::{Sort, SortKey};
 
 use crate::error::Result;
 use crate::execute::matches::Matches;
-use crate::execute::time_limit::Deadline;
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
 use crate::write::Target;
 
-/// Which documents, which of them first, and until when.
+/// Which documents, and which of them first. The operation is the one of the selector's variables.
 #[derive(Clone, Copy)]
 pub(crate) struct Aim<'a> {
     pub(crate) selector: &'a Selector,
     pub(crate) order: &'a Order,
-    pub(crate) deadline: Deadline,
+}
+
+impl<'a> Aim<'a> {
+    /// What the write may use.
+    pub(crate) fn operation(&self) -> &'a OperationContext {
+        self.selector.variables().operation()
+    }
 }
 
 /// What must hold of a document, under its latch, for a write to be done.
@@ -64,7 +70,7 @@ pub(super) fn on_first<R>(
     mut attempt: impl FnMut(&[u8], &Check<'_>) -> Result<Option<R>>,
 ) -> Result<Option<R>> {
     if let Some(key) = aim.selector.record_key(target.collection.id) {
-        aim.deadline.check()?;
+        aim.operation().look()?;
         return attempt(&key, &Check::of(aim.selector));
     }
     loop {
@@ -103,7 +109,8 @@ fn on_walk<R>(
     let check = Check::of(aim.selector);
     let mut matches = open(target, aim, direction)?;
     while matches.advance()? {
-        aim.deadline.check()?;
+        // A write costs more than a step, and what it computes may have taken long.
+        aim.operation().look()?;
         if let Some(done) = attempt(matches.record_key(), &check)? {
             return Ok(Some(done));
         }
@@ -118,7 +125,7 @@ fn on_sorted<R>(
     attempt: &mut Attempt<'_, R>,
 ) -> Result<Option<R>> {
     let mut matches = open(target, aim, Direction::Ascending)?;
-    let mut sorter = Sorter::new(sort.clone(), Some(1), usize::MAX);
+    let mut sorter = Sorter::new(sort.clone(), Some(1), usize::MAX).within(aim.operation());
     while matches.advance()? {
         let document = matches.document()?;
         let candidate =
@@ -126,13 +133,12 @@ fn on_sorted<R>(
         sorter.push(document, candidate)?;
     }
     let Some(Candidate { record_key, place }) = sorter.into_sorted_iter().next() else { return Ok(None) };
-    aim.deadline.check()?;
+    aim.operation().look()?;
     attempt(&record_key, &Check { selector: aim.selector, place: place.map(|key| (sort, key)) })
 }
 
 fn open(target: Target<'_>, aim: Aim<'_>, direction: Direction) -> Result<Matches> {
-    let matches = Matches::open(target.view(aim.selector)?, aim.selector.clone(), direction)?;
-    Ok(matches.within(aim.deadline.left()))
+    Matches::open(target.view(aim.selector)?, aim.selector.clone(), direction)
 }
 
 /// The document that is first so far.

@@ -240,6 +240,7 @@ pub(super) fn insert_many_beside<K: Kept>(
     let mut scratch = Vec::new();
     let mut pending_bytes = 0;
     for (position, draft) in documents.iter_mut().enumerate() {
+        target.operation.step()?;
         pending_bytes += draft.len();
         if pending_bytes > COMMIT_BYTES_MAX && !candidates.is_empty() && beside.is_empty() {
             pending_bytes = draft.len();

@@ -22,6 +22,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use query::operation::OperationContext;
 use sequence::acquirer::Acquirer;
 
 use crate::catalog::change::Storage;
@@ -52,6 +53,8 @@ pub(crate) struct Target<'a> {
     /// What is to be seen of a document that is inserted alone, with all that was generated for it: asked before the commit, and
     /// a refusal refuses the insert.
     pub(crate) preview: Option<Preview<'a>>,
+    /// What the write may use.
+    pub(crate) operation: &'a OperationContext,
 }
 
 /// Looks at a document's final bytes before they are committed.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bson::{Document, doc};
 use index::key::Direction;
+use query::operation::OperationContext;
 use sequence::object_id::Layout;
 
 use crate::client::Client;
@@ -48,6 +49,7 @@ fn a_commit_of_a_delete_ends_where_it_is_large_enough() {
     let namespace = Namespace::parse("test", "things").expect("a name");
     let state = shared.catalog.find(&namespace).expect("the collection");
     let definition = state.enter().expect("not dropped");
+    let operation = OperationContext::default();
     let target = Target {
         store: &shared.store,
         database: &database,
@@ -57,6 +59,7 @@ fn a_commit_of_a_delete_ends_where_it_is_large_enough() {
         acquirer: None,
         level: CommitLevel::Buffered,
         preview: None,
+        operation: &operation,
     };
     let everything = Selector::everything().expect("a filter");
     let found = || {

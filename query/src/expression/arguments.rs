@@ -4,7 +4,8 @@ use bson::{DateTime, RawBsonRef};
 
 use crate::expression::error::{Error, Fault};
 use crate::expression::node::{Node, Scope};
-use crate::expression::value::Value;
+use crate::expression::value::{Value, elements_bytes};
+use crate::operation::OperationContext;
 use crate::value::integer;
 
 /// The function of an operator.
@@ -21,6 +22,11 @@ pub(super) struct Arguments<'e, 'd> {
 impl<'e, 'd> Arguments<'e, 'd> {
     pub(super) fn new(operator: &'static str, nodes: &'e [Option<Node>], scope: Scope<'e, 'd>) -> Self {
         Self { operator, nodes, scope }
+    }
+
+    /// What the operation that evaluates may use.
+    pub(super) fn operation(&self) -> &'d OperationContext {
+        self.scope.operation()
     }
 
     pub(super) fn count(&self) -> usize {
@@ -81,7 +87,11 @@ impl<'e, 'd> Arguments<'e, 'd> {
         argument: &'static str,
         value: &Value<'d>,
     ) -> Result<Vec<Value<'d>>, Error> {
-        value.elements().ok_or_else(|| self.wrong_type(code, argument, "an array", value))
+        let elements = value.elements().ok_or_else(|| self.wrong_type(code, argument, "an array", value))?;
+        self.operation().steps(elements.len() as u64)?;
+        // They are dropped before the operator gives its result, so it is enough that there is room now.
+        self.operation().reserve(elements_bytes(value, elements.len()))?;
+        Ok(elements)
     }
 
     /// An integer of 32 bits: what is no number has one code, a number that is no such integer another.

@@ -46,7 +46,7 @@ pub(super) fn last_some<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, 
 }
 
 pub(super) fn concat<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    let mut array = ArrayBuilder::new(arguments.operator);
+    let mut array = ArrayBuilder::new(arguments.operator, arguments.operation());
     for value in arguments.values() {
         let value = value?;
         if value.is_nullish() {
@@ -100,7 +100,7 @@ pub(super) fn collect<'d>(
     arguments: &Arguments<'_, 'd>,
     values: impl IntoIterator<Item = Value<'d>>,
 ) -> Result<Value<'d>, Error> {
-    let mut array = ArrayBuilder::new(arguments.operator);
+    let mut array = ArrayBuilder::new(arguments.operator, arguments.operation());
     for value in values {
         array.push(value.or_null())?;
     }

@@ -9,8 +9,9 @@ use crate::expression::error::{Error, Fault};
 use crate::expression::node::{Frame, Node, Scope};
 use crate::expression::operator::Signature;
 use crate::expression::parse::Parser;
-use crate::expression::value::{ArrayBuilder, Value, fields};
+use crate::expression::value::{ArrayBuilder, Value, elements_bytes, fields};
 use crate::expression::variables::check_name;
+use crate::operation::Reservation;
 use crate::value::integer;
 
 const LET: Signature = Signature {
@@ -135,8 +136,9 @@ pub(super) fn evaluate_let<'d>(
 }
 
 pub(super) fn evaluate_map<'d>(input: &Node, body: &Node, scope: Scope<'_, 'd>) -> Result<Value<'d>, Error> {
-    let Some(input) = elements("$map", 16_883, &input.evaluate(scope)?)? else { return Ok(Value::NULL) };
-    let mut mapped = ArrayBuilder::new("$map");
+    let input = elements(Named { operator: "$map", code: 16_883 }, input, scope)?;
+    let Some((input, _room)) = input else { return Ok(Value::NULL) };
+    let mut mapped = ArrayBuilder::new("$map", scope.operation());
     for element in input {
         let frame = Frame { values: &[element], outer: scope.frame() };
         mapped.push(body.evaluate(scope.within(&frame))?.or_null())?;
@@ -150,12 +152,13 @@ pub(super) fn evaluate_filter<'d>(
     limit: Option<&Node>,
     scope: Scope<'_, 'd>,
 ) -> Result<Value<'d>, Error> {
-    let Some(input) = elements("$filter", 28_651, &input.evaluate(scope)?)? else { return Ok(Value::NULL) };
+    let input = elements(Named { operator: "$filter", code: 28_651 }, input, scope)?;
+    let Some((input, _room)) = input else { return Ok(Value::NULL) };
     let mut left = match limit {
         Some(limit) => read_limit(&limit.evaluate(scope)?)?,
         None => usize::MAX,
     };
-    let mut kept = ArrayBuilder::new("$filter");
+    let mut kept = ArrayBuilder::new("$filter", scope.operation());
     for element in input {
         if left == 0 {
             break;
@@ -175,7 +178,8 @@ pub(super) fn evaluate_reduce<'d>(
     body: &Node,
     scope: Scope<'_, 'd>,
 ) -> Result<Value<'d>, Error> {
-    let Some(input) = elements("$reduce", 40_080, &input.evaluate(scope)?)? else { return Ok(Value::NULL) };
+    let input = elements(Named { operator: "$reduce", code: 40_080 }, input, scope)?;
+    let Some((input, _room)) = input else { return Ok(Value::NULL) };
     let mut value = initial.evaluate(scope)?;
     for element in input {
         let frame = Frame { values: &[element, value], outer: scope.frame() };
@@ -184,20 +188,31 @@ pub(super) fn evaluate_reduce<'d>(
     Ok(value)
 }
 
-/// The elements of an operator's input; nothing if the input is null or missing.
+/// The elements of an operator's input, and the memory that they take while it goes through them; nothing if the input
+/// is null or missing.
 fn elements<'d>(
-    operator: &'static str,
-    code: i32,
-    input: &Value<'d>,
-) -> Result<Option<Vec<Value<'d>>>, Error> {
+    named: Named,
+    input: &Node,
+    scope: Scope<'_, 'd>,
+) -> Result<Option<(Vec<Value<'d>>, Reservation)>, Error> {
+    let input = input.evaluate(scope)?;
     if input.is_nullish() {
         return Ok(None);
     }
     let wrong = || {
         let fault = Fault::WrongType { argument: "input", expected: "an array", found: input.type_name() };
-        Error::Argument { operator, fault, code }
+        Error::Argument { operator: named.operator, fault, code: named.code }
     };
-    input.elements().map(Some).ok_or_else(wrong)
+    let elements = input.elements().ok_or_else(wrong)?;
+    let room = scope.operation().reserve(elements_bytes(&input, elements.len()))?;
+    Ok(Some((elements, room)))
+}
+
+/// An operator, and MongoDB's number for an input that is no array.
+#[derive(Clone, Copy)]
+struct Named {
+    operator: &'static str,
+    code: i32,
 }
 
 fn read_limit(limit: &Value<'_>) -> Result<usize, Error> {

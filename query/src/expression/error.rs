@@ -8,6 +8,9 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// The operation that evaluates it is to end.
+    #[error(transparent)]
+    Interrupted(#[from] crate::operation::Interruption),
     /// There is no such operator.
     #[error("Unrecognized expression '{operator}'")]
     UnknownOperator {
@@ -265,6 +268,7 @@ impl Error {
     /// MongoDB's number for the error.
     pub fn code(&self) -> i32 {
         match self {
+            Self::Interrupted(interruption) => interruption.code(),
             Self::UnknownOperator { .. } => UNKNOWN_EXPRESSION,
             Self::UnsupportedOperator { .. }
             | Self::UnsupportedUse { .. }
@@ -296,6 +300,7 @@ impl Error {
             | Self::VariableNotConstant { .. }
             | Self::Path { .. }
             | Self::TooDeep { .. }
+            | Self::Interrupted(_)
             | Self::InvalidBson { .. } => None,
         }
     }

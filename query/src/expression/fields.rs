@@ -14,6 +14,7 @@ use crate::expression::node::{Node, Scope};
 use crate::expression::parse::{check_field_name, invalid, parse};
 use crate::expression::value::{ArrayBuilder, ObjectBuilder, Value, fields};
 use crate::expression::variables::Variables;
+use crate::operation::OperationContext;
 use crate::value::elements;
 
 /// How deeply paths and the arrays that they enter may be nested.
@@ -62,6 +63,13 @@ enum Target {
     Branch(Branch),
 }
 
+/// The values of the expressions for a document, and the operation that sets them.
+#[derive(Clone, Copy)]
+struct Setting<'s> {
+    values: &'s [Value<'s>],
+    operation: &'s OperationContext,
+}
+
 impl ComputedFields {
     /// Reads fields with their expressions. Names may be dotted, and an object that is no operator stands for fields
     /// of its own, whose names may not.
@@ -82,7 +90,8 @@ impl ComputedFields {
         let scope = Scope::new(document, variables);
         let values = self.expressions.iter().map(|expression| expression.evaluate(scope));
         let values = values.collect::<Result<Vec<_>, _>>()?;
-        Ok(self.root.set(Some(document), &values, 0)?.into_document())
+        let setting = Setting { values: &values, operation: variables.operation() };
+        Ok(self.root.set(Some(document), setting, 0)?.into_document())
     }
 
     fn read<'b>(
@@ -165,13 +174,13 @@ impl Branch {
     fn set(
         &self,
         document: Option<&RawDocument>,
-        values: &[Value<'_>],
+        setting: Setting<'_>,
         depth: usize,
     ) -> Result<ObjectBuilder, Error> {
         if depth > DEPTH_MAX {
             return Err(Error::TooDeep { limit: DEPTH_MAX });
         }
-        let mut object = ObjectBuilder::new(OPERATOR);
+        let mut object = ObjectBuilder::new(OPERATOR, setting.operation);
         let mut is_set = vec![false; self.fields.len()];
         for (name, old) in document.into_iter().flat_map(fields) {
             let Some(place) = self.places.get(name.as_str()).copied() else {
@@ -181,12 +190,12 @@ impl Branch {
             // Of fields with one name the first is set, and the others go.
             if let Some(slot) = is_set.get_mut(place).filter(|slot| !**slot) {
                 *slot = true;
-                self.append(&mut object, (name, place), Some(old), (values, depth))?;
+                self.append(&mut object, (name, place), Some(old), (setting, depth))?;
             }
         }
         for (place, (name, _)) in self.fields.iter().enumerate() {
             if is_set.get(place) == Some(&false) {
-                self.append(&mut object, (name, place), None, (values, depth))?;
+                self.append(&mut object, (name, place), None, (setting, depth))?;
             }
         }
         Ok(object)
@@ -197,13 +206,15 @@ impl Branch {
         object: &mut ObjectBuilder,
         (name, place): (&CStr, usize),
         old: Option<RawBsonRef<'_>>,
-        (values, depth): (&[Value<'_>], usize),
+        (setting, depth): (Setting<'_>, usize),
     ) -> Result<(), Error> {
         match self.fields.get(place) {
             Some((_, Target::Leaf(leaf))) => {
-                object.append(name, values.get(*leaf).unwrap_or(&Value::Missing))
+                object.append(name, setting.values.get(*leaf).unwrap_or(&Value::Missing))
             }
-            Some((_, Target::Branch(branch))) => object.append(name, &branch.set_in(old, values, depth + 1)?),
+            Some((_, Target::Branch(branch))) => {
+                object.append(name, &branch.set_in(old, setting, depth + 1)?)
+            }
             None => Ok(()),
         }
     }
@@ -212,19 +223,19 @@ impl Branch {
     fn set_in<'d>(
         &self,
         old: Option<RawBsonRef<'_>>,
-        values: &[Value<'_>],
+        setting: Setting<'_>,
         depth: usize,
     ) -> Result<Value<'d>, Error> {
         let Some(array) = old.and_then(RawBsonRef::as_array) else {
             let document = old.and_then(RawBsonRef::as_document);
-            return Ok(self.set(document, values, depth)?.finish());
+            return Ok(self.set(document, setting, depth)?.finish());
         };
         if depth > DEPTH_MAX {
             return Err(Error::TooDeep { limit: DEPTH_MAX });
         }
-        let mut builder = ArrayBuilder::new(OPERATOR);
+        let mut builder = ArrayBuilder::new(OPERATOR, setting.operation);
         for element in elements(array) {
-            builder.push(self.set_in(Some(element), values, depth + 1)?.or_null())?;
+            builder.push(self.set_in(Some(element), setting, depth + 1)?.or_null())?;
         }
         Ok(builder.finish())
     }

@@ -14,6 +14,7 @@ use crate::expression::error::Error;
 use crate::expression::regex::{self, RegexCall};
 use crate::expression::value::{ArrayBuilder, ObjectBuilder, Value};
 use crate::expression::variables::Variables;
+use crate::operation::OperationContext;
 use crate::pattern::Room;
 use crate::random::random;
 use crate::value::elements;
@@ -108,6 +109,11 @@ impl<'f, 'd> Scope<'f, 'd> {
         Scope { root: self.root, variables: self.variables, frame: Some(frame) }
     }
 
+    /// What the operation that evaluates may use.
+    pub(super) fn operation(&self) -> &'d OperationContext {
+        self.variables.operation()
+    }
+
     fn source(&self, source: &Source) -> Result<Value<'d>, Error> {
         match source {
             Source::Root => Ok(Value::Borrowed(RawBsonRef::Document(self.root))),
@@ -129,19 +135,27 @@ impl<'f, 'd> Scope<'f, 'd> {
 }
 
 impl Node {
+    /// The value in a scope. Each node is a step of the operation, which holds what the node computes.
     pub(super) fn evaluate<'d>(&self, scope: Scope<'_, 'd>) -> Result<Value<'d>, Error> {
+        scope.operation().step()?;
+        let mut value = self.compute(scope)?;
+        value.hold(scope.operation())?;
+        Ok(value)
+    }
+
+    fn compute<'d>(&self, scope: Scope<'_, 'd>) -> Result<Value<'d>, Error> {
         match self {
             Node::Constant(value) => Ok(value.clone()),
             Node::Path(source, path) => follow(scope, source, path),
             Node::Object(fields) => {
-                let mut object = ObjectBuilder::new("an object");
+                let mut object = ObjectBuilder::new("an object", scope.operation());
                 for (name, value) in fields {
                     object.append(name, &value.evaluate(scope)?)?;
                 }
                 Ok(object.finish())
             }
             Node::Array(values) => {
-                let mut array = ArrayBuilder::new("an array");
+                let mut array = ArrayBuilder::new("an array", scope.operation());
                 for value in values {
                     array.push(value.evaluate(scope)?.or_null())?;
                 }
@@ -217,18 +231,20 @@ fn follow<'d>(scope: Scope<'_, 'd>, source: &Source, path: &[FieldPath]) -> Resu
     if path.is_empty() {
         return Ok(start);
     }
+    let operation = scope.operation();
+    let of_computed = |value| match walk(value, path, operation)? {
+        Reached::Nothing => Ok(Value::Missing),
+        Reached::InPlace(value) => Ok(Value::copied(value)),
+        Reached::Built(value) => Ok(value),
+    };
     Ok(match &start {
         Value::Missing => Value::Missing,
-        Value::Borrowed(value) => match walk(*value, path)? {
+        Value::Borrowed(value) => match walk(*value, path, operation)? {
             Reached::Nothing => Value::Missing,
             Reached::InPlace(value) => Value::Borrowed(value),
             Reached::Built(value) => value,
         },
-        Value::Shared(value) => match walk(value.as_raw_bson_ref(), path)? {
-            Reached::Nothing => Value::Missing,
-            Reached::InPlace(value) => Value::copied(value),
-            Reached::Built(value) => value,
-        },
+        Value::Shared(_) => return of_computed(start.or_null()),
     })
 }
 
@@ -239,7 +255,11 @@ enum Reached<'v> {
     Built(Value<'static>),
 }
 
-fn walk<'v>(start: RawBsonRef<'v>, path: &[FieldPath]) -> Result<Reached<'v>, Error> {
+fn walk<'v>(
+    start: RawBsonRef<'v>,
+    path: &[FieldPath],
+    operation: &OperationContext,
+) -> Result<Reached<'v>, Error> {
     let mut value = start;
     let mut rest = path;
     while let Some((name, following)) = rest.split_first() {
@@ -247,7 +267,7 @@ fn walk<'v>(start: RawBsonRef<'v>, path: &[FieldPath]) -> Result<Reached<'v>, Er
             let Some(found) = value_at(document, name) else { return Ok(Reached::Nothing) };
             (value, rest) = (found, following);
         } else if let Some(array) = value.as_array() {
-            return walk_elements(array, rest).map(Reached::Built);
+            return walk_elements(array, rest, operation).map(Reached::Built);
         } else {
             return Ok(Reached::Nothing);
         }
@@ -257,10 +277,15 @@ fn walk<'v>(start: RawBsonRef<'v>, path: &[FieldPath]) -> Result<Reached<'v>, Er
 
 /// An array on the way gives an array of what the rest of the path finds in its objects. Arrays right in an array
 /// are passed over, and a number is never a position.
-fn walk_elements(array: &RawArray, path: &[FieldPath]) -> Result<Value<'static>, Error> {
-    let mut found = ArrayBuilder::new("a path through an array");
+fn walk_elements(
+    array: &RawArray,
+    path: &[FieldPath],
+    operation: &OperationContext,
+) -> Result<Value<'static>, Error> {
+    operation.pass(array.as_bytes().len())?;
+    let mut found = ArrayBuilder::new("a path through an array", operation);
     for element in elements(array).filter(|element| element.as_document().is_some()) {
-        match walk(element, path)? {
+        match walk(element, path, operation)? {
             Reached::Nothing => {}
             Reached::InPlace(value) => found.push(value)?,
             Reached::Built(value) => found.push(value.or_null())?,

@@ -125,7 +125,7 @@ fn set_field<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let name = name.get().and_then(RawBsonRef::as_str).unwrap_or_default();
     let name = CString::try_from(name).map_err(|_| zero_in_name(arguments, 4_161_107))?;
     let value = arguments.value(2)?;
-    let mut object = ObjectBuilder::new(arguments.operator);
+    let mut object = ObjectBuilder::new(arguments.operator, arguments.operation());
     let mut is_set = false;
     for (known, old) in fields(document) {
         if known == &*name {
@@ -163,7 +163,7 @@ pub(super) fn merge<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
             document.ok_or_else(|| arguments.wrong_type(40_400, "an argument", "an object", value))?;
         merged.add(document);
     }
-    let mut object = ObjectBuilder::new(arguments.operator);
+    let mut object = ObjectBuilder::new(arguments.operator, arguments.operation());
     for (name, value) in merged.fields {
         object.append(name, &Value::Borrowed(value))?;
     }
@@ -201,9 +201,9 @@ pub(super) fn to_array<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
     let document = value.or_null().as_document();
     let document =
         document.ok_or_else(|| arguments.wrong_type(40_390, "the argument", "an object", &value))?;
-    let mut array = ArrayBuilder::new(arguments.operator);
+    let mut array = ArrayBuilder::new(arguments.operator, arguments.operation());
     for (name, value) in fields(document) {
-        let mut pair = ObjectBuilder::new(arguments.operator);
+        let mut pair = ObjectBuilder::new(arguments.operator, arguments.operation());
         pair.append(cstr!("k"), &Value::Borrowed(RawBsonRef::String(name.as_str())))?;
         pair.append(cstr!("v"), &Value::Borrowed(value))?;
         array.push(pair.finish().or_null())?;
@@ -221,7 +221,7 @@ pub(super) fn from_array<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>,
     let array = array.ok_or_else(|| arguments.wrong_type(40_386, "the argument", "an array", &value))?;
     let pairs = elements(array).collect::<Vec<_>>();
     let read = match pairs.first() {
-        None => return Ok(ObjectBuilder::new(arguments.operator).finish()),
+        None => return Ok(ObjectBuilder::new(arguments.operator, arguments.operation()).finish()),
         Some(RawBsonRef::Array(_)) => pair_of_array,
         Some(RawBsonRef::Document(_)) => pair_of_object,
         Some(other) => {
@@ -234,7 +234,7 @@ pub(super) fn from_array<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>,
         let (name, value) = read(arguments, pair)?;
         merged.set(name, value);
     }
-    let mut object = ObjectBuilder::new(arguments.operator);
+    let mut object = ObjectBuilder::new(arguments.operator, arguments.operation());
     for (name, value) in merged.fields {
         object.append(name, &Value::Borrowed(value))?;
     }

@@ -14,6 +14,7 @@ use crate::expression::node::{Node, Scope};
 use crate::expression::operator::Signature;
 use crate::expression::parse::Parser;
 use crate::expression::value::{ArrayBuilder, ObjectBuilder, Value};
+use crate::operation::OperationContext;
 use crate::pattern::{Pattern, PatternError, Room};
 use crate::value::shorten;
 
@@ -24,9 +25,6 @@ const ARGUMENTS: Signature = Signature {
     unknown: 31_024,
     missing: &[31_022, 31_023],
 };
-
-/// A search that goes on to its own limits.
-const NEVER: &dyn Fn() -> bool = &|| false;
 
 /// A search in a text.
 #[derive(Clone, Debug)]
@@ -105,16 +103,18 @@ pub(super) fn evaluate<'d>(call: &RegexCall, scope: Scope<'_, 'd>) -> Result<Val
     }
     match (call.wanted, pattern, text) {
         (Wanted::Whether, Some(pattern), Some(text)) => {
-            let search = Search { operator: call.operator, pattern, text };
-            Ok(Value::boolean(pattern.matches_text(text, NEVER).map_err(|error| search.unanswered(&error))?))
+            let search = Search { operator: call.operator, pattern, text, operation: scope.operation() };
+            Ok(Value::boolean(search.matches()?))
         }
         (Wanted::First, Some(pattern), Some(text)) => {
-            Search { operator: call.operator, pattern, text }.first()
+            Search { operator: call.operator, pattern, text, operation: scope.operation() }.first()
         }
-        (Wanted::All, Some(pattern), Some(text)) => Search { operator: call.operator, pattern, text }.all(),
+        (Wanted::All, Some(pattern), Some(text)) => {
+            Search { operator: call.operator, pattern, text, operation: scope.operation() }.all()
+        }
         (Wanted::Whether, _, _) => Ok(Value::FALSE),
         (Wanted::First, _, _) => Ok(Value::NULL),
-        (Wanted::All, _, _) => Ok(ArrayBuilder::new(call.operator).finish()),
+        (Wanted::All, _, _) => Ok(ArrayBuilder::new(call.operator, scope.operation()).finish()),
     }
 }
 
@@ -174,9 +174,15 @@ struct Search<'s> {
     operator: &'static str,
     pattern: &'s Pattern,
     text: &'s str,
+    operation: &'s OperationContext,
 }
 
 impl Search<'_> {
+    fn matches(self) -> Result<bool, Error> {
+        let matched = self.pattern.matches_text(self.text, &|| self.operation.look().is_err());
+        matched.map_err(|error| self.unanswered(&error))
+    }
+
     fn first<'d>(self) -> Result<Value<'d>, Error> {
         let Some(found) = self.find_at(0)? else { return Ok(Value::NULL) };
         let before = self.text.get(..found.span.start).unwrap_or_default().chars().count();
@@ -186,7 +192,7 @@ impl Search<'_> {
     /// All matches that do not overlap.
     fn all<'d>(self) -> Result<Value<'d>, Error> {
         let text = self.text;
-        let mut matches = ArrayBuilder::new(self.operator);
+        let mut matches = ArrayBuilder::new(self.operator, self.operation);
         let (mut start, mut before, mut counted) = (0, 0, 0);
         while let Some(found) = self.find_at(start)? {
             let span = found.span.clone();
@@ -204,10 +210,15 @@ impl Search<'_> {
     }
 
     fn find_at(self, start: usize) -> Result<Option<Found>, Error> {
-        self.pattern.find_at(self.text, start, NEVER).map_err(|error| self.unanswered(&error))
+        self.operation.pass(self.text.len().saturating_sub(start))?;
+        let found = self.pattern.find_at(self.text, start, &|| self.operation.look().is_err());
+        found.map_err(|error| self.unanswered(&error))
     }
 
     fn unanswered(self, error: &MatchError) -> Error {
+        if let Err(reason) = self.operation.verdict() {
+            return reason.into();
+        }
         let fault = Fault::PatternFailed { pattern: shorten(self.pattern.text()), reason: error.to_string() };
         Error::Argument { operator: self.operator, fault, code: 51_156 }
     }
@@ -216,10 +227,10 @@ impl Search<'_> {
     fn describe<'d>(self, found: &Found, before: usize) -> Result<Value<'d>, Error> {
         let part = |span: &Range<usize>| RawBsonRef::String(self.text.get(span.clone()).unwrap_or_default());
         let groups = found.groups.iter().map(|group| group.as_ref().map_or(RawBsonRef::Null, part));
-        let mut object = ObjectBuilder::new(self.operator);
+        let mut object = ObjectBuilder::new(self.operator, self.operation);
         object.append(cstr!("match"), &Value::Borrowed(part(&found.span)))?;
         object.append(cstr!("idx"), &Value::count(before))?;
-        object.append(cstr!("captures"), &ArrayBuilder::collect(self.operator, groups)?)?;
+        object.append(cstr!("captures"), &ArrayBuilder::collect(self.operator, self.operation, groups)?)?;
         Ok(object.finish())
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn range<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
         let fault = Fault::WrongValue { argument: "the range", expected: "shorter", found };
         return Err(arguments.fault(146, fault));
     }
-    let mut array = ArrayBuilder::new(arguments.operator);
+    let mut array = ArrayBuilder::new(arguments.operator, arguments.operation());
     let mut next = Some(start).filter(|_| start != end && (start < end) == (step > 0));
     while let Some(number) = next {
         array.push(RawBsonRef::Int32(number))?;
@@ -110,7 +110,7 @@ fn zip<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
             *slot = arguments.given(2 + count + at)?.unwrap_or(Value::NULL);
         }
     }
-    let mut rows = ArrayBuilder::new(arguments.operator);
+    let mut rows = ArrayBuilder::new(arguments.operator, arguments.operation());
     for row in 0..length {
         let cells = columns.iter().zip(&fill).map(|(column, fill)| column.get(row).unwrap_or(fill).clone());
         rows.push(collect(arguments, cells)?.or_null())?;

@@ -146,7 +146,11 @@ pub(super) fn split<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
     if separator.is_empty() {
         return Err(arguments.wrong_value(40_087, "the separator", "not empty", &separator_value));
     }
-    ArrayBuilder::collect(arguments.operator, text.split(separator).map(RawBsonRef::String))
+    ArrayBuilder::collect(
+        arguments.operator,
+        arguments.operation(),
+        text.split(separator).map(RawBsonRef::String),
+    )
 }
 
 pub(super) fn trim<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {

@@ -2,7 +2,8 @@
 //!
 //! Values of the document are borrowed, and what was computed is shared, so that variables, branches and array
 //! elements pass values on without copying them. Scalars are always held in place. The invariant: no value that is
-//! built here has more than [`VALUE_BYTES_MAX`] bytes.
+//! built here has more than [`VALUE_BYTES_MAX`] bytes, and what is built is reserved with the operation for as long as it
+//! lives.
 
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use bson::{DateTime, Decimal128, RawArrayBuf, RawBson, RawBsonRef, RawDocument, 
 use index::number::Number;
 
 use crate::expression::error::Error;
+use crate::operation::{Interruption, OperationContext, Reservation};
 use crate::value::{content_bytes, describe, is_true};
 
 /// The most bytes that a value may have which an expression builds: a document's limit.
@@ -24,7 +26,21 @@ pub(super) enum Value<'d> {
     /// A value that lies in the document, or a scalar.
     Borrowed(RawBsonRef<'d>),
     /// A text, array, object or the like that was computed.
-    Shared(Arc<RawBson>),
+    Shared(Arc<Held>),
+}
+
+/// What was computed, and the memory that was reserved for it.
+#[derive(Debug)]
+pub(super) struct Held {
+    value: RawBson,
+    /// Absent until an operation holds it.
+    room: Option<Reservation>,
+}
+
+impl From<RawBson> for Held {
+    fn from(value: RawBson) -> Self {
+        Self { value, room: None }
+    }
 }
 
 impl<'d> Value<'d> {
@@ -36,7 +52,7 @@ impl<'d> Value<'d> {
     pub(super) fn computed(value: RawBson) -> Self {
         match scalar(value.as_raw_bson_ref()) {
             Some(scalar) => Self::Borrowed(scalar),
-            None => Self::Shared(Arc::new(value)),
+            None => Self::Shared(Arc::new(value.into())),
         }
     }
 
@@ -44,7 +60,7 @@ impl<'d> Value<'d> {
     pub(super) fn copied(value: RawBsonRef<'_>) -> Self {
         match scalar(value) {
             Some(scalar) => Self::Borrowed(scalar),
-            None => Self::Shared(Arc::new(value.into())),
+            None => Self::Shared(Arc::new(RawBson::from(value).into())),
         }
     }
 
@@ -54,7 +70,7 @@ impl<'d> Value<'d> {
     }
 
     pub(super) fn text(text: impl Into<String>) -> Self {
-        Self::Shared(Arc::new(RawBson::String(text.into())))
+        Self::Shared(Arc::new(RawBson::String(text.into()).into()))
     }
 
     pub(super) fn boolean(value: bool) -> Self {
@@ -91,16 +107,12 @@ impl<'d> Value<'d> {
         Self::Borrowed(RawBsonRef::DateTime(DateTime::from_millis(millis)))
     }
 
-    pub(super) fn document(document: RawDocumentBuf) -> Self {
-        Self::Shared(Arc::new(RawBson::Document(document)))
-    }
-
     /// The value, unless it is missing.
     pub(super) fn get(&self) -> Option<RawBsonRef<'_>> {
         match self {
             Self::Missing => None,
             Self::Borrowed(value) => Some(*value),
-            Self::Shared(value) => Some(value.as_raw_bson_ref()),
+            Self::Shared(held) => Some(held.value.as_raw_bson_ref()),
         }
     }
 
@@ -113,7 +125,9 @@ impl<'d> Value<'d> {
         match self {
             Self::Missing => None,
             Self::Borrowed(value) => Some(value.into()),
-            Self::Shared(value) => Some(Arc::unwrap_or_clone(value)),
+            Self::Shared(held) => {
+                Some(Arc::try_unwrap(held).map_or_else(|held| held.value.clone(), |held| held.value))
+            }
         }
     }
 
@@ -121,7 +135,7 @@ impl<'d> Value<'d> {
         match self {
             Self::Missing => Value::Missing,
             Self::Borrowed(value) => Value::copied(value),
-            Self::Shared(value) => Value::Shared(value),
+            Self::Shared(held) => Value::Shared(held),
         }
     }
 
@@ -149,8 +163,8 @@ impl<'d> Value<'d> {
             Self::Borrowed(value) => {
                 Value::found(value.as_document().and_then(|document| field(document, name)))
             }
-            Self::Shared(value) => {
-                let found = value.as_document().and_then(|document| field(document, name));
+            Self::Shared(held) => {
+                let found = held.value.as_document().and_then(|document| field(document, name));
                 found.map_or(Value::Missing, Value::copied)
             }
         }
@@ -163,10 +177,20 @@ impl<'d> Value<'d> {
             Self::Borrowed(value) => {
                 Some(crate::value::elements(value.as_array()?).map(Value::Borrowed).collect())
             }
-            Self::Shared(value) => {
-                Some(crate::value::elements(value.as_array()?).map(Value::copied).collect())
+            Self::Shared(held) => {
+                Some(crate::value::elements(held.value.as_array()?).map(Value::copied).collect())
             }
         }
+    }
+
+    /// Reserves the value's bytes for as long as it lives, unless that is done.
+    pub(super) fn hold(&mut self, operation: &OperationContext) -> Result<(), Interruption> {
+        let Self::Shared(held) = self else { return Ok(()) };
+        // What others hold as well was reserved when it was made.
+        if let Some(held) = Arc::get_mut(held).filter(|held| held.room.is_none()) {
+            held.room = Some(operation.reserve(content_bytes(held.value.as_raw_bson_ref()))?);
+        }
+        Ok(())
     }
 
     /// The name of the value's type.
@@ -182,6 +206,16 @@ impl<'d> Value<'d> {
     /// The value in an error's text.
     pub(super) fn describe(&self) -> String {
         self.get().map_or_else(|| "nothing".to_owned(), describe)
+    }
+}
+
+/// About how many bytes the elements of an array take, taken apart.
+pub(super) fn elements_bytes(array: &Value<'_>, count: usize) -> usize {
+    let places = count.saturating_mul(size_of::<Value<'_>>());
+    match array {
+        Value::Missing | Value::Borrowed(_) => places,
+        // Each is a value of its own, with its own buffer.
+        Value::Shared(_) => places + count.saturating_mul(size_of::<Held>()) + array.content_bytes(),
     }
 }
 
@@ -227,29 +261,34 @@ pub(super) fn type_name(value: RawBsonRef<'_>) -> &'static str {
 pub(super) struct ArrayBuilder {
     operator: &'static str,
     array: RawArrayBuf,
+    room: Reservation,
 }
 
 impl ArrayBuilder {
-    pub(super) fn new(operator: &'static str) -> Self {
-        Self { operator, array: RawArrayBuf::new() }
+    pub(super) fn new(operator: &'static str, operation: &OperationContext) -> Self {
+        Self { operator, array: RawArrayBuf::new(), room: Reservation::of(operation) }
     }
 
     pub(super) fn push(&mut self, value: RawBsonRef<'_>) -> Result<(), Error> {
-        check_bytes(self.operator, self.array.as_bytes().len().saturating_add(content_bytes(value)))?;
+        let bytes = self.array.as_bytes().len().saturating_add(content_bytes(value));
+        check_bytes(self.operator, bytes)?;
+        self.room.operation().step()?;
+        self.room.grow_by_doubling(bytes)?;
         self.array.push(value);
         Ok(())
     }
 
     pub(super) fn finish<'d>(self) -> Value<'d> {
-        Value::Shared(Arc::new(RawBson::Array(self.array)))
+        Value::Shared(Arc::new(Held { value: RawBson::Array(self.array), room: Some(self.room) }))
     }
 
     /// An array of all the values.
     pub(super) fn collect<'d, 'v>(
         operator: &'static str,
+        operation: &OperationContext,
         values: impl IntoIterator<Item = RawBsonRef<'v>>,
     ) -> Result<Value<'d>, Error> {
-        let mut builder = Self::new(operator);
+        let mut builder = Self::new(operator, operation);
         for value in values {
             builder.push(value)?;
         }
@@ -262,24 +301,28 @@ impl ArrayBuilder {
 pub(super) struct ObjectBuilder {
     operator: &'static str,
     document: RawDocumentBuf,
+    room: Reservation,
 }
 
 impl ObjectBuilder {
-    pub(super) fn new(operator: &'static str) -> Self {
-        Self { operator, document: RawDocumentBuf::new() }
+    pub(super) fn new(operator: &'static str, operation: &OperationContext) -> Self {
+        Self { operator, document: RawDocumentBuf::new(), room: Reservation::of(operation) }
     }
 
     /// Adds a field; a missing value adds none.
     pub(super) fn append(&mut self, name: &CStr, value: &Value<'_>) -> Result<(), Error> {
         let Some(value) = value.get() else { return Ok(()) };
         let bytes = self.document.as_bytes().len() + name.len();
-        check_bytes(self.operator, bytes.saturating_add(content_bytes(value)))?;
+        let bytes = bytes.saturating_add(content_bytes(value));
+        check_bytes(self.operator, bytes)?;
+        self.room.operation().step()?;
+        self.room.grow_by_doubling(bytes)?;
         self.document.append(name, value);
         Ok(())
     }
 
     pub(super) fn finish<'d>(self) -> Value<'d> {
-        Value::document(self.document)
+        Value::Shared(Arc::new(Held { value: RawBson::Document(self.document), room: Some(self.room) }))
     }
 
     pub(super) fn into_document(self) -> RawDocumentBuf {

@@ -1,4 +1,5 @@
-//! Variables that an expression sees besides the document: those of the caller, and the clock.
+//! Variables that an expression sees besides the document: those of the caller, and the clock. What the operation that
+//! evaluates it may use travels with them.
 //!
 //! Variables that operators such as `$let` and `$map` define live in the tree and are no business of this file, but
 //! for the rules of their names.
@@ -11,6 +12,7 @@ use crate::expression::error::Error;
 use crate::expression::node::Scope;
 use crate::expression::parse::parse;
 use crate::expression::value::Value;
+use crate::operation::OperationContext;
 use crate::pattern::Room;
 
 /// What an expression may refer to with two dollar signs, beside the document itself. Cheap to clone.
@@ -31,6 +33,7 @@ pub struct Variables {
     defined: Arc<Vec<(String, Value<'static>)>>,
     /// What the compiled patterns of the request may take.
     room: Room,
+    operation: OperationContext,
 }
 
 impl Default for Variables {
@@ -43,7 +46,19 @@ impl Default for Variables {
 impl Variables {
     /// No variables but the system's, with the time that `$$NOW` shall be.
     pub fn new(now: DateTime) -> Self {
-        Self { now, defined: Arc::default(), room: Room::default() }
+        let operation = OperationContext::default();
+        Self { now, defined: Arc::default(), room: Room::default(), operation }
+    }
+
+    /// The variables for an operation: what is evaluated with them works within what it may use.
+    pub fn within(self, operation: OperationContext) -> Self {
+        Self { operation, ..self }
+    }
+
+    /// The operation that the variables belong to; one without limits unless they were put
+    /// [`within`](Self::within) another.
+    pub fn operation(&self) -> &OperationContext {
+        &self.operation
     }
 
     /// Adds the variables of a command's `let`: names with constant expressions, each of which may use the variables

@@ -10,6 +10,7 @@ use crate::filter::Filter;
 use crate::filter::element::{first_name, is_operators};
 use crate::filter::evaluate::Node;
 use crate::filter::operator;
+use crate::operation::OperationContext;
 use crate::pattern::Room;
 
 /// A question to one element.
@@ -69,10 +70,17 @@ impl ElementCondition {
     ///
     /// # Errors
     /// [`Error::PatternFailed`] if a regular expression finds no answer within its limits.
-    pub(crate) fn matches(&self, kind: ElementType, bytes: &[u8]) -> Result<bool, Error> {
+    pub(crate) fn matches(
+        &self,
+        kind: ElementType,
+        bytes: &[u8],
+        operation: &OperationContext,
+    ) -> Result<bool, Error> {
         match &self.subject {
             Subject::Object => match RawDocument::from_bytes(bytes) {
-                Ok(object) if kind == ElementType::EmbeddedDocument => self.filter.answer(object),
+                Ok(object) if kind == ElementType::EmbeddedDocument => {
+                    self.filter.matches_within(object, operation)
+                }
                 Ok(_) | Err(_) => Ok(false),
             },
             Subject::Field(name) => {
@@ -85,7 +93,8 @@ impl ElementCondition {
                 document.push(0);
                 document.extend_from_slice(bytes);
                 document.push(0);
-                RawDocument::from_bytes(&document).map_or(Ok(false), |document| self.filter.answer(document))
+                RawDocument::from_bytes(&document)
+                    .map_or(Ok(false), |document| self.filter.matches_within(document, operation))
             }
         }
     }

@@ -3,11 +3,14 @@
 //! There are three kinds of question: a [`Node`] asks a document, a [`Condition`] one value, and a [`Test`] is what
 //! both are made of. A test of a field holds if any value that the path reaches meets it; how paths
 //! reach values is [`index::path::leaves`]' rule. Parsing bounds the depth of every tree, so recursion here is safe.
+//!
+//! Every question counts as a step of the operation that asks. Once that is to end, answers mean nothing and come fast:
+//! [`Watch::outcome`] tells.
 
 use std::ops::ControlFlow;
 
 use bson::{RawBsonRef, RawDocument};
-use index::path::{FieldPath, Leaf, leaves};
+use index::path::{FieldPath, Leaf, leaves_within};
 
 use crate::error::Error;
 use crate::expression::{Expression, Variables};
@@ -116,14 +119,15 @@ impl Node {
             // Only `try_matches` can tell that an expression failed, and which variables it sees.
             Node::Expression(_) => false,
             Node::Field(path, test) => {
+                let mut is_match = false;
                 let mut visit = |leaf: Leaf<'_>| {
-                    if test.matches_leaf(&leaf, watch) {
-                        ControlFlow::Break(())
-                    } else {
-                        ControlFlow::Continue(())
-                    }
+                    is_match = test.matches_leaf(&leaf, watch);
+                    if is_match { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                 };
-                leaves(document, path, &mut visit).is_break()
+                if watch.passes(document.as_bytes().len()) {
+                    let _ = leaves_within(document, path, &|bytes| going_on(watch, bytes), &mut visit);
+                }
+                is_match
             }
         }
     }
@@ -187,7 +191,7 @@ impl Test {
     /// Whether what a path reached meets the test, as a whole or by one of its elements.
     #[inline]
     fn matches_leaf(&self, leaf: &Leaf<'_>, watch: &Watch<'_>) -> bool {
-        let is_met = |element: RawBsonRef<'_>| self.matches(Some(element), watch);
+        let is_met = |element: RawBsonRef<'_>| watch.goes_on() && self.matches(Some(element), watch);
         self.matches(leaf.value, watch)
             || (leaf.expand
                 && self.looks_into_arrays()
@@ -221,10 +225,16 @@ impl Test {
             (Test::Pattern(pattern), Some(value)) => pattern.matches(value, watch),
             (Test::Bits(bits), Some(value)) => bits.matches(value),
             (Test::Size(length), Some(value)) => has_length(value, *length),
-            (Test::AnyObject(node), Some(value)) => any_object(value, |object| node.matches(object, watch)),
+            (Test::AnyObject(node), Some(value)) => {
+                any_object(value, |object| watch.goes_on() && node.matches(object, watch))
+            }
             (Test::AnyElement(condition), Some(value)) => {
-                any_element(value, |element| condition.matches(element, watch))
+                any_element(value, |element| watch.goes_on() && condition.matches(element, watch))
             }
         }
     }
+}
+
+fn going_on(watch: &Watch<'_>, bytes: usize) -> ControlFlow<()> {
+    if watch.passes(bytes) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }

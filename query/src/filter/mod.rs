@@ -26,6 +26,7 @@ use crate::error::Error;
 use crate::expression::Variables;
 use crate::filter::entries::{EntryBounds, IndexedField};
 use crate::filter::evaluate::Node;
+use crate::operation::OperationContext;
 use crate::pattern::{Room, Watch};
 
 /// A filter, parsed once and matched against any number of documents from any number of threads.
@@ -88,28 +89,37 @@ impl Filter {
     /// Whether a document matches. An expression cannot be asked here, and never matches; a regular expression that
     /// takes too long to answer makes the document one that does not match.
     pub fn matches(&self, document: &RawDocument) -> bool {
-        self.answer(document).unwrap_or(false)
+        self.matches_within(document, &OperationContext::default()).unwrap_or(false)
     }
 
-    /// Whether a document matches, for filters without expressions.
-    pub(crate) fn answer(&self, document: &RawDocument) -> Result<bool, Error> {
-        let watch = Watch::default();
+    /// Whether a document matches, for filters without expressions. Every question counts as a step of the operation.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] if the operation is to end, [`Error::PatternFailed`] if a regular expression finds no
+    /// answer within its limits.
+    pub fn matches_within(
+        &self,
+        document: &RawDocument,
+        operation: &OperationContext,
+    ) -> Result<bool, Error> {
+        let watch = Watch::of(operation);
         let is_match = self.root.matches(document, &watch);
-        Ok(watch.outcome(is_match)?)
+        watch.outcome(is_match)
     }
 
-    /// Whether a document matches, with values for the variables that expressions use.
+    /// Whether a document matches, with values for the variables that expressions use, within the operation that they
+    /// belong to.
     ///
     /// # Errors
     /// [`Error::Expression`] if an expression has no value for the document, [`Error::PatternFailed`] if a regular
-    /// expression finds no answer within its limits.
+    /// expression finds no answer within its limits, [`Error::Interrupted`] if the operation is to end.
     pub fn try_matches(&self, document: &RawDocument, variables: &Variables) -> Result<bool, Error> {
         if !self.has_expression {
-            return self.answer(document);
+            return self.matches_within(document, variables.operation());
         }
-        let watch = Watch::default();
+        let watch = Watch::of(variables.operation());
         let is_match = self.root.try_matches(document, variables, &watch)?;
-        Ok(watch.outcome(is_match)?)
+        watch.outcome(is_match)
     }
 
     /// Whether there is an expression in the filter, so that it must be asked by

@@ -13,6 +13,7 @@ use index::path::{Leaf, leaves};
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::filter::evaluate::{Node, Test};
+use crate::operation::OperationContext;
 use crate::pattern::Watch;
 use crate::value::{document_or_array, elements};
 
@@ -24,19 +25,26 @@ impl Filter {
     /// ```
     /// use bson::rawdoc;
     /// use cairndb_query::filter::Filter;
+    /// use cairndb_query::operation::OperationContext;
     ///
+    /// let operation = OperationContext::default();
     /// let filter = Filter::parse(&rawdoc! { "grades": { "$gte": 85 } })?;
-    /// assert_eq!(filter.array_position(&rawdoc! { "grades": [80, 87, 95] })?, Some(1));
-    /// assert_eq!(filter.array_position(&rawdoc! { "grades": 90 })?, None);
+    /// assert_eq!(filter.array_position(&rawdoc! { "grades": [80, 87, 95] }, &operation)?, Some(1));
+    /// assert_eq!(filter.array_position(&rawdoc! { "grades": 90 }, &operation)?, None);
     /// # Ok::<(), cairndb_query::error::Error>(())
     /// ```
     ///
     /// # Errors
-    /// [`Error::PatternFailed`] if a regular expression finds no answer within its limits.
-    pub fn array_position(&self, document: &RawDocument) -> Result<Option<usize>, Error> {
-        let watch = Watch::default();
+    /// [`Error::PatternFailed`] if a regular expression finds no answer within its limits, [`Error::Interrupted`] if
+    /// the operation is to end.
+    pub fn array_position(
+        &self,
+        document: &RawDocument,
+        operation: &OperationContext,
+    ) -> Result<Option<usize>, Error> {
+        let watch = Watch::of(operation);
         let position = position(&self.root, document, &watch);
-        Ok(watch.outcome(position)?)
+        watch.outcome(position)
     }
 }
 
@@ -103,7 +111,11 @@ mod tests {
     fn check(filter: &Document, document: &Document, expected: Option<usize>) {
         let raw = |document: &Document| RawDocumentBuf::try_from(document).unwrap();
         let parsed = Filter::parse(&raw(filter)).unwrap();
-        assert_eq!(parsed.array_position(&raw(document)).unwrap(), expected, "{filter} in {document}");
+        assert_eq!(
+            parsed.array_position(&raw(document), &OperationContext::default()).unwrap(),
+            expected,
+            "{filter} in {document}"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What patterns mean, as MongoDB's PCRE2 reads them.
 
 use super::*;
+use crate::error::Error;
 
 const NEVER: &dyn Fn() -> bool = &|| false;
 
@@ -168,8 +169,7 @@ fn a_search_without_answer_is_told_to_the_watch() {
     let watch = Watch::default();
     assert!(!pattern.matches(RawBsonRef::String(&text), &watch));
     let error = watch.outcome(true).unwrap_err();
-    assert_eq!(error.pattern, "^(a+)+c?$");
-    assert!(matches!(error.error, MatchError::Steps { .. }));
+    assert!(matches!(&error, Error::PatternFailed { pattern, .. } if pattern == "^(a+)+c?$"), "{error}");
     let watch = Watch::default();
     assert!(pattern.matches(RawBsonRef::String("aaa"), &watch));
     assert!(watch.outcome(true).unwrap());

@@ -4,14 +4,15 @@ use std::cell::RefCell;
 
 use pcre::error::MatchError;
 
+use crate::error::Error;
+use crate::operation::OperationContext;
 use crate::pattern::Pattern;
 use crate::value::shorten;
 
-/// What happened while one document was asked.
-#[derive(Debug, Default)]
+/// What happened while one document was asked for an operation.
+#[derive(Debug)]
 pub(crate) struct Watch<'w> {
-    /// Whether the request is over.
-    is_over: Option<IsOver<'w>>,
+    operation: &'w OperationContext,
     failure: RefCell<Option<Unanswered>>,
 }
 
@@ -24,13 +25,31 @@ pub(crate) struct Unanswered {
     pub(crate) error: MatchError,
 }
 
-/// Asks whether a request is over.
-#[derive(Clone, Copy)]
-struct IsOver<'w>(&'w dyn Fn() -> bool);
+impl Default for Watch<'static> {
+    /// For a question without limits.
+    fn default() -> Self {
+        static UNLIMITED: OperationContext = OperationContext::unlimited();
+        Self::of(&UNLIMITED)
+    }
+}
 
-impl std::fmt::Debug for IsOver<'_> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("IsOver")
+impl<'w> Watch<'w> {
+    /// For a question of an operation.
+    pub(crate) fn of(operation: &'w OperationContext) -> Self {
+        Self { operation, failure: RefCell::new(None) }
+    }
+
+    /// Counts one step; `false` if the question is to end. Its answer means nothing then, which
+    /// [`outcome`](Self::outcome) tells.
+    #[inline]
+    pub(crate) fn goes_on(&self) -> bool {
+        self.operation.goes_on()
+    }
+
+    /// Counts looking at `bytes` bytes; `false` if the question is to end.
+    #[inline]
+    pub(crate) fn passes(&self, bytes: usize) -> bool {
+        self.operation.passes(bytes)
     }
 }
 
@@ -44,15 +63,17 @@ impl Watch<'_> {
         if self.failure.borrow().is_some() {
             return false;
         }
-        let is_over = self.is_over;
-        search(&|| is_over.is_some_and(|is_over| (is_over.0)())).unwrap_or_else(|error| {
+        let operation = self.operation;
+        search(&|| operation.look().is_err()).unwrap_or_else(|error| {
             *self.failure.borrow_mut() = Some(Unanswered { pattern: shorten(pattern.text()), error });
             false
         })
     }
 
-    /// What was answered, unless a search had no answer.
-    pub(crate) fn outcome<T>(self, answer: T) -> Result<T, Unanswered> {
-        self.failure.into_inner().map_or(Ok(answer), Err)
+    /// What was answered, unless the operation is to end or a search had no answer.
+    #[inline]
+    pub(crate) fn outcome<T>(self, answer: T) -> Result<T, Error> {
+        self.operation.verdict()?;
+        self.failure.into_inner().map_or(Ok(answer), |failure| Err(failure.into()))
     }
 }

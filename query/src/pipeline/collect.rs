@@ -2,6 +2,7 @@
 
 use bson::{RawDocument, RawDocumentBuf};
 
+use crate::operation::{OperationContext, Reservation};
 use crate::pipeline::error::{Error, Fault};
 use crate::pipeline::run::{Input, at};
 use crate::pipeline::stream::{Step, Stream};
@@ -24,6 +25,7 @@ pub(super) struct Collected<'i, E> {
     input: Option<Input<'i, E>>,
     collector: Box<dyn Collector + Send + Sync>,
     position: usize,
+    operation: OperationContext,
     current: RawDocumentBuf,
 }
 
@@ -32,8 +34,9 @@ impl<'i, E> Collected<'i, E> {
         input: Input<'i, E>,
         collector: Box<dyn Collector + Send + Sync>,
         position: usize,
+        operation: OperationContext,
     ) -> Self {
-        Self { input: Some(input), collector, position, current: RawDocumentBuf::new() }
+        Self { input: Some(input), collector, position, operation, current: RawDocumentBuf::new() }
     }
 }
 
@@ -42,7 +45,12 @@ impl<E: From<Error>> Stream<E> for Collected<'_, E> {
         let at = at::<E>(self.position);
         while let Some(input) = &mut self.input {
             match input.advance()? {
-                Step::Document => self.collector.push(input.current()).map_err(&at)?,
+                Step::Document => {
+                    let document = input.current();
+                    let counted = self.operation.pass(document.as_bytes().len());
+                    counted.map_err(|reason| at(reason.into()))?;
+                    self.collector.push(document).map_err(&at)?;
+                }
                 Step::Pause => return Ok(Step::Pause),
                 Step::End => {
                     // What the input holds is let go before the results are made.
@@ -51,6 +59,7 @@ impl<E: From<Error>> Stream<E> for Collected<'_, E> {
                 }
             }
         }
+        self.operation.step().map_err(|reason| at(reason.into()))?;
         match self.collector.next().map_err(&at)? {
             Some(document) => {
                 self.current = document;
@@ -63,19 +72,27 @@ impl<E: From<Error>> Stream<E> for Collected<'_, E> {
     fn current(&self) -> &RawDocument {
         &self.current
     }
+
+    fn rest(&mut self) {
+        if let Some(input) = &mut self.input {
+            input.rest();
+        }
+    }
 }
 
 /// The memory that a stage takes.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Memory {
     stage: &'static str,
     bytes: usize,
     limit: usize,
+    room: Reservation,
 }
 
 impl Memory {
-    pub(super) fn new(stage: &'static str, limit: usize) -> Self {
-        Self { stage, bytes: 0, limit }
+    /// Memory of at most `limit` bytes, which an operation holds.
+    pub(super) fn new(stage: &'static str, limit: usize, operation: &OperationContext) -> Self {
+        Self { stage, bytes: 0, limit, room: Reservation::of(operation) }
     }
 
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Fault> {
@@ -83,7 +100,7 @@ impl Memory {
         if self.bytes > self.limit {
             return Err(Fault::MemoryExceeded { stage: self.stage, limit: self.limit });
         }
-        Ok(())
+        Ok(self.room.grow_by_steps(self.bytes)?)
     }
 
     pub(super) fn shrink(&mut self, bytes: usize) {

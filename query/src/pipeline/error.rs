@@ -30,6 +30,9 @@ pub enum Error {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
+    /// The operation is to end.
+    #[error("{0}")]
+    Interrupted(#[from] crate::operation::Interruption),
     /// A stage is an object of one field.
     #[error("a pipeline stage specification object must contain exactly one field")]
     FieldCount,
@@ -220,6 +223,7 @@ impl Fault {
     /// MongoDB's number for the fault.
     pub fn code(&self) -> i32 {
         match self {
+            Self::Interrupted(interruption) => interruption.code(),
             Self::FieldCount => FIELD_COUNT,
             Self::Unknown { .. } => UNKNOWN,
             Self::Unsupported { .. } | Self::UnsupportedAccumulator { .. } => NOT_IMPLEMENTED,

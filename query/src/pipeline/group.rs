@@ -73,6 +73,8 @@ fn add_field(
     field: &Field<'_>,
     variables: &Variables,
 ) -> Result<(), Fault> {
+    // Each name is compared with those before it.
+    variables.operation().steps(fields.len() as u64)?;
     let name = field.name();
     if name.contains('.') {
         return Err(unmade(name, "a name must not hold a dot", FIELD_DOT));
@@ -125,7 +127,7 @@ struct Grouped {
 
 impl Grouping {
     pub(super) fn new(stage: &'static str, group: Group, variables: Variables) -> Self {
-        let memory = Memory::new(stage, STAGE_BYTES_MAX);
+        let memory = Memory::new(stage, STAGE_BYTES_MAX, variables.operation());
         let (places, groups, key) = (HashMap::new(), Vec::new(), Vec::new());
         Self { stage, group, variables, places, groups, memory, key, results: Vec::new().into_iter() }
     }

@@ -43,6 +43,12 @@ impl<E> Stream<E> for Running<'_, E> {
             None => nothing(),
         }
     }
+
+    fn rest(&mut self) {
+        if let Some(last) = &mut self.last {
+            last.rest();
+        }
+    }
 }
 
 impl<E> Iterator for Running<'_, E> {
@@ -80,6 +86,7 @@ where
     E: From<Error> + 'i,
 {
     let Placed { position, name, stage } = placed;
+    let operation = variables.operation().clone();
     let collector: Box<dyn Collector + Send + Sync> = match stage {
         Stage::Match(selection) => {
             return Box::new(Matching { input, filter: selection.filter, variables, position });
@@ -90,14 +97,14 @@ where
         }
         Stage::Skip(left) => return Box::new(Skipping { input, left }),
         Stage::Limit(left) => return Box::new(Limited { input, left }),
-        Stage::Unwind(unwind) => return Box::new(Unwinding::new(input, unwind, position)),
-        Stage::Sort(order) => Box::new(Sorting::new(order)),
+        Stage::Unwind(unwind) => return Box::new(Unwinding::new(input, unwind, (position, operation))),
+        Stage::Sort(order) => Box::new(Sorting::new(order, &operation)),
         Stage::Count(field) => Box::new(Counting::new(field)),
         Stage::Group(group) => Box::new(Grouping::new(name, group, variables)),
-        Stage::Sample(size) => Box::new(Sampling::new(size)),
+        Stage::Sample(size) => Box::new(Sampling::new(size, &operation)),
         Stage::Facet(facet) => Box::new(Faceting::new(facet)),
     };
-    Box::new(Collected::new(input, collector, position))
+    Box::new(Collected::new(input, collector, position, operation))
 }
 
 /// An error of a stage.
@@ -129,6 +136,10 @@ impl<E: From<Error>> Stream<E> for Matching<'_, E> {
     fn current(&self) -> &RawDocument {
         self.input.current()
     }
+
+    fn rest(&mut self) {
+        self.input.rest();
+    }
 }
 
 struct Shaped<'i, E> {
@@ -153,6 +164,10 @@ impl<E: From<Error>> Stream<E> for Shaped<'_, E> {
     fn current(&self) -> &RawDocument {
         &self.shown
     }
+
+    fn rest(&mut self) {
+        self.input.rest();
+    }
 }
 
 struct Skipping<'i, E> {
@@ -175,6 +190,10 @@ impl<E> Stream<E> for Skipping<'_, E> {
     fn current(&self) -> &RawDocument {
         self.input.current()
     }
+
+    fn rest(&mut self) {
+        self.input.rest();
+    }
 }
 
 struct Limited<'i, E> {
@@ -194,5 +213,9 @@ impl<E> Stream<E> for Limited<'_, E> {
 
     fn current(&self) -> &RawDocument {
         self.input.current()
+    }
+
+    fn rest(&mut self) {
+        self.input.rest();
     }
 }

@@ -4,6 +4,7 @@ use std::vec::IntoIter;
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
+use crate::operation::OperationContext;
 use crate::pipeline::STAGE_BYTES_MAX;
 use crate::pipeline::collect::{Collector, Memory};
 use crate::pipeline::error::Fault;
@@ -41,8 +42,8 @@ pub(super) struct Sampling {
 }
 
 impl Sampling {
-    pub(super) fn new(size: usize) -> Self {
-        let memory = Memory::new(STAGE, STAGE_BYTES_MAX);
+    pub(super) fn new(size: usize, operation: &OperationContext) -> Self {
+        let memory = Memory::new(STAGE, STAGE_BYTES_MAX, operation);
         Self { size, seen: 0, kept: Vec::new(), memory, results: Vec::new().into_iter() }
     }
 }

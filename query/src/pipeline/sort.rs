@@ -1,16 +1,15 @@
 //! `$sort`, all documents or the first few, in bounded memory.
 
-use std::vec::IntoIter;
-
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
+use crate::operation::OperationContext;
 use crate::path::PathRefusal;
 use crate::pipeline::STAGE_BYTES_MAX;
 use crate::pipeline::collect::Collector;
 use crate::pipeline::error::Fault;
 use crate::pipeline::options::object;
 use crate::sort::Sort;
-use crate::sort::collect::Sorter;
+use crate::sort::collect::{Sorted, Sorter};
 use crate::value::describe;
 
 const STAGE: &str = "$sort";
@@ -49,14 +48,14 @@ impl SortOrder {
 
 pub(super) struct Sorting {
     sorter: Option<Sorter<RawDocumentBuf>>,
-    sorted: IntoIter<RawDocumentBuf>,
+    sorted: Option<Sorted<RawDocumentBuf>>,
 }
 
 impl Sorting {
-    pub(super) fn new(order: SortOrder) -> Self {
+    pub(super) fn new(order: SortOrder, operation: &OperationContext) -> Self {
         let kept = order.kept.map(|kept| usize::try_from(kept).unwrap_or(usize::MAX));
-        let sorter = Sorter::new(order.sort, kept, STAGE_BYTES_MAX);
-        Self { sorter: Some(sorter), sorted: Vec::new().into_iter() }
+        let sorter = Sorter::new(order.sort, kept, STAGE_BYTES_MAX).within(operation);
+        Self { sorter: Some(sorter), sorted: None }
     }
 }
 
@@ -69,12 +68,11 @@ impl Collector for Sorting {
     }
 
     fn finish(&mut self) -> Result<(), Fault> {
-        let sorted = self.sorter.take().map(|sorter| sorter.into_sorted_iter().collect::<Vec<_>>());
-        self.sorted = sorted.unwrap_or_default().into_iter();
+        self.sorted = self.sorter.take().map(Sorter::into_sorted_iter);
         Ok(())
     }
 
     fn next(&mut self) -> Result<Option<RawDocumentBuf>, Fault> {
-        Ok(self.sorted.next())
+        Ok(self.sorted.as_mut().and_then(Sorted::next))
     }
 }

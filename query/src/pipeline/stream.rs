@@ -22,6 +22,9 @@ pub trait Stream<E> {
 
     /// The document stood on; an empty one where there is none.
     fn current(&self) -> &RawDocument;
+
+    /// Lets go of what can be had again, until the stream is asked to go on.
+    fn rest(&mut self) {}
 }
 
 impl<E, S: Stream<E> + ?Sized> Stream<E> for Box<S> {
@@ -31,6 +34,10 @@ impl<E, S: Stream<E> + ?Sized> Stream<E> for Box<S> {
 
     fn current(&self) -> &RawDocument {
         (**self).current()
+    }
+
+    fn rest(&mut self) {
+        (**self).rest();
     }
 }
 

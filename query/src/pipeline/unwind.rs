@@ -10,6 +10,7 @@ use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::path::{FieldPath, value_at};
 use index::validate::validate;
 
+use crate::operation::{OperationContext, Reservation};
 use crate::path::parse_path;
 use crate::pipeline::error::{Error, Fault};
 use crate::pipeline::options::options;
@@ -19,6 +20,8 @@ use crate::raw::{Fields, Malformed, Operand, Writer};
 use crate::value::{describe, elements};
 
 const STAGE: &str = "$unwind";
+/// The least that an element of an array takes in it.
+const ELEMENT_BYTES_MIN: usize = 3;
 const OPERAND: i32 = 15_981;
 const PATH_TYPE: i32 = 28_808;
 const PRESERVE_TYPE: i32 = 28_809;
@@ -107,15 +110,22 @@ pub(super) struct Unwinding<'i, E> {
     /// The document that is taken apart, and what is left of its array.
     whole: RawDocumentBuf,
     elements: IntoIter<RawBson>,
+    /// Held while the array is taken apart.
+    room: Reservation,
     next: i64,
     current: RawDocumentBuf,
 }
 
 impl<'i, E: From<Error>> Unwinding<'i, E> {
-    pub(super) fn new(input: Input<'i, E>, unwind: Unwind, position: usize) -> Self {
+    pub(super) fn new(
+        input: Input<'i, E>,
+        unwind: Unwind,
+        (position, operation): (usize, OperationContext),
+    ) -> Self {
+        let room = Reservation::of(&operation);
         let elements = Vec::new().into_iter();
         let (whole, current) = (RawDocumentBuf::new(), RawDocumentBuf::new());
-        Self { input, unwind, position, whole, elements, next: 0, current }
+        Self { input, unwind, position, whole, elements, room, next: 0, current }
     }
 
     /// Starts with the next document; whether it goes on as a whole.
@@ -129,6 +139,10 @@ impl<'i, E: From<Error>> Unwinding<'i, E> {
         };
         match array {
             Some(array) if !is_empty => {
+                // Each element becomes a value with a buffer of its own.
+                let elements_max = array.as_bytes().len() / ELEMENT_BYTES_MIN;
+                let bytes = document.as_bytes().len() + array.as_bytes().len();
+                self.room.grow_by_steps(bytes.saturating_add(elements_max * size_of::<RawBson>()))?;
                 self.whole = document.to_owned();
                 self.elements = elements(array).map(RawBson::from).collect::<Vec<_>>().into_iter();
                 self.next = 0;
@@ -153,6 +167,7 @@ impl<'i, E: From<Error>> Unwinding<'i, E> {
     }
 
     fn take(&mut self, element: &RawBson) -> Result<(), Fault> {
+        self.room.operation().pass(self.whole.as_bytes().len())?;
         let element = Operand::new(element.as_raw_bson_ref());
         self.current = put(&self.whole, &self.unwind.names, Some(&element))?;
         self.set_index(RawBsonRef::Int64(self.next))?;
@@ -180,6 +195,10 @@ impl<E: From<Error>> Stream<E> for Unwinding<'_, E> {
 
     fn current(&self) -> &RawDocument {
         &self.current
+    }
+
+    fn rest(&mut self) {
+        self.input.rest();
     }
 }
 

@@ -31,6 +31,7 @@ pub(super) fn apply(
     document: &RawDocument,
     variables: &Variables,
 ) -> Result<RawDocumentBuf, Error> {
+    variables.operation().pass(document.as_bytes().len())?;
     let capacity = match projection.mode {
         Mode::Inclusion => document.as_bytes().len().min(INCLUDED_BYTES_GUESS),
         Mode::Exclusion => document.as_bytes().len(),
@@ -183,7 +184,9 @@ impl<'w> Walk<'w> {
         if element.kind() != ElementType::Array {
             return Ok(());
         }
-        let Some(position) = filter.array_position(self.root)? else { return Ok(()) };
+        let Some(position) = filter.array_position(self.root, self.variables.operation())? else {
+            return Ok(());
+        };
         let found = Fields::of(element.container()?).nth(position);
         match found {
             Some(found) => self.array(element.name(), std::iter::once(found)),
@@ -225,7 +228,8 @@ impl<'w> Walk<'w> {
     /// The element of an array that the query's filter found.
     fn positional_element(&self, array: &Field<'w>) -> Result<Field<'w>, Error> {
         let filter = self.projection.filter.as_ref();
-        let position = filter.map_or(Ok(None), |filter| filter.array_position(self.root))?;
+        let position =
+            filter.map_or(Ok(None), |filter| filter.array_position(self.root, self.variables.operation()))?;
         let position = position.ok_or_else(|| Error::NoPosition { path: array.name().to_owned() })?;
         let element = Fields::of(array.container()?).nth(position);
         Ok(element.ok_or_else(|| mismatch(array, position))??)

@@ -7,6 +7,9 @@ use crate::raw::Malformed;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// The operation that projects is to end.
+    #[error(transparent)]
+    Interrupted(#[from] crate::operation::Interruption),
     /// A part of the projection is wrong.
     #[error("{fault}: '{path}'")]
     Malformed {
@@ -189,6 +192,7 @@ impl Error {
     /// MongoDB's number for the error.
     pub fn code(&self) -> i32 {
         match self {
+            Self::Interrupted(interruption) => interruption.code(),
             Self::Malformed { fault, .. } => fault.code(),
             Self::Empty => EMPTY,
             Self::Unsupported { .. } => NOT_IMPLEMENTED,

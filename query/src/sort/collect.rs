@@ -5,9 +5,11 @@
 //! is never made. Documents that compare equal come out as they came in.
 
 use std::collections::BinaryHeap;
+use std::vec::IntoIter;
 
 use bson::{RawDocument, RawDocumentBuf};
 
+use crate::operation::{OperationContext, Reservation};
 use crate::sort::Sort;
 use crate::sort::error::Error;
 use crate::sort::key::{Drawing, Standing};
@@ -61,6 +63,7 @@ pub struct Sorter<P> {
     pushed: u64,
     memory_bytes: usize,
     memory_bytes_max: usize,
+    room: Reservation,
 }
 
 #[derive(Debug)]
@@ -84,7 +87,13 @@ impl<P: Payload> Sorter<P> {
             None => Kept::All(Vec::new()),
             Some(limit) => Kept::First { limit, heap: BinaryHeap::new() },
         };
-        Self { sort, kept, drawing: Drawing::default(), pushed: 0, memory_bytes: 0, memory_bytes_max }
+        let (drawing, room) = (Drawing::default(), Reservation::default());
+        Self { sort, kept, drawing, pushed: 0, memory_bytes: 0, memory_bytes_max, room }
+    }
+
+    /// The sorter for an operation, which counts the documents and holds what is kept.
+    pub fn within(self, operation: &OperationContext) -> Self {
+        Self { room: Reservation::of(operation), ..self }
     }
 
     /// Takes a document. `payload` is asked for only if the document is kept.
@@ -93,6 +102,7 @@ impl<P: Payload> Sorter<P> {
     /// If the document cannot be sorted, or what is kept takes too much memory.
     #[inline]
     pub fn push(&mut self, document: &RawDocument, payload: impl FnOnce() -> P) -> Result<(), Error> {
+        self.room.operation().pass(document.as_bytes().len())?;
         let number = self.pushed;
         self.pushed += 1;
         let standing = self.drawing.draw(&self.sort, document, self.kept.last_key())?;
@@ -121,7 +131,7 @@ impl<P: Payload> Sorter<P> {
     }
 
     /// What was kept, in order.
-    pub fn into_sorted_iter(self) -> impl ExactSizeIterator<Item = P> {
+    pub fn into_sorted_iter(self) -> Sorted<P> {
         let entries = match self.kept {
             Kept::All(mut entries) => {
                 entries.sort_unstable();
@@ -129,7 +139,8 @@ impl<P: Payload> Sorter<P> {
             }
             Kept::First { heap, .. } => heap.into_sorted_vec(),
         };
-        entries.into_iter().map(|entry| entry.payload)
+        let payloads: Vec<P> = entries.into_iter().map(|entry| entry.payload).collect();
+        Sorted { rest: payloads.into_iter(), _room: self.room }
     }
 
     /// Keeps the document whose key was drawn last.
@@ -160,9 +171,30 @@ impl<P: Payload> Sorter<P> {
         if self.memory_bytes > self.memory_bytes_max {
             return Err(Error::MemoryExceeded { limit: self.memory_bytes_max });
         }
-        Ok(())
+        Ok(self.room.grow_by_steps(self.memory_bytes)?)
     }
 }
+
+/// What a sorter kept, in order. The operation holds all of it until this is dropped.
+#[derive(Debug)]
+pub struct Sorted<P> {
+    rest: IntoIter<P>,
+    _room: Reservation,
+}
+
+impl<P> Iterator for Sorted<P> {
+    type Item = P;
+
+    fn next(&mut self) -> Option<P> {
+        self.rest.next()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.rest.size_hint()
+    }
+}
+
+impl<P> ExactSizeIterator for Sorted<P> {}
 
 impl<P> Kept<P> {
     /// The key that a document must come before, once there is no room for more.

@@ -8,6 +8,9 @@ use crate::path::PathRefusal;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// The operation that sorts is to end.
+    #[error(transparent)]
+    Interrupted(#[from] crate::operation::Interruption),
     /// A direction is a number other than 1 and -1.
     #[error("$sort key ordering must be 1 (for ascending) or -1 (for descending): '{field}' has {found}")]
     Direction {
@@ -117,6 +120,7 @@ impl Error {
     /// MongoDB's number for the error where a command finds.
     pub fn code(&self) -> i32 {
         match self {
+            Self::Interrupted(interruption) => interruption.code(),
             Self::Direction { .. }
             | Self::DirectionType { .. }
             | Self::TooManyFields { .. }
@@ -139,7 +143,8 @@ impl Error {
         match self {
             Self::Direction { .. } => STAGE_DIRECTION,
             Self::DirectionType { .. } => STAGE_DIRECTION_TYPE,
-            Self::UnsupportedExpression { .. }
+            Self::Interrupted(_)
+            | Self::UnsupportedExpression { .. }
             | Self::Expression { .. }
             | Self::TooManyFields { .. }
             | Self::FieldTwice { .. }

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bson::RawDocumentBuf;
 use bson::raw::CString;
-use bson::spec::ElementType;
 use index::validate::validate;
 
 use crate::filter::Filter;
 use crate::filter::element_condition::{ElementCondition, NameFault};
+use crate::operation::OperationContext;
 use crate::pattern::Room;
+use crate::raw::Field;
 use crate::update::error::{ArrayFilterFault, Error};
 use crate::update::malformed;
 
@@ -40,9 +41,14 @@ impl ArrayFilters {
     }
 
     /// Whether the filter of a name lets an element through.
-    pub(super) fn matches(&self, identifier: &str, kind: ElementType, bytes: &[u8]) -> Result<bool, Error> {
+    pub(super) fn matches(
+        &self,
+        identifier: &str,
+        element: &Field<'_>,
+        operation: &OperationContext,
+    ) -> Result<bool, Error> {
         let Some((_, condition)) = self.filters.get(identifier) else { return Ok(false) };
-        condition.matches(kind, bytes).map_err(|source| Error::Unanswered { source: Box::new(source) })
+        condition.matches(element.kind(), element.bytes(), operation).map_err(Error::unanswered)
     }
 
     /// Refuses a filter that no path has used; of several, the one that was given first.

@@ -10,6 +10,9 @@ use crate::update::Phase;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// The operation that updates is to end.
+    #[error(transparent)]
+    Interrupted(#[from] crate::operation::Interruption),
     /// The document has no operators: it is a replacement.
     #[error("the update has no operators, so that it is a replacement")]
     Replacement,
@@ -445,9 +448,18 @@ impl From<Malformed> for Error {
 }
 
 impl Error {
+    /// A condition that could not be asked: a search without answer, or an operation that is to end.
+    pub(super) fn unanswered(source: crate::error::Error) -> Self {
+        if let crate::error::Error::Interrupted(reason) = source {
+            return Self::Interrupted(reason);
+        }
+        Self::Unanswered { source: Box::new(source) }
+    }
+
     /// MongoDB's number for the error.
     pub fn code(&self) -> i32 {
         match self {
+            Self::Interrupted(interruption) => interruption.code(),
             Self::Replacement
             | Self::UnknownOperator { .. }
             | Self::OperandNotObject { .. }

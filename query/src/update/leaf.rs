@@ -5,7 +5,9 @@ use bson::spec::ElementType;
 use index::order::compare;
 
 use crate::numeric::Numeric;
+use crate::operation::OperationContext;
 use crate::raw::{FIRST_ELEMENT, Field, Fields, Operand, Writer};
+use crate::update::Context;
 use crate::update::Phase;
 use crate::update::action::{Action, Bound, Clock, End, Pull};
 use crate::update::arithmetic::Operation;
@@ -66,7 +68,7 @@ impl Walk<'_> {
                     return Err(mismatch(action, trail, &describe(field.value()?)));
                 }
                 self.writer.header(ElementType::Array, name);
-                change_array(action, field.container()?, &mut self.writer)?;
+                change_array(action, field.container()?, self.context, &mut self.writer)?;
             }
         }
         Ok(())
@@ -84,7 +86,7 @@ impl Walk<'_> {
             Action::RenameTo(number) => self.renamed(name, *number, None),
             Action::Push(_) | Action::AddToSet(_) => {
                 self.writer.header(ElementType::Array, name);
-                change_array(action, &bson::RawDocumentBuf::new(), &mut self.writer)?;
+                change_array(action, &bson::RawDocumentBuf::new(), self.context, &mut self.writer)?;
             }
             Action::Unset | Action::RenameFrom | Action::Pop(_) | Action::Pull(_) => {}
         }
@@ -145,12 +147,19 @@ impl Action {
 }
 
 /// Writes an array as an action on arrays leaves it; any other action leaves it as it is.
-fn change_array(action: &Action, array: &RawDocument, writer: &mut Writer) -> Result<(), Error> {
+fn change_array(
+    action: &Action,
+    array: &RawDocument,
+    context: &Context,
+    writer: &mut Writer,
+) -> Result<(), Error> {
     match action {
         Action::Push(push) => push.write(array, writer),
         Action::AddToSet(members) => members.write_added(array, writer),
         Action::Pop(end) => pop(*end, array, writer),
-        Action::Pull(pull) => keep(array, writer, |element| Ok(!is_pulled(pull, element)?)),
+        Action::Pull(pull) => {
+            keep(array, writer, |element| Ok(!is_pulled(pull, element, &context.operation)?))
+        }
         Action::Set(_)
         | Action::SetOnInsert(_)
         | Action::Unset
@@ -166,11 +175,12 @@ fn change_array(action: &Action, array: &RawDocument, writer: &mut Writer) -> Re
     }
 }
 
-fn is_pulled(pull: &Pull, element: &Field<'_>) -> Result<bool, Error> {
+fn is_pulled(pull: &Pull, element: &Field<'_>, operation: &OperationContext) -> Result<bool, Error> {
+    operation.step()?;
     Ok(match pull {
-        Pull::Matching(condition) => condition
-            .matches(element.kind(), element.bytes())
-            .map_err(|source| Error::Unanswered { source: Box::new(source) })?,
+        Pull::Matching(condition) => {
+            condition.matches(element.kind(), element.bytes(), operation).map_err(Error::unanswered)?
+        }
         Pull::Equal(members) | Pull::EqualAny(members) => members.contains(element.value()?),
     })
 }

@@ -24,6 +24,7 @@ mod walk;
 use bson::{DateTime, RawDocument, RawDocumentBuf, Timestamp};
 
 use crate::expression::Variables;
+use crate::operation::OperationContext;
 use crate::raw::Fields;
 use crate::update::error::Error;
 use crate::update::parse::Operators;
@@ -66,24 +67,30 @@ pub enum Phase {
 }
 
 /// What an update needs to know beside the document.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Context {
     phase: Phase,
     now: DateTime,
     timestamp: Timestamp,
     position: Option<usize>,
+    operation: OperationContext,
 }
 
 impl Context {
     /// A context with the clock's values for `$currentDate`.
     pub fn new(phase: Phase, now: DateTime, timestamp: Timestamp) -> Self {
-        Self { phase, now, timestamp, position: None }
+        Self { phase, now, timestamp, position: None, operation: OperationContext::default() }
     }
 
     /// With the element that the positional operator `$` stands for: the filter's
     /// [`array_position`](crate::filter::Filter::array_position) in this document.
     pub fn with_position(self, position: Option<usize>) -> Self {
         Self { position, ..self }
+    }
+
+    /// With what the operation that updates may use.
+    pub fn within(self, operation: OperationContext) -> Self {
+        Self { operation, ..self }
     }
 }
 

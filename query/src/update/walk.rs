@@ -104,6 +104,7 @@ impl<'w> Walk<'w> {
         {
             let field = field?;
             let found = children.binary_search_by(|child| compare_names(&child.name, field.name())).ok();
+            self.context.operation.step()?;
             let child = found.and_then(|place| children.get_mut(place)).filter(|child| !child.is_done);
             let Some(child) = child else { continue };
             child.is_done = true;
@@ -269,6 +270,7 @@ impl<'w> Walk<'w> {
         let mut copied = FIRST_ELEMENT;
         for (position, element) in Fields::of(array).enumerate() {
             let element = element?;
+            self.context.operation.step()?;
             let position = position.to_string();
             let trail = Trail::below(Some(&trail), &position);
             let Some(node) = self.element_node(branch, &element, trail)? else { continue };
@@ -293,7 +295,7 @@ impl<'w> Walk<'w> {
             let is_meant = match component {
                 Component::All => true,
                 Component::Filtered(identifier) => {
-                    self.filters.matches(identifier, element.kind(), element.bytes())?
+                    self.filters.matches(identifier, element, &self.context.operation)?
                 }
                 Component::Name(_) | Component::Matched => false,
             };

@@ -1,6 +1,7 @@
 //! The placeholders `$`, `$[]` and `$[name]`, and array filters.
 
 use bson::{Document, RawDocumentBuf, doc};
+use cairndb_query::operation::OperationContext;
 use cairndb_query::update::error::Error;
 use cairndb_query::update::{Phase, Update};
 
@@ -13,7 +14,9 @@ fn apply_matched(
 ) -> Result<Option<Document>, Error> {
     let parsed = Update::parse(&raw(update), &[])?;
     assert!(parsed.is_positional());
-    let position = filter(query).array_position(&raw(document)).expect("the filter has an answer");
+    let position = filter(query)
+        .array_position(&raw(document), &OperationContext::default())
+        .expect("the filter has an answer");
     let changed = parsed.apply(&raw(document), &context(Phase::Modify).with_position(position))?;
     Ok(changed.map(|changed| Document::try_from(&changed).expect("a well-formed result")))
 }

@@ -294,7 +294,7 @@ pub(super) fn to_parts<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
         (cstr!("second"), clock.second),
         (cstr!("millisecond"), clock.millisecond),
     ];
-    let mut object = ObjectBuilder::new(arguments.operator);
+    let mut object = ObjectBuilder::new(arguments.operator, arguments.operation());
     for (name, part) in names.into_iter().chain(times) {
         object.append(name, &Value::integer(part))?;
     }

@@ -19,7 +19,7 @@ pub(super) struct Items {
 impl Items {
     pub(super) fn matches(&self, array: &RawArray, watch: &Watch<'_>) -> bool {
         let mut first = self.first.iter();
-        elements(array).all(|element| match first.next() {
+        elements(array).take_while(|_| watch.goes_on()).all(|element| match first.next() {
             Some(schema) => schema.matches(element, watch),
             None => self.rest.matches(element, watch),
         })
@@ -27,7 +27,7 @@ impl Items {
 }
 
 /// Whether no two elements are the same.
-pub(super) fn are_distinct(array: &RawArray) -> bool {
+pub(super) fn are_distinct(array: &RawArray, watch: &Watch<'_>) -> bool {
     let mut seen = HashSet::new();
-    elements(array).all(|element| seen.insert(Identity::of(element)))
+    elements(array).take_while(|_| watch.goes_on()).all(|element| seen.insert(Identity::of(element)))
 }

@@ -72,7 +72,7 @@ enum Rule {
 impl Schema {
     /// Whether a value has the shape. A document is asked as the object that it is.
     pub(super) fn matches(&self, value: RawBsonRef<'_>, watch: &Watch<'_>) -> bool {
-        self.rules.iter().all(|rule| rule.matches(value, watch))
+        self.rules.iter().all(|rule| watch.goes_on() && rule.matches(value, watch))
     }
 }
 
@@ -100,7 +100,10 @@ impl Rule {
     fn matches(&self, value: RawBsonRef<'_>, watch: &Watch<'_>) -> bool {
         match self {
             Self::Types(types) => types.contains(&value.element_type()),
-            Self::Enum(members) => members.contains(&Identity::of(value)),
+            Self::Enum(members) => {
+                let identity = Identity::of(value);
+                watch.passes(members.len() * size_of::<Identity>()) && members.contains(&identity)
+            }
             Self::AllOf(schemas) => schemas.iter().all(|schema| schema.matches(value, watch)),
             Self::AnyOf(schemas) => schemas.iter().any(|schema| schema.matches(value, watch)),
             Self::OneOf(schemas) => {
@@ -114,14 +117,14 @@ impl Rule {
             Self::Length(limit) => value.as_str().is_none_or(|text| limit.admits(text.chars())),
             Self::Pattern(pattern) => value.as_str().is_none() || pattern.matches(value, watch),
             Self::ItemCount(limit) => value.as_array().is_none_or(|array| limit.admits(elements(array))),
-            Self::UniqueItems => value.as_array().is_none_or(are_distinct),
+            Self::UniqueItems => value.as_array().is_none_or(|array| are_distinct(array, watch)),
             Self::Items(items) => value.as_array().is_none_or(|array| items.matches(array, watch)),
             Self::PropertyCount(limit) => {
                 value.as_document().is_none_or(|document| limit.admits(object::fields(document)))
             }
             Self::Required(names) => value
                 .as_document()
-                .is_none_or(|document| names.iter().all(|name| object::has_field(document, name))),
+                .is_none_or(|document| names.iter().all(|name| object::has_field(document, name, watch))),
             Self::Properties(properties) => {
                 value.as_document().is_none_or(|document| properties.matches(document, watch))
             }

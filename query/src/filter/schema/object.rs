@@ -34,7 +34,7 @@ impl Properties {
     pub(super) fn matches(&self, document: &RawDocument, watch: &Watch<'_>) -> bool {
         fields(document).all(|field| {
             let name = field.key().as_str();
-            field.value().is_ok_and(|value| self.matches_field(name, value, watch))
+            watch.goes_on() && field.value().is_ok_and(|value| self.matches_field(name, value, watch))
         })
     }
 
@@ -43,7 +43,8 @@ impl Properties {
         let place = self.named.binary_search_by(|(known, _)| known.as_str().cmp(name));
         let named = place.ok().and_then(|place| self.named.get(place)).map(|(_, schema)| schema);
         let name = RawBsonRef::String(name);
-        let fitting = self.patterns.iter().filter(|(pattern, _)| pattern.matches(name, watch));
+        let fitting =
+            self.patterns.iter().filter(|(pattern, _)| watch.goes_on() && pattern.matches(name, watch));
         let mut schemas = named.into_iter().chain(fitting.map(|(_, schema)| schema)).peekable();
         if schemas.peek().is_none() {
             return self.rest.matches(value, watch);
@@ -54,11 +55,11 @@ impl Properties {
 
 impl Dependency {
     pub(super) fn matches(&self, document: &RawDocument, watch: &Watch<'_>) -> bool {
-        if !has_field(document, &self.field) {
+        if !has_field(document, &self.field, watch) {
             return true;
         }
         match &self.demand {
-            Demand::Fields(names) => names.iter().all(|name| has_field(document, name)),
+            Demand::Fields(names) => names.iter().all(|name| has_field(document, name, watch)),
             Demand::Schema(schema) => schema.matches(RawBsonRef::Document(document), watch),
         }
     }
@@ -69,6 +70,6 @@ pub(super) fn fields(document: &RawDocument) -> impl Iterator<Item = RawElement<
     document.iter_elements().map_while(Result::ok)
 }
 
-pub(super) fn has_field(document: &RawDocument, name: &str) -> bool {
-    fields(document).any(|field| field.key().as_str() == name)
+pub(super) fn has_field(document: &RawDocument, name: &str, watch: &Watch<'_>) -> bool {
+    watch.passes(document.as_bytes().len()) && fields(document).any(|field| field.key().as_str() == name)
 }
