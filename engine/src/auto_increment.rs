@@ -162,6 +162,13 @@ impl AutoIncrementBuilder {
         self
     }
 
+    /// The value up to which all values count as used: the first one that is generated lies strictly beyond it. Only to
+    /// create a field; it is what a dump remembers of a sequence. None do by default.
+    pub fn used_up_to(mut self, value: i64) -> Self {
+        self.options.used_up_to = Some(value);
+        self
+    }
+
     /// What truncating the collection does to the sequence. Default [`OnTruncate::Restart`].
     pub fn on_truncate(mut self, on_truncate: OnTruncate) -> Self {
         self.options.on_truncate = Some(on_truncate);

@@ -4,7 +4,7 @@
 //! The rules are SequoiaDB's. Documents are not known here: whoever walks them asks [`Field::decide`] for each value
 //! that it meets at the field's path.
 
-use crate::attributes::{OptionValue, Options, boolean, choice, text, unknown};
+use crate::attributes::{OptionValue, Options, boolean, choice, integer, text, unknown};
 use crate::error::{SequenceError, shorten};
 
 /// What an insert does with a value that the document brings.
@@ -43,6 +43,8 @@ pub struct FieldOptions {
     /// Whether to start behind the greatest integer that the collection has in the field; only when it is made.
     /// Default false.
     pub start_from_existing: Option<bool>,
+    /// The value up to which all count as used; only when it is made. None do by default.
+    pub used_up_to: Option<i64>,
     /// What truncating does. Default [`OnTruncate::Restart`].
     pub on_truncate: Option<OnTruncate>,
     /// The sequence behind the field.
@@ -127,6 +129,7 @@ impl FieldOptions {
             "Generated" => self.generated = Some(choice("Generated", value, &Generated::ALL)?),
             "GenerateOnNull" => self.generate_on_null = Some(boolean("GenerateOnNull", value)?),
             "StartFromExisting" => self.start_from_existing = Some(boolean("StartFromExisting", value)?),
+            "UsedUpTo" => self.used_up_to = Some(integer("UsedUpTo", value)?),
             "OnTruncate" => self.on_truncate = Some(choice("OnTruncate", value, &OnTruncate::ALL)?),
             "_id" => return Err(unknown(name, "an auto-increment field")),
             _ => return self.sequence.set(name, value, "an auto-increment field"),
@@ -164,11 +167,12 @@ impl Field {
     /// # Errors
     /// [`SequenceError::FixedOption`] for what can only be asked when the field is made.
     pub fn altered(&self, options: &FieldOptions) -> Result<Self, SequenceError> {
-        if options.start_from_existing.is_some() {
-            return Err(SequenceError::FixedOption {
-                option: "StartFromExisting",
-                place: "when a field is changed",
-            });
+        let fixed = [
+            ("StartFromExisting", options.start_from_existing.is_some()),
+            ("UsedUpTo", options.used_up_to.is_some()),
+        ];
+        if let Some((option, _)) = fixed.into_iter().find(|(_, is_given)| *is_given) {
+            return Err(SequenceError::FixedOption { option, place: "when a field is changed" });
         }
         Ok(Self {
             path: self.path.clone(),
@@ -176,6 +180,13 @@ impl Field {
             generate_on_null: options.generate_on_null.unwrap_or(self.generate_on_null),
             on_truncate: options.on_truncate.unwrap_or(self.on_truncate),
         })
+    }
+
+    /// The same field for documents that are stored as they come, as a restored dump's are: a value that they bring stays,
+    /// whatever the mode is.
+    #[must_use]
+    pub fn bypassed(&self) -> Self {
+        Self { generated: Generated::Default, generate_on_null: false, ..self.clone() }
     }
 
     /// The dotted path.
@@ -349,6 +360,16 @@ mod tests {
         check(Generated::AlwaysStrict, [None, None, None]);
         check(Generated::Default, [announce, keep, keep]);
         check(Generated::Strict, [announce, None, None]);
+    }
+
+    #[test]
+    fn a_bypassed_field_keeps_what_is_brought() {
+        for (_, generated) in Generated::ALL {
+            let field = Field { generate_on_null: true, ..field("id", generated) }.bypassed();
+            let brought = [Brought::Integer(7), Brought::Null, Brought::Other("a string")];
+            let decided = brought.map(|value| field.decide(value));
+            assert_eq!(decided, [Ok(Decision::Announce(7)), Ok(Decision::Keep), Ok(Decision::Keep)]);
+        }
     }
 
     #[test]

@@ -303,6 +303,20 @@ impl State {
         Ok(state)
     }
 
+    /// A new sequence of which all values up to `value` count as used.
+    ///
+    /// # Errors
+    /// [`SequenceError::OptionRange`] when it lies outside of `MinValue` and `MaxValue`.
+    pub fn used_up_to(&self, value: i64) -> Result<Self, SequenceError> {
+        self.attributes.check_within("UsedUpTo", value)?;
+        let mut state = self.clone();
+        state.current_value = value;
+        state.used = value;
+        state.initial = false;
+        state.exhausted = state.is_used_up();
+        Ok(state)
+    }
+
     /// As new: what truncating a collection does to its sequences.
     #[must_use]
     pub fn truncated(&self) -> Self {

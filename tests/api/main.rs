@@ -16,6 +16,7 @@ mod count;
 mod cursors;
 mod delete;
 mod distinct;
+mod dumps;
 mod durability;
 mod explain;
 mod find;

@@ -261,7 +261,8 @@ pub(crate) fn stage_fields(
         } else {
             None
         };
-        let start = State::new(attributes);
+        let new = State::new(attributes);
+        let start = options.used_up_to.map_or_else(|| Ok(new.clone()), |value| new.used_up_to(value))?;
         let start = existing.map_or_else(|| start.clone(), |value| start.beyond(value));
         let name = internal_name(collection.id, path);
         let state = stage_new(batch, ids, (&collection.namespace.db, &name, Some(collection.id)), start)?;
@@ -270,13 +271,16 @@ pub(crate) fn stage_fields(
     Ok(added)
 }
 
-/// Whether a collection numbers just the fields that are asked for, in the way that is asked for.
+/// Whether a collection numbers just the fields that are asked for, in the way that is asked for, and has used the
+/// values that are to count as used.
 pub(crate) fn has_fields(present: &AutoFields, options: &[FieldOptions]) -> Result<bool> {
     let asked = parse_fields(options, &AutoFields::default()).map_err(as_conflict)?;
     let is_asked_for = |existing: &AutoField| {
-        let mut asked = asked.iter();
-        asked.any(|(field, attributes)| {
-            *field == existing.field && *attributes == existing.state.sequence.snapshot().attributes
+        let sequence = &existing.state.sequence;
+        asked.iter().zip(options).any(|((field, attributes), options)| {
+            *field == existing.field
+                && *attributes == sequence.snapshot().attributes
+                && options.used_up_to.is_none_or(|value| sequence.has_used(value))
         })
     };
     Ok(present.iter().count() == asked.len() && present.iter().all(is_asked_for))
@@ -303,6 +307,9 @@ fn parse_fields(options: &[FieldOptions], present: &AutoFields) -> Result<Vec<(F
             return Err(SequenceError::FieldTwice { field: path.to_owned(), other }.into());
         }
         let attributes = Attributes::create(&options.sequence)?;
+        if let Some(value) = options.used_up_to {
+            State::new(attributes.clone()).used_up_to(value)?;
+        }
         parsed.push((field, attributes));
     }
     Ok(parsed)

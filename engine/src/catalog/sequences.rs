@@ -49,6 +49,8 @@ pub(crate) struct AutoFields {
     tree: FieldTree,
     /// Positions in the list, ascending by sequence: the one order in which writers take turns.
     turns: Vec<usize>,
+    /// The same for documents that are stored as they come; nothing if there are no fields.
+    bypassed: Option<Arc<AutoFields>>,
 }
 
 /// A place for blocks: the shared acquirer's, or one of a handle's own.
@@ -157,12 +159,24 @@ impl AutoField {
 }
 
 impl AutoFields {
-    pub(crate) fn new(mut list: Vec<AutoField>) -> Self {
+    pub(crate) fn new(list: Vec<AutoField>) -> Self {
+        let bypassed =
+            list.iter().map(|field| AutoField { field: field.field.bypassed(), ..field.clone() }).collect();
+        let bypassed = (!list.is_empty()).then(|| Arc::new(Self::of(bypassed)));
+        Self { bypassed, ..Self::of(list) }
+    }
+
+    fn of(mut list: Vec<AutoField>) -> Self {
         list.sort_by(|a, b| a.field.path().cmp(b.field.path()));
         let tree = FieldTree::new(list.iter().map(|field| field.field.path()));
         let mut turns: Vec<usize> = (0..list.len()).collect();
         turns.sort_by_key(|position| list.get(*position).map(|field| field.state.identity.id));
-        Self { list, tree, turns }
+        Self { list, tree, turns, bypassed: None }
+    }
+
+    /// The fields as documents meet them that are stored as they come: what these bring stays, whatever the modes are.
+    pub(crate) fn bypassed(&self) -> &Self {
+        self.bypassed.as_deref().unwrap_or(self)
     }
 
     #[inline]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bson::{Document, doc};
 use sequence::attributes::Attributes;
 use sequence::auto_increment::FieldOptions;
 use sequence::error::SequenceError;
@@ -81,6 +82,15 @@ impl<T> Collection<T> {
     /// The fields that number themselves, ascending by path.
     pub fn auto_increments(&self) -> ListAutoIncrements<'_, T> {
         ListAutoIncrements { collection: self }
+    }
+
+    /// The options that make the same fields in an empty collection; none if the collection does not exist.
+    pub(crate) fn auto_increment_options(&self) -> Result<Vec<Document>> {
+        let options = self.read(|_, state| {
+            let definition = state.definition();
+            Ok(definition.fields.iter().map(options_as_made).collect())
+        })?;
+        Ok(options.unwrap_or_default())
     }
 
     /// The sequence behind a field: its snapshot, its gaps, its safe watermark.
@@ -213,4 +223,27 @@ fn specification(field: &AutoField) -> AutoIncrementSpecification {
         on_truncate: field.field.on_truncate.name().to_owned(),
         sequence_id: field.state.identity.id.0.cast_signed(),
     }
+}
+
+/// What makes the field again, with its sequence where it stands.
+fn options_as_made(field: &AutoField) -> Document {
+    let snapshot = snapshot_of(&field.state);
+    let mut options = doc! {
+        "Field": field.field.path(),
+        "Generated": field.field.generated.name(),
+        "GenerateOnNull": field.field.generate_on_null,
+        "OnTruncate": field.field.on_truncate.name(),
+        "Increment": snapshot.increment,
+        "StartValue": snapshot.start_value,
+        "MinValue": snapshot.min_value,
+        "MaxValue": snapshot.max_value,
+        "CacheSize": snapshot.cache_size,
+        "AcquireSize": snapshot.acquire_size,
+        "Cycled": snapshot.cycled,
+        "Contract": snapshot.contract,
+    };
+    if let Some(value) = field.state.sequence.used_up_to() {
+        options.insert("UsedUpTo", value);
+    }
+    options
 }

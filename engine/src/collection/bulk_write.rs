@@ -70,7 +70,7 @@ pub struct BulkWrite<'a, R> {
 setters!(BulkWrite<'a, R>, BulkWriteOptions, {
     /// `true` (the default): stop at the first refused write. `false`: try all.
     ordered: bool,
-    /// Accepted: there are no validators yet that it could bypass.
+    /// As for [`insert_one`](Collection::insert_one); of the other writes there is nothing that it could bypass.
     bypass_document_validation: bool,
     /// Kept with the operation for tracing.
     comment: Bson,
@@ -215,7 +215,9 @@ fn write_one(
     match model {
         WriteModel::InsertOne(model) => {
             let write_concern = options.write_concern.clone();
-            let options = InsertOneOptions { write_concern, ..InsertOneOptions::default() };
+            let bypass_document_validation = options.bypass_document_validation;
+            let options =
+                InsertOneOptions { bypass_document_validation, write_concern, ..InsertOneOptions::default() };
             collection.insert_one(model.document).with_options(options).run().map(Single::Insert)
         }
         WriteModel::UpdateOne(model) => update_one(collection, model, (options, now)).map(Single::Update),

@@ -49,7 +49,8 @@ pub struct InsertMany<'a, T> {
 }
 
 setters!(InsertMany<'a, T>, InsertManyOptions, {
-    /// Accepted: there are no validators yet that it could bypass.
+    /// Keeps the value that a document brings for an auto-increment field, whatever the field's mode is, as for a document
+    /// of a dump. There are no validators yet that it could bypass.
     bypass_document_validation: bool,
     /// `true` (the default): stop at the first refused document. `false`: try all.
     ordered: bool,
@@ -96,6 +97,7 @@ impl<T> InsertMany<'_, T> {
         let operation = collection.begin_plain(self.options.max_time);
         let terms = Terms { concern: self.options.write_concern.as_ref(), operation: &operation };
         collection.write(terms, |target| {
+            let target = target.bypassing(self.options.bypass_document_validation);
             if is_only {
                 return insert::insert_only(target, generator, &mut documents);
             }

@@ -34,7 +34,8 @@ pub struct InsertOne<'a, T, D> {
 }
 
 setters!(InsertOne<'a, T, D>, InsertOneOptions, {
-    /// Accepted: there are no validators yet that it could bypass.
+    /// Keeps the value that a document brings for an auto-increment field, whatever the field's mode is, as for a document
+    /// of a dump. There are no validators yet that it could bypass.
     bypass_document_validation: bool,
     /// Give up with code 50 after this long; nothing is stored then.
     max_time: Duration,
@@ -53,7 +54,10 @@ impl<T: Serialize, D: Borrow<T>> InsertOne<'_, T, D> {
         let generator = &collection.shared().generator;
         let operation = collection.begin_plain(self.options.max_time);
         let terms = Terms { concern: self.options.write_concern.as_ref(), operation: &operation };
-        let inserted = collection.write(terms, |target| insert::insert_one(target, generator, &mut draft))?;
+        let inserted = collection.write(terms, |target| {
+            let target = target.bypassing(self.options.bypass_document_validation);
+            insert::insert_one(target, generator, &mut draft)
+        })?;
         let last_generate_id = first_value(Some(&inserted.generated));
         Ok(InsertOneResult { inserted_id: inserted.id, generated: inserted.generated, last_generate_id })
     }

@@ -11,11 +11,13 @@ pub(crate) fn names(shared: &Shared) -> Result<Vec<String>> {
     Ok(shared.catalog.database_names())
 }
 
-/// The names of a database's collections, ascending.
+/// The names of a database's collections, ascending, without those of the system: what a list names can be read by
+/// whoever reads the list, and those cannot.
 pub(crate) fn collection_names(shared: &Shared, db: &str) -> Result<Vec<String>> {
     validate_database(db)?;
     let _in_use = shared.store.enter()?;
-    Ok(shared.catalog.collection_names(db))
+    let names = shared.catalog.collection_names(db).into_iter();
+    Ok(names.filter(|name| Namespace::parse(db, name).is_ok()).collect())
 }
 
 /// How many bytes of table files hold the records of a database.

@@ -6,13 +6,14 @@ use bson::{Binary, Document, RawDocumentBuf, doc};
 use crate::catalog::change::{Created, Replace};
 use crate::catalog::sequence_change::has_fields;
 use crate::codes::{refused, unsupported};
+use crate::collection::whole::collection_names;
 use crate::command::arguments::Arguments;
 use crate::command::modify::check_validation;
 use crate::command::sequences::auto_increments;
 use crate::command::{Opened, Place};
 use crate::cursor::Cursor;
 use crate::error::Result;
-use crate::namespace::{Namespace, validate_database};
+use crate::namespace::Namespace;
 use crate::plan::order::check_collation;
 use crate::plan::selector::Selector;
 use crate::results::number;
@@ -129,14 +130,11 @@ fn namespace(text: &str) -> Result<Namespace> {
 
 pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Opened> {
     arguments.allow(&["authorizedCollections", "cursor", "filter", "nameOnly"], &[])?;
-    validate_database(place.db)?;
     let filter = arguments.document("filter")?.cloned().unwrap_or_default();
     let selector = Selector::parse(&filter, None, place.operation())?;
     let is_name_only = arguments.boolean("nameOnly")?.unwrap_or(false);
-    let (names, identity) = {
-        let database = place.shared.store.enter()?;
-        (place.shared.catalog.collection_names(place.db), database.identity()?)
-    };
+    let names = collection_names(place.shared, place.db)?;
+    let identity = place.shared.store.enter()?.identity()?;
     let mut batch = Vec::new();
     for name in names {
         let namespace = Namespace::stored(place.db, &name)?;
@@ -146,7 +144,7 @@ pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Opene
         let whole = doc! {
             "name": &name,
             "type": "collection",
-            "options": {},
+            "options": options_of(place, &name)?,
             "info": { "readOnly": false, "uuid": uuid },
             "idIndex": { "v": 2, "key": { "_id": 1 }, "name": "_id_" },
         };
@@ -161,4 +159,15 @@ pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Opene
     }
     let namespace = format!("{}.$cmd.listCollections", place.db);
     Ok(Opened { cursor: Cursor::of_list(batch), namespace })
+}
+
+/// What makes the same collection when it is sent to `create`, as mongorestore does: its auto-increment fields, with
+/// where they stand.
+fn options_of(place: &Place<'_>, name: &str) -> Result<Document> {
+    let fields = place.collection(name).auto_increment_options()?;
+    Ok(if fields.is_empty() {
+        doc! {}
+    } else {
+        doc! { "autoIncrement": fields }
+    })
 }

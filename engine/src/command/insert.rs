@@ -19,6 +19,7 @@ pub(super) fn insert(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
     let documents = arguments.raw_documents("documents")?;
     let options = InsertManyOptions {
         ordered: arguments.boolean("ordered")?,
+        bypass_document_validation: arguments.boolean("bypassDocumentValidation")?,
         write_concern: arguments.write_concern()?,
         ..InsertManyOptions::default()
     };

@@ -61,6 +61,11 @@ pub(crate) struct Target<'a> {
 pub(crate) type Preview<'a> = &'a dyn Fn(&[u8]) -> Result<()>;
 
 impl<'a> Target<'a> {
+    /// The same, for documents that are stored as they come if `is_bypassed`.
+    pub(crate) fn bypassing(self, is_bypassed: Option<bool>) -> Self {
+        if is_bypassed == Some(true) { Self { fields: self.fields.bypassed(), ..self } } else { self }
+    }
+
     fn storage(&self) -> Storage<'a> {
         Storage { store: self.store, database: self.database }
     }

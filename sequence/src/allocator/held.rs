@@ -284,6 +284,21 @@ impl Held {
         }
     }
 
+    /// Where [`take_back`](Self::take_back) of all blocks would end.
+    pub(super) fn used_up_to(&self) -> Option<i64> {
+        let mut state = self.state.clone();
+        let mut rests: Vec<(Arc<Block>, Run)> =
+            self.blocks().map(|block| (Arc::clone(&block), block.rest())).collect();
+        rests.retain(|(_, rest)| !rest.is_empty());
+        while let Some(last) = rests.iter().position(|(block, rest)| {
+            state.used() == Some(rest.last()) && state.cycled_count() == block.cycled_count()
+        }) {
+            let (block, rest) = rests.swap_remove(last);
+            state = state.returned(block.standing_behind(block.run().count() - rest.count()));
+        }
+        state.used()
+    }
+
     fn is_tail(&self, frozen: &Frozen) -> bool {
         self.state.used() == Some(frozen.rest.last())
             && self.state.cycled_count() == frozen.block.cycled_count()

@@ -280,6 +280,18 @@ impl Sequence {
         }
     }
 
+    /// The value up to which all count as used, if the sequence were closed now: what a copy of it has to start behind.
+    /// Nothing if no value was used yet.
+    pub fn used_up_to(&self) -> Option<i64> {
+        self.held.lock().used_up_to()
+    }
+
+    /// Whether `value` and all values before it count as used.
+    pub fn has_used(&self, value: i64) -> bool {
+        let held = self.held.lock();
+        held.used_up_to().is_some_and(|used| !held.state.is_beyond(value.into(), used.into()))
+    }
+
     /// Gaps that no write has listed yet: those since the last one, and what a crash left behind. If there are more than
     /// a ledger keeps, the newest.
     pub fn pending_gaps(&self) -> Vec<Gap> {
