@@ -52,9 +52,25 @@ pub(crate) struct Arguments {
     /// How many connections there may be at once.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     max_connections: u32,
+    #[command(flatten)]
+    memory: Memory,
     /// After how many seconds an idle cursor is ended.
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     cursor_timeout: u64,
+}
+
+/// What may be held in memory, in mebibytes. Each connection takes a little beside.
+#[derive(Debug, clap::Args)]
+struct Memory {
+    /// Mebibytes for the store's cache and for what was not yet written to tables.
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(8..))]
+    store_memory: u32,
+    /// Mebibytes for messages on their way in, of all connections.
+    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
+    request_memory: u32,
+    /// Mebibytes for answers on their way out, of all connections.
+    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
+    answer_memory: u32,
 }
 
 /// What stands between the store and strangers.
@@ -97,8 +113,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         .init();
-    let client =
-        Client::builder().read_only(arguments.read_only).open(&arguments.path).map_err(Error::Open)?;
+    let client = Client::builder()
+        .read_only(arguments.read_only)
+        .memory_budget(bytes(arguments.memory.store_memory))
+        .open(&arguments.path)
+        .map_err(Error::Open)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(serve(client.clone(), arguments));
     drop(runtime);
@@ -111,6 +130,8 @@ async fn serve(client: Client, arguments: Arguments) -> Result<(), Error> {
     let mut builder = Server::builder(client)
         .tcp(SocketAddr::new(arguments.bind, arguments.port))
         .connections_max(arguments.max_connections)
+        .request_bytes_max(bytes(arguments.memory.request_memory))
+        .answer_bytes_max(bytes(arguments.memory.answer_memory))
         .cursor_timeout(Duration::from_secs(arguments.cursor_timeout));
     if let Some(path) = &arguments.unix_socket {
         builder = builder.unix_socket(path);
@@ -132,6 +153,10 @@ async fn serve(client: Client, arguments: Arguments) -> Result<(), Error> {
     announce(&server, &arguments);
     server.serve(wait(signals)).await;
     Ok(())
+}
+
+fn bytes(mebibytes: u32) -> usize {
+    usize::try_from(u64::from(mebibytes) << 20).unwrap_or(usize::MAX)
 }
 
 /// Says on standard output where the server listens, one line each, so that a script can read a chosen port.

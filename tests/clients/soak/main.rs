@@ -1,9 +1,14 @@
 //! Many connections with mixed commands, of which some die at any moment: afterwards nothing is missing, nothing was done
 //! twice, the store agrees with itself, and the server holds no cursor, connection or thread of those that are gone.
 //!
+//! Beside them are clients that mean no good: strangers before a login, readers that take no answers, killers of cursors, and
+//! collections that are replaced while they are read. The server's memory is watched all the time.
+//!
 //! Quick by default; `make soak SECONDS=600 CONNECTIONS=500` takes its time. The seed is printed, and `CAIRNDB_SEED`
 //! replays its decisions, though not the order of the threads.
 
+mod hostile;
+mod raw;
 mod worker;
 
 use std::collections::BTreeSet;
@@ -11,7 +16,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +27,8 @@ use cairndb_tests::race::race;
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::sync::Client;
 
+use hostile::{KILLED_LEN, REPLACED_LEN, fill, kill_cursors, read_replaced, read_slowly, replace, strange};
+use raw::Raw;
 use worker::Worker;
 
 /// One request of so many is cut off.
@@ -33,6 +40,16 @@ const SETTLING_TIME_MAX: Duration = Duration::from_secs(60);
 /// Idle threads of the server end after ten seconds without work. It looks for idle cursors once a second here, each time
 /// by the thread that waited longest, so that ten always have something to do.
 const IDLE_THREADS_MAX: usize = 10;
+
+/// What the server is given of memory, in mebibytes, for the store, for requests and for answers.
+const STORE_MEMORY: u64 = 64;
+const REQUEST_MEMORY: u64 = 32;
+const ANSWER_MEMORY: u64 = 64;
+/// What the process takes beside: its program, its threads, what the store needs outside of its cache, and what commands make
+/// while they run, of which there are 64 at most.
+const BESIDE_MEMORY: u64 = 512;
+/// What a connection takes beside, in kibibytes: buffers, and 16 KiB each of a message and an answer.
+const CONNECTION_MEMORY_KIB: u64 = 256;
 
 /// What a server holds.
 #[derive(Debug)]
@@ -79,18 +96,36 @@ fn connections_that_die_leave_nothing_behind() {
     let workers = number_from_environment("CAIRNDB_SOAK_CONNECTIONS", 20);
     let seed = seed();
     println!("seed {seed}, {workers} connections for {duration:?}");
-    let cairn = Cairn::start_with(&["--cursor-timeout", "2"]);
+    let cairn = Cairn::start_with(&[&["--cursor-timeout", "2"][..], &memory()].concat());
     let control = Client::with_uri_str(cairn.uri()).unwrap();
     let shop = control.database("shop");
     shop.run_command(doc! { "createSequence": "tickets" }).run().unwrap();
+    let mut raw = Raw::connect(cairn.address()).expect("it listens");
+    for (collection, len, bytes) in
+        [("large", 6, 4 << 20), ("killed", KILLED_LEN, 100), ("replaced", REPLACED_LEN, 100)]
+    {
+        fill(&mut raw, collection, len, bytes);
+    }
+    drop(raw);
     let before = Holdings::of(&cairn, &control);
 
     let cuts = Arc::new(AtomicU64::new(0));
     let proxy = Proxy::start(cairn.address(), cut_at_random(seed, Arc::clone(&cuts)));
     let uri = format!("{}&maxPoolSize=1&retryReads=false&retryWrites=false", uri(proxy.address()));
     let end = Instant::now() + duration;
-    let ended = race(0..workers, |place| Worker::new(&uri, place, seed).run_until(end));
+    let (ended, done, most) = watched(&cairn, || {
+        thread::scope(|scope| {
+            let hostile = scope.spawn(|| be_hostile(&cairn, workers, seed, end));
+            let ended = race(0..workers, |place| Worker::new(&uri, place, seed).run_until(end));
+            (ended, hostile.join().expect("no answer was wrong"))
+        })
+    });
     drop(proxy);
+    println!(
+        "answers not taken, cursors killed, collections replaced, replaced ones read: {done:?}; {most} bytes"
+    );
+    assert!(done.iter().all(|done| *done > 0), "there was nothing to see");
+    assert_within_memory(most, 2 * workers);
 
     let commands: u64 = ended.iter().map(|ended| ended.answered).sum();
     let cuts = cuts.load(Ordering::Relaxed);
@@ -112,6 +147,89 @@ fn connections_that_die_leave_nothing_behind() {
     println!("before {before:?}, after {after:?}");
     control.shutdown().immediate(true).run();
     cairn.stop();
+}
+
+#[test]
+fn strangers_hold_little_and_leave_users_alone() {
+    let duration = Duration::from_secs(number_from_environment("CAIRNDB_SOAK_SECONDS", 5));
+    let strangers = number_from_environment("CAIRNDB_SOAK_CONNECTIONS", 20);
+    let seed = seed();
+    println!("seed {seed}, {strangers} strangers for {duration:?}");
+    let cairn = Cairn::start_for_user("ada", "pencil", &memory());
+    let uri = cairn.uri().replace("mongodb://", "mongodb://ada:pencil@");
+    let ada = Client::with_uri_str(format!("{uri}&authSource=admin")).unwrap();
+    let things = ada.database("shop").collection::<Document>("things");
+    let end = Instant::now() + duration;
+    let (tried, written, most) = watched(&cairn, || {
+        thread::scope(|scope| {
+            let strange = |place| strange(cairn.address(), Choices::seeded(seed.wrapping_add(place)), end);
+            let strangers = scope.spawn(move || race(0..strangers, strange).iter().sum::<u64>());
+            let mut written = 0;
+            while Instant::now() < end {
+                things.insert_one(doc! { "text": "x".repeat(100_000) }).run().expect("a user is served");
+                written += 1;
+            }
+            (strangers.join().expect("no stranger fails"), written)
+        })
+    });
+    println!("{tried} tries of strangers, {written} documents of a user; {most} bytes");
+    assert!(tried > 0 && written > 0, "there was nothing to see");
+    assert_eq!(things.count_documents(doc! {}).run().unwrap(), written);
+    assert_within_memory(most, strangers);
+    let status = ada.database("admin").run_command(doc! { "serverStatus": 1 }).run().unwrap();
+    let sessions = number(&status, &["logicalSessionRecordCache", "activeSessionsCount"]);
+    assert!(sessions <= 2, "{sessions} sessions of one user");
+    ada.shutdown().immediate(true).run();
+    cairn.stop();
+}
+
+fn memory() -> [&'static str; 6] {
+    ["--store-memory", "64", "--request-memory", "32", "--answer-memory", "64"]
+}
+
+/// What of each kind was done: answers not taken, cursors killed, collections replaced, and read meanwhile.
+fn be_hostile(cairn: &Cairn, workers: u64, seed: u64, end: Instant) -> [u64; 4] {
+    let address = cairn.address();
+    let choices = |place: u64| Choices::seeded(seed.wrapping_mul(31).wrapping_add(place));
+    thread::scope(|scope| {
+        let kills =
+            scope.spawn(|| race(0..workers.div_ceil(20), |place| kill_cursors(address, choices(place), end)));
+        let replaces = scope.spawn(|| replace(address, end));
+        let reads = scope.spawn(|| race(0..2, |_| read_replaced(address, end)));
+        let slow = race(0..workers.div_ceil(5), |place| read_slowly(address, choices(1000 + place), end));
+        let sum = |counts: Vec<u64>| counts.iter().sum();
+        let kills = kills.join().expect("no cursor gave a part as if it were all");
+        let replaces = replaces.join().expect("a collection was not replaced");
+        let reads = reads.join().expect("a replaced collection lacked documents");
+        [sum(slow), sum(kills), replaces, sum(reads)]
+    })
+}
+
+/// Does the work, and gives the most memory that the server had meanwhile.
+fn watched<A, B>(cairn: &Cairn, work: impl FnOnce() -> (A, B)) -> (A, B, u64) {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            let mut most = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                most = most.max(cairn.resident_bytes().unwrap_or(0));
+                thread::park_timeout(Duration::from_millis(50));
+            }
+            most
+        });
+        let (left, right) = work();
+        is_over.store(true, Ordering::Relaxed);
+        (left, right, watch.join().expect("it only looks"))
+    })
+}
+
+fn assert_within_memory(most: u64, connections: u64) {
+    let given = STORE_MEMORY + REQUEST_MEMORY + REQUEST_MEMORY / 8 + ANSWER_MEMORY;
+    let limit = ((given + BESIDE_MEMORY) << 20) + connections * (CONNECTION_MEMORY_KIB << 10);
+    assert!(
+        most <= limit,
+        "the server had {most} bytes, and {limit} are its budgets with what is beside them"
+    );
 }
 
 fn cut_at_random(seed: u64, cuts: Arc<AtomicU64>) -> impl Fn(&str) -> Cut + Send + Sync {

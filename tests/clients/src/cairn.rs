@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -28,7 +28,25 @@ impl Cairn {
 
     /// Starts a server over an empty folder, with more arguments.
     pub fn start_with(arguments: &[&str]) -> Self {
+        Self::start_over(Scratch::new(), arguments)
+    }
+
+    /// Starts a server over an empty folder to which one user may log in.
+    pub fn start_for_user(name: &str, password: &str, arguments: &[&str]) -> Self {
         let scratch = Scratch::new();
+        let mut adding = Command::new(program())
+            .args(["user", "add"])
+            .args([scratch.path().as_os_str(), name.as_ref()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{} cannot be started: {error}", program().display()));
+        writeln!(adding.stdin.take().expect("it is piped"), "{password}").expect("it reads");
+        assert!(adding.wait().expect("it was started here").success());
+        Self::start_over(scratch, &[&["--auth"], arguments].concat())
+    }
+
+    fn start_over(scratch: Scratch, arguments: &[&str]) -> Self {
         let log = File::create(log_of(&scratch)).expect("the folder takes files");
         let mut child = Command::new(program())
             .arg("serve")
@@ -58,6 +76,13 @@ impl Cairn {
     /// Its number in the system.
     pub fn process_id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// How many bytes of memory it has; `None` where the system has no `/proc`.
+    pub fn resident_bytes(&self) -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
     }
 
     /// What drivers and shells are given.
