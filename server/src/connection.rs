@@ -166,7 +166,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(Some(Header::parse(header)?))
     }
 
-    /// Reads until the buffer holds so many bytes. The client may not stand still, nor be too slow altogether.
+    /// Reads until the buffer holds `bytes`. The client may not stand still, nor be too slow altogether.
     async fn fill(&mut self, bytes: usize, reserved: &mut Reserved) -> Result<(), Ended> {
         let Self { desk, stream, buffer } = self;
         let pause_max = desk.shared.settings.message_timeout;
@@ -177,7 +177,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let next = missing.min(arrived.clamp(UNCHARGED_BYTES, ROOM_BYTES));
             desk.reserve(reserved, arrived + next).await?;
             if reserved.is_overdrawn() {
-                // Nobody else goes beyond the budget meanwhile.
+                // No other message can go beyond the budget meanwhile.
                 end = end.min(Instant::now() + pause_max);
             }
             // The room follows what came, not what was announced, beyond what a batch needs.
@@ -238,6 +238,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         };
         self.desk.shared.counters.bytes_out.fetch_add(message.len() as u64, Ordering::Relaxed);
         let pause_max = self.desk.shared.settings.message_timeout;
+        // No other answer can go beyond the budget while this one does.
+        let (pause_max, time_max) = if reserved.is_overdrawn() {
+            (pause_max / 10, pause_max)
+        } else {
+            (pause_max, transfer_timeout(message.len(), pause_max))
+        };
         let slow = || Ended::Slow(message.len());
         let writing = async {
             // Part by part, so that who takes nothing at all is noticed before the time of the whole is over.
@@ -246,7 +252,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             Ok::<(), Ended>(self.stream.flush().await?)
         };
-        let written = timeout(transfer_timeout(message.len(), pause_max), writing).await;
+        let written = timeout(time_max, writing).await;
         written.map_err(|_| slow())??;
         Ok(request_id)
     }
@@ -415,4 +421,56 @@ fn refuse(error: FrameError) -> Result<Response, Ended> {
         | FrameError::Decompression { .. } => return Err(error.into()),
     };
     Ok(Response::Message(Failure::new(code, name, error.to_string()).into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use cairndb::Client;
+
+    use super::*;
+    use crate::server::Server;
+
+    /// Noop compression of a message of that length.
+    fn packed(bytes: usize) -> Bytes {
+        let header = Header { length: HEADER_BYTES + bytes, request_id: 1, response_to: 0, opcode: OP_MSG };
+        pack(&[&header.bytes()[..], &vec![0; bytes]].concat(), Compressor::Noop).expect("packed").into()
+    }
+
+    /// The reservation of a compressed message was given back while its bytes were kept: 60 connections that waited for memory
+    /// for what was inside took 1.2 GB.
+    #[tokio::test]
+    async fn a_compressed_message_holds_its_memory_until_it_is_unpacked() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let client = Client::open(folder.path().join("db")).expect("a store");
+        let server = Server::builder(client).request_bytes_max(1 << 20).unbound().expect("a server");
+        let shared = Arc::clone(&server.shared);
+        let peer = Arc::new(shared.introduce("test".to_owned()));
+        peer.agree_on(vec![Compressor::Noop]);
+        let desk = Desk { shared: Arc::clone(&shared), peer };
+        let patience = Duration::from_secs(10);
+        let (mut held, mut rest, mut beyond) =
+            (Reserved::nothing(), Reserved::nothing(), Reserved::nothing());
+        assert!(shared.requests.try_grow(&mut held, 501 << 10));
+        assert!(shared.requests.try_grow(&mut rest, 523 << 10));
+        // Another message goes beyond the budget, so that this one has to wait.
+        assert!(
+            shared.requests.grow(&mut beyond, 100 << 10, patience).await.is_ok() && beyond.is_overdrawn()
+        );
+        let message = packed(500 << 10);
+        let header = Header::parse(message.first_chunk().expect("a header")).expect("a header");
+        let mut unpacking = std::pin::pin!(desk.unpack(message, header, held));
+        assert!(timeout(Duration::from_millis(20), &mut unpacking).await.is_err(), "there is no memory yet");
+        assert!(!shared.requests.try_grow(&mut Reserved::nothing(), 100 << 10), "its memory was given back");
+        drop((rest, beyond));
+        let received = timeout(patience, unpacking).await.expect("there is memory").expect("unpacked");
+        assert_eq!(received.message.len(), HEADER_BYTES + (500 << 10));
+        assert!(
+            !shared.requests.try_grow(&mut Reserved::nothing(), 600 << 10),
+            "the message holds its memory"
+        );
+        drop(received);
+        assert!(shared.requests.try_grow(&mut Reserved::nothing(), 1 << 20));
+    }
 }

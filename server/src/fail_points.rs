@@ -1,12 +1,11 @@
 //! Faults on demand, by which the suites of drivers see how a client takes them: MongoDB's `failCommand` and
-//! `maxTimeAlwaysTimeOut`. There are none unless whoever starts the server asked for test commands.
+//! `maxTimeAlwaysTimeOut`. There are none unless the server was started with test commands.
 
 use std::time::Duration;
 
 use cairndb::bson::{Bson, Document, RawBsonRef, RawDocument};
 use parking_lot::Mutex;
 
-use crate::dispatch::spelled;
 use crate::failure::Failure;
 use crate::fields::Fields;
 
@@ -206,6 +205,19 @@ impl Fault {
             Some(labels) if !labels.is_empty() => failure.beside("errorLabels", labels.clone()),
             _ => failure,
         })
+    }
+}
+
+/// The name of a command that has several: the one in MongoDB's documentation.
+pub(crate) fn spelled(name: &str) -> &str {
+    match name {
+        "buildinfo" => "buildInfo",
+        "collstats" => "collStats",
+        "dbstats" => "dbStats",
+        "deleteIndexes" => "dropIndexes",
+        "findandmodify" => "findAndModify",
+        "ismaster" => "isMaster",
+        other => other,
     }
 }
 

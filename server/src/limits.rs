@@ -60,7 +60,7 @@ impl Budget {
         Self { kibibytes, overdraft: Arc::new(Semaphore::new(1)), total }
     }
 
-    /// Makes `reserved` cover so many bytes if there are as many, without waiting.
+    /// Makes `reserved` cover `bytes` if the budget has as many left, without waiting.
     pub(crate) fn try_grow(&self, reserved: &mut Reserved, bytes: usize) -> bool {
         let missing = self.missing(reserved, bytes);
         if missing == 0 {
@@ -71,7 +71,7 @@ impl Budget {
         true
     }
 
-    /// Makes `reserved` cover so many bytes. It waits for those that others hold, but no longer than `patience`.
+    /// Makes `reserved` cover `bytes`. It waits for those that others hold, but no longer than `patience`.
     pub(crate) async fn grow(
         &self,
         reserved: &mut Reserved,
@@ -119,7 +119,7 @@ impl Reserved {
         self.overdraft.is_some()
     }
 
-    /// Gives back all but so many bytes.
+    /// Gives back all but `bytes`.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         if let Some(permit) = &mut self.permit {
             let surplus = permit.num_permits().saturating_sub(kibibytes(bytes) as usize);

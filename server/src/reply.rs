@@ -85,7 +85,7 @@ pub(crate) enum BatchName {
 /// A batch of a cursor, written as it is read: `{cursor: {firstBatch: [..], id: .., ns: ..}, ok: 1}`.
 ///
 /// It takes memory of the budget as it grows. If there is none left it ends, and the cursor goes on with the next batch:
-/// readers that do not take their answers make the batches of others short, and keep nobody waiting.
+/// readers that do not take their answers make the batches of others short, and do not make them wait.
 pub(crate) struct Batch {
     bytes: Vec<u8>,
     cursor_at: usize,
@@ -138,10 +138,12 @@ impl Batch {
 
     fn reserve(&mut self, bytes: usize) -> bool {
         let Self { budget, reserved, .. } = self;
-        if budget.try_grow(reserved, bytes.next_multiple_of(BATCH_STEP_BYTES))
-            || budget.try_grow(reserved, bytes)
-        {
-            return true;
+        for room in [bytes.next_multiple_of(BATCH_STEP_BYTES), bytes] {
+            if budget.try_grow(reserved, room) {
+                // Left to itself it would double, beyond what was taken of the budget.
+                self.bytes.reserve_exact(room.saturating_sub(self.bytes.len()));
+                return true;
+            }
         }
         let Some(runtime) = Handle::try_current().ok().filter(|_| self.len == 0) else { return false };
         runtime.block_on(budget.grow(reserved, bytes, FIRST_DOCUMENT_PATIENCE)).is_ok()

@@ -90,7 +90,7 @@ pub struct ServerBuilder {
 
 /// A server that is bound. It answers when it is served.
 pub struct Server {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     tcp: Option<TcpListener>,
     unix: Option<UnixSocket>,
     tls: Option<Tls>,

@@ -52,7 +52,7 @@ impl<T> Collection<T> {
     /// Counts the keys of all indexes, if the collection exists.
     pub(crate) fn key_counts(&self) -> Result<Option<KeyCounts>> {
         self.view(|Viewed { state, view, .. }| {
-            let count = |family: Family, (start, end): (Vec<u8>, Vec<u8>)| -> Result<u64> {
+            let count = |family: Family, start: Vec<u8>, end: Vec<u8>| -> Result<u64> {
                 let Some(snapshot) = view.snapshot() else { return Ok(0) };
                 let mut scan = Scan::open(snapshot, family, (start, Some(end)), CacheUse::Bypass);
                 let mut keys = 0;
@@ -61,10 +61,10 @@ impl<T> Collection<T> {
                 }
                 Ok(keys)
             };
-            let documents = count(Family::Records, (state.id.prefix().to_vec(), state.id.end()))?;
+            let documents = count(Family::Records, state.id.prefix().to_vec(), state.id.end())?;
             let mut indexes = vec![(ID_INDEX_NAME.to_owned(), documents)];
             for index in view.indexes() {
-                let keys = count(Family::Entries, (index.id.prefix().to_vec(), index.id.end()))?;
+                let keys = count(Family::Entries, index.id.prefix().to_vec(), index.id.end())?;
                 indexes.push((index.name.clone(), keys));
             }
             Ok(KeyCounts { documents, indexes })
@@ -75,16 +75,15 @@ impl<T> Collection<T> {
     pub(crate) fn size(&self) -> Result<Option<Size>> {
         let documents = self.known_count()?.unwrap_or(0);
         self.view(|Viewed { database, state, view }| {
-            let sample = |family: Family, range: (Vec<u8>, Vec<u8>)| {
-                view.snapshot().map_or(Ok(0), |snapshot| key_bytes(snapshot, family, range, documents))
+            let sample = |family: Family, start: Vec<u8>, end: Vec<u8>| {
+                view.snapshot().map_or(Ok(0), |snapshot| key_bytes(snapshot, family, start, end, documents))
             };
-            let range = (state.id.prefix().to_vec(), state.id.end());
-            let ids = sample(Family::Records, range)?;
+            let ids = sample(Family::Records, state.id.prefix().to_vec(), state.id.end())?;
             let mut indexes = vec![(ID_INDEX_NAME.to_owned(), ids.max(STORED_BYTES_MIN))];
             for index in view.indexes() {
-                let range = (index.id.prefix().to_vec(), index.id.end());
-                let files = database.file_bytes(Family::Entries, range.clone());
-                let keys = sample(Family::Entries, range)?;
+                let (start, end) = (index.id.prefix().to_vec(), index.id.end());
+                let files = database.file_bytes(Family::Entries, (start.clone(), end.clone()));
+                let keys = sample(Family::Entries, start, end)?;
                 indexes.push((index.name.clone(), files.max(keys).max(STORED_BYTES_MIN)));
             }
             let document_bytes = document_bytes(view, documents)?;
@@ -104,7 +103,8 @@ pub(crate) fn record_bytes(database: &Database, state: &CollectionState) -> u64 
 fn key_bytes(
     snapshot: &Arc<Snapshot>,
     family: Family,
-    (start, end): (Vec<u8>, Vec<u8>),
+    start: Vec<u8>,
+    end: Vec<u8>,
     documents: u64,
 ) -> Result<u64> {
     let mut scan = Scan::open(snapshot, family, (start, Some(end)), CacheUse::Fill);
@@ -129,7 +129,7 @@ fn document_bytes(view: ReadView, documents: u64) -> Result<u64> {
     Ok(scaled(bytes, read, documents))
 }
 
-/// What all take, if `read` of them take so many bytes.
+/// What all take, if `read` of them take `bytes`.
 fn scaled(bytes: u64, read: u64, all: u64) -> u64 {
     let scaled = u128::from(bytes) * u128::from(all);
     u64::try_from(scaled.checked_div(u128::from(read)).unwrap_or(0)).unwrap_or(u64::MAX)

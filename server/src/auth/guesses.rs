@@ -1,5 +1,5 @@
 //! How guessing of passwords is slowed, however many connections guess: failures are remembered for a user at an address,
-//! and for an address whoever it claims to be.
+//! and for an address, of all users together.
 //!
 //! After a few failures the next guesses wait for their turn before they are looked at, and each failure doubles the time
 //! between two of them. Who wants to wait behind too many others is refused. A user is never locked out elsewhere than where
@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Failures of a user at an address that make nobody wait.
+/// Failures of a user at an address after which the next guess need not wait.
 const FREE_OF_USER: u32 = 3;
-/// The same for an address, which many may share.
+/// Failures at an address, which many users may share, after which the next guess need not wait.
 const FREE_OF_ADDRESS: u32 = 20;
 /// The longest time between two guesses of a user's password at an address, in pauses: 10 seconds of 0.2.
 const PAUSES_MAX: u32 = 50;
@@ -94,7 +94,7 @@ impl Guesses {
     /// The time between two guesses after so many failures.
     fn interval(&self, source: &Source, failures: u32) -> Duration {
         match source {
-            // Not more and more: whoever shares the address would be kept out.
+            // Not more and more: others who share the address would be kept out.
             Source::Address(_) if failures > FREE_OF_ADDRESS => self.pause,
             Source::User { .. } if failures > FREE_OF_USER => {
                 let doublings = (failures - FREE_OF_USER).min(PAUSES_MAX.ilog2() + 1);

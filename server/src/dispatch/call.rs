@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cairndb::bson::{RawBsonRef, RawDocument};
 
-use crate::dispatch::api;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::frame::message::{Message, Sequence};
@@ -149,7 +148,6 @@ impl Call {
         {
             self.shared.sessions.touch(session)?;
         }
-        api::check(self)?;
         let fields = self.fields();
         for field in ["txnNumber", "startTransaction", "autocommit"] {
             if fields.value(field)?.is_some() {

@@ -27,7 +27,7 @@ use std::time::Instant;
 
 use crate::dispatch::access::Access;
 use crate::dispatch::call::Run;
-use crate::fail_points::Fault;
+use crate::fail_points::{Fault, spelled};
 use crate::failure::Failure;
 use crate::reply::Reply;
 use crate::shared::{Counters, count};
@@ -124,7 +124,7 @@ const COMMANDS: &[(&str, Entry)] = &[
     ("serverStatus", tell(host::status)),
     ("setAcquirer", tell(sequence::set_acquirer)),
     ("startSession", tell(session::start)),
-    ("top", order(top::top)),
+    ("top", write(top::top)),
     ("truncate", write(engine::forward)),
     ("update", write(engine::forward)),
     ("usersInfo", read(users::list)),
@@ -178,6 +178,7 @@ async fn run(call: Call) -> Result<Outcome, Failure> {
     if let Some(failure) = fault.failure() {
         return Err(failure);
     }
+    api::check(&call)?;
     call.check()?;
     if call.shared.settings.has_test_commands
         && call.fields().integer("maxTimeMS")?.is_some_and(|limit| limit > 0)
@@ -238,19 +239,6 @@ fn fault(call: &Call) -> Fault {
     // A hello that names the application is already one of it.
     let application = call.peer.application().or_else(|| hello::application_of(call));
     call.shared.fail_points.meet(spelled(name), application.as_deref()).unwrap_or_default()
-}
-
-/// The name of a command that has several: the one in MongoDB's documentation.
-pub(crate) fn spelled(name: &str) -> &str {
-    match name {
-        "buildinfo" => "buildInfo",
-        "collstats" => "collStats",
-        "dbstats" => "dbStats",
-        "deleteIndexes" => "dropIndexes",
-        "findandmodify" => "findAndModify",
-        "ismaster" => "isMaster",
-        other => other,
-    }
 }
 
 fn configure_fail_point(call: &Call) -> Result<Reply, Failure> {

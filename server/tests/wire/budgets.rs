@@ -19,14 +19,14 @@ fn fill_with_large(peer: &mut Peer) {
     }
 }
 
-/// The budget was taken by announcements: whoever announced enough, and sent little, held all of it.
+/// The budget was taken by announcements: a client that announced enough, and sent little, held all of it.
 #[test]
 fn announcements_hold_nothing() {
     let fixture = Fixture::with(|builder| builder.request_bytes_max(4 << 20));
     let announced = Header { length: 40 << 20, request_id: 1, response_to: 0, opcode: OP_MSG };
     let mut slow: Vec<Peer> = (0..12).map(|_| fixture.peer()).collect();
     for peer in &mut slow {
-        assert!(peer.send(&[&announced.bytes()[..], &[0; 100_000]].concat()));
+        assert!(peer.send(&[&announced.bytes()[..], &vec![0; 100_000]].concat()));
     }
     let mut neighbor = fixture.peer();
     let document = doc! { "_id": 1, "text": "x".repeat(1 << 20) };
@@ -57,7 +57,7 @@ fn messages_that_do_not_fit_beside_each_other_are_all_answered() {
 /// Each command with a cursor took 16 MiB, whatever it read: a few of them, or readers that take no answers, stopped all
 /// others.
 #[test]
-fn readers_that_take_no_answers_stop_nobody() {
+fn readers_that_take_no_answers_stop_no_others() {
     let fixture = Fixture::with(|builder| builder.answer_bytes_max(24 << 20));
     let mut peer = fixture.peer();
     fill(&mut peer, "small", 5);
