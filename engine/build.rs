@@ -6,7 +6,6 @@ use std::env;
 use std::fs;
 use std::path::PathBuf;
 
-#[expect(clippy::print_stdout, reason = "a build script speaks to cargo on standard output")]
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-env-changed=ROCKSDB_LIB_DIR");
