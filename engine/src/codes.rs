@@ -17,8 +17,13 @@ pub(crate) fn unsupported(message: impl Display) -> Error {
 
 /// What a pure crate refused, with what caused it: the reply of a command has one text.
 fn with_causes(code: i32, error: &dyn std::error::Error) -> Error {
+    refused(code, text_with_causes(error))
+}
+
+/// An error with what caused it.
+pub(crate) fn text_with_causes(error: &dyn std::error::Error) -> String {
     let causes = iter::successors(error.source(), |cause| cause.source());
-    refused(code, causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}")))
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 impl From<query::operation::Interruption> for Error {

@@ -54,7 +54,7 @@ pub enum Error {
         limit: usize,
     },
     /// A document is nested more deeply than any that may be stored.
-    #[error("document exceeds {limit} levels of nesting at '{path}'")]
+    #[error("document exceeds {limit} levels of nesting at '{}'", start_of(path))]
     DocumentTooDeep {
         /// The number of levels that are accepted.
         limit: usize,
@@ -234,7 +234,17 @@ pub enum PathFault {
     },
 }
 
+/// How much of a path an error repeats.
+const PATH_CHARACTERS_MAX: usize = 64;
+
 /// ` in field 'path'`, or nothing for the document itself.
 fn in_field(path: &str) -> String {
-    if path.is_empty() { String::new() } else { format!(" in field '{path}'") }
+    if path.is_empty() { String::new() } else { format!(" in field '{}'", start_of(path)) }
+}
+
+/// The beginning of a path, which may have a hundred parts.
+fn start_of(path: &str) -> String {
+    let mut letters = path.chars();
+    let start = letters.by_ref().take(PATH_CHARACTERS_MAX).collect::<String>();
+    if letters.next().is_some() { start + "..." } else { start }
 }

@@ -679,3 +679,19 @@ fn a_collection_is_created_with_options_that_ask_for_nothing() {
     refuse([doc! { "create": "a", "validator": { "a": 1 } }], 238, "validator");
     refuse([doc! { "create": "a", "validationAction": "none" }], 2, "validationAction");
 }
+
+/// The message called a well-formed command malformed, and repeated hundreds of characters of a path.
+#[test]
+fn a_command_that_is_nested_too_deeply_is_told_where_and_in_few_words() {
+    let fixture = Fixture::new();
+    let mut filter = doc! { "a": 1 };
+    for _ in 0..100 {
+        filter = doc! { "$and": [filter] };
+    }
+    let command = doc! { "aggregate": "things", "pipeline": [{ "$match": filter }], "cursor": {} };
+    let command = RawDocumentBuf::try_from(&command).expect("a command");
+    let error = refused(fixture.client.database("test").run_raw_command(command).run(), 15, "'pipeline'");
+    let text = error.to_string();
+    assert!(!text.contains("malformed") && text.contains("180 levels"), "{text}");
+    assert!(text.chars().count() < 250, "{text}");
+}

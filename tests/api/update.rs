@@ -178,7 +178,7 @@ fn malformed_updates_are_refused_and_make_no_collection() {
     refused(upsert(doc! { "$bogus": 1 }, doc! { "$set": { "a": 1 } }), 2, "$bogus");
     refused(upsert(doc! { "$expr": true }, doc! { "$set": { "a": 1 } }), 224, "$expr");
     refused(upsert(doc! { "a": 1, "a.b": 2 }, doc! { "$set": { "c": 1 } }), 54, "");
-    refused(upsert(doc! { "_id.a": 1 }, doc! { "$set": { "c": 1 } }), 111, "");
+    refused(absent.replace_one(doc! { "_id.a": 1 }, doc! { "c": 1 }).upsert(true).run(), 111, "_id.a");
     refused(absent.update_one(doc! {}, vec![doc! { "$group": {} }]).run(), 72, "$group");
     let german = absent.update_one(doc! {}, doc! { "$set": { "a": 1 } });
     refused(german.collation(Collation::with_locale("de")).run(), 238, "'de'");
@@ -248,4 +248,26 @@ fn a_refusal_tells_what_caused_it() {
     refused(pull(doc! { "$foo": 1 }).run(), 2, "$foo");
     refused(pull(doc! { "$in": 1 }).run(), 2, "$in");
     refused(pull(doc! { "$expr": true }).run(), 224, "$expr");
+}
+
+/// After an update of many documents had failed, nothing told which of them it was.
+#[test]
+fn a_refusal_names_the_document() {
+    let fixture =
+        Fixture::with([doc! { "_id": 1, "n": 1, "a": [] }, doc! { "_id": { "k": "two" }, "n": "x", "a": 1 }]);
+    let update = |update: Document| fixture.things.update_many(doc! {}, update).run();
+    let named = "_id: { k: \"two\" }";
+    refused(update(doc! { "$inc": { "n": 1 } }), 14, named);
+    refused(update(doc! { "$mul": { "n": 2 } }), 14, named);
+    refused(update(doc! { "$push": { "a": 1 } }), 2, named);
+    refused(update(doc! { "$addToSet": { "a": 1 } }), 2, named);
+    refused(update(doc! { "$pull": { "a": 1 } }), 2, named);
+    refused(update(doc! { "$pop": { "a": 1 } }), 14, named);
+    refused(update(doc! { "$bit": { "n": { "or": 1 } } }), 2, named);
+    refused(update(doc! { "$set": { "n.x": 1 } }), 28, "_id: 1 }");
+    let long = "x".repeat(1000);
+    fixture.things.insert_one(doc! { "_id": &long, "b": "x" }).run().expect("an insert");
+    let error = fixture.things.update_one(doc! { "b": "x" }, doc! { "$inc": { "b": 1 } }).run();
+    let error = refused(error, 14, "_id: \"xxxx");
+    assert!(error.to_string().chars().count() < 400, "{error}");
 }

@@ -11,7 +11,7 @@ use index::validate::{DOCUMENT_BYTES_MAX, validate_up_to};
 
 use crate::codes::refused;
 use crate::command::arguments::{STATEMENTS_MAX, check_batch_size};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Commands with the field whose documents stay bytes.
 const RAW_BATCHES: [(&str, &str); 1] = [("insert", "documents")];
@@ -70,7 +70,7 @@ impl Request<'_> {
             } else if is_raw {
                 batch.documents = documents.into_iter().map(Cow::Borrowed).collect();
             } else {
-                let decoded = documents.into_iter().map(|document| decode_value(document.into()));
+                let decoded = documents.into_iter().map(|document| decode_value(field, document.into()));
                 body.to_mut().insert(field, decoded.collect::<Result<Vec<Bson>>>()?);
             }
         }
@@ -95,13 +95,13 @@ fn decode<'a>(body: &'a RawDocument, raw_field: Option<&str>, batch: &mut Batch<
             }
             // What a batch without documents is refused for is the command's to say.
         }
-        decoded.insert(name.as_str(), decode_value(value)?);
+        decoded.insert(name.as_str(), decode_value(name.as_str(), value)?);
     }
     Ok(decoded)
 }
 
-/// Decodes a value; one that is nested too deeply is refused before.
-fn decode_value(value: RawBsonRef<'_>) -> Result<Bson> {
+/// Decodes the value of a command's field; one that is nested too deeply is refused before.
+fn decode_value(name: &str, value: RawBsonRef<'_>) -> Result<Bson> {
     let nested = match value {
         RawBsonRef::Document(document) => Some(document.as_bytes()),
         RawBsonRef::Array(array) => Some(array.as_bytes()),
@@ -126,10 +126,17 @@ fn decode_value(value: RawBsonRef<'_>) -> Result<Bson> {
         | RawBsonRef::MaxKey => None,
     };
     if let Some(bytes) = nested {
-        validate_up_to(bytes, VALUE_BYTES_MAX)
-            .map_err(|error| refused(22, format!("the command is malformed: {error}")))?;
+        validate_up_to(bytes, VALUE_BYTES_MAX).map_err(|error| refused_value(name, &error))?;
     }
     Ok(Bson::try_from(value)?)
+}
+
+/// Why a field's value is not read. One that is nested too deeply is well-formed.
+fn refused_value(name: &str, error: &index::error::Error) -> Error {
+    if matches!(error, index::error::Error::DocumentTooDeep { .. }) {
+        return refused(15, format!("the field '{name}' of the command is nested too deeply: {error}"));
+    }
+    refused(22, format!("the command is malformed: {error}"))
 }
 
 fn elements<'a>(documents: &'a RawArray) -> Result<Vec<Cow<'a, RawDocument>>> {

@@ -1,13 +1,15 @@
 //! What a write makes of a document: an update's operators or pipeline, or a replacement. Pure, but for the clock.
 
-use bson::{DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp};
+use bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp};
 use index::order::compare;
 use index::validate::ValidDocument;
 use query::expression::Variables;
 use query::filter::Filter;
 use query::update::{Context, Phase, Update, UpsertStart, upsert_base};
 
+use crate::codes::{refused, text_with_causes};
 use crate::document::build;
+use crate::document::shell::print_fields;
 use crate::document::validate::{validate, validate_replacement_names, validate_size};
 use crate::error::{Error, Refusal, Result, WriteError};
 use crate::options::UpdateModifications;
@@ -16,6 +18,9 @@ use crate::plan::selector::Selector;
 use crate::storage::Family;
 use crate::write::Target;
 use crate::write::prepare::record_key;
+
+/// How much of an `_id` an error repeats.
+const ID_CHARACTERS_MAX: usize = 200;
 
 /// A change of documents.
 pub(crate) enum Change<'a> {
@@ -74,7 +79,8 @@ impl<'a> Change<'a> {
                 let context = Context::new(Phase::Modify, *now, *timestamp)
                     .with_position(position)
                     .within(operation.clone());
-                Ok(update.apply(current, &context)?.map(RawDocumentBuf::into_bytes))
+                let changed = update.apply(current, &context).map_err(|error| refused_for(error, current))?;
+                Ok(changed.map(RawDocumentBuf::into_bytes))
             }
             Self::Replacement(replacement) => {
                 let mut bytes = with_id_of(current, key, replacement)?;
@@ -166,4 +172,19 @@ fn immutable_id(id: RawBsonRef<'_>) -> Refusal {
             "After applying the update, the (immutable) field '_id' was found to have been altered to _id: {shown}"
         ),
     )
+}
+
+/// What an update could not do with a stored document, and with which one: of many it could not be found otherwise.
+#[cold]
+fn refused_for(error: query::update::error::Error, document: &RawDocument) -> Error {
+    // That an operation is over has nothing to do with the document.
+    if matches!(error, query::update::error::Error::Interrupted(_)) {
+        return error.into();
+    }
+    let id = document.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok());
+    let shown = id.map(|id| print_fields([("_id", &id)])).unwrap_or_default();
+    let mut letters = shown.chars();
+    let start = letters.by_ref().take(ID_CHARACTERS_MAX).collect::<String>();
+    let rest = if letters.next().is_some() { "..." } else { "" };
+    refused(error.code(), format!("{}, in the document {start}{rest}", text_with_causes(&error)))
 }
