@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use cairndb::CancellationToken;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -386,7 +387,14 @@ impl Desk {
     }
 
     fn call(&self, command: Command, reserved: Reserved) -> Call {
-        Call { shared: Arc::clone(&self.shared), peer: Arc::clone(&self.peer), command, _reserved: reserved }
+        Call {
+            cancellation: CancellationToken::new(),
+            operation_id: 0,
+            shared: Arc::clone(&self.shared),
+            peer: Arc::clone(&self.peer),
+            command,
+            _reserved: reserved,
+        }
     }
 }
 

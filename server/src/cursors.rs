@@ -7,11 +7,10 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use cairndb::Cursor;
 use cairndb::bson::Document;
+use cairndb::{CancellationToken, Cursor, Interruption};
 use parking_lot::Mutex;
 
 use crate::failure::Failure;
@@ -36,7 +35,7 @@ struct Place {
     /// Absent while a batch is read.
     idle: Option<Walk>,
     /// Shared with the walk, so that a kill reaches a batch that is being read.
-    is_killed: Arc<AtomicBool>,
+    cancellation: CancellationToken,
 }
 
 /// Whose cursor it is.
@@ -64,7 +63,7 @@ pub(crate) struct Caller {
 pub(crate) struct Walk {
     cursor: Cursor<Document>,
     is_standing: bool,
-    is_killed: Arc<AtomicBool>,
+    cancellation: CancellationToken,
 }
 
 /// A cursor that is in use. Unless it is given back, it is gone.
@@ -103,16 +102,17 @@ pub(crate) struct Counts {
 }
 
 impl Walk {
-    pub(crate) fn new(cursor: Cursor<Document>) -> Self {
-        Self { cursor, is_standing: false, is_killed: Arc::default() }
+    /// The cursor of a command that the token ends, and so does every batch that is read later.
+    pub(crate) fn new(cursor: Cursor<Document>, cancellation: CancellationToken) -> Self {
+        Self { cursor, is_standing: false, cancellation }
     }
 
     /// Reads into a batch until it has `len` documents, or no room; whether the cursor is at its end. Fails with the
     /// next document once the cursor is killed.
     pub(crate) fn fill(&mut self, batch: &mut Batch, len: Option<u64>) -> Result<bool, Failure> {
         loop {
-            if self.is_killed.load(Ordering::Relaxed) {
-                return Err(killed());
+            if let Some(reason) = self.cancellation.reason() {
+                return Err(ended(reason));
             }
             if len.is_some_and(|len| batch.len() >= len) {
                 return Ok(!self.is_standing && self.cursor.is_exhausted());
@@ -137,7 +137,8 @@ impl Cursors {
     }
 
     /// Keeps a cursor; gives its number, which is never 0.
-    pub(crate) fn keep(&self, owner: Owner, walk: Walk) -> Result<i64, Failure> {
+    pub(crate) fn keep(&self, owner: Owner, mut walk: Walk) -> Result<i64, Failure> {
+        walk.cursor.rest();
         let mut table = self.table.lock();
         if table.places.len() >= self.cursors_max {
             let message = format!("there are {} open cursors, which is the limit", self.cursors_max);
@@ -149,8 +150,8 @@ impl Cursors {
                 break id;
             }
         };
-        let is_killed = Arc::clone(&walk.is_killed);
-        table.places.insert(id, Place { owner, used: Instant::now(), idle: Some(walk), is_killed });
+        let cancellation = walk.cancellation.clone();
+        table.places.insert(id, Place { owner, used: Instant::now(), idle: Some(walk), cancellation });
         Ok(id)
     }
 
@@ -251,7 +252,7 @@ impl Cursors {
 impl Place {
     /// Tells the batch that is being read, if there is one.
     fn end(self) -> Self {
-        self.is_killed.store(true, Ordering::Relaxed);
+        self.cancellation.cancel_because(Interruption::CursorKilled);
         self
     }
 }
@@ -261,15 +262,24 @@ impl Taken {
         self.walk.as_mut().expect("it is there until it is given back")
     }
 
-    /// Puts the cursor back for the next batch, unless it was killed meanwhile.
+    /// What ends the cursor, and the batch that is read of it.
+    pub(crate) fn cancellation(&self) -> &CancellationToken {
+        &self.walk.as_ref().expect("it is there until it is given back").cancellation
+    }
+
+    /// Puts the cursor back for the next batch, unless it was ended meanwhile. It holds no memory of the store while it
+    /// waits.
     pub(crate) fn give_back(mut self) -> Result<(), Failure> {
+        if let Some(walk) = &mut self.walk {
+            walk.cursor.rest();
+        }
         let mut table = self.cursors.table.lock();
         // A place with this number is the cursor's own, as long as the cursor was not killed.
-        let is_killed = self.walk.as_ref().is_none_or(|walk| walk.is_killed.load(Ordering::Relaxed));
-        let place = table.places.get_mut(&self.id).filter(|_| !is_killed);
+        let reason = self.cancellation().reason();
+        let place = table.places.get_mut(&self.id).filter(|_| reason.is_none());
         let Some(place) = place else {
             drop(table);
-            return Err(killed());
+            return Err(ended(reason.unwrap_or(Interruption::CursorKilled)));
         };
         place.used = Instant::now();
         place.idle = self.walk.take();
@@ -285,8 +295,11 @@ impl Drop for Taken {
     }
 }
 
-fn killed() -> Failure {
-    Failure::new(237, "CursorKilled", "operation was interrupted because the cursor was killed")
+fn ended(reason: Interruption) -> Failure {
+    if reason == Interruption::CursorKilled {
+        return Failure::new(237, "CursorKilled", "operation was interrupted because the cursor was killed");
+    }
+    cairndb::Error::from(reason).into()
 }
 
 /// Bits that nobody can foresee.
@@ -320,7 +333,7 @@ mod tests {
         let things = client.database("shop").collection::<Document>("things");
         let ids = (0..10).map(|id| cairndb::bson::doc! { "_id": id });
         things.insert_many(ids).run().expect("inserted");
-        Walk::new(things.find(Document::new()).run().expect("a cursor"))
+        Walk::new(things.find(Document::new()).run().expect("a cursor"), CancellationToken::new())
     }
 
     fn code<T>(outcome: Result<T, Failure>) -> Option<i32> {
@@ -335,7 +348,7 @@ mod tests {
         let cursors = Cursors::new(10);
         let open = |session: Option<u8>, stays: bool| {
             let cursor = things.find(Document::new()).run().expect("a cursor");
-            cursors.keep(owner(session, stays), Walk::new(cursor)).expect("room")
+            cursors.keep(owner(session, stays), Walk::new(cursor, CancellationToken::new())).expect("room")
         };
         let (late, staying, _over) = (open(None, false), open(Some(1), true), open(Some(2), true));
         assert!(cursors.expire(Duration::from_secs(3600), |_| true).is_empty());

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use cairndb::Interruption;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
@@ -118,6 +119,8 @@ pub(crate) async fn accept(
     let ended = async { while running.join_next().await.is_some() {} };
     if tokio::time::timeout(shared.settings.grace, ended).await.is_err() {
         tracing::warn!(connections = running.len(), "cut connections that did not end in time");
+        // A command that runs keeps its connection from being cut.
+        shared.operations.interrupt_all(Interruption::ShuttingDown);
         running.shutdown().await;
     }
 }

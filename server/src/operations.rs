@@ -1,10 +1,11 @@
-//! The commands that are going on, as `currentOp` lists them.
+//! The commands that are going on, as `currentOp` lists them and `killOp` ends them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use cairndb::bson::{DateTime, Document, doc};
+use cairndb::{CancellationToken, Interruption};
 use parking_lot::Mutex;
 
 /// All commands that have begun and not ended.
@@ -29,6 +30,8 @@ pub(crate) struct Operation {
     /// The database, and behind a point what the command names in it.
     pub(crate) namespace: String,
     since: (Instant, SystemTime),
+    /// What ends it.
+    cancellation: CancellationToken,
 }
 
 /// An entry of the table. Dropping it says that the command ended.
@@ -45,7 +48,8 @@ impl Operation {
         namespace: String,
     ) -> Self {
         let since = (Instant::now(), SystemTime::now());
-        Self { connection, client, command: command.into(), namespace, since }
+        let cancellation = CancellationToken::new();
+        Self { connection, client, command: command.into(), namespace, since, cancellation }
     }
 
     /// As `currentOp` shows it.
@@ -78,7 +82,48 @@ impl Operation {
     }
 }
 
+impl Running {
+    /// What ends the command.
+    pub(crate) fn cancellation(&self) -> CancellationToken {
+        let table = self.operations.table.lock();
+        table.running.get(&self.id).map(|operation| operation.cancellation.clone()).unwrap_or_default()
+    }
+
+    /// The number that `currentOp` lists and `killOp` takes.
+    pub(crate) fn id(&self) -> i64 {
+        self.id
+    }
+}
+
 impl Operations {
+    /// Ends a command that is going on, soon after; `false` if there is none of that number.
+    pub(crate) fn kill(&self, id: i64) -> bool {
+        let table = self.table.lock();
+        let found = table.running.get(&id);
+        if let Some(operation) = found {
+            operation.cancellation.cancel();
+        }
+        found.is_some()
+    }
+
+    /// Ends all commands that are going on, for a reason.
+    pub(crate) fn interrupt_all(&self, reason: Interruption) {
+        for operation in self.table.lock().running.values() {
+            operation.cancellation.cancel_because(reason);
+        }
+    }
+
+    /// From now on a command is ended by this token: the one of the cursor that it reads.
+    pub(crate) fn adopt(&self, id: i64, token: &CancellationToken) {
+        let mut table = self.table.lock();
+        let Some(operation) = table.running.get_mut(&id) else { return };
+        // What ended the command before it had the cursor ends the cursor as well.
+        if let Some(reason) = operation.cancellation.reason() {
+            token.cancel_because(reason);
+        }
+        operation.cancellation = token.clone();
+    }
+
     /// Lists a command until what is given back is dropped.
     pub(crate) fn begin(self: &Arc<Self>, operation: Operation) -> Running {
         let mut table = self.table.lock();

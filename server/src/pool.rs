@@ -10,16 +10,22 @@ use tokio::task::{JoinError, block_in_place, spawn_blocking};
 
 use crate::failure::Failure;
 
+/// How many steps of logins run at once, beside the calls.
+const LOGINS_MAX: u32 = 4;
+
 /// A bound on the calls that run at once; the others wait in the order in which they came.
 #[derive(Clone)]
 pub(crate) struct Pool {
     calls: Arc<Semaphore>,
+    /// Logins are short, and must not wait for commands that are not.
+    logins: Arc<Semaphore>,
     calls_max: u32,
 }
 
 impl Pool {
     pub(crate) fn new(calls_max: u32) -> Self {
-        Self { calls: Arc::new(Semaphore::new(calls_max as usize)), calls_max }
+        let logins = Arc::new(Semaphore::new(LOGINS_MAX as usize));
+        Self { calls: Arc::new(Semaphore::new(calls_max as usize)), logins, calls_max }
     }
 
     /// Runs a call where it may block. One that has begun runs to its end, whoever gives up waiting.
@@ -30,7 +36,22 @@ impl Pool {
         &self,
         call: impl FnOnce() -> R + Send + 'static,
     ) -> Result<R, Failure> {
-        let permit = Arc::clone(&self.calls).acquire_owned().await;
+        Self::run_with(Arc::clone(&self.calls), call).await
+    }
+
+    /// Runs a step of a login, which waits for other logins alone.
+    pub(crate) async fn log_in<R: Send + 'static>(
+        &self,
+        call: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<R, Failure> {
+        Self::run_with(Arc::clone(&self.logins), call).await
+    }
+
+    async fn run_with<R: Send + 'static>(
+        permits: Arc<Semaphore>,
+        call: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<R, Failure> {
+        let permit = permits.acquire_owned().await;
         let permit = permit.map_err(|_| stopping())?;
         let call = move || {
             let _permit = permit;
@@ -51,6 +72,9 @@ impl Pool {
         let all = self.calls.acquire_many(self.calls_max).await;
         self.calls.close();
         drop(all);
+        let logins = self.logins.acquire_many(LOGINS_MAX).await;
+        self.logins.close();
+        drop(logins);
     }
 }
 
@@ -112,6 +136,17 @@ mod tests {
             let failed = runtime.block_on(pool.run(|| panic!("planted"))).map(|(): ()| ());
             assert_eq!(failed.map_err(|failure| failure.code()), Err(1));
             assert!(matches!(runtime.block_on(pool.run(|| 5)), Ok(5)));
+        }
+    }
+
+    /// Calls that held all permits kept logins waiting for as long as they ran.
+    #[test]
+    fn logins_do_not_wait_for_calls() {
+        for runtime in runtimes() {
+            let pool = Pool::new(1);
+            let held = Arc::clone(&pool.calls).try_acquire_owned().expect("it is free");
+            assert!(matches!(runtime.block_on(pool.log_in(|| 5)), Ok(5)));
+            drop(held);
         }
     }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cairndb::Client;
+use cairndb::{Client, Interruption};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
@@ -139,6 +139,8 @@ impl Server {
         tracing::info!("stopping: no more connections are accepted");
         let _ = stop.send(true);
         while tasks.join_next().await.is_some() {}
+        // Connections have ended or were cut; what still runs for them has no reader.
+        shared.operations.interrupt_all(Interruption::ShuttingDown);
         shared.pool.finish().await;
         shared.cursors.kill_where(|_| true);
         tracing::info!("stopped");
@@ -207,6 +209,13 @@ impl ServerBuilder {
     /// How many cursors may be open between two batches; 10,000 by default. Each keeps a read state of the store.
     pub fn cursors_max(mut self, cursors: usize) -> Self {
         self.settings.cursors_max = cursors;
+        self
+    }
+
+    /// How long commands that run may go on once the server is to stop; 10 seconds by default. Then they are ended, and
+    /// their connections cut.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.settings.grace = grace;
         self
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cairndb::bson::{RawBsonRef, RawDocument};
+use cairndb::{CancellationToken, Client};
 
 use crate::failure::Failure;
 use crate::fields::Fields;
@@ -29,6 +30,9 @@ pub(crate) enum Run {
 
 /// A command, and the connection that it came by.
 pub(crate) struct Call {
+    /// What ends the command, and its number; set when it begins.
+    pub(crate) cancellation: CancellationToken,
+    pub(crate) operation_id: i64,
     pub(crate) shared: Arc<Shared>,
     pub(crate) peer: Arc<Peer>,
     pub(crate) command: Command,
@@ -109,6 +113,11 @@ impl Command {
 }
 
 impl Call {
+    /// The store, for operations that end with the command.
+    pub(crate) fn client(&self) -> Client {
+        self.peer.client().with_cancellation(&self.cancellation)
+    }
+
     pub(crate) fn fields(&self) -> Fields<'_> {
         Fields::of(self.command.name(), self.command.body())
     }

@@ -23,12 +23,12 @@ pub(super) fn open(call: &Call) -> Result<Reply, Failure> {
     let stays = fields.boolean("noCursorTimeout")? == Some(true);
     let namespace = namespace(call, fields)?;
     let session = call.session()?;
-    let database = call.peer.client().database(call.command.database());
+    let database = call.client().database(call.command.database());
     let command = match with_operations(call)? {
         Some(command) => command,
         None => with_sessions(call)?.unwrap_or_else(|| call.command.body().to_owned()),
     };
-    let mut walk = Walk::new(database.run_raw_cursor_command(command).run()?);
+    let mut walk = Walk::new(database.run_raw_cursor_command(command).run()?, call.cancellation.clone());
     let mut batch = Batch::new(BatchName::First, &call.shared.answers);
     let is_ended = walk.fill(&mut batch, len)?;
     let id = if is_ended {
@@ -69,6 +69,8 @@ pub(super) fn get_more(call: &Call) -> Result<Reply, Failure> {
     let namespace = format!("{}.{collection}", call.command.database());
     let caller = Caller { session: call.session()?, user: call.user_name() };
     let mut taken = call.shared.cursors.take(id, &namespace, &caller)?;
+    // To end this command is to end the cursor.
+    call.shared.operations.adopt(call.operation_id, taken.cancellation());
     let mut batch = Batch::new(BatchName::Next, &call.shared.answers);
     if taken.walk().fill(&mut batch, len)? {
         return Ok(batch.finish(0, &namespace));

@@ -55,7 +55,7 @@ fn with_rest(mut body: RawDocumentBuf, call: &Call) -> Result<RawDocumentBuf, Fa
 }
 
 fn run(call: &Call, body: RawDocumentBuf) -> Result<Reply, Failure> {
-    let database = call.peer.client().database(call.command.database());
+    let database = call.client().database(call.command.database());
     let mut command = database.run_raw_command(body);
     for sequence in &call.command.sequences {
         command = command.document_sequence(&sequence.field, &*sequence.documents);

@@ -99,6 +99,7 @@ const COMMANDS: &[(&str, Entry)] = &[
     ("ismaster", greeting(hello::is_master)),
     ("killAllSessions", write(session::kill_all)),
     ("killCursors", read(cursor::kill)),
+    ("killOp", order(operation::kill)),
     ("killSessions", write(session::kill)),
     ("listAutoIncrements", read(engine::forward)),
     ("listCollections", read(cursor::open)),
@@ -139,12 +140,14 @@ const UNNAMED: Entry = write(engine::forward);
 const UNKNOWN: Entry = read(engine::forward);
 
 /// Answers a command.
-pub(crate) async fn answer(call: Call) -> Outcome {
+pub(crate) async fn answer(mut call: Call) -> Outcome {
     let (shared, peer) = (std::sync::Arc::clone(&call.shared), std::sync::Arc::clone(&call.peer));
     count(operation(&shared.counters, call.command.name()));
     let used = top::used(&call);
     let start = Instant::now();
-    let _running = call.shared.operations.begin(call.operation());
+    let running = call.shared.operations.begin(call.operation());
+    call.cancellation = running.cancellation();
+    call.operation_id = running.id();
     let failure = match run(call).await {
         Ok(outcome) => {
             if let Some((kind, namespace)) = used {
@@ -209,7 +212,7 @@ async fn execute(call: Call, run: Run) -> Result<Reply, Failure> {
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
             }
-            pool.run(move || run(&call)).await?
+            pool.log_in(move || run(&call)).await?
         }
         Run::Pool(run) => pool.run(move || run(&call)).await?,
     }

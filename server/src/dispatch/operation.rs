@@ -30,9 +30,21 @@ pub(super) fn current(call: &Call) -> Result<Reply, Failure> {
         doc! { "$documents": { "$literal": call.shared.operations.list(own) } },
         doc! { "$match": conditions },
     ];
-    let cursor = call.peer.client().database("admin").aggregate(pipeline).run()?;
+    let cursor = call.client().database("admin").aggregate(pipeline).run()?;
     let operations = cursor.collect::<cairndb::Result<Vec<Document>>>()?;
     Ok(doc! { "inprog": operations }.into())
+}
+
+/// Ends a command that is going on, by the number that `currentOp` lists. The answer does not wait for the end.
+pub(super) fn kill(call: &Call) -> Result<Reply, Failure> {
+    let fields = call.fields();
+    fields.allow(&["op"])?;
+    on_admin(call)?;
+    let op = fields.value("op")?.ok_or_else(|| fields.missing("op"))?;
+    let id = whole(op).ok_or_else(|| fields.wrong_type("op", op, "long"))?;
+    // As in MongoDB, a command that has ended meanwhile is no error.
+    call.shared.operations.kill(id);
+    Ok(doc! { "info": "attempting to kill op" }.into())
 }
 
 /// An `aggregate` that begins with `$currentOp`, with the operations in the place of the stage; nothing for any other.

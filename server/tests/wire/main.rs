@@ -5,6 +5,7 @@ mod budgets;
 mod commands;
 mod compression;
 mod cursors;
+mod ending;
 mod fail_points;
 mod hello;
 mod life;
