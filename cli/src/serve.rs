@@ -63,14 +63,14 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Args)]
 struct Memory {
     /// Mebibytes for the store's cache and for what was not yet written to tables.
-    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(8..))]
-    store_memory: u32,
+    #[arg(long = "store-memory", value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(8..))]
+    store: u32,
     /// Mebibytes for messages on their way in, of all connections.
-    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
-    request_memory: u32,
+    #[arg(long = "request-memory", value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
+    requests: u32,
     /// Mebibytes for answers on their way out, of all connections.
-    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
-    answer_memory: u32,
+    #[arg(long = "answer-memory", value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
+    answers: u32,
 }
 
 /// What stands between the store and strangers.
@@ -115,7 +115,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         .init();
     let client = Client::builder()
         .read_only(arguments.read_only)
-        .memory_budget(bytes(arguments.memory.store_memory))
+        .memory_budget(bytes(arguments.memory.store))
         .open(&arguments.path)
         .map_err(Error::Open)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -130,8 +130,8 @@ async fn serve(client: Client, arguments: Arguments) -> Result<(), Error> {
     let mut builder = Server::builder(client)
         .tcp(SocketAddr::new(arguments.bind, arguments.port))
         .connections_max(arguments.max_connections)
-        .request_bytes_max(bytes(arguments.memory.request_memory))
-        .answer_bytes_max(bytes(arguments.memory.answer_memory))
+        .request_bytes_max(bytes(arguments.memory.requests))
+        .answer_bytes_max(bytes(arguments.memory.answers))
         .cursor_timeout(Duration::from_secs(arguments.cursor_timeout));
     if let Some(path) = &arguments.unix_socket {
         builder = builder.unix_socket(path);
