@@ -14,8 +14,10 @@ use crate::database::Database;
 use crate::error::ErrorKind;
 use crate::error::{Error, Result};
 use crate::namespace::SystemCollection;
-use crate::options::{Compression, Durability, WriteModel};
-use crate::results::{BackupReport, DatabaseSpecification, SummaryBulkWriteResult, VerifyReport};
+use crate::options::{Compression, Durability, PlantedFault, WriteModel};
+use crate::results::{
+    BackupReport, DatabaseSpecification, RecoveryReport, SummaryBulkWriteResult, VerifyReport,
+};
 use crate::shared::{Caller, Shared};
 use crate::storage::{OpenMode, Store, StoreOptions};
 
@@ -220,7 +222,7 @@ impl Client {
                 format!("the copy does not verify: {}", first.problem),
             ));
         }
-        Store::publish_copy(path)?;
+        Store::publish_copy(&*self.shared.store.enter()?, path)?;
         Ok(BackupReport { path: path.to_owned(), bytes: folder_bytes(path)?, verified })
     }
 
@@ -233,6 +235,24 @@ impl Client {
         let copy = Shared::open(options, Layout::MachineProcess)?;
         let database = copy.store.enter()?;
         audit::verify(&copy, &database)
+    }
+
+    /// What opening found at the end of the logs: how much was replayed, and what a crash had cut short.
+    ///
+    /// What was left out had not been synced. If more than that is missing, or anything else is damaged, opening fails.
+    ///
+    /// ```
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// let client = cairndb::Client::open(folder.path().join("db"))?;
+    /// for torn in &client.recovery_report().torn {
+    ///     println!("{}: {} bytes left out, {}", torn.file.display(), torn.bytes, torn.reason);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn recovery_report(&self) -> &RecoveryReport {
+        self.shared.store.recovery_report()
     }
 
     /// The newest write, by number. Compare with [`durable_seq`](Self::durable_seq).
@@ -389,6 +409,8 @@ pub struct ClientBuilder {
     read_only: bool,
     create_if_missing: bool,
     object_id_layout: ObjectIdLayout,
+    witness: bool,
+    fault: PlantedFault,
 }
 
 impl Default for ClientBuilder {
@@ -400,6 +422,8 @@ impl Default for ClientBuilder {
             read_only: false,
             create_if_missing: true,
             object_id_layout: ObjectIdLayout::default(),
+            witness: true,
+            fault: PlantedFault::None,
         }
     }
 }
@@ -451,6 +475,34 @@ impl ClientBuilder {
         self
     }
 
+    /// Whether a witness is kept and asked, which it is by default: a small file that says how far writes are on stable
+    /// storage, written once a second. With it, opening notices files that went back to an earlier state: a log that ends
+    /// early, an old MANIFEST.
+    ///
+    /// Without it such a loss goes unnoticed, and opening warns so in the log. That is also how to open a database that lost
+    /// writes for good, or its witness, once: what is left is then taken for all there is. Damage that shows in the files
+    /// themselves is refused all the same.
+    ///
+    /// ```
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("db");
+    /// let client = cairndb::Client::builder().witness(false).open(&path)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn witness(mut self, witness: bool) -> Self {
+        self.witness = witness;
+        self
+    }
+
+    /// Leaves out a duty, to show that the suites notice.
+    #[doc(hidden)]
+    pub fn planted_fault(mut self, fault: PlantedFault) -> Self {
+        self.fault = fault;
+        self
+    }
+
     /// Opens the folder.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Client> {
         if let Durability::Buffered { sync_interval } = self.durability
@@ -475,6 +527,8 @@ impl ClientBuilder {
             memory_budget: self.memory_budget,
             compression: self.compression,
             durability: self.durability,
+            witness: self.witness,
+            fault: self.fault,
         };
         let layout = match self.object_id_layout {
             ObjectIdLayout::MachineProcess => Layout::MachineProcess,

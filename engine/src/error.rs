@@ -3,7 +3,7 @@
 //! `Error` is one word wide and opaque; callers branch on `kind()`, `code()` and the predicates. Three
 //! families are never mixed: the caller's mistake (`InvalidArgument`, `Command`, `Sequence`, `Write`, `InsertMany`,
 //! `BulkWrite`, `Bson`), the environment (`Io`, `NoSpace`, `CommitUnknown`, `Poisoned`, `AlreadyOpen`, ...), and
-//! corruption (`Corruption`, `Damaged`). Numbers and names of codes are MongoDB's.
+//! corruption (`Corruption`, `Damaged`, `DamagedFile`, `DataLoss`). Numbers and names of codes are MongoDB's.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -55,6 +55,8 @@ impl Error {
             | ErrorKind::Poisoned { .. }
             | ErrorKind::Damaged { .. }
             | ErrorKind::Corruption { .. }
+            | ErrorKind::DamagedFile { .. }
+            | ErrorKind::DataLoss { .. }
             | ErrorKind::ReadOnly
             | ErrorKind::Closed
             | ErrorKind::Forked
@@ -101,7 +103,13 @@ impl Error {
 
     /// Stored bytes are not what was written.
     pub fn is_corruption(&self) -> bool {
-        matches!(self.kind(), ErrorKind::Corruption { .. } | ErrorKind::Damaged { .. })
+        matches!(
+            self.kind(),
+            ErrorKind::Corruption { .. }
+                | ErrorKind::Damaged { .. }
+                | ErrorKind::DamagedFile { .. }
+                | ErrorKind::DataLoss { .. }
+        )
     }
 
     /// The disk is full: nothing acknowledged is lost, reads go on, and writes return by themselves some seconds after
@@ -335,6 +343,34 @@ pub enum ErrorKind {
         key: Vec<u8>,
         /// What is wrong with it.
         reason: String,
+    },
+    /// A file of the database is not what was written. It was found out before anything was changed: the folder is as it
+    /// was.
+    #[error(
+        "{} is damaged at byte {offset}: {reason}; nothing was changed, restore a backup or keep the folder for salvage",
+        path.display()
+    )]
+    DamagedFile {
+        /// The file.
+        path: PathBuf,
+        /// Where in it the damage begins; for what is missing, where it should begin.
+        offset: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Writes that were on stable storage are not there any more. It was found out before anything was changed: the folder
+    /// is as it was.
+    #[error(
+        "{} lost the synced writes {from} to {to}; nothing was changed, restore a backup, or open without the witness to accept the loss",
+        path.display()
+    )]
+    DataLoss {
+        /// The folder.
+        path: PathBuf,
+        /// The first write that is lost, by number.
+        from: u64,
+        /// The newest write that is known to have been on stable storage.
+        to: u64,
     },
     /// A write on a client that was opened read-only.
     #[error("the database was opened read-only")]

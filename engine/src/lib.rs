@@ -219,6 +219,8 @@ pub use crate::error::{
 };
 pub use crate::generated::GeneratedValues;
 pub use crate::namespace::{Namespace, SystemCollection};
+#[doc(hidden)]
+pub use crate::options::PlantedFault;
 pub use crate::options::{
     Acknowledgment, AggregateOptions, BulkWriteOptions, Collation, Compression, CountOptions,
     DeleteManyModel, DeleteManyModelBuilder, DeleteOneModel, DeleteOneModelBuilder, DeleteOptions,
@@ -231,8 +233,8 @@ pub use crate::options::{
 pub use crate::results::{
     AutoIncrementSpecification, BackupReport, CreateIndexResult, CreateIndexesResult, DatabaseSpecification,
     DeleteResult, FetchedValues, Finding, InsertManyResult, InsertOneResult, PartialBulkWriteResult,
-    SequenceGap, SequenceSnapshot, SummaryBulkWriteResult, TruncateResult, UpdateResult,
-    VerboseBulkWriteResult, VerifyReport,
+    RecoveryReport, SequenceGap, SequenceSnapshot, SummaryBulkWriteResult, TornEnd, TruncateResult,
+    UpdateResult, VerboseBulkWriteResult, VerifyReport,
 };
 pub use crate::sequences::Sequence;
 

@@ -155,6 +155,39 @@ impl VerifyReport {
     }
 }
 
+/// What opening found at the end of the logs, and left out: see [`Client::recovery_report`](crate::Client::recovery_report).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RecoveryReport {
+    /// Bytes of logs that were read and replayed.
+    pub log_bytes: u64,
+    /// Ends of files that a crash cut short. What they held had not been synced.
+    pub torn: Vec<TornEnd>,
+}
+
+impl RecoveryReport {
+    /// Nothing was left out: the database was closed in order, or its process died between two writes.
+    pub fn is_clean(&self) -> bool {
+        self.torn.is_empty()
+    }
+}
+
+/// The end of a file that was left out when the database was opened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct TornEnd {
+    /// The file.
+    pub file: PathBuf,
+    /// Where in it the last whole write ends.
+    pub offset: u64,
+    /// How many bytes follow.
+    pub bytes: u64,
+    /// What is wrong with them.
+    pub reason: String,
+    /// Where a copy of them is, if the file had to be cut.
+    pub set_aside: Option<PathBuf>,
+}
+
 /// One disagreement that `verify` found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]

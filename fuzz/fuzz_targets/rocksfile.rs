@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rocksfile::batch::Head;
+use rocksfile::batch::Batch;
 use rocksfile::log::stored_checksum;
 use rocksfile::manifest::Manifest;
 use rocksfile::names::FileName;
@@ -32,8 +32,9 @@ fn read(bytes: &[u8]) -> (Vec<u64>, Option<u64>) {
             Step::Record(record) => {
                 assert!(record.offset < record.end && record.end <= bytes.len() as u64);
                 assert_eq!(record.after_fault, fault.is_some());
-                if let Some(head) = Head::parse(records.front()) {
-                    assert!(head.next_sequence() >= head.sequence);
+                if let Some(batch) = Batch::parse(records.front()) {
+                    assert!(batch.next_sequence() >= batch.sequence);
+                    assert!(batch.notes().map(|note| note.len() + 1).sum::<usize>() <= records.front().len());
                 }
                 offsets.push(record.offset);
             }

@@ -1,4 +1,4 @@
-//! The head of a write batch: what it is numbered, how many changes it holds, and the note in front of them.
+//! Write batches: what one is numbered, how many changes it holds, and the notes among them.
 //!
 //! A record of a write-ahead log is one batch, or several that were written together and joined to one.
 
@@ -6,47 +6,89 @@ use crate::varint::Input;
 
 /// The number of the first change and how many there are, before the changes themselves.
 pub const HEADER_BYTES: usize = 12;
-/// As many bytes from the front of a batch as [`Head::parse`] looks at, if its note has at most 64 bytes.
-pub const HEAD_BYTES: usize = HEADER_BYTES + 6 + NOTE_BYTES_MAX;
 /// The largest number that a change can have.
 pub const SEQUENCE_MAX: u64 = (1 << 56) - 1;
 
-const NOTE_BYTES_MAX: usize = 64;
-/// The tag of a note: bytes that stand in the log and are no change.
-const LOG_DATA: u8 = 3;
-
-/// The head of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head<'a> {
+/// A write batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
     /// The number of the first change. A batch without changes has the number of the next one.
     pub sequence: u64,
     /// How many changes it holds.
     pub count: u32,
-    /// The note before the first change; `None` if the batch begins with a change, or the note is longer than 64 bytes.
-    pub note: Option<&'a [u8]>,
+    changes: Input<'a>,
 }
 
-impl<'a> Head<'a> {
-    /// Reads a head from the front of a batch, which needs no more than [`HEAD_BYTES`] of it. `None` if it is too short to
-    /// have a head, or numbered as nothing can be.
-    pub fn parse(front: &'a [u8]) -> Option<Self> {
-        let mut input = Input::new(front);
-        let (sequence, count) = (input.fixed64()?, input.fixed32()?);
-        if sequence.checked_add(u64::from(count))? > SEQUENCE_MAX + 1 {
-            return None;
-        }
-        let note = (input.byte() == Some(LOG_DATA))
-            .then(|| input.slice())
-            .flatten()
-            .filter(|note| note.len() <= NOTE_BYTES_MAX);
-        Some(Self { sequence, count, note })
+impl<'a> Batch<'a> {
+    /// Reads the head of a batch. `None` if the bytes are too few to have one, or numbered as nothing can be.
+    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let mut changes = Input::new(bytes);
+        let (sequence, count) = (changes.fixed64()?, changes.fixed32()?);
+        let next = sequence.checked_add(u64::from(count))?;
+        (next <= SEQUENCE_MAX + 1).then_some(Self { sequence, count, changes })
     }
 
     /// The number of the change after this batch.
     pub fn next_sequence(&self) -> u64 {
         self.sequence + u64::from(self.count)
     }
+
+    /// The notes in it: bytes that stand in the log only and are no change. They end with the first change of a kind that
+    /// is not read here.
+    pub fn notes(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let mut input = self.changes;
+        std::iter::from_fn(move || {
+            loop {
+                if let Change::Note(note) = change(&mut input)? {
+                    return Some(note);
+                }
+            }
+        })
+    }
 }
+
+enum Change<'a> {
+    Note(&'a [u8]),
+    Other,
+}
+
+/// Takes the next change from a batch. `None` at its end, and for kinds that databases of this library do not have.
+fn change<'a>(input: &mut Input<'a>) -> Option<Change<'a>> {
+    let kind = input.byte()?;
+    // Whether a column family, a key and a value follow.
+    let (family, key, value) = match kind {
+        NOTE => return input.slice().map(Change::Note),
+        NOTHING => (false, false, false),
+        DELETION | SINGLE_DELETION => (false, true, false),
+        VALUE | MERGE | RANGE_DELETION => (false, true, true),
+        FAMILY_DELETION | FAMILY_SINGLE_DELETION => (true, true, false),
+        FAMILY_VALUE | FAMILY_MERGE | FAMILY_RANGE_DELETION => (true, true, true),
+        _ => return None,
+    };
+    if family {
+        input.varint32()?;
+    }
+    if key {
+        input.slice()?;
+    }
+    if value {
+        input.slice()?;
+    }
+    Some(Change::Other)
+}
+
+const DELETION: u8 = 0;
+const VALUE: u8 = 1;
+const MERGE: u8 = 2;
+const NOTE: u8 = 3;
+const FAMILY_DELETION: u8 = 4;
+const FAMILY_VALUE: u8 = 5;
+const FAMILY_MERGE: u8 = 6;
+const SINGLE_DELETION: u8 = 7;
+const FAMILY_SINGLE_DELETION: u8 = 8;
+const NOTHING: u8 = 13;
+const FAMILY_RANGE_DELETION: u8 = 14;
+const RANGE_DELETION: u8 = 15;
 
 #[cfg(test)]
 mod tests {
@@ -56,26 +98,34 @@ mod tests {
         [sequence.to_le_bytes().as_slice(), &count.to_le_bytes(), rest].concat()
     }
 
-    #[test]
-    fn a_head_is_numbers_and_the_first_note() {
-        let bytes = batch(7, 2, &[LOG_DATA, 3, 1, 2, 3, 5, 9]);
-        let head = Head::parse(&bytes).expect("a head");
-        assert_eq!(head, Head { sequence: 7, count: 2, note: Some(&[1, 2, 3]) });
-        assert_eq!(head.next_sequence(), 9);
+    #[track_caller]
+    fn check(changes: &[u8], notes: &[&[u8]]) {
+        let bytes = batch(7, 2, changes);
+        let read = Batch::parse(&bytes).expect("a batch");
+        assert_eq!((read.sequence, read.count, read.next_sequence()), (7, 2, 9));
+        assert_eq!(read.notes().collect::<Vec<_>>(), notes);
     }
 
     #[test]
-    fn a_batch_that_begins_with_a_change_has_no_note() {
-        for rest in [[].as_slice(), &[5, 3, 1, 2, 3], &[LOG_DATA], &[LOG_DATA, 9, 1]] {
-            assert_eq!(Head::parse(&batch(7, 0, rest)), Some(Head { sequence: 7, count: 0, note: None }));
-        }
+    fn notes_are_found_among_changes() {
+        check(&[], &[]);
+        check(&[NOTE, 3, 1, 2, 3, FAMILY_VALUE, 1, 1, b'k', 0], &[&[1, 2, 3]]);
+        check(&[VALUE, 1, b'k', 1, b'v', NOTE, 0, DELETION, 1, b'k', NOTE, 1, 9], &[&[], &[9]]);
+        check(&[FAMILY_RANGE_DELETION, 1, 1, b'a', 1, b'b', NOTHING, NOTE, 1, 9], &[&[9]]);
+    }
+
+    #[test]
+    fn what_is_not_read_ends_the_notes() {
+        check(&[NOTE, 1, 9, 99, NOTE, 1, 9], &[&[9]]);
+        check(&[NOTE, 1, 9, NOTE, 9, 1], &[&[9]]);
+        check(&[FAMILY_VALUE, 1, 5], &[]);
     }
 
     #[test]
     fn what_nothing_can_be_numbered_is_refused() {
-        assert!(Head::parse(&batch(SEQUENCE_MAX, 1, &[])).is_some());
-        assert_eq!(Head::parse(&batch(SEQUENCE_MAX, 2, &[])), None);
-        assert_eq!(Head::parse(&batch(u64::MAX, 1, &[])), None);
-        assert_eq!(Head::parse(&[0; HEADER_BYTES - 1]), None);
+        assert!(Batch::parse(&batch(SEQUENCE_MAX, 1, &[])).is_some());
+        assert!(Batch::parse(&batch(SEQUENCE_MAX, 2, &[])).is_none());
+        assert!(Batch::parse(&batch(u64::MAX, 1, &[])).is_none());
+        assert!(Batch::parse(&[0; HEADER_BYTES - 1]).is_none());
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! - [`log`]: blocks and fragments, with their checksums, and the search for what is whole after damage.
 //! - [`record`]: fragments joined to records.
-//! - [`batch`]: the head of a write batch, which is what a record of a write-ahead log holds.
+//! - [`batch`]: the numbers and notes of a write batch, which is what a record of a write-ahead log holds.
 //! - [`edit`] and [`manifest`]: version edits, which are the records of a MANIFEST, and the state they add up to.
 //! - [`names`]: what the files of a folder are called.
 

@@ -40,6 +40,8 @@ pub struct Reading {
     pub whole_until: u64,
     /// The first fault.
     pub fault: Option<(u64, ManifestFault)>,
+    /// RocksDB's own reader could come by something here that it never gets past.
+    pub traps_rocksdb: bool,
 }
 
 /// What is wrong with a MANIFEST.
@@ -80,19 +82,16 @@ impl Manifest {
                         .and_then(|edit| manifest.take(edit));
                     if let Err(wrong) = applied {
                         let (bytes, whole_until) = (record.end, record.offset);
-                        return Ok(Reading {
-                            manifest,
-                            bytes,
-                            whole_until,
-                            fault: Some((record.offset, wrong)),
-                        });
+                        let fault = Some((record.offset, wrong));
+                        return Ok(Reading { manifest, bytes, whole_until, fault, traps_rocksdb: false });
                     }
                 }
                 Step::Fault(offset, met) => fault = fault.or(Some((offset, torn(met)))),
                 Step::End => break,
             }
         }
-        Ok(Reading { manifest, bytes: records.offset(), whole_until: records.whole_until(), fault })
+        let (bytes, whole_until) = (records.offset(), records.whole_until());
+        Ok(Reading { manifest, bytes, whole_until, fault, traps_rocksdb: records.traps_rocksdb() })
     }
 
     /// Tables that must exist.

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::execute::matches::Matches;
 use crate::execute::read_view::{Found, ReadView, look_up};
 use crate::namespace::Namespace;
-use crate::options::{Compression, Durability, IndexModel};
+use crate::options::{Compression, Durability, IndexModel, PlantedFault};
 use crate::plan::selector::Selector;
 use crate::shared::Shared;
 use crate::storage::{Database, OpenMode, StoreOptions};
@@ -58,6 +58,8 @@ impl Fixture {
             memory_budget: 16 << 20,
             compression: Compression::None,
             durability: Durability::default(),
+            witness: true,
+            fault: PlantedFault::None,
         };
         let shared = Shared::open(options, Layout::MachineProcess).expect("opened");
         let database = Arc::clone(&shared.store.enter().expect("open"));

@@ -83,6 +83,20 @@ pub enum Durability {
     Journaled,
 }
 
+/// A duty that is left out on purpose. Suites show with it that they would notice.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlantedFault {
+    /// None is.
+    #[default]
+    None,
+    /// RocksDB opens the folder unseen.
+    PreflightOff,
+    /// The witness stays as it was found.
+    WitnessNotRaised,
+}
+
 impl Durability {
     pub(crate) const SYNC_INTERVAL_MAX: Duration = Duration::from_secs(1);
 }

@@ -14,7 +14,7 @@ pub use self::bulk::{
     InsertOneModel, InsertOneModelBuilder, ReplaceOneModel, ReplaceOneModelBuilder, UpdateManyModel,
     UpdateManyModelBuilder, UpdateOneModel, UpdateOneModelBuilder, WriteModel,
 };
-pub use self::durability::{Acknowledgment, Compression, Durability, WriteConcern};
+pub use self::durability::{Acknowledgment, Compression, Durability, PlantedFault, WriteConcern};
 pub use self::indexes::{Hint, IndexModel, IndexModelBuilder, IndexOptions, IndexOptionsBuilder};
 pub use self::reads::{AggregateOptions, Collation, CountOptions, DistinctOptions, FindOptions};
 pub use self::writes::{

@@ -2,11 +2,11 @@
 //!
 //! Adding one changes the format version: RocksDB refuses to open a folder whose families are not all named.
 
-use rocksdb::{ColumnFamily, DB, DBPinnableSlice, Range, ReadOptions};
+use rocksdb::{ColumnFamily, DB, DBPinnableSlice, Range, ReadOptions, WriteBatch};
 
 use crate::error::Result;
 use crate::storage::folder::FolderLock;
-use crate::storage::format::{FAMILY_ENTRIES, FAMILY_META, FAMILY_RECORDS};
+use crate::storage::format::{FAMILY_ENTRIES, FAMILY_META, FAMILY_RECORDS, LogStamp, StoreId};
 use crate::storage::{fork, translate};
 
 /// A column family.
@@ -37,13 +37,14 @@ pub(crate) struct Database {
     // Dropped before the lock: nobody may have the folder while RocksDB still does. There until the drop.
     raw: Option<DB>,
     reads: ReadOptions,
+    id: StoreId,
     lock: Option<FolderLock>,
 }
 
 impl Database {
     /// Without a lock, for reading only.
-    pub(super) fn new(raw: DB) -> Self {
-        Self { raw: Some(raw), reads: ReadOptions::default(), lock: None }
+    pub(super) fn new(raw: DB, id: StoreId) -> Self {
+        Self { raw: Some(raw), reads: ReadOptions::default(), id, lock: None }
     }
 
     /// Keeps the folder's lock for as long as anything, a cursor for one, keeps the database open.
@@ -74,6 +75,23 @@ impl Database {
     /// What tells this store from all others: made with it, and kept by backups.
     pub(crate) fn identity(&self) -> Result<Vec<u8>> {
         self.raw().get_db_identity().map_err(translate::read)
+    }
+
+    /// The name by which its logs are told from others'.
+    pub(super) fn id(&self) -> StoreId {
+        self.id
+    }
+
+    /// What a commit notes in the log when writes up to `synced` are on stable storage.
+    pub(super) fn stamp(&self, synced: u64) -> LogStamp {
+        LogStamp { store: self.id, synced }
+    }
+
+    /// Notes in the log that writes up to `synced` are on stable storage. The note itself is not, nor has it a number.
+    pub(super) fn write_stamp(&self, synced: u64) -> std::result::Result<(), rocksdb::Error> {
+        let mut batch = WriteBatch::default();
+        batch.put_log_data(self.stamp(synced).bytes());
+        self.raw().write(batch)
     }
 
     /// The number of the newest write.

@@ -10,7 +10,9 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::storage::format::{CREATING_FILE, FORMAT_VERSION, MARKER_FILE, marker_text, parse_marker};
+use crate::storage::format::{
+    CREATING_FILE, FORMAT_VERSION, MARKER_FILE, WITNESS_FILE, marker_text, parse_marker,
+};
 use crate::storage::private;
 
 /// Exclusive use of a folder, for as long as it lives. The operating system frees it when the process dies.
@@ -144,10 +146,10 @@ fn check_marker(path: &Path, file: impl Read) -> Result<()> {
     let mut text = String::new();
     // A marker is 17 bytes today; the bound keeps a foreign file from being read whole.
     if file.take(64).read_to_string(&mut text).is_err() {
-        return Err(not_a_database(path, "its marker file is not text"));
+        return Err(not_a_database(path, &format!("its marker file {MARKER_FILE} is not text")));
     }
     let Some(found) = parse_marker(&text) else {
-        return Err(not_a_database(path, "its marker file has another content"));
+        return Err(not_a_database(path, &format!("its marker file {MARKER_FILE} has another content")));
     };
     if found != FORMAT_VERSION.to_string() {
         return Err(Error::new(ErrorKind::UnsupportedFormat {
@@ -219,7 +221,7 @@ fn clear_unfinished(path: &Path) -> Result<()> {
 
 /// Whether RocksDB or we make files of this name during a creation.
 fn is_ours(name: &str) -> bool {
-    let fixed = [CREATING_FILE, "CURRENT", "IDENTITY", "LOCK", "LOG"];
+    let fixed = [CREATING_FILE, WITNESS_FILE, "CURRENT", "IDENTITY", "LOCK", "LOG"];
     let prefixed = ["MANIFEST-", "OPTIONS-", "LOG.old."];
     let numbered = [".log", ".sst", ".dbtmp"];
     fixed.contains(&name)
@@ -229,7 +231,7 @@ fn is_ours(name: &str) -> bool {
         })
 }
 
-fn sync_folder(path: &Path) -> Result<()> {
+pub(super) fn sync_folder(path: &Path) -> Result<()> {
     File::open(path).and_then(|folder| folder.sync_all()).map_err(failed("sync the folder", path))
 }
 
@@ -241,7 +243,7 @@ fn sync_parent(path: &Path) -> Result<()> {
     }
 }
 
-fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+pub(super) fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     move |error| Error::io(operation, Some(path), error)
 }
 

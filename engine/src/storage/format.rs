@@ -29,6 +29,97 @@ pub(crate) fn parse_marker(text: &str) -> Option<&str> {
     text.strip_prefix(MARKER_PREFIX)?.strip_suffix('\n')
 }
 
+/// The file that says how far writes are on stable storage.
+pub(crate) const WITNESS_FILE: &str = "CAIRNDB.witness";
+/// Where its two slots begin: apart, so that a write that goes wrong on one leaves the other alone.
+pub(crate) const WITNESS_SLOTS_AT: [u64; 2] = [0, 4096];
+/// How long a slot is.
+pub(crate) const WITNESS_SLOT_BYTES: usize = 76;
+const WITNESS_MAGIC: [u8; 8] = *b"CairnWit";
+const WITNESS_NOT_KEPT: u64 = 1;
+
+/// The beginning of names of files that hold what a crash left at the end of a log. The log's name and the offset at
+/// which it was cut follow.
+pub(crate) const ASIDE_PREFIX: &str = "CAIRNDB.torn-";
+
+/// The name of a database by which its logs are told from others': random bytes.
+pub(crate) type StoreId = [u8; 8];
+
+const LOG_STAMP_TAG: u8 = b'S';
+const LOG_STAMP_BYTES: usize = 17;
+
+/// A note in the log beside a commit: what was on stable storage before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogStamp {
+    pub(crate) store: StoreId,
+    /// The newest write known to be on stable storage.
+    pub(crate) synced: u64,
+}
+
+impl LogStamp {
+    pub(crate) fn bytes(self) -> [u8; LOG_STAMP_BYTES] {
+        let mut bytes = [LOG_STAMP_TAG; LOG_STAMP_BYTES];
+        let parts = self.store.into_iter().chain(self.synced.to_be_bytes());
+        bytes.iter_mut().skip(1).zip(parts).for_each(|(byte, part)| *byte = part);
+        bytes
+    }
+
+    /// Reads a note; `None` if it is another one.
+    pub(crate) fn parse(note: &[u8]) -> Option<Self> {
+        let (tag, rest) = note.split_first()?;
+        let (store, synced) = rest.split_first_chunk()?;
+        let synced = <[u8; 8]>::try_from(synced).ok()?;
+        (*tag == LOG_STAMP_TAG).then_some(Self { store: *store, synced: u64::from_be_bytes(synced) })
+    }
+}
+
+/// A slot of the witness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WitnessSlot {
+    pub(crate) store: StoreId,
+    /// Of two slots the one with the higher turn is the newer.
+    pub(crate) turn: u64,
+    /// Whether the witness is kept; if not, the rest says nothing.
+    pub(crate) kept: bool,
+    /// The newest write on stable storage.
+    pub(crate) sequence: u64,
+    /// The MANIFEST in use and the newest log that holds anything: numbers, and bytes on stable storage.
+    pub(crate) manifest: (u64, u64),
+    pub(crate) log: (u64, u64),
+}
+
+impl WitnessSlot {
+    pub(crate) fn bytes(&self) -> [u8; WITNESS_SLOT_BYTES] {
+        let flags = if self.kept { 0 } else { WITNESS_NOT_KEPT };
+        let numbers =
+            [self.turn, flags, self.sequence, self.manifest.0, self.manifest.1, self.log.0, self.log.1];
+        let mut bytes = [0; WITNESS_SLOT_BYTES];
+        let parts = WITNESS_MAGIC.into_iter().chain(self.store);
+        let parts = parts.chain(numbers.into_iter().flat_map(u64::to_be_bytes));
+        bytes.iter_mut().zip(parts).for_each(|(byte, part)| *byte = part);
+        if let Some((covered, checksum)) = bytes.split_last_chunk_mut() {
+            *checksum = crc32c::crc32c(covered).to_be_bytes();
+        }
+        bytes
+    }
+
+    /// Reads a slot; `None` if it is not one, or not what was written.
+    pub(crate) fn parse(bytes: &[u8; WITNESS_SLOT_BYTES]) -> Option<Self> {
+        let (covered, checksum) = bytes.split_last_chunk()?;
+        if crc32c::crc32c(covered).to_be_bytes() != *checksum {
+            return None;
+        }
+        let (magic, rest) = covered.split_first_chunk::<8>()?;
+        let (store, rest) = rest.split_first_chunk()?;
+        let mut numbers = rest.as_chunks::<8>().0.iter().map(|number| u64::from_be_bytes(*number));
+        let mut next = || numbers.next();
+        let (turn, flags, sequence) = (next()?, next()?, next()?);
+        let (manifest, log) = ((next()?, next()?), (next()?, next()?));
+        let known = *magic == WITNESS_MAGIC && flags & !WITNESS_NOT_KEPT == 0;
+        known.then_some(Self { store: *store, turn, kept: flags == 0, sequence, manifest, log })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,5 +130,38 @@ mod tests {
         assert_eq!(parse_marker("CairnDB format 4\n"), Some("4"));
         assert_eq!(parse_marker("CairnDB format 3"), None);
         assert_eq!(parse_marker("something else\n"), None);
+    }
+
+    #[test]
+    fn a_log_stamp_is_read_as_it_was_written() {
+        let stamp = LogStamp { store: *b"database", synced: 0x0102_0304_0506_0708 };
+        assert_eq!(stamp.bytes(), *b"Sdatabase\x01\x02\x03\x04\x05\x06\x07\x08");
+        assert_eq!(LogStamp::parse(&stamp.bytes()), Some(stamp));
+        let longer = [stamp.bytes().as_slice(), &[0]].concat();
+        for other in [b"".as_slice(), b"S", &stamp.bytes()[1..], &longer] {
+            assert_eq!(LogStamp::parse(other), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_witness_slot_is_read_as_it_was_written_or_not_at_all() {
+        for kept in [true, false] {
+            let slot = WitnessSlot {
+                store: *b"database",
+                turn: 7,
+                kept,
+                sequence: 1000,
+                manifest: (5, 300),
+                log: (4, u64::MAX),
+            };
+            let bytes = slot.bytes();
+            assert_eq!(WitnessSlot::parse(&bytes), Some(slot));
+            for bit in 0..8 * bytes.len() {
+                let mut damaged = bytes;
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(WitnessSlot::parse(&damaged), None, "bit {bit}");
+            }
+        }
+        assert_eq!(WitnessSlot::parse(&[0; WITNESS_SLOT_BYTES]), None);
     }
 }

@@ -97,6 +97,13 @@ impl Health {
         self.met(translate::classify(error), error.as_ref())
     }
 
+    /// The file system failed to make something durable: as with a failed sync, it is not tried again.
+    pub(super) fn failed_io(&self, error: &std::io::Error) -> Error {
+        let failure =
+            if error.kind() == std::io::ErrorKind::StorageFull { Failure::NoSpace } else { Failure::Io };
+        self.met(failure, &error.to_string())
+    }
+
     fn met(&self, failure: Failure, message: &str) -> Error {
         let message = message.to_owned();
         match self.seen_as(failure, &message) {

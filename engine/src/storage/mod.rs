@@ -8,10 +8,12 @@ mod families;
 mod folder;
 mod health;
 mod open;
+mod preflight;
 mod private;
 mod processor;
 mod translate;
 mod tuning;
+mod witness;
 
 pub(crate) mod fork;
 pub(crate) mod format;
@@ -34,6 +36,7 @@ use crossbeam::sync::{ShardedLock, ShardedLockReadGuard};
 use parking_lot::Mutex;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::results::RecoveryReport;
 use crate::storage::latch::Latches;
 use crate::storage::sync::{Background, Errands};
 use crate::storage::write::Commits;
@@ -47,6 +50,7 @@ pub(crate) struct Store {
     /// Nothing in a store that is opened for reading.
     errands: Option<Errands>,
     background: Mutex<Option<Background>>,
+    recovery: RecoveryReport,
 }
 
 /// Shared use of the open database for the length of one operation; `close` waits for it.
@@ -101,7 +105,13 @@ impl Store {
         }
         self.admit_write()?;
         last(database)?;
-        self.sync(database)
+        self.sync(database)?;
+        self.commits.raise_witness(database)
+    }
+
+    /// What opening left out.
+    pub(crate) fn recovery_report(&self) -> &RecoveryReport {
+        &self.recovery
     }
 }
 

@@ -1,4 +1,5 @@
-//! Opening: claim the folder, open or create RocksDB in it, check the stamp, start the background sync.
+//! Opening: claim the folder, look at its files, open or create RocksDB in it, check the stamp, start the background
+//! sync.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,18 +9,20 @@ use parking_lot::Mutex;
 use rocksdb::{Cache, DB, Options, WriteOptions};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::{Compression, Durability};
-use crate::storage::Store;
+use crate::options::{Compression, Durability, PlantedFault};
+use crate::results::{RecoveryReport, TornEnd};
 use crate::storage::families::{Database, Family};
-use crate::storage::folder::{self, Found};
-use crate::storage::format::FORMAT_VERSION;
+use crate::storage::folder::{self, FolderLock, Found};
+use crate::storage::format::{FORMAT_VERSION, StoreId};
 use crate::storage::health::Health;
 use crate::storage::keys::META_FORMAT;
 use crate::storage::latch::Latches;
+use crate::storage::preflight::{self, Known, Passed};
 use crate::storage::sync::{Background, DurableMark};
 use crate::storage::tuning::{MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, Tuning};
+use crate::storage::witness::{self, Keeper};
 use crate::storage::write::Commits;
-use crate::storage::{fork, processor, translate};
+use crate::storage::{Store, fork, processor, translate};
 
 /// How a folder is to be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +51,9 @@ pub(crate) struct StoreOptions {
     pub(crate) memory_budget: usize,
     pub(crate) compression: Compression,
     pub(crate) durability: Durability,
+    /// Whether the witness of what is on stable storage is kept, and believed.
+    pub(crate) witness: bool,
+    pub(crate) fault: PlantedFault,
 }
 
 impl Store {
@@ -70,9 +76,21 @@ impl Store {
         match options.mode {
             OpenMode::ReadOnly => {
                 folder::inspect(&options.path)?;
-                Self::open_read_only(&options.path, &tuning)
+                let passed = match options.fault {
+                    PlantedFault::PreflightOff => Passed::default(),
+                    PlantedFault::None | PlantedFault::WitnessNotRaised => {
+                        preflight::inspect_beside_writer(&options.path, || {
+                            known(options, witness::read(&options.path)).map(|(known, _)| known)
+                        })?
+                    }
+                };
+                let id = witness::read(&options.path).map(|found| found.slot.store).unwrap_or_default();
+                Self::open_read_only(options, &tuning, passed, id)
             }
-            OpenMode::ReadOnlyCopy => Self::open_read_only(&options.path, &tuning),
+            OpenMode::ReadOnlyCopy => {
+                let passed = preflight::inspect(&options.path, &Known::default())?;
+                Self::open_read_only(options, &tuning, passed, StoreId::default())
+            }
             OpenMode::MustExist => Self::open_for_writing(options, &tuning, false),
             OpenMode::CreateIfMissing => Self::open_for_writing(options, &tuning, true),
         }
@@ -80,65 +98,133 @@ impl Store {
 
     fn open_for_writing(options: &StoreOptions, tuning: &Tuning, create: bool) -> Result<Self> {
         let path = &options.path;
-        let (lock, database) = match folder::claim(path, create)? {
-            Found::Complete(lock) => (lock, open_rocksdb(path, tuning)?),
+        let opened = match folder::claim(path, create)? {
+            Found::Complete(lock) => open_complete(options, tuning, lock)?,
             Found::Fresh(lock) => {
-                let database = create_rocksdb(path, tuning)?;
+                let id = witness::new_store_id()?;
+                let database = create_rocksdb(path, tuning, id)?;
+                let found = witness::create(path, id)?;
                 folder::publish(path)?;
-                (lock, database)
+                Opened { database: database.holding(lock), found, passed: Passed::default() }
             }
         };
-        check_stamp(&database)?;
-        let database = Arc::new(database.holding(lock));
+        check_stamp(&opened.database)?;
+        let Opened { database, found, passed } = opened;
+        let database = Arc::new(database);
         let durable = DurableMark::starting_at(database.latest_sequence());
-        let commits = Arc::new(Commits::new(Health::open(), durable));
+        let keeper = Keeper::start(path, found, options.witness, options.fault)?;
+        let commits = Arc::new(Commits::new(Health::open(), durable, Some(keeper)));
+        // Before the first write: from here on the folder cannot go back behind this opening unnoticed.
+        commits.raise_witness(&database)?;
         let sync_interval = match options.durability {
             Durability::Buffered { sync_interval } => sync_interval,
             Durability::Journaled => Durability::SYNC_INTERVAL_MAX,
         };
         let background = Background::start(&database, &commits, sync_interval)?;
-        Ok(Self::assemble(database, commits, Some(background)))
+        Ok(Self::assemble(database, commits, Some(background), passed))
     }
 
-    fn open_read_only(path: &Path, tuning: &Tuning) -> Result<Self> {
+    fn open_read_only(options: &StoreOptions, tuning: &Tuning, passed: Passed, id: StoreId) -> Result<Self> {
         let cache = tuning.cache();
         let raw = DB::open_cf_descriptors_read_only(
             &tuning.database_options(&cache),
-            path,
+            &options.path,
             tuning.families(&cache),
             false,
         )
         .map_err(translate::read)?;
-        let database = Database::new(raw);
+        let database = Database::new(raw, id);
+        refuse_less(&options.path, &database, &passed)?;
         check_stamp(&database)?;
         let durable = DurableMark::starting_at(database.latest_sequence());
-        let commits = Arc::new(Commits::new(Health::read_only(), durable));
-        Ok(Self::assemble(Arc::new(database), commits, None))
+        let commits = Arc::new(Commits::new(Health::read_only(), durable, None));
+        Ok(Self::assemble(Arc::new(database), commits, None, passed))
     }
 
-    fn assemble(database: Arc<Database>, commits: Arc<Commits>, background: Option<Background>) -> Self {
+    fn assemble(
+        database: Arc<Database>,
+        commits: Arc<Commits>,
+        background: Option<Background>,
+        passed: Passed,
+    ) -> Self {
+        for torn in &passed.torn {
+            let (file, TornEnd { offset, bytes, reason, .. }) = (torn.file.display(), torn);
+            tracing::warn!(%file, offset, bytes, reason, "the end of a file was left out: it had not been synced");
+        }
         Self {
             gate: ShardedLock::new(Some(database)),
             commits,
             latches: Latches::new(),
             errands: background.as_ref().map(Background::errands),
             background: Mutex::new(background),
+            recovery: RecoveryReport { log_bytes: passed.log_bytes, torn: passed.torn },
         }
     }
 }
 
-fn open_rocksdb(path: &Path, tuning: &Tuning) -> Result<Database> {
-    let cache = tuning.cache();
-    open_with(&tuning.database_options(&cache), path, tuning, &cache)
+/// A database that is open, and what was found before it was.
+struct Opened {
+    database: Database,
+    found: witness::Found,
+    passed: Passed,
 }
 
-fn create_rocksdb(path: &Path, tuning: &Tuning) -> Result<Database> {
+/// Opens a folder that is complete. Until the preflight has passed, nothing in it is written.
+fn open_complete(options: &StoreOptions, tuning: &Tuning, lock: FolderLock) -> Result<Opened> {
+    let path = &options.path;
+    let (known, found) = known(options, witness::read(path))?;
+    let mut passed = match options.fault {
+        PlantedFault::PreflightOff => Passed::default(),
+        PlantedFault::None | PlantedFault::WitnessNotRaised => preflight::inspect(path, &known)?,
+    };
+    preflight::set_aside(path, &mut passed)?;
+    let cache = tuning.cache();
+    let id = found.map_or_else(witness::new_store_id, |found| Ok(found.slot.store))?;
+    let raw = open_with(&tuning.database_options(&cache), path, tuning, &cache)?;
+    let database = Database::new(raw, id).holding(lock);
+    refuse_less(path, &database, &passed)?;
+    let found = found.map_or_else(|| witness::renew(path, id), Ok)?;
+    Ok(Opened { database, found, passed })
+}
+
+/// What the witness says must be there, and the witness if it can be read. One that is not kept needs not be there.
+fn known(options: &StoreOptions, found: Result<witness::Found>) -> Result<(Known, Option<witness::Found>)> {
+    match found {
+        Ok(found) => {
+            if found.other_is_damaged {
+                tracing::warn!(
+                    path = %options.path.display(),
+                    "one of the witness's two slots cannot be read: a crash cut it short, or it is damaged"
+                );
+            }
+            let known = if options.witness { found.known() } else { found.id_only() };
+            Ok((known, Some(found)))
+        }
+        Err(error) if !options.witness => {
+            tracing::warn!(%error, "the witness cannot be read, and is not asked for");
+            Ok((Known::default(), None))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// RocksDB must have what the preflight read.
+fn refuse_less(path: &Path, database: &Database, passed: &Passed) -> Result<()> {
+    let found = database.latest_sequence();
+    if found >= passed.sequence {
+        return Ok(());
+    }
+    let (from, to) = (found + 1, passed.sequence);
+    Err(Error::new(ErrorKind::DataLoss { path: path.to_owned(), from, to }))
+}
+
+fn create_rocksdb(path: &Path, tuning: &Tuning, id: StoreId) -> Result<Database> {
     let cache = tuning.cache();
     let mut options = tuning.database_options(&cache);
     options.create_if_missing(true);
     options.create_missing_column_families(true);
     options.set_error_if_exists(true);
-    let database = open_with(&options, path, tuning, &cache)?;
+    let database = Database::new(open_with(&options, path, tuning, &cache)?, id);
     let mut synced = WriteOptions::default();
     synced.set_sync(true);
     database
@@ -148,8 +234,8 @@ fn create_rocksdb(path: &Path, tuning: &Tuning) -> Result<Database> {
     Ok(database)
 }
 
-fn open_with(options: &Options, path: &Path, tuning: &Tuning, cache: &Cache) -> Result<Database> {
-    DB::open_cf_descriptors(options, path, tuning.families(cache)).map(Database::new).map_err(|error| {
+fn open_with(options: &Options, path: &Path, tuning: &Tuning, cache: &Cache) -> Result<DB> {
+    DB::open_cf_descriptors(options, path, tuning.families(cache)).map_err(|error| {
         if error.as_ref().contains("lock file") || error.as_ref().contains("lock hold by current process") {
             return Error::new(ErrorKind::AlreadyOpen { path: path.to_owned() });
         }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Receiver, Sender, bounded, select, tick};
 use parking_lot::Mutex;
@@ -48,6 +48,18 @@ impl DurableMark {
         if self.sequence() >= wanted {
             return Ok(());
         }
+        self.sync_now(database, health)
+    }
+
+    /// Returns once every byte of the log that was written before the call is on stable storage, also if nothing in it has
+    /// a number.
+    pub(super) fn sync_log(&self, database: &Database, health: &Health) -> Result<()> {
+        let _running = self.running.lock();
+        self.sync_now(database, health)
+    }
+
+    /// One at a time: the caller holds the lock.
+    fn sync_now(&self, database: &Database, health: &Health) -> Result<()> {
         let admission = health.admit_sync()?;
         let covered = database.latest_sequence();
         database.raw().flush_wal(true).map_err(|error| health.failed(&error))?;
@@ -124,6 +136,29 @@ impl Drop for Background {
     }
 }
 
+/// How often the witness is raised at most.
+const WITNESS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// When the witness is to be raised next.
+struct Schedule {
+    last: Instant,
+}
+
+impl Schedule {
+    fn starting_now() -> Self {
+        Self { last: Instant::now() }
+    }
+
+    /// Whether the time has come, which is then the start of the next interval.
+    fn is_due(&mut self) -> bool {
+        let due = self.last.elapsed() >= WITNESS_INTERVAL;
+        if due {
+            self.last = Instant::now();
+        }
+        due
+    }
+}
+
 /// What the thread has.
 struct Work {
     database: Arc<Database>,
@@ -136,6 +171,7 @@ struct Work {
 impl Work {
     fn run(self) {
         let ticks = tick(self.interval);
+        let mut witness_due = Schedule::starting_now();
         loop {
             select! {
                 recv(self.stopped) -> _ => return,
@@ -148,7 +184,10 @@ impl Work {
                     if self.commits.health.admit_write().is_err() {
                         return;
                     }
-                    self.sync();
+                    if self.commits.health.admit_sync().is_ok() {
+                        self.sync();
+                        self.raise_witness(&mut witness_due);
+                    }
                 }
             }
         }
@@ -156,11 +195,21 @@ impl Work {
 
     fn sync(&self) {
         let Commits { health, durable, .. } = &*self.commits;
-        if durable.sequence() < self.database.latest_sequence()
-            && health.admit_sync().is_ok()
-            && let Err(error) = durable.sync(&self.database, health)
-        {
+        if durable.sequence() >= self.database.latest_sequence() {
+            return;
+        }
+        // Buffered commits have no stamp of their own, so that they cost nothing: one follows each sync.
+        let synced = durable.sync(&self.database, health).and_then(|()| self.commits.stamp(&self.database));
+        if let Err(error) = synced {
             tracing::warn!(%error, "the background sync failed");
+        }
+    }
+
+    fn raise_witness(&self, due: &mut Schedule) {
+        if due.is_due()
+            && let Err(error) = self.commits.raise_witness(&self.database)
+        {
+            tracing::warn!(%error, "the witness of what is on stable storage could not be written");
         }
     }
 }

@@ -8,7 +8,8 @@ use crate::storage::families::{Database, Family};
 use crate::storage::health::{Admission, Health};
 use crate::storage::sync::DurableMark;
 use crate::storage::translate;
-use crate::storage::{Store, folder, fork};
+use crate::storage::witness::Keeper;
+use crate::storage::{Store, folder, fork, witness};
 
 /// Pending changes. Nothing is visible before [`Store::commit`].
 pub(crate) struct Batch<'a> {
@@ -81,11 +82,29 @@ pub(crate) struct Commits {
     pub(super) health: Health,
     pub(super) durable: DurableMark,
     write_options: WriteOptionSet,
+    /// Absent where nothing is written.
+    keeper: Option<Keeper>,
 }
 
 impl Commits {
-    pub(super) fn new(health: Health, durable: DurableMark) -> Self {
-        Self { health, durable, write_options: WriteOptionSet::new() }
+    pub(super) fn new(health: Health, durable: DurableMark, keeper: Option<Keeper>) -> Self {
+        Self { health, durable, write_options: WriteOptionSet::new(), keeper }
+    }
+
+    /// Has the witness say what is on stable storage by now.
+    pub(super) fn raise_witness(&self, database: &Database) -> Result<()> {
+        let Some(keeper) = &self.keeper else { return Ok(()) };
+        keeper.raise(self.durable.sequence(), &self.health, || {
+            self.durable.sync_log(database, &self.health)?;
+            // This fails if RocksDB met an error in the background, with its MANIFEST for one.
+            self.stamp(database)?;
+            Ok(self.durable.sequence())
+        })
+    }
+
+    /// Notes in the log what is on stable storage by now.
+    pub(super) fn stamp(&self, database: &Database) -> Result<()> {
+        database.write_stamp(self.durable.sequence()).map_err(|error| self.health.failed(&error))
     }
 
     /// Writes the batch as a whole, or not at all.
@@ -93,9 +112,12 @@ impl Commits {
     /// On an I/O error the outcome is unknown until the next open, and the error says so.
     pub(crate) fn commit(&self, batch: Batch<'_>, level: CommitLevel) -> Result<()> {
         let admission = self.health.admit_write()?;
-        let Batch { database, raw } = batch;
+        let Batch { database, mut raw } = batch;
         let changes = raw.len() as u64;
         let before = database.latest_sequence();
+        if level == CommitLevel::Journaled {
+            raw.put_log_data(database.stamp(self.durable.sequence()).bytes());
+        }
         let written = database.raw().write_opt(raw, self.write_options.at(level));
         self.settle(written, admission, Written { level, sequence: before + changes })
     }
@@ -110,14 +132,21 @@ impl Commits {
         document: &[u8],
         level: CommitLevel,
     ) -> Result<()> {
+        if level == CommitLevel::Journaled {
+            return self.commit_stamped(database, key, document);
+        }
         let admission = self.health.admit_write()?;
-        let before = match level {
-            CommitLevel::Buffered => 0,
-            CommitLevel::Journaled => database.latest_sequence(),
-        };
         let family = database.family(Family::Records);
         let written = database.raw().put_cf_opt(family, key, document, self.write_options.at(level));
-        self.settle(written, admission, Written { level, sequence: before + 1 })
+        self.settle(written, admission, Written { level, sequence: 0 })
+    }
+
+    /// Writes one record with a stamp, for which it needs a batch; beside its sync that is nothing.
+    #[inline(never)]
+    fn commit_stamped(&self, database: &Database, key: &[u8], document: &[u8]) -> Result<()> {
+        let mut batch = Batch::with_capacity(database, key.len() + document.len());
+        batch.put(Family::Records, key, document);
+        self.commit(batch, CommitLevel::Journaled)
     }
 
     /// Returns once everything written so far is on stable storage.
@@ -228,8 +257,9 @@ impl Store {
         folder::move_copy(&copy, &made_in, target)
     }
 
-    /// Declares a checkpoint complete: from now on it can be opened.
-    pub(crate) fn publish_copy(target: &std::path::Path) -> Result<()> {
+    /// Declares a checkpoint of this database complete: from now on it can be opened.
+    pub(crate) fn publish_copy(database: &Database, target: &std::path::Path) -> Result<()> {
+        witness::write_for_copy(target, database.id())?;
         folder::mark_copy(target)
     }
 }

@@ -10,7 +10,7 @@ use sequence::object_id::Layout;
 use crate::client::Client;
 use crate::execute::matches::Matches;
 use crate::namespace::Namespace;
-use crate::options::{Compression, Durability, IndexModel};
+use crate::options::{Compression, Durability, IndexModel, PlantedFault};
 use crate::plan::selector::Selector;
 use crate::shared::Shared;
 use crate::storage::write::CommitLevel;
@@ -43,6 +43,8 @@ fn a_commit_of_a_delete_ends_where_it_is_large_enough() {
         memory_budget: 64 << 20,
         compression: Compression::None,
         durability: Durability::default(),
+        witness: true,
+        fault: PlantedFault::None,
     };
     let shared = Shared::open(options, Layout::MachineProcess).expect("opened");
     let database = Arc::clone(&shared.store.enter().expect("open"));

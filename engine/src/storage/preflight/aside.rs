@@ -1,0 +1,43 @@
+//! Cutting a log where its replay ends, without losing what is cut.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use crate::error::Result;
+use crate::storage::folder::{failed, sync_folder};
+use crate::storage::format::ASIDE_PREFIX;
+use crate::storage::preflight::known::Passed;
+use crate::storage::private;
+
+/// Copies what follows the replayed part of each log into a file of its own, and then cuts the log.
+///
+/// The copy is on stable storage before the log is touched, so that a crash loses neither; done again, it overwrites a
+/// copy that was cut short.
+pub(crate) fn set_aside(path: &Path, passed: &mut Passed) -> Result<()> {
+    for (log, offset) in &passed.cuts {
+        let name = log.file_name().unwrap_or_default().to_string_lossy();
+        let aside = path.join(format!("{ASIDE_PREFIX}{name}-{offset}"));
+        copy_from(log, *offset, &aside).map_err(failed("set aside the end of a log in", &aside))?;
+        sync_folder(path)?;
+        cut(log, *offset).map_err(failed("cut the log", log))?;
+        for torn in passed.torn.iter_mut().filter(|torn| torn.file == *log) {
+            torn.set_aside = Some(PathBuf::clone(&aside));
+        }
+    }
+    Ok(())
+}
+
+fn copy_from(log: &Path, offset: u64, aside: &Path) -> io::Result<()> {
+    let mut source = File::open(log)?;
+    source.seek(SeekFrom::Start(offset))?;
+    let mut copy = private::file_options().create(true).truncate(true).write(true).open(aside)?;
+    io::copy(&mut source.by_ref(), &mut copy)?;
+    copy.sync_all()
+}
+
+fn cut(log: &Path, offset: u64) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(log)?;
+    file.set_len(offset)?;
+    file.sync_all()
+}

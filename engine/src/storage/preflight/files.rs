@@ -1,0 +1,175 @@
+//! Which files there must be, and how long: CURRENT, the MANIFEST, tables and logs.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use rocksfile::manifest::{Manifest, ManifestFault, Reading};
+use rocksfile::names::{CURRENT, CURRENT_BYTES_MAX, FileName};
+
+use crate::error::Result;
+use crate::results::TornEnd;
+use crate::storage::folder::failed;
+use crate::storage::preflight::known::{Known, Length, damaged};
+
+/// The files of a folder, as far as names and lengths go.
+pub(super) struct Files {
+    pub(super) manifest: Manifest,
+    /// Logs that will be replayed, with their lengths, in order.
+    pub(super) logs: Vec<Length>,
+    pub(super) torn: Vec<TornEnd>,
+}
+
+/// How long the MANIFEST in use is, and the newest log that holds anything.
+pub(crate) struct Lengths {
+    pub(crate) manifest: Length,
+    pub(crate) log: Option<Length>,
+}
+
+impl Files {
+    pub(super) fn read(path: &Path, known: &Known) -> Result<Self> {
+        let number = current_manifest(path, known)?;
+        let (reading, torn) = read_manifest(path, number, known)?;
+        let manifest = reading.manifest;
+        // The tables last: another process may delete some while this is read, and then the MANIFEST has changed.
+        let logs = needed_logs(path, &manifest, known)?;
+        for table in manifest.tables() {
+            let file = path.join(FileName::Table(table.number).to_string());
+            match fs::metadata(&file) {
+                Ok(metadata) if metadata.len() == table.bytes => {}
+                Ok(metadata) => {
+                    let reason = format!("it is {} bytes long, {} were written", metadata.len(), table.bytes);
+                    return Err(damaged(&file, metadata.len().min(table.bytes), reason));
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Err(damaged(&file, 0, "it is missing, but the MANIFEST names it"));
+                }
+                Err(error) => return Err(failed("look at the file", &file)(error)),
+            }
+        }
+        Ok(Self { manifest, logs, torn })
+    }
+}
+
+/// How long files are now, for the witness.
+pub(crate) fn lengths(path: &Path) -> Result<Lengths> {
+    let number = current_manifest(path, &Known::default())?;
+    let manifest = path.join(FileName::Manifest(number).to_string());
+    let metadata = fs::metadata(&manifest).map_err(failed("look at the file", &manifest))?;
+    let manifest = Length { number, bytes: metadata.len() };
+    let log = logs(path)?.into_iter().rev().find(|(_, bytes)| *bytes > 0);
+    Ok(Lengths { manifest, log: log.map(|(number, bytes)| Length { number, bytes }) })
+}
+
+/// What changes when another process writes to the folder.
+pub(super) fn picture(path: &Path) -> Option<(Vec<u8>, BTreeMap<String, u64>)> {
+    let current = fs::read(path.join(CURRENT)).ok()?;
+    let mut lengths = BTreeMap::new();
+    for entry in fs::read_dir(path).ok()? {
+        let entry = entry.ok()?;
+        lengths
+            .insert(entry.file_name().into_string().ok()?, entry.metadata().map_or(0, |found| found.len()));
+    }
+    Some((current, lengths))
+}
+
+fn current_manifest(path: &Path, known: &Known) -> Result<u64> {
+    let file = path.join(CURRENT);
+    let mut content = Vec::new();
+    open(&file, "it is missing, so nothing tells which files belong to the database")?
+        .take(CURRENT_BYTES_MAX as u64 + 1)
+        .read_to_end(&mut content)
+        .map_err(failed("read the file", &file))?;
+    let Some(number) = FileName::parse_current(&content) else {
+        return Err(damaged(&file, 0, "it does not name a MANIFEST"));
+    };
+    if let Some(known) = known.manifest
+        && number < known.number
+    {
+        let (found, used) = (FileName::Manifest(number), FileName::Manifest(known.number));
+        return Err(damaged(&file, 0, format!("it names {found}, but {used} was in use later")));
+    }
+    Ok(number)
+}
+
+fn read_manifest(path: &Path, number: u64, known: &Known) -> Result<(Reading, Vec<TornEnd>)> {
+    let file = path.join(FileName::Manifest(number).to_string());
+    let source = open(&file, "it is missing, but CURRENT names it")?;
+    let reading = Manifest::read(source, number).map_err(failed("read the file", &file))?;
+    let durable = known.manifest.filter(|known| known.number == number).map_or(0, |known| known.bytes);
+    if reading.bytes < durable {
+        return Err(too_short(&file, reading.bytes, durable));
+    }
+    let mut torn = Vec::new();
+    match reading.fault {
+        None => {}
+        Some((offset, ManifestFault::Torn(fault))) if offset >= durable && !reading.traps_rocksdb => {
+            let bytes = reading.bytes - reading.whole_until;
+            torn.push(TornEnd {
+                file: file.clone(),
+                offset,
+                bytes,
+                reason: fault.to_string(),
+                set_aside: None,
+            });
+        }
+        Some((offset, fault)) => return Err(damaged(&file, offset, fault.to_string())),
+    }
+    if reading.manifest.last_sequence.is_none() || reading.manifest.next_file.is_none() {
+        return Err(damaged(
+            &file,
+            reading.whole_until,
+            "it ends before it says what the database consists of",
+        ));
+    }
+    Ok((reading, torn))
+}
+
+/// Logs from the first that must be replayed, all of which there must be.
+fn needed_logs(path: &Path, manifest: &Manifest, known: &Known) -> Result<Vec<Length>> {
+    let first = manifest.first_log_needed();
+    let mut logs = logs(path)?;
+    let of_witness = known.log.filter(|log| log.number >= first).map(|log| (log.number, log.bytes));
+    for (number, bytes) in manifest.logs_synced().chain(of_witness) {
+        let file = path.join(FileName::Log(number).to_string());
+        match logs.get(&number) {
+            None => return Err(damaged(&file, 0, format!("it is missing; {bytes} bytes of it were synced"))),
+            Some(found) if *found < bytes => return Err(too_short(&file, *found, bytes)),
+            Some(_) => {}
+        }
+    }
+    let needed = logs.split_off(&first);
+    Ok(needed.into_iter().map(|(number, bytes)| Length { number, bytes }).collect())
+}
+
+fn logs(path: &Path) -> Result<BTreeMap<u64, u64>> {
+    let mut logs = BTreeMap::new();
+    for entry in fs::read_dir(path).map_err(failed("list the folder", path))? {
+        let entry = entry.map_err(failed("list the folder", path))?;
+        let name = entry.file_name();
+        let Some(FileName::Log(number)) = name.to_str().and_then(FileName::parse) else { continue };
+        match entry.metadata() {
+            Ok(metadata) => {
+                logs.insert(number, metadata.len());
+            }
+            // RocksDB deletes a log that it needs no more.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed("look at the file", &entry.path())(error)),
+        }
+    }
+    Ok(logs)
+}
+
+fn too_short(file: &Path, found: u64, synced: u64) -> crate::error::Error {
+    damaged(file, found, format!("it ends here, but {synced} bytes of it were synced"))
+}
+
+/// Opens a file that must be there.
+pub(super) fn open(file: &PathBuf, missing: &str) -> Result<File> {
+    match File::open(file) {
+        Ok(file) => Ok(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(damaged(file, 0, missing)),
+        Err(error) => Err(failed("open the file", file)(error)),
+    }
+}
