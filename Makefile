@@ -2,7 +2,7 @@
 # that has nothing but make and a shell; .ci/setup.sh says what it installs, and builds RocksDB once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env demo test bench ratios ratios-large fuzz crash soak interleavings compare compare-build compare-sequences rocksdb-check house lint format clippy docs deny locks
+.PHONY: help setup env demo test bench ratios ratios-large fuzz crash damage soak interleavings compare compare-build compare-sequences rocksdb-check house lint format clippy docs deny locks
 
 # Parameters, as in `make crash KILLS=50000` and `make fuzz SECONDS_EACH=600 TARGETS=operations`.
 KILLS ?= 2000
@@ -58,6 +58,9 @@ fuzz: ## Fuzz every target (or TARGETS) for SECONDS_EACH seconds.
 
 crash: ## Kill a writing process KILLS times, and audit what it leaves behind.
 	@$(SETUP) && CAIRNDB_KILLS=$(KILLS) cargo test --release --locked -p cairndb-tests --test crash -- --nocapture
+
+damage: ## Damage every byte of every file that says what a database consists of (an hour).
+	@$(SETUP) && CAIRNDB_DAMAGE=all cargo test --release --locked -p cairndb-tests --test crash -- damage:: --nocapture
 
 # The tool's own suite comes along, because it is what has cargo build the tool.
 soak: ## Run mixed commands on CONNECTIONS connections that die at random, for SECONDS seconds.

@@ -31,6 +31,7 @@ mod malformed;
 mod numbering_races;
 mod open;
 mod read_views;
+mod recovery;
 mod refusals;
 mod replace;
 mod sequence_commands;

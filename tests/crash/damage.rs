@@ -1,0 +1,298 @@
+//! Every file that says what a database consists of is damaged, at every byte: opening refuses and names the file, and
+//! leaves the folder as it was, or everything acknowledged is there.
+//!
+//! `CAIRNDB_DAMAGE=all` tries every case; otherwise a sample, whose seed is printed.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use cairndb::bson::doc;
+use cairndb::{Client, ClientBuilder, Durability, ErrorKind, IndexModel, PlantedFault};
+use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, seed};
+use cairndb_tests::files::{TYPE_AT, contents, is_log, newest_log, records};
+use cairndb_tests::scratch::{Scratch, small, things};
+
+use crate::kill::on_lanes;
+use crate::say;
+
+/// Cases of a sample.
+const CASES: usize = 1500;
+/// Opening ends, whatever the bytes are.
+const OPEN_TIME_MAX: Duration = Duration::from_secs(60);
+const DOCUMENTS: i32 = 60;
+/// Where the second slot of the witness begins, and how long a slot is. Between them is nothing.
+const SLOT_AT: usize = 4096;
+const SLOT_BYTES: usize = 76;
+
+/// What is done to a file.
+#[derive(Clone, Debug)]
+enum Damage {
+    Flip { at: usize, bit: u32 },
+    Set { at: usize, byte: u8 },
+    Cut { at: usize },
+    Zero { at: usize, bytes: usize },
+    Remove,
+    Replace { with: PathBuf },
+}
+
+/// One case: a file and what is done to it.
+#[derive(Clone, Debug)]
+struct Case {
+    file: String,
+    damage: Damage,
+}
+
+/// A folder with tables, a log and a witness, of which every document was acknowledged.
+fn victim(options: &ClientBuilder) -> Scratch {
+    let scratch = Scratch::new();
+    let client = scratch.open_with(options.clone());
+    let stored = things(&client);
+    stored.create_index(IndexModel::builder().keys(doc! { "n": 1 }).build()).run().expect("made");
+    for half in [0..DOCUMENTS / 2, DOCUMENTS / 2..DOCUMENTS] {
+        for id in half {
+            stored.insert_one(doc! { "_id": id, "n": id }).run().expect("stored");
+        }
+        if stored.count_documents(doc! {}).run().expect("counted") < DOCUMENTS.unsigned_abs().into() {
+            client.flush().expect("flushed");
+        }
+    }
+    client.close().expect("closed");
+    scratch
+}
+
+fn journaled() -> ClientBuilder {
+    small().durability(Durability::Journaled)
+}
+
+/// The files that say what there is, by name.
+fn essential(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = contents(folder).into_keys().collect();
+    names.retain(|name| {
+        name.starts_with("CAIRNDB") || name.starts_with("MANIFEST-") || name == "CURRENT" || is_log(name)
+    });
+    names
+}
+
+/// Everything that can be done to the essential files, and to whole files of any kind.
+fn all_cases(folder: &Path) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let files = contents(folder);
+    for name in essential(folder) {
+        let bytes = files.get(&name).expect("an essential file");
+        let mut add = |damage| cases.push(Case { file: name.clone(), damage });
+        let is_used = |at: &usize| name != "CAIRNDB.witness" || at % SLOT_AT < SLOT_BYTES;
+        for at in (0..bytes.len()).filter(is_used) {
+            (0..8).for_each(|bit| add(Damage::Flip { at, bit }));
+            add(Damage::Cut { at });
+            if bytes.get(at) != Some(&0) {
+                add(Damage::Zero { at, bytes: 1 });
+            }
+        }
+        for count in [16, 512, 4096] {
+            let used =
+                bytes.chunks(count).enumerate().filter(|(_, chunk)| chunk.iter().any(|byte| *byte != 0));
+            used.for_each(|(number, _)| add(Damage::Zero { at: number * count, bytes: count }));
+        }
+        if is_log(&name) || name.starts_with("MANIFEST-") {
+            for at in records(bytes).into_iter().map(|at| at + TYPE_AT).filter(|at| *at < bytes.len()) {
+                (0..=255).for_each(|byte| add(Damage::Set { at, byte }));
+            }
+        }
+    }
+    for name in files.keys() {
+        if !name.starts_with("LO") && !name.starts_with("OPTIONS-") && name != "IDENTITY" {
+            cases.push(Case { file: name.clone(), damage: Damage::Remove });
+            let others = files.keys().filter(|other| *other != name && extension(other) == extension(name));
+            cases.extend(others.map(|other| Case {
+                file: name.clone(),
+                damage: Damage::Replace { with: folder.join(other) },
+            }));
+        }
+    }
+    cases
+}
+
+fn extension(name: &str) -> Option<&str> {
+    name.rsplit_once('.').map(|(_, extension)| extension)
+}
+
+fn apply(folder: &Path, case: &Case) -> io::Result<()> {
+    let path = folder.join(&case.file);
+    let mut bytes = fs::read(&path)?;
+    match &case.damage {
+        Damage::Flip { at, bit } => *bytes.get_mut(*at).expect("a byte of the file") ^= 1 << bit,
+        Damage::Set { at, byte } => *bytes.get_mut(*at).expect("a byte of the file") = *byte,
+        Damage::Cut { at } => bytes.truncate(*at),
+        Damage::Zero { at, bytes: count } => {
+            bytes.iter_mut().skip(*at).take(*count).for_each(|byte| *byte = 0);
+        }
+        Damage::Remove => return fs::remove_file(path),
+        Damage::Replace { with } => bytes = fs::read(with)?,
+    }
+    fs::write(path, bytes)
+}
+
+/// What opening a damaged folder came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Refused,
+    /// Everything is there.
+    Whole,
+}
+
+/// Damages a copy of the folder and opens it; an error if that breaks the promise.
+fn judge(victim: &Scratch, case: &Case, options: &ClientBuilder) -> Result<Outcome, String> {
+    let scratch = victim.killed();
+    apply(&scratch.path(), case).map_err(|error| error.to_string())?;
+    let before = contents(&scratch.path());
+    let fault = |what: String| Err(format!("{case:?}: {what}"));
+    let opened = open_in_time(options.clone(), scratch.path()).map_err(|what| format!("{case:?}: {what}"))?;
+    match opened {
+        Err(error) => {
+            let text = error.to_string();
+            let names_it = text.contains(&case.file)
+                || matches!(error.kind(), ErrorKind::UnsupportedFormat { .. } | ErrorKind::DataLoss { .. });
+            if !names_it && !is_named_by_another(case, &text) {
+                return fault(format!("the refusal does not name the file: {text}"));
+            }
+            if contents(&scratch.path()) != before {
+                return fault(format!("the refused folder was changed: {text}"));
+            }
+            Ok(Outcome::Refused)
+        }
+        Ok(client) => {
+            let stored = things(&client).find(doc! {}).run().and_then(Iterator::collect::<Result<Vec<_>, _>>);
+            let ids: Vec<i32> = match stored {
+                Ok(stored) => stored.iter().filter_map(|document| document.get_i32("_id").ok()).collect(),
+                // Tables are read when they are asked for, and say so then.
+                Err(error) if error.is_corruption() => return Ok(Outcome::Refused),
+                Err(error) => return fault(format!("reading fails: {error:?}")),
+            };
+            if ids != (0..DOCUMENTS).collect::<Vec<_>>() {
+                return fault(format!("it opened with {} of {DOCUMENTS} documents", ids.len()));
+            }
+            let report = client.verify().map_err(|error| format!("{case:?}: {error:?}"))?;
+            if !report.is_clean() {
+                return fault(format!("{:?}", report.findings));
+            }
+            Ok(Outcome::Whole)
+        }
+    }
+}
+
+/// A file that is missing, or another one, may be noticed by the file that names it.
+fn is_named_by_another(case: &Case, text: &str) -> bool {
+    match case.damage {
+        Damage::Remove | Damage::Replace { .. } => text.contains("CURRENT") || text.contains("MANIFEST-"),
+        // A CURRENT that names another MANIFEST is noticed there.
+        Damage::Flip { .. } | Damage::Set { .. } | Damage::Cut { .. } | Damage::Zero { .. } => {
+            case.file == "CURRENT" && text.contains("MANIFEST-")
+        }
+    }
+}
+
+type Opened = Result<Client, cairndb::Error>;
+
+/// Opens on another thread, so that one that never ends is a fault and not a hanging suite.
+fn open_in_time(options: ClientBuilder, path: PathBuf) -> Result<Opened, String> {
+    let (sender, opened) = channel();
+    let _ = std::thread::spawn(move || sender.send(options.open(path)));
+    match opened.recv_timeout(OPEN_TIME_MAX) {
+        Ok(opened) => Ok(opened),
+        Err(RecvTimeoutError::Timeout) => Err("opening does not end".to_owned()),
+        Err(RecvTimeoutError::Disconnected) => Err("opening panicked".to_owned()),
+    }
+}
+
+fn sample(cases: Vec<Case>, count: usize, seed: u64) -> Vec<Case> {
+    if std::env::var("CAIRNDB_DAMAGE").is_ok_and(|which| which == "all") || cases.len() <= count {
+        return cases;
+    }
+    let mut choices = Choices::seeded(seed);
+    // Whole files are few, and always all of them.
+    let (mut sampled, bytes): (Vec<Case>, Vec<Case>) =
+        cases.into_iter().partition(|case| matches!(case.damage, Damage::Remove | Damage::Replace { .. }));
+    sampled.extend((0..count).map(|_| choices.pick(&bytes).clone()));
+    sampled
+}
+
+#[test]
+fn damage_is_refused_by_name_or_harmless() {
+    let (started, seed) = (Instant::now(), seed());
+    let victim = victim(&journaled());
+    let cases = sample(all_cases(&victim.path()), CASES, mix(seed));
+    let outcomes = on_lanes(cases.len() as u64, |number| {
+        let case = &cases[usize::try_from(number).expect("small")];
+        judge(&victim, case, &small())
+    });
+    let faults: Vec<&String> = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).collect();
+    assert!(
+        faults.is_empty(),
+        "{SEED_VARIABLE}={seed}: {} faults: {:#?}",
+        faults.len(),
+        &faults[..faults.len().min(8)]
+    );
+    let refused = outcomes.iter().filter(|outcome| **outcome == Ok(Outcome::Refused)).count();
+    say(&format!(
+        "damage: {} cases, {refused} refused, in {:.0} s; {SEED_VARIABLE}={seed}",
+        cases.len(),
+        started.elapsed().as_secs_f64()
+    ));
+    assert!(refused * 2 > cases.len(), "most damage must be refused, not {refused} of {}", cases.len());
+}
+
+/// Of a process that was killed only the last write may be in doubt: it may be the one that was cut short.
+#[test]
+fn a_flipped_bit_in_the_log_of_a_killed_process_costs_the_last_write_at_most() {
+    let scratch = Scratch::new();
+    let client = scratch.open_with(journaled());
+    for id in 0..DOCUMENTS {
+        things(&client).insert_one(doc! { "_id": id, "n": id }).run().expect("stored");
+    }
+    let killed = scratch.killed();
+    let log = newest_log(&killed.path());
+    let bytes = fs::read(killed.path().join(&log)).expect("the log");
+    let cases: Vec<Case> = (0..bytes.len())
+        .flat_map(|at| (0..8).map(move |bit| (at, bit)))
+        .map(|(at, bit)| Case { file: log.clone(), damage: Damage::Flip { at, bit } })
+        .collect();
+    let cases = sample(cases, 400, mix(seed()));
+    on_lanes(cases.len() as u64, |number| {
+        let case = &cases[usize::try_from(number).expect("small")];
+        let copy = killed.killed();
+        apply(&copy.path(), case).expect("damaged");
+        match open_in_time(small(), copy.path()).unwrap_or_else(|fault| panic!("{case:?}: {fault}")) {
+            Err(error) => {
+                assert!(error.is_corruption() && error.to_string().contains(&log), "{case:?}: {error:?}");
+            }
+            Ok(client) => {
+                let left = things(&client).count_documents(doc! {}).run().expect("counted");
+                let torn = client.recovery_report().torn.len();
+                assert!(left == 60 || (left == 59 && torn == 1), "{case:?}: {left} left, {torn} torn");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_preflight_that_is_left_out_is_found_out() {
+    let victim = victim(&journaled());
+    let flips =
+        |case: &Case| is_log(&case.file) && matches!(case.damage, Damage::Flip { at, .. } if at % 97 > 6);
+    let cases: Vec<Case> = all_cases(&victim.path()).into_iter().filter(flips).step_by(50).collect();
+    let options = small().planted_fault(PlantedFault::PreflightOff);
+    let fault = cases.iter().find_map(|case| judge(&victim, case, &options).err());
+    assert!(fault.is_some(), "{} flipped bits went unnoticed without the preflight", cases.len());
+}
+
+#[test]
+fn a_witness_that_is_not_raised_is_found_out() {
+    let victim = victim(&journaled().planted_fault(PlantedFault::WitnessNotRaised));
+    let cuts = |case: &Case| is_log(&case.file) && matches!(case.damage, Damage::Cut { .. });
+    let cases: Vec<Case> = all_cases(&victim.path()).into_iter().filter(cuts).step_by(50).collect();
+    let fault = cases.iter().find_map(|case| judge(&victim, case, &small()).err()).expect("a log was cut");
+    assert!(fault.contains("it opened with"), "{fault}");
+}
