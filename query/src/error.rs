@@ -341,8 +341,13 @@ impl From<crate::expression::error::Error> for Error {
 }
 
 impl From<Unanswered> for Error {
-    fn from(Unanswered { pattern, error }: Unanswered) -> Self {
-        Self::PatternFailed { pattern, reason: error.to_string() }
+    fn from(unanswered: Unanswered) -> Self {
+        match unanswered {
+            Unanswered::Interrupted(interruption) => Self::Interrupted(interruption),
+            Unanswered::Search { pattern, error } => {
+                Self::PatternFailed { pattern, reason: error.to_string() }
+            }
+        }
     }
 }
 

@@ -104,7 +104,7 @@ impl Filter {
     ) -> Result<bool, Error> {
         let watch = Watch::of(operation);
         let is_match = self.root.matches(document, &watch);
-        watch.outcome(is_match)
+        Ok(watch.outcome(is_match)?)
     }
 
     /// Whether a document matches, with values for the variables that expressions use, within the operation that they
@@ -119,7 +119,7 @@ impl Filter {
         }
         let watch = Watch::of(variables.operation());
         let is_match = self.root.try_matches(document, variables, &watch)?;
-        watch.outcome(is_match)
+        Ok(watch.outcome(is_match)?)
     }
 
     /// Whether there is an expression in the filter, so that it must be asked by

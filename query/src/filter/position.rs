@@ -44,7 +44,7 @@ impl Filter {
     ) -> Result<Option<usize>, Error> {
         let watch = Watch::of(operation);
         let position = position(&self.root, document, &watch);
-        watch.outcome(position)
+        Ok(watch.outcome(position)?)
     }
 }
 

@@ -168,7 +168,7 @@ fn a_search_without_answer_is_told_to_the_watch() {
     let text = format!("{}b", "a".repeat(40));
     let watch = Watch::default();
     assert!(!pattern.matches(RawBsonRef::String(&text), &watch));
-    let error = watch.outcome(true).unwrap_err();
+    let error = Error::from(watch.outcome(true).unwrap_err());
     assert!(matches!(&error, Error::PatternFailed { pattern, .. } if pattern == "^(a+)+c?$"), "{error}");
     let watch = Watch::default();
     assert!(pattern.matches(RawBsonRef::String("aaa"), &watch));

@@ -4,8 +4,7 @@ use std::cell::RefCell;
 
 use pcre::error::MatchError;
 
-use crate::error::Error;
-use crate::operation::OperationContext;
+use crate::operation::{Interruption, OperationContext};
 use crate::pattern::Pattern;
 use crate::value::shorten;
 
@@ -16,13 +15,18 @@ pub(crate) struct Watch<'w> {
     failure: RefCell<Option<Unanswered>>,
 }
 
-/// A search that found no answer within its limits.
+/// Why a question has no answer.
 #[derive(Debug)]
-pub(crate) struct Unanswered {
-    /// The pattern, shortened.
-    pub(crate) pattern: String,
-    /// Why there is no answer.
-    pub(crate) error: MatchError,
+pub(crate) enum Unanswered {
+    /// The operation is to end.
+    Interrupted(Interruption),
+    /// A search found none within its limits.
+    Search {
+        /// The pattern, shortened.
+        pattern: String,
+        /// What the search met.
+        error: MatchError,
+    },
 }
 
 impl Default for Watch<'static> {
@@ -65,15 +69,15 @@ impl Watch<'_> {
         }
         let operation = self.operation;
         search(&|| operation.look().is_err()).unwrap_or_else(|error| {
-            *self.failure.borrow_mut() = Some(Unanswered { pattern: shorten(pattern.text()), error });
+            *self.failure.borrow_mut() = Some(Unanswered::Search { pattern: shorten(pattern.text()), error });
             false
         })
     }
 
     /// What was answered, unless the operation is to end or a search had no answer.
     #[inline]
-    pub(crate) fn outcome<T>(self, answer: T) -> Result<T, Error> {
-        self.operation.verdict()?;
-        self.failure.into_inner().map_or(Ok(answer), |failure| Err(failure.into()))
+    pub(crate) fn outcome<T>(self, answer: T) -> Result<T, Unanswered> {
+        self.operation.verdict().map_err(Unanswered::Interrupted)?;
+        self.failure.into_inner().map_or(Ok(answer), Err)
     }
 }
