@@ -271,7 +271,8 @@ fn a_backup_has_a_witness_of_its_own() {
     refused(&target, small(), &manifest);
 }
 
-/// Files come and go under a reader: what seems missing or torn may be what the writer is just about.
+/// Files come and go under a reader. RocksDB reads the MANIFEST, then the logs: one that was flushed and deleted in between
+/// was missed in silence, up to a database that seemed empty.
 #[test]
 fn reading_beside_a_writer_that_flushes_is_never_refused() {
     let scratch = Scratch::new();
@@ -285,30 +286,19 @@ fn reading_beside_a_writer_that_flushes_is_never_refused() {
             move || {
                 let mut id = 10;
                 while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
-                    insert(client, id..id + 20);
+                    insert(client, id..id + 200);
                     client.flush().expect("flushed");
-                    id += 20;
+                    id += 200;
                 }
             }
         });
-        let mut readers = 0;
         for _ in 0..25 {
-            match small().read_only(true).open(scratch.path()) {
-                Ok(reader) => {
-                    assert!(count(&reader) >= 10);
-                    readers += 1;
-                }
-                // RocksDB itself gives up when a table is removed that it is about to open.
-                Err(error) => {
-                    assert!(
-                        !matches!(error.kind(), ErrorKind::DamagedFile { .. } | ErrorKind::DataLoss { .. }),
-                        "{error}"
-                    );
-                }
-            }
+            let synced = client.durable_seq();
+            let reader = small().read_only(true).open(scratch.path()).expect("opened");
+            assert!(reader.written_seq().expect("open") >= synced);
+            assert!(count(&reader) >= 10);
         }
         drop(stop);
         writer.join().expect("the writer");
-        assert!(readers > 0);
     });
 }

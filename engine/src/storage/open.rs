@@ -76,16 +76,19 @@ impl Store {
         match options.mode {
             OpenMode::ReadOnly => {
                 folder::inspect(&options.path)?;
-                let passed = match options.fault {
-                    PlantedFault::PreflightOff => Passed::default(),
-                    PlantedFault::None | PlantedFault::WitnessNotRaised => {
-                        preflight::inspect_beside_writer(&options.path, || {
-                            known(options, witness::read(&options.path)).map(|(known, _)| known)
-                        })?
-                    }
-                };
-                let id = witness::read(&options.path).map(|found| found.slot.store).unwrap_or_default();
-                Self::open_read_only(options, &tuning, passed, id)
+                // RocksDB does not notice that a log is gone since it read the MANIFEST; what it opened is compared
+                // with what was there.
+                preflight::beside_writer(&options.path, || {
+                    let (known, found) = known(options, witness::read(&options.path))?;
+                    let passed = match options.fault {
+                        PlantedFault::PreflightOff => Passed::default(),
+                        PlantedFault::None | PlantedFault::WitnessNotRaised => {
+                            preflight::inspect_for_reading(&options.path, &known)?
+                        }
+                    };
+                    let id = found.map(|found| found.slot.store).unwrap_or_default();
+                    Self::open_read_only(options, &tuning, passed, id)
+                })
             }
             OpenMode::ReadOnlyCopy => {
                 let passed = preflight::inspect(&options.path, &Known::default())?;

@@ -17,6 +17,7 @@ mod known;
 mod replay;
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crate::error::Result;
 use crate::storage::preflight::files::Files;
@@ -26,8 +27,8 @@ pub(super) use self::aside::set_aside;
 pub(super) use self::files::{Lengths, lengths};
 pub(super) use self::known::{Known, Length, Passed};
 
-/// How often a folder is read anew that changes meanwhile, because another process writes to it.
-const ATTEMPTS: usize = 16;
+/// How long a folder is read anew that changes meanwhile, because another process writes to it.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Reads a folder to which no process writes.
 pub(super) fn inspect(path: &Path, known: &Known) -> Result<Passed> {
@@ -35,22 +36,27 @@ pub(super) fn inspect(path: &Path, known: &Known) -> Result<Passed> {
     replay::judge(path, &files, known)
 }
 
-/// Reads a folder that another process may be writing to: what seems wrong while files come and go is looked at again.
-pub(super) fn inspect_beside_writer(path: &Path, known: impl Fn() -> Result<Known>) -> Result<Passed> {
-    let mut attempts = 0;
+/// Reads a folder for reading only, in which nothing can be cut.
+pub(super) fn inspect_for_reading(path: &Path, known: &Known) -> Result<Passed> {
+    let passed = inspect(path, known)?;
+    match passed.cuts.first() {
+        None => Ok(passed),
+        Some((log, offset)) => Err(damaged(
+            log,
+            *offset,
+            "a crash left records after a torn one; opening the database for writing once sets them aside",
+        )),
+    }
+}
+
+/// Does what reads a folder to which another process may write, and does it again if it fails while files come and go.
+pub(super) fn beside_writer<T>(path: &Path, read: impl Fn() -> Result<T>) -> Result<T> {
+    let started = Instant::now();
     loop {
-        attempts += 1;
         let before = files::picture(path);
-        let inspected = known().and_then(|known| inspect(path, &known)).and_then(|passed| match passed.cuts.first() {
-            None => Ok(passed),
-            Some((log, offset)) => Err(damaged(
-                log,
-                *offset,
-                "a crash left records after a torn one; opening the database for writing once sets them aside",
-            )),
-        });
-        if inspected.is_ok() || attempts == ATTEMPTS || files::picture(path) == before {
-            return inspected;
+        let done = read();
+        if done.is_ok() || started.elapsed() > PATIENCE || files::picture(path) == before {
+            return done;
         }
     }
 }
