@@ -83,17 +83,6 @@ fn one_id_is_looked_up_and_a_range_of_ids_is_walked() {
 }
 
 #[test]
-fn a_secondary_index_that_reads_do_not_use_is_not_claimed() {
-    let fixture = hundred();
-    let create = doc! { "createIndexes": "a", "indexes": [{ "key": { "n": 1 }, "name": "n" }] };
-    fixture.client.database("shop").run_command(create).run().expect("made");
-    let reply = explain(&fixture, doc! { "find": "a", "filter": { "n": 50 } }, "executionStats");
-    assert_eq!(numbers(reply.get_document("executionStats").unwrap()), [1, 0, 100]);
-    let hinted = doc! { "explain": { "find": "a", "filter": { "n": 50 }, "hint": "n" } };
-    refused(fixture.client.database("shop").run_command(hinted).run(), 2, "secondary indexes");
-}
-
-#[test]
 fn sorts_limits_and_projections_are_told_where_they_take_place() {
     let sorted = doc! { "find": "a", "sort": { "n": -1 }, "skip": 5, "limit": 10, "projection": { "n": 1 } };
     check(sorted.clone(), "PROJECTION_DEFAULT < SKIP < SORT < COLLSCAN", [10, 0, 100]);

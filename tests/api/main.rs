@@ -23,6 +23,8 @@ mod find;
 mod find_and_modify;
 mod find_options;
 mod fork;
+mod index_plans;
+mod index_races;
 mod indexes;
 mod insert_many;
 mod insert_one;

@@ -9,6 +9,7 @@
 
 pub mod choices;
 pub mod files;
+pub mod indexes;
 pub mod journal;
 pub mod model;
 pub mod numbered;

@@ -10,6 +10,8 @@ mod entries;
 mod findings;
 mod memory;
 mod records;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

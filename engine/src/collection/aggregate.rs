@@ -5,7 +5,6 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
-use index::key::Direction;
 use query::pipeline::{Pipeline, Source};
 
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
@@ -249,13 +248,13 @@ fn explain_search(
     let open = || {
         collection.search(&selector, |view| {
             check_hint(hint, view.indexes())?;
-            explained = Explained::of(&filter, &search, view.collection())?;
+            explained = Explained::of(&filter, &search, &view)?;
             Ok(Rows::open(view, search)?.reporting_to(&report))
         })
     };
     let rows = drained(Piped::over_rows(pipeline, open()?), depth)?;
-    let work = *report.lock().unwrap_or_else(PoisonError::into_inner);
-    let explained = explained.executed(work, skip, start.elapsed());
+    let work = report.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let explained = explained.executed(&work, skip, start.elapsed());
     Ok(ExplainedPipeline { search: Some(explained), stages, rows })
 }
 
@@ -340,7 +339,7 @@ impl Asked {
         let mut told = doc! { "ns": state.namespace.to_string(), "localTime": DateTime::now() };
         if let Some(scale) = self.storage {
             let indexes = i32::try_from(view.indexes().len()).unwrap_or(i32::MAX);
-            let mut matches = Matches::open(view, Selector::everything()?, Direction::Ascending)?;
+            let mut matches = Matches::open(view, Selector::everything()?, &Order::default())?;
             let (mut count, mut size) = (0_i64, 0_i64);
             while matches.advance()? {
                 count += 1;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bson::{Bson, Document, doc};
-use index::key::Direction;
 
 use crate::catalog::collection::{CollectionState, CounterMark};
 use crate::codes::refused;
@@ -15,7 +14,7 @@ use crate::execute::matches::Matches;
 use crate::execute::read_view::ReadView;
 use crate::execute::rows::{Rows, Search};
 use crate::options::{Collation, CountOptions, Hint};
-use crate::plan::order::{check_collation, check_hint};
+use crate::plan::order::{Order, check_collation, check_hint};
 use crate::plan::selector::Selector;
 use crate::results::number;
 use crate::storage::latch::LatchSet;
@@ -98,6 +97,7 @@ impl<T> CountDocuments<'_, T> {
         Ok(Search {
             skip: self.options.skip.unwrap_or(0),
             limit: self.options.limit,
+            order: Order::of(None, self.options.hint.as_ref())?,
             ..Search::of(Selector::parse(&self.filter, None, self.collection.begin(self.options.max_time))?)
         })
     }
@@ -156,7 +156,7 @@ fn with_counter(
 
 /// Counts the documents of a collection by reading them.
 fn count_stored(view: ReadView) -> Result<u64> {
-    let mut matches = Matches::open(view, Selector::everything()?, Direction::Ascending)?;
+    let mut matches = Matches::open(view, Selector::everything()?, &Order::default())?;
     let mut documents = 0;
     while matches.advance()? {
         documents += 1;

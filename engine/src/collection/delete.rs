@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use bson::{Bson, DateTime, Document, doc};
-use index::key::Direction;
 
 use crate::collection::explain::Write;
 use crate::collection::update::Manner;
@@ -18,7 +17,7 @@ use crate::write::delete;
 use crate::write::first::Aim;
 
 impl<T> Collection<T> {
-    /// Removes the first document that matches, in the order of `_id`s.
+    /// Removes one document that matches.
     pub fn delete_one(&self, filter: Document) -> Delete<'_, T> {
         self.delete(filter, Extent::One)
     }
@@ -113,6 +112,6 @@ impl<T> Delete<'_, T> {
         let now = self.now.unwrap_or_else(DateTime::now);
         let moment = Moment { now, operation: self.collection.begin(self.options.max_time) };
         let selector = Selector::parse_at(&self.filter, self.options.let_vars.as_ref(), moment)?;
-        Ok((selector, Order::Walk(Direction::Ascending)))
+        Ok((selector, Order::of(None, self.options.hint.as_ref())?))
     }
 }

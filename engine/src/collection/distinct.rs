@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::rows::{Rows, Search};
 use crate::options::{Collation, DistinctOptions, Hint};
-use crate::plan::order::{check_collation, check_hint};
+use crate::plan::order::{Order, check_collation, check_hint};
 use crate::plan::selector::Selector;
 
 impl<T> Collection<T> {
@@ -82,6 +82,7 @@ impl<T> Distinct<'_, T> {
     fn search(&self) -> Result<Search> {
         check_collation(self.options.collation.as_ref())?;
         let operation = self.collection.begin(self.options.max_time);
-        Ok(Search::of(Selector::parse(&self.filter, None, operation)?))
+        let order = Order::of(None, self.options.hint.as_ref())?;
+        Ok(Search { order, ..Search::of(Selector::parse(&self.filter, None, operation)?) })
     }
 }

@@ -53,7 +53,7 @@ impl<'a> Write<'a> {
         check_hint(self.manner.hint, target.indexes)?;
         let search = self.search();
         let view = target.view(&search.selector)?;
-        let explained = Explained::of(self.filter, &search, view.collection())?.without_limit();
+        let explained = Explained::of(self.filter, &search, &view)?.without_limit();
         explained.run(view, search, depth, look)
     }
 }
@@ -69,7 +69,7 @@ impl<T> Collection<T> {
         let selector = search.selector.clone();
         let explained = self.search(&selector, |view| {
             check_hint(hint, view.indexes())?;
-            let explained = Explained::of(filter, &search, view.collection())?;
+            let explained = Explained::of(filter, &search, &view)?;
             explained.run(view, search, depth, |_| Ok(()))
         })?;
         Ok(explained.unwrap_or_else(|| Explained::without_reading(filter, "EOF", depth)))

@@ -21,8 +21,9 @@ use crate::plan::selector::Selector;
 use crate::storage::Family;
 
 impl<T> Collection<T> {
-    /// The documents that match, as they are when `run` is called, in the order of their `_id`s unless a sort is asked
-    /// for. A sort by anything but `_id` is done in memory, in at most 100 MiB (code 292).
+    /// The documents that match, as they are when `run` is called. Without a sort they come as they are found: in the
+    /// order of their `_id`s, or of the index that answers. A sort that neither `_id` nor an index gives is done in memory,
+    /// in at most 100 MiB (code 292).
     ///
     /// A filter that is malformed, or that uses an operator which is unknown or not supported, is an error
     /// that names it; an empty filter matches everything.
@@ -45,7 +46,7 @@ impl<T> Collection<T> {
         Find { collection: self, filter, options: FindOptions::default() }
     }
 
-    /// The first document that matches, in the order of `_id`s unless a sort is asked for.
+    /// One document that matches: the first by the sort if one is asked for, else any.
     pub fn find_one(&self, filter: Document) -> FindOne<'_, T> {
         FindOne { collection: self, filter, options: FindOptions::default() }
     }

@@ -20,8 +20,7 @@ use crate::write::change::Change;
 use crate::write::update::{self, Shown};
 
 impl<T: Serialize> Collection<T> {
-    /// Puts `replacement` in the place of the first document that matches, in the order of `_id`s unless a sort is
-    /// asked for.
+    /// Puts `replacement` in the place of one document that matches: the first by the sort if one is asked for, else any.
     ///
     /// The `_id` stays; a replacement with another one fails with code 66, one with a top-level `$` name with
     /// code 52. With `upsert(true)` the replacement is inserted when nothing matches, under the `_id` that the

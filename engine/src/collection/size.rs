@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use index::key::Direction;
-
 use crate::catalog::collection::CollectionState;
 use crate::catalog::indexes::ID_INDEX_NAME;
 use crate::collection::{Collection, Viewed};
 use crate::error::Result;
 use crate::execute::matches::Matches;
 use crate::execute::read_view::ReadView;
+use crate::plan::order::Order;
 use crate::plan::selector::Selector;
 use crate::storage::scan::{CacheUse, Scan};
 use crate::storage::snapshot::Snapshot;
@@ -120,7 +119,7 @@ fn key_bytes(
 }
 
 fn document_bytes(view: ReadView, documents: u64) -> Result<u64> {
-    let mut sample = Matches::open(view, Selector::everything()?, Direction::Ascending)?;
+    let mut sample = Matches::open(view, Selector::everything()?, &Order::default())?;
     let (mut read, mut bytes) = (0, 0);
     while read < SAMPLE_LEN_MAX && sample.advance()? {
         read += 1;

@@ -21,7 +21,7 @@ use crate::write::upsert::{self, Upserted};
 use crate::write::{Preview, Target};
 
 impl<T> Collection<T> {
-    /// Changes the first document that matches, in the order of `_id`s unless a sort is asked for.
+    /// Changes one document that matches: the first by the sort if one is asked for, else any.
     ///
     /// The document is read and written under a lock: of any number of threads that count up a field by `$inc`, each
     /// counts. With `upsert(true)` a document is inserted when nothing matches: what the filter asks for by equality,

@@ -12,7 +12,8 @@ use crate::command::{
     Place, aggregate, delete, find, find_and_modify, find_in, has_command, missing, update,
 };
 use crate::error::Result;
-use crate::execute::explain::{Depth, Explained, shown};
+use crate::execute::explain::{Depth, Explained};
+use crate::execute::stages::shown;
 use crate::results::number;
 
 /// What a command explained says in a reply.

@@ -104,6 +104,17 @@ impl ReadView {
         &self.indexes
     }
 
+    /// The same list, to be kept.
+    pub(crate) fn shared_indexes(&self) -> Arc<[Index]> {
+        Arc::clone(&self.indexes)
+    }
+
+    /// The same view once more, if it has a snapshot.
+    pub(crate) fn again(&self) -> Option<Self> {
+        let state = ReadState::Snapshot(Arc::clone(self.snapshot()?));
+        Some(Self { collection: self.collection, indexes: self.shared_indexes(), state })
+    }
+
     /// The snapshot, unless only one record was looked up.
     pub(crate) fn snapshot(&self) -> Option<&Arc<Snapshot>> {
         match &self.state {

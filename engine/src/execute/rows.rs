@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bson::{RawDocument, RawDocumentBuf};
-use index::key::Direction;
 use query::operation::OperationContext;
 use query::projection::Projection;
 use query::sort::Sort;
 use query::sort::collect::{Sorted, Sorter};
+use query::sort::error::Error as SortError;
 
 use crate::error::Result;
 use crate::execute::matches::{Looks, Matches};
@@ -31,8 +31,7 @@ pub(crate) struct Search {
 impl Search {
     /// Everything that matches, as it is stored.
     pub(crate) fn of(selector: Selector) -> Self {
-        let order = Order::Walk(Direction::Ascending);
-        Self { selector, order, skip: 0, limit: None, projection: None }
+        Self { selector, order: Order::default(), skip: 0, limit: None, projection: None }
     }
 }
 
@@ -48,9 +47,11 @@ pub(crate) struct Rows {
 }
 
 /// What a search did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work {
     pub(crate) looks: Looks,
+    /// What each scan of the plan looked at; later ones are absent if they were not begun.
+    pub(crate) parts: Vec<Looks>,
     /// How many documents came out of the sort, if there was one.
     pub(crate) sorted: Option<u64>,
     /// How many rows were given.
@@ -63,8 +64,8 @@ pub(crate) type Report = Arc<Mutex<Work>>;
 enum Source {
     /// Boxed: most of its bytes would be empty where rows are sorted.
     Walk(Box<Matches>),
-    /// What was sorted, and the document stood on.
-    Sorted { rest: Sorted<Box<[u8]>>, current: Box<[u8]>, looks: Looks, count: u64 },
+    /// What was sorted, the current document, and what was looked at.
+    Sorted { rest: Sorted<Box<[u8]>>, current: Box<[u8]>, work: Work },
 }
 
 /// The projection, and what it shows of the document stood on.
@@ -84,20 +85,8 @@ impl Rows {
             selector: selector.clone(),
             shown: RawDocumentBuf::new(),
         });
-        let direction = match &order {
-            Order::Walk(direction) => *direction,
-            Order::Sort(_) => Direction::Ascending,
-        };
-        let mut matches = Matches::open(view, selector, direction)?;
-        let source = match order {
-            Order::Walk(_) => Source::Walk(Box::new(matches)),
-            Order::Sort(sort) => {
-                let kept = limit.map(|limit| limit.saturating_add(skip));
-                let rest = sorted(&mut matches, (sort, kept), &operation)?;
-                let count = rest.len() as u64;
-                Source::Sorted { rest, current: Box::default(), looks: matches.looks(), count }
-            }
-        };
+        let kept = limit.map(|limit| limit.saturating_add(skip));
+        let source = Source::open(view, selector, &order, kept)?;
         Ok(Self { source, skip, remaining: limit, shape, given: 0, report: None, operation })
     }
 
@@ -109,11 +98,11 @@ impl Rows {
 
     /// What was done until now.
     fn work(&self) -> Work {
-        let (looks, sorted) = match &self.source {
-            Source::Walk(matches) => (matches.looks(), None),
-            Source::Sorted { looks, count, .. } => (*looks, Some(*count)),
+        let work = match &self.source {
+            Source::Walk(matches) => Work::of(matches),
+            Source::Sorted { work, .. } => work.clone(),
         };
-        Work { looks, sorted, rows: self.given }
+        Work { rows: self.given, ..work }
     }
 
     /// Steps to the next row; `false` at the end.
@@ -177,7 +166,38 @@ impl Drop for Rows {
     }
 }
 
+impl Work {
+    fn of(matches: &Matches) -> Self {
+        Self { looks: matches.looks(), parts: matches.part_looks(), sorted: None, rows: 0 }
+    }
+}
+
 impl Source {
+    /// The matches, in the order that is asked for; the first `kept` of them if they must be sorted.
+    fn open(view: ReadView, selector: Selector, order: &Order, kept: Option<u64>) -> Result<Self> {
+        let again = order.sort().and_then(|_| view.again());
+        let mut matches = Matches::open(view, selector.clone(), order)?;
+        let Some(sort) = order.sort().filter(|_| !matches.is_sorted()) else {
+            return Ok(Self::Walk(Box::new(matches)));
+        };
+        match sorted(&mut matches, (sort.clone(), kept), selector.variables().operation())? {
+            Some(rest) => {
+                let work = Work { sorted: Some(rest.len() as u64), ..Work::of(&matches) };
+                Ok(Self::Sorted { rest, current: Box::default(), work })
+            }
+            None => Self::without_sort(again, selector, order),
+        }
+    }
+
+    /// The matches by a plan that has the order, where sorting takes too much memory: no index may make a search fail that
+    /// would not fail without it.
+    #[cold]
+    fn without_sort(again: Option<ReadView>, selector: Selector, order: &Order) -> Result<Self> {
+        let matches = again.map(|view| Matches::open_sorted(view, selector, order)).transpose()?.flatten();
+        let refused = SortError::MemoryExceeded { limit: SORT_BYTES_MAX };
+        Ok(Self::Walk(Box::new(matches.ok_or(refused)?)))
+    }
+
     #[inline]
     fn advance(&mut self) -> Result<bool> {
         match self {
@@ -201,17 +221,20 @@ impl Source {
     }
 }
 
-/// The first `kept` matches in the order of the sort, or all.
+/// The first `kept` matches in the order of the sort, or all; `None` if they take too much memory.
 fn sorted(
     matches: &mut Matches,
     (sort, kept): (Sort, Option<u64>),
     operation: &OperationContext,
-) -> Result<Sorted<Box<[u8]>>> {
+) -> Result<Option<Sorted<Box<[u8]>>>> {
     let kept = kept.map(|kept| usize::try_from(kept).unwrap_or(usize::MAX));
     let mut sorter = Sorter::new(sort, kept, SORT_BYTES_MAX).within(operation);
     while matches.advance()? {
         let document = matches.document()?;
-        sorter.push(document, || Box::from(document.as_bytes()))?;
+        match sorter.push(document, || Box::from(document.as_bytes())) {
+            Err(SortError::MemoryExceeded { .. }) => return Ok(None),
+            pushed => pushed?,
+        }
     }
-    Ok(sorter.into_sorted_iter())
+    Ok(Some(sorter.into_sorted_iter()))
 }

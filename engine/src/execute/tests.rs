@@ -6,7 +6,6 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use bson::doc;
-use index::key::Direction;
 use sequence::object_id::Layout;
 use tempfile::TempDir;
 
@@ -18,6 +17,7 @@ use crate::execute::matches::Matches;
 use crate::execute::read_view::{Found, ReadView, look_up};
 use crate::namespace::Namespace;
 use crate::options::{Compression, Durability, IndexModel, PlantedFault};
+use crate::plan::order::Order;
 use crate::plan::selector::Selector;
 use crate::shared::Shared;
 use crate::storage::{Database, OpenMode, StoreOptions};
@@ -90,7 +90,7 @@ impl Fixture {
         let (_, view) = ReadView::take(&self.database, find).expect("a view")?;
         let indexes = view.indexes().len();
         let everything = Selector::everything().expect("a filter");
-        let mut matches = Matches::open(view, everything, Direction::Ascending).expect("a walk");
+        let mut matches = Matches::open(view, everything, &Order::default()).expect("a walk");
         let mut documents = 0;
         while matches.advance().expect("a step") {
             documents += 1;

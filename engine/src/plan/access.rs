@@ -1,35 +1,21 @@
-//! How the records that can match are reached. Whoever reads asks here, and so does whoever explains a read.
+//! How the documents that can match are reached. A search asks here, and so does an explanation of it.
+//!
+//! The read state must be taken first and the plan made after it: what an index tells of arrays holds for every snapshot
+//! that is older than the answer.
 
-use index::interval::Intervals;
-use query::filter::Arrays;
+use index::multikey::ArrayComponents;
+use query::planner::{self, IndexView, Request};
 
+use crate::catalog::indexes::Index;
 use crate::error::Result;
-use crate::plan::bounds::{ID_FIELD, RecordRanges};
-use crate::plan::selector::{PointKey, Selector};
-use crate::storage::keys::CollectionId;
+use crate::plan::order::Order;
+use crate::plan::selector::Selector;
 
-/// The way to the records.
-#[derive(Clone, Debug)]
-pub(crate) enum Access {
-    /// Looking up the only record that can match.
-    Point(PointKey),
-    /// Walking the records whose `_id`s lie within bounds: disjoint ranges of record keys, ascending. There are none if
-    /// nothing can match.
-    Bounded { ids: Intervals, ranges: RecordRanges },
-    /// Walking all records.
-    Everything(RecordRanges),
-}
-
-impl Access {
-    /// The way for a filter.
-    pub(crate) fn of(selector: &Selector, collection: CollectionId) -> Result<Self> {
-        if let Some(key) = selector.record_key(collection) {
-            return Ok(Self::Point(key));
-        }
-        let ids = selector.filter().map(|filter| filter.intervals(ID_FIELD, Arrays::Absent));
-        match ids.filter(|ids| !ids.is_all()) {
-            Some(ids) => Ok(Self::Bounded { ranges: RecordRanges::of(&ids, collection)?, ids }),
-            None => Ok(Self::Everything(RecordRanges::all(collection))),
-        }
-    }
+/// The plans for a search, best first; at least one.
+pub(crate) fn plans(selector: &Selector, order: &Order, indexes: &[Index]) -> Result<Vec<planner::Plan>> {
+    let arrays: Vec<Vec<ArrayComponents>> = indexes.iter().map(|index| index.arrays.told()).collect();
+    let views = indexes.iter().zip(&arrays).map(|(index, arrays)| IndexView { spec: &index.spec, arrays });
+    let views: Vec<IndexView<'_>> = views.collect();
+    let hint = order.planner_hint(indexes)?;
+    Ok(planner::plans(&Request { filter: selector.filter(), sort: order.sort(), indexes: &views, hint }))
 }

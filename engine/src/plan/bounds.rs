@@ -1,74 +1,84 @@
-//! Key ranges of a filter's conditions on `_id`.
+//! Spans of keys within bounds, and filters that fix the `_id`.
 
 use std::ops::Range;
 
 use bson::{Bson, Document, RawBsonRef, rawdoc};
 use index::interval::Intervals;
 use index::key::Direction;
-use index::range::{KeyRange, KeyRanges, key_ranges};
+use index::range::{Exactness, KeyRange, KeyRanges, key_ranges};
 use index::spec::{IndexSpec, SpecOptions};
 
+use crate::catalog::indexes::Index;
 use crate::error::{Error, Result};
-use crate::storage::keys::CollectionId;
+use crate::storage::keys::{CollectionId, ID_BYTES};
 
 /// The name of the field that records stand under.
 pub(crate) const ID_FIELD: &str = "_id";
 
-/// Where records lie that can match: disjoint ranges of record keys, taken one by one from either end.
+/// Keys of one collection's records, or of one index's entries, that can lead to a match: disjoint spans, taken one by one
+/// from either end.
 #[derive(Clone, Debug)]
-pub(crate) struct RecordRanges {
-    collection: CollectionId,
-    /// Ranges of encoded `_id`s; absent for all records.
-    ids: Option<KeyRanges>,
+pub(crate) struct KeySpans {
+    /// What all keys start with, and the first key after all that do.
+    prefix: [u8; ID_BYTES],
+    end: Vec<u8>,
+    /// Ranges of what follows the prefix; absent for all keys.
+    ranges: Option<KeyRanges>,
+    /// Whether each range holds one key at most, and that is the range's start.
+    are_keys: bool,
     /// Positions of the ranges that were not taken yet.
     left: Range<usize>,
 }
 
-/// A range of record keys.
+/// A span of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum RecordRange {
-    /// One key, under which there is a record or none.
+pub(crate) enum KeySpan {
+    /// One key, which may be absent.
     Key(Vec<u8>),
     /// The keys from the first up to but without the second.
     Between(Vec<u8>, Vec<u8>),
 }
 
-impl RecordRanges {
-    /// All records of a collection.
-    pub(crate) fn all(collection: CollectionId) -> Self {
-        Self { collection, ids: None, left: 0..1 }
-    }
-
-    /// The records with such `_id`s.
-    pub(crate) fn of(ids: &Intervals, collection: CollectionId) -> Result<Self> {
+impl KeySpans {
+    /// The records of a collection whose `_id`s lie within `ids`.
+    pub(crate) fn of_records(ids: &Intervals, collection: CollectionId) -> Result<Self> {
+        let (prefix, end) = (collection.prefix(), collection.end());
+        if ids.is_all() {
+            return Ok(Self { prefix, end, ranges: None, are_keys: false, left: 0..1 });
+        }
         let spec = IndexSpec::parse(&rawdoc! { "_id": 1 }, SpecOptions::default())
             .map_err(|error| Error::invalid_argument(error.to_string()))?;
-        let ids = key_ranges(&spec, std::slice::from_ref(ids));
-        Ok(Self { collection, left: 0..ids.len(), ids: Some(ids) })
+        let ranges = key_ranges(&spec, std::slice::from_ref(ids));
+        let are_keys = ranges.are_points();
+        Ok(Self { prefix, end, are_keys, left: 0..ranges.len(), ranges: Some(ranges) })
     }
 
-    /// Whether none is left.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.left.is_empty()
+    /// The entries of an index within bounds on its fields, and whether all of those lie within.
+    pub(crate) fn of_entries(index: &Index, bounds: &[Intervals]) -> (Self, Exactness) {
+        let ranges = key_ranges(&index.spec, bounds);
+        let exactness = ranges.exactness();
+        // The key of a unique entry is its fields; another one ends with the document's `_id`.
+        let are_keys = index.spec.is_unique() && ranges.are_points();
+        let (prefix, end) = (index.id.prefix(), index.id.end());
+        (Self { prefix, end, are_keys, left: 0..ranges.len(), ranges: Some(ranges) }, exactness)
     }
 
-    /// Takes the next range of a walk.
-    pub(crate) fn take(&mut self, direction: Direction) -> Option<RecordRange> {
+    /// Takes the next span of a walk.
+    pub(crate) fn take(&mut self, direction: Direction) -> Option<KeySpan> {
         let position = match direction {
             Direction::Ascending => self.left.next(),
             Direction::Descending => self.left.next_back(),
         }?;
-        let prefix = self.collection.prefix();
-        let Some(ids) = &self.ids else {
-            return Some(RecordRange::Between(prefix.to_vec(), self.collection.end()));
+        let Some(ranges) = &self.ranges else {
+            return Some(KeySpan::Between(self.prefix.to_vec(), self.end.clone()));
         };
-        let KeyRange { start, end } = ids.get(position)?;
-        let start = [&prefix[..], &start].concat();
-        if ids.are_points() {
-            return Some(RecordRange::Key(start));
+        let KeyRange { start, end } = ranges.get(position)?;
+        let start = [&self.prefix[..], &start].concat();
+        if self.are_keys {
+            return Some(KeySpan::Key(start));
         }
-        let end = end.map_or_else(|| self.collection.end(), |end| [&prefix[..], &end].concat());
-        Some(RecordRange::Between(start, end))
+        let end = end.map_or_else(|| self.end.clone(), |end| [&self.prefix[..], &end].concat());
+        Some(KeySpan::Between(start, end))
     }
 }
 

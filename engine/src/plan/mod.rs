@@ -1,7 +1,7 @@
-//! From a filter and a sort to the record keys worth looking at, and the order in which to do it.
+//! From a filter, a sort and a hint to the keys worth looking at, and the order in which to do it.
 //!
-//! `_id` is the clustered key, so conditions on it bound the walk; everything else is left to the filter. Secondary
-//! indexes are kept and enforced but do not serve reads yet.
+//! What is chosen among the records and the indexes is decided by `query::planner`, without storage; here is what the
+//! planner is told, and how its bounds become keys.
 
 pub(crate) mod access;
 pub(crate) mod bounds;

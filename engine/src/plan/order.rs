@@ -1,69 +1,64 @@
-//! In which order the documents come: as they are stored, or sorted.
+//! What a search asks of the order of its documents, and of the way to them.
 //!
-//! Records stand in the order of their `_id`s, so a sort that begins with `_id`, which is unique, and `$natural` are
-//! nothing but the direction of the walk. Everything else is sorted in memory.
+//! Whether an order needs a sort is decided with the way: records stand in the order of their `_id`s, entries in that of
+//! their index. `$natural`, as a sort or as a hint, asks for the records in a direction.
 
-use bson::{Document, RawDocumentBuf};
+use bson::{Document, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::key::Direction;
+use index::order::compare;
+use query::planner;
 use query::sort::Sort;
 
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::codes::refused;
 use crate::error::Result;
 use crate::options::{Collation, Hint};
-use crate::plan::bounds::ID_FIELD;
 
-/// What brings the documents into their order.
-#[derive(Clone, Debug)]
-pub(crate) enum Order {
-    /// The walk over the records.
-    Walk(Direction),
-    /// Sorting what the walk finds.
-    Sort(Sort),
+/// MongoDB's `BadValue`.
+const BAD_VALUE: i32 = 2;
+
+/// What is asked of the order. Nothing by default.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Order {
+    sort: Option<Sort>,
+    /// The records, in this direction.
+    natural: Option<Direction>,
+    hint: Option<Hint>,
 }
 
 impl Order {
     /// The order that a sort and a hint ask for.
     pub(crate) fn of(sort: Option<&Document>, hint: Option<&Hint>) -> Result<Self> {
-        let asked = match sort {
-            None => None,
-            Some(sort) => Some(Sort::parse(&RawDocumentBuf::try_from(sort)?)?).filter(|sort| {
-                // Nothing to sort by leaves the order to the hint.
-                !sort.is_empty() || sort.natural().is_some()
-            }),
-        };
-        let Some(sort) = asked else { return Ok(Self::Walk(hinted(hint))) };
-        if let Some(direction) = sort.natural() {
-            return Ok(Self::Walk(direction));
+        let sort =
+            sort.map(|sort| Ok::<_, crate::error::Error>(Sort::parse(&RawDocumentBuf::try_from(sort)?)?));
+        let sort = sort.transpose()?;
+        let hinted = hint.and_then(|hint| match hint {
+            Hint::Keys(keys) => natural(keys),
+            Hint::Name(_) => None,
+        });
+        let natural = sort.as_ref().and_then(Sort::natural).or(hinted);
+        // Nothing to sort by leaves the order to the hint.
+        Ok(Self { sort: sort.filter(|sort| !sort.is_empty()), natural, hint: hint.cloned() })
+    }
+
+    /// The sort, if one is asked for by fields.
+    pub(crate) fn sort(&self) -> Option<&Sort> {
+        self.sort.as_ref()
+    }
+
+    /// What the planner is to keep to; an error if the hint names no index.
+    pub(crate) fn planner_hint(&self, indexes: &[Index]) -> Result<Option<planner::Hint>> {
+        match (self.natural, &self.hint) {
+            (Some(direction), _) => Ok(Some(planner::Hint::Records(direction))),
+            (None, None) => Ok(None),
+            (None, Some(hint)) => resolve(hint, indexes).map(Some),
         }
-        let first = sort.fields().next().filter(|(path, _)| path.as_str() == ID_FIELD);
-        let walk = first.map(|(_, direction)| Self::Walk(direction));
-        Ok(walk.unwrap_or(Self::Sort(sort)))
     }
 }
 
-/// Refuses a hint that cannot be honored; the index on `_id` is the one that reads use.
+/// Refuses a hint that names no index.
 pub(crate) fn check_hint(hint: Option<&Hint>, indexes: &[Index]) -> Result<()> {
-    let (shown, is_id, is_known) = match hint {
-        None => return Ok(()),
-        Some(Hint::Name(name)) => {
-            (name.clone(), name == ID_INDEX_NAME, indexes.iter().any(|index| index.name == *name))
-        }
-        Some(Hint::Keys(keys)) => (
-            keys.to_string(),
-            *keys == bson::doc! { ID_FIELD: 1 } || natural(keys).is_some(),
-            indexes.iter().any(|index| index.key_pattern() == *keys),
-        ),
-    };
-    if is_id {
-        return Ok(());
-    }
-    let fault = if is_known {
-        "reads by secondary indexes are not supported yet"
-    } else {
-        "hint provided does not correspond to an existing index"
-    };
-    Err(refused(2, format!("hint {shown}: {fault}")))
+    hint.map_or(Ok(()), |hint| resolve(hint, indexes).map(|_| ()))
 }
 
 /// Refuses a collation that compares otherwise than bytes do.
@@ -79,16 +74,44 @@ pub(crate) fn check_collation(collation: Option<&Collation>) -> Result<()> {
     }
 }
 
-fn hinted(hint: Option<&Hint>) -> Direction {
-    let Some(Hint::Keys(keys)) = hint else { return Direction::Ascending };
-    natural(keys).unwrap_or(Direction::Ascending)
+fn resolve(hint: &Hint, indexes: &[Index]) -> Result<planner::Hint> {
+    let found = match hint {
+        Hint::Name(name) if name == ID_INDEX_NAME => return Ok(planner::Hint::Records(Direction::Ascending)),
+        Hint::Name(name) => indexes.iter().position(|index| index.name == *name),
+        Hint::Keys(keys) => {
+            if let Some(direction) = natural(keys) {
+                return Ok(planner::Hint::Records(direction));
+            }
+            let keys = RawDocumentBuf::try_from(keys)?;
+            // Numbers of different types that are equal are the same direction.
+            let is_same = |pattern: &RawDocument| {
+                compare(RawBsonRef::Document(&keys), RawBsonRef::Document(pattern)).is_eq()
+            };
+            if is_same(&bson::rawdoc! { "_id": 1 }) {
+                return Ok(planner::Hint::Records(Direction::Ascending));
+            }
+            indexes.iter().position(|index| is_same(index.spec.keys()))
+        }
+    };
+    found.map(planner::Hint::Index).ok_or_else(|| {
+        let shown = match hint {
+            Hint::Name(name) => name.clone(),
+            Hint::Keys(keys) => keys.to_string(),
+        };
+        refused(BAD_VALUE, format!("hint {shown}: hint provided does not correspond to an existing index"))
+    })
 }
 
 fn natural(keys: &Document) -> Option<Direction> {
-    if *keys == bson::doc! { "$natural": 1 } {
-        return Some(Direction::Ascending);
+    let direction = keys.get("$natural").filter(|_| keys.len() == 1)?;
+    let number = direction.as_f64().or_else(|| direction.as_i32().map(f64::from));
+    let number =
+        number.or_else(|| direction.as_i64().and_then(|number| i32::try_from(number).ok()).map(f64::from))?;
+    match number {
+        1.0 => Some(Direction::Ascending),
+        -1.0 => Some(Direction::Descending),
+        _ => None,
     }
-    (*keys == bson::doc! { "$natural": -1 }).then_some(Direction::Descending)
 }
 
 #[cfg(test)]
@@ -97,24 +120,30 @@ mod tests {
 
     use super::*;
 
-    /// The walk that serves a sort; nothing if it must be sorted.
-    #[track_caller]
-    fn check(sort: &Document, expected: Option<Direction>) {
-        let walk = match Order::of(Some(sort), None).expect("a sort") {
-            Order::Walk(direction) => Some(direction),
-            Order::Sort(_) => None,
+    #[test]
+    fn natural_asks_for_records_whether_it_sorts_or_hints() {
+        let hint = |sort: Option<Document>, hint: Option<Hint>| {
+            let order = Order::of(sort.as_ref(), hint.as_ref()).expect("an order");
+            (order.planner_hint(&[]).expect("no index is named"), order.sort().is_some())
         };
-        assert_eq!(walk, expected, "{sort}");
+        let records = |direction| Some(planner::Hint::Records(direction));
+        assert_eq!(hint(Some(doc! { "$natural": -1 }), None), (records(Direction::Descending), false));
+        let natural = Hint::Keys(doc! { "$natural": -1.0 });
+        assert_eq!(hint(None, Some(natural.clone())), (records(Direction::Descending), false));
+        assert_eq!(hint(Some(doc! { "a": 1 }), Some(natural)), (records(Direction::Descending), true));
+        assert_eq!(hint(Some(doc! {}), None), (None, false));
+        let id = Hint::Keys(doc! { "_id": 1_i64 });
+        assert_eq!(hint(Some(doc! { "a": 1 }), Some(id)), (records(Direction::Ascending), true));
     }
 
     #[test]
-    fn a_sort_by_id_is_a_walk() {
-        check(&doc! { "_id": 1 }, Some(Direction::Ascending));
-        check(&doc! { "_id": -1, "a": 1 }, Some(Direction::Descending));
-        check(&doc! { "$natural": -1 }, Some(Direction::Descending));
-        check(&doc! {}, Some(Direction::Ascending));
-        check(&doc! { "a": 1, "_id": 1 }, None);
-        check(&doc! { "_id.a": 1 }, None);
+    fn a_hint_must_name_an_index() {
+        for hint in
+            [Hint::Name("a_1".to_owned()), Hint::Keys(doc! { "a": 1 }), Hint::Keys(doc! { "$natural": 2 })]
+        {
+            assert_eq!(check_hint(Some(&hint), &[]).expect_err("refused").code(), Some(2));
+        }
+        assert!(check_hint(Some(&Hint::Name("_id_".to_owned())), &[]).is_ok());
     }
 
     #[test]

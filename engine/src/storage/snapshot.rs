@@ -51,6 +51,16 @@ impl Snapshot {
     pub(crate) fn get(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.raw.get_cf(self.database.family(family), key).map_err(translate::read)
     }
+
+    /// Puts the value of a key in the place of what `value` holds; `false` if the key is not there.
+    pub(crate) fn get_into(&self, family: Family, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        value.clear();
+        let found = self.raw.get_pinned_cf(self.database.family(family), key).map_err(translate::read)?;
+        if let Some(found) = &found {
+            value.extend_from_slice(found);
+        }
+        Ok(found.is_some())
+    }
 }
 
 impl OwnedIterator {

@@ -3,18 +3,15 @@
 //! What a scan found may have changed by the time its latch is held, so the document is read again under the
 //! latch and must still match.
 
-use index::key::Direction;
-
 use crate::document::decode::stored;
 use crate::error::{Error, Result};
-use crate::execute::matches::Matches;
 use crate::plan::selector::Selector;
 use crate::storage::Family;
 use crate::storage::latch::LatchSet;
 use crate::storage::write::Batch;
 use crate::write::Target;
 use crate::write::entries::entries_of;
-use crate::write::first::{Aim, Check, on_first};
+use crate::write::first::{Aim, Check, on_first, open};
 use crate::write::insert::COMMIT_BYTES_MAX;
 use crate::write::prepare::encoded_id;
 
@@ -34,7 +31,7 @@ pub(crate) fn delete_one<R>(
 /// Removes every document that matches; says how many. What was removed when the time is over stays so.
 pub(crate) fn delete_many(target: Target<'_>, aim: Aim<'_>) -> Result<u64> {
     let selector = aim.selector;
-    let mut matches = Matches::open(target.view(selector)?, selector.clone(), Direction::Ascending)?;
+    let mut matches = open(target, aim)?;
     let mut deleted = 0;
     let mut found = Vec::new();
     loop {

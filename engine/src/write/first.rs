@@ -5,7 +5,6 @@
 //! any and found no other looks anew: the document that it is to find may have come to match only after the snapshot.
 
 use bson::RawDocument;
-use index::key::Direction;
 use query::operation::OperationContext;
 use query::sort::collect::{Payload, Sorter};
 use query::sort::{Sort, SortKey};
@@ -80,9 +79,10 @@ pub(super) fn on_first<R>(
             has_lost |= done.is_none();
             Ok(done)
         };
-        let done = match aim.order {
-            Order::Walk(direction) => on_walk(target, aim, *direction, &mut attempt)?,
-            Order::Sort(sort) => on_sorted(target, aim, sort, &mut attempt)?,
+        let matches = open(target, aim)?;
+        let done = match aim.order.sort() {
+            Some(sort) => on_least(matches, aim, sort, &mut attempt)?,
+            None => on_walk(matches, aim, &mut attempt)?,
         };
         if done.is_some() || !has_lost {
             return Ok(done);
@@ -97,17 +97,12 @@ pub(super) fn on_each(
     mut attempt: impl FnMut(&[u8], &Check<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut attempt = |key: &[u8], check: &Check<'_>| attempt(key, check).map(|()| None::<()>);
-    on_walk(target, aim, Direction::Ascending, &mut attempt).map(|_| ())
+    on_walk(open(target, aim)?, aim, &mut attempt).map(|_| ())
 }
 
-fn on_walk<R>(
-    target: Target<'_>,
-    aim: Aim<'_>,
-    direction: Direction,
-    attempt: &mut Attempt<'_, R>,
-) -> Result<Option<R>> {
+/// Offers what a walk finds.
+fn on_walk<R>(mut matches: Matches, aim: Aim<'_>, attempt: &mut Attempt<'_, R>) -> Result<Option<R>> {
     let check = Check::of(aim.selector);
-    let mut matches = open(target, aim, direction)?;
     while matches.advance()? {
         // A write costs more than a step, and what it computes may have taken long.
         aim.operation().look()?;
@@ -118,27 +113,32 @@ fn on_walk<R>(
     Ok(None)
 }
 
-fn on_sorted<R>(
-    target: Target<'_>,
+/// Offers the document that comes first in the sort, and no other: if it was lost, another one may come first by now.
+fn on_least<R>(
+    mut matches: Matches,
     aim: Aim<'_>,
     sort: &Sort,
     attempt: &mut Attempt<'_, R>,
 ) -> Result<Option<R>> {
-    let mut matches = open(target, aim, Direction::Ascending)?;
     let mut sorter = Sorter::new(sort.clone(), Some(1), usize::MAX).within(aim.operation());
     while matches.advance()? {
         let document = matches.document()?;
         let candidate =
             || Candidate { record_key: matches.record_key().to_vec(), place: sort.key(document).ok() };
         sorter.push(document, candidate)?;
+        if matches.is_sorted() {
+            // The walk has the order of the sort: no later document comes before this one.
+            break;
+        }
     }
     let Some(Candidate { record_key, place }) = sorter.into_sorted_iter().next() else { return Ok(None) };
     aim.operation().look()?;
     attempt(&record_key, &Check { selector: aim.selector, place: place.map(|key| (sort, key)) })
 }
 
-fn open(target: Target<'_>, aim: Aim<'_>, direction: Direction) -> Result<Matches> {
-    Matches::open(target.view(aim.selector)?, aim.selector.clone(), direction)
+/// The documents that match, each once, as they are when this is called: what the write changes does not show.
+pub(super) fn open(target: Target<'_>, aim: Aim<'_>) -> Result<Matches> {
+    Matches::open(target.view(aim.selector)?, aim.selector.clone(), aim.order)
 }
 
 /// The document that is first so far.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use bson::{Document, doc};
-use index::key::Direction;
 use query::operation::OperationContext;
 use sequence::object_id::Layout;
 
@@ -11,6 +10,7 @@ use crate::client::Client;
 use crate::execute::matches::Matches;
 use crate::namespace::Namespace;
 use crate::options::{Compression, Durability, IndexModel, PlantedFault};
+use crate::plan::order::Order;
 use crate::plan::selector::Selector;
 use crate::shared::Shared;
 use crate::storage::write::CommitLevel;
@@ -66,7 +66,7 @@ fn a_commit_of_a_delete_ends_where_it_is_large_enough() {
     let everything = Selector::everything().expect("a filter");
     let found = || {
         let view = target.view(&everything).expect("a view");
-        let mut matches = Matches::open(view, everything.clone(), Direction::Ascending).expect("a walk");
+        let mut matches = Matches::open(view, everything.clone(), &Order::default()).expect("a walk");
         let mut found = Vec::new();
         while matches.advance().expect("a step") {
             found.push(matches.record_key().to_vec());

@@ -5,7 +5,7 @@ use std::fmt::{Debug, Write};
 
 use cairndb::bson::{Bson, Document, doc};
 use cairndb::{
-    Client, Collection, Cursor, Error, ErrorKind, GeneratedValues, IndexModel, IndexOptions,
+    Client, Collection, Cursor, Error, ErrorKind, GeneratedValues, Hint, IndexModel, IndexOptions,
     IndexedWriteError, InsertManyResult,
 };
 
@@ -112,11 +112,7 @@ impl<'a> Run<'a> {
             }
             Operation::Delete { at, filter, many } => self.delete(at, &filter, many),
             Operation::Find { at, filter, skip, limit } => self.find(at, &filter, (skip, limit)),
-            Operation::FindOne { at, filter } => {
-                let found = self.handle(at).find_one(filter.to_document()).run().expect("a read");
-                let expected = self.model.get(at).and_then(|collection| collection.find(&filter).next());
-                assert_eq!(found.as_ref().map(bytes), expected.map(bytes), "{found:?} {expected:?}");
-            }
+            Operation::FindOne { at, filter } => self.find_one(at, &filter),
             Operation::Count { at, filter } => {
                 let counted = self.handle(at).count_documents(filter.to_document()).run().expect("a read");
                 let expected = self.model.get(at).map_or(0, |collection| collection.find(&filter).count());
@@ -143,11 +139,7 @@ impl<'a> Run<'a> {
                 });
                 agree(self.handle(at).drop_indexes().run(), expected);
             }
-            Operation::CreateCollection { at } => {
-                let created = self.client().database(DATABASE).create_collection(at).run();
-                agree(created, if self.model.contains_key(at) { refuse(48) } else { Ok(()) });
-                self.model.entry(at).or_default();
-            }
+            Operation::CreateCollection { at } => self.create_collection(at),
             Operation::DropCollection { at } => {
                 self.handle(at).drop().run().expect("dropping what is absent is no error");
                 self.model.remove(at);
@@ -205,7 +197,9 @@ impl<'a> Run<'a> {
     }
 
     fn replace(&mut self, at: &'static str, filter: &Filter, replacement: &Document) {
-        let replaced = self.handle(at).replace_one(filter.to_document(), replacement).run();
+        let handle = self.handle(at);
+        let replace = handle.replace_one(filter.to_document(), replacement);
+        let replaced = replace.sort(doc! { "_id": 1 }).run();
         let expected = self
             .model
             .get_mut(at)
@@ -221,7 +215,9 @@ impl<'a> Run<'a> {
     }
 
     fn upsert(&mut self, at: &'static str, filter: &Filter, replacement: &Document) {
-        let replaced = self.handle(at).replace_one(filter.to_document(), replacement).upsert(true).run();
+        let handle = self.handle(at);
+        let replace = handle.replace_one(filter.to_document(), replacement).upsert(true);
+        let replaced = replace.sort(doc! { "_id": 1 }).run();
         let expected = self
             .model
             .get_mut(at)
@@ -256,7 +252,10 @@ impl<'a> Run<'a> {
     fn delete(&mut self, at: &'static str, filter: &Filter, many: bool) {
         let handle = self.handle(at);
         let document = filter.to_document();
-        let action = if many { handle.delete_many(document) } else { handle.delete_one(document) };
+        // The model deletes in the order of `_id`s, and a delete takes no sort.
+        let by_id = Hint::Name("_id_".to_owned());
+        let action =
+            if many { handle.delete_many(document) } else { handle.delete_one(document).hint(by_id) };
         let deleted = action.run().expect("a delete").deleted_count;
         let limit = if many { usize::MAX } else { 1 };
         let expected = self.model.get_mut(at).map_or(0, |collection| collection.delete(filter, limit));
@@ -265,13 +264,28 @@ impl<'a> Run<'a> {
 
     fn find(&mut self, at: &'static str, filter: &Filter, (skip, limit): (usize, usize)) {
         let handle = self.handle(at);
-        let found = handle.find(filter.to_document()).skip(skip as u64);
+        let found = handle.find(filter.to_document()).sort(doc! { "_id": 1 }).skip(skip as u64);
         let found = found.limit(i64::try_from(limit).expect("small")).run().expect("a cursor");
         let found = found.map(|document| document.expect("a document"));
         let limit = if limit == 0 { usize::MAX } else { limit };
         let everything = state::Collection::default();
         let collection = self.model.get(at).unwrap_or(&everything);
         equal(found, collection.find(filter).skip(skip).take(limit));
+    }
+
+    fn find_one(&mut self, at: &'static str, filter: &Filter) {
+        let found =
+            self.handle(at).find_one(filter.to_document()).sort(doc! { "_id": 1 }).run().expect("a read");
+        let expected = self.model.get(at).and_then(|collection| collection.find(filter).next());
+        assert_eq!(found.as_ref().map(bytes), expected.map(bytes), "{found:?} {expected:?}");
+    }
+
+    fn create_collection(&mut self, at: &'static str) {
+        let created = self.client().database(DATABASE).create_collection(at).run();
+        // One that is there already is no error if it has no fields either.
+        let has_fields = self.model.get(at).is_some_and(|collection| !collection.fields.is_empty());
+        agree(created, if has_fields { refuse(48) } else { Ok(()) });
+        self.model.entry(at).or_default();
     }
 
     fn create_index(&mut self, at: &'static str, index: Index) {

@@ -1,0 +1,50 @@
+//! Random documents, indexes and questions: with indexes and without, the answers are the same.
+//!
+//! `CAIRNDB_INDEX_RUNS` says how many stores, `CAIRNDB_SEED` replays them.
+
+use std::io::{self, Write};
+use std::time::Instant;
+
+use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
+use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environment, seed};
+use cairndb_tests::indexes::{Compared, run};
+use query::sort::Sort;
+
+const RUNS_DEFAULT: u64 = 150;
+const ROUNDS: usize = 10;
+const WORKERS: u64 = 2;
+
+fn key(sort: &Document, document: &RawDocument) -> Option<Vec<u8>> {
+    let sort = Sort::parse(&RawDocumentBuf::try_from(sort).ok()?).ok()?;
+    Some(sort.key(document).ok()?.as_bytes().to_vec())
+}
+
+#[test]
+fn no_index_changes_an_answer() {
+    let runs = number_from_environment("CAIRNDB_INDEX_RUNS", RUNS_DEFAULT);
+    let (seed, started) = (seed(), Instant::now());
+    let compared: Vec<Compared> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..WORKERS)
+            .map(|worker| {
+                scope.spawn(move || {
+                    let mine = (0..runs).filter(|number| number % WORKERS == worker);
+                    let one = |number| run(&mut Choices::seeded(mix(seed ^ number)), ROUNDS, &key);
+                    mine.map(one).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        let replay = format!("replay with {SEED_VARIABLE}={seed}");
+        workers.into_iter().flat_map(|worker| worker.join().expect(&replay)).collect()
+    });
+    let sum = |of: fn(&Compared) -> u64| compared.iter().map(of).sum::<u64>();
+    let _ = writeln!(
+        io::stderr(),
+        "indexes: {} questions and {} writes in {} stores in {:.0} s; {SEED_VARIABLE}={seed}",
+        sum(|compared| compared.queries),
+        sum(|compared| compared.writes),
+        compared.len(),
+        started.elapsed().as_secs_f64()
+    );
+    // A suite that only ever looks at everything would prove nothing.
+    assert!(sum(|compared| compared.indexed) * 20 > sum(|compared| compared.queries), "{compared:?}");
+}

@@ -1,0 +1,187 @@
+//! Random documents, indexes and questions, from pools that are small enough for them to meet.
+
+use cairndb::bson::{Bson, Document, Regex, bson, doc};
+use cairndb::{IndexModel, IndexOptions};
+
+use crate::choices::Choices;
+
+/// Fields that share their first parts, so that arrays lie on the way to several of them.
+const PATHS: [&str; 12] = ["a", "a", "b", "b", "c", "a.x", "a.x", "a.y", "b.x", "a.x.y", "c.x", "_id"];
+/// Paths with a position, which may be a field's name as well.
+const POSITIONS: [&str; 3] = ["a.0", "b.0.x", "a.x.1"];
+const DEPTH_MAX: u32 = 3;
+
+/// A document with the `_id`.
+pub(super) fn document(choices: &mut Choices, id: i32) -> Document {
+    let mut document = doc! { "_id": id };
+    for name in ["a", "b", "c"] {
+        if !choices.one_in(4) {
+            document.insert(name, value(choices, 0));
+        }
+    }
+    document
+}
+
+/// A value: mostly a small number, else an object, an array of any of these, or something of another type.
+pub(super) fn value(choices: &mut Choices, depth: u32) -> Bson {
+    match choices.below(16) {
+        10 | 11 if depth < DEPTH_MAX => Bson::Document(object(choices, depth)),
+        12 if depth < DEPTH_MAX => {
+            let count = choices.below(4);
+            Bson::Array((0..count).map(|_| Bson::Document(object(choices, depth + 1))).collect())
+        }
+        13 | 14 if depth < DEPTH_MAX => {
+            let count = choices.below(4);
+            Bson::Array((0..count).map(|_| value(choices, depth + 1)).collect())
+        }
+        15 => other(choices),
+        _ => number(choices),
+    }
+}
+
+fn object(choices: &mut Choices, depth: u32) -> Document {
+    let count = choices.below(3);
+    let names = ["x", "y", "x", "0"];
+    (0..count).map(|_| ((*choices.pick(&names)).to_owned(), value(choices, depth + 1))).collect()
+}
+
+fn number(choices: &mut Choices) -> Bson {
+    let number = i32::try_from(choices.below(5)).expect("small");
+    match choices.below(6) {
+        0 => f64::from(number).into(),
+        1 => i64::from(number).into(),
+        _ => number.into(),
+    }
+}
+
+fn other(choices: &mut Choices) -> Bson {
+    match choices.below(9) {
+        0 | 1 => Bson::Null,
+        2 => (*choices.pick(&["", "p", "pq", "q", "pqr"])).into(),
+        3 => choices.one_in(2).into(),
+        4 => f64::NAN.into(),
+        5 => Bson::Undefined,
+        6 => Bson::MinKey,
+        7 => Bson::MaxKey,
+        _ => 2.5.into(),
+    }
+}
+
+pub(super) fn path(choices: &mut Choices) -> &'static str {
+    let paths: &[&'static str] = if choices.one_in(12) { &POSITIONS } else { &PATHS };
+    choices.pick::<&'static str>(paths)
+}
+
+/// An index on one to three fields, with a name of its own.
+pub(super) fn index(choices: &mut Choices, number: usize) -> IndexModel {
+    let mut keys = Document::new();
+    for _ in 0..=choices.below(3) {
+        keys.insert(path(choices), if choices.one_in(3) { -1 } else { 1 });
+    }
+    let options = IndexOptions::builder()
+        .name(format!("index{number}"))
+        .unique(choices.one_in(8))
+        .sparse(choices.one_in(4))
+        .build();
+    IndexModel::builder().keys(keys).options(options).build()
+}
+
+/// A filter of one to three conditions, clauses included.
+pub(super) fn filter(choices: &mut Choices, depth: u32) -> Document {
+    let mut filter = Document::new();
+    for _ in 0..=choices.below(if depth == 0 { 3 } else { 2 }) {
+        if depth < 2 && choices.one_in(3) {
+            let clause = *choices.pick(&["$and", "$or", "$or", "$nor"]);
+            let parts = 1 + choices.below(3);
+            let parts = (0..parts).map(|_| Bson::Document(self::filter(choices, depth + 1)));
+            filter.insert(clause, parts.collect::<Vec<_>>());
+        } else {
+            filter.insert(path(choices), condition(choices, 0));
+        }
+    }
+    filter
+}
+
+fn condition(choices: &mut Choices, depth: u32) -> Bson {
+    if depth == 0 && choices.one_in(3) {
+        return operand(choices);
+    }
+    let mut operators = Document::new();
+    for _ in 0..=choices.below(2) {
+        operator(choices, depth, &mut operators);
+    }
+    Bson::Document(operators)
+}
+
+fn operator(choices: &mut Choices, depth: u32, operators: &mut Document) {
+    match choices.below(16) {
+        0..=6 => {
+            let name = *choices.pick(&["$eq", "$ne", "$gt", "$gte", "$lt", "$lte"]);
+            operators.insert(name, operand(choices));
+        }
+        7 | 8 => {
+            let count = choices.below(4);
+            let members: Vec<Bson> = (0..count).map(|_| operand(choices)).collect();
+            operators.insert(*choices.pick(&["$in", "$in", "$nin", "$all"]), members);
+        }
+        9 => drop(operators.insert("$exists", choices.one_in(2))),
+        10 => {
+            drop(operators.insert("$type", *choices.pick(&["number", "string", "array", "object", "null"])));
+        }
+        11 => drop(operators.insert("$mod", bson!([2, 1]))),
+        12 => drop(operators.insert("$regex", *choices.pick(&["^p", "q", "^pq"]))),
+        13 => drop(operators.insert("$size", i32::try_from(choices.below(3)).expect("small"))),
+        14 if depth < 2 => drop(operators.insert("$not", condition(choices, 1.max(depth + 1)))),
+        _ if depth < 2 => {
+            let inner = if choices.one_in(2) {
+                condition(choices, depth + 1)
+            } else {
+                let fields = 1 + choices.below(2);
+                let fields = (0..fields)
+                    .map(|_| ((*choices.pick(&["x", "y", "x.y"])).to_owned(), condition(choices, depth + 1)));
+                Bson::Document(fields.collect())
+            };
+            operators.insert("$elemMatch", inner);
+        }
+        _ => drop(operators.insert("$gt", operand(choices))),
+    }
+}
+
+/// A value that may be compared with, now and then an array, an object or a pattern.
+fn operand(choices: &mut Choices) -> Bson {
+    match choices.below(12) {
+        0 => Bson::Null,
+        1 => Bson::Array((0..choices.below(3)).map(|_| number(choices)).collect()),
+        2 => Bson::Document(doc! { "x": number(choices) }),
+        // A comparison with undefined is refused.
+        3 => Some(other(choices)).filter(|other| *other != Bson::Undefined).unwrap_or(Bson::Null),
+        _ => number(choices),
+    }
+}
+
+/// A pattern as an implicit condition, which is no comparison.
+pub(super) fn pattern(choices: &mut Choices) -> Bson {
+    let pattern = (*choices.pick(&["^p", "^pq", "q"])).to_owned();
+    let text = |text: String| cairndb::bson::raw::CString::try_from(text).expect("no zero byte");
+    Bson::RegularExpression(Regex { pattern: text(pattern), options: text(String::new()) })
+}
+
+/// A sort by one to three fields.
+pub(super) fn sort(choices: &mut Choices) -> Document {
+    let mut sort = Document::new();
+    for _ in 0..=choices.below(3) {
+        sort.insert(path(choices), if choices.one_in(2) { -1 } else { 1 });
+    }
+    sort
+}
+
+/// A change that can move a document within an index, or take it out of the filter.
+pub(super) fn update(choices: &mut Choices) -> Document {
+    let field = *choices.pick(&["a", "b", "c", "a.x", "b.x"]);
+    match choices.below(6) {
+        0 => doc! { "$inc": { field: 1 } },
+        1 => doc! { "$unset": { field: "" } },
+        2 => doc! { "$push": { field: number(choices) } },
+        _ => doc! { "$set": { field: value(choices, 1) } },
+    }
+}

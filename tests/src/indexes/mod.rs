@@ -1,0 +1,385 @@
+//! The law of indexes: two collections with the same documents, one of them with indexes, give the same answers to every
+//! question, and are the same after every write.
+//!
+//! Without a sort documents may come in another order, and with one those that it does not tell apart may; then a limit
+//! may choose others. So an answer is held against what the plain collection says of it: the same documents, or the same
+//! keys of the sort, or as many that match.
+
+mod generate;
+
+use cairndb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
+use cairndb::{Client, Collection, Hint, IndexModel, ReturnDocument};
+
+use crate::choices::Choices;
+use crate::scratch::Scratch;
+
+/// Where a document stands in a sort, as bytes that compare; nothing if it cannot be sorted.
+pub type SortKey<'a> = &'a dyn Fn(&Document, &RawDocument) -> Option<Vec<u8>>;
+
+/// What was compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compared {
+    /// Questions, each asked of both collections.
+    pub queries: u64,
+    /// Writes, each done to both.
+    pub writes: u64,
+    /// Questions that an index answered.
+    pub indexed: u64,
+}
+
+/// Both collections.
+struct Pair<'a> {
+    client: Client,
+    plain: Collection<RawDocumentBuf>,
+    indexed: Collection<RawDocumentBuf>,
+    indexes: Vec<IndexModel>,
+    /// How many indexes were tried: each has a name of its own.
+    names: usize,
+    next_id: i32,
+    compared: Compared,
+    key: SortKey<'a>,
+    _scratch: Scratch,
+}
+
+/// A question.
+#[derive(Clone, Debug)]
+struct Question {
+    filter: Document,
+    sort: Option<Document>,
+    skip: u64,
+    limit: i64,
+    projection: Option<Document>,
+    hint: Option<Hint>,
+}
+
+/// Asks `rounds` times twenty questions, with writes between them.
+pub fn run(choices: &mut Choices, rounds: usize, key: SortKey<'_>) -> Compared {
+    let scratch = Scratch::new();
+    let client = scratch.open();
+    let collection = |name: &str| client.database("law").collection(name);
+    let (plain, indexed) = (collection("plain"), collection("indexed"));
+    let compared = Compared::default();
+    let mut pair = Pair {
+        client,
+        plain,
+        indexed,
+        indexes: Vec::new(),
+        names: 0,
+        next_id: 0,
+        compared,
+        key,
+        _scratch: scratch,
+    };
+    // Indexes are made before documents come, and over those that are there.
+    pair.create_indexes(choices);
+    for _ in 0..8 + choices.below(40) {
+        pair.insert(choices);
+    }
+    pair.create_indexes(choices);
+    for _ in 0..rounds {
+        for _ in 0..20 {
+            pair.ask(choices);
+        }
+        for _ in 0..choices.below(6) {
+            pair.write(choices);
+        }
+        if choices.one_in(4) {
+            pair.replace_an_index(choices);
+        }
+    }
+    let report = pair.client.verify().expect("verified");
+    assert!(report.is_clean(), "{report:?}");
+    pair.compared
+}
+
+impl Pair<'_> {
+    fn create_indexes(&mut self, choices: &mut Choices) {
+        for _ in 0..choices.below(4) {
+            self.create_index(choices);
+        }
+    }
+
+    /// Makes an index, unless what is stored, or another index, stands against it.
+    fn create_index(&mut self, choices: &mut Choices) {
+        self.names += 1;
+        let model = generate::index(choices, self.names);
+        if self.indexed.create_index(model.clone()).run().is_ok() {
+            self.indexes.push(model);
+        }
+    }
+
+    fn replace_an_index(&mut self, choices: &mut Choices) {
+        if !self.indexes.is_empty() {
+            let model = self.indexes.swap_remove(choices.index(self.indexes.len()));
+            self.indexed.drop_index(name_of(&model)).run().expect("it is there");
+        }
+        self.create_index(choices);
+    }
+
+    /// Stores a document, unless an index refuses it.
+    fn insert(&mut self, choices: &mut Choices) {
+        self.next_id += 1;
+        let document = RawDocumentBuf::try_from(&generate::document(choices, self.next_id)).expect("small");
+        if self.indexed.insert_one(&document).run().is_ok() {
+            self.plain.insert_one(&document).run().expect("the id is new");
+        }
+    }
+
+    fn question(&self, choices: &mut Choices) -> Question {
+        let mut filter = generate::filter(choices, 0);
+        if choices.one_in(10) {
+            filter.insert(generate::path(choices), generate::pattern(choices));
+        }
+        let sort = choices.one_in(2).then(|| generate::sort(choices));
+        let projection = choices.one_in(4).then(|| match choices.below(3) {
+            0 => doc! { "a": 1 },
+            1 => doc! { "_id": 0, "a.x": 1, "b": 1 },
+            _ => doc! { "b": 0 },
+        });
+        let hint = choices.one_in(5).then(|| self.hint(choices));
+        let skip = if choices.one_in(4) { choices.below(5) } else { 0 };
+        let limit = if choices.one_in(3) { i64::try_from(choices.below(6)).expect("small") } else { 0 };
+        Question { filter, sort, skip, limit, projection, hint }
+    }
+
+    fn hint(&self, choices: &mut Choices) -> Hint {
+        match choices.below(4) {
+            0 => Hint::Keys(doc! { "$natural": if choices.one_in(2) { 1 } else { -1 } }),
+            1 => Hint::Name("_id_".to_owned()),
+            _ if self.indexes.is_empty() => Hint::Keys(doc! { "_id": 1 }),
+            2 => Hint::Name(name_of(choices.pick(&self.indexes)).to_owned()),
+            _ => Hint::Keys(choices.pick(&self.indexes).keys.clone()),
+        }
+    }
+
+    /// Asks both collections one question in several ways.
+    fn ask(&mut self, choices: &mut Choices) {
+        let question = self.question(choices);
+        self.compared.queries += 1;
+        let Ok(all) = find(&self.plain, &Question { sort: None, ..question.all() }) else {
+            panic!("the plain collection refuses {question:?}")
+        };
+        self.check_matches(&question, &all);
+        self.check_order(&question, &all);
+        if choices.one_in(4) {
+            self.check_other_verbs(&question, all.len());
+        }
+    }
+
+    /// Without skip and limit the same documents come, whatever their order.
+    fn check_matches(&self, question: &Question, all: &[Vec<u8>]) {
+        let unlimited = Question { sort: None, ..question.all() };
+        let found = find(&self.indexed, &unlimited).unwrap_or_else(|error| panic!("{question:?}: {error}"));
+        assert_eq!(sorted(found), sorted(all.to_vec()), "{}", self.told(question));
+    }
+
+    /// With a sort by the `_id` at its end, exactly the same comes; with any other, the same keys of the sort.
+    fn check_order(&self, question: &Question, all: &[Vec<u8>]) {
+        let Some(sort) = &question.sort else {
+            let found = find(&self.indexed, question).unwrap_or_else(|error| panic!("{question:?}: {error}"));
+            let behind = all.len().saturating_sub(usize::try_from(question.skip).expect("small"));
+            let limit = usize::try_from(question.limit).expect("small");
+            let expected = if limit == 0 { behind } else { behind.min(limit) };
+            assert_eq!(found.len(), expected, "{}", self.told(question));
+            return;
+        };
+        let mut whole = sort.clone();
+        whole.remove("_id");
+        whole.insert("_id", 1);
+        let exact = Question { sort: Some(whole), ..question.clone() };
+        // Documents whose fields lie in different arrays cannot be sorted; an index may pass them by.
+        if let Ok(expected) = find(&self.plain, &exact) {
+            let found = find(&self.indexed, &exact).unwrap_or_else(|error| panic!("{exact:?}: {error}"));
+            assert!(found == expected, "{}", self.told(&exact));
+        }
+        let shown = Question { projection: None, hint: question.hint.clone(), ..question.clone() };
+        if let Ok(expected) = find(&self.plain, &shown) {
+            let found = find(&self.indexed, &shown).unwrap_or_else(|error| panic!("{shown:?}: {error}"));
+            assert_eq!(self.keys(sort, &found), self.keys(sort, &expected), "{}", self.told(&shown));
+        }
+    }
+
+    fn keys(&self, sort: &Document, documents: &[Vec<u8>]) -> Vec<Option<Vec<u8>>> {
+        let key = |bytes: &Vec<u8>| (self.key)(sort, RawDocument::from_bytes(bytes).expect("a document"));
+        documents.iter().map(key).collect()
+    }
+
+    fn check_other_verbs(&mut self, question: &Question, matching: usize) {
+        let count = self.indexed.count_documents(question.filter.clone()).run().expect("counted");
+        assert_eq!(count, matching as u64, "{}", self.told(question));
+        let distinct = |collection: &Collection<RawDocumentBuf>| {
+            let values = collection.distinct("a", question.filter.clone()).run().expect("values");
+            let numbers = values.iter().filter(|value| matches!(value, Bson::String(_) | Bson::Boolean(_)));
+            (values.len(), sorted(numbers.map(|value| value.to_string().into_bytes()).collect()))
+        };
+        assert_eq!(distinct(&self.indexed), distinct(&self.plain), "{}", self.told(question));
+        let stages = [doc! { "$match": question.filter.clone() }, doc! { "$sort": { "_id": -1 } }];
+        let piped = |collection: &Collection<RawDocumentBuf>| {
+            let cursor =
+                collection.aggregate(stages.clone()).with_type::<RawDocumentBuf>().run().expect("run");
+            cursor.map(|document| document.expect("a document").into_bytes()).collect::<Vec<_>>()
+        };
+        assert!(piped(&self.indexed) == piped(&self.plain), "{}", self.told(question));
+        self.compared.indexed += u64::from(self.plan(question).contains("IXSCAN\""));
+    }
+
+    /// Writes to both, and holds them against each other.
+    fn write(&mut self, choices: &mut Choices) {
+        self.compared.writes += 1;
+        self.next_id += 1;
+        let (filter, update) = (generate::filter(choices, 1), generate::update(choices));
+        let kind = choices.below(8);
+        let upsert = choices.one_in(3);
+        let new = doc! { "$setOnInsert": { "_id": self.next_id } };
+        let upserting: Document = update
+            .clone()
+            .into_iter()
+            .chain(if upsert {
+                new
+            } else {
+                doc! {}
+            })
+            .collect();
+        let first = doc! { "b": 1, "_id": 1 };
+        let write = |collection: &Collection<RawDocumentBuf>| -> Result<String, cairndb::Error> {
+            let filter = filter.clone();
+            Ok(match kind {
+                0 | 1 => {
+                    let done = collection.update_many(filter, update.clone()).run()?;
+                    format!("{} {}", done.matched_count, done.modified_count)
+                }
+                2 | 3 => {
+                    let write = collection.update_one(filter, upserting.clone()).sort(first.clone());
+                    let done = write.upsert(upsert).run()?;
+                    format!("{} {} {:?}", done.matched_count, done.modified_count, done.upserted_id)
+                }
+                4 => format!("{}", collection.delete_many(filter).run()?.deleted_count),
+                5 => {
+                    let write = collection.find_one_and_delete(filter).sort(first.clone());
+                    format!("{:?}", write.run()?)
+                }
+                6 => {
+                    let write = collection.find_one_and_update(filter, update.clone()).sort(first.clone());
+                    format!("{:?}", write.return_document(ReturnDocument::After).run()?)
+                }
+                _ => {
+                    let document = RawDocumentBuf::try_from(&doc! { "a": [1, 2], "b": 3 })?;
+                    let write = collection.replace_one(filter, &document).sort(first.clone());
+                    format!("{}", write.run()?.matched_count)
+                }
+            })
+        };
+        match write(&self.indexed) {
+            Ok(done) => {
+                let expected =
+                    write(&self.plain).unwrap_or_else(|error| panic!("{filter} {update}: {error}"));
+                assert_eq!(done, expected, "{filter} {update}");
+            }
+            Err(error) => self.take_over(&error, &write),
+        }
+        let all = |collection: &Collection<RawDocumentBuf>| {
+            let everything = Question::of(doc! {}, Some(doc! { "_id": 1 }));
+            find(collection, &everything).expect("documents")
+        };
+        assert!(all(&self.indexed) == all(&self.plain), "{filter} {update}, kind {kind}");
+        if choices.one_in(2) {
+            self.insert(choices);
+        }
+    }
+
+    /// An index refused a document, or the write is refused for itself: then the plain collection takes over what was
+    /// written until then.
+    fn take_over(
+        &self,
+        error: &cairndb::Error,
+        write: &dyn Fn(&Collection<RawDocumentBuf>) -> Result<String, cairndb::Error>,
+    ) {
+        // Parallel arrays, and names that are positions as well, cannot be indexed.
+        let is_of_index = error.is_duplicate_key()
+            || error.code() == Some(171)
+            || error.to_string().contains("ambiguous field name");
+        if !is_of_index {
+            let refused = write(&self.plain);
+            assert!(refused.is_err(), "only the indexed collection refuses: {error}");
+        }
+        self.plain.delete_many(doc! {}).run().expect("deleted");
+        let stored = find(&self.indexed, &Question::of(doc! {}, None)).expect("documents");
+        let stored = stored.into_iter().map(|bytes| RawDocumentBuf::from_bytes(bytes).expect("a document"));
+        let stored: Vec<RawDocumentBuf> = stored.collect();
+        if !stored.is_empty() {
+            self.plain.insert_many(&stored).run().expect("they are new");
+        }
+    }
+
+    /// A question with the plan that answers it.
+    fn told(&self, question: &Question) -> String {
+        let stored = self
+            .plain
+            .find(doc! {})
+            .run()
+            .expect("a cursor")
+            .map(|document| document.map(|document| format!("{document:?}")).unwrap_or_default());
+        let indexes: Vec<String> = self.indexes.iter().map(|index| format!("{index:?}")).collect();
+        format!(
+            "{question:?}\n{}\nindexes: {}\ndocuments: {}",
+            self.plan(question),
+            indexes.join("\n"),
+            stored.collect::<Vec<_>>().join("\n")
+        )
+    }
+
+    fn plan(&self, question: &Question) -> String {
+        let mut find = doc! { "find": "indexed", "filter": question.filter.clone() };
+        find.extend(question.sort.clone().map(|sort| ("sort".to_owned(), Bson::Document(sort))));
+        find.extend(question.hint.clone().map(|hint| {
+            let hint = match hint {
+                Hint::Keys(keys) => Bson::Document(keys),
+                Hint::Name(name) => Bson::String(name),
+                other => panic!("{other:?} is not made"),
+            };
+            ("hint".to_owned(), hint)
+        }));
+        let command = doc! { "explain": find, "verbosity": "queryPlanner" };
+        let reply = self.client.database("law").run_command(command).run().expect("explained");
+        reply.get_document("queryPlanner").expect("a plan").to_string()
+    }
+}
+
+impl Question {
+    fn of(filter: Document, sort: Option<Document>) -> Self {
+        Self { filter, sort, skip: 0, limit: 0, projection: None, hint: None }
+    }
+
+    /// The same for all documents that match.
+    fn all(&self) -> Self {
+        Self { skip: 0, limit: 0, ..self.clone() }
+    }
+}
+
+/// The answer, document by document. The plain collection has no index that a hint could name.
+fn find(
+    collection: &Collection<RawDocumentBuf>,
+    question: &Question,
+) -> Result<Vec<Vec<u8>>, cairndb::Error> {
+    let Question { filter, sort, skip, limit, projection, hint } = question.clone();
+    let mut find = collection.find(filter).skip(skip).limit(limit);
+    if let Some(sort) = sort {
+        find = find.sort(sort);
+    }
+    if let Some(projection) = projection {
+        find = find.projection(projection);
+    }
+    if let Some(hint) = hint.filter(|_| collection.name() == "indexed") {
+        find = find.hint(hint);
+    }
+    find.run()?.map(|document| Ok(document?.into_bytes())).collect()
+}
+
+fn sorted(mut documents: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    documents.sort();
+    documents
+}
+
+fn name_of(model: &IndexModel) -> &str {
+    model.options.as_ref().and_then(|options| options.name.as_deref()).expect("every index has a name")
+}
