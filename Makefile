@@ -59,7 +59,7 @@ fuzz: ## Fuzz every target (or TARGETS) for SECONDS_EACH seconds.
 crash: ## Kill a writing process KILLS times, and audit what it leaves behind.
 	@$(SETUP) && CAIRNDB_KILLS=$(KILLS) cargo test --release --locked -p cairndb-tests --test crash -- --nocapture
 
-damage: ## Damage every byte of every file that says what a database consists of (an hour).
+damage: ## Damage every byte of every file that says what a database consists of (minutes).
 	@$(SETUP) && CAIRNDB_DAMAGE=all cargo test --release --locked -p cairndb-tests --test crash -- damage:: --nocapture
 
 # The tool's own suite comes along, because it is what has cargo build the tool.

@@ -39,11 +39,14 @@ impl Files {
             match fs::metadata(&file) {
                 Ok(metadata) if metadata.len() == table.bytes => {}
                 Ok(metadata) => {
-                    let reason = format!("it is {} bytes long, {} were written", metadata.len(), table.bytes);
+                    let manifest = FileName::Manifest(number);
+                    let reason =
+                        format!("it is {} bytes long, {manifest} says {}", metadata.len(), table.bytes);
                     return Err(damaged(&file, metadata.len().min(table.bytes), reason));
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    return Err(damaged(&file, 0, "it is missing, but the MANIFEST names it"));
+                    let reason = format!("it is missing, but {} names it", FileName::Manifest(number));
+                    return Err(damaged(&file, 0, reason));
                 }
                 Err(error) => return Err(failed("look at the file", &file)(error)),
             }
