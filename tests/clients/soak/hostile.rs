@@ -90,7 +90,7 @@ pub(crate) fn read_slowly(address: SocketAddr, mut choices: Choices, end: Instan
 
 /// Kills cursors while they are read. What comes of them is all that is left, or a refusal: never a part that looks like all.
 pub(crate) fn kill_cursors(address: SocketAddr, mut choices: Choices, end: Instant) -> u64 {
-    let mut killed = 0;
+    let mut count = 0;
     let (Some(mut reader), Some(mut killer)) = (Raw::connect(address), Raw::connect(address)) else {
         return 0;
     };
@@ -110,18 +110,18 @@ pub(crate) fn kill_cursors(address: SocketAddr, mut choices: Choices, end: Insta
         let reply = reader.receive().expect("the server answers");
         if let Ok(code) = reply.get_i32("code") {
             assert!(code == 237 || code == 43, "{reply}");
-            killed += 1;
+            count += 1;
             continue;
         }
         let batch = reply.get_document("cursor").and_then(|cursor| cursor.get_array("nextBatch"));
-        let len = batch.map(Vec::len).unwrap_or_else(|_| panic!("no batch: {reply}"));
+        let len = batch.map_or_else(|_| panic!("no batch: {reply}"), Vec::len);
         assert_eq!(
             i32::try_from(len).ok(),
             Some(KILLED_LEN - 1),
             "a killed cursor gave a part as if it were all"
         );
     }
-    killed
+    count
 }
 
 /// Replaces a collection by another of the same content, by renaming; says how often.
