@@ -176,6 +176,18 @@ proptest! {
     }
 
     #[test]
+    fn two_conditions_on_one_array_lose_no_match(
+        (first, second) in (relation(), relation()),
+        elements in vec(vec((number(), number()), 1..4), 24),
+    ) {
+        let element = |(x, y): (Bson, Bson)| Bson::Document(doc! { "x": x, "y": y });
+        let document = |pairs: Vec<_>| doc! { "a": pairs.into_iter().map(element).collect::<Vec<_>>() };
+        let documents: Vec<Document> = elements.into_iter().map(document).collect();
+        let filter = doc! { "a.x": first, "a.y": second };
+        check_found(&filter, &doc! { "a.x": 1, "a.y": 1 }, &documents, ArrayComponents::NONE)?;
+    }
+
+    #[test]
     fn elements_that_meet_operators_are_found(
         operators in operators(),
         path in path(),
