@@ -210,7 +210,10 @@ pub use crate::auto_increment::{
 };
 pub use crate::client::{Client, ClientBuilder, DurabilityTicket, ObjectIdLayout};
 pub use crate::collection::{AutoIncrementField, Collection};
-pub use crate::command::{GENERIC_COMMAND_FIELDS, has_command};
+pub use crate::command::{
+    GENERIC_COMMAND_FIELDS, UNSUPPORTED_COMMANDS, UNSUPPORTED_OPTIONS, UnsupportedCommands,
+    UnsupportedOption, UnsupportedOptions, has_command,
+};
 pub use crate::cursor::Cursor;
 pub use crate::database::Database;
 pub use crate::error::{

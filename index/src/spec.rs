@@ -19,7 +19,7 @@ use crate::validate;
 pub const INDEX_FIELDS_MAX: usize = 32;
 
 /// The kinds of index that MongoDB knows by name, sorted; none of them is supported.
-const KINDS: [&str; 8] = [
+pub const UNSUPPORTED_KINDS: [&str; 8] = [
     "2d",
     "2dsphere",
     "2dsphere_bucket",
@@ -172,7 +172,7 @@ fn parse_field(name: &str, value: RawBsonRef<'_>) -> Result<IndexField, Error> {
     let path = FieldPath::parse(name)?;
     path.validate_names()?;
     if let Some(kind) = value.as_str()
-        && KINDS.binary_search(&kind).is_ok()
+        && UNSUPPORTED_KINDS.binary_search(&kind).is_ok()
     {
         return Err(Error::IndexKindUnsupported { field: name.to_owned(), kind: kind.to_owned() });
     }
@@ -268,8 +268,8 @@ mod tests {
 
     #[test]
     fn kinds_of_mongodb_are_known_and_not_supported() {
-        assert!(KINDS.is_sorted());
-        for kind in KINDS {
+        assert!(UNSUPPORTED_KINDS.is_sorted());
+        for kind in UNSUPPORTED_KINDS {
             let unsupported = Error::IndexKindUnsupported { field: "a".into(), kind: kind.into() };
             check_refused(&doc! { "a": kind }, &unsupported);
         }

@@ -3,9 +3,11 @@
 //! The corpus is data: `cases/*.json` holds an array of cases, one a line, each with the rule that it shows in words. A
 //! case is run, what comes out must equal what is expected by type, value and order of fields, and all that differ
 //! are told together. It is run twice: by the crate `query` alone, over documents in memory, and by the commands of the
-//! engine, over stored ones; a case says in `engine` where the second cannot give the same. `operators.json` and `differences.json` say what there is and where it is different on purpose; of
-//! them and of the corpus `docs/compatibility.md` is made, which `CAIRNDB_WRITE_DOCS=1` renews.
+//! engine, over stored ones; a case says in `engine` where the second cannot give the same. `operators.json`,
+//! `commands.json` and `differences.json` say what there is and where it is different on purpose; of
+//! them, of the engine's tables and of the corpus `docs/compatibility.md` is made, which `CAIRNDB_WRITE_DOCS=1` renews.
 
+mod commands;
 mod corpus;
 mod engine;
 mod expectation;
@@ -97,6 +99,12 @@ fn the_corpus_is_large_and_says_nothing_twice() {
 #[test]
 fn every_operator_is_as_its_table_says() {
     let failures = page::probe_failures(&page::load(&folder()), &corpus::load(&folder().join("cases")));
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn every_option_and_command_is_as_its_table_says() {
+    let failures = page::command_failures(&page::load(&folder()));
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 

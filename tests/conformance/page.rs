@@ -1,7 +1,7 @@
 //! The page of compatibility: every operator and option with what becomes of it, and the differences made on purpose.
 //!
 //! `operators.json` names them by family, each with an example. The example is run, so that the page cannot say
-//! "supported" of what is refused; and what is supported must be shown by cases.
+//! "supported" of what is refused; and what is supported must be shown by cases. Commands are another table.
 
 use std::fmt::Write;
 use std::fs;
@@ -10,6 +10,7 @@ use std::path::Path;
 use bson::doc;
 use serde::Deserialize;
 
+use crate::commands::{self, Difference};
 use crate::corpus::{Case, Command, CommandLine};
 use crate::expectation::Outcome;
 use crate::run::run;
@@ -17,9 +18,16 @@ use crate::run::run;
 const HEAD: &str = "\
 # Compatibility
 
-What CairnDB has of MongoDB's query, update and aggregation languages, and where it differs. This page is printed by the suite
-`conformance` from the tables beside its corpus: every example was run, and the number says how many cases
-of the corpus use the operator. MongoDB 8 is the measure.
+What CairnDB has of MongoDB's query, update and aggregation languages and of its commands, and where it differs. This page is
+printed by the suite `conformance` from the tables beside its corpus and those by which the engine refuses: every example was
+run, every option and command tried, and the number says how many cases of the corpus use the operator. MongoDB 8 is the
+measure.
+
+First the languages: [filters](#filters-clauses), [updates](#updates-operators), pipelines and expressions. Then the commands:
+[options of all](#options-of-all-commands), of [reads](#options-of-reads) and [writes](#options-of-writes),
+[collections](#collections-kinds-and-options), [indexes](#indexes-kinds), and [whole commands](#whole-commands). At the end
+the [embedded API](#the-embedded-api-beside-mongodbs-rust-driver) and the
+[differences made on purpose](#differences-made-on-purpose).
 
 *Refused* means an error that names the operator, with the code given; nothing is ignored silently. A name that MongoDB does
 not know either is refused with other codes.
@@ -29,6 +37,7 @@ not know either is refused with other codes.
 pub(crate) struct Tables {
     families: Vec<Family>,
     differences: Vec<Difference>,
+    commands: commands::Tables,
 }
 
 #[derive(Deserialize)]
@@ -49,21 +58,13 @@ struct Entry {
     note: String,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Difference {
-    about: String,
-    mongodb: String,
-    here: String,
-    why: String,
-}
-
 /// Reads both tables.
 pub(crate) fn load(folder: &Path) -> Tables {
     let read = |name: &str| fs::read_to_string(folder.join(name)).expect("the table is there");
     Tables {
         families: serde_json::from_str(&read("operators.json")).expect("a table of operators"),
         differences: serde_json::from_str(&read("differences.json")).expect("a table of differences"),
+        commands: commands::load(folder),
     }
 }
 
@@ -71,6 +72,13 @@ pub(crate) fn load(folder: &Path) -> Tables {
 pub(crate) fn probe_failures(tables: &Tables, cases: &[Case]) -> Vec<String> {
     let entries = tables.families.iter().flat_map(|family| &family.operators);
     entries.filter_map(|entry| probe(entry, cases)).collect()
+}
+
+/// What the tables of commands say and the engine does not do, and what of the engine's tables they lack.
+pub(crate) fn command_failures(tables: &Tables) -> Vec<String> {
+    let apart = commands::places_apart(&tables.commands);
+    let apart = apart.into_iter().map(|place| format!("'{place}' is in one of the tables only"));
+    apart.chain(commands::failures(&tables.commands)).collect()
 }
 
 fn probe(entry: &Entry, cases: &[Case]) -> Option<String> {
@@ -112,6 +120,7 @@ pub(crate) fn print(tables: &Tables, cases: &[Case]) -> String {
             let _ = writeln!(page, "| `{}` | {state} | {count} | {} |", entry.name, entry.note);
         }
     }
+    commands::print(&tables.commands, &mut page);
     page.push_str(
         "\n## Differences made on purpose\n\n| about | MongoDB | here | why |\n|---|---|---|---|\n",
     );

@@ -57,7 +57,7 @@ fn database_namespace(place: &Place<'_>) -> String {
 }
 
 fn read(arguments: &Arguments<'_>) -> Result<(Vec<Document>, AggregateOptions)> {
-    arguments.allow(&KNOWN, &[])?;
+    arguments.allow(&KNOWN)?;
     let pipeline = arguments.documents("pipeline")?.ok_or_else(|| arguments.missing("pipeline"))?;
     if pipeline.first().is_some_and(|stage| stage.contains_key("$changeStream")) {
         return Err(refused(40_573, "The $changeStream stage is only supported on replica sets"));
@@ -89,7 +89,7 @@ fn is_database(arguments: &Arguments<'_>) -> bool {
 fn read_cursor(arguments: &Arguments<'_>) -> Result<()> {
     let Some(cursor) = arguments.document("cursor")? else { return Ok(()) };
     let of = Arguments::of("cursor", cursor);
-    of.allow_in_statement(&["batchSize"], &[])?;
+    of.allow_in_statement(&["batchSize"])?;
     of.count("batchSize")?;
     Ok(())
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 
-use crate::codes::{refused, unsupported};
+use crate::codes::{refused, unsupported as not_supported};
 use crate::command::request::Batch;
+use crate::command::unsupported;
 use crate::error::{Error, Result};
 use crate::options::{Acknowledgment, Collation, Hint, WriteConcern};
 
@@ -29,9 +30,6 @@ pub const GENERIC_COMMAND_FIELDS: [&str; 13] = [
     "readConcern",
     "writeConcern",
 ];
-
-/// Fields of transactions and retryable writes.
-const TRANSACTIONS: [&str; 5] = ["autocommit", "startTransaction", "stmtId", "stmtIds", "txnNumber"];
 
 /// How many statements a write may have.
 pub(super) const STATEMENTS_MAX: usize = 100_000;
@@ -61,41 +59,40 @@ impl<'a> Arguments<'a> {
         Self { batch: Some(batch), ..self }
     }
 
-    /// Refuses fields that the command does not know, and those of MongoDB's that it cannot honor. One of these that
-    /// is false or null asks for nothing.
-    pub(super) fn allow(&self, known: &[&str], not_here: &[&str]) -> Result<()> {
+    /// Refuses fields that the command does not know, and those of MongoDB's that it cannot honor, by the tables of
+    /// [`unsupported`]. One of these that is false or null asks for nothing.
+    pub(super) fn allow(&self, known: &[&str]) -> Result<()> {
         for (field, value) in self.fields.iter().skip(1) {
             let field = field.as_str();
             if known.contains(&field) || GENERIC_COMMAND_FIELDS.contains(&field) {
                 continue;
             }
-            self.refuse(field, value, not_here)?;
+            self.refuse(field, value)?;
         }
         self.read_concern()
     }
 
     /// The same for a statement, which has no name and no general fields.
-    pub(super) fn allow_in_statement(&self, known: &[&str], not_here: &[&str]) -> Result<()> {
+    pub(super) fn allow_in_statement(&self, known: &[&str]) -> Result<()> {
         let mut unknown = self.fields.iter().filter(|(field, _)| !known.contains(&field.as_str()));
-        unknown.try_for_each(|(field, value)| self.refuse(field, value, not_here))
+        unknown.try_for_each(|(field, value)| self.refuse(field, value))
     }
 
-    fn refuse(&self, field: &str, value: &Bson, not_here: &[&str]) -> Result<()> {
+    fn refuse(&self, field: &str, value: &Bson) -> Result<()> {
         let name = self.name;
-        if not_here.contains(&field) || TRANSACTIONS.contains(&field) {
+        if unsupported::is_of_transaction(field) {
+            return Err(self.not_here(field));
+        }
+        if unsupported::is_option(name, field) {
             let asks_nothing = matches!(value, Bson::Boolean(false) | Bson::Null);
-            return if asks_nothing && !TRANSACTIONS.contains(&field) {
-                Ok(())
-            } else {
-                Err(self.not_here(field))
-            };
+            return if asks_nothing { Ok(()) } else { Err(self.not_here(field)) };
         }
         Err(refused(40415, format!("BSON field '{name}.{field}' is an unknown field.")))
     }
 
     /// The refusal of a field, or of its value, that MongoDB has and CairnDB has not.
     pub(super) fn not_here(&self, field: &str) -> Error {
-        unsupported(format!("the field '{field}' of '{}' is not supported", self.name))
+        not_supported(format!("the field '{field}' of '{}' is not supported", self.name))
     }
 
     /// A text of a few.
@@ -241,7 +238,7 @@ impl<'a> Arguments<'a> {
     pub(super) fn write_concern(&self) -> Result<Option<WriteConcern>> {
         let Some(concern) = self.document("writeConcern")? else { return Ok(None) };
         let of = Arguments::of("writeConcern", concern);
-        of.allow_in_statement(&["fsync", "j", "w", "wtimeout", "provenance"], &[])?;
+        of.allow_in_statement(&["fsync", "j", "w", "wtimeout", "provenance"])?;
         let w = match of.given("w") {
             None => None,
             Some(Bson::String(mode)) if mode == "majority" => Some(Acknowledgment::Majority),
@@ -283,7 +280,7 @@ impl<'a> Arguments<'a> {
     fn read_concern(&self) -> Result<()> {
         let Some(concern) = self.document("readConcern")? else { return Ok(()) };
         let of = Arguments::of("readConcern", concern);
-        of.allow_in_statement(&["level", "provenance"], &["afterClusterTime", "atClusterTime"])?;
+        of.allow_in_statement(&["level", "provenance"])?;
         match of.one_of("level", &READ_CONCERNS)? {
             Some("snapshot") => {
                 Err(refused(123, "node needs to be a replica set member to use readConcern: snapshot"))
@@ -336,7 +333,7 @@ mod tests {
 
     #[track_caller]
     fn check(command: &Document, expected: Option<i32>) {
-        let allowed = Arguments::of("find", command).allow(&["filter"], &["tailable"]);
+        let allowed = Arguments::of("find", command).allow(&["filter"]);
         assert_eq!(allowed.err().and_then(|error| error.code()), expected, "{command}");
     }
 

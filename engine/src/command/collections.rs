@@ -27,24 +27,10 @@ const KNOWN: [&str; 7] = [
     "validationLevel",
     "validator",
 ];
-/// Options of MongoDB's collections that are not here.
-const NOT_HERE: [&str; 11] = [
-    "capped",
-    "clusteredIndex",
-    "encryptedFields",
-    "expireAfterSeconds",
-    "indexOptionDefaults",
-    "max",
-    "pipeline",
-    "size",
-    "storageEngine",
-    "timeseries",
-    "viewOn",
-];
 
 /// With the field `autoIncrement`, a document or an array of them, fields of the collection number themselves.
 pub(super) fn create(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&KNOWN, &NOT_HERE)?;
+    arguments.allow(&KNOWN)?;
     check_validation(arguments)?;
     check_collation(arguments.collation()?.as_ref())?;
     check_id_index(arguments)?;
@@ -68,7 +54,7 @@ pub(super) fn create(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
 fn check_id_index(arguments: &Arguments<'_>) -> Result<()> {
     let Some(index) = arguments.document("idIndex")? else { return Ok(()) };
     let fields = Arguments::of("create.idIndex", index);
-    fields.allow_in_statement(&["key", "name", "ns", "v"], &["collation"])?;
+    fields.allow_in_statement(&["key", "name", "ns", "v"])?;
     let key = fields.document("key")?.ok_or_else(|| fields.missing("key"))?;
     let is_id = key.len() == 1 && index_direction(key.get("_id")) == Some(1);
     if is_id {
@@ -84,7 +70,7 @@ fn index_direction(value: Option<&bson::Bson>) -> Option<i64> {
 }
 
 pub(super) fn drop(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&[], &["encryptedFields"])?;
+    arguments.allow(&[])?;
     let collection = place.collection(arguments.target()?);
     let indexes = collection.list_index_names().run()?.len();
     collection.drop().run()?;
@@ -98,14 +84,14 @@ pub(super) fn drop(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docum
 
 /// CairnDB's own: removes all documents at once, and starts sequences again.
 pub(super) fn truncate(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&[], &[])?;
+    arguments.allow(&[])?;
     let removed = place.collection(arguments.target()?).truncate().run()?;
     Ok(doc! { "n": number(removed.deleted_count) })
 }
 
 /// It names whole namespaces, and is run on `admin`.
 pub(super) fn rename(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&["dropTarget", "to"], &["stayTemp"])?;
+    arguments.allow(&["dropTarget", "to"])?;
     if place.db != "admin" {
         return Err(refused(13, "renameCollection may only be run against the admin database."));
     }
@@ -129,7 +115,7 @@ fn namespace(text: &str) -> Result<Namespace> {
 }
 
 pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Opened> {
-    arguments.allow(&["authorizedCollections", "cursor", "filter", "nameOnly"], &[])?;
+    arguments.allow(&["authorizedCollections", "cursor", "filter", "nameOnly"])?;
     let filter = arguments.document("filter")?.cloned().unwrap_or_default();
     let selector = Selector::parse(&filter, None, place.operation())?;
     let is_name_only = arguments.boolean("nameOnly")?.unwrap_or(false);

@@ -16,7 +16,7 @@ const ADMIN: &str = "admin";
 
 /// It is run on `admin`.
 pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&["authorizedDatabases", "filter", "nameOnly"], &[])?;
+    arguments.allow(&["authorizedDatabases", "filter", "nameOnly"])?;
     if place.db != ADMIN {
         return Err(refused(13, "listDatabases may only be run against the admin database."));
     }
@@ -54,7 +54,7 @@ pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docum
 
 /// Removes every collection and sequence of the database.
 pub(super) fn drop(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&[], &[])?;
+    arguments.allow(&[])?;
     let existed = database::names(place.shared)?.iter().any(|name| name == place.db);
     database::drop(place.shared, place.db)?;
     Ok(if existed {
@@ -65,7 +65,7 @@ pub(super) fn drop(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docum
 }
 
 pub(super) fn stats(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&["freeStorage", "scale"], &[])?;
+    arguments.allow(&["freeStorage", "scale"])?;
     validate_database(place.db)?;
     let scale = scale(arguments)?;
     let (mut collections, mut all) = (0_u64, Size::default());
@@ -94,7 +94,7 @@ pub(super) fn stats(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docu
 }
 
 pub(super) fn collection_stats(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&["scale"], &[])?;
+    arguments.allow(&["scale"])?;
     let scale = scale(arguments)?;
     let collection = place.collection(arguments.target()?);
     let size = collection.size()?.ok_or_else(|| namespace_not_found(&collection.namespace()))?;

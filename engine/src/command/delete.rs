@@ -14,11 +14,10 @@ use crate::options::DeleteOptions;
 use crate::results::number;
 
 const KNOWN: [&str; 3] = ["deletes", "let", "ordered"];
-const NOT_HERE: [&str; 1] = ["encryptionInformation"];
 
 /// Time that is over ends the command, whatever else it was refused for; what was removed until then is gone.
 pub(super) fn delete(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&KNOWN, &NOT_HERE)?;
+    arguments.allow(&KNOWN)?;
     let is_ordered = arguments.boolean("ordered")?.unwrap_or(true);
     let shared = shared(arguments)?;
     let now = DateTime::now();
@@ -45,7 +44,7 @@ pub(super) fn delete(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
 
 /// The only statement explained: one plan is all that a reply has room for.
 pub(super) fn explain(place: &Place<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
-    arguments.allow(&KNOWN, &NOT_HERE)?;
+    arguments.allow(&KNOWN)?;
     arguments.boolean("ordered")?;
     let statement = Arguments::of("deletes", arguments.only_statement("deletes")?);
     let collection = place.collection(arguments.target()?);
@@ -68,7 +67,7 @@ fn read<'a>(
     statement: &Arguments<'_>,
     shared: &DeleteOptions,
 ) -> Result<Delete<'a, RawDocumentBuf>> {
-    statement.allow_in_statement(&["collation", "hint", "limit", "q"], &["sampleId"])?;
+    statement.allow_in_statement(&["collation", "hint", "limit", "q"])?;
     let filter = statement.document("q")?.ok_or_else(|| statement.missing("q"))?.clone();
     let options =
         DeleteOptions { collation: statement.collation()?, hint: statement.hint()?, ..shared.clone() };

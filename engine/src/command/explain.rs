@@ -89,7 +89,7 @@ fn told(search: &Explained, namespace: &str, verbosity: Verbosity) -> Document {
 }
 
 pub(super) fn explain(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&["verbosity"], &[])?;
+    arguments.allow(&["verbosity"])?;
     let command = arguments.document("explain")?.ok_or_else(|| arguments.missing("explain"))?;
     let verbosity = verbosity(arguments)?;
     let name = command.keys().next().map(String::as_str).unwrap_or_default();

@@ -11,9 +11,6 @@ use crate::execute::explain::Depth;
 use crate::options::{CountOptions, DistinctOptions, FindOptions};
 use crate::results::number;
 
-/// Of MongoDB's `find`, what is not here.
-const NOT_HERE: [&str; 6] = ["awaitData", "oplogReplay", "returnKey", "showRecordId", "tailable", "term"];
-
 /// What is sent of a cursor at once is its holder's to decide, so `batchSize`, `singleBatch` and `noCursorTimeout` are
 /// read and change nothing. `allowDiskUse` and `allowPartialResults` are permissions of which no use is made.
 pub(super) fn find(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Opened> {
@@ -47,7 +44,7 @@ fn find_arguments(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Asked<
         "skip",
         "sort",
     ];
-    arguments.allow(&known, &NOT_HERE)?;
+    arguments.allow(&known)?;
     arguments.count("batchSize")?;
     for bound in ["min", "max"] {
         if arguments.document(bound)?.is_some_and(|bound| !bound.is_empty()) {
@@ -91,7 +88,7 @@ pub(super) fn explain_count(place: &Place<'_>, arguments: &Arguments<'_>, depth:
 
 /// There are no options where the counter says it all.
 fn count_arguments(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Asked<Option<CountOptions>>> {
-    arguments.allow(&["collation", "fields", "hint", "limit", "query", "skip"], &[])?;
+    arguments.allow(&["collation", "fields", "hint", "limit", "query", "skip"])?;
     let options = CountOptions {
         collation: arguments.collation()?,
         hint: arguments.hint()?,
@@ -120,7 +117,7 @@ fn distinct_arguments<'a>(
     place: &Place<'_>,
     arguments: &Arguments<'a>,
 ) -> Result<(&'a str, Asked<DistinctOptions>)> {
-    arguments.allow(&["collation", "hint", "key", "query"], &[])?;
+    arguments.allow(&["collation", "hint", "key", "query"])?;
     let options = DistinctOptions {
         collation: arguments.collation()?,
         hint: arguments.hint()?,

@@ -32,7 +32,7 @@ const KNOWN: [&str; 12] = [
 ];
 
 pub(super) fn find_and_modify(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&KNOWN, &["encryptionInformation"])?;
+    arguments.allow(&KNOWN)?;
     let is_removal = arguments.boolean("remove")?.unwrap_or(false);
     let collection = place.collection(arguments.target()?);
     let modified = match Asked::read(&collection, arguments)? {
@@ -52,7 +52,7 @@ pub(super) fn find_and_modify(place: &Place<'_>, arguments: &Arguments<'_>) -> R
 }
 
 pub(super) fn explain(place: &Place<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
-    arguments.allow(&KNOWN, &["encryptionInformation"])?;
+    arguments.allow(&KNOWN)?;
     let collection = place.collection(arguments.target()?);
     let explained = match Asked::read(&collection, arguments)? {
         Asked::Remove(remove) => remove.explain(depth)?,

@@ -7,37 +7,22 @@ use crate::codes::refused;
 use crate::collection::Collection;
 use crate::collection::indexes::Listed;
 use crate::command::arguments::Arguments;
+use crate::command::unsupported::is_option;
 use crate::command::{Opened, Place};
 use crate::error::Result;
 use crate::options::{IndexModel, IndexOptions};
 use crate::plan::order::check_collation;
 use crate::write::build;
 
+/// What messages call the description of an index.
+const PLACE: &str = "createIndexes.indexes";
+
 /// What an index is described by. `background` and `ns` are of older versions, where they meant nothing that is still
 /// to be said.
 const KNOWN: [&str; 8] = ["background", "collation", "key", "name", "ns", "sparse", "unique", "v"];
 
-/// Options of MongoDB's indexes that are not here.
-const NOT_HERE: [&str; 15] = [
-    "2dsphereIndexVersion",
-    "bits",
-    "bucketSize",
-    "clustered",
-    "default_language",
-    "dropDups",
-    "expireAfterSeconds",
-    "hidden",
-    "language_override",
-    "partialFilterExpression",
-    "prepareUnique",
-    "storageEngine",
-    "textIndexVersion",
-    "weights",
-    "wildcardProjection",
-];
-
 pub(super) fn create(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&["commitQuorum", "ignoreUnknownIndexOptions", "indexes"], &[])?;
+    arguments.allow(&["commitQuorum", "ignoreUnknownIndexOptions", "indexes"])?;
     let models = arguments.documents("indexes")?.ok_or_else(|| arguments.missing("indexes"))?;
     if models.is_empty() {
         return Err(refused(2, "Must specify at least one index to create"));
@@ -61,15 +46,15 @@ pub(super) fn create(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
 
 /// An index without the options that MongoDB does not have either.
 fn without_unknown(spec: &Document) -> Document {
-    let is_option = |name: &str| KNOWN.contains(&name) || NOT_HERE.contains(&name);
+    let is_option = |name: &str| KNOWN.contains(&name) || is_option(PLACE, name);
     let options = spec.iter().filter(|(name, _)| is_option(name));
     options.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 fn model(spec: &Document) -> Result<IndexModel> {
-    let fields = Arguments::of("createIndexes.indexes", spec);
+    let fields = Arguments::of(PLACE, spec);
     build::check_id_index(spec)?;
-    fields.allow_in_statement(&KNOWN, &NOT_HERE)?;
+    fields.allow_in_statement(&KNOWN)?;
     check_collation(fields.collation()?.as_ref())?;
     let keys = fields.document("key")?.ok_or_else(|| fields.missing("key"))?.clone();
     let name = fields.text("name")?.ok_or_else(|| fields.missing("name"))?.to_owned();
@@ -86,7 +71,7 @@ fn model(spec: &Document) -> Result<IndexModel> {
 
 /// By name, by key, several names, or `*` for all but the one on `_id`.
 pub(super) fn drop(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&["index"], &[])?;
+    arguments.allow(&["index"])?;
     let collection = place.collection(arguments.target()?);
     let indexes = collection.indexes()?.ok_or_else(|| namespace_not_found(&collection.namespace()))?;
     let reply = doc! { "nIndexesWas": i32::try_from(indexes.len()).unwrap_or(i32::MAX) };
@@ -117,7 +102,7 @@ fn name_of<'a>(indexes: &'a [Listed], keys: &Document) -> Result<&'a str> {
 }
 
 pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Opened> {
-    arguments.allow(&["cursor"], &[])?;
+    arguments.allow(&["cursor"])?;
     let collection = place.collection(arguments.target()?);
     let namespace = collection.namespace();
     let indexes = collection.list_indexes().run()?;

@@ -15,7 +15,7 @@ use crate::write::insert::Outcome;
 
 /// Time that is over ends the command, whatever else it was refused for; what was inserted until then stays.
 pub(super) fn insert(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&["bypassDocumentValidation", "documents", "ordered"], &["encryptionInformation"])?;
+    arguments.allow(&["bypassDocumentValidation", "documents", "ordered"])?;
     let documents = arguments.raw_documents("documents")?;
     let options = InsertManyOptions {
         ordered: arguments.boolean("ordered")?,

@@ -14,24 +14,12 @@ use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::plan::bounds::ID_FIELD;
 
-/// Options that are not here. Those of validation and of pre-images have values that mean none.
-const NOT_HERE: [&str; 9] = [
-    "cappedMax",
-    "cappedSize",
-    "dryRun",
-    "encryptedFields",
-    "expireAfterSeconds",
-    "pipeline",
-    "recordIdsReplicated",
-    "timeseries",
-    "viewOn",
-];
 const KNOWN: [&str; 5] =
     ["changeStreamPreAndPostImages", "index", "validationAction", "validationLevel", "validator"];
 const OF_INDEX: [&str; 6] = ["expireAfterSeconds", "hidden", "keyPattern", "name", "prepareUnique", "unique"];
 
 pub(super) fn modify(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&KNOWN, &NOT_HERE)?;
+    arguments.allow(&KNOWN)?;
     arguments.write_concern()?;
     check_validation(arguments)?;
     let index = arguments.document("index")?;
@@ -56,7 +44,7 @@ pub(super) fn check_validation(arguments: &Arguments<'_>) -> Result<()> {
     arguments.one_of("validationAction", &["error", "warn", "errorAndLog"])?;
     let Some(images) = arguments.document("changeStreamPreAndPostImages")? else { return Ok(()) };
     let images = Arguments::of("changeStreamPreAndPostImages", images);
-    images.allow_in_statement(&["enabled"], &[])?;
+    images.allow_in_statement(&["enabled"])?;
     if images.boolean("enabled")?.ok_or_else(|| images.missing("enabled"))? {
         return Err(arguments.not_here("changeStreamPreAndPostImages"));
     }
@@ -72,7 +60,7 @@ struct Wanted<'a> {
 
 impl<'a> Wanted<'a> {
     fn parse(index: &Arguments<'a>) -> Result<Self> {
-        index.allow_in_statement(&OF_INDEX, &[])?;
+        index.allow_in_statement(&OF_INDEX)?;
         let (name, keys) = (index.text("name")?, index.document("keyPattern")?);
         match (name, keys) {
             (Some(_), Some(_)) => {

@@ -28,7 +28,7 @@ pub(super) fn alter_auto_increment(place: &Place<'_>, arguments: &Arguments<'_>)
 }
 
 fn required_fields(arguments: &Arguments<'_>) -> Result<Vec<AutoIncrement>> {
-    arguments.allow(&["autoIncrement"], &[])?;
+    arguments.allow(&["autoIncrement"])?;
     auto_increments(arguments)?.ok_or_else(|| missing("autoIncrement"))
 }
 
@@ -50,7 +50,7 @@ pub(super) fn auto_increments(arguments: &Arguments<'_>) -> Result<Option<Vec<Au
 
 /// `{dropAutoIncrement: collection, field: path or [paths]}`.
 pub(super) fn drop_auto_increment(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&["field"], &[])?;
+    arguments.allow(&["field"])?;
     let path = |value: &Bson| Ok(text("field", option_value(value))?.to_owned());
     let given = arguments.given("field").ok_or_else(|| missing("field"))?;
     let paths = match given.as_array() {
@@ -63,7 +63,7 @@ pub(super) fn drop_auto_increment(place: &Place<'_>, arguments: &Arguments<'_>) 
 
 /// `{listAutoIncrements: collection}`.
 pub(super) fn list_auto_increments(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&[], &[])?;
+    arguments.allow(&[])?;
     let fields = place.collection(arguments.target()?).auto_increments().run()?;
     let fields = fields.iter().map(serialize_to_document).collect::<std::result::Result<Vec<_>, _>>()?;
     Ok(doc! { "autoIncrements": fields })
@@ -71,7 +71,7 @@ pub(super) fn list_auto_increments(place: &Place<'_>, arguments: &Arguments<'_>)
 
 /// `{createSequence: name, options: {Increment: .., ..}}`.
 pub(super) fn create_sequence(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&["options"], &[])?;
+    arguments.allow(&["options"])?;
     let name = required(arguments, "createSequence", text)?;
     let options = options(arguments)?.unwrap_or_default();
     let database = place.shared.store.enter()?;
@@ -83,7 +83,7 @@ pub(super) fn create_sequence(place: &Place<'_>, arguments: &Arguments<'_>) -> R
 
 /// `{alterSequence: name, options: {Increment: .., ..}}`.
 pub(super) fn alter_sequence(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&["options"], &[])?;
+    arguments.allow(&["options"])?;
     let sequence = named(place, arguments, "alterSequence")?;
     sequence.alter(options(arguments)?.ok_or_else(|| missing("options"))?).run()?;
     Ok(doc! {})
@@ -91,7 +91,7 @@ pub(super) fn alter_sequence(place: &Place<'_>, arguments: &Arguments<'_>) -> Re
 
 /// `{dropSequence: name}`.
 pub(super) fn drop_sequence(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&[], &[])?;
+    arguments.allow(&[])?;
     let name = required(arguments, "dropSequence", text)?;
     let database = place.shared.store.enter()?;
     place.shared.store.admit_write()?;
@@ -101,7 +101,7 @@ pub(super) fn drop_sequence(place: &Place<'_>, arguments: &Arguments<'_>) -> Res
 
 /// `{renameSequence: name, to: name}`.
 pub(super) fn rename_sequence(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&["to"], &[])?;
+    arguments.allow(&["to"])?;
     let (from, to) = (required(arguments, "renameSequence", text)?, required(arguments, "to", text)?);
     let database = place.shared.store.enter()?;
     place.shared.store.admit_write()?;
@@ -112,7 +112,7 @@ pub(super) fn rename_sequence(place: &Place<'_>, arguments: &Arguments<'_>) -> R
 
 /// `{listSequences: 1}`: the names of all, those behind auto-increment fields as well.
 pub(super) fn list_sequences(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&[], &[])?;
+    arguments.allow(&[])?;
     validate_database(place.db)?;
     let _in_use = place.shared.store.enter()?;
     let states = place.shared.catalog.sequences.of_database(place.db);
@@ -123,7 +123,7 @@ pub(super) fn list_sequences(place: &Place<'_>, arguments: &Arguments<'_>) -> Re
 /// `{sequenceSnapshot: name}`, or `{sequenceSnapshot: filter}` for all that match, those behind auto-increment fields as
 /// well.
 pub(super) fn snapshot(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&[], &[])?;
+    arguments.allow(&[])?;
     match arguments.given("sequenceSnapshot") {
         Some(Bson::Document(filter)) => Ok(doc! { "snapshots": matching(place, filter)? }),
         Some(Bson::String(name)) => {
@@ -156,7 +156,7 @@ fn matching(place: &Place<'_>, filter: &Document) -> Result<Vec<Document>> {
 
 /// `{sequenceNext: name, n: 1}`: that many values, or fewer if a block ends before.
 pub(super) fn next(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&["n"], &[])?;
+    arguments.allow(&["n"])?;
     let sequence = named(place, arguments, "sequenceNext")?;
     let count = arguments.given("n").map_or(Ok(1), |count| integer("n", option_value(count)))?;
     let fetch = sequence.fetch(count);
@@ -173,7 +173,7 @@ pub(super) fn next(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docum
 
 /// `{sequenceCurrent: name}`.
 pub(super) fn current(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&[], &[])?;
+    arguments.allow(&[])?;
     let sequence = named(place, arguments, "sequenceCurrent")?;
     Ok(doc! { "CurrentValue": sequence.current_value().run()? })
 }
@@ -197,7 +197,7 @@ fn with_value(
     arguments: &Arguments<'_>,
     command: &'static str,
 ) -> Result<(Sequence, i64)> {
-    arguments.allow(&["value"], &[])?;
+    arguments.allow(&["value"])?;
     Ok((named(place, arguments, command)?, required(arguments, "value", integer)?))
 }
 

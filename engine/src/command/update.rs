@@ -15,7 +15,6 @@ use crate::options::{ReplaceOptions, UpdateModifications, UpdateOptions, WriteCo
 use crate::results::{UpdateResult, number};
 
 const KNOWN: [&str; 4] = ["bypassDocumentValidation", "let", "ordered", "updates"];
-const NOT_HERE: [&str; 1] = ["encryptionInformation"];
 const STATEMENT: [&str; 8] = ["arrayFilters", "collation", "hint", "multi", "q", "sort", "u", "upsert"];
 
 /// What all statements of a command share.
@@ -37,7 +36,7 @@ impl<'a> Shared<'a> {
 
 /// Time that is over ends the command, whatever else it was refused for; what was written until then stays.
 pub(super) fn update(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&KNOWN, &NOT_HERE)?;
+    arguments.allow(&KNOWN)?;
     let is_ordered = arguments.boolean("ordered")?.unwrap_or(true);
     let shared = Shared::of(arguments)?;
     let target = arguments.target()?;
@@ -83,7 +82,7 @@ fn check_stages(statements: &[&Document]) -> Result<()> {
 
 /// The only statement explained: one plan is all that a reply has room for.
 pub(super) fn explain(place: &Place<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
-    arguments.allow(&KNOWN, &NOT_HERE)?;
+    arguments.allow(&KNOWN)?;
     arguments.boolean("ordered")?;
     let statement = Arguments::of("updates", arguments.only_statement("updates")?);
     let collection = place.collection(arguments.target()?);
@@ -118,7 +117,7 @@ impl<'a> Statement<'a> {
         statement: &Arguments<'_>,
         shared: &Shared<'_>,
     ) -> Result<Self> {
-        statement.allow_in_statement(&STATEMENT, &["c", "upsertSupplied", "sampleId"])?;
+        statement.allow_in_statement(&STATEMENT)?;
         let filter = statement.document("q")?.ok_or_else(|| statement.missing("q"))?.clone();
         let is_multi = statement.boolean("multi")?.unwrap_or(false);
         let modifications = modifications(statement, "u")?;

@@ -14,10 +14,7 @@ use crate::results::Finding;
 /// The whole store is looked at, as it is by `verify`: entries that no record has are found by looking at all entries.
 /// Writing goes on meanwhile. `full` asks for what is done anyway.
 pub(super) fn validate(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(
-        &["background", "checkBSONConformance", "full", "metadata"],
-        &["enforceFastCount", "fixMultikey", "repair"],
-    )?;
+    arguments.allow(&["background", "checkBSONConformance", "full", "metadata"])?;
     for flag in ["background", "checkBSONConformance", "full", "metadata"] {
         arguments.boolean(flag)?;
     }

@@ -310,4 +310,16 @@ mod tests {
     fn the_table_ascends() {
         assert!(COMMANDS.is_sorted_by(|(left, _), (right, _)| left < right));
     }
+
+    /// The page of compatibility says of these that the server answers them, and of the others that they are refused.
+    #[test]
+    fn the_engine_tells_which_commands_are_the_servers() {
+        let told = cairndb::UNSUPPORTED_COMMANDS.iter().filter(|table| table.is_of_server);
+        let mut told: Vec<&str> = told.flat_map(|table| table.names).copied().collect();
+        told.sort_unstable();
+        // MongoDB has no such command.
+        let is_of_mongodb = |name: &&str| *name != "setAcquirer";
+        let own = COMMANDS.iter().map(|&(name, _)| name).filter(|name| !cairndb::has_command(name));
+        assert_eq!(own.filter(is_of_mongodb).collect::<Vec<_>>(), told);
+    }
 }

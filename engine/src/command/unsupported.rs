@@ -1,0 +1,485 @@
+//! What MongoDB has and this store refuses by name, each with the reason.
+//!
+//! Commands refuse by these tables, and `docs/compatibility.md` is printed from them.
+
+/// A field of a command that MongoDB has and this store refuses, with code 238.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnsupportedOption {
+    /// The field's name.
+    pub name: &'static str,
+    /// What it would need, in a few words.
+    pub reason: &'static str,
+}
+
+/// Options that the same commands refuse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnsupportedOptions {
+    /// The commands, or the documents within a command, as messages call them: `find`, `createIndexes.indexes`. Empty
+    /// for all commands and the statements of writes.
+    pub places: &'static [&'static str],
+    /// The options, ascending by name.
+    pub options: &'static [UnsupportedOption],
+}
+
+/// Commands that MongoDB has and [`Database::run_command`](crate::Database::run_command) refuses with code 238.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnsupportedCommands {
+    /// What they would need, in a few words.
+    pub reason: &'static str,
+    /// Whether a server answers them, which has connections, users and cursors.
+    pub is_of_server: bool,
+    /// The names, ascending.
+    pub names: &'static [&'static str],
+}
+
+/// The options of MongoDB's commands that are refused by name whatever they say, except `false` and null, which ask for
+/// nothing.
+///
+/// ```
+/// let tables = cairndb::UNSUPPORTED_OPTIONS.iter().filter(|table| table.places.contains(&"find"));
+/// let mut names = tables.flat_map(|table| table.options).map(|option| option.name);
+/// assert!(names.any(|name| name == "tailable"));
+/// ```
+pub const UNSUPPORTED_OPTIONS: &[UnsupportedOptions] = &[
+    UnsupportedOptions { places: &[], options: TRANSACTIONS },
+    UnsupportedOptions {
+        places: &["find"],
+        options: &[
+            option("awaitData", CAPPED),
+            option("oplogReplay", REPLICATION),
+            option("returnKey", "keys of an index are shown by no read"),
+            option("showRecordId", "records have no number beside their `_id`"),
+            option("tailable", CAPPED),
+            option("term", REPLICATION),
+        ],
+    },
+    UnsupportedOptions {
+        places: &["delete", "findAndModify", "findandmodify", "insert", "update"],
+        options: &[option("encryptionInformation", ENCRYPTION)],
+    },
+    UnsupportedOptions {
+        places: &["updates"],
+        options: &[
+            option("c", "`let` gives a pipeline its constants"),
+            option("sampleId", SHARDING),
+            option("upsertSupplied", "internal to MongoDB"),
+        ],
+    },
+    UnsupportedOptions { places: &["deletes"], options: &[option("sampleId", SHARDING)] },
+    UnsupportedOptions {
+        places: &["create"],
+        options: &[
+            option("capped", CAPPED),
+            option("clusteredIndex", "every collection is stored in the order of its `_id`s"),
+            option("encryptedFields", ENCRYPTION),
+            option("expireAfterSeconds", EXPIRY),
+            option("indexOptionDefaults", STORAGE_ENGINE),
+            option("max", CAPPED),
+            option("pipeline", VIEWS),
+            option("size", CAPPED),
+            option("storageEngine", STORAGE_ENGINE),
+            option("timeseries", TIME_SERIES),
+            option("viewOn", VIEWS),
+        ],
+    },
+    UnsupportedOptions { places: &["create.idIndex"], options: &[option("collation", COLLATION)] },
+    UnsupportedOptions {
+        places: &["collMod"],
+        options: &[
+            option("cappedMax", CAPPED),
+            option("cappedSize", CAPPED),
+            option("dryRun", "`unique` is given when an index is made"),
+            option("encryptedFields", ENCRYPTION),
+            option("expireAfterSeconds", EXPIRY),
+            option("pipeline", VIEWS),
+            option("recordIdsReplicated", REPLICATION),
+            option("timeseries", TIME_SERIES),
+            option("viewOn", VIEWS),
+        ],
+    },
+    UnsupportedOptions { places: &["drop"], options: &[option("encryptedFields", ENCRYPTION)] },
+    UnsupportedOptions { places: &["renameCollection"], options: &[option("stayTemp", REPLICATION)] },
+    UnsupportedOptions {
+        places: &["createIndexes.indexes"],
+        options: &[
+            option("2dsphereIndexVersion", GEOMETRY),
+            option("bits", GEOMETRY),
+            option("bucketSize", GEOMETRY),
+            option("clustered", "every collection is stored in the order of its `_id`s"),
+            option("default_language", TEXT),
+            option("dropDups", "no document is removed to make an index unique"),
+            option("expireAfterSeconds", EXPIRY),
+            option("hidden", "an index is there for all reads or dropped"),
+            option("language_override", TEXT),
+            option(
+                "partialFilterExpression",
+                "an index has every document, or with `sparse` those with the field",
+            ),
+            option("prepareUnique", "`unique` is given when an index is made"),
+            option("storageEngine", STORAGE_ENGINE),
+            option("textIndexVersion", TEXT),
+            option("weights", TEXT),
+            option("wildcardProjection", "no wildcard indexes"),
+        ],
+    },
+    UnsupportedOptions {
+        places: &["validate"],
+        options: &[
+            option("enforceFastCount", "the counter is compared in any case"),
+            option("fixMultikey", NO_REPAIR),
+            option("repair", NO_REPAIR),
+        ],
+    },
+    UnsupportedOptions {
+        places: &["readConcern"],
+        options: &[option("afterClusterTime", REPLICATION), option("atClusterTime", REPLICATION)],
+    },
+];
+
+/// Fields of transactions and retryable writes.
+const TRANSACTIONS: &[UnsupportedOption] = &[
+    option("autocommit", AS_A_STANDALONE),
+    option("startTransaction", AS_A_STANDALONE),
+    option("stmtId", NO_RETRIES),
+    option("stmtIds", NO_RETRIES),
+    option("txnNumber", AS_A_STANDALONE),
+];
+
+const AS_A_STANDALONE: &str =
+    "no transactions of several commands; `cairn serve` answers 20, as a MongoDB without replication";
+const CAPPED: &str = "no capped collections";
+const COLLATION: &str = "texts are compared by bytes";
+const ENCRYPTION: &str = "no encryption of fields";
+const EXPIRY: &str = "documents do not expire";
+const GEOMETRY: &str = "no geometry";
+const NO_REPAIR: &str = "`validate` changes nothing";
+const NO_RETRIES: &str = "no retryable writes";
+const REPLICATION: &str = "no replication";
+const SHARDING: &str = "no sharding";
+const STORAGE_ENGINE: &str = "of MongoDB's storage engine";
+const TEXT: &str = "no text indexes";
+const TIME_SERIES: &str = "no time series collections";
+const VIEWS: &str = "no views";
+
+const fn option(name: &'static str, reason: &'static str) -> UnsupportedOption {
+    UnsupportedOption { name, reason }
+}
+
+/// Whether a field is MongoDB's and not here: at a place that messages call so.
+pub(super) fn is_option(place: &str, field: &str) -> bool {
+    let mut tables =
+        UNSUPPORTED_OPTIONS.iter().filter(|table| !table.places.is_empty() && table.places.contains(&place));
+    tables.any(|table| table.options.iter().any(|option| option.name == field))
+}
+
+/// Whether a field asks for a transaction or a retryable write.
+pub(super) fn is_of_transaction(field: &str) -> bool {
+    TRANSACTIONS.iter().any(|option| option.name == field)
+}
+
+/// Whether a command is MongoDB's and not here.
+pub(super) fn is_command(name: &str) -> bool {
+    UNSUPPORTED_COMMANDS.iter().any(|table| table.names.contains(&name))
+}
+
+/// The commands of MongoDB that are refused by name, by what they would need.
+///
+/// ```
+/// let mut names = cairndb::UNSUPPORTED_COMMANDS.iter().flat_map(|table| table.names);
+/// assert!(names.any(|name| *name == "mapReduce"));
+/// ```
+pub const UNSUPPORTED_COMMANDS: &[UnsupportedCommands] = &[
+    UnsupportedCommands {
+        reason: "of a server, which has connections, users and cursors: `cairn serve` answers it",
+        is_of_server: true,
+        names: &[
+            "authenticate",
+            "buildInfo",
+            "buildinfo",
+            "collstats",
+            "connectionStatus",
+            "currentOp",
+            "dbstats",
+            "endSessions",
+            "fsync",
+            "getCmdLineOpts",
+            "getLog",
+            "getMore",
+            "getParameter",
+            "hello",
+            "hostInfo",
+            "isMaster",
+            "ismaster",
+            "killAllSessions",
+            "killCursors",
+            "killOp",
+            "killSessions",
+            "listCommands",
+            "logout",
+            "profile",
+            "refreshSessions",
+            "rolesInfo",
+            "saslContinue",
+            "saslStart",
+            "serverStatus",
+            "startSession",
+            "top",
+            "usersInfo",
+            "whatsmyuri",
+        ],
+    },
+    UnsupportedCommands {
+        reason: "fail points for suites: `cairn serve` has them when it is started for tests",
+        is_of_server: true,
+        names: &["configureFailPoint"],
+    },
+    UnsupportedCommands {
+        reason: "no transactions of several commands: `cairn serve` answers as a MongoDB that has no transaction open (251)",
+        is_of_server: true,
+        names: &["abortTransaction", "commitTransaction"],
+    },
+    UnsupportedCommands {
+        reason: "no replication: `cairn serve` answers as a MongoDB that is not a member of a replica set (76)",
+        is_of_server: true,
+        names: &["replSetGetStatus"],
+    },
+    UnsupportedCommands {
+        reason: "no transactions of several commands",
+        is_of_server: false,
+        names: &["coordinateCommitTransaction", "prepareTransaction"],
+    },
+    UnsupportedCommands {
+        reason: "no replication",
+        is_of_server: false,
+        names: &[
+            "appendOplogNote",
+            "applyOps",
+            "getChangeStreamState",
+            "getDefaultRWConcern",
+            "listDatabasesForAllTenants",
+            "replSetAbortPrimaryCatchUp",
+            "replSetFreeze",
+            "replSetGetConfig",
+            "replSetGetRBID",
+            "replSetHeartbeat",
+            "replSetInitiate",
+            "replSetMaintenance",
+            "replSetReconfig",
+            "replSetRequestVotes",
+            "replSetResizeOplog",
+            "replSetStepDown",
+            "replSetStepDownWithForce",
+            "replSetStepUp",
+            "replSetSyncFrom",
+            "replSetUpdatePosition",
+            "setChangeStreamState",
+            "setDefaultRWConcern",
+            "setIndexCommitQuorum",
+            "voteCommitIndexBuild",
+        ],
+    },
+    UnsupportedCommands {
+        reason: "no sharding",
+        is_of_server: false,
+        names: &[
+            "abortMoveCollection",
+            "abortReshardCollection",
+            "abortUnshardCollection",
+            "addShard",
+            "addShardToZone",
+            "analyzeShardKey",
+            "autoSplitVector",
+            "balancerCollectionStatus",
+            "balancerStart",
+            "balancerStatus",
+            "balancerStop",
+            "checkMetadataConsistency",
+            "checkShardingIndex",
+            "cleanupOrphaned",
+            "cleanupReshardCollection",
+            "commitReshardCollection",
+            "configureCollectionBalancing",
+            "configureQueryAnalyzer",
+            "connPoolSync",
+            "enableSharding",
+            "flushRouterConfig",
+            "getShardMap",
+            "getShardVersion",
+            "listShards",
+            "mergeAllChunksOnShard",
+            "mergeChunks",
+            "moveChunk",
+            "moveCollection",
+            "movePrimary",
+            "moveRange",
+            "refineCollectionShardKey",
+            "removeShard",
+            "removeShardFromZone",
+            "resetPlacementHistory",
+            "reshardCollection",
+            "setAllowMigrations",
+            "setShardVersion",
+            "shardCollection",
+            "shardingState",
+            "split",
+            "splitChunk",
+            "splitVector",
+            "transitionFromDedicatedConfigServer",
+            "transitionToDedicatedConfigServer",
+            "unshardCollection",
+            "updateZoneKeyRange",
+        ],
+    },
+    UnsupportedCommands {
+        reason: "users are made by `cairn user`, and have one of two roles",
+        is_of_server: false,
+        names: &[
+            "createRole",
+            "createUser",
+            "dropAllRolesFromDatabase",
+            "dropAllUsersFromDatabase",
+            "dropRole",
+            "dropUser",
+            "grantPrivilegesToRole",
+            "grantRolesToRole",
+            "grantRolesToUser",
+            "invalidateUserCache",
+            "revokePrivilegesFromRole",
+            "revokeRolesFromRole",
+            "revokeRolesFromUser",
+            "updateRole",
+            "updateUser",
+        ],
+    },
+    UnsupportedCommands {
+        reason: "no capped collections",
+        is_of_server: false,
+        names: &["cloneCollectionAsCapped", "convertToCapped"],
+    },
+    UnsupportedCommands {
+        reason: "no search indexes",
+        is_of_server: false,
+        names: &["createSearchIndexes", "dropSearchIndex", "listSearchIndexes", "updateSearchIndex"],
+    },
+    UnsupportedCommands {
+        reason: "no encryption of fields",
+        is_of_server: false,
+        names: &[
+            "cleanupStructuredEncryptionData",
+            "compactStructuredEncryptionData",
+            "getQueryableEncryptionCountInfo",
+        ],
+    },
+    UnsupportedCommands {
+        reason: "no JavaScript: `aggregate` with `$group` says the same",
+        is_of_server: false,
+        names: &["mapReduce"],
+    },
+    UnsupportedCommands {
+        reason: "no plans are kept",
+        is_of_server: false,
+        names: &[
+            "planCacheClear",
+            "planCacheClearFilters",
+            "planCacheListFilters",
+            "planCacheSetFilter",
+            "removeQuerySettings",
+            "setQuerySettings",
+        ],
+    },
+    UnsupportedCommands {
+        reason: "no command for writes on several collections: the embedded API has `Client::bulk_write`",
+        is_of_server: false,
+        names: &["bulkWrite"],
+    },
+    UnsupportedCommands {
+        reason: "no audit log",
+        is_of_server: false,
+        names: &["getAuditConfig", "logApplicationMessage", "setAuditConfig"],
+    },
+    UnsupportedCommands {
+        reason: "settings are given when the store is opened or the server started",
+        is_of_server: false,
+        names: &[
+            "getClusterParameter",
+            "setClusterParameter",
+            "setFeatureCompatibilityVersion",
+            "setParameter",
+            "setProfilingFilterGlobally",
+            "setUserWriteBlockMode",
+        ],
+    },
+    UnsupportedCommands {
+        reason: "the server is stopped by a signal, and reads its certificates when it starts",
+        is_of_server: false,
+        names: &["logRotate", "rotateCertificates", "shutdown"],
+    },
+    UnsupportedCommands {
+        reason: "the store compacts itself, is copied by `cairn backup` and checked by `cairn verify` and `validate`",
+        is_of_server: false,
+        names: &[
+            "autoCompact",
+            "compact",
+            "dbCheck",
+            "dbHash",
+            "fsyncUnlock",
+            "reIndex",
+            "validateDBMetadata",
+        ],
+    },
+    UnsupportedCommands {
+        reason: "statistics and diagnosis of MongoDB's own server",
+        is_of_server: false,
+        names: &[
+            "analyze",
+            "connPoolStats",
+            "dataSize",
+            "driverOIDTest",
+            "dropConnections",
+            "echo",
+            "exportCollection",
+            "features",
+            "filemd5",
+            "getDiagnosticData",
+            "getFreeMonitoringStatus",
+            "handshake",
+            "killAllSessionsByPattern",
+            "lockInfo",
+            "logMessage",
+            "reapLogicalSessionCacheNow",
+            "refreshLogicalSessionCacheNow",
+            "setFreeMonitoring",
+            "startRecordingTraffic",
+            "stopRecordingTraffic",
+            "waitForFailPoint",
+            "whatsmysni",
+        ],
+    },
+    UnsupportedCommands {
+        reason: "gone from MongoDB as well, by 5.1 at the latest: kept so that old clients are told",
+        is_of_server: false,
+        names: &["geoSearch", "getLastError", "getPrevError", "resetError"],
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_tables_ascend_and_name_nothing_twice() {
+        for table in UNSUPPORTED_OPTIONS {
+            assert!(table.options.is_sorted_by(|left, right| left.name < right.name), "{table:?}");
+        }
+        let mut seen = BTreeSet::new();
+        for table in UNSUPPORTED_COMMANDS {
+            assert!(table.names.is_sorted(), "{table:?}");
+            assert!(table.names.iter().all(|name| seen.insert(name)), "{table:?}");
+        }
+    }
+}
