@@ -234,6 +234,6 @@ mod tests {
             outer.append(bson::cstr!("a"), deep);
             deep = outer;
         }
-        refuse(rawdoc! { "find": "a", "filter": deep }, Vec::new(), 22);
+        refuse(rawdoc! { "find": "a", "filter": deep }, Vec::new(), 15);
     }
 }
