@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use cairndb::Client;
 use cairndb_server::{Server, Tls, TlsError};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -105,6 +106,21 @@ pub(crate) enum Error {
     Close(#[source] cairndb::Error),
 }
 
+/// How many files the process should be allowed to open for a connection: its two file descriptors, and as many for the store.
+const FILES_PER_CONNECTION: u64 = 4;
+
+/// Raises the limit of open files to `files`, if the system lets it. A server admits no more connections than the limit allows.
+fn allow_files(files: u64) {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wanted = maximum.map_or(files, |maximum| maximum.min(files));
+    if current.is_none_or(|current| current >= wanted) {
+        return;
+    }
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }) {
+        tracing::warn!(%error, files = wanted, "the limit of open files could not be raised");
+    }
+}
+
 /// Serves until a signal comes.
 pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     tracing_subscriber::fmt()
@@ -113,6 +129,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         .init();
+    allow_files(u64::from(arguments.max_connections) * FILES_PER_CONNECTION);
     let client = Client::builder()
         .read_only(arguments.read_only)
         .memory_budget(bytes(arguments.memory.store))

@@ -9,6 +9,7 @@
 mod auth;
 mod connection;
 mod cursors;
+mod disconnects;
 mod dispatch;
 mod fail_points;
 mod failure;

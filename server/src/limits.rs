@@ -25,6 +25,16 @@ pub(crate) const SESSIONS_MAX: usize = 100_000;
 /// The slowest client that is waited for, in bytes a second.
 const BYTES_PER_SECOND_MIN: u64 = 64 << 10;
 
+/// How many file descriptors a connection takes: its socket, and a second one that tells when the client is gone.
+const FILES_PER_CONNECTION: u64 = 2;
+
+/// How many of `asked` connections a process may have that can open `files`: half of them are left to the store, which
+/// stops writing when it cannot open a file.
+pub(crate) fn connections_within(files: Option<u64>, asked: u32) -> u32 {
+    let within = files.map_or(u64::MAX, |files| (files / 2 / FILES_PER_CONNECTION).max(1));
+    u32::try_from(within).unwrap_or(u32::MAX).min(asked)
+}
+
 /// How long a message of this length may take on its way, if a small one may take so long.
 pub(crate) fn transfer_timeout(bytes: usize, of_small: Duration) -> Duration {
     of_small + Duration::from_secs(bytes as u64 / BYTES_PER_SECOND_MIN)
@@ -142,6 +152,15 @@ fn kibibytes(bytes: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn connections_leave_files_to_the_store() {
+        assert_eq!(connections_within(None, 10_000), 10_000);
+        assert_eq!(connections_within(Some(1 << 20), 10_000), 10_000);
+        assert_eq!(connections_within(Some(1024), 10_000), 256);
+        assert_eq!(connections_within(Some(1024), 100), 100);
+        assert_eq!(connections_within(Some(0), 100), 1);
+    }
 
     #[tokio::test]
     async fn a_budget_gives_what_was_given_back_and_no_more() {

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::connection;
+use crate::disconnects::duplicate;
 use crate::shared::{Shared, count};
 use crate::tls::Tls;
 
@@ -22,7 +24,7 @@ const REST: Duration = Duration::from_millis(100);
 
 /// A socket that connections come to.
 pub(crate) trait Listen: Send + 'static {
-    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+    type Stream: AsyncRead + AsyncWrite + AsFd + Unpin + Send + 'static;
 
     /// The next connection, and where it comes from.
     fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, String)>> + Send;
@@ -128,10 +130,19 @@ pub(crate) async fn accept(
 /// Serves a connection that was accepted, behind TLS if there is one: who speaks anything else is cut off.
 async fn welcome<S>(shared: Arc<Shared>, stream: S, address: String, tls: Option<Tls>)
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + AsFd + Unpin,
 {
+    // Before anything is promised: without a file descriptor for it, no client that goes away would be noticed.
+    let socket = match duplicate(&stream) {
+        Ok(socket) => socket,
+        Err(error) => {
+            count(&shared.counters.connections_refused);
+            tracing::warn!(from = %address, %error, "refused a connection: no second file descriptor for it");
+            return;
+        }
+    };
     let Some(Tls { acceptor }) = tls else {
-        let peer = shared.introduce(address);
+        let peer = shared.introduce(address).watched_by(&socket);
         return connection::serve(shared, peer, stream).await;
     };
     let mut stopping = shared.stopping.clone();
@@ -142,7 +153,7 @@ where
     };
     match shaken {
         Ok(Ok(stream)) => {
-            let peer = shared.introduce(address);
+            let peer = shared.introduce(address).watched_by(&socket);
             connection::serve(shared, peer, stream).await;
         }
         Ok(Err(error)) => tracing::info!(from = %address, %error, "no TLS came about"),

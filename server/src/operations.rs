@@ -1,23 +1,29 @@
 //! The commands that are going on, as `currentOp` lists them and `killOp` ends them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant, SystemTime};
 
 use cairndb::bson::{DateTime, Document, doc};
 use cairndb::{CancellationToken, Interruption};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 /// All commands that have begun and not ended.
 #[derive(Default)]
 pub(crate) struct Operations {
     table: Mutex<Table>,
+    /// Wakes the task that looks for clients that went away.
+    begun: Notify,
 }
 
 #[derive(Default)]
 struct Table {
     last: i64,
     running: BTreeMap<i64, Operation>,
+    /// Whether the task that looks for clients that went away sleeps until a watched operation begins.
+    is_watcher_asleep: bool,
 }
 
 /// A command that is going on.
@@ -32,6 +38,8 @@ pub(crate) struct Operation {
     since: (Instant, SystemTime),
     /// What ends it.
     cancellation: CancellationToken,
+    /// The socket whose end ends it: none if it goes on without its client. The connection keeps it open, not this.
+    socket: Weak<OwnedFd>,
 }
 
 /// An entry of the table. Dropping it says that the command ended.
@@ -49,7 +57,26 @@ impl Operation {
     ) -> Self {
         let since = (Instant::now(), SystemTime::now());
         let cancellation = CancellationToken::new();
-        Self { connection, client, command: command.into(), namespace, since, cancellation }
+        Self {
+            connection,
+            client,
+            command: command.into(),
+            namespace,
+            since,
+            cancellation,
+            socket: Weak::new(),
+        }
+    }
+
+    /// Ends with this socket.
+    pub(crate) fn watched_by(mut self, socket: &Weak<OwnedFd>) -> Self {
+        self.socket = Weak::clone(socket);
+        self
+    }
+
+    /// Whether it ends with a socket.
+    fn is_watched(&self) -> bool {
+        self.socket.strong_count() > 0
     }
 
     /// As `currentOp` shows it.
@@ -98,12 +125,42 @@ impl Running {
 impl Operations {
     /// Ends a command that is going on, soon after; `false` if there is none of that number.
     pub(crate) fn kill(&self, id: i64) -> bool {
+        self.interrupt(id, Interruption::Cancelled)
+    }
+
+    /// Ends a command that is going on, for a reason; `false` if there is none of that number.
+    pub(crate) fn interrupt(&self, id: i64, reason: Interruption) -> bool {
         let table = self.table.lock();
         let found = table.running.get(&id);
         if let Some(operation) = found {
-            operation.cancellation.cancel();
+            operation.cancellation.cancel_because(reason);
         }
         found.is_some()
+    }
+
+    /// Waits until a command runs that ends with a socket.
+    pub(crate) async fn wait_for_watched(&self) {
+        loop {
+            {
+                let mut table = self.table.lock();
+                table.is_watcher_asleep = !table.running.values().any(Operation::is_watched);
+                if !table.is_watcher_asleep {
+                    return;
+                }
+            }
+            self.begun.notified().await;
+        }
+    }
+
+    /// The commands that end with a socket, have run for `age` and were not ended yet.
+    pub(crate) fn watched(&self, age: Duration) -> Vec<(i64, Arc<OwnedFd>)> {
+        let table = self.table.lock();
+        let old = table.running.iter().filter(|(_, operation)| {
+            operation.is_watched()
+                && operation.since.0.elapsed() >= age
+                && !operation.cancellation.is_cancelled()
+        });
+        old.filter_map(|(&id, operation)| Some((id, operation.socket.upgrade()?))).collect()
     }
 
     /// Ends all commands that are going on, for a reason.
@@ -129,7 +186,13 @@ impl Operations {
         let mut table = self.table.lock();
         table.last += 1;
         let id = table.last;
+        // Only the first command after a pause wakes the task: each costs no more than a flag under the lock.
+        let wakes = operation.is_watched() && std::mem::take(&mut table.is_watcher_asleep);
         table.running.insert(id, operation);
+        drop(table);
+        if wakes {
+            self.begun.notify_one();
+        }
         Running { operations: Arc::clone(self), id }
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cairndb::{Client, Interruption};
+use rustix::process::{Resource, getrlimit};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
@@ -14,7 +15,8 @@ use tokio::task::JoinSet;
 
 use crate::auth::users::{UserError, Users};
 use crate::connection;
-use crate::limits::SESSION_TIMEOUT;
+use crate::disconnects;
+use crate::limits::{SESSION_TIMEOUT, connections_within};
 use crate::listener::{self, UnixSocket};
 use crate::shared::{Settings, Shared};
 use crate::tls::Tls;
@@ -135,10 +137,14 @@ impl Server {
             tasks.spawn(listener::accept(listener, Arc::clone(&shared), connections, None));
         }
         tasks.spawn(sweep(Arc::clone(&shared)));
+        // Not among the tasks that are waited for: it looks after connections until the last has ended.
+        let mut watching = JoinSet::new();
+        watching.spawn(disconnects::watch(Arc::clone(&shared.operations)));
         shutdown.await;
         tracing::info!("stopping: no more connections are accepted");
         let _ = stop.send(true);
         while tasks.join_next().await.is_some() {}
+        watching.shutdown().await;
         // Connections have ended or were cut; what still runs for them has no reader.
         shared.operations.interrupt_all(Interruption::ShuttingDown);
         shared.pool.finish().await;
@@ -200,7 +206,8 @@ impl ServerBuilder {
         self
     }
 
-    /// How many connections there may be; 10,000 by default.
+    /// How many connections there may be; 10,000 by default. Sockets that are bound take two file descriptors for each, and
+    /// at most half of those that the process may have.
     pub fn connections_max(mut self, connections: u32) -> Self {
         self.settings.connections_max = connections;
         self
@@ -297,6 +304,12 @@ impl ServerBuilder {
                 Some(UnixSocket::bind(path).map_err(refused)?)
             }
         };
+        let (asked, files) = (self.settings.connections_max, getrlimit(Resource::Nofile).current);
+        self.settings.connections_max = connections_within(files, asked);
+        if self.settings.connections_max < asked {
+            let connections = self.settings.connections_max;
+            tracing::warn!(connections, asked, files, "fewer connections: the process may open few files");
+        }
         let tls = self.tls.clone();
         let mut server = self.unbound()?;
         if let Some(address) = tcp.as_ref().and_then(|listener| listener.local_addr().ok()) {

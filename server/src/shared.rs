@@ -1,8 +1,9 @@
 //! What all connections of a server share, and what belongs to one of them.
 
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use cairndb::Client;
@@ -111,6 +112,8 @@ pub(crate) struct Peer {
     pub(crate) address: String,
     /// The machine, or the network, that it comes from.
     pub(crate) host: String,
+    /// The connection's socket, for as long as the connection is served; none for other streams.
+    pub(crate) socket: Weak<OwnedFd>,
     state: Mutex<PeerState>,
 }
 
@@ -174,7 +177,7 @@ impl Shared {
             failed_logins: 0,
         };
         let host = host(&address);
-        Peer { id, address, host, state: Mutex::new(state) }
+        Peer { id, address, host, socket: Weak::new(), state: Mutex::new(state) }
     }
 
     /// The number of the next message that is sent.
@@ -184,6 +187,12 @@ impl Shared {
 }
 
 impl Peer {
+    /// Its commands end when the other side closes this socket.
+    pub(crate) fn watched_by(mut self, socket: &Arc<OwnedFd>) -> Self {
+        self.socket = Arc::downgrade(socket);
+        self
+    }
+
     /// The handle through which its commands run.
     pub(crate) fn client(&self) -> Client {
         self.state.lock().client.clone()

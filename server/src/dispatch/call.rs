@@ -51,6 +51,8 @@ pub(crate) struct Command {
     allows_exhaust: bool,
     /// Whether it was answered before.
     is_repeated: bool,
+    /// Whether the client takes no answer to it.
+    wants_no_answer: bool,
 }
 
 impl Command {
@@ -62,9 +64,9 @@ impl Command {
         let database = body.get("$db")?.ok_or_else(no_database)?.as_str();
         let wrong_type = || Failure::new(14, "TypeMismatch", "the field '$db' must be a string");
         let database = database.ok_or_else(wrong_type)?.to_owned();
-        let allows_exhaust = message.allows_exhaust();
+        let (allows_exhaust, wants_no_answer) = (message.allows_exhaust(), message.wants_no_answer());
         let Message { body, sequences, .. } = message;
-        Ok(Self { name, database, body, sequences, allows_exhaust, is_repeated: false })
+        Ok(Self { name, database, body, sequences, allows_exhaust, is_repeated: false, wants_no_answer })
     }
 
     /// The command of a query of old, which names the database itself.
@@ -81,7 +83,15 @@ impl Command {
         };
         let name = name_of(view(&body)?)?;
         let (database, sequences) = (database.to_owned(), Vec::new());
-        Ok(Self { name, database, body, sequences, allows_exhaust: false, is_repeated: false })
+        Ok(Self {
+            name,
+            database,
+            body,
+            sequences,
+            allows_exhaust: false,
+            is_repeated: false,
+            wants_no_answer: false,
+        })
     }
 
     /// The same command again, if its client takes all answers that come, and it is one that waits between them.
@@ -96,6 +106,10 @@ impl Command {
 
     pub(crate) fn is_repeated(&self) -> bool {
         self.is_repeated
+    }
+
+    pub(crate) fn wants_no_answer(&self) -> bool {
+        self.wants_no_answer
     }
 
     pub(crate) fn name(&self) -> &str {

@@ -145,7 +145,11 @@ pub(crate) async fn answer(mut call: Call) -> Outcome {
     count(operation(&shared.counters, call.command.name()));
     let used = top::used(&call);
     let start = Instant::now();
-    let running = call.shared.operations.begin(call.operation());
+    let mut operation = call.operation();
+    if ends_with_client(&call.command) {
+        operation = operation.watched_by(&peer.socket);
+    }
+    let running = call.shared.operations.begin(operation);
     call.cancellation = running.cancellation();
     call.operation_id = running.id();
     let failure = match run(call).await {
@@ -166,6 +170,12 @@ pub(crate) async fn answer(mut call: Call) -> Outcome {
     }
     tokio::time::sleep(shared.settings.failed_login_pause).await;
     if peer.failed_logins() < FAILED_LOGINS_MAX { Outcome::Answer(reply) } else { Outcome::Last(reply) }
+}
+
+/// Whether nothing is left to do once the client is gone. A write whose client wants no answer is done for its own sake, and
+/// what does not go to the engine is either short or a greeting that waits.
+fn ends_with_client(command: &Command) -> bool {
+    !command.wants_no_answer() && matches!(entry(command.name()).run, Run::Pool(_))
 }
 
 async fn run(call: Call) -> Result<Outcome, Failure> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use cairndb::bson::doc;
+use cairndb::bson::{Document, doc};
 use cairndb_server::frame::header::{HEADER_BYTES, Header};
 use cairndb_server::frame::message::Message;
 use cairndb_server::{Tls, TlsError};
@@ -16,6 +16,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
+use crate::ending::{endless, wait_for};
 use crate::peer::{Answer, decode, message};
 use crate::{Fixture, PATIENCE};
 
@@ -64,6 +65,18 @@ fn write(path: &Path, label: &str, bytes: &[u8]) {
     std::fs::write(path, text).expect("written");
 }
 
+/// Runs a command and gives its reply.
+fn run(stream: &mut (impl Read + Write), command: Document) -> Document {
+    stream.write_all(&message(command).bytes(7, 0)).expect("sent");
+    let mut front = [0; HEADER_BYTES];
+    stream.read_exact(&mut front).expect("an answer");
+    let header = Header::parse(&front).expect("a header");
+    let mut rest = vec![0; header.length - HEADER_BYTES];
+    stream.read_exact(&mut rest).expect("a whole answer");
+    assert_eq!(header.response_to, 7);
+    decode(&Message::parse(&[&front[..], &rest[..]].concat().into()).expect("a message").body)
+}
+
 #[test]
 fn commands_are_answered_behind_tls_and_only_there() {
     let files = Files::new();
@@ -72,18 +85,26 @@ fn commands_are_answered_behind_tls_and_only_there() {
     assert_eq!(fixture.peer().answer_or_close(&ping), Answer::Closed);
     let mut stream = files.connect(&fixture);
     for _ in 0..3 {
-        stream.write_all(&ping).unwrap();
-        let mut front = [0; HEADER_BYTES];
-        stream.read_exact(&mut front).unwrap();
-        let header = Header::parse(&front).unwrap();
-        let mut rest = vec![0; header.length - HEADER_BYTES];
-        stream.read_exact(&mut rest).unwrap();
-        let answer = Message::parse(&[&front[..], &rest[..]].concat().into()).unwrap();
-        assert_eq!((header.response_to, decode(&answer.body)), (7, doc! { "ok": 1.0 }));
+        assert_eq!(run(&mut stream, doc! { "ping": 1, "$db": "admin" }), doc! { "ok": 1.0 });
     }
     // A message that is none ends the connection, and TLS says that it ended: without that, reading would fail.
     stream.write_all(&[0; HEADER_BYTES]).unwrap();
     assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+}
+
+/// The end of the socket is seen below TLS.
+#[test]
+fn a_client_that_hangs_up_behind_tls_ends_its_command() {
+    let files = Files::new();
+    let fixture = Fixture::with(|builder| builder.tls(files.tls()));
+    let mut looking = files.connect(&fixture);
+    run(&mut looking, doc! { "insert": "a", "documents": [{ "_id": 1 }], "$db": "shop" });
+    let mut leaving = files.connect(&fixture);
+    leaving.write_all(&message(endless()).bytes(7, 0)).unwrap();
+    leaving.flush().unwrap();
+    wait_for(|command| run(&mut looking, command), |operation| operation.map(|_| ()));
+    drop(leaving);
+    wait_for(|command| run(&mut looking, command), |operation| operation.is_none().then_some(()));
 }
 
 #[test]
