@@ -45,7 +45,7 @@ ratios-large: ## Print how insertion slows down from 100 thousand to 10 million 
 fuzz: ## Fuzz every target (or TARGETS) for SECONDS_EACH seconds.
 	@$(SETUP) && tool cargo-fuzz 0.13.2 && for target in $(or $(TARGETS),`cargo fuzz list`); do \
 	    case $$target in \
-	        operations) sanitizer=none; bootstrap=; features="--features engine" ;; \
+	        operations|budgets) sanitizer=none; bootstrap=; features="--features engine" ;; \
 	        frame|dispatch) sanitizer=none; bootstrap=; features="--features server" ;; \
 	        *) sanitizer=address; bootstrap=RUSTC_BOOTSTRAP=1; features= ;; \
 	    esac; \
