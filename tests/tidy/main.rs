@@ -20,10 +20,10 @@ mod tree;
 use tree::{Finding, Tree};
 
 // What was reached: each of these numbers may only get better. A change that improves one sets it anew.
-const IN_CIRCLES_MAX: usize = 140;
-const TUPLES_MAX: usize = 70;
-const PHRASES_MAX: usize = 260;
-const EXAMPLES_MIN: usize = 55;
+const IN_CIRCLES_MAX: usize = 129;
+const TUPLES_MAX: usize = 69;
+const PHRASES_MAX: usize = 213;
+const EXAMPLES_MIN: usize = 70;
 
 #[track_caller]
 fn check(rule: &str, findings: &[Finding]) {
