@@ -2,7 +2,7 @@
 for (let id = 0; id < 300; id += 1) db.things.insertOne({ _id: id, kind: id % 3 });
 db.books.insertMany([{ _id: 1, title: "Kim" }, { _id: 2, title: "Emma" }]);
 
-same(show("dbs").value.map((one) => one.name), ["shop"]);
+same(show("dbs").value.map((one) => one.name), ["admin", "shop"]);
 same(show("collections").value.map((one) => one.name), ["books", "things"]);
 same(db.getCollectionNames().sort(), ["books", "things"]);
 same(db.adminCommand({ listDatabases: 1, nameOnly: true }).databases, [{ name: "shop" }]);

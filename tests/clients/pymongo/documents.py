@@ -119,7 +119,7 @@ for command, code in [({"bogus": 1}, 59), ({"collStats": "none"}, 26), ({"listIn
     except OperationFailure as error:
         assert error.code == code, error.details
 assert client.shop.list_collection_names() == ["things"]
-assert client.list_database_names() == ["shop"]
+assert client.list_database_names() == ["admin", "shop"]
 client.drop_database("shop")
 assert client.list_database_names() == []
 assert client.server_info()["versionArray"][0] == 7
