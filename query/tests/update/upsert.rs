@@ -60,7 +60,8 @@ fn a_field_has_one_value() {
     check_error(&doc! { "a": 1, "a.b": 2 }, update, 54, text);
     check_error(&doc! { "a.b": 1, "a": 2 }, update, 54, text);
     let text = "the field '_id' must be exactly specified, and the query gives its part '_id.x'";
-    check_error(&doc! { "_id.x": 1 }, update, 111, text);
+    let parts = upsert_base(&filter(&doc! { "_id.x": 1, "_id.y": 2 }), update);
+    assert_eq!(parts, Ok(raw(&doc! { "_id": { "x": 1, "y": 2 } })));
     check_error(&doc! { "_id.x": 1 }, UpsertStart::Replacement, 111, text);
     check_error(
         &doc! { "_id": 1, "$and": [{ "_id": 2 }] },
