@@ -371,7 +371,8 @@ impl State {
         let before = self.steps.load(Ordering::Relaxed);
         let after = before.wrapping_add(count);
         self.steps.store(after, Ordering::Relaxed);
-        (before ^ after) >> STEPS_PER_LOOK_LOG != 0
+        // The first step looks as well: what was cancelled before it began does nothing.
+        before == 0 || (before ^ after) >> STEPS_PER_LOOK_LOG != 0
     }
 
     #[cold]

@@ -13,8 +13,8 @@ use sequence::auto_increment::FieldOptions;
 
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::indexes::Index;
-use crate::catalog::sequence_change::stage_fields;
-use crate::catalog::sequences::AutoFields;
+use crate::catalog::sequence_change::{end_sequences, stage_fields};
+use crate::catalog::sequences::{AutoField, AutoFields};
 use crate::catalog::{Catalog, entry, sequences};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
@@ -82,8 +82,10 @@ impl Catalog {
         let alone = collection.enter_alone();
         let mut batch = Batch::new(storage.database);
         stage_removal(&mut batch, &collection, &alone);
-        collection.end(|| storage.store.commit(batch, CommitLevel::Journaled))?;
-        self.forget(alone.fields.iter());
+        let fields: Vec<AutoField> = alone.fields.iter().cloned().collect();
+        let commit = || storage.store.commit(batch, CommitLevel::Journaled);
+        collection.end(|| end_sequences(&fields, Box::new(commit)))?;
+        self.forget(&fields);
         self.remove(namespace);
         Ok(true)
     }
@@ -116,14 +118,14 @@ impl Catalog {
             &collection.id.catalog_key(),
             &entry::encode(to, &definition.indexes, &definition.fields)?,
         );
+        let replaced: Vec<AutoField> =
+            replaced.iter().flat_map(|definition| definition.fields.iter().cloned()).collect();
         let commit = || storage.store.commit(batch, CommitLevel::Journaled);
         collection.end(|| match &target {
-            Some(target) => target.end(commit),
+            Some(target) => target.end(|| end_sequences(&replaced, Box::new(commit))),
             None => commit(),
         })?;
-        if let Some(definition) = &replaced {
-            self.forget(definition.fields.iter());
-        }
+        self.forget(&replaced);
         self.exchange(from, Arc::new(collection.renamed(to.clone(), &definition)));
         Ok(())
     }

@@ -156,18 +156,29 @@ impl Catalog {
         for field in &dropped {
             stage_removal(&mut batch, &field.state.identity);
         }
-        storage.store.commit(batch, CommitLevel::Journaled)?;
+        end_sequences(&dropped, Box::new(|| storage.store.commit(batch, CommitLevel::Journaled)))?;
         self.forget(&dropped);
         *definition = changed;
         Ok(())
     }
 
-    /// Ends the use of sequences whose removal was written.
+    /// Forgets the sequences of fields, whose use was ended.
     pub(crate) fn forget<'a>(&self, fields: impl IntoIterator<Item = &'a AutoField>) {
         for field in fields {
             self.sequences.remove(&field.state.identity);
-            field.state.sequence.retire();
         }
+    }
+}
+
+/// Ends the use of the fields' sequences by `commit`, which removes them from the disk. The caller excludes writers; the
+/// background may be about to write a reserve of one of them, which must not land behind the removal.
+pub(crate) fn end_sequences(
+    fields: &[AutoField],
+    commit: Box<dyn FnOnce() -> Result<()> + '_>,
+) -> Result<()> {
+    match fields.split_first() {
+        None => commit(),
+        Some((first, rest)) => first.state.sequence.end(|| end_sequences(rest, commit)),
     }
 }
 

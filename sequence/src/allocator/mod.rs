@@ -300,12 +300,24 @@ impl Sequence {
 
     /// Ends all use, when no writer has the turn: from now on everything answers [`SequenceError::Retired`].
     pub fn retire(&self) {
+        let Ok(()) = self.end(|| Ok::<(), std::convert::Infallible>(()));
+    }
+
+    /// Ends all use by `commit`, which removes the sequence from the store: nothing is written of it while the commit
+    /// runs, and nothing after it. If it fails, the sequence goes on.
+    ///
+    /// # Errors
+    /// What `commit` fails with.
+    pub fn end<E>(&self, commit: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let _turn = self.turns.lock();
         let held = self.held.lock();
+        // A reserve that is made ahead takes this lock: it is written before the removal or not at all.
+        commit()?;
         self.retired.store(true, Ordering::Release);
         for block in held.blocks() {
             block.close();
         }
+        Ok(())
     }
 
     /// Ends all use at a clean close, and gives what to write so that the next open goes on without a gap: the mark,
