@@ -42,6 +42,14 @@ enum AtRefusal {
 struct Refused {
     refusal: Refusal,
     in_use: Vec<usize>,
+    /// A mode or a sequence refused, which refuses a call and no single document of it.
+    is_of_call: bool,
+}
+
+impl Refused {
+    fn of_call(refusal: Refusal) -> Self {
+        Self { refusal, in_use: Vec::new(), is_of_call: true }
+    }
 }
 
 impl Batch {
@@ -54,13 +62,18 @@ impl Batch {
 impl Collection {
     /// Stores a document; `made_id` is the `_id` that the engine made for it, if it did.
     pub(super) fn insert_one(&mut self, document: &Document, made_id: &Bson) -> Result<Stored, Refusal> {
-        let wants = self.wants(document)?;
+        self.insert_alone(document, made_id).map_err(|refused| refused.refusal)
+    }
+
+    /// Stores the only document of a call: a generated value that is in use is tried again once.
+    fn insert_alone(&mut self, document: &Document, made_id: &Bson) -> Result<Stored, Refused> {
+        let wants = self.wants(document).map_err(Refused::of_call)?;
         let first = match self.attempt(document, (&wants, &[]), made_id) {
             Ok(stored) => return Ok(stored),
             Err(refused) => refused,
         };
         if first.in_use.is_empty() {
-            return Err(first.refusal);
+            return Err(first);
         }
         for place in &first.in_use {
             let field = self.fields.get_mut(*place).expect("a field");
@@ -74,7 +87,7 @@ impl Collection {
                 pass(&mut fields, &second.in_use);
                 self.fields = fields;
             }
-            second.refusal
+            second
         })
     }
 
@@ -85,6 +98,13 @@ impl Collection {
         ordered: bool,
         made_id: impl Fn(usize) -> Bson,
     ) -> Result<Batch, Refusal> {
+        if let [only] = documents {
+            return match self.insert_alone(only, &made_id(0)) {
+                Ok(stored) => Ok(Batch { stored: vec![(0, stored)], refused: Vec::new() }),
+                Err(refused) if refused.is_of_call => Err(refused.refusal),
+                Err(refused) => Ok(Batch { stored: Vec::new(), refused: vec![(0, refused.refusal)] }),
+            };
+        }
         let wants = documents.iter().map(|document| self.wants(document)).collect::<Result<Vec<_>, _>>()?;
         let is_gapless = self.fields.iter().any(Field::is_gapless);
         let at_refusal = if ordered || is_gapless { AtRefusal::Stop } else { AtRefusal::GoOn };
@@ -171,7 +191,7 @@ impl Collection {
         pass(&mut fields, passed);
         let numbered = number(&mut fields, &[wants.to_vec()]);
         self.keep_taken(&fields);
-        let made = numbered.map_err(|refusal| Refused { refusal, in_use: Vec::new() })?.remove(0);
+        let made = numbered.map_err(Refused::of_call)?.remove(0);
         match self.try_insert(document, &made, made_id) {
             Ok(document) => {
                 self.fields = fields;
@@ -180,7 +200,7 @@ impl Collection {
             Err(refusal) => {
                 let brings = wants.iter().any(|want| *want != Want::Value);
                 let in_use = if brings { Vec::new() } else { self.fields_in(&refusal) };
-                Err(Refused { refusal, in_use })
+                Err(Refused { refusal, in_use, is_of_call: false })
             }
         }
     }
