@@ -153,8 +153,10 @@ impl<'a> Run<'a> {
             Operation::DrainCursor => self.drain_cursor(),
             Operation::Flush => self.client().flush().expect("a flush"),
             Operation::Sync => {
+                // Taken before: the background may write a reserve at any moment.
+                let ticket = self.client().durability_ticket().expect("a ticket");
                 self.client().sync().expect("a sync");
-                assert!(self.client().durability_ticket().expect("a ticket").is_durable());
+                assert!(ticket.is_durable());
             }
             Operation::Verify => self.check_everything(),
             Operation::Backup => self.backup(),
