@@ -1,55 +1,59 @@
-//! The arrows between the modules of one crate. The engine's order is a table, because it is the
-//! design; of the pure crates and the server only circles are refused.
+//! The arrows between the modules of one crate. The engine's order is the table of its modules in
+//! ARCHITECTURE.md, because it is the design; of the pure crates and the server only circles are refused.
 //!
-//! A module may import from itself and from modules to its left. The crate's root may import from all.
+//! A module may import from itself, from its own line of the table and from lines above. The crate's root may import
+//! from all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::paths::{self, Named};
 use crate::tree::{File, Finding, Tree};
 
+/// The page whose table of the engine's modules is their order.
+const DESIGN: &str = "ARCHITECTURE.md";
+/// How the heading of that table begins.
+const ENGINE_HEADING: &str = "### engine";
+
 /// The engine's modules, from the ones that know nothing to the ones that know all. Modules of one line
-/// may know each other: an error names a namespace, and what is no namespace is an error.
-const ENGINE: [&[&str]; 21] = [
-    &["code_names"],
-    &["generated"],
-    &["results"],
-    &["error", "namespace"],
-    &["codes"],
-    &["auto_increment", "options"],
-    &["storage"],
-    &["document"],
-    &["catalog"],
-    &["plan"],
-    &["execute"],
-    &["write"],
-    &["shared"],
-    &["audit"],
-    &["session"],
-    &["cursor"],
-    &["sequences"],
-    &["collection"],
-    &["command"],
-    &["database"],
-    &["client"],
-];
+/// may know each other.
+type Order = Vec<Vec<String>>;
 
 /// Crates whose modules must not form a circle.
 const WITHOUT_CIRCLES: [&str; 6] =
     ["index/src/", "sequence/src/", "pcre/src/", "query/src/", "rocksfile/src/", "server/src/"];
 
-/// Paths of the engine that point to the right, or to a module that the table does not know.
+/// Paths of the engine that name a module further down, or one that the table does not know.
 pub(crate) fn violations(tree: &Tree) -> Vec<Finding> {
-    sources(tree, "engine/src/").flat_map(|file| file_violations(file, &ENGINE)).collect()
+    let design = tree.files.iter().find(|file| file.path == DESIGN);
+    let order = design.map(|file| order(&file.text)).unwrap_or_default();
+    sources(tree, "engine/src/").flat_map(|file| file_violations(file, &order)).collect()
+}
+
+/// The first cells of the table under the engine's heading, each with the modules that it names.
+fn order(design: &str) -> Order {
+    design
+        .lines()
+        .skip_while(|line| !line.starts_with(ENGINE_HEADING))
+        .skip(1)
+        .take_while(|line| !line.starts_with('#'))
+        .filter_map(|line| line.strip_prefix("| `")?.split('|').next())
+        .map(|cell| {
+            cell.split('`')
+                .map(str::trim)
+                .filter(|name| !matches!(*name, "" | ","))
+                .map(str::to_owned)
+                .collect()
+        })
+        .collect()
 }
 
 fn sources<'a>(tree: &'a Tree, folder: &'a str) -> impl Iterator<Item = &'a File> {
     tree.rust().filter(move |file| file.path.starts_with(folder) && !file.is_test_file())
 }
 
-fn file_violations(file: &File, order: &[&[&str]]) -> Vec<Finding> {
+fn file_violations(file: &File, order: &Order) -> Vec<Finding> {
     let Some(home) = paths::module_of(&file.path).into_iter().next() else { return Vec::new() };
-    let place = |module: &str| order.iter().position(|group| group.contains(&module));
+    let place = |module: &str| order.iter().position(|group| group.iter().any(|name| name == module));
     let Some(own) = place(&home) else {
         return vec![file.finding(0, format!("module {home} is not in the table"))];
     };
@@ -122,20 +126,23 @@ mod tests {
 
     #[track_caller]
     fn check(path: &str, text: &str, expected: &[&str]) {
-        let findings =
-            file_violations(&File::new(path, text), &[&["error", "namespace"], &["storage"], &["write"]]);
+        let order = order(
+            "### engine, from low to high\n\n| module | what |\n|---|---|\n| `error`, `namespace` | names |\n\
+             | `storage` | what knows `rocksdb` |\n| `write` | writes |\n### server\n| `extra` | other |\n",
+        );
+        let findings = file_violations(&File::new(path, text), &order);
         assert_eq!(findings.into_iter().map(|finding| finding.what).collect::<Vec<_>>(), expected);
     }
 
     #[test]
-    fn an_arrow_to_the_right_is_refused() {
+    fn a_module_further_down_is_refused() {
         check("engine/src/storage/keys.rs", "use crate::write::Target;", &["storage must not know write"]);
         check("engine/src/error.rs", "fn f() { crate::storage::open() }", &["error must not know storage"]);
         check("engine/src/error.rs", "use super::storage::Store;", &["error must not know storage"]);
     }
 
     #[test]
-    fn arrows_to_the_left_and_inside_are_allowed() {
+    fn lines_above_and_the_own_line_are_allowed() {
         check("engine/src/write/mod.rs", "use crate::{error::Error, storage::Store, write::insert};", &[]);
         check("engine/src/error.rs", "use crate::namespace::Namespace;", &[]);
         check("engine/src/namespace.rs", "use crate::error::Error;", &[]);
