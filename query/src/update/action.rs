@@ -3,9 +3,9 @@
 use crate::filter::element_condition::ElementCondition;
 use crate::numeric::Numeric;
 use crate::raw::Operand;
-use crate::update::Phase;
-use crate::update::arithmetic::Operation;
+use crate::update::arithmetic::Arithmetic;
 use crate::update::bits::BitOperations;
+use crate::update::context::Phase;
 use crate::update::members::Members;
 use crate::update::push::Push;
 
@@ -15,40 +15,40 @@ pub(super) enum Action {
     Set(Operand),
     SetOnInsert(Operand),
     Unset,
-    Arithmetic(Operation, Numeric),
+    Arithmetic(Arithmetic, Numeric),
     Bits(BitOperations),
     /// `$min` and `$max`.
-    Limit(Bound, Operand),
-    CurrentDate(Clock),
+    Extreme(Extreme, Operand),
+    CurrentDate(CurrentDate),
     /// The old place of a renamed field.
     RenameFrom,
     /// The new place of a renamed field, by its number among the renames.
     RenameTo(usize),
     Push(Push),
     AddToSet(Members),
-    Pop(End),
+    Pop(PopEnd),
     Pull(Pull),
 }
 
-/// On which side of the operand a value must not lie.
+/// Which of the field's value and the operand is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bound {
-    /// `$min`: the value becomes the operand if it is greater.
-    Greatest,
-    /// `$max`: the value becomes the operand if it is smaller.
-    Least,
+pub(super) enum Extreme {
+    /// `$min`: the smaller of the two.
+    Min,
+    /// `$max`: the greater of the two.
+    Max,
 }
 
 /// What `$currentDate` writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Clock {
+pub(super) enum CurrentDate {
     Date,
     Timestamp,
 }
 
 /// The element that `$pop` removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum PopEnd {
     First,
     Last,
 }
@@ -65,7 +65,7 @@ pub(super) enum Pull {
 
 /// What a missing field, or a path that leads nowhere, is to an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Missing {
+pub(super) enum IfMissing {
     /// The field is made.
     Created,
     /// Nothing happens, but the path must be one that could be made.
@@ -82,8 +82,8 @@ impl Action {
             Self::Unset => "$unset",
             Self::Arithmetic(operation, _) => operation.operator(),
             Self::Bits(_) => "$bit",
-            Self::Limit(Bound::Greatest, _) => "$min",
-            Self::Limit(Bound::Least, _) => "$max",
+            Self::Extreme(Extreme::Min, _) => "$min",
+            Self::Extreme(Extreme::Max, _) => "$max",
             Self::CurrentDate(_) => "$currentDate",
             Self::RenameFrom | Self::RenameTo(_) => "$rename",
             Self::Push(_) => "$push",
@@ -95,33 +95,33 @@ impl Action {
     }
 
     /// What the action does where there is no field; `is_renamed` tells whether a rename has a source.
-    pub(super) fn on_missing(&self, phase: Phase, is_renamed: impl FnOnce(usize) -> bool) -> Missing {
+    pub(super) fn on_missing(&self, phase: Phase, is_renamed: impl FnOnce(usize) -> bool) -> IfMissing {
         match self {
             Self::Set(_)
             | Self::Arithmetic(_, _)
             | Self::Bits(_)
-            | Self::Limit(_, _)
+            | Self::Extreme(_, _)
             | Self::CurrentDate(_)
             | Self::Push(_)
-            | Self::AddToSet(_) => Missing::Created,
+            | Self::AddToSet(_) => IfMissing::Created,
             Self::SetOnInsert(_) => match phase {
-                Phase::Insert => Missing::Created,
-                Phase::Modify => Missing::Ignored,
+                Phase::Insert => IfMissing::Created,
+                Phase::Modify => IfMissing::Ignored,
             },
             Self::RenameTo(source) => {
                 if is_renamed(*source) {
-                    Missing::Created
+                    IfMissing::Created
                 } else {
-                    Missing::Ignored
+                    IfMissing::Ignored
                 }
             }
-            Self::Pop(_) | Self::Pull(_) => Missing::Checked,
-            Self::Unset | Self::RenameFrom => Missing::Ignored,
+            Self::Pop(_) | Self::Pull(_) => IfMissing::Checked,
+            Self::Unset | Self::RenameFrom => IfMissing::Ignored,
         }
     }
 
     /// Whether the action can give a field a value where there was none.
     pub(super) fn can_create(&self) -> bool {
-        self.on_missing(Phase::Insert, |_| true) == Missing::Created
+        self.on_missing(Phase::Insert, |_| true) == IfMissing::Created
     }
 }

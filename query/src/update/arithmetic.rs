@@ -8,12 +8,12 @@ use crate::numeric::Numeric;
 
 /// What is done with a field and the operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(super) enum Arithmetic {
     Add,
     Multiply,
 }
 
-impl Operation {
+impl Arithmetic {
     pub(super) fn operator(self) -> &'static str {
         match self {
             Self::Add => "$inc",
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(operation: Operation, left: impl Into<Bson>, right: impl Into<Bson>, expected: &str) {
+    fn check(operation: Arithmetic, left: impl Into<Bson>, right: impl Into<Bson>, expected: &str) {
         let numeric = |value: Bson| {
             let raw: RawBson = value.try_into().unwrap();
             Numeric::of(raw.as_raw_bson_ref()).unwrap()
@@ -98,47 +98,47 @@ mod tests {
 
     #[test]
     fn the_wider_type_wins() {
-        check(Operation::Add, 1, 2, "int 3");
-        check(Operation::Add, 1, 2_i64, "long 3");
-        check(Operation::Add, 1_i64, 2, "long 3");
-        check(Operation::Add, 1, 2.5, "double 3.5");
-        check(Operation::Add, 2.5, 1_i64, "double 3.5");
-        check(Operation::Add, 1, decimal("2.50"), "decimal 3.50");
-        check(Operation::Add, 0.5, decimal("2"), "decimal 2.500000000000000");
-        check(Operation::Multiply, 3, 4_i64, "long 12");
-        check(Operation::Multiply, 3, 0.5, "double 1.5");
-        check(Operation::Multiply, decimal("1.5"), 2_i64, "decimal 3.0");
+        check(Arithmetic::Add, 1, 2, "int 3");
+        check(Arithmetic::Add, 1, 2_i64, "long 3");
+        check(Arithmetic::Add, 1_i64, 2, "long 3");
+        check(Arithmetic::Add, 1, 2.5, "double 3.5");
+        check(Arithmetic::Add, 2.5, 1_i64, "double 3.5");
+        check(Arithmetic::Add, 1, decimal("2.50"), "decimal 3.50");
+        check(Arithmetic::Add, 0.5, decimal("2"), "decimal 2.500000000000000");
+        check(Arithmetic::Multiply, 3, 4_i64, "long 12");
+        check(Arithmetic::Multiply, 3, 0.5, "double 1.5");
+        check(Arithmetic::Multiply, decimal("1.5"), 2_i64, "decimal 3.0");
     }
 
     #[test]
     fn integers_widen_and_do_not_wrap() {
-        check(Operation::Add, i32::MAX, 1, "long 2147483648");
-        check(Operation::Add, i32::MIN, -1, "long -2147483649");
-        check(Operation::Multiply, i32::MAX, i32::MAX, "long 4611686014132420609");
-        check(Operation::Add, i64::MAX, 1, "overflow");
-        check(Operation::Add, -1, i64::MIN, "overflow");
-        check(Operation::Multiply, i64::MIN, -1, "overflow");
-        check(Operation::Add, i64::MAX, 1.0, "double 9.223372036854776e18");
+        check(Arithmetic::Add, i32::MAX, 1, "long 2147483648");
+        check(Arithmetic::Add, i32::MIN, -1, "long -2147483649");
+        check(Arithmetic::Multiply, i32::MAX, i32::MAX, "long 4611686014132420609");
+        check(Arithmetic::Add, i64::MAX, 1, "overflow");
+        check(Arithmetic::Add, -1, i64::MIN, "overflow");
+        check(Arithmetic::Multiply, i64::MIN, -1, "overflow");
+        check(Arithmetic::Add, i64::MAX, 1.0, "double 9.223372036854776e18");
     }
 
     #[test]
     fn special_doubles_stay_doubles() {
-        check(Operation::Add, f64::NAN, 1, "double NaN");
-        check(Operation::Multiply, bson!(f64::INFINITY), 0, "double NaN");
-        check(Operation::Add, f64::MAX, f64::MAX, "double inf");
+        check(Arithmetic::Add, f64::NAN, 1, "double NaN");
+        check(Arithmetic::Multiply, bson!(f64::INFINITY), 0, "double NaN");
+        check(Arithmetic::Add, f64::MAX, f64::MAX, "double inf");
     }
 
     #[track_caller]
-    fn check_start(operation: Operation, operand: Numeric, expected: &str) {
+    fn check_start(operation: Arithmetic, operand: Numeric, expected: &str) {
         assert_eq!(shown(operation.start(operand)), expected);
     }
 
     #[test]
     fn a_missing_field_starts_at_zero() {
-        check_start(Operation::Add, Numeric::Int32(5), "int 5");
-        check_start(Operation::Multiply, Numeric::Int32(5), "int 0");
-        check_start(Operation::Multiply, Numeric::Int64(i64::MIN), "long 0");
-        check_start(Operation::Multiply, Numeric::Double(2.5), "double 0.0");
-        check_start(Operation::Multiply, Numeric::Decimal("2.5".parse().unwrap()), "decimal 0.0");
+        check_start(Arithmetic::Add, Numeric::Int32(5), "int 5");
+        check_start(Arithmetic::Multiply, Numeric::Int32(5), "int 0");
+        check_start(Arithmetic::Multiply, Numeric::Int64(i64::MIN), "long 0");
+        check_start(Arithmetic::Multiply, Numeric::Double(2.5), "double 0.0");
+        check_start(Arithmetic::Multiply, Numeric::Decimal("2.5".parse().unwrap()), "decimal 0.0");
     }
 }

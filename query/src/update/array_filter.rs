@@ -12,7 +12,6 @@ use crate::operation::OperationContext;
 use crate::pattern::Room;
 use crate::raw::Field;
 use crate::update::error::{ArrayFilterFault, Error};
-use crate::update::malformed;
 
 /// The array filters of an update.
 #[derive(Clone, Debug)]
@@ -25,7 +24,7 @@ impl ArrayFilters {
     pub(super) fn parse(filters: &[RawDocumentBuf], room: &Room) -> Result<Self, Error> {
         let mut parsed = BTreeMap::new();
         for (position, filter) in filters.iter().enumerate() {
-            validate(filter.as_bytes()).map_err(|error| malformed(&error))?;
+            validate(filter.as_bytes()).map_err(|error| Error::malformed(&error))?;
             let (identifier, condition) =
                 parse_one(filter, room).map_err(|fault| Error::ArrayFilter { position, fault })?;
             if parsed.contains_key(&identifier) {

@@ -4,7 +4,7 @@
 //! for is passed on as it came.
 
 use crate::raw::Malformed;
-use crate::update::Phase;
+use crate::update::context::Phase;
 
 /// What is wrong with an update, or with applying it to a document.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -448,6 +448,15 @@ impl From<Malformed> for Error {
 }
 
 impl Error {
+    /// The error for bytes that are no valid document.
+    pub(super) fn malformed(error: &index::error::Error) -> Self {
+        // MongoDB has a number of its own for documents that are nested too deeply.
+        if let index::error::Error::DocumentTooDeep { limit, .. } = error {
+            return Self::TooDeep { limit: *limit };
+        }
+        Self::InvalidBson { reason: error.to_string() }
+    }
+
     /// A condition that could not be asked: a search without answer, or an operation that is to end.
     pub(super) fn unanswered(source: crate::error::Error) -> Self {
         if let crate::error::Error::Interrupted(reason) = source {

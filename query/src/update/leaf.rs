@@ -7,22 +7,21 @@ use index::order::compare;
 use crate::numeric::Numeric;
 use crate::operation::OperationContext;
 use crate::raw::{FIRST_ELEMENT, Field, Fields, Operand, Writer};
-use crate::update::Context;
-use crate::update::Phase;
-use crate::update::action::{Action, Bound, Clock, End, Pull};
-use crate::update::arithmetic::Operation;
+use crate::update::action::{Action, CurrentDate, Extreme, PopEnd, Pull};
+use crate::update::arithmetic::Arithmetic;
 use crate::update::bits::BitOperations;
+use crate::update::context::{Context, Phase};
 use crate::update::error::Error;
-use crate::update::walk::{Container, Trail, Walk};
+use crate::update::walk::{ParentKind, Trail, UpdateWalk};
 use crate::value::describe;
 
-impl Walk<'_> {
+impl UpdateWalk<'_> {
     /// Writes an existing field as the action leaves it.
     pub(super) fn change(
         &mut self,
         action: &Action,
         field: &Field<'_>,
-        container: Container,
+        container: ParentKind,
         trail: Trail<'_>,
     ) -> Result<(), Error> {
         let name = field.name();
@@ -34,8 +33,8 @@ impl Walk<'_> {
             },
             // An array keeps its other elements' positions.
             Action::Unset => match container {
-                Container::Document => {}
-                Container::Array => self.writer.header(ElementType::Null, name),
+                ParentKind::Document => {}
+                ParentKind::Array => self.writer.header(ElementType::Null, name),
             },
             Action::Arithmetic(operation, operand) => {
                 let value = field.value()?;
@@ -48,11 +47,11 @@ impl Walk<'_> {
                 let result = Numeric::of(value).and_then(|value| operations.apply(value));
                 self.number(name, result.ok_or_else(|| mismatch(action, trail, &describe(value)))?);
             }
-            Action::Limit(bound, operand) => {
+            Action::Extreme(bound, operand) => {
                 let ordering = compare(field.value()?, operand.value());
                 let is_replaced = match bound {
-                    Bound::Greatest => ordering.is_gt(),
-                    Bound::Least => ordering.is_lt(),
+                    Extreme::Min => ordering.is_gt(),
+                    Extreme::Max => ordering.is_lt(),
                 };
                 if is_replaced {
                     self.writer.operand(name, operand);
@@ -77,7 +76,7 @@ impl Walk<'_> {
     /// Writes a field that the action creates.
     pub(super) fn create_value(&mut self, action: &Action, name: &str) -> Result<(), Error> {
         match action {
-            Action::Set(operand) | Action::SetOnInsert(operand) | Action::Limit(_, operand) => {
+            Action::Set(operand) | Action::SetOnInsert(operand) | Action::Extreme(_, operand) => {
                 self.writer.operand(name, operand);
             }
             Action::Arithmetic(operation, operand) => self.number(name, operation.start(*operand)),
@@ -98,13 +97,13 @@ impl Walk<'_> {
         number.with_bytes(|bytes| self.writer.copy(bytes));
     }
 
-    fn clock(&mut self, name: &str, clock: Clock) {
+    fn clock(&mut self, name: &str, clock: CurrentDate) {
         match clock {
-            Clock::Date => {
+            CurrentDate::Date => {
                 self.writer.header(ElementType::DateTime, name);
                 self.writer.copy(&self.context.now.timestamp_millis().to_le_bytes());
             }
-            Clock::Timestamp => {
+            CurrentDate::Timestamp => {
                 let timestamp = self.context.timestamp;
                 self.writer.header(ElementType::Timestamp, name);
                 self.writer.copy(&timestamp.increment.to_le_bytes());
@@ -131,7 +130,7 @@ impl Action {
     pub(super) fn levels(&self) -> usize {
         let in_array = |values: &[Operand]| 1 + values.iter().map(Operand::levels).max().unwrap_or(0);
         match self {
-            Self::Set(operand) | Self::SetOnInsert(operand) | Self::Limit(_, operand) => operand.levels(),
+            Self::Set(operand) | Self::SetOnInsert(operand) | Self::Extreme(_, operand) => operand.levels(),
             Self::Push(push) => in_array(push.values()),
             Self::AddToSet(members) => in_array(members.values()),
             Self::Unset
@@ -165,7 +164,7 @@ fn change_array(
         | Action::Unset
         | Action::Arithmetic(_, _)
         | Action::Bits(_)
-        | Action::Limit(_, _)
+        | Action::Extreme(_, _)
         | Action::CurrentDate(_)
         | Action::RenameFrom
         | Action::RenameTo(_) => {
@@ -185,13 +184,13 @@ fn is_pulled(pull: &Pull, element: &Field<'_>, operation: &OperationContext) -> 
     })
 }
 
-fn pop(end: End, array: &RawDocument, writer: &mut Writer) -> Result<(), Error> {
+fn pop(end: PopEnd, array: &RawDocument, writer: &mut Writer) -> Result<(), Error> {
     match end {
-        End::First => {
+        PopEnd::First => {
             let mut is_first = true;
             keep(array, writer, |_| Ok(!std::mem::take(&mut is_first)))
         }
-        End::Last => {
+        PopEnd::Last => {
             let mut last = FIRST_ELEMENT;
             for element in Fields::of(array) {
                 last = element?.start();
@@ -231,7 +230,7 @@ fn keep(
 }
 
 fn calculate(
-    operation: Operation,
+    operation: Arithmetic,
     start: Numeric,
     operand: Numeric,
     trail: Trail<'_>,

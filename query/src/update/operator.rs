@@ -6,8 +6,8 @@ use crate::filter::element_condition::ElementCondition;
 use crate::numeric::Numeric;
 use crate::pattern::Room;
 use crate::raw::{Fields, Operand};
-use crate::update::action::{Action, Bound, Clock, End, Pull};
-use crate::update::arithmetic::Operation;
+use crate::update::action::{Action, CurrentDate, Extreme, PopEnd, Pull};
+use crate::update::arithmetic::Arithmetic;
 use crate::update::bits::BitOperations;
 use crate::update::error::{Error, Fault};
 use crate::update::members::Members;
@@ -55,7 +55,7 @@ const OPERATORS: &[(&str, Operator)] = &[
 
 /// An operator beside one field: what errors name.
 #[derive(Clone, Copy)]
-pub(super) struct Call<'c> {
+pub(super) struct OperatorCall<'c> {
     pub(super) operator: &'static str,
     pub(super) path: &'c str,
     pub(super) operand: RawBsonRef<'c>,
@@ -69,7 +69,7 @@ pub(super) fn operator(name: &str) -> Option<(&'static str, Operator)> {
     OPERATORS.get(place).copied()
 }
 
-impl Call<'_> {
+impl OperatorCall<'_> {
     /// Reads the argument. Nothing comes of a rename, which is more than one action.
     pub(super) fn action(self, operator: Operator) -> Result<Option<Action>, Error> {
         let operand = self.operand;
@@ -77,10 +77,10 @@ impl Call<'_> {
             Operator::Set => Action::Set(Operand::new(operand)),
             Operator::SetOnInsert => Action::SetOnInsert(Operand::new(operand)),
             Operator::Unset => Action::Unset,
-            Operator::Inc => Action::Arithmetic(Operation::Add, self.number()?),
-            Operator::Mul => Action::Arithmetic(Operation::Multiply, self.number()?),
-            Operator::Min => Action::Limit(Bound::Greatest, Operand::new(operand)),
-            Operator::Max => Action::Limit(Bound::Least, Operand::new(operand)),
+            Operator::Inc => Action::Arithmetic(Arithmetic::Add, self.number()?),
+            Operator::Mul => Action::Arithmetic(Arithmetic::Multiply, self.number()?),
+            Operator::Min => Action::Extreme(Extreme::Min, Operand::new(operand)),
+            Operator::Max => Action::Extreme(Extreme::Max, Operand::new(operand)),
             Operator::CurrentDate => Action::CurrentDate(self.clock()?),
             Operator::Push => Action::Push(Push::parse(operand, |fault| self.malformed(fault))?),
             Operator::AddToSet => {
@@ -114,9 +114,9 @@ impl Call<'_> {
         Numeric::of(self.operand).ok_or_else(|| self.malformed(fault()))
     }
 
-    fn clock(self) -> Result<Clock, Error> {
+    fn clock(self) -> Result<CurrentDate, Error> {
         if self.operand.as_bool().is_some() {
-            return Ok(Clock::Date);
+            return Ok(CurrentDate::Date);
         }
         let mut clock = None;
         for field in Fields::of(self.document("true or an object with $type")?) {
@@ -126,18 +126,18 @@ impl Call<'_> {
             }
             let value = field.value()?;
             clock = Some(match value.as_str() {
-                Some("date") => Clock::Date,
-                Some("timestamp") => Clock::Timestamp,
+                Some("date") => CurrentDate::Date,
+                Some("timestamp") => CurrentDate::Timestamp,
                 Some(_) | None => return Err(self.malformed(Fault::DateType { found: describe(value) })),
             });
         }
         clock.ok_or_else(|| self.malformed(Fault::DateType { found: "nothing".to_owned() }))
     }
 
-    fn end(self) -> Result<End, Error> {
+    fn end(self) -> Result<PopEnd, Error> {
         match integer(self.operand) {
-            Some(1) => Ok(End::Last),
-            Some(-1) => Ok(End::First),
+            Some(1) => Ok(PopEnd::Last),
+            Some(-1) => Ok(PopEnd::First),
             Some(_) | None => Err(self.malformed(Fault::PopEnd { found: describe(self.operand) })),
         }
     }

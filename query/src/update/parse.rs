@@ -11,19 +11,20 @@ use crate::pattern::Room;
 use crate::raw::Fields;
 use crate::update::action::Action;
 use crate::update::array_filter::ArrayFilters;
+use crate::update::context::Context;
 use crate::update::error::{Error, Fault};
-use crate::update::operator::{Call, Operator, operator};
+use crate::update::operator::{Operator, OperatorCall, operator};
 use crate::update::path::UpdatePath;
 use crate::update::rename::{self, Rename};
-use crate::update::tree::Branch;
-use crate::update::walk::Walk;
-use crate::update::{Context, is_replacement, malformed};
+use crate::update::replacement::is_replacement;
+use crate::update::tree::UpdateBranch;
+use crate::update::walk::UpdateWalk;
 use crate::value::describe;
 
 /// An update of operators, ready to be applied.
 #[derive(Clone, Debug)]
 pub(super) struct Operators {
-    pub(super) tree: Branch,
+    pub(super) tree: UpdateBranch,
     pub(super) renames: Vec<Rename>,
     pub(super) filters: ArrayFilters,
     /// A path that leads to the `_id`, if one does.
@@ -39,7 +40,7 @@ pub(super) struct Operators {
 
 impl Operators {
     pub(super) fn parse(update: &RawDocument, array_filters: &[RawDocumentBuf]) -> Result<Self, Error> {
-        validate(update.as_bytes()).map_err(|error| malformed(&error))?;
+        validate(update.as_bytes()).map_err(|error| Error::malformed(&error))?;
         if is_replacement(update)? {
             return Err(Error::Replacement);
         }
@@ -58,7 +59,7 @@ impl Operators {
             for field in Fields::of(document) {
                 let field = field?;
                 let operand = field.value()?;
-                let call = Call { operator: name, path: field.name(), operand, room: &room };
+                let call = OperatorCall { operator: name, path: field.name(), operand, room: &room };
                 operators.read(call, operator)?;
             }
         }
@@ -69,7 +70,7 @@ impl Operators {
     /// An update that does nothing.
     pub(super) fn empty(filters: ArrayFilters) -> Self {
         Self {
-            tree: Branch::default(),
+            tree: UpdateBranch::default(),
             renames: Vec::new(),
             filters,
             id_path: None,
@@ -83,11 +84,12 @@ impl Operators {
     /// The bytes of the document as the operators leave it.
     pub(super) fn apply(&self, document: &RawDocument, context: &Context) -> Result<Vec<u8>, Error> {
         let sources = rename::sources(&self.renames, document)?;
-        let mut walk = Walk::new(context, &self.filters, sources, document.as_bytes().len() + self.bytes);
+        let mut walk =
+            UpdateWalk::new(context, &self.filters, sources, document.as_bytes().len() + self.bytes);
         walk.document(&self.tree, document, None)?;
         let bytes = walk.into_bytes();
         if self.may_deepen {
-            validate(&bytes).map_err(|error| malformed(&error))?;
+            validate(&bytes).map_err(|error| Error::malformed(&error))?;
         }
         if let Some(path) = &self.id_path {
             check_id(document.as_bytes(), &bytes, path)?;
@@ -96,7 +98,7 @@ impl Operators {
     }
 
     /// Reads one operator beside one field.
-    fn read(&mut self, call: Call<'_>, operator: Operator) -> Result<(), Error> {
+    fn read(&mut self, call: OperatorCall<'_>, operator: Operator) -> Result<(), Error> {
         let path = UpdatePath::parse(call.path)?;
         match call.action(operator)? {
             Some(action) => self.add(&path, action),
@@ -118,7 +120,7 @@ impl Operators {
         added.map_err(|depth| Error::Conflict { path: path.as_str().to_owned(), at: path.prefix(depth) })
     }
 
-    fn rename(&mut self, call: Call<'_>, from: UpdatePath) -> Result<(), Error> {
+    fn rename(&mut self, call: OperatorCall<'_>, from: UpdatePath) -> Result<(), Error> {
         let target = call.operand.as_str().ok_or_else(|| call.wrong_type("a string"))?;
         let to = UpdatePath::parse(target)?;
         if from.as_str() == to.as_str() {

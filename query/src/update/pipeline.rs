@@ -10,12 +10,12 @@ use index::validate::{DOCUMENT_BYTES_MAX, validate};
 use crate::expression::Variables;
 use crate::pipeline::{Named, Shape, named};
 use crate::raw::{Fields, Writer};
+use crate::update::context::Phase;
 use crate::update::error::{Error, StageFault};
-use crate::update::{Phase, malformed};
 
 /// Stages, ready to be applied.
 #[derive(Clone, Debug)]
-pub(super) struct Pipeline {
+pub(super) struct UpdatePipeline {
     stages: Vec<Shape>,
     variables: Variables,
 }
@@ -23,10 +23,10 @@ pub(super) struct Pipeline {
 /// The stage that MongoDB has in updates, and CairnDB has nowhere.
 const UNSUPPORTED: &str = "$fill";
 
-impl Pipeline {
+impl UpdatePipeline {
     pub(super) fn parse(stages: &[RawDocumentBuf], variables: &Variables) -> Result<Self, Error> {
         let parse = |(position, stage): (usize, &RawDocumentBuf)| {
-            validate(stage.as_bytes()).map_err(|error| malformed(&error))?;
+            validate(stage.as_bytes()).map_err(|error| Error::malformed(&error))?;
             parse_stage(stage, variables)?.map_err(|fault| Error::Stage { position, fault })
         };
         let stages = stages.iter().enumerate().map(parse).collect::<Result<_, _>>()?;
@@ -46,7 +46,7 @@ impl Pipeline {
         if bytes.len() > DOCUMENT_BYTES_MAX {
             return Err(Error::TooLarge { limit: DOCUMENT_BYTES_MAX, phase });
         }
-        validate(&bytes).map_err(|error| malformed(&error))?;
+        validate(&bytes).map_err(|error| Error::malformed(&error))?;
         Ok(bytes)
     }
 }
@@ -95,7 +95,9 @@ fn parse_stage(stage: &RawDocument, variables: &Variables) -> Result<Result<Shap
     Ok(match named(field.name()) {
         None => Err(StageFault::Unknown { stage: field.name().to_owned() }),
         Some(Named::Shape(stage, parse)) => parse(stage, operand, variables).map_err(StageFault::from),
-        Some(Named::Other(UNSUPPORTED)) => Err(StageFault::Unsupported { stage: UNSUPPORTED.to_owned() }),
+        Some(Named::Other(UNSUPPORTED)) => {
+            Err(StageFault::Unsupported { stage: UNSUPPORTED.to_owned() })
+        }
         Some(Named::Other(stage)) => Err(StageFault::NotInUpdates { stage: stage.to_owned() }),
     })
 }

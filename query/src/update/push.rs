@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use bson::spec::ElementType;
 use bson::{RawBsonRef, RawDocument};
+use index::key::Direction;
 use index::order::compare;
 
 use crate::raw::{FIRST_ELEMENT, Fields, Operand, Writer};
@@ -17,28 +18,22 @@ pub(super) struct Push {
     values: Vec<Operand>,
     /// Where the values go; negative from the end.
     position: Option<i64>,
-    sort: Option<Sort>,
+    sort: Option<ElementOrder>,
     /// How many elements are kept; negative from the end.
     slice: Option<i64>,
 }
 
 /// An order of elements.
 #[derive(Clone, Debug)]
-enum Sort {
+enum ElementOrder {
     Whole(Direction),
     /// By fields of the elements.
     Fields(Vec<(Vec<String>, Direction)>),
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Direction {
-    Ascending,
-    Descending,
-}
-
 /// An element of the array in the making.
 #[derive(Clone, Copy)]
-struct Element<'a> {
+struct PushedElement<'a> {
     kind: ElementType,
     bytes: &'a [u8],
     value: RawBsonRef<'a>,
@@ -66,7 +61,7 @@ impl Push {
                 "$each" => push.values = each(value, &malformed)?,
                 "$position" => push.position = Some(whole_number("$position", value, &malformed)?),
                 "$slice" => push.slice = Some(whole_number("$slice", value, &malformed)?),
-                "$sort" => push.sort = Some(Sort::parse(value, &malformed)?),
+                "$sort" => push.sort = Some(ElementOrder::parse(value, &malformed)?),
                 name => return Err(malformed(Fault::UnknownClause { clause: name.to_owned() })),
             }
             seen.push(field.name());
@@ -87,11 +82,14 @@ impl Push {
         let mut elements = Vec::new();
         for field in Fields::of(array) {
             let field = field?;
-            elements.push(Element { kind: field.kind(), bytes: field.bytes(), value: field.value()? });
+            elements.push(PushedElement { kind: field.kind(), bytes: field.bytes(), value: field.value()? });
         }
         let pushed = self.values.iter();
-        let pushed =
-            pushed.map(|value| Element { kind: value.kind(), bytes: value.bytes(), value: value.value() });
+        let pushed = pushed.map(|value| PushedElement {
+            kind: value.kind(),
+            bytes: value.bytes(),
+            value: value.value(),
+        });
         let place = self.place(elements.len());
         elements.splice(place..place, pushed);
         if let Some(sort) = &self.sort {
@@ -131,7 +129,7 @@ impl Push {
     }
 
     /// The elements that the slice leaves.
-    fn kept<'e, 'a>(&self, elements: &'e [Element<'a>]) -> &'e [Element<'a>] {
+    fn kept<'e, 'a>(&self, elements: &'e [PushedElement<'a>]) -> &'e [PushedElement<'a>] {
         let Some(slice) = self.slice else { return elements };
         let count = usize::try_from(slice.unsigned_abs()).unwrap_or(usize::MAX).min(elements.len());
         let start = if slice < 0 { elements.len() - count } else { 0 };
@@ -139,20 +137,20 @@ impl Push {
     }
 }
 
-impl Sort {
+impl ElementOrder {
     fn parse(operand: RawBsonRef<'_>, malformed: &impl Fn(Fault) -> Error) -> Result<Self, Error> {
         let fault = |found: RawBsonRef<'_>| {
             let expected = "1 or -1, or an object of fields with 1 or -1";
             malformed(Fault::Clause { clause: "$sort", expected, found: describe(found) })
         };
         let Some(document) = operand.as_document() else {
-            return Direction::parse(operand).map(Self::Whole).ok_or_else(|| fault(operand));
+            return direction(operand).map(Self::Whole).ok_or_else(|| fault(operand));
         };
         let mut fields = Vec::new();
         for field in Fields::of(document) {
             let field = field?;
             let value = field.value()?;
-            let direction = Direction::parse(value).ok_or_else(|| fault(value))?;
+            let towards = direction(value).ok_or_else(|| fault(value))?;
             // A path of a sort is as narrow as a path of an update, but has nothing dynamic.
             let name = field.name();
             if name.split('.').any(str::is_empty)
@@ -165,17 +163,17 @@ impl Sort {
                     found: format!("'{name}'"),
                 }));
             }
-            fields.push((name.split('.').map(str::to_owned).collect(), direction));
+            fields.push((name.split('.').map(str::to_owned).collect(), towards));
         }
         if fields.is_empty() { Err(fault(operand)) } else { Ok(Self::Fields(fields)) }
     }
 
     fn compare(&self, left: RawBsonRef<'_>, right: RawBsonRef<'_>) -> Ordering {
         match self {
-            Self::Whole(direction) => direction.apply(compare(left, right)),
+            Self::Whole(direction) => directed(compare(left, right), *direction),
             Self::Fields(fields) => {
                 let by_field = |(path, direction): &(Vec<String>, Direction)| {
-                    direction.apply(compare(part(left, path), part(right, path)))
+                    directed(compare(part(left, path), part(right, path)), *direction)
                 };
                 fields.iter().map(by_field).find(|ordering| ordering.is_ne()).unwrap_or(Ordering::Equal)
             }
@@ -183,20 +181,19 @@ impl Sort {
     }
 }
 
-impl Direction {
-    fn parse(operand: RawBsonRef<'_>) -> Option<Self> {
-        match integer(operand) {
-            Some(1) => Some(Self::Ascending),
-            Some(-1) => Some(Self::Descending),
-            Some(_) | None => None,
-        }
+/// The direction that a value of `$sort` stands for.
+fn direction(operand: RawBsonRef<'_>) -> Option<Direction> {
+    match integer(operand) {
+        Some(1) => Some(Direction::Ascending),
+        Some(-1) => Some(Direction::Descending),
+        Some(_) | None => None,
     }
+}
 
-    fn apply(self, ordering: Ordering) -> Ordering {
-        match self {
-            Self::Ascending => ordering,
-            Self::Descending => ordering.reverse(),
-        }
+fn directed(ordering: Ordering, direction: Direction) -> Ordering {
+    match direction {
+        Direction::Ascending => ordering,
+        Direction::Descending => ordering.reverse(),
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Rename {
 
 /// The value to be renamed, as it is stored.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Source<'d> {
+pub(super) struct RenameSource<'d> {
     pub(super) kind: ElementType,
     pub(super) bytes: &'d [u8],
 }
@@ -29,11 +29,11 @@ pub(super) struct Source<'d> {
 pub(super) fn sources<'d>(
     renames: &[Rename],
     document: &'d RawDocument,
-) -> Result<Vec<Option<Source<'d>>>, Error> {
+) -> Result<Vec<Option<RenameSource<'d>>>, Error> {
     renames.iter().map(|rename| source(rename, document)).collect()
 }
 
-fn source<'d>(rename: &Rename, document: &'d RawDocument) -> Result<Option<Source<'d>>, Error> {
+fn source<'d>(rename: &Rename, document: &'d RawDocument) -> Result<Option<RenameSource<'d>>, Error> {
     let Some((field, in_array)) = find(document, &rename.from)? else { return Ok(None) };
     if in_array {
         return Err(Error::RenameInArray { part: "source", path: rename.from.as_str().to_owned() });
@@ -41,7 +41,7 @@ fn source<'d>(rename: &Rename, document: &'d RawDocument) -> Result<Option<Sourc
     if leads_into_array(document, &rename.to)? {
         return Err(Error::RenameInArray { part: "destination", path: rename.to.as_str().to_owned() });
     }
-    Ok(Some(Source { kind: field.kind(), bytes: field.bytes() }))
+    Ok(Some(RenameSource { kind: field.kind(), bytes: field.bytes() }))
 }
 
 /// The field at a path, and whether the way to it leads through an array.

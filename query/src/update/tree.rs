@@ -13,25 +13,25 @@ use crate::update::path::Component;
 
 /// What happens to a value.
 #[derive(Clone, Debug)]
-pub(super) enum Node {
+pub(super) enum UpdateNode {
     /// Something happens to parts of it.
-    Branch(Branch),
+    Branch(UpdateBranch),
     /// Something happens to the whole.
     Leaf(Arc<Action>),
 }
 
 /// What happens to the parts of a value. Either all components name single parts, or all stand for many.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Branch {
-    children: BTreeMap<Component, Node>,
+pub(super) struct UpdateBranch {
+    children: BTreeMap<Component, UpdateNode>,
 }
 
 /// Where two nodes exclude each other: components from the top, or from the nodes that were merged.
 pub(super) type Conflict = Vec<Component>;
 
-impl Branch {
+impl UpdateBranch {
     /// The parts, ascending.
-    pub(super) fn children(&self) -> impl ExactSizeIterator<Item = (&Component, &Node)> {
+    pub(super) fn children(&self) -> impl ExactSizeIterator<Item = (&Component, &UpdateNode)> {
         self.children.iter()
     }
 
@@ -48,12 +48,12 @@ impl Branch {
         }
         match self.children.entry(first.clone()) {
             Entry::Vacant(place) => {
-                place.insert(Node::chain(rest, action));
+                place.insert(UpdateNode::chain(rest, action));
                 Ok(())
             }
             Entry::Occupied(mut known) => match known.get_mut() {
-                Node::Branch(branch) => branch.add(rest, action).map_err(|depth| depth + 1),
-                Node::Leaf(_) => Err(1),
+                UpdateNode::Branch(branch) => branch.add(rest, action).map_err(|depth| depth + 1),
+                UpdateNode::Leaf(_) => Err(1),
             },
         }
     }
@@ -78,7 +78,7 @@ impl Branch {
     }
 }
 
-impl Node {
+impl UpdateNode {
     /// Both nodes' work on one value.
     pub(super) fn merge(&self, other: &Self) -> Result<Self, Conflict> {
         match (self, other) {
@@ -96,7 +96,7 @@ impl Node {
 
     fn chain(path: &[Component], action: Arc<Action>) -> Self {
         path.iter().rev().fold(Self::Leaf(action), |node, component| {
-            Self::Branch(Branch { children: BTreeMap::from([(component.clone(), node)]) })
+            Self::Branch(UpdateBranch { children: BTreeMap::from([(component.clone(), node)]) })
         })
     }
 }
@@ -108,7 +108,7 @@ mod tests {
 
     #[track_caller]
     fn check(paths: &[&str], expected: Result<(), usize>) {
-        let mut branch = Branch::default();
+        let mut branch = UpdateBranch::default();
         let (last, before) = paths.split_last().unwrap();
         let mut add =
             |path: &str| branch.add(UpdatePath::parse(path).unwrap().components(), Arc::new(Action::Unset));
@@ -140,8 +140,9 @@ mod tests {
 
     #[track_caller]
     fn check_merge(left: &str, right: &str, expected: Option<&str>) {
-        let node =
-            |path: &str| Node::chain(UpdatePath::parse(path).unwrap().components(), Arc::new(Action::Unset));
+        let node = |path: &str| {
+            UpdateNode::chain(UpdatePath::parse(path).unwrap().components(), Arc::new(Action::Unset))
+        };
         let conflict = node(left).merge(&node(right)).err();
         let text = conflict.map(|at| at.iter().map(Component::to_text).collect::<Vec<_>>().join("."));
         assert_eq!(text.as_deref(), expected, "{left} {right}");

@@ -10,11 +10,11 @@ use crate::pattern::Room;
 use crate::raw::Operand;
 use crate::update::action::Action;
 use crate::update::array_filter::ArrayFilters;
+use crate::update::context::{Context, Phase};
 use crate::update::error::Error;
 use crate::update::path::Component;
-use crate::update::tree::Branch;
-use crate::update::walk::Walk;
-use crate::update::{Context, Phase, malformed};
+use crate::update::tree::UpdateBranch;
+use crate::update::walk::UpdateWalk;
 
 /// What an upsert does with the document that it starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub fn upsert_base(filter: &Filter, start: UpsertStart) -> Result<RawDocumentBuf
     if filter.has_expression() {
         return Err(Error::ExpressionInUpsert);
     }
-    let mut tree = Branch::default();
+    let mut tree = UpdateBranch::default();
     let mut id = None;
     let mut has_id_in_parts = false;
     let mut equalities = filter.equalities();
@@ -77,9 +77,9 @@ pub fn upsert_base(filter: &Filter, start: UpsertStart) -> Result<RawDocumentBuf
     let clock = Timestamp { time: 0, increment: 0 };
     let context = Context::new(Phase::Insert, DateTime::from_millis(0), clock);
     let filters = ArrayFilters::parse(&[], &Room::default())?;
-    let mut walk = Walk::new(&context, &filters, Vec::new(), 0);
+    let mut walk = UpdateWalk::new(&context, &filters, Vec::new(), 0);
     walk.document(&tree, &document, None)?;
     let bytes = walk.into_bytes();
-    validate(&bytes).map_err(|error| malformed(&error))?;
+    validate(&bytes).map_err(|error| Error::malformed(&error))?;
     RawDocumentBuf::from_bytes(bytes).map_err(|error| Error::InvalidBson { reason: error.to_string() })
 }

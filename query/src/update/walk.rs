@@ -11,29 +11,29 @@ use index::path::array_index;
 use index::validate::DOCUMENT_BYTES_MAX;
 
 use crate::raw::{FIRST_ELEMENT, Field, Fields, Mark, Writer};
-use crate::update::Context;
-use crate::update::action::{Action, Missing};
+use crate::update::action::{Action, IfMissing};
 use crate::update::array_filter::ArrayFilters;
+use crate::update::context::Context;
 use crate::update::error::Error;
 use crate::update::path::{Component, compare_names};
-use crate::update::rename::Source;
-use crate::update::tree::{Branch, Conflict, Node};
+use crate::update::rename::RenameSource;
+use crate::update::tree::{Conflict, UpdateBranch, UpdateNode};
 use crate::value::describe;
 
 /// How many elements an array may be padded by.
 const PADDING_MAX: usize = 1_500_000;
 
 /// One document on its way through an update.
-pub(super) struct Walk<'w> {
+pub(super) struct UpdateWalk<'w> {
     pub(super) context: &'w Context,
     filters: &'w ArrayFilters,
-    pub(super) sources: Vec<Option<Source<'w>>>,
+    pub(super) sources: Vec<Option<RenameSource<'w>>>,
     pub(super) writer: Writer,
 }
 
 /// What a field lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Container {
+pub(super) enum ParentKind {
     Document,
     Array,
 }
@@ -46,15 +46,15 @@ pub(super) struct Trail<'t> {
 }
 
 /// A part of a branch under the name that it has in this document.
-struct Child<'n> {
+struct NamedChild<'n> {
     name: Cow<'n, str>,
-    node: Cow<'n, Node>,
+    node: Cow<'n, UpdateNode>,
     /// Whether its field was found.
     is_done: bool,
 }
 
-impl<'n> Child<'n> {
-    fn new(name: Cow<'n, str>, node: &'n Node) -> Self {
+impl<'n> NamedChild<'n> {
+    fn new(name: Cow<'n, str>, node: &'n UpdateNode) -> Self {
         Self { name, node: Cow::Borrowed(node), is_done: false }
     }
 }
@@ -72,11 +72,11 @@ impl<'t> Trail<'t> {
     }
 }
 
-impl<'w> Walk<'w> {
+impl<'w> UpdateWalk<'w> {
     pub(super) fn new(
         context: &'w Context,
         filters: &'w ArrayFilters,
-        sources: Vec<Option<Source<'w>>>,
+        sources: Vec<Option<RenameSource<'w>>>,
         bytes: usize,
     ) -> Self {
         Self { context, filters, sources, writer: Writer::with_capacity(bytes) }
@@ -89,7 +89,7 @@ impl<'w> Walk<'w> {
     /// Writes a document with the parts of a branch changed.
     pub(super) fn document(
         &mut self,
-        branch: &Branch,
+        branch: &UpdateBranch,
         document: &RawDocument,
         trail: Option<&Trail<'_>>,
     ) -> Result<(), Error> {
@@ -111,7 +111,7 @@ impl<'w> Walk<'w> {
             left -= 1;
             self.writer.copy(bytes.get(copied..field.start()).unwrap_or_default());
             copied = field.end();
-            self.existing(&child.node, &field, Container::Document, Trail::below(trail, field.name()))?;
+            self.existing(&child.node, &field, ParentKind::Document, Trail::below(trail, field.name()))?;
             self.check_size()?;
         }
         self.writer.copy(bytes.get(copied..bytes.len() - 1).unwrap_or_default());
@@ -135,12 +135,16 @@ impl<'w> Walk<'w> {
     }
 
     /// The parts of a branch, with the position in place of `$`.
-    fn children<'n>(&self, branch: &'n Branch, trail: Option<&Trail<'_>>) -> Result<Vec<Child<'n>>, Error> {
-        let mut children: Vec<Child<'n>> = Vec::with_capacity(branch.children().len());
+    fn children<'n>(
+        &self,
+        branch: &'n UpdateBranch,
+        trail: Option<&Trail<'_>>,
+    ) -> Result<Vec<NamedChild<'n>>, Error> {
+        let mut children: Vec<NamedChild<'n>> = Vec::with_capacity(branch.children().len());
         for (component, node) in branch.children() {
             match component {
                 Component::Name(name) => {
-                    children.push(Child::new(Cow::Borrowed(name), node));
+                    children.push(NamedChild::new(Cow::Borrowed(name), node));
                 }
                 // It follows all names, so they are complete.
                 Component::Matched => self.add_matched(&mut children, node, trail)?,
@@ -154,15 +158,15 @@ impl<'w> Walk<'w> {
     /// Adds the work of `$` under the position that it stands for, beside what that position has by its number.
     fn add_matched<'n>(
         &self,
-        children: &mut Vec<Child<'n>>,
-        node: &'n Node,
+        children: &mut Vec<NamedChild<'n>>,
+        node: &'n UpdateNode,
         trail: Option<&Trail<'_>>,
     ) -> Result<(), Error> {
         let name = self.context.position.ok_or(Error::PositionMissing)?.to_string();
         let place = children.binary_search_by(|child| compare_names(&child.name, &name));
         match (place, place.ok().and_then(|place| children.get_mut(place))) {
             (Err(place), _) => {
-                children.insert(place, Child::new(Cow::Owned(name), node));
+                children.insert(place, NamedChild::new(Cow::Owned(name), node));
             }
             (Ok(_), Some(child)) => {
                 let merged = node.merge(&child.node);
@@ -177,14 +181,14 @@ impl<'w> Walk<'w> {
     /// Writes a field that exists as a node leaves it.
     fn existing(
         &mut self,
-        node: &Node,
+        node: &UpdateNode,
         field: &Field<'_>,
-        container: Container,
+        container: ParentKind,
         trail: Trail<'_>,
     ) -> Result<(), Error> {
         let branch = match node {
-            Node::Leaf(action) => return self.change(action, field, container, trail),
-            Node::Branch(branch) => branch,
+            UpdateNode::Leaf(action) => return self.change(action, field, container, trail),
+            UpdateNode::Branch(branch) => branch,
         };
         match (field.kind(), branch.is_many()) {
             (ElementType::EmbeddedDocument, false) => {
@@ -211,7 +215,7 @@ impl<'w> Walk<'w> {
     }
 
     /// Writes an array with single elements changed.
-    fn positions(&mut self, branch: &Branch, field: &Field<'_>, trail: Trail<'_>) -> Result<(), Error> {
+    fn positions(&mut self, branch: &UpdateBranch, field: &Field<'_>, trail: Trail<'_>) -> Result<(), Error> {
         let mut positions = Vec::new();
         for child in self.children(branch, Some(&trail))? {
             match array_index(&child.name) {
@@ -235,7 +239,7 @@ impl<'w> Walk<'w> {
                 self.writer.copy(bytes.get(copied..element.start()).unwrap_or_default());
                 copied = element.end();
                 let trail = Trail::below(Some(&trail), &child.name);
-                self.existing(&child.node, &element, Container::Array, trail)?;
+                self.existing(&child.node, &element, ParentKind::Array, trail)?;
                 self.check_size()?;
             }
             length += 1;
@@ -264,7 +268,12 @@ impl<'w> Walk<'w> {
     }
 
     /// Writes an array with the elements that placeholders stand for changed.
-    fn elements(&mut self, branch: &Branch, array: &RawDocument, trail: Trail<'_>) -> Result<(), Error> {
+    fn elements(
+        &mut self,
+        branch: &UpdateBranch,
+        array: &RawDocument,
+        trail: Trail<'_>,
+    ) -> Result<(), Error> {
         let mark = self.writer.open();
         let bytes = array.as_bytes();
         let mut copied = FIRST_ELEMENT;
@@ -276,7 +285,7 @@ impl<'w> Walk<'w> {
             let Some(node) = self.element_node(branch, &element, trail)? else { continue };
             self.writer.copy(bytes.get(copied..element.start()).unwrap_or_default());
             copied = element.end();
-            self.existing(&node, &element, Container::Array, trail)?;
+            self.existing(&node, &element, ParentKind::Array, trail)?;
             self.check_size()?;
         }
         self.writer.copy(bytes.get(copied..bytes.len() - 1).unwrap_or_default());
@@ -286,11 +295,11 @@ impl<'w> Walk<'w> {
     /// What happens to one element: the work of all placeholders that stand for it.
     fn element_node<'n>(
         &self,
-        branch: &'n Branch,
+        branch: &'n UpdateBranch,
         element: &Field<'_>,
         trail: Trail<'_>,
-    ) -> Result<Option<Cow<'n, Node>>, Error> {
-        let mut merged: Option<Cow<'n, Node>> = None;
+    ) -> Result<Option<Cow<'n, UpdateNode>>, Error> {
+        let mut merged: Option<Cow<'n, UpdateNode>> = None;
         for (component, node) in branch.children() {
             let is_meant = match component {
                 Component::All => true,
@@ -310,21 +319,21 @@ impl<'w> Walk<'w> {
     }
 
     /// Writes a field that does not exist yet, if a node makes one, and tells whether it does.
-    fn create(&mut self, node: &Node, name: &str, above: Option<&Trail<'_>>) -> Result<bool, Error> {
+    fn create(&mut self, node: &UpdateNode, name: &str, above: Option<&Trail<'_>>) -> Result<bool, Error> {
         let trail = Trail::below(above, name);
         let branch = match node {
-            Node::Leaf(action) => {
-                let is_created = self.on_missing(action) == Missing::Created;
+            UpdateNode::Leaf(action) => {
+                let is_created = self.on_missing(action) == IfMissing::Created;
                 if is_created {
                     self.create_value(action, name)?;
                     self.check_size()?;
                 }
                 return Ok(is_created);
             }
-            Node::Branch(branch) if branch.is_many() => {
+            UpdateNode::Branch(branch) if branch.is_many() => {
                 return Err(Error::ElementsMissing { path: trail.to_text() });
             }
-            Node::Branch(branch) => branch,
+            UpdateNode::Branch(branch) => branch,
         };
         let before = self.writer.mark();
         self.writer.header(ElementType::EmbeddedDocument, name);
@@ -342,10 +351,10 @@ impl<'w> Walk<'w> {
     }
 
     /// Whether a node makes a field that does not exist yet.
-    fn creates(&self, node: &Node, name: &str, above: Trail<'_>) -> Result<bool, Error> {
+    fn creates(&self, node: &UpdateNode, name: &str, above: Trail<'_>) -> Result<bool, Error> {
         match node {
-            Node::Leaf(action) => Ok(self.on_missing(action) == Missing::Created),
-            Node::Branch(branch) => {
+            UpdateNode::Leaf(action) => Ok(self.on_missing(action) == IfMissing::Created),
+            UpdateNode::Branch(branch) => {
                 let trail = Trail::below(Some(&above), name);
                 if branch.is_many() {
                     return Err(Error::ElementsMissing { path: trail.to_text() });
@@ -360,14 +369,20 @@ impl<'w> Walk<'w> {
     }
 
     /// Refuses what a node would do below `name` in a value that has no such part, unless it does nothing there.
-    fn refuse(&self, node: &Node, name: &str, field: &Field<'_>, trail: Trail<'_>) -> Result<(), Error> {
+    fn refuse(
+        &self,
+        node: &UpdateNode,
+        name: &str,
+        field: &Field<'_>,
+        trail: Trail<'_>,
+    ) -> Result<(), Error> {
         let action = match node {
-            Node::Leaf(action) => action,
-            Node::Branch(branch) if branch.is_many() => {
+            UpdateNode::Leaf(action) => action,
+            UpdateNode::Branch(branch) if branch.is_many() => {
                 let path = Trail::below(Some(&trail), name).to_text();
                 return Err(Error::ElementsMissing { path });
             }
-            Node::Branch(branch) => {
+            UpdateNode::Branch(branch) => {
                 let mut nodes = branch.children();
                 return nodes.try_for_each(|(_, node)| self.refuse(node, name, field, trail));
             }
@@ -375,16 +390,16 @@ impl<'w> Walk<'w> {
         let (part, value) = (name.to_owned(), describe(field.value()?));
         let holder = field.name().to_owned();
         match self.on_missing(action) {
-            Missing::Created => Err(Error::NotViable { field: part, name: holder, value }),
-            Missing::Checked => {
+            IfMissing::Created => Err(Error::NotViable { field: part, name: holder, value }),
+            IfMissing::Checked => {
                 let path = Trail::below(Some(&trail), name).to_text();
                 Err(Error::NotTraversable { field: part, path, name: holder, value })
             }
-            Missing::Ignored => Ok(()),
+            IfMissing::Ignored => Ok(()),
         }
     }
 
-    fn on_missing(&self, action: &Action) -> Missing {
+    fn on_missing(&self, action: &Action) -> IfMissing {
         let is_renamed = |number: usize| self.sources.get(number).is_some_and(Option::is_some);
         action.on_missing(self.context.phase, is_renamed)
     }

@@ -1,0 +1,95 @@
+//! What an update is told about the document that it is applied to: why it is applied, and the values of the clock.
+//!
+//! These types stand below all other files of the folder, errors included, so that each of them may name the phase.
+
+use bson::{DateTime, Timestamp};
+
+use crate::operation::OperationContext;
+
+/// Why an update is applied to a document.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_query::update::{Context, Phase, Update};
+///
+/// let update = Update::parse(&rawdoc! { "$setOnInsert": { "created": true } }, &[])?;
+/// let context = |phase| {
+///     let timestamp = bson::Timestamp { time: 0, increment: 1 };
+///     Context::new(phase, bson::DateTime::from_millis(0), timestamp)
+/// };
+/// let document = rawdoc! { "_id": 1 };
+/// assert_eq!(update.apply(&document, &context(Phase::Modify))?, None);
+/// let inserted = update.apply(&document, &context(Phase::Insert))?;
+/// assert_eq!(inserted, Some(rawdoc! { "_id": 1, "created": true }));
+/// # Ok::<(), cairndb_query::update::error::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The document is stored and is changed.
+    Modify,
+    /// The document is about to be inserted by an upsert, so `$setOnInsert` takes effect.
+    Insert,
+}
+
+/// What an update needs to know besides the document.
+///
+/// ```
+/// use bson::{DateTime, Timestamp, rawdoc};
+/// use cairndb_query::update::{Context, Phase, Update};
+///
+/// let update = Update::parse(&rawdoc! { "$currentDate": { "seen": true } }, &[])?;
+/// let now = DateTime::from_millis(1_000);
+/// let context = Context::new(Phase::Modify, now, Timestamp { time: 1, increment: 1 });
+/// let changed = update.apply(&rawdoc! { "_id": 1 }, &context)?;
+/// assert_eq!(changed, Some(rawdoc! { "_id": 1, "seen": now }));
+/// # Ok::<(), cairndb_query::update::error::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Context {
+    pub(super) phase: Phase,
+    pub(super) now: DateTime,
+    pub(super) timestamp: Timestamp,
+    pub(super) position: Option<usize>,
+    pub(super) operation: OperationContext,
+}
+
+impl Context {
+    /// Creates a context. `$currentDate` writes `now` or `timestamp`.
+    ///
+    /// ```
+    /// use bson::{DateTime, Timestamp, rawdoc};
+    /// use cairndb_query::update::{Context, Phase, Update};
+    ///
+    /// let update = Update::parse(&rawdoc! { "$currentDate": { "at": { "$type": "timestamp" } } }, &[])?;
+    /// let timestamp = Timestamp { time: 7, increment: 2 };
+    /// let context = Context::new(Phase::Modify, DateTime::from_millis(0), timestamp);
+    /// assert_eq!(update.apply(&rawdoc! {}, &context)?, Some(rawdoc! { "at": timestamp }));
+    /// # Ok::<(), cairndb_query::update::error::Error>(())
+    /// ```
+    pub fn new(phase: Phase, now: DateTime, timestamp: Timestamp) -> Self {
+        Self { phase, now, timestamp, position: None, operation: OperationContext::default() }
+    }
+
+    /// Sets the position of the array element that the positional operator `$` stands for. It is what
+    /// [`array_position`](crate::filter::Filter::array_position) of the filter returns for this document.
+    ///
+    /// ```
+    /// use bson::{DateTime, Timestamp, rawdoc};
+    /// use cairndb_query::update::{Context, Phase, Update};
+    ///
+    /// let update = Update::parse(&rawdoc! { "$set": { "scores.$": 10 } }, &[])?;
+    /// let timestamp = Timestamp { time: 0, increment: 1 };
+    /// let context = Context::new(Phase::Modify, DateTime::from_millis(0), timestamp);
+    /// let changed = update.apply(&rawdoc! { "scores": [1, 2] }, &context.with_position(Some(1)))?;
+    /// assert_eq!(changed, Some(rawdoc! { "scores": [1, 10] }));
+    /// # Ok::<(), cairndb_query::update::error::Error>(())
+    /// ```
+    pub fn with_position(self, position: Option<usize>) -> Self {
+        Self { position, ..self }
+    }
+
+    /// Makes the update count its steps in `operation`, which may interrupt it.
+    pub fn within(self, operation: OperationContext) -> Self {
+        Self { operation, ..self }
+    }
+}
