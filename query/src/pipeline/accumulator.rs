@@ -1,7 +1,7 @@
 //! Accumulators: what becomes of the documents of one group.
 //!
 //! Their names stand in one sorted table. A name that is not there is unknown; one that is there as
-//! [`Known::Unsupported`] exists in MongoDB and not here. How numbers are summed is the expressions' rule.
+//! [`Support::Unsupported`] exists in MongoDB and not here. How numbers are summed is the expressions' rule.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
@@ -13,9 +13,9 @@ use index::order::compare;
 
 use crate::expression::accumulate::{Spread, Sum};
 use crate::expression::{Expression, Variables};
-use crate::pipeline::collect::Memory;
 use crate::pipeline::count::number;
 use crate::pipeline::error::Fault;
+use crate::pipeline::memory::StageMemory;
 use crate::pipeline::options::{object, options};
 use crate::pipeline::ranked::{End, Ranked};
 use crate::raw::Fields;
@@ -81,43 +81,43 @@ enum Population {
 }
 
 #[derive(Clone, Copy)]
-enum Known {
+enum Support {
     Supported(Kind),
     Unsupported,
 }
 
 /// Ascending by name.
-const ACCUMULATORS: &[(&str, Known)] = &[
-    ("$accumulator", Known::Unsupported),
-    ("$addToSet", Known::Supported(Kind::AddToSet)),
-    ("$avg", Known::Supported(Kind::Average)),
-    ("$bottom", Known::Supported(Kind::Best(End::Last))),
-    ("$bottomN", Known::Supported(Kind::BestSome(End::Last))),
-    ("$concatArrays", Known::Unsupported),
-    ("$count", Known::Supported(Kind::Count)),
-    ("$first", Known::Supported(Kind::First)),
-    ("$firstN", Known::Supported(Kind::Some(End::First))),
-    ("$last", Known::Supported(Kind::Last)),
-    ("$lastN", Known::Supported(Kind::Some(End::Last))),
-    ("$max", Known::Supported(Kind::Extreme(Ordering::Greater))),
-    ("$maxN", Known::Supported(Kind::Extremes(Direction::Descending))),
-    ("$median", Known::Unsupported),
-    ("$mergeObjects", Known::Supported(Kind::MergeObjects)),
-    ("$min", Known::Supported(Kind::Extreme(Ordering::Less))),
-    ("$minN", Known::Supported(Kind::Extremes(Direction::Ascending))),
-    ("$percentile", Known::Unsupported),
-    ("$push", Known::Supported(Kind::Push)),
-    ("$setUnion", Known::Unsupported),
-    ("$stdDevPop", Known::Supported(Kind::Deviation(Population::Whole))),
-    ("$stdDevSamp", Known::Supported(Kind::Deviation(Population::Sample))),
-    ("$sum", Known::Supported(Kind::Sum)),
-    ("$top", Known::Supported(Kind::Best(End::First))),
-    ("$topN", Known::Supported(Kind::BestSome(End::First))),
+const ACCUMULATORS: &[(&str, Support)] = &[
+    ("$accumulator", Support::Unsupported),
+    ("$addToSet", Support::Supported(Kind::AddToSet)),
+    ("$avg", Support::Supported(Kind::Average)),
+    ("$bottom", Support::Supported(Kind::Best(End::Last))),
+    ("$bottomN", Support::Supported(Kind::BestSome(End::Last))),
+    ("$concatArrays", Support::Unsupported),
+    ("$count", Support::Supported(Kind::Count)),
+    ("$first", Support::Supported(Kind::First)),
+    ("$firstN", Support::Supported(Kind::Some(End::First))),
+    ("$last", Support::Supported(Kind::Last)),
+    ("$lastN", Support::Supported(Kind::Some(End::Last))),
+    ("$max", Support::Supported(Kind::Extreme(Ordering::Greater))),
+    ("$maxN", Support::Supported(Kind::Extremes(Direction::Descending))),
+    ("$median", Support::Unsupported),
+    ("$mergeObjects", Support::Supported(Kind::MergeObjects)),
+    ("$min", Support::Supported(Kind::Extreme(Ordering::Less))),
+    ("$minN", Support::Supported(Kind::Extremes(Direction::Ascending))),
+    ("$percentile", Support::Unsupported),
+    ("$push", Support::Supported(Kind::Push)),
+    ("$setUnion", Support::Unsupported),
+    ("$stdDevPop", Support::Supported(Kind::Deviation(Population::Whole))),
+    ("$stdDevSamp", Support::Supported(Kind::Deviation(Population::Sample))),
+    ("$sum", Support::Supported(Kind::Sum)),
+    ("$top", Support::Supported(Kind::Best(End::First))),
+    ("$topN", Support::Supported(Kind::BestSome(End::First))),
 ];
 
 /// What an accumulator knows of one group.
 #[derive(Debug)]
-pub(super) enum State {
+pub(super) enum GroupState {
     Sum(Sum),
     Average(Sum),
     Spread(Spread, Deviation),
@@ -129,8 +129,8 @@ pub(super) enum State {
         keys: HashSet<Box<[u8]>>,
         values: RawArrayBuf,
     },
-    Merged(Merged),
-    Ranked(Ranked, Shown),
+    Merged(MergedObject),
+    Ranked(Ranked, RankedResult),
 }
 
 /// Of what a deviation is told.
@@ -139,14 +139,14 @@ pub(super) struct Deviation(Population);
 
 /// Whether the values that are kept come as an array or as the only one.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Shown {
+pub(super) enum RankedResult {
     Array,
     Only,
 }
 
 /// Fields by name, in the order in which the names came first.
 #[derive(Debug, Default)]
-pub(super) struct Merged {
+pub(super) struct MergedObject {
     fields: Vec<(CString, RawBson)>,
     places: BTreeMap<String, usize>,
 }
@@ -157,10 +157,10 @@ impl Accumulator {
         let place = ACCUMULATORS.binary_search_by_key(&name, |(known, _)| known).ok();
         let (operator, kind) = match place.and_then(|place| ACCUMULATORS.get(place)) {
             None => return Err(Fault::UnknownAccumulator { operator: crate::value::shorten(name) }),
-            Some((operator, Known::Unsupported)) => {
+            Some((operator, Support::Unsupported)) => {
                 return Err(Fault::UnsupportedAccumulator { operator: (*operator).to_owned() });
             }
-            Some((operator, Known::Supported(kind))) => (*operator, *kind),
+            Some((operator, Support::Supported(kind))) => (*operator, *kind),
         };
         if operand.as_array().is_some() {
             return Err(wrong(operator, "one argument and no array of them", operand, NOT_UNARY));
@@ -193,7 +193,7 @@ impl Accumulator {
         operand: RawBsonRef<'_>,
         variables: &Variables,
     ) -> Result<Self, Fault> {
-        let [wanted, input] = options(operator, ["n", "input"], operand, (SOME_NOT_OBJECT, SOME_OPTION))?;
+        let [wanted, input] = options(operator, ["n", "input"], operand, SOME_NOT_OBJECT, SOME_OPTION)?;
         let wanted = given(operator, "n", wanted, SOME_COUNT_MISSING)?;
         let input = given(operator, "input", input, SOME_INPUT_MISSING)?;
         let argument = Expression::parse(input, variables)?;
@@ -207,13 +207,14 @@ impl Accumulator {
         operand: RawBsonRef<'_>,
         variables: &Variables,
     ) -> Result<Self, Fault> {
-        let codes = (TOP_NOT_OBJECT, TOP_OPTION);
         let (wanted, output, sort) = if matches!(kind, Kind::BestSome(_)) {
-            let [wanted, output, sort] = options(operator, ["n", "output", "sortBy"], operand, codes)?;
+            let [wanted, output, sort] =
+                options(operator, ["n", "output", "sortBy"], operand, TOP_NOT_OBJECT, TOP_OPTION)?;
             let wanted = given(operator, "n", wanted, TOP_COUNT_MISSING)?;
             (Some(Expression::parse(wanted, variables)?), output, sort)
         } else {
-            let [output, sort] = options(operator, ["output", "sortBy"], operand, codes)?;
+            let [output, sort] =
+                options(operator, ["output", "sortBy"], operand, TOP_NOT_OBJECT, TOP_OPTION)?;
             (None, output, sort)
         };
         let output = given(operator, "output", output, TOP_OUTPUT_MISSING)?;
@@ -233,7 +234,7 @@ impl Accumulator {
 
     /// What is known of a group without documents. `id` is the group's key if that is an object: how many values are
     /// wanted may depend on it.
-    pub(super) fn start(&self, id: &RawDocument, variables: &Variables) -> Result<State, Fault> {
+    pub(super) fn start(&self, id: &RawDocument, variables: &Variables) -> Result<GroupState, Fault> {
         let wanted = match &self.wanted {
             Some(wanted) => wanted.with_value(id, variables, |wanted| {
                 read_count(self.operator, wanted.unwrap_or(RawBsonRef::Null))
@@ -241,33 +242,35 @@ impl Accumulator {
             None => 1,
         };
         Ok(match self.kind {
-            Kind::Sum => State::Sum(Sum::default()),
-            Kind::Average => State::Average(Sum::default()),
-            Kind::Deviation(population) => State::Spread(Spread::default(), Deviation(population)),
-            Kind::Count => State::Count(0),
-            Kind::First | Kind::Last | Kind::Extreme(_) => State::One(None),
-            Kind::Push => State::Array(RawArrayBuf::new()),
-            Kind::AddToSet => State::Set { keys: HashSet::new(), values: RawArrayBuf::new() },
-            Kind::MergeObjects => State::Merged(Merged::default()),
-            Kind::Some(end) | Kind::BestSome(end) => State::Ranked(Ranked::new(wanted, end), Shown::Array),
-            Kind::Extremes(_) => State::Ranked(Ranked::new(wanted, End::First), Shown::Array),
-            Kind::Best(end) => State::Ranked(Ranked::new(wanted, end), Shown::Only),
+            Kind::Sum => GroupState::Sum(Sum::default()),
+            Kind::Average => GroupState::Average(Sum::default()),
+            Kind::Deviation(population) => GroupState::Spread(Spread::default(), Deviation(population)),
+            Kind::Count => GroupState::Count(0),
+            Kind::First | Kind::Last | Kind::Extreme(_) => GroupState::One(None),
+            Kind::Push => GroupState::Array(RawArrayBuf::new()),
+            Kind::AddToSet => GroupState::Set { keys: HashSet::new(), values: RawArrayBuf::new() },
+            Kind::MergeObjects => GroupState::Merged(MergedObject::default()),
+            Kind::Some(end) | Kind::BestSome(end) => {
+                GroupState::Ranked(Ranked::new(wanted, end), RankedResult::Array)
+            }
+            Kind::Extremes(_) => GroupState::Ranked(Ranked::new(wanted, End::First), RankedResult::Array),
+            Kind::Best(end) => GroupState::Ranked(Ranked::new(wanted, end), RankedResult::Only),
         })
     }
 
     /// Adds a document to what is known of its group.
     pub(super) fn add(
         &self,
-        state: &mut State,
+        state: &mut GroupState,
         document: &RawDocument,
         variables: &Variables,
-        memory: &mut Memory,
+        memory: &mut StageMemory,
     ) -> Result<(), Fault> {
-        if let State::Count(count) = state {
+        if let GroupState::Count(count) = state {
             *count += 1;
             return Ok(());
         }
-        if let (State::One(Some(_)), Kind::First) = (&*state, self.kind) {
+        if let (GroupState::One(Some(_)), Kind::First) = (&*state, self.kind) {
             return Ok(());
         }
         let key = self.sort.as_ref().map(|sort| sort.key(document)).transpose()?;
@@ -277,24 +280,24 @@ impl Accumulator {
 
     fn add_value(
         &self,
-        state: &mut State,
+        state: &mut GroupState,
         key: &[u8],
         value: Option<RawBsonRef<'_>>,
-        memory: &mut Memory,
+        memory: &mut StageMemory,
     ) -> Result<(), Fault> {
         let or_null = value.unwrap_or(RawBsonRef::Null);
         match state {
-            State::Sum(sum) | State::Average(sum) => sum.add(or_null),
-            State::Spread(spread, _) => spread.add(or_null),
-            State::Count(count) => *count += 1,
-            State::One(kept) => self.keep_one(kept, or_null, memory)?,
-            State::Array(array) => {
+            GroupState::Sum(sum) | GroupState::Average(sum) => sum.add(or_null),
+            GroupState::Spread(spread, _) => spread.add(or_null),
+            GroupState::Count(count) => *count += 1,
+            GroupState::One(kept) => self.keep_one(kept, or_null, memory)?,
+            GroupState::Array(array) => {
                 if let Some(value) = value {
                     memory.grow(content_bytes(value))?;
                     array.push(value);
                 }
             }
-            State::Set { keys, values } => {
+            GroupState::Set { keys, values } => {
                 let key = value.map(|value| encoded(value, Direction::Ascending));
                 if let (Some(value), Some(key)) = (value, key.filter(|key| !keys.contains(key.as_slice()))) {
                     memory.grow(content_bytes(value) + key.len() + size_of::<Box<[u8]>>())?;
@@ -302,8 +305,8 @@ impl Accumulator {
                     values.push(value);
                 }
             }
-            State::Merged(merged) => merged.add(self.operator, or_null, memory)?,
-            State::Ranked(ranked, _) => self.rank(ranked, key, or_null, memory)?,
+            GroupState::Merged(merged) => merged.add(self.operator, or_null, memory)?,
+            GroupState::Ranked(ranked, _) => self.rank(ranked, key, or_null, memory)?,
         }
         Ok(())
     }
@@ -313,7 +316,7 @@ impl Accumulator {
         &self,
         kept: &mut Option<RawBson>,
         value: RawBsonRef<'_>,
-        memory: &mut Memory,
+        memory: &mut StageMemory,
     ) -> Result<(), Fault> {
         let is_better = match (self.kind, &*kept) {
             (Kind::Extreme(_), _) if is_nullish(value) => false,
@@ -334,7 +337,7 @@ impl Accumulator {
         ranked: &mut Ranked,
         key: &[u8],
         value: RawBsonRef<'_>,
-        memory: &mut Memory,
+        memory: &mut StageMemory,
     ) -> Result<(), Fault> {
         let Kind::Extremes(direction) = self.kind else { return ranked.add(key, value, memory) };
         if is_nullish(value) {
@@ -344,7 +347,7 @@ impl Accumulator {
     }
 }
 
-impl State {
+impl GroupState {
     /// What stands in the group's document.
     pub(super) fn into_value(self) -> RawBson {
         match self {
@@ -357,18 +360,18 @@ impl State {
             Self::Array(array) => RawBson::Array(array),
             Self::Set { values, .. } => RawBson::Array(values),
             Self::Merged(merged) => merged.into_value(),
-            Self::Ranked(ranked, Shown::Array) => ranked.into_array(),
-            Self::Ranked(ranked, Shown::Only) => ranked.into_only(),
+            Self::Ranked(ranked, RankedResult::Array) => ranked.into_array(),
+            Self::Ranked(ranked, RankedResult::Only) => ranked.into_only(),
         }
     }
 }
 
-impl Merged {
+impl MergedObject {
     fn add(
         &mut self,
         operator: &'static str,
         value: RawBsonRef<'_>,
-        memory: &mut Memory,
+        memory: &mut StageMemory,
     ) -> Result<(), Fault> {
         if is_nullish(value) {
             return Ok(());

@@ -8,8 +8,6 @@ use crate::expression::{Expression, Variables};
 use crate::pipeline::error::Fault;
 use crate::pipeline::group::Group;
 use crate::pipeline::options::{object, options};
-use crate::pipeline::sort::SortOrder;
-use crate::pipeline::stage::Stage;
 use crate::value::{describe, elements};
 
 const STAGE: &str = "$bucket";
@@ -26,9 +24,10 @@ const BOUNDARIES_TYPE: i32 = 40_200;
 const OPERAND: i32 = 40_201;
 const GROUP_BY: i32 = 40_202;
 
-pub(super) fn parse(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<Stage>, Fault> {
+/// Reads the argument of `$bucket` as the group that does its work. What it gives is still to be sorted by `_id`.
+pub(super) fn parse(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Group, Fault> {
     let names = ["groupBy", "boundaries", "default", "output"];
-    let [group_by, boundaries, default, output] = options(STAGE, names, operand, (OPERAND, OPTION))?;
+    let [group_by, boundaries, default, output] = options(STAGE, names, operand, OPERAND, OPTION)?;
     let missing = |option| Fault::OptionMissing { stage: STAGE, option, code: MISSING };
     let group_by = group_by.ok_or_else(|| missing("groupBy"))?;
     let boundaries = boundaries.ok_or_else(|| missing("boundaries"))?;
@@ -41,14 +40,16 @@ pub(super) fn parse(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Ve
     let output = output.map(|output| object(STAGE, output, OUTPUT_TYPE)).transpose()?;
     let output = output.map_or_else(|| rawdoc! { "count": { "$sum": 1 } }, RawDocument::to_owned);
     let id = bucket_of(&RawBson::from(group_by), &boundaries, default.as_ref());
-    let group = Group::by(RawBsonRef::Document(&id), &output, variables)?;
-    Ok(vec![Stage::Group(group), Stage::Sort(SortOrder::of(&rawdoc! { "_id": 1 })?)])
+    Group::by(RawBsonRef::Document(&id), &output, variables)
 }
 
 fn read_boundaries(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<RawBson>, Fault> {
     let array = operand.as_array();
     let array = array.ok_or_else(|| wrong("an array as 'boundaries'", operand, BOUNDARIES_TYPE))?;
-    let constant = |boundary| constant(boundary, variables, ("constant boundaries", BOUNDARY_CONSTANT));
+    let constant = |boundary| {
+        let value = constant(boundary, variables)?;
+        value.ok_or_else(|| wrong("constant boundaries", boundary, BOUNDARY_CONSTANT))
+    };
     let boundaries = elements(array).map(constant).collect::<Result<Vec<_>, _>>()?;
     if boundaries.len() < 2 {
         return Err(wrong("at least two boundaries", operand, BOUNDARIES_FEW));
@@ -71,7 +72,8 @@ fn read_default(
     boundaries: &[RawBson],
     variables: &Variables,
 ) -> Result<RawBson, Fault> {
-    let default = constant(operand, variables, ("a constant 'default'", DEFAULT_CONSTANT))?;
+    let default = constant(operand, variables)?;
+    let default = default.ok_or_else(|| wrong("a constant 'default'", operand, DEFAULT_CONSTANT))?;
     let below = |boundary: &RawBson| compare(default.as_raw_bson_ref(), boundary.as_raw_bson_ref()).is_lt();
     if boundaries.first().is_some_and(|first| !below(first)) && boundaries.last().is_some_and(below) {
         return Err(wrong("a 'default' outside of the boundaries", operand, DEFAULT_RANGE));
@@ -79,14 +81,10 @@ fn read_default(
     Ok(default)
 }
 
-fn constant(
-    operand: RawBsonRef<'_>,
-    variables: &Variables,
-    (expected, code): (&'static str, i32),
-) -> Result<RawBson, Fault> {
+/// The value of an expression that depends on no document. Returns `None` if it depends on one, or has no value.
+fn constant(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Option<RawBson>, Fault> {
     let expression = Expression::parse(operand, variables)?;
-    let value = expression.constant().flatten().map(RawBson::from);
-    value.ok_or_else(|| wrong(expected, operand, code))
+    Ok(expression.constant().flatten().map(RawBson::from))
 }
 
 /// The expression that finds the lower boundary of a value's bucket.

@@ -2,10 +2,9 @@
 
 use bson::{RawDocument, RawDocumentBuf};
 
-use crate::operation::{OperationContext, Reservation};
-use crate::pipeline::error::{Error, Fault};
-use crate::pipeline::run::{Input, at};
-use crate::pipeline::stream::{Step, Stream};
+use crate::operation::OperationContext;
+use crate::pipeline::error::{Error, Fault, at};
+use crate::pipeline::stream::{StageInput, Step, Stream};
 
 /// What becomes of all documents together.
 pub(super) trait Collector {
@@ -22,7 +21,7 @@ pub(super) trait Collector {
 /// A collector as a stream.
 pub(super) struct Collected<'i, E> {
     /// None once it is at its end.
-    input: Option<Input<'i, E>>,
+    input: Option<StageInput<'i, E>>,
     collector: Box<dyn Collector + Send + Sync>,
     position: usize,
     operation: OperationContext,
@@ -31,7 +30,7 @@ pub(super) struct Collected<'i, E> {
 
 impl<'i, E> Collected<'i, E> {
     pub(super) fn new(
-        input: Input<'i, E>,
+        input: StageInput<'i, E>,
         collector: Box<dyn Collector + Send + Sync>,
         position: usize,
         operation: OperationContext,
@@ -77,33 +76,5 @@ impl<E: From<Error>> Stream<E> for Collected<'_, E> {
         if let Some(input) = &mut self.input {
             input.rest();
         }
-    }
-}
-
-/// The memory that a stage takes.
-#[derive(Debug)]
-pub(super) struct Memory {
-    stage: &'static str,
-    bytes: usize,
-    limit: usize,
-    room: Reservation,
-}
-
-impl Memory {
-    /// Memory of at most `limit` bytes, which an operation holds.
-    pub(super) fn new(stage: &'static str, limit: usize, operation: &OperationContext) -> Self {
-        Self { stage, bytes: 0, limit, room: Reservation::of(operation) }
-    }
-
-    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Fault> {
-        self.bytes = self.bytes.saturating_add(bytes);
-        if self.bytes > self.limit {
-            return Err(Fault::MemoryExceeded { stage: self.stage, limit: self.limit });
-        }
-        Ok(self.room.grow_by_steps(self.bytes)?)
-    }
-
-    pub(super) fn shrink(&mut self, bytes: usize) {
-        self.bytes = self.bytes.saturating_sub(bytes);
     }
 }

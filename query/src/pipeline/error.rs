@@ -262,6 +262,11 @@ impl Fault {
     }
 }
 
+/// Turns a fault of the stage at `position` into an error.
+pub(super) fn at<E: From<Error>>(position: usize) -> impl Fn(Fault) -> E {
+    move |fault| E::from(Error::Stage { position, fault })
+}
+
 impl From<crate::error::Error> for Fault {
     fn from(error: crate::error::Error) -> Self {
         Self::Filter(Box::new(error))

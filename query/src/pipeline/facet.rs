@@ -3,20 +3,16 @@
 //! Documents are handed to all parts in batches. A part works on a batch until it asks for the next, and then pauses:
 //! so the documents are read once, and no more than a batch of them is held, whatever the parts hold themselves.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bson::raw::CString;
 use bson::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::validate::{DOCUMENT_BYTES_MAX, validate};
 
-use crate::expression::Variables;
-use crate::pipeline::Pipeline;
 use crate::pipeline::collect::Collector;
 use crate::pipeline::error::{Error, Fault};
 use crate::pipeline::options::object;
-use crate::pipeline::run::Running;
-use crate::pipeline::stage::Position;
-use crate::pipeline::stream::{Step, Stream, nothing};
+use crate::pipeline::stream::{StageInput, Step, Stream, nothing};
 use crate::raw::Fields;
 use crate::value::{content_bytes, describe, elements};
 
@@ -33,29 +29,26 @@ const NAME_DOT: i32 = 16_412;
 const NAME_EMPTY: i32 = 15_998;
 const NAME_TWICE: i32 = 16_406;
 
-/// The parts by name.
-#[derive(Clone, Debug)]
-pub(super) struct Facet {
-    parts: Vec<(CString, Pipeline)>,
-}
-
-/// The argument, if it has parts.
+/// Checks that the argument is an object with at least one field.
 pub(super) fn operand(operand: RawBsonRef<'_>) -> Result<&RawDocument, Fault> {
-    let parts = object(NAME, operand, OPERAND)?;
-    if parts.is_empty() {
+    let pipelines = object(NAME, operand, OPERAND)?;
+    if pipelines.is_empty() {
         let found = "an empty one".to_owned();
         return Err(Fault::Operand { stage: NAME, expected: "an object with a field", found, code: OPERAND });
     }
-    Ok(parts)
+    Ok(pipelines)
 }
 
-/// Reads the parts.
-pub(super) fn parse(operand: &RawDocument, variables: &Variables) -> Result<Facet, Fault> {
-    let mut parts: Vec<(CString, Pipeline)> = Vec::new();
+/// Reads the argument: for each field its name, and what `parse_stages` makes of its stages.
+pub(super) fn parse<S>(
+    operand: &RawDocument,
+    parse_stages: impl Fn(&[RawDocumentBuf]) -> Result<S, Error>,
+) -> Result<Vec<(CString, S)>, Fault> {
+    let mut pipelines: Vec<(CString, S)> = Vec::new();
     for field in Fields::of(operand) {
         let field = field?;
-        let name = part_name(field.name())?;
-        if parts.iter().any(|(known, _)| *known == name) {
+        let name = field_name(field.name())?;
+        if pipelines.iter().any(|(known, _)| *known == name) {
             return Err(unmade(field.name(), "it stands twice", NAME_TWICE));
         }
         let value = field.value()?;
@@ -68,14 +61,13 @@ pub(super) fn parse(operand: &RawDocument, variables: &Variables) -> Result<Face
             stage.map(RawDocument::to_owned)
         };
         let stages = elements(array).map(stage).collect::<Result<Vec<_>, _>>()?;
-        let part = Pipeline::parse_in(Position::Facet, &stages, variables);
-        let part = part.map_err(|error| inside(field.name(), error))?;
-        parts.push((name, part));
+        let stages = parse_stages(&stages).map_err(|error| inside(field.name(), error))?;
+        pipelines.push((name, stages));
     }
-    Ok(Facet { parts })
+    Ok(pipelines)
 }
 
-fn part_name(name: &str) -> Result<CString, Fault> {
+fn field_name(name: &str) -> Result<CString, Fault> {
     match name {
         "" => Err(unmade(name, "a name must not be empty", NAME_EMPTY)),
         name if name.starts_with('$') => {
@@ -94,65 +86,88 @@ fn inside(field: &str, error: Error) -> Fault {
     Fault::Facet { field: field.to_owned(), error: Box::new(error) }
 }
 
+/// The pipelines of a `$facet` at work.
 pub(super) struct Faceting {
-    parts: Vec<Part>,
-    inbox: Arc<Mutex<Batch>>,
+    outputs: Vec<FacetOutput>,
+    inbox: Inbox,
     gathered: Vec<RawDocumentBuf>,
     gathered_bytes: usize,
-    /// How many bytes the results take.
+    /// The size of the results of all pipelines together, in bytes.
     results_bytes: usize,
     result: Option<RawDocumentBuf>,
 }
 
-struct Part {
+/// One pipeline and its results so far.
+struct FacetOutput {
     name: CString,
-    running: Running<'static, Error>,
+    running: StageInput<'static, Error>,
     results: RawArrayBuf,
 }
 
-/// What the parts are to read next.
+/// The batch that the pipelines are to read next. All of them share it.
 #[derive(Clone, Default)]
-struct Batch {
+pub(super) struct Inbox {
+    batch: Arc<Mutex<DocumentBatch>>,
+}
+
+#[derive(Clone, Default)]
+struct DocumentBatch {
+    /// Counted from 1, so that a reader can tell a new batch from the one that it has read.
     number: u64,
     documents: Arc<Vec<RawDocumentBuf>>,
     is_last: bool,
 }
 
-/// The input of one part.
-struct Reader {
-    inbox: Arc<Mutex<Batch>>,
-    batch: Batch,
+/// The input of one pipeline.
+pub(super) struct InboxReader {
+    inbox: Inbox,
+    batch: DocumentBatch,
     /// How many documents of the batch were read.
     read: usize,
 }
 
-impl Faceting {
-    pub(super) fn new(facet: Facet) -> Self {
-        let inbox = Arc::new(Mutex::new(Batch::default()));
-        let parts = facet.parts.into_iter().map(|(name, pipeline)| {
-            let reader = Reader { inbox: Arc::clone(&inbox), batch: Batch::default(), read: 0 };
-            Part { name, running: pipeline.run(reader), results: RawArrayBuf::new() }
-        });
-        let parts = parts.collect();
-        Self { parts, inbox, gathered: Vec::new(), gathered_bytes: 0, results_bytes: 0, result: None }
+impl Inbox {
+    pub(super) fn reader(&self) -> InboxReader {
+        InboxReader { inbox: self.clone(), batch: DocumentBatch::default(), read: 0 }
     }
 
-    /// Hands out what was gathered, and lets every part work until it wants more.
+    fn put(&self, documents: Vec<RawDocumentBuf>, is_last: bool) {
+        let mut batch = self.lock();
+        *batch = DocumentBatch { number: batch.number + 1, documents: Arc::new(documents), is_last };
+    }
+
+    /// A panic of another thread cannot leave a batch half written, so a poisoned lock is as good as any.
+    fn lock(&self) -> MutexGuard<'_, DocumentBatch> {
+        self.batch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Faceting {
+    /// Takes the pipelines by the names of their fields. Each of them reads from `inbox`.
+    pub(super) fn new(
+        inbox: Inbox,
+        pipelines: impl Iterator<Item = (CString, StageInput<'static, Error>)>,
+    ) -> Self {
+        let output = |(name, running)| FacetOutput { name, running, results: RawArrayBuf::new() };
+        let outputs = pipelines.map(output).collect();
+        Self { outputs, inbox, gathered: Vec::new(), gathered_bytes: 0, results_bytes: 0, result: None }
+    }
+
+    /// Hands out the gathered documents, and runs every pipeline until it needs more.
     fn hand_out(&mut self, is_last: bool) -> Result<(), Fault> {
         self.gathered_bytes = 0;
-        let documents = Arc::new(std::mem::take(&mut self.gathered));
-        let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
-        *inbox = Batch { number: inbox.number + 1, documents, is_last };
-        drop(inbox);
-        for part in &mut self.parts {
-            let name = part.name.as_str();
-            while part.running.advance().map_err(|error| inside(name, error))? == Step::Document {
-                let result = RawBsonRef::Document(part.running.current());
+        self.inbox.put(std::mem::take(&mut self.gathered), is_last);
+        for output in &mut self.outputs {
+            let name = output.name.as_str();
+            // A pipeline that has read the whole batch pauses here, and goes on with the next batch.
+            while output.running.advance().map_err(|error| inside(name, error))? == Step::Document {
+                let result = RawBsonRef::Document(output.running.current());
+                // All results become one document, so its limit of size is theirs together.
                 self.results_bytes += content_bytes(result);
                 if self.results_bytes > DOCUMENT_BYTES_MAX {
                     return Err(Fault::TooLarge { stage: NAME, limit: DOCUMENT_BYTES_MAX });
                 }
-                part.results.push(result);
+                output.results.push(result);
             }
         }
         Ok(())
@@ -172,7 +187,7 @@ impl Collector for Faceting {
     fn finish(&mut self) -> Result<(), Fault> {
         self.hand_out(true)?;
         let mut result = RawDocumentBuf::new();
-        for Part { name, results, .. } in self.parts.drain(..) {
+        for FacetOutput { name, results, .. } in self.outputs.drain(..) {
             result.append(&name, results);
         }
         validate(result.as_bytes()).map_err(|error| Fault::of_result(NAME, &error))?;
@@ -185,14 +200,15 @@ impl Collector for Faceting {
     }
 }
 
-impl Stream<Error> for Reader {
+impl Stream<Error> for InboxReader {
     fn advance(&mut self) -> Result<Step, Error> {
         if self.read >= self.batch.documents.len() {
-            let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
-            if inbox.number == self.batch.number {
-                return Ok(if inbox.is_last { Step::End } else { Step::Pause });
+            let batch = self.inbox.lock();
+            if batch.number == self.batch.number {
+                return Ok(if batch.is_last { Step::End } else { Step::Pause });
             }
-            self.batch = inbox.clone();
+            let batch = batch.clone();
+            self.batch = batch;
             self.read = 0;
         }
         if self.batch.documents.is_empty() {

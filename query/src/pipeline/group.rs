@@ -12,10 +12,10 @@ use index::key::{Direction, encode};
 use index::validate::validate;
 
 use crate::expression::{Expression, Variables};
-use crate::pipeline::STAGE_BYTES_MAX;
-use crate::pipeline::accumulator::{Accumulator, State};
-use crate::pipeline::collect::{Collector, Memory};
+use crate::pipeline::accumulator::{Accumulator, GroupState};
+use crate::pipeline::collect::Collector;
 use crate::pipeline::error::Fault;
+use crate::pipeline::memory::{STAGE_BYTES_MAX, StageMemory};
 use crate::pipeline::options::object;
 use crate::pipeline::stream::nothing;
 use crate::raw::{Field, Fields};
@@ -115,19 +115,19 @@ pub(super) struct Grouping {
     /// Places of groups by the bytes of their keys.
     places: HashMap<Box<[u8]>, usize>,
     groups: Vec<Grouped>,
-    memory: Memory,
+    memory: StageMemory,
     key: Vec<u8>,
     results: IntoIter<Grouped>,
 }
 
 struct Grouped {
     id: RawBson,
-    states: Vec<State>,
+    states: Vec<GroupState>,
 }
 
 impl Grouping {
     pub(super) fn new(stage: &'static str, group: Group, variables: Variables) -> Self {
-        let memory = Memory::new(stage, STAGE_BYTES_MAX, variables.operation());
+        let memory = StageMemory::new(stage, STAGE_BYTES_MAX, variables.operation());
         let (places, groups, key) = (HashMap::new(), Vec::new(), Vec::new());
         Self { stage, group, variables, places, groups, memory, key, results: Vec::new().into_iter() }
     }
@@ -142,7 +142,7 @@ impl Grouping {
         let fields = id.as_document().unwrap_or_else(|| nothing());
         let mut states = Vec::with_capacity(self.group.fields.len());
         for (_, accumulator) in &self.group.fields {
-            self.memory.grow(size_of::<State>())?;
+            self.memory.grow(size_of::<GroupState>())?;
             states.push(accumulator.start(fields, &self.variables)?);
         }
         self.groups.push(Grouped { id, states });

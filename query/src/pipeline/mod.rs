@@ -15,6 +15,7 @@ mod count;
 pub mod error;
 mod facet;
 mod group;
+mod memory;
 mod optimize;
 mod options;
 mod ranked;
@@ -22,27 +23,27 @@ mod run;
 mod sample;
 mod shape;
 mod sort;
+mod source;
 mod stage;
 pub mod stream;
 mod unwind;
 
-use bson::RawDocumentBuf;
+use bson::{RawDocument, RawDocumentBuf};
 use index::validate::validate;
 
+pub use self::memory::STAGE_BYTES_MAX;
 pub use self::optimize::Leading;
 pub use self::run::Running;
 pub(crate) use self::shape::Shape;
-pub(crate) use self::stage::{Named, named};
-use self::stage::{Placed, Stage};
+pub use self::source::Source;
+pub(crate) use self::stage::{NamedStage, named};
 use crate::expression::Variables;
 use crate::pipeline::error::{Error, Fault};
-use crate::pipeline::stage::{Parsed, Position};
+use crate::pipeline::stage::{FacetPipeline, Nesting, ParsedStage, PlacedStage, Stage};
 use crate::pipeline::stream::Stream;
 
 /// How many stages a pipeline may have.
 pub const STAGES_MAX: usize = 1_000;
-/// How many bytes one stage may hold.
-pub const STAGE_BYTES_MAX: usize = 100 << 20;
 
 /// A pipeline, parsed once and run over any number of streams.
 ///
@@ -73,36 +74,8 @@ pub const STAGE_BYTES_MAX: usize = 100 << 20;
 #[derive(Clone, Debug)]
 pub struct Pipeline {
     source: Source,
-    stages: Vec<Placed>,
+    stages: Vec<PlacedStage>,
     variables: Variables,
-}
-
-/// Where the documents of a pipeline come from.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Source {
-    /// The collection that the pipeline is run on.
-    Collection,
-    /// `$documents`: these, and no collection.
-    Documents(Vec<RawDocumentBuf>),
-    /// `$collStats`, with its options: what there is to know of the collection.
-    CollStats(RawDocumentBuf),
-    /// `$indexStats`: the indexes of the collection.
-    IndexStats,
-    /// `$currentOp`, with its options: the operations that are going on.
-    CurrentOp(RawDocumentBuf),
-}
-
-impl Source {
-    /// The name of the stage; none for a collection.
-    pub fn stage(&self) -> Option<&'static str> {
-        match self {
-            Self::Collection => None,
-            Self::Documents(_) => Some("$documents"),
-            Self::CollStats(_) => Some("$collStats"),
-            Self::IndexStats => Some("$indexStats"),
-            Self::CurrentOp(_) => Some("$currentOp"),
-        }
-    }
 }
 
 impl Pipeline {
@@ -112,7 +85,7 @@ impl Pipeline {
     /// What is wrong with a stage, and which one it is: a name that does not exist, one that exists in MongoDB and not
     /// here, and an argument that is wrong are three different faults.
     pub fn parse(stages: &[RawDocumentBuf], variables: &Variables) -> Result<Self, Error> {
-        Self::parse_in(Position::Top, stages, variables)
+        Self::parse_in(Nesting::TopLevel, stages, variables)
     }
 
     /// Where the documents come from.
@@ -156,36 +129,47 @@ impl Pipeline {
         run::run(self.stages, &self.variables, Box::new(input))
     }
 
-    /// Reads the stages of a whole pipeline, or of a part of `$facet`.
-    fn parse_in(position: Position, stages: &[RawDocumentBuf], variables: &Variables) -> Result<Self, Error> {
+    /// Reads the stages of a whole pipeline, or of one inside a `$facet`.
+    fn parse_in(nesting: Nesting, stages: &[RawDocumentBuf], variables: &Variables) -> Result<Self, Error> {
         if stages.len() > STAGES_MAX {
             return Err(Error::TooLong { count: stages.len(), limit: STAGES_MAX });
         }
         let mut pipeline =
             Self { source: Source::Collection, stages: Vec::new(), variables: variables.clone() };
-        for (place, stage) in stages.iter().enumerate() {
-            let at = |fault| Error::Stage { position: place, fault };
+        for (position, stage) in stages.iter().enumerate() {
+            let at = |fault| Error::Stage { position, fault };
             validate(stage.as_bytes())
                 .map_err(|error| at(Fault::InvalidBson { reason: error.to_string() }))?;
-            let parsed = stage::parse(stage, variables).map_err(at)?;
-            match parsed {
-                Parsed::Stages(name, stages) => {
-                    let placed = stages.into_iter().map(|stage| Placed { position: place, name, stage });
+            match stage::parse(stage, variables).map_err(at)? {
+                ParsedStage::Stages(name, stages) => {
+                    let placed = stages.into_iter().map(|stage| PlacedStage { position, name, stage });
                     pipeline.stages.extend(placed);
                 }
-                Parsed::Source(stage, source) => {
-                    position.admit_source(stage, place).map_err(at)?;
+                ParsedStage::Source(name, source) => {
+                    nesting.check_source(name, position).map_err(at)?;
                     pipeline.source = source;
                 }
-                Parsed::Facet(operand) => {
-                    position.admit_facet().map_err(at)?;
-                    let stage = facet::parse(&operand, variables).map_err(at)?;
-                    let stage = Stage::Facet(stage);
-                    pipeline.stages.push(Placed { position: place, name: facet::NAME, stage });
+                ParsedStage::Facet(operand) => {
+                    nesting.check_facet().map_err(at)?;
+                    let stage = parse_facet(&operand, variables).map_err(at)?;
+                    pipeline.stages.push(PlacedStage { position, name: facet::NAME, stage });
                 }
             }
         }
+        // Only now is it known which stages follow each sort.
         optimize::bound_sorts(&mut pipeline.stages);
         Ok(pipeline)
     }
+}
+
+/// Reads the pipelines of a `$facet`. They cannot hold another one, so this recursion is one level deep.
+fn parse_facet(operand: &RawDocument, variables: &Variables) -> Result<Stage, Fault> {
+    let parse_stages = |stages: &[RawDocumentBuf]| {
+        let pipeline = Pipeline::parse_in(Nesting::InFacet, stages, variables)?;
+        // A pipeline that is nested has no source of its own, and the variables of the outer one.
+        Ok(pipeline.stages)
+    };
+    let pipelines = facet::parse(operand, parse_stages)?;
+    let pipelines = pipelines.into_iter().map(|(name, stages)| FacetPipeline { name, stages });
+    Ok(Stage::Facet(pipelines.collect()))
 }

@@ -7,7 +7,7 @@ use bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
 
 use crate::expression::Variables;
 use crate::filter::Filter;
-use crate::pipeline::stage::{Placed, Selection, Stage};
+use crate::pipeline::stage::{PlacedStage, Selection, Stage};
 
 /// The search that a pipeline starts with.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,7 +53,7 @@ impl Window {
 }
 
 /// Tells each sort how many documents the skips and limits right behind it leave.
-pub(super) fn bound_sorts(stages: &mut [Placed]) {
+pub(super) fn bound_sorts(stages: &mut [PlacedStage]) {
     for place in 0..stages.len() {
         let mut window = Window::default();
         let mut behind = stages.iter().skip(place + 1);
@@ -65,7 +65,7 @@ pub(super) fn bound_sorts(stages: &mut [Placed]) {
 }
 
 /// Takes the search off the front.
-pub(super) fn take_leading(stages: &mut Vec<Placed>, variables: &Variables) -> Leading {
+pub(super) fn take_leading(stages: &mut Vec<PlacedStage>, variables: &Variables) -> Leading {
     let mut leading = Leading::default();
     let mut filters: Vec<Selection> = Vec::new();
     let mut window = Window::default();

@@ -1,4 +1,4 @@
-//! Stages whose argument is an object of named options.
+//! Arguments of stages that are objects, and those that are objects of named options.
 
 use bson::{RawBsonRef, RawDocument};
 
@@ -6,13 +6,14 @@ use crate::pipeline::error::Fault;
 use crate::raw::Fields;
 use crate::value::describe;
 
-/// The values of options by the order of `names`. The numbers are MongoDB's for an argument that is no object, and for
-/// an unknown option.
+/// The values of the options in the order of `names`, `None` for those that are not given. `not_object` is MongoDB's
+/// number for an argument that is no object, `unknown` that for an option that is not among `names`.
 pub(super) fn options<'b, const N: usize>(
     stage: &'static str,
     names: [&'static str; N],
     operand: RawBsonRef<'b>,
-    (not_object, unknown): (i32, i32),
+    not_object: i32,
+    unknown: i32,
 ) -> Result<[Option<RawBsonRef<'b>>; N], Fault> {
     let document = object(stage, operand, not_object)?;
     let mut given = [None; N];
@@ -28,7 +29,7 @@ pub(super) fn options<'b, const N: usize>(
     Ok(given)
 }
 
-/// An argument that must be an object.
+/// The argument as an object. Anything else is refused with MongoDB's number `code`.
 pub(super) fn object<'b>(
     stage: &'static str,
     operand: RawBsonRef<'b>,

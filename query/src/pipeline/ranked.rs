@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use bson::{RawArrayBuf, RawBson, RawBsonRef};
 
-use crate::pipeline::collect::Memory;
 use crate::pipeline::error::Fault;
+use crate::pipeline::memory::StageMemory;
 use crate::value::content_bytes;
 
 /// Which end of the order is kept.
@@ -35,7 +35,7 @@ impl Ranked {
         &mut self,
         key: &[u8],
         value: RawBsonRef<'_>,
-        memory: &mut Memory,
+        memory: &mut StageMemory,
     ) -> Result<(), Fault> {
         let number = self.seen;
         self.seen += 1;

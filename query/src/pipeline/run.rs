@@ -8,23 +8,20 @@ use crate::expression::Variables;
 use crate::filter::Filter;
 use crate::pipeline::collect::{Collected, Collector};
 use crate::pipeline::count::Counting;
-use crate::pipeline::error::{Error, Fault};
-use crate::pipeline::facet::Faceting;
+use crate::pipeline::error::{Error, at};
+use crate::pipeline::facet::{Faceting, Inbox};
 use crate::pipeline::group::Grouping;
 use crate::pipeline::sample::Sampling;
 use crate::pipeline::shape::Shape;
 use crate::pipeline::sort::Sorting;
-use crate::pipeline::stage::{Placed, Stage};
-use crate::pipeline::stream::{Step, Stream, nothing};
+use crate::pipeline::stage::{FacetPipeline, PlacedStage, Stage};
+use crate::pipeline::stream::{StageInput, Step, Stream, nothing};
 use crate::pipeline::unwind::Unwinding;
-
-/// What a stage reads.
-pub(super) type Input<'i, E> = Box<dyn Stream<E> + Send + Sync + 'i>;
 
 /// What comes out of a pipeline: a stream, and an iterator over copies. After an error it is at its end.
 pub struct Running<'i, E> {
     /// The last stage; none at the end.
-    last: Option<Input<'i, E>>,
+    last: Option<StageInput<'i, E>>,
 }
 
 impl<E> Stream<E> for Running<'_, E> {
@@ -70,7 +67,11 @@ impl<E> std::fmt::Debug for Running<'_, E> {
 }
 
 /// Puts the stages behind the input.
-pub(super) fn run<'i, E>(stages: Vec<Placed>, variables: &Variables, input: Input<'i, E>) -> Running<'i, E>
+pub(super) fn run<'i, E>(
+    stages: Vec<PlacedStage>,
+    variables: &Variables,
+    input: StageInput<'i, E>,
+) -> Running<'i, E>
 where
     E: From<Error> + 'i,
 {
@@ -81,11 +82,11 @@ where
     Running { last: Some(last) }
 }
 
-fn behind<'i, E>(input: Input<'i, E>, placed: Placed, variables: Variables) -> Input<'i, E>
+fn behind<'i, E>(input: StageInput<'i, E>, placed: PlacedStage, variables: Variables) -> StageInput<'i, E>
 where
     E: From<Error> + 'i,
 {
-    let Placed { position, name, stage } = placed;
+    let PlacedStage { position, name, stage } = placed;
     let operation = variables.operation().clone();
     let collector: Box<dyn Collector + Send + Sync> = match stage {
         Stage::Match(selection) => {
@@ -97,23 +98,28 @@ where
         }
         Stage::Skip(left) => return Box::new(Skipping { input, left }),
         Stage::Limit(left) => return Box::new(Limited { input, left }),
-        Stage::Unwind(unwind) => return Box::new(Unwinding::new(input, unwind, (position, operation))),
+        Stage::Unwind(unwind) => return Box::new(Unwinding::new(input, unwind, position, &operation)),
         Stage::Sort(order) => Box::new(Sorting::new(order, &operation)),
         Stage::Count(field) => Box::new(Counting::new(field)),
         Stage::Group(group) => Box::new(Grouping::new(name, group, variables)),
         Stage::Sample(size) => Box::new(Sampling::new(size, &operation)),
-        Stage::Facet(facet) => Box::new(Faceting::new(facet)),
+        Stage::Facet(parts) => Box::new(faceting(parts, &variables)),
     };
     Box::new(Collected::new(input, collector, position, operation))
 }
 
-/// An error of a stage.
-pub(super) fn at<E: From<Error>>(position: usize) -> impl Fn(Fault) -> E {
-    move |fault| E::from(Error::Stage { position, fault })
+/// Opens the pipelines of `$facet`, which all read from one inbox.
+fn faceting(pipelines: Vec<FacetPipeline>, variables: &Variables) -> Faceting {
+    let inbox = Inbox::default();
+    let pipelines = pipelines.into_iter().map(|FacetPipeline { name, stages }| {
+        let running = run(stages, variables, Box::new(inbox.reader()));
+        (name, Box::new(running) as StageInput<'static, Error>)
+    });
+    Faceting::new(inbox.clone(), pipelines)
 }
 
 struct Matching<'i, E> {
-    input: Input<'i, E>,
+    input: StageInput<'i, E>,
     filter: Filter,
     variables: Variables,
     position: usize,
@@ -143,7 +149,7 @@ impl<E: From<Error>> Stream<E> for Matching<'_, E> {
 }
 
 struct Shaped<'i, E> {
-    input: Input<'i, E>,
+    input: StageInput<'i, E>,
     shape: Shape,
     name: &'static str,
     variables: Variables,
@@ -171,7 +177,7 @@ impl<E: From<Error>> Stream<E> for Shaped<'_, E> {
 }
 
 struct Skipping<'i, E> {
-    input: Input<'i, E>,
+    input: StageInput<'i, E>,
     left: u64,
 }
 
@@ -197,7 +203,7 @@ impl<E> Stream<E> for Skipping<'_, E> {
 }
 
 struct Limited<'i, E> {
-    input: Input<'i, E>,
+    input: StageInput<'i, E>,
     left: u64,
 }
 

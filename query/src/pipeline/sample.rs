@@ -5,9 +5,9 @@ use std::vec::IntoIter;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::operation::OperationContext;
-use crate::pipeline::STAGE_BYTES_MAX;
-use crate::pipeline::collect::{Collector, Memory};
+use crate::pipeline::collect::Collector;
 use crate::pipeline::error::Fault;
+use crate::pipeline::memory::{STAGE_BYTES_MAX, StageMemory};
 use crate::pipeline::options::options;
 use crate::random::random_below;
 use crate::value::{describe, integer};
@@ -21,7 +21,7 @@ const MISSING: i32 = 28_749;
 
 /// Reads how many documents are wanted.
 pub(super) fn parse(operand: RawBsonRef<'_>) -> Result<usize, Fault> {
-    let [size] = options(STAGE, ["size"], operand, (NOT_OBJECT, OPTION))?;
+    let [size] = options(STAGE, ["size"], operand, NOT_OBJECT, OPTION)?;
     let size = size.ok_or(Fault::OptionMissing { stage: STAGE, option: "size", code: MISSING })?;
     let refuse = |expected, code| Fault::Operand { stage: STAGE, expected, found: describe(size), code };
     if index::number::Number::of(size).is_none() {
@@ -37,13 +37,13 @@ pub(super) struct Sampling {
     size: usize,
     seen: u64,
     kept: Vec<RawDocumentBuf>,
-    memory: Memory,
+    memory: StageMemory,
     results: IntoIter<RawDocumentBuf>,
 }
 
 impl Sampling {
     pub(super) fn new(size: usize, operation: &OperationContext) -> Self {
-        let memory = Memory::new(STAGE, STAGE_BYTES_MAX, operation);
+        let memory = StageMemory::new(STAGE, STAGE_BYTES_MAX, operation);
         Self { size, seen: 0, kept: Vec::new(), memory, results: Vec::new().into_iter() }
     }
 }

@@ -124,7 +124,7 @@ pub(super) fn replace_root(
     operand: RawBsonRef<'_>,
     variables: &Variables,
 ) -> Result<Shape, Fault> {
-    let [root] = options(stage, ["newRoot"], operand, (REPLACE_ROOT_NOT_OBJECT, REPLACE_ROOT_OPTION))?;
+    let [root] = options(stage, ["newRoot"], operand, REPLACE_ROOT_NOT_OBJECT, REPLACE_ROOT_OPTION)?;
     let missing = Fault::OptionMissing { stage, option: "newRoot", code: REPLACE_ROOT_MISSING };
     replace_with(stage, root.ok_or(missing)?, variables)
 }

@@ -4,9 +4,9 @@ use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::operation::OperationContext;
 use crate::path::PathRefusal;
-use crate::pipeline::STAGE_BYTES_MAX;
 use crate::pipeline::collect::Collector;
 use crate::pipeline::error::Fault;
+use crate::pipeline::memory::STAGE_BYTES_MAX;
 use crate::pipeline::options::object;
 use crate::sort::Sort;
 use crate::sort::collect::{Sorted, Sorter};

@@ -1,34 +1,37 @@
-//! The names of all stages in one sorted table, and what one stage is once it was read.
+//! The names of all stages in one sorted table, and what one stage is after it has been read.
 //!
-//! A name that is not in the table is unknown; one that is there as [`Known::Unsupported`] exists in MongoDB and not
-//! here. What a stage means stands in the file of its family. Some stages are others in disguise: they become those
-//! here, so that there is one meaning.
+//! A name that is not in the table is unknown. A name that is there as [`StageKind::Unsupported`] exists in MongoDB
+//! and not here. What a stage means is in the file of its family. Some stages are defined by others (`$bucket`,
+//! `$sortByCount`): they are translated into those here, so that each meaning is implemented once.
+//!
+//! A stage can hold pipelines (`$facet`), so this file holds the whole recursion of the types. Reading the stages of
+//! such a pipeline is left to `mod.rs`, running them to `run.rs`: no file of a stage imports either.
 
 use bson::raw::CString;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 
 use crate::expression::Variables;
 use crate::filter::Filter;
-use crate::pipeline::Source;
 use crate::pipeline::bucket;
 use crate::pipeline::count;
 use crate::pipeline::error::Fault;
-use crate::pipeline::facet::Facet;
+use crate::pipeline::facet;
 use crate::pipeline::group::Group;
 use crate::pipeline::options::object;
 use crate::pipeline::sample;
 use crate::pipeline::shape::{self, Shape};
 use crate::pipeline::sort::SortOrder;
+use crate::pipeline::source::Source;
 use crate::pipeline::unwind::Unwind;
 use crate::raw::Fields;
 use crate::value::{describe, integer};
 
-/// A stage with its place.
+/// A stage and where it was given.
 #[derive(Clone, Debug)]
-pub(super) struct Placed {
-    /// Where it stands among the stages that were given.
+pub(super) struct PlacedStage {
+    /// The position among the stages that were given, counted from 0. One given stage can become several.
     pub(super) position: usize,
-    /// What it was given as.
+    /// The name under which it was given.
     pub(super) name: &'static str,
     pub(super) stage: Stage,
 }
@@ -45,7 +48,16 @@ pub(super) enum Stage {
     Group(Group),
     Unwind(Unwind),
     Sample(usize),
-    Facet(Facet),
+    /// The pipelines that each read all documents.
+    Facet(Vec<FacetPipeline>),
+}
+
+/// One pipeline of `$facet`.
+#[derive(Clone, Debug)]
+pub(super) struct FacetPipeline {
+    /// The field that its results are put into.
+    pub(super) name: CString,
+    pub(super) stages: Vec<PlacedStage>,
 }
 
 /// A filter, and how it was given.
@@ -55,57 +67,63 @@ pub(super) struct Selection {
     pub(super) given: RawDocumentBuf,
 }
 
-/// What is known of a name.
+/// What a name of the table stands for.
 #[derive(Clone, Copy)]
-enum Known {
-    /// One document is made out of one.
+enum StageKind {
+    /// A stage that makes one document out of each.
     Shape(ParseShape),
+    /// A stage that is read as one or more stages.
     Stages(ParseStages),
-    /// Documents come from elsewhere.
+    /// A first stage that gives documents in place of the collection.
     Source(ParseSource),
-    /// Pipelines in a stage.
+    /// `$facet`, the stage that holds pipelines.
     Facet,
+    /// A stage of MongoDB that CairnDB does not have.
     Unsupported,
 }
 
 pub(crate) type ParseShape = fn(&'static str, RawBsonRef<'_>, &Variables) -> Result<Shape, Fault>;
 type ParseStages = fn(RawBsonRef<'_>, &Variables) -> Result<Vec<Stage>, Fault>;
-/// A name of the table, for whoever has use for stages that make one document out of one and for no others.
-pub(crate) enum Named {
+type ParseSource = fn(RawBsonRef<'_>, &Variables) -> Result<Source, Fault>;
+
+/// A name of the table, for updates: they only use stages that make one document out of one.
+pub(crate) enum NamedStage {
+    /// A stage that an update may have.
     Shape(&'static str, ParseShape),
+    /// A stage that is unsupported, or supported in aggregations only.
     Other(&'static str),
 }
 
-type ParseSource = fn(RawBsonRef<'_>, &Variables) -> Result<Source, Fault>;
-
 /// A stage that was read.
-pub(super) enum Parsed {
+pub(super) enum ParsedStage {
     Stages(&'static str, Vec<Stage>),
     Source(&'static str, Source),
-    /// The argument of `$facet`, which has stages of its own.
+    /// The argument of `$facet`, whose pipelines are not read yet.
     Facet(RawDocumentBuf),
 }
 
-/// What a pipeline stands in.
+/// What contains a pipeline. Some stages are allowed in one of the two only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Position {
-    Top,
-    Facet,
+pub(super) enum Nesting {
+    TopLevel,
+    InFacet,
 }
 
-impl Position {
-    pub(super) fn admit_source(self, stage: &'static str, place: usize) -> Result<(), Fault> {
+impl Nesting {
+    /// Refuses a stage that gives documents anywhere but at the start of a whole pipeline.
+    pub(super) fn check_source(self, stage: &'static str, position: usize) -> Result<(), Fault> {
         match self {
-            Self::Facet => Err(Fault::InFacet { stage }),
-            Self::Top if place > 0 => Err(Fault::NotFirst { stage }),
-            Self::Top => Ok(()),
+            Self::InFacet => Err(Fault::InFacet { stage }),
+            Self::TopLevel if position > 0 => Err(Fault::NotFirst { stage }),
+            Self::TopLevel => Ok(()),
         }
     }
 
-    pub(super) fn admit_facet(self) -> Result<(), Fault> {
+    /// Refuses a `$facet` in a `$facet`.
+    pub(super) fn check_facet(self) -> Result<(), Fault> {
         match self {
-            Self::Facet => Err(Fault::InFacet { stage: crate::pipeline::facet::NAME }),
-            Self::Top => Ok(()),
+            Self::InFacet => Err(Fault::InFacet { stage: facet::NAME }),
+            Self::TopLevel => Ok(()),
         }
     }
 }
@@ -124,88 +142,91 @@ const DOCUMENTS_OPERAND: i32 = 5_858_203;
 const FAILED_TO_PARSE: i32 = 9;
 
 /// Ascending by name.
-const STAGES: &[(&str, Known)] = &[
-    ("$addFields", Known::Shape(shape::set)),
-    ("$bucket", Known::Stages(bucket::parse)),
-    ("$bucketAuto", Known::Unsupported),
-    ("$changeStream", Known::Unsupported),
-    ("$changeStreamSplitLargeEvent", Known::Unsupported),
-    ("$collStats", Known::Source(coll_stats)),
-    ("$count", Known::Stages(count_stage)),
-    ("$currentOp", Known::Source(current_op)),
-    ("$densify", Known::Unsupported),
-    ("$documents", Known::Source(documents)),
-    ("$facet", Known::Facet),
-    ("$fill", Known::Unsupported),
-    ("$geoNear", Known::Unsupported),
-    ("$graphLookup", Known::Unsupported),
-    ("$group", Known::Stages(group)),
-    ("$indexStats", Known::Source(index_stats)),
-    ("$limit", Known::Stages(limit)),
-    ("$listClusterCatalog", Known::Unsupported),
-    ("$listLocalSessions", Known::Unsupported),
-    ("$listSampledQueries", Known::Unsupported),
-    ("$listSearchIndexes", Known::Unsupported),
-    ("$listSessions", Known::Unsupported),
-    ("$lookup", Known::Unsupported),
-    ("$match", Known::Stages(match_stage)),
-    ("$merge", Known::Unsupported),
-    ("$out", Known::Unsupported),
-    ("$planCacheStats", Known::Unsupported),
-    ("$project", Known::Shape(shape::project)),
-    ("$querySettings", Known::Unsupported),
-    ("$queryStats", Known::Unsupported),
-    ("$rankFusion", Known::Unsupported),
-    ("$redact", Known::Unsupported),
-    ("$replaceRoot", Known::Shape(shape::replace_root)),
-    ("$replaceWith", Known::Shape(shape::replace_with)),
-    ("$sample", Known::Stages(sample_stage)),
-    ("$score", Known::Unsupported),
-    ("$scoreFusion", Known::Unsupported),
-    ("$search", Known::Unsupported),
-    ("$searchMeta", Known::Unsupported),
-    ("$set", Known::Shape(shape::set)),
-    ("$setWindowFields", Known::Unsupported),
-    ("$shardedDataDistribution", Known::Unsupported),
-    ("$skip", Known::Stages(skip)),
-    ("$sort", Known::Stages(sort)),
-    ("$sortByCount", Known::Stages(sort_by_count)),
-    ("$unionWith", Known::Unsupported),
-    ("$unset", Known::Shape(shape::unset)),
-    ("$unwind", Known::Stages(unwind)),
-    ("$vectorSearch", Known::Unsupported),
+const STAGES: &[(&str, StageKind)] = &[
+    ("$addFields", StageKind::Shape(shape::set)),
+    ("$bucket", StageKind::Stages(bucket_stage)),
+    ("$bucketAuto", StageKind::Unsupported),
+    ("$changeStream", StageKind::Unsupported),
+    ("$changeStreamSplitLargeEvent", StageKind::Unsupported),
+    ("$collStats", StageKind::Source(coll_stats)),
+    ("$count", StageKind::Stages(count_stage)),
+    ("$currentOp", StageKind::Source(current_op)),
+    ("$densify", StageKind::Unsupported),
+    ("$documents", StageKind::Source(documents)),
+    ("$facet", StageKind::Facet),
+    ("$fill", StageKind::Unsupported),
+    ("$geoNear", StageKind::Unsupported),
+    ("$graphLookup", StageKind::Unsupported),
+    ("$group", StageKind::Stages(group)),
+    ("$indexStats", StageKind::Source(index_stats)),
+    ("$limit", StageKind::Stages(limit)),
+    ("$listClusterCatalog", StageKind::Unsupported),
+    ("$listLocalSessions", StageKind::Unsupported),
+    ("$listSampledQueries", StageKind::Unsupported),
+    ("$listSearchIndexes", StageKind::Unsupported),
+    ("$listSessions", StageKind::Unsupported),
+    ("$lookup", StageKind::Unsupported),
+    ("$match", StageKind::Stages(match_stage)),
+    ("$merge", StageKind::Unsupported),
+    ("$out", StageKind::Unsupported),
+    ("$planCacheStats", StageKind::Unsupported),
+    ("$project", StageKind::Shape(shape::project)),
+    ("$querySettings", StageKind::Unsupported),
+    ("$queryStats", StageKind::Unsupported),
+    ("$rankFusion", StageKind::Unsupported),
+    ("$redact", StageKind::Unsupported),
+    ("$replaceRoot", StageKind::Shape(shape::replace_root)),
+    ("$replaceWith", StageKind::Shape(shape::replace_with)),
+    ("$sample", StageKind::Stages(sample_stage)),
+    ("$score", StageKind::Unsupported),
+    ("$scoreFusion", StageKind::Unsupported),
+    ("$search", StageKind::Unsupported),
+    ("$searchMeta", StageKind::Unsupported),
+    ("$set", StageKind::Shape(shape::set)),
+    ("$setWindowFields", StageKind::Unsupported),
+    ("$shardedDataDistribution", StageKind::Unsupported),
+    ("$skip", StageKind::Stages(skip)),
+    ("$sort", StageKind::Stages(sort)),
+    ("$sortByCount", StageKind::Stages(sort_by_count)),
+    ("$unionWith", StageKind::Unsupported),
+    ("$unset", StageKind::Shape(shape::unset)),
+    ("$unwind", StageKind::Stages(unwind)),
+    ("$vectorSearch", StageKind::Unsupported),
 ];
 
-/// What the stage of a name is; nothing if there is none.
-pub(crate) fn named(name: &str) -> Option<Named> {
-    Some(match known(name)? {
-        (stage, Known::Shape(parse)) => Named::Shape(stage, parse),
-        (stage, Known::Stages(_) | Known::Source(_) | Known::Facet | Known::Unsupported) => {
-            Named::Other(stage)
+/// What updates may know of a stage. Returns `None` if MongoDB has no stage of this name either.
+pub(crate) fn named(name: &str) -> Option<NamedStage> {
+    Some(match lookup(name)? {
+        (stage, StageKind::Shape(parse)) => NamedStage::Shape(stage, parse),
+        (stage, StageKind::Stages(_) | StageKind::Source(_) | StageKind::Facet | StageKind::Unsupported) => {
+            NamedStage::Other(stage)
         }
     })
 }
 
-/// The stage of a name, as it is written in the table, and what is known of it.
-fn known(name: &str) -> Option<(&'static str, Known)> {
+/// The row of the table for a name.
+fn lookup(name: &str) -> Option<(&'static str, StageKind)> {
     let place = STAGES.binary_search_by_key(&name, |(known, _)| known).ok()?;
     STAGES.get(place).copied()
 }
 
 /// Reads one stage.
-pub(super) fn parse(stage: &RawDocument, variables: &Variables) -> Result<Parsed, Fault> {
+pub(super) fn parse(stage: &RawDocument, variables: &Variables) -> Result<ParsedStage, Fault> {
     let fields = Fields::of(stage).collect::<Result<Vec<_>, _>>()?;
     let [field] = fields.as_slice() else { return Err(Fault::FieldCount) };
     let operand = field.value()?;
-    let Some((name, known)) = known(field.name()) else {
+    let Some((name, kind)) = lookup(field.name()) else {
         return Err(Fault::Unknown { stage: crate::value::shorten(field.name()) });
     };
-    Ok(match known {
-        Known::Shape(parse) => Parsed::Stages(name, vec![Stage::Shape(parse(name, operand, variables)?)]),
-        Known::Stages(parse) => Parsed::Stages(name, parse(operand, variables)?),
-        Known::Source(parse) => Parsed::Source(name, parse(operand, variables)?),
-        Known::Facet => Parsed::Facet(crate::pipeline::facet::operand(operand)?.to_owned()),
-        Known::Unsupported => return Err(Fault::Unsupported { stage: name.to_owned() }),
+    Ok(match kind {
+        StageKind::Shape(parse) => {
+            ParsedStage::Stages(name, vec![Stage::Shape(parse(name, operand, variables)?)])
+        }
+        StageKind::Stages(parse) => ParsedStage::Stages(name, parse(operand, variables)?),
+        StageKind::Source(parse) => ParsedStage::Source(name, parse(operand, variables)?),
+        // Its pipelines are read by the caller, which reads stages through this function.
+        StageKind::Facet => ParsedStage::Facet(facet::operand(operand)?.to_owned()),
+        StageKind::Unsupported => return Err(Fault::Unsupported { stage: name.to_owned() }),
     })
 }
 
@@ -213,6 +234,12 @@ fn match_stage(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<Sta
     let given = object("$match", operand, MATCH_NOT_OBJECT)?;
     let filter = Filter::parse_with(given, variables)?;
     Ok(vec![Stage::Match(Selection { filter, given: given.to_owned() })])
+}
+
+/// `$bucket` gives its groups in the order of their lower boundaries.
+fn bucket_stage(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<Stage>, Fault> {
+    let group = bucket::parse(operand, variables)?;
+    Ok(vec![Stage::Group(group), Stage::Sort(SortOrder::of(&rawdoc! { "_id": 1 })?)])
 }
 
 fn sort(operand: RawBsonRef<'_>, _: &Variables) -> Result<Vec<Stage>, Fault> {
@@ -314,8 +341,8 @@ mod tests {
 
     #[test]
     fn every_name_is_found() {
-        assert!(STAGES.iter().all(|(name, _)| known(name).is_some_and(|(found, _)| found == *name)));
-        assert!(known("$nothing").is_none());
-        assert!(known("match").is_none());
+        assert!(STAGES.iter().all(|(name, _)| lookup(name).is_some_and(|(found, _)| found == *name)));
+        assert!(lookup("$nothing").is_none());
+        assert!(lookup("match").is_none());
     }
 }

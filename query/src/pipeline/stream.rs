@@ -41,6 +41,9 @@ impl<E, S: Stream<E> + ?Sized> Stream<E> for Box<S> {
     }
 }
 
+/// What a stage reads: the stages before it, as one stream.
+pub(super) type StageInput<'i, E> = Box<dyn Stream<E> + Send + Sync + 'i>;
+
 /// An iterator as a stream.
 #[derive(Clone, Debug)]
 pub struct Given<I> {

@@ -12,10 +12,9 @@ use index::validate::validate;
 
 use crate::operation::{OperationContext, Reservation};
 use crate::path::parse_path;
-use crate::pipeline::error::{Error, Fault};
+use crate::pipeline::error::{Error, Fault, at};
 use crate::pipeline::options::options;
-use crate::pipeline::run::{Input, at};
-use crate::pipeline::stream::{Step, Stream};
+use crate::pipeline::stream::{StageInput, Step, Stream};
 use crate::raw::{Fields, Malformed, Operand, Writer};
 use crate::value::{describe, elements};
 
@@ -58,7 +57,7 @@ impl Unwind {
             [Some(operand), None, None]
         } else {
             let names = ["path", "includeArrayIndex", "preserveNullAndEmptyArrays"];
-            options(STAGE, names, operand, (OPERAND, OPTION))?
+            options(STAGE, names, operand, OPERAND, OPTION)?
         };
         let path = path.ok_or(Fault::OptionMissing { stage: STAGE, option: "path", code: PATH_MISSING })?;
         let text = path.as_str().ok_or_else(|| wrong("a text as path", path, PATH_TYPE))?;
@@ -104,7 +103,7 @@ fn wrong(expected: &'static str, found: RawBsonRef<'_>, code: i32) -> Fault {
 }
 
 pub(super) struct Unwinding<'i, E> {
-    input: Input<'i, E>,
+    input: StageInput<'i, E>,
     unwind: Unwind,
     position: usize,
     /// The document that is taken apart, and what is left of its array.
@@ -118,11 +117,12 @@ pub(super) struct Unwinding<'i, E> {
 
 impl<'i, E: From<Error>> Unwinding<'i, E> {
     pub(super) fn new(
-        input: Input<'i, E>,
+        input: StageInput<'i, E>,
         unwind: Unwind,
-        (position, operation): (usize, OperationContext),
+        position: usize,
+        operation: &OperationContext,
     ) -> Self {
-        let room = Reservation::of(&operation);
+        let room = Reservation::of(operation);
         let elements = Vec::new().into_iter();
         let (whole, current) = (RawDocumentBuf::new(), RawDocumentBuf::new());
         Self { input, unwind, position, whole, elements, room, next: 0, current }

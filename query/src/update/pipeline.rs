@@ -8,7 +8,7 @@ use index::order::compare;
 use index::validate::{DOCUMENT_BYTES_MAX, validate};
 
 use crate::expression::Variables;
-use crate::pipeline::{Named, Shape, named};
+use crate::pipeline::{NamedStage, Shape, named};
 use crate::raw::{Fields, Writer};
 use crate::update::context::Phase;
 use crate::update::error::{Error, StageFault};
@@ -94,10 +94,10 @@ fn parse_stage(stage: &RawDocument, variables: &Variables) -> Result<Result<Shap
     let operand = field.value()?;
     Ok(match named(field.name()) {
         None => Err(StageFault::Unknown { stage: field.name().to_owned() }),
-        Some(Named::Shape(stage, parse)) => parse(stage, operand, variables).map_err(StageFault::from),
-        Some(Named::Other(UNSUPPORTED)) => {
+        Some(NamedStage::Shape(stage, parse)) => parse(stage, operand, variables).map_err(StageFault::from),
+        Some(NamedStage::Other(UNSUPPORTED)) => {
             Err(StageFault::Unsupported { stage: UNSUPPORTED.to_owned() })
         }
-        Some(Named::Other(stage)) => Err(StageFault::NotInUpdates { stage: stage.to_owned() }),
+        Some(NamedStage::Other(stage)) => Err(StageFault::NotInUpdates { stage: stage.to_owned() }),
     })
 }

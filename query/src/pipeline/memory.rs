@@ -1,0 +1,38 @@
+//! The memory that one stage may hold.
+
+use crate::operation::{OperationContext, Reservation};
+use crate::pipeline::error::Fault;
+
+/// How many bytes one stage may hold.
+///
+/// MongoDB moves to disk what goes beyond; CairnDB refuses it, so a pipeline needs no space on disk.
+pub const STAGE_BYTES_MAX: usize = 100 << 20;
+
+/// The bytes that a stage holds, counted against its own limit and against that of the operation.
+#[derive(Debug)]
+pub(super) struct StageMemory {
+    stage: &'static str,
+    bytes: usize,
+    limit: usize,
+    reservation: Reservation,
+}
+
+impl StageMemory {
+    /// Starts at 0 bytes of at most `limit`. What is counted is reserved from the memory of the operation.
+    pub(super) fn new(stage: &'static str, limit: usize, operation: &OperationContext) -> Self {
+        Self { stage, bytes: 0, limit, reservation: Reservation::of(operation) }
+    }
+
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Fault> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > self.limit {
+            return Err(Fault::MemoryExceeded { stage: self.stage, limit: self.limit });
+        }
+        Ok(self.reservation.grow_by_steps(self.bytes)?)
+    }
+
+    /// Counts `bytes` less. The reservation stays as it is, for a stage that replaces values grows again at once.
+    pub(super) fn shrink(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+}

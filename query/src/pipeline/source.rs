@@ -1,0 +1,49 @@
+//! Where the documents of a pipeline come from.
+
+use bson::RawDocumentBuf;
+
+/// Where the documents of a pipeline come from: the collection, or a first stage that replaces it.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_query::expression::Variables;
+/// use cairndb_query::pipeline::{Pipeline, Source};
+///
+/// let stages = [rawdoc! { "$documents": [{ "n": 1 }] }, rawdoc! { "$match": { "n": 1 } }];
+/// let pipeline = Pipeline::parse(&stages, &Variables::default())?;
+/// assert_eq!(*pipeline.source(), Source::Documents(vec![rawdoc! { "n": 1 }]));
+/// # Ok::<(), cairndb_query::pipeline::error::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub enum Source {
+    /// The collection that the pipeline is run on.
+    Collection,
+    /// `$documents`: documents given in the pipeline itself.
+    Documents(Vec<RawDocumentBuf>),
+    /// `$collStats` with its options: statistics of the collection.
+    CollStats(RawDocumentBuf),
+    /// `$indexStats`: the indexes of the collection.
+    IndexStats,
+    /// `$currentOp` with its options: the running operations.
+    CurrentOp(RawDocumentBuf),
+}
+
+impl Source {
+    /// The name of the stage that gives the documents. Returns `None` for a collection.
+    ///
+    /// ```
+    /// use cairndb_query::pipeline::Source;
+    ///
+    /// assert_eq!(Source::IndexStats.stage(), Some("$indexStats"));
+    /// assert_eq!(Source::Collection.stage(), None);
+    /// ```
+    pub fn stage(&self) -> Option<&'static str> {
+        match self {
+            Self::Collection => None,
+            Self::Documents(_) => Some("$documents"),
+            Self::CollStats(_) => Some("$collStats"),
+            Self::IndexStats => Some("$indexStats"),
+            Self::CurrentOp(_) => Some("$currentOp"),
+        }
+    }
+}
