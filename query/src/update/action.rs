@@ -1,4 +1,4 @@
-//! What an operator does to one field, once it has been read.
+//! What an operator does to one field. An action holds its argument already parsed, and knows no path.
 
 use crate::filter::element_condition::ElementCondition;
 use crate::numeric::Numeric;
@@ -20,9 +20,9 @@ pub(super) enum Action {
     /// `$min` and `$max`.
     Extreme(Extreme, Operand),
     CurrentDate(CurrentDate),
-    /// The old place of a renamed field.
+    /// Removes the field that a rename takes its value from.
     RenameFrom,
-    /// The new place of a renamed field, by its number among the renames.
+    /// Writes the value of a rename, which is given by its index in the list of renames.
     RenameTo(usize),
     Push(Push),
     AddToSet(Members),
@@ -57,24 +57,25 @@ pub(super) enum PopEnd {
 #[derive(Clone, Debug)]
 pub(super) enum Pull {
     Matching(ElementCondition),
-    /// One value of `$pull`.
+    /// The only value of a `$pull`.
     Equal(Members),
-    /// The values of `$pullAll`.
+    /// All values of a `$pullAll`.
     EqualAny(Members),
 }
 
-/// What a missing field, or a path that leads nowhere, is to an action.
+/// What an action does if its field is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IfMissing {
-    /// The field is made.
+    /// The field is created.
     Created,
-    /// Nothing happens, but the path must be one that could be made.
+    /// The document stays as it is, but it is an error if the field could not be created either.
     Checked,
-    /// Nothing happens.
+    /// The document stays as it is.
     Ignored,
 }
 
 impl Action {
+    /// The name of the operator, for errors.
     pub(super) fn operator(&self) -> &'static str {
         match self {
             Self::Set(_) => "$set",
@@ -94,7 +95,8 @@ impl Action {
         }
     }
 
-    /// What the action does where there is no field; `is_renamed` tells whether a rename has a source.
+    /// What the action does if its field is missing. `is_renamed` tells whether the rename with an index has found a
+    /// value.
     pub(super) fn on_missing(&self, phase: Phase, is_renamed: impl FnOnce(usize) -> bool) -> IfMissing {
         match self {
             Self::Set(_)
@@ -109,18 +111,16 @@ impl Action {
                 Phase::Modify => IfMissing::Ignored,
             },
             Self::RenameTo(source) => {
-                if is_renamed(*source) {
-                    IfMissing::Created
-                } else {
-                    IfMissing::Ignored
-                }
+                // MongoDB does nothing at all for a rename whose old field does not exist.
+                if is_renamed(*source) { IfMissing::Created } else { IfMissing::Ignored }
             }
+            // They have nothing to remove, and still refuse a path through a scalar, as MongoDB does.
             Self::Pop(_) | Self::Pull(_) => IfMissing::Checked,
             Self::Unset | Self::RenameFrom => IfMissing::Ignored,
         }
     }
 
-    /// Whether the action can give a field a value where there was none.
+    /// Whether the action can create a field, in some document and phase.
     pub(super) fn can_create(&self) -> bool {
         self.on_missing(Phase::Insert, |_| true) == IfMissing::Created
     }

@@ -1,12 +1,12 @@
 //! `$inc` and `$mul`: arithmetic over the four number types.
 //!
-//! The result has the wider of both types: a 32-bit integer becomes a 64-bit one when it overflows, a double makes
-//! everything a double, and a decimal everything a decimal. A 64-bit integer that overflows is refused, not rounded.
+//! The result has the wider type of the two operands: int32, int64, double, decimal128, in this order. A 32-bit result
+//! that overflows becomes a 64-bit one. A 64-bit result that overflows is refused, not rounded.
 
 use crate::decimal;
 use crate::numeric::Numeric;
 
-/// What is done with a field and the operand.
+/// The operation on a field's value and the operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arithmetic {
     Add,
@@ -14,6 +14,7 @@ pub(super) enum Arithmetic {
 }
 
 impl Arithmetic {
+    /// The name of the operator, for errors.
     pub(super) fn operator(self) -> &'static str {
         match self {
             Self::Add => "$inc",
@@ -21,8 +22,9 @@ impl Arithmetic {
         }
     }
 
-    /// The result, or nothing if a 64-bit integer overflows.
+    /// The result. Returns `None` if a 64-bit integer overflows.
     pub(super) fn apply(self, left: Numeric, right: Numeric) -> Option<Numeric> {
+        // The arms go from the widest type to the narrowest, so each knows that no wider one takes part.
         match (left, right) {
             (Numeric::Decimal(_), _) | (_, Numeric::Decimal(_)) => {
                 let (left, right) = (left.to_decimal(), right.to_decimal());
@@ -39,6 +41,7 @@ impl Arithmetic {
                 }))
             }
             (Numeric::Int32(left), Numeric::Int32(right)) => {
+                // In 64 bits neither the sum nor the product of two 32-bit integers overflows.
                 let (left, right) = (i64::from(left), i64::from(right));
                 let result = self.integers(left, right)?;
                 Some(i32::try_from(result).map_or(Numeric::Int64(result), Numeric::Int32))
@@ -50,11 +53,11 @@ impl Arithmetic {
         }
     }
 
-    /// What a field that is missing becomes.
+    /// The value that a missing field gets: MongoDB takes its value as 0.
     pub(super) fn start(self, operand: Numeric) -> Numeric {
         match self {
             Self::Add => operand,
-            // Zero of the operand's type; it never overflows.
+            // The result is zero in the operand's type. A product with zero never overflows.
             Self::Multiply => self.apply(operand, Numeric::Int32(0)).unwrap_or(Numeric::Int32(0)),
         }
     }

@@ -1,4 +1,6 @@
-//! Array filters: conditions by name, for the placeholders `$[name]` in paths.
+//! Array filters: conditions on array elements, to which paths refer by `$[name]`.
+//!
+//! Each condition has one name, and each name must be used by a path: MongoDB takes an unused one for a mistake.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +18,7 @@ use crate::update::error::{ArrayFilterFault, Error};
 /// The array filters of an update.
 #[derive(Clone, Debug)]
 pub(super) struct ArrayFilters {
-    /// By identifier, with the place in the list in which they were given.
+    /// The conditions by identifier, each with its position in the given list, for errors.
     filters: BTreeMap<String, (usize, ElementCondition)>,
 }
 
@@ -24,6 +26,7 @@ impl ArrayFilters {
     pub(super) fn parse(filters: &[RawDocumentBuf], room: &Room) -> Result<Self, Error> {
         let mut parsed = BTreeMap::new();
         for (position, filter) in filters.iter().enumerate() {
+            // Everything after this reads the bytes unchecked.
             validate(filter.as_bytes()).map_err(|error| Error::malformed(&error))?;
             let (identifier, condition) =
                 parse_one(filter, room).map_err(|fault| Error::ArrayFilter { position, fault })?;
@@ -35,22 +38,24 @@ impl ArrayFilters {
         Ok(Self { filters: parsed })
     }
 
+    /// Whether there is a filter of this name.
     pub(super) fn has(&self, identifier: &str) -> bool {
         self.filters.contains_key(identifier)
     }
 
-    /// Whether the filter of a name lets an element through.
+    /// Whether an element matches the filter of this name.
     pub(super) fn matches(
         &self,
         identifier: &str,
         element: &Field<'_>,
         operation: &OperationContext,
     ) -> Result<bool, Error> {
+        // Paths with an unknown identifier were refused when the update was parsed.
         let Some((_, condition)) = self.filters.get(identifier) else { return Ok(false) };
         condition.matches(element.kind(), element.bytes(), operation).map_err(Error::unanswered)
     }
 
-    /// Refuses a filter that no path has used; of several, the one that was given first.
+    /// Refuses a filter whose identifier is not in `used`; of several, the one that was given first.
     pub(super) fn check_used(&self, used: &BTreeSet<String>) -> Result<(), Error> {
         let unused = self.filters.iter().filter(|(identifier, _)| !used.contains(*identifier));
         match unused.min_by_key(|(_, (position, _))| *position) {
@@ -63,6 +68,7 @@ impl ArrayFilters {
     }
 }
 
+/// Parses one filter into its identifier and its condition.
 fn parse_one(filter: &RawDocumentBuf, room: &Room) -> Result<(String, ElementCondition), ArrayFilterFault> {
     let filter =
         Filter::parse_plain(filter, room).map_err(|error| ArrayFilterFault::Filter(Box::new(error)))?;
@@ -72,6 +78,7 @@ fn parse_one(filter: &RawDocumentBuf, room: &Room) -> Result<(String, ElementCon
         Err(NameFault::Several { first, second }) => return Err(ArrayFilterFault::Several { first, second }),
         Err(NameFault::Whole { operator }) => return Err(ArrayFilterFault::Operator { operator }),
     };
+    // MongoDB's rule for these names, which keeps them apart from paths and operators.
     let is_identifier = identifier.starts_with(|first: char| first.is_ascii_lowercase())
         && identifier.chars().all(|letter| letter.is_ascii_alphanumeric());
     match CString::try_from(identifier.clone()) {

@@ -1,4 +1,6 @@
-//! `$bit`: and, or and exclusive or of integers.
+//! `$bit`: bitwise and, or and exclusive or of integers.
+//!
+//! The result is a 64-bit integer if the value or an operand is one. Doubles are refused, even those without a fraction.
 
 use bson::RawDocument;
 
@@ -7,7 +9,7 @@ use crate::raw::Fields;
 use crate::update::error::{Error, Fault};
 use crate::value::describe;
 
-/// Operations that are applied one after the other.
+/// Operations that are applied in the given order.
 #[derive(Clone, Debug)]
 pub(super) struct BitOperations {
     operations: Vec<(BitOperation, Integer)>,
@@ -27,7 +29,7 @@ enum Integer {
 }
 
 impl BitOperations {
-    /// Reads the operations of one field; `malformed` names it in errors.
+    /// Parses the operations on one field. `malformed` adds the name of the field to a fault.
     pub(super) fn parse(operand: &RawDocument, malformed: impl Fn(Fault) -> Error) -> Result<Self, Error> {
         let mut operations = Vec::new();
         for field in Fields::of(operand) {
@@ -44,10 +46,11 @@ impl BitOperations {
             })?;
             operations.push((operation, integer));
         }
+        // An empty object would be an update that silently does nothing; MongoDB refuses it.
         if operations.is_empty() { Err(malformed(Fault::NoBitOperation)) } else { Ok(Self { operations }) }
     }
 
-    /// The result for a value, or nothing if it is no integer.
+    /// The result for a value. Returns `None` if the value is no integer.
     pub(super) fn apply(&self, value: Numeric) -> Option<Numeric> {
         let start = Integer::of(value)?;
         let result = self
@@ -70,6 +73,7 @@ impl BitOperation {
                 Self::Xor => left ^ right,
             });
         }
+        // A negative 32-bit integer is extended by its sign, so a mask of it keeps the upper bits.
         let (left, right) = (left.widen(), right.widen());
         Integer::Int64(match self {
             Self::And => left & right,

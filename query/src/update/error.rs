@@ -1,34 +1,43 @@
-//! Why an update was refused, when it was read or when it met a document.
+//! Why an update was refused, while it was parsed or while it was applied to a document.
 //!
-//! Words that MongoDB's users match on are kept as they are, numbers are MongoDB's. What an embedded filter is refused
-//! for is passed on as it came.
+//! Numbers are MongoDB's, and so is the wording that programs are known to search for. The error of a filter inside an
+//! update is passed on unchanged.
 
 use crate::raw::Malformed;
 use crate::update::context::Phase;
 
 /// What is wrong with an update, or with applying it to a document.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_query::update::Update;
+/// use cairndb_query::update::error::Error;
+///
+/// let error = Update::parse(&rawdoc! { "$set": { "a": 1, "a.b": 2 } }, &[]).unwrap_err();
+/// assert_eq!(error, Error::Conflict { path: "a.b".to_owned(), at: "a".to_owned() });
+/// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operation that updates is to end.
+    /// The operation was interrupted.
     #[error(transparent)]
     Interrupted(#[from] crate::operation::Interruption),
-    /// The document has no operators: it is a replacement.
+    /// The document has no operators, so it is a replacement.
     #[error("the update has no operators, so that it is a replacement")]
     Replacement,
-    /// No such operator is known, or a plain field stands among operators.
+    /// There is no such operator, or a plain field follows an operator.
     #[error("unknown modifier: {operator}")]
     UnknownOperator {
         /// The name.
         operator: String,
     },
-    /// A top-level field would get a name that starts with a dollar sign.
+    /// The name of a top-level field would start with a dollar sign.
     #[error("the dollar ($) prefixed field '{name}' is not valid for storage")]
     DollarField {
         /// The field's name.
         name: String,
     },
-    /// An operator has no object of fields.
+    /// The argument of an operator is no object of fields.
     #[error("modifiers operate on fields but {operator} was given {found}")]
     OperandNotObject {
         /// The operator.
@@ -36,14 +45,14 @@ pub enum Error {
         /// What was given.
         found: String,
     },
-    /// The argument of an operator is wrong.
+    /// The argument of an operator is malformed.
     #[error("malformed {operator} of '{path}': {fault}")]
     Malformed {
         /// The operator.
         operator: &'static str,
-        /// The field that it stands beside.
+        /// The path of the field.
         path: String,
-        /// What is wrong with it.
+        /// What is wrong with the argument.
         fault: Fault,
     },
     /// A path cannot be updated.
@@ -62,13 +71,13 @@ pub enum Error {
         /// Where it meets an earlier one.
         at: String,
     },
-    /// Two placeholders lead to one element.
+    /// Two placeholders stand for one element, and their updates conflict.
     #[error("Update created a conflict at '{at}'")]
     ElementConflict {
-        /// The element.
+        /// The path of the conflict.
         at: String,
     },
-    /// No array filter has the identifier of a path.
+    /// A path refers to an array filter that was not given.
     #[error("No array filter found for identifier '{identifier}' in path '{path}'")]
     IdentifierUnknown {
         /// The identifier.
@@ -76,71 +85,72 @@ pub enum Error {
         /// The path.
         path: String,
     },
-    /// An array filter is wrong, or does not go with the paths.
+    /// An array filter is malformed, or no path refers to it.
     #[error("array filter {position}: {fault}")]
     ArrayFilter {
-        /// Where it stands in the list, counted from 0.
+        /// Its position in the list, counted from 0.
         position: usize,
         /// What is wrong with it.
         fault: ArrayFilterFault,
     },
-    /// A condition of `$pull` cannot be read.
+    /// The condition of a `$pull` is malformed.
     #[error("malformed {operator} of '{path}'")]
     Condition {
         /// The operator.
         operator: &'static str,
-        /// The field that it stands beside.
+        /// The path of the field.
         path: String,
         /// What is wrong with the condition.
         source: Box<crate::error::Error>,
     },
-    /// A condition on the elements of an array has no answer for one of them.
+    /// A condition could not be evaluated for an element of an array.
     #[error(transparent)]
     Unanswered {
-        /// Why it has none.
+        /// Why it could not.
         source: Box<crate::error::Error>,
     },
-    /// A stage of a pipeline cannot be read or applied.
+    /// A stage of a pipeline is malformed, or cannot be applied.
     #[error("stage {position} of the update: {fault}")]
     Stage {
-        /// Where it stands, counted from 0.
+        /// The position of the stage, counted from 0.
         position: usize,
-        /// What is wrong with it.
+        /// What is wrong with the stage.
         fault: StageFault,
     },
-    /// Array filters were given beside a pipeline.
+    /// Array filters were given for a pipeline.
     #[error("arrayFilters may not be specified for pipeline-style updates")]
     ArrayFiltersOfPipeline,
-    /// A path leads through a value that has no fields, or through an array by a name.
+    /// A field cannot be created inside a scalar, or in an array under a name that is no position.
     #[error("Cannot create field '{field}' in element {{{name}: {value}}}")]
     NotViable {
-        /// The first component that leads nowhere.
+        /// The component of the path that cannot be followed.
         field: String,
-        /// The name of what it stands behind.
+        /// The name of the field before it.
         name: String,
-        /// What stands there.
+        /// The value of the field before it.
         value: String,
     },
-    /// The same for an operator that creates nothing.
+    /// A path leads through a scalar, or through an array by a name that is no position. The operator would not create
+    /// a field.
     #[error("cannot use the part ({field}) of ({path}) to traverse the element {{{name}: {value}}}")]
     NotTraversable {
-        /// The first component that leads nowhere.
+        /// The component of the path that cannot be followed.
         field: String,
-        /// The path up to and with it.
+        /// The path up to this component, inclusive.
         path: String,
-        /// The name of what it stands behind.
+        /// The name of the field before it.
         name: String,
-        /// What stands there.
+        /// The value of the field before it.
         value: String,
     },
-    /// A field has a type that the operator cannot work on.
+    /// The value of a field has a type that the operator does not accept.
     #[error("{}", mismatch(operator, path, found))]
     Mismatch {
         /// The operator.
         operator: &'static str,
         /// The field's path.
         path: String,
-        /// What stands there.
+        /// The field's value.
         found: String,
     },
     /// A 64-bit integer overflowed.
@@ -151,21 +161,21 @@ pub enum Error {
         /// The field's path.
         path: String,
     },
-    /// `$` stands in a path, and the filter matched no array element.
+    /// A path has the placeholder `$`, and the filter matched no array element.
     #[error("The positional operator did not find the match needed from the query.")]
     PositionMissing,
-    /// The array of `$[]` or `$[name]` is not there.
+    /// The array before `$[]` or `$[name]` is missing.
     #[error("The path '{path}' must exist in the document in order to apply array updates.")]
     ElementsMissing {
         /// The path.
         path: String,
     },
-    /// What stands before `$[]` or `$[name]` is no array.
+    /// The value before `$[]` or `$[name]` is no array.
     #[error("Cannot apply array updates to non-array element {name}: {value}")]
     ElementsOfScalar {
-        /// The name of what it stands behind.
+        /// The name of the field.
         name: String,
-        /// What stands there.
+        /// The field's value.
         value: String,
     },
     /// A position is too far beyond the end of an array.
@@ -178,7 +188,7 @@ pub enum Error {
         /// How many are allowed.
         limit: usize,
     },
-    /// A field to be renamed, or its new place, lies in an array.
+    /// The old or the new path of a rename leads into an array.
     #[error("the {part} field of $rename cannot be an array element, and '{path}' is one")]
     RenameInArray {
         /// `source` or `destination`.
@@ -203,7 +213,7 @@ pub enum Error {
     TooLarge {
         /// The limit in bytes.
         limit: usize,
-        /// Whether it was to be inserted.
+        /// Whether the document was to be modified or inserted.
         phase: Phase,
     },
     /// The filter of an upsert has an expression.
@@ -214,7 +224,7 @@ pub enum Error {
     EqualityTwice {
         /// A path.
         path: String,
-        /// The same path, or the beginning of it that is matched as well.
+        /// The same path, or a beginning of it that the filter fixes as well.
         other: String,
     },
     /// The filter of an upsert gives a part of the `_id`.
@@ -235,7 +245,7 @@ pub enum Error {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// `$inc` or `$mul` by what is no number.
+    /// The argument of `$inc` or `$mul` is no number.
     #[error("a number is needed, not {found}")]
     NotNumber {
         /// What was given.
@@ -249,59 +259,59 @@ pub enum Fault {
         /// What was given.
         found: String,
     },
-    /// `$each` of `$addToSet` without a list.
+    /// The `$each` of an `$addToSet` is no array.
     #[error("$each needs an array, not {found}")]
     EachNotArray {
         /// What was given.
         found: String,
     },
-    /// A clause that the operator has not.
+    /// The operator has no such modifier.
     #[error("unrecognized clause {clause}")]
     UnknownClause {
         /// The clause.
         clause: String,
     },
-    /// A clause that stands twice.
+    /// A modifier is given twice.
     #[error("only one {clause} is supported")]
     ClauseTwice {
         /// The clause.
         clause: String,
     },
-    /// A clause with a wrong value.
+    /// A modifier has a wrong value.
     #[error("{clause} must be {expected}, not {found}")]
     Clause {
         /// The clause.
         clause: &'static str,
-        /// What it takes.
+        /// What the modifier takes.
         expected: &'static str,
         /// What was given.
         found: String,
     },
-    /// `$pop` by anything but 1 and -1.
+    /// The argument of `$pop` is neither 1 nor -1.
     #[error("1 or -1 is needed, not {found}")]
     PopEnd {
         /// What was given.
         found: String,
     },
-    /// `$currentDate` without a known type.
+    /// The argument of `$currentDate` has no `$type`, or an unknown one.
     #[error("$type must be 'date' or 'timestamp', not {found}")]
     DateType {
         /// What was given.
         found: String,
     },
-    /// `$bit` without an operation.
+    /// The argument of `$bit` has no operation.
     #[error("at least one of 'and', 'or' and 'xor' is needed")]
     NoBitOperation,
-    /// `$rename` to the same name.
+    /// A field is renamed to its own name.
     #[error("source and target must differ")]
     SameName,
-    /// `$rename` into itself, or to what holds it.
+    /// One of the two paths of a rename leads into the value of the other.
     #[error("source and target '{target}' must not be on the same path")]
     SamePath {
         /// The target.
         target: String,
     },
-    /// `$rename` with a placeholder.
+    /// A path of a rename has a placeholder.
     #[error("the {part} field '{path}' may not be dynamic")]
     Dynamic {
         /// `source` or `destination`.
@@ -318,22 +328,22 @@ pub enum PathFault {
     /// The path is empty.
     #[error("is empty")]
     Empty,
-    /// Between two dots, or beside one, is nothing.
+    /// The path starts or ends with a dot, or has two dots in a row.
     #[error("contains an empty field name, which is not allowed")]
     EmptyComponent,
-    /// The path holds a zero character.
+    /// The path contains a zero character.
     #[error("contains a zero character")]
     ZeroByte,
-    /// More components than a document may have levels.
+    /// The path has more components than a document may have levels.
     #[error("has more than {limit} components")]
     TooLong {
         /// How many are accepted.
         limit: usize,
     },
-    /// `$` stands in the path twice.
+    /// The path has the placeholder `$` more than once.
     #[error("has too many positional (i.e. '$') elements")]
     PositionTwice,
-    /// A placeholder stands where no array can be.
+    /// The path starts with a placeholder, but the top level is no array.
     #[error("has a positional element or an array filter identifier in the first position")]
     PositionFirst,
 }
@@ -342,10 +352,10 @@ pub enum PathFault {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArrayFilterFault {
-    /// The filter speaks of no field.
+    /// The filter has no condition on a field.
     #[error("no top-level field name is used")]
     Empty,
-    /// The filter speaks of two top-level fields.
+    /// The filter has conditions on several top-level fields.
     #[error("expected a single top-level field name, found '{first}' and '{second}'")]
     Several {
         /// The first one.
@@ -353,13 +363,13 @@ pub enum ArrayFilterFault {
         /// Another one.
         second: String,
     },
-    /// The filter is more than conditions on a field.
+    /// The filter has an operator on whole documents.
     #[error("{operator} is not supported in an array filter")]
     Operator {
         /// The operator.
         operator: &'static str,
     },
-    /// The top-level field's name is no identifier.
+    /// The name of the top-level field is no identifier.
     #[error(
         "the top-level field name must be alphanumeric and begin with a lowercase letter, found '{found}'"
     )]
@@ -367,19 +377,19 @@ pub enum ArrayFilterFault {
         /// What was found.
         found: String,
     },
-    /// Two filters have one identifier.
+    /// Two filters have the same identifier.
     #[error("Found multiple array filters with the same top-level field name {identifier}")]
     Twice {
         /// The identifier.
         identifier: String,
     },
-    /// No path has the identifier.
+    /// No path refers to the identifier.
     #[error("The array filter for identifier '{identifier}' was not used in the update")]
     Unused {
         /// The identifier.
         identifier: String,
     },
-    /// The filter cannot be read.
+    /// The filter is malformed.
     #[error("{0}")]
     Filter(Box<crate::error::Error>),
 }
@@ -388,10 +398,10 @@ pub enum ArrayFilterFault {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StageFault {
-    /// A stage is an object of one field.
+    /// The stage does not have exactly one field.
     #[error("a pipeline stage specification object must contain exactly one field")]
     FieldCount,
-    /// No such stage is known.
+    /// There is no such stage.
     #[error("Unrecognized pipeline stage name: '{stage}'")]
     Unknown {
         /// The name.
@@ -403,13 +413,13 @@ pub enum StageFault {
         /// The name.
         stage: String,
     },
-    /// MongoDB has the stage in updates, this store has not.
+    /// MongoDB has the stage in updates, and CairnDB does not.
     #[error("stage {stage} is not supported")]
     Unsupported {
         /// The name.
         stage: String,
     },
-    /// The argument of a stage is wrong, or it cannot do what it should with a document.
+    /// The argument of a stage is wrong, or the stage cannot be applied to a document.
     #[error(transparent)]
     Shape(#[from] Box<crate::pipeline::error::Fault>),
 }
@@ -457,8 +467,9 @@ impl Error {
         Self::InvalidBson { reason: error.to_string() }
     }
 
-    /// A condition that could not be asked: a search without answer, or an operation that is to end.
+    /// The error for a condition that could not be evaluated.
     pub(super) fn unanswered(source: crate::error::Error) -> Self {
+        // An interruption is not the fault of the condition, and has a number of its own.
         if let crate::error::Error::Interrupted(reason) = source {
             return Self::Interrupted(reason);
         }
@@ -558,7 +569,7 @@ impl StageFault {
     }
 }
 
-/// MongoDB's clients look for these words where a number is needed.
+/// The text of a type mismatch. MongoDB's clients search for the wording about numbers.
 fn mismatch(operator: &str, path: &str, found: &str) -> String {
     match operator {
         "$inc" | "$mul" => {
@@ -569,6 +580,7 @@ fn mismatch(operator: &str, path: &str, found: &str) -> String {
     }
 }
 
+/// What the filter of an upsert fixes twice.
 fn twice(path: &str, other: &str) -> String {
     if path == other {
         format!("path '{path}' is matched twice")

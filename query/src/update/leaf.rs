@@ -1,4 +1,6 @@
-//! The end of a path: what an action makes of the value there, or of nothing.
+//! What an action writes at the end of its path, for a field that exists and for one that is missing.
+//!
+//! Nothing here goes deeper into the document: the walk finds the field and calls `change` or `create_value`.
 
 use bson::RawDocument;
 use bson::spec::ElementType;
@@ -16,7 +18,7 @@ use crate::update::walk::{ParentKind, Trail, UpdateWalk};
 use crate::value::describe;
 
 impl UpdateWalk<'_> {
-    /// Writes an existing field as the action leaves it.
+    /// Writes an existing field with its new value, or leaves it out if the action removes it.
     pub(super) fn change(
         &mut self,
         action: &Action,
@@ -31,7 +33,7 @@ impl UpdateWalk<'_> {
                 Phase::Insert => self.writer.operand(name, operand),
                 Phase::Modify => self.writer.copy(field.whole()),
             },
-            // An array keeps its other elements' positions.
+            // An element becomes null, because the elements after it must keep their positions.
             Action::Unset => match container {
                 ParentKind::Document => {}
                 ParentKind::Array => self.writer.header(ElementType::Null, name),
@@ -53,6 +55,7 @@ impl UpdateWalk<'_> {
                     Extreme::Min => ordering.is_gt(),
                     Extreme::Max => ordering.is_lt(),
                 };
+                // Equal values of different types (1 and 1.0) are left as they are stored.
                 if is_replaced {
                     self.writer.operand(name, operand);
                 } else {
@@ -62,6 +65,7 @@ impl UpdateWalk<'_> {
             Action::CurrentDate(clock) => self.clock(name, *clock),
             Action::RenameFrom => {}
             Action::RenameTo(number) => self.renamed(name, *number, Some(field)),
+            // Unlike a missing field, null is no empty array: MongoDB refuses it.
             Action::Push(_) | Action::AddToSet(_) | Action::Pop(_) | Action::Pull(_) => {
                 if field.kind() != ElementType::Array {
                     return Err(mismatch(action, trail, &describe(field.value()?)));
@@ -73,7 +77,7 @@ impl UpdateWalk<'_> {
         Ok(())
     }
 
-    /// Writes a field that the action creates.
+    /// Writes a field that was missing. Actions that create nothing write nothing.
     pub(super) fn create_value(&mut self, action: &Action, name: &str) -> Result<(), Error> {
         match action {
             Action::Set(operand) | Action::SetOnInsert(operand) | Action::Extreme(_, operand) => {
@@ -84,6 +88,7 @@ impl UpdateWalk<'_> {
             Action::CurrentDate(clock) => self.clock(name, *clock),
             Action::RenameTo(number) => self.renamed(name, *number, None),
             Action::Push(_) | Action::AddToSet(_) => {
+                // Starting from an empty array keeps `$slice` and `$sort` of a `$push` in one function.
                 self.writer.header(ElementType::Array, name);
                 change_array(action, &bson::RawDocumentBuf::new(), self.context, &mut self.writer)?;
             }
@@ -104,6 +109,7 @@ impl UpdateWalk<'_> {
                 self.writer.copy(&self.context.now.timestamp_millis().to_le_bytes());
             }
             CurrentDate::Timestamp => {
+                // BSON stores the increment in the lower half of the 64 bits, so it comes first.
                 let timestamp = self.context.timestamp;
                 self.writer.header(ElementType::Timestamp, name);
                 self.writer.copy(&timestamp.increment.to_le_bytes());
@@ -112,7 +118,7 @@ impl UpdateWalk<'_> {
         }
     }
 
-    /// Writes the value of a rename under its new name, or what stands there if there is none.
+    /// Writes the value of a rename under its new name. If the rename has found no value, an existing field stays.
     fn renamed(&mut self, name: &str, number: usize, field: Option<&Field<'_>>) {
         match (self.sources.get(number).copied().flatten(), field) {
             (Some(source), _) => {
@@ -126,7 +132,8 @@ impl UpdateWalk<'_> {
 }
 
 impl Action {
-    /// How many levels a value that the action writes may have.
+    /// The number of levels of the deepest value that the action may write. A parsed update adds it to the length of the
+    /// path to know whether a result can be nested too deeply.
     pub(super) fn levels(&self) -> usize {
         let in_array = |values: &[Operand]| 1 + values.iter().map(Operand::levels).max().unwrap_or(0);
         match self {
@@ -138,6 +145,7 @@ impl Action {
             | Self::Bits(_)
             | Self::CurrentDate(_)
             | Self::RenameFrom
+            // The depth of a renamed value is known only with the document; `parse` assumes the worst.
             | Self::RenameTo(_)
             | Self::Pop(_)
             | Self::Pull(_) => 0,
@@ -145,7 +153,7 @@ impl Action {
     }
 }
 
-/// Writes an array as an action on arrays leaves it; any other action leaves it as it is.
+/// Writes an array as changed by an action on arrays. Any other action copies it.
 fn change_array(
     action: &Action,
     array: &RawDocument,
@@ -159,6 +167,7 @@ fn change_array(
         Action::Pull(pull) => {
             keep(array, writer, |element| Ok(!is_pulled(pull, element, &context.operation)?))
         }
+        // The callers pass none of these; they are listed so that a new action cannot be forgotten here.
         Action::Set(_)
         | Action::SetOnInsert(_)
         | Action::Unset
@@ -174,7 +183,9 @@ fn change_array(
     }
 }
 
+/// Whether `$pull` or `$pullAll` removes an element.
 fn is_pulled(pull: &Pull, element: &Field<'_>, operation: &OperationContext) -> Result<bool, Error> {
+    // An array can hold millions of elements, so each counts as a step that may be interrupted.
     operation.step()?;
     Ok(match pull {
         Pull::Matching(condition) => {
@@ -184,6 +195,7 @@ fn is_pulled(pull: &Pull, element: &Field<'_>, operation: &OperationContext) -> 
     })
 }
 
+/// Writes an array without its first or last element.
 fn pop(end: PopEnd, array: &RawDocument, writer: &mut Writer) -> Result<(), Error> {
     match end {
         PopEnd::First => {
@@ -195,6 +207,7 @@ fn pop(end: PopEnd, array: &RawDocument, writer: &mut Writer) -> Result<(), Erro
             for element in Fields::of(array) {
                 last = element?.start();
             }
+            // The elements before the last keep their positions, so their bytes are copied as they are.
             let mark = writer.open();
             writer.copy(array.as_bytes().get(FIRST_ELEMENT..last).unwrap_or_default());
             writer.close(mark);
@@ -203,7 +216,7 @@ fn pop(end: PopEnd, array: &RawDocument, writer: &mut Writer) -> Result<(), Erro
     }
 }
 
-/// Writes an array with the elements that are kept. If all are, it stays what it is, byte for byte.
+/// Writes an array with those elements for which `is_kept` returns `true`.
 fn keep(
     array: &RawDocument,
     writer: &mut Writer,
@@ -220,6 +233,8 @@ fn keep(
         }
         count += 1;
     }
+    // Stored names of elements need not be their positions. If nothing is removed, they are left as they are, so that
+    // the document counts as not modified.
     if kept == count {
         writer.revert(mark);
         writer.copy(array.as_bytes());
@@ -229,6 +244,7 @@ fn keep(
     Ok(())
 }
 
+/// The result of `$inc` or `$mul`, or the error of an overflow.
 fn calculate(
     operation: Arithmetic,
     start: Numeric,
@@ -239,7 +255,7 @@ fn calculate(
     operation.apply(start, operand).ok_or_else(overflow)
 }
 
-/// The bits of a field that was missing.
+/// The value that `$bit` gives to a missing field: MongoDB starts from a 32-bit 0.
 fn start_bits(operations: &BitOperations) -> Numeric {
     let zero = Numeric::Int32(0);
     operations.apply(zero).unwrap_or(zero)

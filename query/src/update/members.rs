@@ -1,6 +1,6 @@
-//! Sets of values in an array: `$addToSet` and `$pullAll`.
+//! Sets of values: what `$addToSet` adds to an array and `$pullAll` removes from it.
 //!
-//! Values are the same if they compare as equal, so that `1` and `1.0` are one member.
+//! Two values are the same member if they compare as equal, so `1` and `1.0` are.
 
 use bson::{RawArray, RawBsonRef, RawDocument};
 use index::order::compare;
@@ -9,22 +9,22 @@ use crate::raw::{FIRST_ELEMENT, Fields, Operand, Writer};
 use crate::update::error::{Error, Fault};
 use crate::value::describe;
 
-/// Values, each once.
+/// A set of values.
 #[derive(Clone, Debug)]
 pub(super) struct Members {
     /// As they were given, without repetitions.
     values: Vec<Operand>,
-    /// Places in `values`, ascending by value.
+    /// Indexes into `values`, ascending by value, for binary search.
     ascending: Vec<usize>,
 }
 
 impl Members {
-    /// A single value.
+    /// The set of a single value.
     pub(super) fn of_value(value: RawBsonRef<'_>) -> Self {
         Self { values: vec![Operand::new(value)], ascending: vec![0] }
     }
 
-    /// The elements of an array.
+    /// The set of the elements of an array.
     pub(super) fn of_array(array: &RawArray) -> Result<Self, Error> {
         let mut values = Vec::new();
         for value in array {
@@ -32,10 +32,11 @@ impl Members {
             values.push(Operand::new(value));
         }
         let mut ascending = (0..values.len()).collect::<Vec<_>>();
-        // Stable, so that of equal values the first one stays.
+        // The sort is stable, so of equal values the first is kept: `1` of `[1, 1.0]`.
         ascending.sort_by(|left, right| compare(value_at(&values, *left), value_at(&values, *right)));
         ascending
             .dedup_by(|later, first| compare(value_at(&values, *later), value_at(&values, *first)).is_eq());
+        // What remains goes back into the given order, in which `$addToSet` appends.
         let mut kept = ascending.clone();
         kept.sort_unstable();
         let ascending = ascending.iter().filter_map(|place| kept.binary_search(place).ok()).collect();
@@ -43,13 +44,14 @@ impl Members {
         Ok(Self { values, ascending })
     }
 
-    /// Reads the operand of `$addToSet`: a value, or the values of `$each`.
+    /// Parses the operand of `$addToSet`: a value, or the values of `$each`.
     pub(super) fn parse_additions(
         operand: RawBsonRef<'_>,
         malformed: impl Fn(Fault) -> Error,
     ) -> Result<Self, Error> {
         let Some(document) = operand.as_document() else { return Ok(Self::of_value(operand)) };
         let mut fields = Fields::of(document);
+        // Only as the first field is `$each` a modifier, here as in MongoDB; `$push` finds it anywhere.
         let Some(each) = fields.next().transpose()?.filter(|first| first.name() == "$each") else {
             return Ok(Self::of_value(operand));
         };
@@ -63,17 +65,19 @@ impl Members {
         }
     }
 
-    /// The values in their order.
+    /// The values in the order in which they were given.
     pub(super) fn values(&self) -> &[Operand] {
         &self.values
     }
 
+    /// Whether a value is a member.
     pub(super) fn contains(&self, value: RawBsonRef<'_>) -> bool {
         self.ascending.binary_search_by(|place| compare(value_at(&self.values, *place), value)).is_ok()
     }
 
-    /// Writes an array with all its elements and the values that it lacks.
+    /// Writes an array with all its elements, followed by the members that are not among them.
     pub(super) fn write_added(&self, array: &RawDocument, writer: &mut Writer) -> Result<(), Error> {
+        // One pass over the array with a binary search for each element: both lists can be long.
         let mut has = vec![false; self.values.len()];
         let mut count = 0;
         for field in Fields::of(array) {
@@ -89,8 +93,8 @@ impl Members {
         let mark = writer.open();
         let bytes = array.as_bytes();
         writer.copy(bytes.get(FIRST_ELEMENT..bytes.len() - 1).unwrap_or_default());
-        let lacking = self.values.iter().zip(&has).filter(|(_, has)| !**has);
-        for (index, (value, _)) in (count..).zip(lacking) {
+        let added = self.values.iter().zip(&has).filter(|(_, has)| !**has);
+        for (index, (value, _)) in (count..).zip(added) {
             writer.indexed_header(value.kind(), index);
             writer.copy(value.bytes());
         }
@@ -126,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_lacks_is_added_in_its_order() {
+    fn missing_values_are_added_in_their_order() {
         check(&bson!([]), &bson!([3, 1, 2]), &bson!([3, 1, 2]));
         check(&bson!([1, 1]), &bson!([2, 1, 0]), &bson!([1, 1, 2, 0]));
         check(&bson!([1]), &bson!([1.0, 2, 2.0, 2_i64]), &bson!([1, 2]));

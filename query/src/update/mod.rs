@@ -1,8 +1,11 @@
-//! Updates: what becomes of a document by operators or by a pipeline.
+//! Updates: how operators or a pipeline change a document.
 //!
 //! [`Update::parse`] checks everything that can be known without a document. [`Update::apply`] then copies a document
-//! and changes what the operators name on the way; what lies between goes over as bytes. A replacement is not an
-//! update: [`is_replacement`] tells them apart, and the caller writes it as it is.
+//! and changes the fields that the operators name; all other fields are copied as bytes. A replacement is not an
+//! update: [`is_replacement`] tells them apart, and the caller stores it as it is.
+//!
+//! Imports go one way: `parse` and `upsert` build a tree of actions and have `walk` apply it, which uses `tree`, the
+//! actions and their operands, and at the bottom `error` and `context`. No file of this folder imports this one.
 
 mod action;
 mod arithmetic;
@@ -60,20 +63,44 @@ enum UpdateBody {
 }
 
 impl Update {
-    /// Reads an update of operators, and the array filters of its `$[name]`.
+    /// Parses an update of operators, and the array filters that its paths refer to by `$[name]`.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::update::Update;
+    ///
+    /// let filters = [rawdoc! { "low": { "$lt": 5 } }];
+    /// assert!(Update::parse(&rawdoc! { "$set": { "scores.$[low]": 5 } }, &filters).is_ok());
+    /// let error = Update::parse(&rawdoc! { "$set": { "scores.$[high]": 5 } }, &filters).unwrap_err();
+    /// assert!(error.to_string().starts_with("No array filter found for identifier 'high'"));
+    /// ```
     ///
     /// # Errors
-    /// What is wrong with an operator, a path, an argument or an array filter; [`Error::Replacement`] if there are no
-    /// operators.
+    /// If an operator, a path, an argument or an array filter is malformed; [`Error::Replacement`] if the document has
+    /// no operators.
     pub fn parse(update: &RawDocument, array_filters: &[RawDocumentBuf]) -> Result<Self, Error> {
         Ok(Self { body: UpdateBody::Operators(Operators::parse(update, array_filters)?) })
     }
 
-    /// Reads an update that is a pipeline of `$set`, `$unset`, `$project` and `$replaceWith`, or what else these are
-    /// called. Its expressions may use `variables`, with these values.
+    /// Parses an update that is a pipeline. Its stages are `$set`, `$unset`, `$project` and `$replaceWith`, or their
+    /// aliases. Expressions may use `variables`.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::expression::Variables;
+    /// use cairndb_query::update::{Context, Phase, Update};
+    ///
+    /// let stages = [rawdoc! { "$set": { "total": { "$add": ["$a", "$b"] } } }];
+    /// let update = Update::parse_pipeline(&stages, &[], &Variables::default())?;
+    /// let timestamp = bson::Timestamp { time: 0, increment: 1 };
+    /// let context = Context::new(Phase::Modify, bson::DateTime::from_millis(0), timestamp);
+    /// let changed = update.apply(&rawdoc! { "_id": 1, "a": 2, "b": 3 }, &context)?;
+    /// assert_eq!(changed, Some(rawdoc! { "_id": 1, "a": 2, "b": 3, "total": 5 }));
+    /// # Ok::<(), cairndb_query::update::error::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// What is wrong with a stage; [`Error::ArrayFiltersOfPipeline`] if there are array filters.
+    /// If a stage is malformed; [`Error::ArrayFiltersOfPipeline`] if there are array filters.
     pub fn parse_pipeline(
         stages: &[RawDocumentBuf],
         array_filters: &[RawDocumentBuf],
@@ -85,7 +112,16 @@ impl Update {
         Ok(Self { body: UpdateBody::Pipeline(UpdatePipeline::parse(stages, variables)?) })
     }
 
-    /// Whether a path has the positional operator `$`, so that the context must tell its position.
+    /// Whether a path has the positional operator `$`. If so, the context must have a position.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::update::Update;
+    ///
+    /// assert!(Update::parse(&rawdoc! { "$inc": { "scores.$": 1 } }, &[])?.is_positional());
+    /// assert!(!Update::parse(&rawdoc! { "$inc": { "scores.0": 1 } }, &[])?.is_positional());
+    /// # Ok::<(), cairndb_query::update::error::Error>(())
+    /// ```
     pub fn is_positional(&self) -> bool {
         match &self.body {
             UpdateBody::Operators(operators) => operators.is_positional,
@@ -93,15 +129,30 @@ impl Update {
         }
     }
 
-    /// The document as the update leaves it, or nothing if that is the same bytes.
+    /// Applies the update to a copy of the document. Returns `None` if the result has the same bytes, so the caller
+    /// need not write it.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::update::{Context, Phase, Update};
+    ///
+    /// let update = Update::parse(&rawdoc! { "$max": { "best": 7 } }, &[])?;
+    /// let timestamp = bson::Timestamp { time: 0, increment: 1 };
+    /// let context = Context::new(Phase::Modify, bson::DateTime::from_millis(0), timestamp);
+    /// assert_eq!(update.apply(&rawdoc! { "best": 5 }, &context)?, Some(rawdoc! { "best": 7 }));
+    /// assert_eq!(update.apply(&rawdoc! { "best": 9 }, &context)?, None);
+    /// # Ok::<(), cairndb_query::update::error::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// What the update cannot do with this document. Nothing is changed then.
+    /// If the update cannot be applied to this document, for example [`Error::Mismatch`] for an `$inc` of a text, or
+    /// if the result would be no valid document.
     pub fn apply(&self, document: &RawDocument, context: &Context) -> Result<Option<RawDocumentBuf>, Error> {
         let bytes = match &self.body {
             UpdateBody::Operators(operators) => operators.apply(document, context)?,
             UpdateBody::Pipeline(pipeline) => pipeline.apply(document, context.phase)?,
         };
+        // MongoDB counts such a document as matched and not as modified.
         if bytes == document.as_bytes() {
             return Ok(None);
         }

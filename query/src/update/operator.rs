@@ -1,4 +1,4 @@
-//! The operators of updates by name, and what each takes as its argument.
+//! The update operators by name, and the parsing of their arguments.
 
 use bson::{RawBsonRef, RawDocument};
 
@@ -14,7 +14,7 @@ use crate::update::members::Members;
 use crate::update::push::Push;
 use crate::value::{describe, integer};
 
-/// An operator of the update document.
+/// An update operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operator {
     AddToSet,
@@ -53,25 +53,26 @@ const OPERATORS: &[(&str, Operator)] = &[
     ("$unset", Operator::Unset),
 ];
 
-/// An operator beside one field: what errors name.
+/// One operator with one field and its argument. Errors name operator and field.
 #[derive(Clone, Copy)]
 pub(super) struct OperatorCall<'c> {
     pub(super) operator: &'static str,
     pub(super) path: &'c str,
     pub(super) operand: RawBsonRef<'c>,
-    /// What compiled patterns may take.
+    /// The memory that compiled patterns may take, shared by the whole update.
     pub(super) room: &'c Room,
 }
 
-/// The operator of a name, with the name.
+/// The operator with a name, and the name as a constant. Returns `None` if there is no such operator.
 pub(super) fn operator(name: &str) -> Option<(&'static str, Operator)> {
     let place = OPERATORS.binary_search_by_key(&name, |(known, _)| known).ok()?;
     OPERATORS.get(place).copied()
 }
 
 impl OperatorCall<'_> {
-    /// Reads the argument. Nothing comes of a rename, which is more than one action.
+    /// Parses the argument. Returns `None` for a rename, which is two actions on two fields.
     pub(super) fn action(self, operator: Operator) -> Result<Option<Action>, Error> {
+        // `$unset` takes any argument, as in MongoDB: it says only that the field is to go.
         let operand = self.operand;
         Ok(Some(match operator {
             Operator::Set => Action::Set(Operand::new(operand)),
@@ -97,10 +98,12 @@ impl OperatorCall<'_> {
         }))
     }
 
+    /// The error for an argument with a fault.
     pub(super) fn malformed(self, fault: Fault) -> Error {
         Error::Malformed { operator: self.operator, path: self.path.to_owned(), fault }
     }
 
+    /// The error for an argument of another type than `expected`.
     pub(super) fn wrong_type(self, expected: &'static str) -> Error {
         self.malformed(Fault::WrongType { expected, found: describe(self.operand) })
     }
@@ -115,6 +118,7 @@ impl OperatorCall<'_> {
     }
 
     fn clock(self) -> Result<CurrentDate, Error> {
+        // MongoDB takes `false` like `true`: both stand for the date.
         if self.operand.as_bool().is_some() {
             return Ok(CurrentDate::Date);
         }
@@ -143,6 +147,7 @@ impl OperatorCall<'_> {
     }
 
     fn pull(self) -> Result<Pull, Error> {
+        // An object is a condition on elements, as is a regular expression; any other value is compared with them.
         let parsed = ElementCondition::parse(self.operand, self.room).map_err(|source| Error::Condition {
             operator: self.operator,
             path: self.path.to_owned(),

@@ -1,5 +1,7 @@
-//! Updates of operators: from the update document to its tree, with all checks of operators, paths and arguments; and
-//! the tree's work on a document.
+//! Updates of operators: parsing the update document into a tree of actions, and applying the tree to a document.
+//!
+//! All checks that need no document are made while parsing. Applying checks the result only where parsing found that it
+//! could become invalid.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,23 +29,25 @@ pub(super) struct Operators {
     pub(super) tree: UpdateBranch,
     pub(super) renames: Vec<Rename>,
     pub(super) filters: ArrayFilters,
-    /// A path that leads to the `_id`, if one does.
+    /// The first path that leads to the `_id` or into it. Absent if none does.
     pub(super) id_path: Option<String>,
     pub(super) is_positional: bool,
-    /// Whether a result may have too many levels. (What an update does not touch is as deep as it was.)
+    /// Whether a result may be nested too deeply. (Fields that are not updated are as deep as before.)
     pub(super) may_deepen: bool,
-    /// How many bytes the update has: a guess of what a document grows by.
+    /// The size of the update in bytes: a guess of how much a document grows.
     pub(super) bytes: usize,
-    /// Identifiers of array filters that paths use.
+    /// The identifiers of array filters that paths refer to.
     used: BTreeSet<String>,
 }
 
 impl Operators {
+    /// Parses an update document and its array filters.
     pub(super) fn parse(update: &RawDocument, array_filters: &[RawDocumentBuf]) -> Result<Self, Error> {
         validate(update.as_bytes()).map_err(|error| Error::malformed(&error))?;
         if is_replacement(update)? {
             return Err(Error::Replacement);
         }
+        // Filters come first: paths are checked against their identifiers.
         let room = Room::default();
         let mut operators = Self::empty(ArrayFilters::parse(array_filters, &room)?);
         operators.bytes = update.as_bytes().len();
@@ -63,11 +67,12 @@ impl Operators {
                 operators.read(call, operator)?;
             }
         }
+        // Only now have all paths been read.
         operators.filters.check_used(&operators.used)?;
         Ok(operators)
     }
 
-    /// An update that does nothing.
+    /// An update without operators.
     pub(super) fn empty(filters: ArrayFilters) -> Self {
         Self {
             tree: UpdateBranch::default(),
@@ -81,13 +86,16 @@ impl Operators {
         }
     }
 
-    /// The bytes of the document as the operators leave it.
+    /// Applies the operators to a copy of the document, and returns its bytes.
     pub(super) fn apply(&self, document: &RawDocument, context: &Context) -> Result<Vec<u8>, Error> {
+        // Renames read the document as it was, so their values are found before the walk writes anything.
         let sources = rename::sources(&self.renames, document)?;
         let mut walk =
             UpdateWalk::new(context, &self.filters, sources, document.as_bytes().len() + self.bytes);
         walk.document(&self.tree, document, None)?;
         let bytes = walk.into_bytes();
+        // A validation reads the whole result once more, so it is left out where the depth cannot have grown. The walk
+        // checks the size itself.
         if self.may_deepen {
             validate(&bytes).map_err(|error| Error::malformed(&error))?;
         }
@@ -97,7 +105,7 @@ impl Operators {
         Ok(bytes)
     }
 
-    /// Reads one operator beside one field.
+    /// Parses one operator on one field and adds it to the tree.
     fn read(&mut self, call: OperatorCall<'_>, operator: Operator) -> Result<(), Error> {
         let path = UpdatePath::parse(call.path)?;
         match call.action(operator)? {
@@ -106,7 +114,9 @@ impl Operators {
         }
     }
 
+    /// Adds an action at the end of a path, and notes what `apply` has to check for it.
     fn add(&mut self, path: &UpdatePath, action: Action) -> Result<(), Error> {
+        // Removing such a field stays possible, for documents that were stored with one.
         if path.first().starts_with('$') && action.can_create() {
             return Err(Error::DollarField { name: path.first().to_owned() });
         }
@@ -120,6 +130,7 @@ impl Operators {
         added.map_err(|depth| Error::Conflict { path: path.as_str().to_owned(), at: path.prefix(depth) })
     }
 
+    /// Adds a rename: one action that removes the old field, and one that writes the new field.
     fn rename(&mut self, call: OperatorCall<'_>, from: UpdatePath) -> Result<(), Error> {
         let target = call.operand.as_str().ok_or_else(|| call.wrong_type("a string"))?;
         let to = UpdatePath::parse(target)?;
@@ -138,12 +149,13 @@ impl Operators {
         let number = self.renames.len();
         self.add(&from, Action::RenameFrom)?;
         self.add(&to, Action::RenameTo(number))?;
-        // How deep the source is shows only in a document.
+        // The depth of the renamed value is known only with a document.
         self.may_deepen = true;
         self.renames.push(Rename { from, to });
         Ok(())
     }
 
+    /// Refuses a path that refers to an array filter which was not given, and notes which filters are used.
     fn check_identifiers(&mut self, path: &UpdatePath) -> Result<(), Error> {
         for identifier in path.identifiers() {
             let identifier = identifier.to_owned();
@@ -156,7 +168,7 @@ impl Operators {
     }
 }
 
-/// An `_id` that there was keeps every byte.
+/// Refuses a change of an existing `_id`. It must keep every byte: `1.0` in place of `1` is a change.
 fn check_id(before: &[u8], after: &[u8], path: &str) -> Result<(), Error> {
     let id = |bytes| {
         let mut fields = Fields::of(RawDocument::from_bytes(bytes).ok()?).map_while(Result::ok);

@@ -1,6 +1,7 @@
-//! Paths of updates: field names and positions, and the three placeholders for array elements.
+//! Paths of updates: field names, positions, and the three placeholders for array elements.
 //!
-//! Other than in a filter, a number is a position only where an array lies; that is decided while an update is applied.
+//! A number is a position in an array and a name in a document. Which of the two it is, is known only while an update is
+//! applied, so a parsed path keeps it as a name.
 
 use std::cmp::Ordering;
 
@@ -9,20 +10,20 @@ use index::validate::NESTING_MAX;
 
 use crate::update::error::{Error, PathFault};
 
-/// One part of a path.
+/// One component of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Component {
-    /// A field, or an array's position.
+    /// The name of a field, or a position in an array.
     Name(String),
     /// `$`: the element that the filter matched.
     Matched,
     /// `$[]`: every element.
     All,
-    /// `$[name]`: every element that an array filter lets through.
+    /// `$[name]`: every element that matches the array filter of this name.
     Filtered(String),
 }
 
-/// A path as one operator names it.
+/// The path of one operator.
 #[derive(Clone, Debug)]
 pub(super) struct UpdatePath {
     text: String,
@@ -36,16 +37,18 @@ impl Component {
         }
         match text.strip_prefix("$[").and_then(|rest| rest.strip_suffix(']')) {
             Some("") => Self::All,
+            // Whether it is a valid identifier is checked where the array filters are known.
             Some(identifier) => Self::Filtered(identifier.to_owned()),
             None => Self::Name(text.to_owned()),
         }
     }
 
-    /// Whether the component stands for any number of elements.
+    /// Whether the component can stand for several elements.
     pub(super) fn is_many(&self) -> bool {
         matches!(self, Self::All | Self::Filtered(_))
     }
 
+    /// The component as it is written in a path.
     pub(super) fn to_text(&self) -> String {
         match self {
             Self::Name(name) => name.clone(),
@@ -56,7 +59,7 @@ impl Component {
     }
 }
 
-/// The order in which an update goes through fields: positions by number, then names by their bytes.
+/// The order in which missing fields are created: positions by number, then names by their bytes. MongoDB has the same.
 impl Ord for Component {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
@@ -74,6 +77,7 @@ impl PartialOrd for Component {
 }
 
 impl Component {
+    /// Names come before `$`: the walk relies on it when it merges the position of `$` with those given by number.
     fn rank(&self) -> u8 {
         match self {
             Self::Name(_) => 0,
@@ -85,7 +89,7 @@ impl Component {
 }
 
 impl UpdatePath {
-    /// Reads a path and checks what can be known without a document.
+    /// Parses a path and checks what can be known without a document.
     pub(super) fn parse(text: &str) -> Result<Self, Error> {
         let fault = |fault| Error::Path { path: text.to_owned(), fault };
         if text.is_empty() {
@@ -101,9 +105,11 @@ impl UpdatePath {
             return Err(fault(PathFault::TooLong { limit: NESTING_MAX }));
         }
         let components = text.split('.').map(Component::parse).collect::<Vec<_>>();
+        // A filter yields one position only, so a second `$` would have none.
         if components.iter().filter(|component| **component == Component::Matched).count() > 1 {
             return Err(fault(PathFault::PositionTwice));
         }
+        // The top level is a document, which has no elements.
         if components.first().is_some_and(|first| !matches!(first, Component::Name(_))) {
             return Err(fault(PathFault::PositionFirst));
         }
@@ -118,22 +124,22 @@ impl UpdatePath {
         &self.components
     }
 
-    /// The top-level field.
+    /// The name of the top-level field.
     pub(super) fn first(&self) -> &str {
         self.text.split('.').next().unwrap_or_default()
     }
 
-    /// Whether some component is only known once there is a document.
+    /// Whether the path has a placeholder, so that its fields are known only with a document.
     pub(super) fn is_dynamic(&self) -> bool {
         self.components.iter().any(|component| !matches!(component, Component::Name(_)))
     }
 
-    /// Whether the filter must tell a position.
+    /// Whether the path has the placeholder `$`.
     pub(super) fn is_positional(&self) -> bool {
         self.components.contains(&Component::Matched)
     }
 
-    /// The identifiers of array filters, in their order.
+    /// The identifiers of array filters that the path refers to, in their order.
     pub(super) fn identifiers(&self) -> impl Iterator<Item = &str> {
         self.components.iter().filter_map(|component| match component {
             Component::Filtered(identifier) => Some(identifier.as_str()),
@@ -141,19 +147,19 @@ impl UpdatePath {
         })
     }
 
-    /// The beginning of the path, of so many components.
+    /// The text of the first `components` components.
     pub(super) fn prefix(&self, components: usize) -> String {
         self.text.split('.').take(components).collect::<Vec<_>>().join(".")
     }
 
-    /// Whether one path begins with the other.
+    /// Whether the paths are equal, or one leads into the value of the other.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         let shared = self.components.len().min(other.components.len());
         self.components.iter().take(shared).eq(other.components.iter().take(shared))
     }
 }
 
-/// Positions come by number and before names. (By bytes alone, 10 would come before 9.)
+/// Compares two names: positions by number and before all other names. (By bytes alone, 10 would come before 9.)
 pub(super) fn compare_names(left: &str, right: &str) -> Ordering {
     match (array_index(left), array_index(right)) {
         (Some(left), Some(right)) => left.cmp(&right),

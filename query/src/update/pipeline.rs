@@ -1,7 +1,7 @@
-//! Updates by a pipeline: each stage makes a new document out of the one before.
+//! Updates by a pipeline: each stage makes a new document out of the one before it.
 //!
-//! Only stages that look at one document and give one are allowed. Whatever they make, the `_id` of a stored document
-//! stays and comes first.
+//! Only stages that make one document out of one are allowed. Whatever they make, the `_id` of a stored document stays
+//! and comes first.
 
 use bson::{RawDocument, RawDocumentBuf};
 use index::order::compare;
@@ -13,17 +13,19 @@ use crate::raw::{Fields, Writer};
 use crate::update::context::Phase;
 use crate::update::error::{Error, StageFault};
 
-/// Stages, ready to be applied.
+/// The stages of an update, parsed, with the variables of their expressions.
 #[derive(Clone, Debug)]
 pub(super) struct UpdatePipeline {
     stages: Vec<Shape>,
     variables: Variables,
 }
 
-/// The stage that MongoDB has in updates, and CairnDB has nowhere.
+/// The one stage that MongoDB allows in updates and CairnDB does not support at all. It gets the error of an unsupported
+/// stage, not that of a stage which updates never have.
 const UNSUPPORTED: &str = "$fill";
 
 impl UpdatePipeline {
+    /// Parses the stages.
     pub(super) fn parse(stages: &[RawDocumentBuf], variables: &Variables) -> Result<Self, Error> {
         let parse = |(position, stage): (usize, &RawDocumentBuf)| {
             validate(stage.as_bytes()).map_err(|error| Error::malformed(&error))?;
@@ -33,7 +35,7 @@ impl UpdatePipeline {
         Ok(Self { stages, variables: variables.clone() })
     }
 
-    /// The document that the last stage makes, with the `_id` in its place.
+    /// The bytes of the document that the last stage makes, with the `_id` in front.
     pub(super) fn apply(&self, document: &RawDocument, phase: Phase) -> Result<Vec<u8>, Error> {
         let mut current: Option<RawDocumentBuf> = None;
         for (position, stage) in self.stages.iter().enumerate() {
@@ -43,6 +45,8 @@ impl UpdatePipeline {
         }
         let Some(made) = current else { return Ok(document.as_bytes().to_vec()) };
         let bytes = with_id(document, &made)?;
+        // Only the result must keep the limits; a stage in between may exceed them. The size is asked first, because
+        // MongoDB has numbers of its own for updates that become too large.
         if bytes.len() > DOCUMENT_BYTES_MAX {
             return Err(Error::TooLarge { limit: DOCUMENT_BYTES_MAX, phase });
         }
@@ -51,7 +55,8 @@ impl UpdatePipeline {
     }
 }
 
-/// The first stage that no pipeline has, in an update or elsewhere: such an update is no update, whatever it is for.
+/// The first name that is no stage of MongoDB at all. Returns `None` if all are stages, whether updates may have them or
+/// not.
 ///
 /// ```
 /// use cairndb_query::update::unknown_stage;
@@ -63,7 +68,7 @@ pub fn unknown_stage<'a>(stages: impl IntoIterator<Item = &'a String>) -> Option
     stages.into_iter().map(String::as_str).find(|stage| named(stage).is_none())
 }
 
-/// A document made out of another one, with that one's `_id` in front; a different one is refused.
+/// The bytes of `made` with the `_id` of `before` in front. If both have an `_id`, they must be equal.
 fn with_id(before: &RawDocument, made: &RawDocument) -> Result<Vec<u8>, Error> {
     let id = |document| Fields::of(document).map_while(Result::ok).find(|field| field.name() == "_id");
     let (old, new) = (id(before), id(made));
@@ -74,6 +79,7 @@ fn with_id(before: &RawDocument, made: &RawDocument) -> Result<Vec<u8>, Error> {
     }
     let mut writer = Writer::with_capacity(made.as_bytes().len());
     let mark = writer.open();
+    // Of two equal ids the stored one is kept, so that `1` does not become `1.0`.
     if let Some(id) = old.or(new) {
         writer.copy(id.whole());
     }
@@ -87,7 +93,7 @@ fn with_id(before: &RawDocument, made: &RawDocument) -> Result<Vec<u8>, Error> {
     Ok(writer.into_bytes())
 }
 
-/// Reads one stage. The outer error is of bytes.
+/// Parses one stage. The outer error is for malformed bytes, the inner for a stage that is refused.
 fn parse_stage(stage: &RawDocument, variables: &Variables) -> Result<Result<Shape, StageFault>, Error> {
     let fields = Fields::of(stage).collect::<Result<Vec<_>, _>>()?;
     let [field] = fields.as_slice() else { return Ok(Err(StageFault::FieldCount)) };

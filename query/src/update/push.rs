@@ -1,4 +1,6 @@
-//! `$push`: values are put into an array, which is then sorted, and then cut.
+//! `$push`: appends values to an array, or inserts them at a position; then sorts the array, then cuts it.
+//!
+//! The three steps have this order whatever the order of the modifiers is, as in MongoDB.
 
 use std::cmp::Ordering;
 
@@ -12,26 +14,27 @@ use crate::update::error::{Error, Fault};
 use crate::update::path::UpdatePath;
 use crate::value::{describe, document_or_array, integer};
 
-/// What is pushed, and what happens to the array then.
+/// The values that are pushed, and the modifiers.
 #[derive(Clone, Debug)]
 pub(super) struct Push {
     values: Vec<Operand>,
-    /// Where the values go; negative from the end.
+    /// The position of the first value, counted from the end if negative. Absent for the end.
     position: Option<i64>,
     sort: Option<ElementOrder>,
-    /// How many elements are kept; negative from the end.
+    /// How many of the first elements are kept, or of the last if negative. Absent for all.
     slice: Option<i64>,
 }
 
-/// An order of elements.
+/// The order of `$sort`.
 #[derive(Clone, Debug)]
 enum ElementOrder {
+    /// By the whole elements.
     Whole(Direction),
-    /// By fields of the elements.
+    /// By fields of the elements: paths by their components.
     Fields(Vec<(Vec<String>, Direction)>),
 }
 
-/// An element of the array in the making.
+/// An element of the new array, borrowed from the stored array or from the operand.
 #[derive(Clone, Copy)]
 struct PushedElement<'a> {
     kind: ElementType,
@@ -40,12 +43,14 @@ struct PushedElement<'a> {
 }
 
 impl Push {
-    /// Reads an operand: a value, or `$each` with its clauses.
+    /// Parses the operand: a value, or an object with `$each` and other modifiers. `malformed` adds the name of the field
+    /// to a fault.
     pub(super) fn parse(operand: RawBsonRef<'_>, malformed: impl Fn(Fault) -> Error) -> Result<Self, Error> {
         let mut push = Self { values: Vec::new(), position: None, sort: None, slice: None };
         let has_each = |document: &RawDocument| {
             Fields::of(document).map_while(Result::ok).any(|field| field.name() == "$each")
         };
+        // An object without `$each` is a value, even if its fields are named like the other modifiers.
         let Some(document) = operand.as_document().filter(|document| has_each(document)) else {
             push.values.push(Operand::new(operand));
             return Ok(push);
@@ -69,13 +74,14 @@ impl Push {
         Ok(push)
     }
 
-    /// The values, which are the whole array where there was none.
+    /// The values that are pushed.
     pub(super) fn values(&self) -> &[Operand] {
         &self.values
     }
 
-    /// Writes the array as it is after the push.
+    /// Writes the array with the values pushed.
     pub(super) fn write(&self, array: &RawDocument, writer: &mut Writer) -> Result<(), Error> {
+        // The common push copies the array as bytes and never takes it apart.
         if self.position.is_none() && self.sort.is_none() && self.slice.is_none() {
             return self.write_appended(array, writer);
         }
@@ -90,9 +96,10 @@ impl Push {
             bytes: value.bytes(),
             value: value.value(),
         });
-        let place = self.place(elements.len());
-        elements.splice(place..place, pushed);
+        let at = self.insertion_index(elements.len());
+        elements.splice(at..at, pushed);
         if let Some(sort) = &self.sort {
+            // The sort is stable: equal elements keep their order.
             elements.sort_by(|left, right| sort.compare(left.value, right.value));
         }
         let mark = writer.open();
@@ -104,12 +111,14 @@ impl Push {
         Ok(())
     }
 
+    /// Writes the array followed by the values.
     fn write_appended(&self, array: &RawDocument, writer: &mut Writer) -> Result<(), Error> {
         let mut count = 0;
         for field in Fields::of(array) {
             field?;
             count += 1;
         }
+        // All elements without the closing zero byte, which `close` writes after the last new one.
         let mark = writer.open();
         let bytes = array.as_bytes();
         writer.copy(bytes.get(FIRST_ELEMENT..bytes.len() - 1).unwrap_or_default());
@@ -121,14 +130,15 @@ impl Push {
         Ok(())
     }
 
-    /// Where the values go in an array of this length.
-    fn place(&self, length: usize) -> usize {
+    /// The index at which the values are inserted into an array of this length.
+    fn insertion_index(&self, length: usize) -> usize {
         let Some(position) = self.position else { return length };
+        // A position beyond either end stands for that end.
         let distance = usize::try_from(position.unsigned_abs()).unwrap_or(usize::MAX);
         if position < 0 { length.saturating_sub(distance) } else { distance.min(length) }
     }
 
-    /// The elements that the slice leaves.
+    /// The elements that `$slice` keeps.
     fn kept<'e, 'a>(&self, elements: &'e [PushedElement<'a>]) -> &'e [PushedElement<'a>] {
         let Some(slice) = self.slice else { return elements };
         let count = usize::try_from(slice.unsigned_abs()).unwrap_or(usize::MAX).min(elements.len());
@@ -151,7 +161,7 @@ impl ElementOrder {
             let field = field?;
             let value = field.value()?;
             let towards = direction(value).ok_or_else(|| fault(value))?;
-            // A path of a sort is as narrow as a path of an update, but has nothing dynamic.
+            // The limit of a path's length is that of updates. Their placeholders mean nothing here: `$` is a name.
             let name = field.name();
             if name.split('.').any(str::is_empty)
                 || UpdatePath::parse(name).is_err_and(|error| error.code() == 15)
@@ -168,6 +178,7 @@ impl ElementOrder {
         if fields.is_empty() { Err(fault(operand)) } else { Ok(Self::Fields(fields)) }
     }
 
+    /// Compares two elements.
     fn compare(&self, left: RawBsonRef<'_>, right: RawBsonRef<'_>) -> Ordering {
         match self {
             Self::Whole(direction) => directed(compare(left, right), *direction),
@@ -197,16 +208,18 @@ fn directed(ordering: Ordering, direction: Direction) -> Ordering {
     }
 }
 
-/// What an element has at a path, null where it has nothing. A number is a position of an array, and nothing else
-/// looks into arrays.
+/// The value of an element at a path, or null if it has none. A number is a position in an array; any other name finds
+/// nothing in an array.
 fn part<'a>(element: RawBsonRef<'a>, path: &[String]) -> RawBsonRef<'a> {
     let step = |value: RawBsonRef<'a>, name: &String| document_or_array(value)?.get(name).ok().flatten();
+    // Only documents have fields to sort by: an element that is an array itself sorts as null, even by a number.
     let mut names = path.iter();
     let start = element.as_document().zip(names.next());
     let first = start.and_then(|(document, name)| document.get(name).ok().flatten());
     first.and_then(|first| names.try_fold(first, step)).unwrap_or(RawBsonRef::Null)
 }
 
+/// Parses the values of `$each`.
 fn each(value: RawBsonRef<'_>, malformed: &impl Fn(Fault) -> Error) -> Result<Vec<Operand>, Error> {
     let Some(list) = value.as_array() else {
         let fault = Fault::Clause { clause: "$each", expected: "an array", found: describe(value) };
@@ -219,6 +232,7 @@ fn each(value: RawBsonRef<'_>, malformed: &impl Fn(Fault) -> Error) -> Result<Ve
     list.into_iter().map(read).collect()
 }
 
+/// Parses the integer of `$position` or `$slice`. A double without a fraction is one.
 fn whole_number(
     clause: &'static str,
     value: RawBsonRef<'_>,

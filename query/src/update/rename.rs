@@ -1,6 +1,7 @@
-//! `$rename`: what is renamed is looked up before anything changes, since no other operator may touch it.
+//! `$rename`: finding the values that are renamed. They are read from the document before the update changes it.
 //!
-//! A field without a source is left alone, and then its new path may lead anywhere.
+//! Looking them up first is safe, because no other operator of the update may touch these fields. A rename whose old
+//! field is missing does nothing, and its new path is then not checked either.
 
 use bson::RawDocument;
 use bson::spec::ElementType;
@@ -11,21 +12,21 @@ use crate::update::error::Error;
 use crate::update::path::{Component, UpdatePath};
 use crate::value::describe;
 
-/// A field's old and new path.
+/// The old and the new path of a field.
 #[derive(Clone, Debug)]
 pub(super) struct Rename {
     pub(super) from: UpdatePath,
     pub(super) to: UpdatePath,
 }
 
-/// The value to be renamed, as it is stored.
+/// The stored value of a renamed field.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RenameSource<'d> {
     pub(super) kind: ElementType,
     pub(super) bytes: &'d [u8],
 }
 
-/// What each rename finds in a document.
+/// The value that each rename finds in a document. An entry is `None` if the old field is missing.
 pub(super) fn sources<'d>(
     renames: &[Rename],
     document: &'d RawDocument,
@@ -33,8 +34,10 @@ pub(super) fn sources<'d>(
     renames.iter().map(|rename| source(rename, document)).collect()
 }
 
+/// The value that one rename finds, if both its paths may be used in this document.
 fn source<'d>(rename: &Rename, document: &'d RawDocument) -> Result<Option<RenameSource<'d>>, Error> {
     let Some((field, in_array)) = find(document, &rename.from)? else { return Ok(None) };
+    // MongoDB renames neither out of an array nor into one.
     if in_array {
         return Err(Error::RenameInArray { part: "source", path: rename.from.as_str().to_owned() });
     }
@@ -44,7 +47,7 @@ fn source<'d>(rename: &Rename, document: &'d RawDocument) -> Result<Option<Renam
     Ok(Some(RenameSource { kind: field.kind(), bytes: field.bytes() }))
 }
 
-/// The field at a path, and whether the way to it leads through an array.
+/// The field at a path, and whether it is inside an array. Returns `None` if there is no such field.
 fn find<'d>(document: &'d RawDocument, path: &UpdatePath) -> Result<Option<(Field<'d>, bool)>, Error> {
     let mut in_array = false;
     let mut found: Option<Field<'d>> = None;
@@ -58,6 +61,7 @@ fn find<'d>(document: &'d RawDocument, path: &UpdatePath) -> Result<Option<(Fiel
                     in_array = true;
                     Fields::of(field.container()?).nth(position).transpose()?
                 }
+                // A scalar has no fields. MongoDB refuses such an old path, where a missing field is accepted.
                 (_, _) => {
                     let (path, value) = (path.prefix(depth + 1), describe(field.value()?));
                     let name_of_field = field.name().to_owned();
@@ -73,13 +77,14 @@ fn find<'d>(document: &'d RawDocument, path: &UpdatePath) -> Result<Option<(Fiel
     Ok(found.map(|field| (field, in_array)))
 }
 
-/// Whether the part of a path that exists leads through an array.
+/// Whether one of the parents of a path is an array. The field itself may be one: it is replaced as a whole.
 fn leads_into_array(document: &RawDocument, path: &UpdatePath) -> Result<bool, Error> {
     let Some((_, parents)) = path.components().split_last() else { return Ok(false) };
     let mut container = document;
     for component in parents {
         match child(container, component)? {
             Some(field) if field.kind() == ElementType::EmbeddedDocument => container = field.container()?,
+            // Below a scalar there are no arrays. That no field can be created there, the walk finds out.
             Some(field) => return Ok(field.kind() == ElementType::Array),
             None => return Ok(false),
         }
@@ -87,6 +92,7 @@ fn leads_into_array(document: &RawDocument, path: &UpdatePath) -> Result<bool, E
     Ok(false)
 }
 
+/// The field of a document that a component names.
 fn child<'d>(document: &'d RawDocument, component: &Component) -> Result<Option<Field<'d>>, Error> {
     let name = component.to_text();
     for field in Fields::of(document) {

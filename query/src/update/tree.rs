@@ -1,8 +1,9 @@
-//! The tree of an update: what its operators do, sorted by the components of their paths.
+//! The tree of an update: its actions, ordered by the components of their paths.
 //!
-//! Every field stands in the tree once, which is how two operators on one field are found. The elements that
-//! placeholders lead to are known only beside a document; where several lead to one, their branches are merged
-//! by the same rule. The invariant: no branch is deeper than a path may be long.
+//! Each field is in the tree once, so two operators on one field are found as a conflict when the second is added. Which
+//! elements a placeholder stands for is known only with a document. If several placeholders stand for one element, their
+//! nodes are merged, which finds conflicts by the same rule. The invariant: no branch is deeper than the longest path
+//! allowed.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -11,53 +12,58 @@ use std::sync::Arc;
 use crate::update::action::Action;
 use crate::update::path::Component;
 
-/// What happens to a value.
+/// What an update does with a value.
 #[derive(Clone, Debug)]
 pub(super) enum UpdateNode {
-    /// Something happens to parts of it.
+    /// It changes fields or elements inside the value.
     Branch(UpdateBranch),
-    /// Something happens to the whole.
+    /// It changes the value as a whole.
     Leaf(Arc<Action>),
 }
 
-/// What happens to the parts of a value. Either all components name single parts, or all stand for many.
+/// What an update does with the fields or elements of a value. Either every component stands for one of them, or every
+/// component can stand for several.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UpdateBranch {
     children: BTreeMap<Component, UpdateNode>,
 }
 
-/// Where two nodes exclude each other: components from the top, or from the nodes that were merged.
+/// The path at which two merged nodes conflict, relative to the two.
 pub(super) type Conflict = Vec<Component>;
 
 impl UpdateBranch {
-    /// The parts, ascending.
+    /// The nodes with their components, ascending.
     pub(super) fn children(&self) -> impl ExactSizeIterator<Item = (&Component, &UpdateNode)> {
         self.children.iter()
     }
 
-    /// Whether the parts are any number of an array's elements.
+    /// Whether the components can each stand for several elements of an array.
     pub(super) fn is_many(&self) -> bool {
         self.children.first_key_value().is_some_and(|(component, _)| component.is_many())
     }
 
-    /// Adds an action at the end of a path, or tells how many of its components lead to a conflict.
+    /// Adds an action at the end of a path. The error is the number of components that lead to a conflict.
     pub(super) fn add(&mut self, path: &[Component], action: Arc<Action>) -> Result<(), usize> {
+        // An empty rest means that the new path ends where an earlier one goes on.
         let Some((first, rest)) = path.split_first() else { return Err(0) };
+        // `$[]` next to `0` could do two things with one element, so MongoDB refuses it before it sees a document.
         if !self.children.is_empty() && self.is_many() != first.is_many() {
             return Err(0);
         }
         match self.children.entry(first.clone()) {
-            Entry::Vacant(place) => {
-                place.insert(UpdateNode::chain(rest, action));
+            Entry::Vacant(entry) => {
+                entry.insert(UpdateNode::chain(rest, action));
                 Ok(())
             }
-            Entry::Occupied(mut known) => match known.get_mut() {
+            Entry::Occupied(mut entry) => match entry.get_mut() {
                 UpdateNode::Branch(branch) => branch.add(rest, action).map_err(|depth| depth + 1),
+                // An earlier operator has the whole value.
                 UpdateNode::Leaf(_) => Err(1),
             },
         }
     }
 
+    /// A branch that does what both do.
     fn merge(&self, other: &Self) -> Result<Self, Conflict> {
         if !self.children.is_empty() && !other.children.is_empty() && self.is_many() != other.is_many() {
             return Err(Vec::new());
@@ -65,12 +71,12 @@ impl UpdateBranch {
         let mut merged = self.clone();
         for (component, node) in &other.children {
             match merged.children.entry(component.clone()) {
-                Entry::Vacant(place) => {
-                    place.insert(node.clone());
+                Entry::Vacant(entry) => {
+                    entry.insert(node.clone());
                 }
-                Entry::Occupied(mut known) => {
-                    let both = known.get().merge_below(component, node)?;
-                    known.insert(both);
+                Entry::Occupied(mut entry) => {
+                    let both = entry.get().merge_below(component, node)?;
+                    entry.insert(both);
                 }
             }
         }
@@ -79,21 +85,23 @@ impl UpdateBranch {
 }
 
 impl UpdateNode {
-    /// Both nodes' work on one value.
+    /// A node that does what both do with one value.
     pub(super) fn merge(&self, other: &Self) -> Result<Self, Conflict> {
         match (self, other) {
             (Self::Branch(left), Self::Branch(right)) => left.merge(right).map(Self::Branch),
+            // One of the two changes the whole value, so the order of the two would matter.
             (Self::Leaf(_), Self::Leaf(_) | Self::Branch(_)) | (Self::Branch(_), Self::Leaf(_)) => {
                 Err(Vec::new())
             }
         }
     }
 
-    /// Both nodes' work on the part that `component` names.
+    /// Merges two nodes below `component`, which is put in front of the path of a conflict.
     fn merge_below(&self, component: &Component, other: &Self) -> Result<Self, Conflict> {
         self.merge(other).map_err(|below| [component.clone()].into_iter().chain(below).collect())
     }
 
+    /// The node that does nothing but one action at the end of a path.
     fn chain(path: &[Component], action: Arc<Action>) -> Self {
         path.iter().rev().fold(Self::Leaf(action), |node, component| {
             Self::Branch(UpdateBranch { children: BTreeMap::from([(component.clone(), node)]) })

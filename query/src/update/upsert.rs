@@ -1,4 +1,4 @@
-//! The document that an upsert starts from: what its filter says a document must be.
+//! The document that an upsert starts from: the fields that its filter fixes by equality.
 
 use std::sync::Arc;
 
@@ -17,20 +17,42 @@ use crate::update::tree::UpdateBranch;
 use crate::update::walk::UpdateWalk;
 
 /// What an upsert does with the document that it starts from.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_query::filter::Filter;
+/// use cairndb_query::update::{UpsertStart, upsert_base};
+///
+/// let filter = Filter::parse(&rawdoc! { "_id": 7, "kind": "a" })?;
+/// let base = upsert_base(&filter, UpsertStart::Replacement).unwrap();
+/// assert_eq!(base, rawdoc! { "_id": 7 });
+/// # Ok::<(), cairndb_query::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpsertStart {
-    /// Operators or a pipeline change it: all equalities of the filter count.
+    /// Operators or a pipeline change it, so it has all fields that the filter fixes.
     Update,
-    /// A replacement takes its place: of the filter only the `_id` counts.
+    /// A replacement is inserted in its stead, so of the filter only the `_id` is used.
     Replacement,
 }
 
-/// The document that a filter's equalities make: those by themselves, in `$and`, in the only branch of an `$or`, as
-/// the only member of an `$in`. The `_id` comes first, other fields in the order of their names.
+/// The document with the fields that a filter fixes by equality: at its top level, in an `$and`, in the only branch of an
+/// `$or`, or as the only member of an `$in`. The `_id` comes first, the other fields in the order of their names.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_query::filter::Filter;
+/// use cairndb_query::update::{UpsertStart, upsert_base};
+///
+/// let filter = Filter::parse(&rawdoc! { "size": { "$gt": 5 }, "kind": "a", "_id": 7 })?;
+/// let base = upsert_base(&filter, UpsertStart::Update).unwrap();
+/// assert_eq!(base, rawdoc! { "_id": 7, "kind": "a" });
+/// # Ok::<(), cairndb_query::error::Error>(())
+/// ```
 ///
 /// # Errors
-/// [`Error::ExpressionInUpsert`] if the filter has an `$expr`; [`Error::EqualityTwice`] if a field is given two
-/// values, or one and a part of one; [`Error::IdInParts`] if a replacement is to get its `_id` in parts.
+/// [`Error::ExpressionInUpsert`] if the filter has an `$expr`; [`Error::EqualityTwice`] if it fixes a field twice, or a
+/// field and a part of it; [`Error::IdInParts`] if a replacement would get only parts of its `_id` from the filter.
 pub fn upsert_base(filter: &Filter, start: UpsertStart) -> Result<RawDocumentBuf, Error> {
     if filter.has_expression() {
         return Err(Error::ExpressionInUpsert);
@@ -39,7 +61,7 @@ pub fn upsert_base(filter: &Filter, start: UpsertStart) -> Result<RawDocumentBuf
     let mut id = None;
     let mut has_id_in_parts = false;
     let mut equalities = filter.equalities();
-    // What is the beginning of another path comes before it.
+    // A path comes before those that it is the beginning of, so the error names the longer one first.
     equalities.sort_by_key(|(path, _)| *path);
     for (path, value) in equalities {
         let path = path.as_str();
@@ -55,6 +77,7 @@ pub fn upsert_base(filter: &Filter, start: UpsertStart) -> Result<RawDocumentBuf
         if path.split('.').nth(NESTING_MAX).is_some() {
             return Err(Error::TooDeep { limit: NESTING_MAX });
         }
+        // A filter has no placeholders: `$` would be the name of a field here.
         let components = path.split('.').map(|name| Component::Name(name.to_owned())).collect::<Vec<_>>();
         let action = Arc::new(Action::Set(Operand::new(value)));
         let added = tree.add(&components, Arc::clone(&action));
@@ -70,10 +93,10 @@ pub fn upsert_base(filter: &Filter, start: UpsertStart) -> Result<RawDocumentBuf
     if let Some(id) = id {
         document.append(bson::raw::cstr!("_id"), id);
     } else if has_id_in_parts {
-        // The walk puts the parts in it, and the `_id` comes first all the same.
+        // The walk fills in the parts. Without this field they would be sorted among the others, and not come first.
         document.append(bson::raw::cstr!("_id"), RawDocumentBuf::new());
     }
-    // No action of these looks at the clock.
+    // All actions are `$set`, which does not use the clock.
     let clock = Timestamp { time: 0, increment: 0 };
     let context = Context::new(Phase::Insert, DateTime::from_millis(0), clock);
     let filters = ArrayFilters::parse(&[], &Room::default())?;

@@ -1,7 +1,9 @@
-//! The walk that applies an update's tree to a document, and copies what the tree does not name.
+//! The walk that applies the tree of an update to a document, and copies everything that the tree does not name.
 //!
-//! Elements stay where they are; fields that a document lacks follow in the tree's order. The recursion is as deep as
-//! the longest path of the update, however deep the document is.
+//! Existing fields keep their order; missing fields follow in the order of the tree. The recursion is as deep as the
+//! longest path of the update, however deep the document is.
+//!
+//! All functions that write go through the stored fields once and copy the bytes between two changed fields at once.
 
 use std::borrow::Cow;
 
@@ -20,36 +22,37 @@ use crate::update::rename::RenameSource;
 use crate::update::tree::{Conflict, UpdateBranch, UpdateNode};
 use crate::value::describe;
 
-/// How many elements an array may be padded by.
+/// How many nulls may be inserted before a new element of an array. This is MongoDB's limit.
 const PADDING_MAX: usize = 1_500_000;
 
-/// One document on its way through an update.
+/// The state of applying an update to one document.
 pub(super) struct UpdateWalk<'w> {
     pub(super) context: &'w Context,
     filters: &'w ArrayFilters,
+    /// The value of each rename, if it has found one.
     pub(super) sources: Vec<Option<RenameSource<'w>>>,
     pub(super) writer: Writer,
 }
 
-/// What a field lies in.
+/// What contains a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ParentKind {
     Document,
     Array,
 }
 
-/// The way to a field, for errors.
+/// The path to a field, for errors. Linked to the path of its parent, so that it costs nothing while all goes well.
 #[derive(Clone, Copy)]
 pub(super) struct Trail<'t> {
     above: Option<&'t Trail<'t>>,
     name: &'t str,
 }
 
-/// A part of a branch under the name that it has in this document.
+/// A node of a branch with the name of its field in this document.
 struct NamedChild<'n> {
     name: Cow<'n, str>,
     node: Cow<'n, UpdateNode>,
-    /// Whether its field was found.
+    /// Whether the field exists and has been written.
     is_done: bool,
 }
 
@@ -64,6 +67,7 @@ impl<'t> Trail<'t> {
         Self { above, name }
     }
 
+    /// The path with dots.
     pub(super) fn to_text(self) -> String {
         match self.above {
             Some(above) => format!("{}.{}", above.to_text(), self.name),
@@ -73,6 +77,7 @@ impl<'t> Trail<'t> {
 }
 
 impl<'w> UpdateWalk<'w> {
+    /// Starts a walk. `bytes` is the expected size of the result.
     pub(super) fn new(
         context: &'w Context,
         filters: &'w ArrayFilters,
@@ -82,11 +87,12 @@ impl<'w> UpdateWalk<'w> {
         Self { context, filters, sources, writer: Writer::with_capacity(bytes) }
     }
 
+    /// The bytes of the new document.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.writer.into_bytes()
     }
 
-    /// Writes a document with the parts of a branch changed.
+    /// Writes a document with the fields of a branch changed.
     pub(super) fn document(
         &mut self,
         branch: &UpdateBranch,
@@ -99,12 +105,14 @@ impl<'w> UpdateWalk<'w> {
         let bytes = document.as_bytes();
         let mut copied = FIRST_ELEMENT;
         let mut fields = Fields::of(document);
+        // After the last field that changes, the rest is copied without being looked at.
         while left > 0
             && let Some(field) = fields.next()
         {
             let field = field?;
             let found = children.binary_search_by(|child| compare_names(&child.name, field.name())).ok();
             self.context.operation.step()?;
+            // Of fields with the same name only the first is updated.
             let child = found.and_then(|place| children.get_mut(place)).filter(|child| !child.is_done);
             let Some(child) = child else { continue };
             child.is_done = true;
@@ -126,7 +134,8 @@ impl<'w> UpdateWalk<'w> {
         self.check_size()
     }
 
-    /// Refuses a result that is too large as soon as it is: one operand may be written into many elements.
+    /// Refuses a result that is too large. Asked after each field and not only at the end: one operand may be written into
+    /// millions of elements.
     fn check_size(&self) -> Result<(), Error> {
         if self.writer.len() > DOCUMENT_BYTES_MAX {
             return Err(Error::TooLarge { limit: DOCUMENT_BYTES_MAX, phase: self.context.phase });
@@ -134,7 +143,7 @@ impl<'w> UpdateWalk<'w> {
         Ok(())
     }
 
-    /// The parts of a branch, with the position in place of `$`.
+    /// The nodes of a branch by the names of their fields, ascending, with the position in place of `$`.
     fn children<'n>(
         &self,
         branch: &'n UpdateBranch,
@@ -146,16 +155,17 @@ impl<'w> UpdateWalk<'w> {
                 Component::Name(name) => {
                     children.push(NamedChild::new(Cow::Borrowed(name), node));
                 }
-                // It follows all names, so they are complete.
+                // `$` comes after all names, so a node with the same position by number is already there.
                 Component::Matched => self.add_matched(&mut children, node, trail)?,
-                // A branch has either single parts or many.
+                // `elements` applies these. A branch that has one of them has no other components.
                 Component::All | Component::Filtered(_) => {}
             }
         }
         Ok(children)
     }
 
-    /// Adds the work of `$` under the position that it stands for, beside what that position has by its number.
+    /// Adds the node of `$` under the position that it stands for. If the update names this position by number as well, the
+    /// two nodes are merged.
     fn add_matched<'n>(
         &self,
         children: &mut Vec<NamedChild<'n>>,
@@ -173,12 +183,13 @@ impl<'w> UpdateWalk<'w> {
                 let conflict = |at: Conflict| element_conflict(Trail::below(trail, &name), &at);
                 child.node = Cow::Owned(merged.map_err(conflict)?);
             }
+            // The search has just found this index.
             (Ok(_), None) => {}
         }
         Ok(())
     }
 
-    /// Writes a field that exists as a node leaves it.
+    /// Writes an existing field as changed by a node.
     fn existing(
         &mut self,
         node: &UpdateNode,
@@ -200,11 +211,13 @@ impl<'w> UpdateWalk<'w> {
                 self.writer.header(field.kind(), field.name());
                 self.elements(branch, field.container()?, trail)
             }
+            // From here on the field has nothing inside that could be updated.
             (_, true) => Err(Error::ElementsOfScalar {
                 name: field.name().to_owned(),
                 value: describe(field.value()?),
             }),
             (_, false) => {
+                // Some actions do nothing there, and then the field stays as it is.
                 for child in self.children(branch, Some(&trail))? {
                     self.refuse(&child.node, &child.name, field, trail)?;
                 }
@@ -214,7 +227,7 @@ impl<'w> UpdateWalk<'w> {
         }
     }
 
-    /// Writes an array with single elements changed.
+    /// Writes an array whose elements are named one by one.
     fn positions(&mut self, branch: &UpdateBranch, field: &Field<'_>, trail: Trail<'_>) -> Result<(), Error> {
         let mut positions = Vec::new();
         for child in self.children(branch, Some(&trail))? {
@@ -223,6 +236,7 @@ impl<'w> UpdateWalk<'w> {
                 None => self.refuse(&child.node, &child.name, field, trail)?,
             }
         }
+        // They ascend, as the children do, so one pass over the array meets them in their order.
         let mut positions = positions.into_iter().peekable();
         let array = field.container()?;
         self.writer.header(field.kind(), field.name());
@@ -245,6 +259,7 @@ impl<'w> UpdateWalk<'w> {
             length += 1;
         }
         self.writer.copy(bytes.get(copied..bytes.len() - 1).unwrap_or_default());
+        // The positions that are left are beyond the end. Nulls are written only for those that get an element.
         for (position, child) in positions {
             if self.creates(&child.node, &child.name, trail)? {
                 self.pad(length, position, trail)?;
@@ -255,7 +270,7 @@ impl<'w> UpdateWalk<'w> {
         self.close(mark)
     }
 
-    /// Writes nulls from the end of an array to a position.
+    /// Writes nulls from the end of an array up to a position.
     fn pad(&mut self, length: usize, position: usize, trail: Trail<'_>) -> Result<(), Error> {
         let count = position.saturating_sub(length);
         if count > PADDING_MAX {
@@ -267,7 +282,7 @@ impl<'w> UpdateWalk<'w> {
         self.check_size()
     }
 
-    /// Writes an array with the elements that placeholders stand for changed.
+    /// Writes an array with those elements changed that `$[]` and `$[name]` stand for.
     fn elements(
         &mut self,
         branch: &UpdateBranch,
@@ -282,6 +297,7 @@ impl<'w> UpdateWalk<'w> {
             self.context.operation.step()?;
             let position = position.to_string();
             let trail = Trail::below(Some(&trail), &position);
+            // Bytes of elements that stay are copied together with those before the next change.
             let Some(node) = self.element_node(branch, &element, trail)? else { continue };
             self.writer.copy(bytes.get(copied..element.start()).unwrap_or_default());
             copied = element.end();
@@ -292,7 +308,8 @@ impl<'w> UpdateWalk<'w> {
         self.close(mark)
     }
 
-    /// What happens to one element: the work of all placeholders that stand for it.
+    /// The node for one element: that of the placeholder which stands for it, or several merged. Returns `None` if no
+    /// placeholder stands for it.
     fn element_node<'n>(
         &self,
         branch: &'n UpdateBranch,
@@ -309,6 +326,7 @@ impl<'w> UpdateWalk<'w> {
                 Component::Name(_) | Component::Matched => false,
             };
             if is_meant {
+                // The common update has one placeholder, whose node is not copied for each element.
                 merged = Some(match merged {
                     None => Cow::Borrowed(node),
                     Some(other) => Cow::Owned(other.merge(node).map_err(|at| element_conflict(trail, &at))?),
@@ -318,7 +336,7 @@ impl<'w> UpdateWalk<'w> {
         Ok(merged)
     }
 
-    /// Writes a field that does not exist yet, if a node makes one, and tells whether it does.
+    /// Writes a missing field, if the node creates it. Returns whether it does.
     fn create(&mut self, node: &UpdateNode, name: &str, above: Option<&Trail<'_>>) -> Result<bool, Error> {
         let trail = Trail::below(above, name);
         let branch = match node {
@@ -335,6 +353,8 @@ impl<'w> UpdateWalk<'w> {
             }
             UpdateNode::Branch(branch) => branch,
         };
+        // Whether the document gets a field is known only after its children were asked: `{$unset: {"a.b": 1}}` must not
+        // create `a`. So it is written, and taken back if it stays empty.
         let before = self.writer.mark();
         self.writer.header(ElementType::EmbeddedDocument, name);
         let mark = self.writer.open();
@@ -350,7 +370,8 @@ impl<'w> UpdateWalk<'w> {
         Ok(is_created)
     }
 
-    /// Whether a node makes a field that does not exist yet.
+    /// Whether a node creates a missing field. Asked before an array is padded, which cannot wait for the answer of
+    /// `create`.
     fn creates(&self, node: &UpdateNode, name: &str, above: Trail<'_>) -> Result<bool, Error> {
         match node {
             UpdateNode::Leaf(action) => Ok(self.on_missing(action) == IfMissing::Created),
@@ -368,7 +389,8 @@ impl<'w> UpdateWalk<'w> {
         }
     }
 
-    /// Refuses what a node would do below `name` in a value that has no such part, unless it does nothing there.
+    /// Refuses a node for `name` inside a field that cannot have it: a scalar, or an array where `name` is no position.
+    /// Actions that do nothing for a missing field are accepted.
     fn refuse(
         &self,
         node: &UpdateNode,
@@ -389,6 +411,7 @@ impl<'w> UpdateWalk<'w> {
         };
         let (part, value) = (name.to_owned(), describe(field.value()?));
         let holder = field.name().to_owned();
+        // MongoDB has two texts for the same number, by whether the operator would have created the field.
         match self.on_missing(action) {
             IfMissing::Created => Err(Error::NotViable { field: part, name: holder, value }),
             IfMissing::Checked => {
@@ -399,12 +422,14 @@ impl<'w> UpdateWalk<'w> {
         }
     }
 
+    /// What an action does in this document if its field is missing.
     fn on_missing(&self, action: &Action) -> IfMissing {
         let is_renamed = |number: usize| self.sources.get(number).is_some_and(Option::is_some);
         action.on_missing(self.context.phase, is_renamed)
     }
 }
 
+/// The error for two nodes that conflict below an element.
 fn element_conflict(trail: Trail<'_>, at: &Conflict) -> Error {
     let below = at.iter().map(Component::to_text);
     Error::ElementConflict { at: [trail.to_text()].into_iter().chain(below).collect::<Vec<_>>().join(".") }
