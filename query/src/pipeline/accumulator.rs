@@ -1,7 +1,7 @@
-//! Accumulators: what becomes of the documents of one group.
+//! Accumulators: values computed over the documents of one group.
 //!
-//! Their names stand in one sorted table. A name that is not there is unknown; one that is there as
-//! [`Support::Unsupported`] exists in MongoDB and not here. How numbers are summed is the expressions' rule.
+//! Their names are one sorted table. A name that is not there is unknown; one that is there as
+//! [`Support::Unsupported`] exists in MongoDB and not here. The rules of sums are those of expressions.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
@@ -44,11 +44,11 @@ const TOP_SORT_TYPE: i32 = 5_788_604;
 pub(super) struct Accumulator {
     operator: &'static str,
     kind: Kind,
-    /// What a document gives.
+    /// The value that each document contributes.
     argument: Expression,
-    /// How many values are wanted, if that can be said.
+    /// The option `n`. Absent for accumulators without it.
     wanted: Option<Expression>,
-    /// What orders the documents of `$top` and its like.
+    /// The order of the documents for `$top` and the like.
     sort: Option<Sort>,
 }
 
@@ -115,16 +115,17 @@ const ACCUMULATORS: &[(&str, Support)] = &[
     ("$topN", Support::Supported(Kind::BestSome(End::First))),
 ];
 
-/// What an accumulator knows of one group.
+/// The state of an accumulator for one group.
 #[derive(Debug)]
 pub(super) enum GroupState {
     Sum(Sum),
     Average(Sum),
     Spread(Spread, Deviation),
     Count(i64),
-    /// The value that is kept of all, if there was one.
+    /// The one value that is kept of all. Absent before the first.
     One(Option<RawBson>),
     Array(RawArrayBuf),
+    /// Values without repetitions. Those with the same key compare as equal.
     Set {
         keys: HashSet<Box<[u8]>>,
         values: RawArrayBuf,
@@ -133,26 +134,27 @@ pub(super) enum GroupState {
     Ranked(Ranked, RankedResult),
 }
 
-/// Of what a deviation is told.
+/// Whether a deviation is that of the whole population or of a sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deviation(Population);
 
-/// Whether the values that are kept come as an array or as the only one.
+/// Whether the result is an array of the kept values or the only one of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RankedResult {
     Array,
     Only,
 }
 
-/// Fields by name, in the order in which the names came first.
+/// The fields of a `$mergeObjects`, in the order in which their names first occurred.
 #[derive(Debug, Default)]
 pub(super) struct MergedObject {
     fields: Vec<(CString, RawBson)>,
+    /// Indexes into `fields` by name.
     places: BTreeMap<String, usize>,
 }
 
 impl Accumulator {
-    /// Reads an accumulator.
+    /// Parses an accumulator by its name and its argument.
     pub(super) fn parse(name: &str, operand: RawBsonRef<'_>, variables: &Variables) -> Result<Self, Fault> {
         let place = ACCUMULATORS.binary_search_by_key(&name, |(known, _)| known).ok();
         let (operator, kind) = match place.and_then(|place| ACCUMULATORS.get(place)) {
@@ -162,6 +164,7 @@ impl Accumulator {
             }
             Some((operator, Support::Supported(kind))) => (*operator, *kind),
         };
+        // As an expression, `[x]` would be an array of one value. As an argument MongoDB takes it for a list.
         if operand.as_array().is_some() {
             return Err(wrong(operator, "one argument and no array of them", operand, NOT_UNARY));
         }
@@ -187,6 +190,7 @@ impl Accumulator {
         }
     }
 
+    /// Parses `$firstN`, `$lastN`, `$minN` or `$maxN`.
     fn parse_some(
         operator: &'static str,
         kind: Kind,
@@ -201,12 +205,14 @@ impl Accumulator {
         Self { operator, kind, argument, wanted, sort: None }.checked()
     }
 
+    /// Parses `$top`, `$bottom`, `$topN` or `$bottomN`.
     fn parse_best(
         operator: &'static str,
         kind: Kind,
         operand: RawBsonRef<'_>,
         variables: &Variables,
     ) -> Result<Self, Fault> {
+        // Without an `n`, the option is unknown: MongoDB refuses `n` of a `$top`.
         let (wanted, output, sort) = if matches!(kind, Kind::BestSome(_)) {
             let [wanted, output, sort] =
                 options(operator, ["n", "output", "sortBy"], operand, TOP_NOT_OBJECT, TOP_OPTION)?;
@@ -224,7 +230,7 @@ impl Accumulator {
         Self { operator, kind, argument, wanted, sort: Some(sort) }.checked()
     }
 
-    /// A constant number of values is checked once and for all.
+    /// Checks `n` if it is constant. Otherwise it is checked with the key of each group.
     fn checked(self) -> Result<Self, Fault> {
         if let Some(Some(wanted)) = self.wanted.as_ref().and_then(Expression::constant) {
             read_count(self.operator, wanted)?;
@@ -232,8 +238,8 @@ impl Accumulator {
         Ok(self)
     }
 
-    /// What is known of a group without documents. `id` is the group's key if that is an object: how many values are
-    /// wanted may depend on it.
+    /// The state for a new group. `id` is the group's key if that is an object, and otherwise empty: `n` may depend on its
+    /// fields.
     pub(super) fn start(&self, id: &RawDocument, variables: &Variables) -> Result<GroupState, Fault> {
         let wanted = match &self.wanted {
             Some(wanted) => wanted.with_value(id, variables, |wanted| {
@@ -258,7 +264,7 @@ impl Accumulator {
         })
     }
 
-    /// Adds a document to what is known of its group.
+    /// Adds a document to the state of its group.
     pub(super) fn add(
         &self,
         state: &mut GroupState,
@@ -266,6 +272,7 @@ impl Accumulator {
         variables: &Variables,
         memory: &mut StageMemory,
     ) -> Result<(), Fault> {
+        // Two shortcuts for states that need no value of the document.
         if let GroupState::Count(count) = state {
             *count += 1;
             return Ok(());
@@ -278,6 +285,7 @@ impl Accumulator {
         self.argument.with_value(document, variables, |value| self.add_value(state, key, value, memory))?
     }
 
+    /// Adds a document's value, `None` if it is missing. `key` is the sort key of the document, empty without an order.
     fn add_value(
         &self,
         state: &mut GroupState,
@@ -291,6 +299,7 @@ impl Accumulator {
             GroupState::Spread(spread, _) => spread.add(or_null),
             GroupState::Count(count) => *count += 1,
             GroupState::One(kept) => self.keep_one(kept, or_null, memory)?,
+            // `$push` and `$addToSet` leave out missing values; for the others they count as null.
             GroupState::Array(array) => {
                 if let Some(value) = value {
                     memory.grow(content_bytes(value))?;
@@ -311,7 +320,7 @@ impl Accumulator {
         Ok(())
     }
 
-    /// The first and last value count whatever they are, the least and greatest only if they are no null.
+    /// Keeps a value if it is better than the one kept so far. `$first` and `$last` keep nulls, `$min` and `$max` do not.
     fn keep_one(
         &self,
         kept: &mut Option<RawBson>,
@@ -321,6 +330,7 @@ impl Accumulator {
         let is_better = match (self.kind, &*kept) {
             (Kind::Extreme(_), _) if is_nullish(value) => false,
             (Kind::Extreme(wanted), Some(kept)) => compare(value, kept.as_raw_bson_ref()) == wanted,
+            // For `$first` this is the first value: `add` has returned early for the later ones.
             (_, _) => true,
         };
         if is_better {
@@ -332,6 +342,7 @@ impl Accumulator {
         Ok(())
     }
 
+    /// Adds a value to those of a `$firstN`, `$topN`, `$minN` or the like.
     fn rank(
         &self,
         ranked: &mut Ranked,
@@ -339,6 +350,7 @@ impl Accumulator {
         value: RawBsonRef<'_>,
         memory: &mut StageMemory,
     ) -> Result<(), Fault> {
+        // `$minN` and `$maxN` are ordered by the values themselves, and leave out nulls.
         let Kind::Extremes(direction) = self.kind else { return ranked.add(key, value, memory) };
         if is_nullish(value) {
             return Ok(());
@@ -348,7 +360,7 @@ impl Accumulator {
 }
 
 impl GroupState {
-    /// What stands in the group's document.
+    /// The value for the group's document.
     pub(super) fn into_value(self) -> RawBson {
         match self {
             Self::Sum(sum) => sum.total(),
@@ -367,6 +379,7 @@ impl GroupState {
 }
 
 impl MergedObject {
+    /// Adds the fields of an object. Null adds nothing; any other value is an error.
     fn add(
         &mut self,
         operator: &'static str,
@@ -386,6 +399,7 @@ impl MergedObject {
             let field = field?;
             let value = field.value()?;
             memory.grow(content_bytes(value))?;
+            // A later value replaces an earlier one, and the field stays where it first was.
             let place = self.places.get(field.name()).and_then(|place| self.fields.get_mut(*place));
             if let Some((_, slot)) = place {
                 memory.shrink(content_bytes(slot.as_raw_bson_ref()));
@@ -393,6 +407,7 @@ impl MergedObject {
                 continue;
             }
             let name = field.name();
+            // The name is stored twice: in the list and as a key of the map.
             memory.grow(2 * name.len())?;
             let name =
                 CString::try_from(name).map_err(|error| Fault::InvalidBson { reason: error.to_string() })?;
@@ -415,12 +430,14 @@ fn is_nullish(value: RawBsonRef<'_>) -> bool {
     matches!(value, RawBsonRef::Null | RawBsonRef::Undefined)
 }
 
+/// The bytes of a value that sort as the values do.
 fn encoded(value: RawBsonRef<'_>, direction: Direction) -> Vec<u8> {
     let mut key = Vec::new();
     encode(value, direction, &mut key);
     key
 }
 
+/// Parses `n`: an integer above 0, of any number type.
 fn read_count(operator: &'static str, wanted: RawBsonRef<'_>) -> Result<usize, Fault> {
     let refuse = |expected, code| Fault::Value { operator, expected, found: describe(wanted), code };
     if index::number::Number::of(wanted).is_none() {
@@ -433,6 +450,7 @@ fn read_count(operator: &'static str, wanted: RawBsonRef<'_>) -> Result<usize, F
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
+/// The value of an option that must be given.
 fn given<'b>(
     operator: &'static str,
     option: &'static str,
@@ -442,6 +460,7 @@ fn given<'b>(
     value.ok_or(Fault::OptionMissing { stage: operator, option, code })
 }
 
+/// The error for a wrong argument.
 fn wrong(operator: &'static str, expected: &'static str, operand: RawBsonRef<'_>, code: i32) -> Fault {
     Fault::Operand { stage: operator, expected, found: describe(operand), code }
 }

@@ -1,4 +1,5 @@
-//! `$bucket`: groups by ranges of a value. It is a `$group` by a `$switch` over the boundaries, sorted.
+//! `$bucket`: groups by ranges of a value. It is translated into a `$group` by a `$switch` over the boundaries; the table
+//! of stages adds the `$sort` by `_id`.
 
 use bson::raw::cstr;
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
@@ -24,7 +25,7 @@ const BOUNDARIES_TYPE: i32 = 40_200;
 const OPERAND: i32 = 40_201;
 const GROUP_BY: i32 = 40_202;
 
-/// Reads the argument of `$bucket` as the group that does its work. What it gives is still to be sorted by `_id`.
+/// Parses the argument of `$bucket` into the group that finds each document's bucket. The groups are not sorted.
 pub(super) fn parse(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Group, Fault> {
     let names = ["groupBy", "boundaries", "default", "output"];
     let [group_by, boundaries, default, output] = options(STAGE, names, operand, OPERAND, OPTION)?;
@@ -35,6 +36,7 @@ pub(super) fn parse(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Gr
     if !is_path && group_by.as_document().is_none() {
         return Err(wrong("a path or an expression as 'groupBy'", group_by, GROUP_BY));
     }
+    // The boundaries come first: a default is checked against them.
     let boundaries = read_boundaries(boundaries, variables)?;
     let default = default.map(|default| read_default(default, &boundaries, variables)).transpose()?;
     let output = output.map(|output| object(STAGE, output, OUTPUT_TYPE)).transpose()?;
@@ -43,6 +45,7 @@ pub(super) fn parse(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Gr
     Group::by(RawBsonRef::Document(&id), &output, variables)
 }
 
+/// Parses the boundaries: at least two, constant, of one type, ascending.
 fn read_boundaries(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<RawBson>, Fault> {
     let array = operand.as_array();
     let array = array.ok_or_else(|| wrong("an array as 'boundaries'", operand, BOUNDARIES_TYPE))?;
@@ -66,7 +69,7 @@ fn read_boundaries(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec
     Ok(boundaries)
 }
 
-/// A default must not be mistaken for a bucket.
+/// Parses the default bucket. A value between the boundaries is refused, because it could be the `_id` of another bucket.
 fn read_default(
     operand: RawBsonRef<'_>,
     boundaries: &[RawBson],
@@ -75,6 +78,7 @@ fn read_default(
     let default = constant(operand, variables)?;
     let default = default.ok_or_else(|| wrong("a constant 'default'", operand, DEFAULT_CONSTANT))?;
     let below = |boundary: &RawBson| compare(default.as_raw_bson_ref(), boundary.as_raw_bson_ref()).is_lt();
+    // The last boundary is exclusive, so it may be the default.
     if boundaries.first().is_some_and(|first| !below(first)) && boundaries.last().is_some_and(below) {
         return Err(wrong("a 'default' outside of the boundaries", operand, DEFAULT_RANGE));
     }
@@ -87,8 +91,9 @@ fn constant(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Option<Raw
     Ok(expression.constant().flatten().map(RawBson::from))
 }
 
-/// The expression that finds the lower boundary of a value's bucket.
+/// The expression whose value is the lower boundary of a document's bucket.
 fn bucket_of(group_by: &RawBson, boundaries: &[RawBson], default: Option<&RawBson>) -> RawDocumentBuf {
+    // A boundary can be a text that starts with a dollar sign, which would be a path without `$literal`.
     let literal = |value: &RawBson| rawdoc! { "$literal": value.clone() };
     let mut branches = RawArrayBuf::new();
     for (lower, upper) in boundaries.iter().zip(boundaries.iter().skip(1)) {
@@ -98,6 +103,7 @@ fn bucket_of(group_by: &RawBson, boundaries: &[RawBson], default: Option<&RawBso
         ] };
         branches.push(rawdoc! { "case": case, "then": literal(lower) });
     }
+    // Without a default, `$switch` fails for a value outside of the boundaries, and so does `$bucket`.
     let mut switch = rawdoc! { "branches": branches };
     if let Some(default) = default {
         switch.append(cstr!("default"), literal(default));

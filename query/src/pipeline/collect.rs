@@ -1,4 +1,6 @@
-//! Stages that must see every document before they give the first, and the memory that they may take.
+//! Stages that must see every document before they give the first result.
+//!
+//! The file of each family implements [`Collector`]; [`Collected`] makes a stream of it.
 
 use bson::{RawDocument, RawDocumentBuf};
 
@@ -6,21 +8,21 @@ use crate::operation::OperationContext;
 use crate::pipeline::error::{Error, Fault, at};
 use crate::pipeline::stream::{StageInput, Step, Stream};
 
-/// What becomes of all documents together.
+/// A stage that takes all documents first and then gives its results. The calls come in the order of the methods.
 pub(super) trait Collector {
     /// Takes a document.
     fn push(&mut self, document: &RawDocument) -> Result<(), Fault>;
 
-    /// There are no more documents.
+    /// Prepares the results, after the last document.
     fn finish(&mut self) -> Result<(), Fault>;
 
-    /// The next result, once finished.
+    /// The next result. Returns `None` after the last.
     fn next(&mut self) -> Result<Option<RawDocumentBuf>, Fault>;
 }
 
-/// A collector as a stream.
+/// The stream of a collector's results.
 pub(super) struct Collected<'i, E> {
-    /// None once it is at its end.
+    /// Absent after its last document.
     input: Option<StageInput<'i, E>>,
     collector: Box<dyn Collector + Send + Sync>,
     position: usize,
@@ -50,9 +52,10 @@ impl<E: From<Error>> Stream<E> for Collected<'_, E> {
                     counted.map_err(|reason| at(reason.into()))?;
                     self.collector.push(document).map_err(&at)?;
                 }
+                // The documents so far stay in the collector.
                 Step::Pause => return Ok(Step::Pause),
                 Step::End => {
-                    // What the input holds is let go before the results are made.
+                    // The memory of the input is freed before the results take their own.
                     self.input = None;
                     self.collector.finish().map_err(&at)?;
                 }

@@ -1,4 +1,4 @@
-//! `$count`: how many documents come.
+//! `$count`: the number of documents, as one document with one field.
 
 use bson::raw::CString;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
@@ -13,7 +13,7 @@ const DOLLAR: i32 = 40_158;
 const ZERO: i32 = 40_159;
 const DOT: i32 = 40_160;
 
-/// Reads the name of the field that the count stands in.
+/// Parses the name of the field that gets the count.
 pub(super) fn parse(operand: RawBsonRef<'_>) -> Result<CString, Fault> {
     let refuse =
         |expected, code| Fault::Operand { stage: "$count", expected, found: describe(operand), code };
@@ -30,11 +30,12 @@ pub(super) fn parse(operand: RawBsonRef<'_>) -> Result<CString, Fault> {
     CString::try_from(name).map_err(|_| refuse("a name without a zero character", ZERO))
 }
 
-/// An integer of 32 bits if they are enough.
+/// A count as the smallest integer type that holds it, as MongoDB returns it.
 pub(super) fn number(count: i64) -> RawBson {
     i32::try_from(count).map_or(RawBson::Int64(count), RawBson::Int32)
 }
 
+/// The count so far.
 pub(super) struct Counting {
     field: CString,
     count: i64,
@@ -56,8 +57,8 @@ impl Collector for Counting {
         Ok(())
     }
 
-    /// Nothing is not counted: without documents there is no result.
     fn next(&mut self) -> Result<Option<RawDocumentBuf>, Fault> {
+        // Without documents there is no result, not one with 0: MongoDB's rule. So 0 can also mark the end.
         let count = std::mem::take(&mut self.count);
         if count == 0 {
             return Ok(None);

@@ -1,22 +1,33 @@
-//! Why a pipeline was refused, or could not go on over the documents that it met.
+//! Why a pipeline was refused, or failed for a document.
 //!
-//! A stage that does not exist, one that exists in MongoDB but not here, and one whose argument is wrong are three
-//! different faults. Where MongoDB has a number of its own for a fault it stands with the check and travels in the
-//! error.
+//! A stage that does not exist, one that exists in MongoDB but not here, and one with a wrong argument are three
+//! different faults. Many of MongoDB's numbers belong to a single check: they are next to the check, and the error
+//! carries them.
 
-/// What is wrong with a pipeline, or with a document that a stage met.
+/// What is wrong with a pipeline, or with a document that it was run over.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_query::expression::Variables;
+/// use cairndb_query::pipeline::Pipeline;
+/// use cairndb_query::pipeline::error::{Error, Fault};
+///
+/// let stages = [rawdoc! { "$skip": 1 }, rawdoc! { "$documents": [] }];
+/// let error = Pipeline::parse(&stages, &Variables::default()).unwrap_err();
+/// assert_eq!(error, Error::Stage { position: 1, fault: Fault::NotFirst { stage: "$documents" } });
+/// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A stage is wrong, or cannot do what it should.
+    /// A stage is malformed, or failed for a document.
     #[error("stage {position}: {fault}")]
     Stage {
-        /// Where the stage stands, counted from 0.
+        /// The position of the stage, counted from 0.
         position: usize,
-        /// What is wrong.
+        /// What is wrong with the stage.
         fault: Fault,
     },
-    /// Too many stages.
+    /// The pipeline has too many stages.
     #[error("Pipeline length must be no longer than {limit} stages, not {count}")]
     TooLong {
         /// How many were given.
@@ -26,53 +37,64 @@ pub enum Error {
     },
 }
 
-/// What is wrong with a stage, or with what it met.
+/// What is wrong with a stage, or with a document that it was given.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_query::expression::Variables;
+/// use cairndb_query::pipeline::Pipeline;
+/// use cairndb_query::pipeline::error::{Error, Fault};
+///
+/// let error = Pipeline::parse(&[rawdoc! { "$out": "c" }], &Variables::default()).unwrap_err();
+/// let Error::Stage { fault, .. } = error else { panic!("another error: {error}") };
+/// assert_eq!(fault, Fault::Unsupported { stage: "$out".to_owned() });
+/// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The operation is to end.
+    /// The operation was interrupted.
     #[error("{0}")]
     Interrupted(#[from] crate::operation::Interruption),
-    /// A stage is an object of one field.
+    /// The stage does not have exactly one field.
     #[error("a pipeline stage specification object must contain exactly one field")]
     FieldCount,
-    /// No such stage is known.
+    /// There is no such stage.
     #[error("Unrecognized pipeline stage name: '{stage}'")]
     Unknown {
         /// The name.
         stage: String,
     },
-    /// MongoDB has the stage, this store has not.
+    /// MongoDB has the stage, and CairnDB does not.
     #[error("stage {stage} is not supported")]
     Unsupported {
         /// The name.
         stage: String,
     },
-    /// A source of documents behind another stage.
+    /// A stage that gives documents comes after another stage.
     #[error("{stage} is only valid as the first stage in a pipeline")]
     NotFirst {
         /// The name.
         stage: &'static str,
     },
-    /// A stage that may not stand in a part of `$facet`.
+    /// The stage is not allowed in a `$facet`.
     #[error("{stage} is not allowed to be used within a $facet stage")]
     InFacet {
         /// The name.
         stage: &'static str,
     },
-    /// The argument of a stage is wrong.
+    /// The argument of the stage is wrong.
     #[error("{stage} needs {expected}, not {found}")]
     Operand {
         /// The name.
         stage: &'static str,
-        /// What it takes.
+        /// What the stage takes.
         expected: &'static str,
         /// What was given.
         found: String,
         /// MongoDB's number.
         code: i32,
     },
-    /// A stage was given an option that it does not know.
+    /// The stage has no such option.
     #[error("unrecognized option to {stage}: '{option}'")]
     OptionUnknown {
         /// The name.
@@ -82,7 +104,7 @@ pub enum Fault {
         /// MongoDB's number.
         code: i32,
     },
-    /// An option that must be given is not.
+    /// A required option is missing.
     #[error("{stage} needs '{option}'")]
     OptionMissing {
         /// The name.
@@ -92,7 +114,7 @@ pub enum Fault {
         /// MongoDB's number.
         code: i32,
     },
-    /// A field that a stage makes cannot be made.
+    /// The stage cannot create a field.
     #[error("{stage} cannot make the field '{field}': {reason}")]
     Field {
         /// The name.
@@ -104,19 +126,19 @@ pub enum Fault {
         /// MongoDB's number.
         code: i32,
     },
-    /// No such accumulator is known.
+    /// There is no such accumulator.
     #[error("unknown group operator '{operator}'")]
     UnknownAccumulator {
         /// Its name.
         operator: String,
     },
-    /// MongoDB has the accumulator, this store has not.
+    /// MongoDB has the accumulator, and CairnDB does not.
     #[error("accumulator {operator} is not supported")]
     UnsupportedAccumulator {
         /// Its name.
         operator: String,
     },
-    /// A path that a stage names is none.
+    /// A path in the argument of the stage is malformed.
     #[error("{stage} cannot use the path '{path}': {refusal}")]
     Path {
         /// The name.
@@ -126,25 +148,25 @@ pub enum Fault {
         /// What is wrong with it.
         refusal: crate::path::PathRefusal,
     },
-    /// What is to be the document is none.
+    /// The value that is to replace the document is no object.
     #[error("the new root must be an object, not {found}")]
     RootNotObject {
-        /// What it is.
+        /// The value.
         found: String,
     },
-    /// A value that a document gives to an accumulator is wrong.
+    /// The accumulator does not accept a value of a document.
     #[error("{operator} needs {expected}, not {found}")]
     Value {
         /// The accumulator.
         operator: &'static str,
-        /// What it takes.
+        /// What the accumulator takes.
         expected: &'static str,
-        /// What the document gave.
+        /// The value.
         found: String,
         /// MongoDB's number.
         code: i32,
     },
-    /// What a stage holds does not fit into memory.
+    /// The stage needs more memory than it may hold.
     #[error("{stage} exceeded the memory limit of {limit} bytes, and nothing is moved to disk")]
     MemoryExceeded {
         /// The name.
@@ -152,7 +174,7 @@ pub enum Fault {
         /// The limit, in bytes.
         limit: usize,
     },
-    /// A document that a stage makes is too large.
+    /// A document made by the stage is too large.
     #[error("{stage} makes a document of more than {limit} bytes")]
     TooLarge {
         /// The name.
@@ -160,7 +182,7 @@ pub enum Fault {
         /// The limit, in bytes.
         limit: usize,
     },
-    /// A document that a stage makes is nested too deeply.
+    /// A document made by the stage is nested too deeply.
     #[error("{stage} makes a document of more than {limit} levels")]
     TooDeep {
         /// The name.
@@ -168,30 +190,30 @@ pub enum Fault {
         /// How many levels are accepted.
         limit: usize,
     },
-    /// Bytes that are no BSON.
+    /// The bytes of a stage or a document are no BSON.
     #[error("malformed BSON: {reason}")]
     InvalidBson {
-        /// What is wrong with them.
+        /// What is wrong with the bytes.
         reason: String,
     },
-    /// A part of `$facet` is wrong.
+    /// A pipeline inside a `$facet` is malformed, or failed for a document.
     #[error("in '{field}', {error}")]
     Facet {
-        /// The part's name.
+        /// The field of this pipeline.
         field: String,
-        /// What is wrong with it.
+        /// What is wrong with the pipeline.
         error: Box<Error>,
     },
-    /// A filter is refused, or cannot be asked of a document.
+    /// A filter is malformed, or cannot be evaluated for a document.
     #[error("{0}")]
     Filter(Box<crate::error::Error>),
-    /// An expression is refused, or has no value for a document.
+    /// An expression is malformed, or cannot be evaluated for a document.
     #[error("{0}")]
     Expression(Box<crate::expression::error::Error>),
-    /// A projection is refused, or has no result for a document.
+    /// A projection is malformed, or cannot be applied to a document.
     #[error("{0}")]
     Projection(Box<crate::projection::error::Error>),
-    /// A sort is refused, or a document cannot be sorted.
+    /// A sort is malformed, or a document cannot be sorted.
     #[error("{0}")]
     Sort(Box<crate::sort::error::Error>),
 }
@@ -249,8 +271,9 @@ impl Fault {
         }
     }
 
-    /// What makes a result no document that can be stored or shown.
+    /// The fault of a stage that has made an invalid document.
     pub(crate) fn of_result(stage: &'static str, error: &index::error::Error) -> Self {
+        // Limits have numbers of their own; anything else is a defect of the bytes.
         use index::error::Error::{DocumentTooDeep, DocumentTooLarge};
         if let DocumentTooLarge { limit, .. } = error {
             return Self::TooLarge { stage, limit: *limit };
@@ -287,6 +310,7 @@ impl From<crate::projection::error::Error> for Fault {
 
 impl From<crate::sort::error::Error> for Fault {
     fn from(error: crate::sort::error::Error) -> Self {
+        // All stages report this limit in the same words.
         if let crate::sort::error::Error::MemoryExceeded { limit } = error {
             return Self::MemoryExceeded { stage: "$sort", limit };
         }

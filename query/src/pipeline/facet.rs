@@ -1,7 +1,9 @@
-//! `$facet`: several pipelines over the same documents, whose results are arrays of one document.
+//! `$facet`: several pipelines over the same documents. The results of each become an array in one document.
 //!
-//! Documents are handed to all parts in batches. A part works on a batch until it asks for the next, and then pauses:
-//! so the documents are read once, and no more than a batch of them is held, whatever the parts hold themselves.
+//! Documents are handed to all pipelines in batches. A pipeline runs until it has read the batch, and then pauses. So the
+//! documents are read once, and only one batch of them is held besides what the pipelines hold themselves.
+//!
+//! Not here: parsing the stages and running them. The callers give both to the functions of this file.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,8 +19,9 @@ use crate::raw::Fields;
 use crate::value::{content_bytes, describe, elements};
 
 pub(super) const NAME: &str = "$facet";
-/// How many bytes of documents a batch holds, and how many documents.
+/// A batch is handed out when it has this many bytes of documents, or
 const BATCH_BYTES: usize = 1 << 20;
+/// this many documents.
 const BATCH_DOCUMENTS: usize = 1_000;
 
 const OPERAND: i32 = 40_169;
@@ -39,7 +42,7 @@ pub(super) fn operand(operand: RawBsonRef<'_>) -> Result<&RawDocument, Fault> {
     Ok(pipelines)
 }
 
-/// Reads the argument: for each field its name, and what `parse_stages` makes of its stages.
+/// Parses the argument: for each field its name, and what `parse_stages` makes of its stages.
 pub(super) fn parse<S>(
     operand: &RawDocument,
     parse_stages: impl Fn(&[RawDocumentBuf]) -> Result<S, Error>,
@@ -51,6 +54,7 @@ pub(super) fn parse<S>(
         if pipelines.iter().any(|(known, _)| *known == name) {
             return Err(unmade(field.name(), "it stands twice", NAME_TWICE));
         }
+        // Each field is parsed completely before the next, so the first mistake in the text is the one reported.
         let value = field.value()?;
         let wrong = |expected, found, code| Fault::Operand { stage: NAME, expected, found, code };
         let array = value.as_array();
@@ -67,6 +71,7 @@ pub(super) fn parse<S>(
     Ok(pipelines)
 }
 
+/// Parses the name of a field, which becomes a field of the result.
 fn field_name(name: &str) -> Result<CString, Fault> {
     match name {
         "" => Err(unmade(name, "a name must not be empty", NAME_EMPTY)),
@@ -78,10 +83,12 @@ fn field_name(name: &str) -> Result<CString, Fault> {
     }
 }
 
+/// The error for a field that the result cannot have.
 fn unmade(field: &str, reason: &'static str, code: i32) -> Fault {
     Fault::Field { stage: NAME, field: crate::value::shorten(field), reason, code }
 }
 
+/// The error of the pipeline of a field.
 fn inside(field: &str, error: Error) -> Fault {
     Fault::Facet { field: field.to_owned(), error: Box::new(error) }
 }
@@ -127,10 +134,12 @@ pub(super) struct InboxReader {
 }
 
 impl Inbox {
+    /// An input that has read nothing yet.
     pub(super) fn reader(&self) -> InboxReader {
         InboxReader { inbox: self.clone(), batch: DocumentBatch::default(), read: 0 }
     }
 
+    /// Replaces the batch. All pipelines have paused or ended, so none still needs the old one.
     fn put(&self, documents: Vec<RawDocumentBuf>, is_last: bool) {
         let mut batch = self.lock();
         *batch = DocumentBatch { number: batch.number + 1, documents: Arc::new(documents), is_last };
@@ -159,7 +168,7 @@ impl Faceting {
         self.inbox.put(std::mem::take(&mut self.gathered), is_last);
         for output in &mut self.outputs {
             let name = output.name.as_str();
-            // A pipeline that has read the whole batch pauses here, and goes on with the next batch.
+            // A pipeline that has read the whole batch pauses, which ends this loop until the next batch.
             while output.running.advance().map_err(|error| inside(name, error))? == Step::Document {
                 let result = RawBsonRef::Document(output.running.current());
                 // All results become one document, so its limit of size is theirs together.
@@ -185,11 +194,13 @@ impl Collector for Faceting {
     }
 
     fn finish(&mut self) -> Result<(), Fault> {
+        // The last batch may be empty. It must be handed out all the same: it lets sorts and groups finish.
         self.hand_out(true)?;
         let mut result = RawDocumentBuf::new();
         for FacetOutput { name, results, .. } in self.outputs.drain(..) {
             result.append(&name, results);
         }
+        // The arrays add two levels and their own bytes to documents that are valid by themselves.
         validate(result.as_bytes()).map_err(|error| Fault::of_result(NAME, &error))?;
         self.result = Some(result);
         Ok(())
@@ -207,10 +218,10 @@ impl Stream<Error> for InboxReader {
             if batch.number == self.batch.number {
                 return Ok(if batch.is_last { Step::End } else { Step::Pause });
             }
-            let batch = batch.clone();
-            self.batch = batch;
+            self.batch = batch.clone();
             self.read = 0;
         }
+        // Only the last batch can be empty.
         if self.batch.documents.is_empty() {
             return Ok(if self.batch.is_last { Step::End } else { Step::Pause });
         }

@@ -1,7 +1,7 @@
-//! `$group`: documents by the value of an expression, and what accumulators make of each group.
+//! `$group`: groups documents by the value of an expression, and computes accumulators for each group.
 //!
-//! Two documents are in one group if the order of values finds their keys equal: 1 and 1.0 are one group, and the first
-//! key that came stands for all. A missing key is null. Groups come out in the order in which they were first seen.
+//! Two documents are in one group if their keys compare as equal: 1 and 1.0 are one group, whose `_id` is the first of
+//! them. A missing key is null. Groups come out in the order of their first documents.
 
 use std::collections::HashMap;
 use std::vec::IntoIter;
@@ -32,7 +32,7 @@ const FIELD_DOT: i32 = 40_235;
 const FIELD_DOLLAR: i32 = 40_236;
 const FIELD_OPERATORS: i32 = 40_238;
 
-/// The key of the groups, and the fields that accumulators fill.
+/// The expression of the groups' key, and the accumulators by the names of their fields.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     id: Expression,
@@ -40,7 +40,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Reads the argument of `$group`.
+    /// Parses the argument of `$group`.
     pub(super) fn parse(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Self, Fault> {
         let document = object(STAGE, operand, NOT_OBJECT)?;
         let mut id = None;
@@ -57,7 +57,7 @@ impl Group {
         Ok(Self { id: id.ok_or(missing)?, fields })
     }
 
-    /// The group by an expression, with fields as `$group` has them.
+    /// A group for a stage that is translated into one: the key, and the other fields as in a `$group`.
     pub(super) fn by(id: RawBsonRef<'_>, output: &RawDocument, variables: &Variables) -> Result<Self, Fault> {
         let id = Expression::parse(id, variables)?;
         let mut fields = Vec::new();
@@ -68,12 +68,13 @@ impl Group {
     }
 }
 
+/// Parses the accumulator of one field and adds it.
 fn add_field(
     fields: &mut Vec<(CString, Accumulator)>,
     field: &Field<'_>,
     variables: &Variables,
 ) -> Result<(), Fault> {
-    // Each name is compared with those before it.
+    // Each name is compared with all before it, so the work grows with the square of the number of fields.
     variables.operation().steps(fields.len() as u64)?;
     let name = field.name();
     if name.contains('.') {
@@ -102,17 +103,18 @@ fn add_field(
     Ok(())
 }
 
+/// The error for a field that the groups cannot have.
 fn unmade(field: &str, reason: &'static str, code: i32) -> Fault {
     Fault::Field { stage: STAGE, field: shorten(field), reason, code }
 }
 
-/// Groups in the making.
+/// The groups of the documents so far.
 pub(super) struct Grouping {
-    /// What the stage was given as.
+    /// The name under which the stage was given, for errors: `$bucket` becomes a group as well.
     stage: &'static str,
     group: Group,
     variables: Variables,
-    /// Places of groups by the bytes of their keys.
+    /// Indexes into `groups` by the encoded keys.
     places: HashMap<Box<[u8]>, usize>,
     groups: Vec<Grouped>,
     memory: StageMemory,
@@ -120,6 +122,7 @@ pub(super) struct Grouping {
     results: IntoIter<Grouped>,
 }
 
+/// One group: its key, and a state for each accumulator.
 struct Grouped {
     id: RawBson,
     states: Vec<GroupState>,
@@ -132,13 +135,15 @@ impl Grouping {
         Self { stage, group, variables, places, groups, memory, key, results: Vec::new().into_iter() }
     }
 
-    /// The place of the group whose key was just written.
+    /// The index of the group whose encoded key is in `key`. A new group is created with the key of `document`.
     fn place(&mut self, document: &RawDocument) -> Result<usize, Fault> {
         if let Some(place) = self.places.get(self.key.as_slice()) {
             return Ok(*place);
         }
+        // The encoded key does not tell types apart that compare as equal, so the value is evaluated once more.
         let id = self.group.id.evaluate(document, &self.variables)?.unwrap_or(RawBson::Null);
         self.memory.grow(2 * self.key.len() + content_bytes(id.as_raw_bson_ref()) + size_of::<Grouped>())?;
+        // MongoDB lets `n` of an accumulator depend on the fields of the group's key, and on nothing else.
         let fields = id.as_document().unwrap_or_else(|| nothing());
         let mut states = Vec::with_capacity(self.group.fields.len());
         for (_, accumulator) in &self.group.fields {
@@ -153,6 +158,7 @@ impl Grouping {
 
 impl Collector for Grouping {
     fn push(&mut self, document: &RawDocument) -> Result<(), Fault> {
+        // The key is encoded into one buffer for all documents: only a new group keeps a copy.
         let Self { group, variables, key, .. } = self;
         key.clear();
         group.id.with_value(document, variables, |id| {
@@ -167,6 +173,7 @@ impl Collector for Grouping {
     }
 
     fn finish(&mut self) -> Result<(), Fault> {
+        // The keys are not needed any more. The groups are taken one by one, so their memory shrinks meanwhile.
         self.places = HashMap::new();
         self.results = std::mem::take(&mut self.groups).into_iter();
         Ok(())

@@ -3,9 +3,7 @@
 use crate::operation::{OperationContext, Reservation};
 use crate::pipeline::error::Fault;
 
-/// How many bytes one stage may hold.
-///
-/// MongoDB moves to disk what goes beyond; CairnDB refuses it, so a pipeline needs no space on disk.
+/// How many bytes one stage may hold. A stage that needs more fails; nothing is moved to disk.
 pub const STAGE_BYTES_MAX: usize = 100 << 20;
 
 /// The bytes that a stage holds, counted against its own limit and against that of the operation.
@@ -23,15 +21,17 @@ impl StageMemory {
         Self { stage, bytes: 0, limit, reservation: Reservation::of(operation) }
     }
 
+    /// Counts `bytes` more. Fails if the stage or the operation exceeds its limit.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Fault> {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes > self.limit {
             return Err(Fault::MemoryExceeded { stage: self.stage, limit: self.limit });
         }
+        // The stages of an operation share its memory, so it is asked in steps and not for each value.
         Ok(self.reservation.grow_by_steps(self.bytes)?)
     }
 
-    /// Counts `bytes` less. The reservation stays as it is, for a stage that replaces values grows again at once.
+    /// Counts `bytes` less. The reservation stays as it is: a stage that replaces a value grows again at once.
     pub(super) fn shrink(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);
     }

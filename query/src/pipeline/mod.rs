@@ -1,12 +1,12 @@
 //! Aggregation pipelines: stages that turn a stream of documents into another one.
 //!
-//! [`Pipeline::parse`] checks everything that can be checked without a document; [`Pipeline::run`] puts the stages
-//! behind a [`Stream`]. A stage that can work on one document after the other holds no other; one that must see all
-//! first (`$sort`, `$group` and the like) holds at most [`STAGE_BYTES_MAX`] bytes and gives up beyond.
+//! [`Pipeline::parse`] checks everything that can be checked without a document; [`Pipeline::run`] connects the stages
+//! to a [`Stream`]. A stage that handles one document after the other holds only the current one. A stage that must see
+//! all documents first (`$sort`, `$group` and the like) holds at most [`STAGE_BYTES_MAX`] bytes, and fails beyond.
 //!
-//! What a stage means stands in the file of its family, their names in one table in `stage`. Not here: where documents
-//! come from. A pipeline tells its [`Source`], and by [`take_leading`](Pipeline::take_leading) what whoever reads the
-//! documents can do better.
+//! What a stage means is in the file of its family, the names of all stages are one table in `stage`. Not here: reading
+//! the documents. A pipeline names its [`Source`], and [`take_leading`](Pipeline::take_leading) hands the caller those
+//! stages that a search does faster.
 
 mod accumulator;
 mod bucket;
@@ -42,7 +42,7 @@ use crate::pipeline::error::{Error, Fault};
 use crate::pipeline::stage::{FacetPipeline, Nesting, ParsedStage, PlacedStage, Stage};
 use crate::pipeline::stream::Stream;
 
-/// How many stages a pipeline may have.
+/// How many stages a pipeline may have. This is MongoDB's limit.
 pub const STAGES_MAX: usize = 1_000;
 
 /// A pipeline, parsed once and run over any number of streams.
@@ -79,49 +79,120 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// Reads stages. Expressions may use the variables.
+    /// Parses stages. Expressions may use `variables`.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::expression::Variables;
+    /// use cairndb_query::pipeline::Pipeline;
+    ///
+    /// let variables = Variables::default();
+    /// assert!(Pipeline::parse(&[rawdoc! { "$limit": 5 }], &variables).is_ok());
+    /// let error = Pipeline::parse(&[rawdoc! { "$limits": 5 }], &variables).unwrap_err();
+    /// assert_eq!(error.to_string(), "stage 0: Unrecognized pipeline stage name: '$limits'");
+    /// ```
     ///
     /// # Errors
-    /// What is wrong with a stage, and which one it is: a name that does not exist, one that exists in MongoDB and not
-    /// here, and an argument that is wrong are three different faults.
+    /// If a stage does not exist, exists in MongoDB and is not supported here, or has a wrong argument. The error has
+    /// the position of the stage.
     pub fn parse(stages: &[RawDocumentBuf], variables: &Variables) -> Result<Self, Error> {
         Self::parse_in(Nesting::TopLevel, stages, variables)
     }
 
     /// Where the documents come from.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::expression::Variables;
+    /// use cairndb_query::pipeline::{Pipeline, Source};
+    ///
+    /// let pipeline = Pipeline::parse(&[rawdoc! { "$skip": 1 }], &Variables::default())?;
+    /// assert_eq!(*pipeline.source(), Source::Collection);
+    /// # Ok::<(), cairndb_query::pipeline::error::Error>(())
+    /// ```
     pub fn source(&self) -> &Source {
         &self.source
     }
 
-    /// The variables that expressions see.
+    /// The variables that expressions use.
     pub fn variables(&self) -> &Variables {
         &self.variables
     }
 
-    /// Whether no stage is left behind the source, so that every document comes out as it came in.
+    /// Whether the pipeline has no stage besides its source. All documents then come out unchanged.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::expression::Variables;
+    /// use cairndb_query::pipeline::Pipeline;
+    ///
+    /// assert!(Pipeline::parse(&[], &Variables::default())?.is_empty());
+    /// assert!(!Pipeline::parse(&[rawdoc! { "$skip": 1 }], &Variables::default())?.is_empty());
+    /// # Ok::<(), cairndb_query::pipeline::error::Error>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.stages.is_empty()
     }
 
-    /// The name of the first stage that works on documents.
+    /// The name of the first stage besides the source. Returns `None` if there is none.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::expression::Variables;
+    /// use cairndb_query::pipeline::Pipeline;
+    ///
+    /// let stages = [rawdoc! { "$documents": [] }, rawdoc! { "$skip": 1 }];
+    /// let pipeline = Pipeline::parse(&stages, &Variables::default())?;
+    /// assert_eq!((pipeline.first_stage(), pipeline.first_position()), (Some("$skip"), Some(1)));
+    /// # Ok::<(), cairndb_query::pipeline::error::Error>(())
+    /// ```
     pub fn first_stage(&self) -> Option<&'static str> {
         self.stages.first().map(|placed| placed.name)
     }
 
-    /// Where among the stages that were read the first one stood that works on documents.
+    /// The position of [`first_stage`](Self::first_stage) among the parsed stages, counted from 0. Returns `None` if
+    /// there is none.
     pub fn first_position(&self) -> Option<usize> {
         self.stages.first().map(|placed| placed.position)
     }
 
-    /// Takes what the stages at the front select, sort, skip and limit out of the pipeline, for whoever reads the
-    /// documents to do it.
+    /// Removes the first stages as far as they only select, sort, skip and limit documents, and returns them as one
+    /// search. The remaining stages, run over the result of this search, give what the whole pipeline gives.
     ///
-    /// The rest, run over documents that were selected and sorted so, gives what the whole would have.
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::expression::Variables;
+    /// use cairndb_query::pipeline::Pipeline;
+    ///
+    /// let stages = [
+    ///     rawdoc! { "$match": { "paid": true } },
+    ///     rawdoc! { "$limit": 10 },
+    ///     rawdoc! { "$count": "orders" },
+    /// ];
+    /// let mut pipeline = Pipeline::parse(&stages, &Variables::default())?;
+    /// let leading = pipeline.take_leading();
+    /// assert_eq!((leading.filter, leading.limit), (rawdoc! { "paid": true }, Some(10)));
+    /// assert_eq!(pipeline.first_stage(), Some("$count"));
+    /// # Ok::<(), cairndb_query::pipeline::error::Error>(())
+    /// ```
     pub fn take_leading(&mut self) -> Leading {
         optimize::take_leading(&mut self.stages, &self.variables)
     }
 
-    /// Puts the stages behind a stream of documents. Nothing is read before the first document is asked for.
+    /// Runs the stages over a stream of documents. The stream is not read before the first result is asked for.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::expression::Variables;
+    /// use cairndb_query::pipeline::Pipeline;
+    /// use cairndb_query::pipeline::error::Error;
+    /// use cairndb_query::pipeline::stream::Given;
+    ///
+    /// let pipeline = Pipeline::parse(&[rawdoc! { "$count": "n" }], &Variables::default())?;
+    /// let input = Given::new([rawdoc! {}, rawdoc! {}].into_iter().map(Ok::<_, Error>));
+    /// assert_eq!(pipeline.run(input).next(), Some(Ok(rawdoc! { "n": 2 })));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn run<'i, E>(self, input: impl Stream<E> + Send + Sync + 'i) -> Running<'i, E>
     where
         E: From<Error> + 'i,
@@ -129,7 +200,7 @@ impl Pipeline {
         run::run(self.stages, &self.variables, Box::new(input))
     }
 
-    /// Reads the stages of a whole pipeline, or of one inside a `$facet`.
+    /// Parses the stages of a whole pipeline, or of one inside a `$facet`.
     fn parse_in(nesting: Nesting, stages: &[RawDocumentBuf], variables: &Variables) -> Result<Self, Error> {
         if stages.len() > STAGES_MAX {
             return Err(Error::TooLong { count: stages.len(), limit: STAGES_MAX });
@@ -138,6 +209,7 @@ impl Pipeline {
             Self { source: Source::Collection, stages: Vec::new(), variables: variables.clone() };
         for (position, stage) in stages.iter().enumerate() {
             let at = |fault| Error::Stage { position, fault };
+            // Everything after this reads the bytes unchecked.
             validate(stage.as_bytes())
                 .map_err(|error| at(Fault::InvalidBson { reason: error.to_string() }))?;
             match stage::parse(stage, variables).map_err(at)? {
@@ -162,11 +234,11 @@ impl Pipeline {
     }
 }
 
-/// Reads the pipelines of a `$facet`. They cannot hold another one, so this recursion is one level deep.
+/// Parses the pipelines of a `$facet`. They cannot contain another one, so this recursion is one level deep.
 fn parse_facet(operand: &RawDocument, variables: &Variables) -> Result<Stage, Fault> {
     let parse_stages = |stages: &[RawDocumentBuf]| {
         let pipeline = Pipeline::parse_in(Nesting::InFacet, stages, variables)?;
-        // A pipeline that is nested has no source of its own, and the variables of the outer one.
+        // Only the stages are kept: a nested pipeline reads what the outer one does, with the same variables.
         Ok(pipeline.stages)
     };
     let pipelines = facet::parse(operand, parse_stages)?;

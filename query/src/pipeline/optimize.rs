@@ -1,7 +1,6 @@
-//! What stages know of the ones behind them: sorts of which only the first few are asked for, and the front of a
-//! pipeline that is a search.
+//! Rewriting pipelines: sorts that need to keep only the first documents, and first stages that are a search.
 //!
-//! The invariant: the documents that come out stay the same, in the same order.
+//! The invariant: a rewritten pipeline gives the same documents in the same order.
 
 use bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
 
@@ -9,21 +8,33 @@ use crate::expression::Variables;
 use crate::filter::Filter;
 use crate::pipeline::stage::{PlacedStage, Selection, Stage};
 
-/// The search that a pipeline starts with.
+/// The search that the first stages of a pipeline stand for.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_query::expression::Variables;
+/// use cairndb_query::pipeline::Pipeline;
+///
+/// let stages = [rawdoc! { "$sort": { "n": 1 } }, rawdoc! { "$skip": 2 }, rawdoc! { "$limit": 3 }];
+/// let leading = Pipeline::parse(&stages, &Variables::default())?.take_leading();
+/// assert_eq!(leading.sort, Some(rawdoc! { "n": 1 }));
+/// assert_eq!((leading.skip, leading.limit), (2, Some(3)));
+/// # Ok::<(), cairndb_query::pipeline::error::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Leading {
-    /// What documents must match; an empty filter matches all.
+    /// The filter that documents must match. An empty one matches all.
     pub filter: RawDocumentBuf,
-    /// In which order they come; as they are stored if absent.
+    /// The order of the documents. Absent for the order in which they are stored.
     pub sort: Option<RawDocumentBuf>,
-    /// How many of them are passed over.
+    /// The number of documents that are skipped.
     pub skip: u64,
-    /// How many then follow at most.
+    /// The maximum number of documents after those. Absent for no limit.
     pub limit: Option<u64>,
 }
 
-/// The part of a stream that skips and limits leave.
+/// The part of a stream that a series of skips and limits selects.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     skip: u64,
@@ -31,9 +42,10 @@ struct Window {
 }
 
 impl Window {
-    /// Narrows the window by a stage, if it is one that does.
+    /// Narrows the window by a skip or a limit. Returns `false` for any other stage.
     fn narrow(&mut self, stage: &Stage) -> bool {
         match stage {
+            // A skip after a limit takes documents from those that the limit has left.
             Stage::Skip(count) => {
                 self.skip = self.skip.saturating_add(*count);
                 self.limit = self.limit.map(|limit| limit.saturating_sub(*count));
@@ -52,19 +64,21 @@ impl Window {
     }
 }
 
-/// Tells each sort how many documents the skips and limits right behind it leave.
+/// Tells each sort how many documents it has to keep: those that the skips and limits right after it select.
 pub(super) fn bound_sorts(stages: &mut [PlacedStage]) {
     for place in 0..stages.len() {
         let mut window = Window::default();
-        let mut behind = stages.iter().skip(place + 1);
-        while behind.next().is_some_and(|placed| window.narrow(&placed.stage)) {}
+        let mut following = stages.iter().skip(place + 1);
+        while following.next().is_some_and(|placed| window.narrow(&placed.stage)) {}
         if let Some(Stage::Sort(order)) = stages.get_mut(place).map(|placed| &mut placed.stage) {
+            // The skipped documents must be kept too: they are the first ones of the order.
             order.kept = window.limit.map(|limit| limit.saturating_add(window.skip));
         }
     }
 }
 
-/// Takes the search off the front.
+/// Removes the first stages that are a search, and returns the search. It applies filter, sort, skip and limit in this
+/// order, so stages are taken only as long as that order gives the same documents.
 pub(super) fn take_leading(stages: &mut Vec<PlacedStage>, variables: &Variables) -> Leading {
     let mut leading = Leading::default();
     let mut filters: Vec<Selection> = Vec::new();
@@ -73,11 +87,13 @@ pub(super) fn take_leading(stages: &mut Vec<PlacedStage>, variables: &Variables)
     for placed in stages.iter() {
         let is_open = window.skip == 0 && window.limit.is_none();
         let is_taken = if let Stage::Match(selection) = &placed.stage {
-            // A filter right behind the sort says the same before it, and spares the sort documents.
+            // A filter after the sort selects the same documents before it, and leaves fewer to be sorted. After a skip
+            // or a limit it would select from others.
             let is_joined = is_open && can_join(&filters, selection, variables);
             filters.extend(is_joined.then(|| selection.clone()));
             is_joined
         } else if let Stage::Sort(order) = &placed.stage {
+            // A search has one order, so a second sort stays a stage.
             let is_first = is_open && leading.sort.is_none();
             leading.sort = leading.sort.or_else(|| is_first.then(|| order.given.clone()));
             is_first
@@ -96,12 +112,13 @@ pub(super) fn take_leading(stages: &mut Vec<PlacedStage>, variables: &Variables)
     leading
 }
 
-/// Whether a filter can be asked together with the ones before: one level more could be one too deep.
+/// Whether a filter can be joined with those before it. The `$and` around them adds a level, which can be one too many.
 fn can_join(filters: &[Selection], next: &Selection, variables: &Variables) -> bool {
     let all = filters.iter().chain([next]).cloned().collect::<Vec<_>>();
     Filter::parse_with(&joined(&all), variables).is_ok()
 }
 
+/// One filter that matches what all of `filters` match.
 fn joined(filters: &[Selection]) -> RawDocumentBuf {
     match filters {
         [] => RawDocumentBuf::new(),

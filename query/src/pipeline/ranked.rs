@@ -1,4 +1,5 @@
-//! The first or last few values of a group, in the order in which they came or by a key.
+//! The first or last values of a group, in the order of the documents or of a sort key: `$firstN`, `$topN`, `$minN` and
+//! the like.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +9,19 @@ use crate::pipeline::error::Fault;
 use crate::pipeline::memory::StageMemory;
 use crate::value::content_bytes;
 
-/// Which end of the order is kept.
+/// The end of the order whose values are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     First,
     Last,
 }
 
-/// At most so many values, those at one end of an order.
+/// At most `wanted` values, those at one end of the order.
 #[derive(Clone, Debug)]
 pub(super) struct Ranked {
     wanted: usize,
     end: End,
-    /// By key, and by number among equal keys.
+    /// The values by key; of equal keys by the number that they were added with.
     kept: BTreeMap<(Box<[u8]>, u64), RawBson>,
     seen: u64,
 }
@@ -30,7 +31,7 @@ impl Ranked {
         Self { wanted, end, kept: BTreeMap::new(), seen: 0 }
     }
 
-    /// Adds a value. With no key at all, values are in the order in which they come.
+    /// Adds a value with its key. If all keys are empty, the order is that in which values are added.
     pub(super) fn add(
         &mut self,
         key: &[u8],
@@ -39,12 +40,14 @@ impl Ranked {
     ) -> Result<(), Fault> {
         let number = self.seen;
         self.seen += 1;
+        // Most values of a large group end here, before they are copied.
         if self.kept.len() >= self.wanted && !self.displaces(key) {
             return Ok(());
         }
         memory.grow(bytes(key, value))?;
         self.kept.insert((Box::from(key), number), value.into());
         if self.kept.len() > self.wanted {
+            // The value at the other end has to go: the one that the new value displaces.
             let left = match self.end {
                 End::First => self.kept.pop_last(),
                 End::Last => self.kept.pop_first(),
@@ -65,13 +68,14 @@ impl Ranked {
         RawBson::Array(array)
     }
 
-    /// The only value; null without one.
+    /// The only value, or null if no value was added.
     pub(super) fn into_only(self) -> RawBson {
         self.kept.into_values().next().unwrap_or(RawBson::Null)
     }
 
-    /// Whether a new value takes the place of one that is kept: of equal ones the newer is the later.
+    /// Whether a new value displaces one that is kept.
     fn displaces(&self, key: &[u8]) -> bool {
+        // Of equal keys the new one comes last. That is why only one of the comparisons includes equality.
         match self.end {
             End::First => self.kept.last_key_value().is_some_and(|((last, _), _)| key < &**last),
             End::Last => self.kept.first_key_value().is_some_and(|((first, _), _)| key >= &**first),
@@ -79,6 +83,7 @@ impl Ranked {
     }
 }
 
+/// The memory of one value with its key.
 fn bytes(key: &[u8], value: RawBsonRef<'_>) -> usize {
     key.len() + content_bytes(value) + size_of::<((Box<[u8]>, u64), RawBson)>()
 }

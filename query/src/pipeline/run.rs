@@ -1,4 +1,7 @@
-//! Stages as streams, each over the one before.
+//! Running stages: each becomes a stream that reads from the one before it.
+//!
+//! Stages that handle one document after the other are here; those that must see all first are collectors, in the files
+//! of their families.
 
 use std::cmp::min;
 
@@ -18,9 +21,24 @@ use crate::pipeline::stage::{FacetPipeline, PlacedStage, Stage};
 use crate::pipeline::stream::{StageInput, Step, Stream, nothing};
 use crate::pipeline::unwind::Unwinding;
 
-/// What comes out of a pipeline: a stream, and an iterator over copies. After an error it is at its end.
+/// The results of a pipeline: a stream, and an iterator over copies. After an error it is at its end.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_query::expression::Variables;
+/// use cairndb_query::pipeline::Pipeline;
+/// use cairndb_query::pipeline::error::Error;
+/// use cairndb_query::pipeline::stream::{Given, Step, Stream};
+///
+/// let pipeline = Pipeline::parse(&[rawdoc! { "$unset": "b" }], &Variables::default())?;
+/// let input = Given::new([rawdoc! { "a": 1, "b": 2 }].into_iter().map(Ok::<_, Error>));
+/// let mut running = pipeline.run(input);
+/// assert_eq!(running.advance()?, Step::Document);
+/// assert_eq!(running.current(), &*rawdoc! { "a": 1 });
+/// # Ok::<(), Error>(())
+/// ```
 pub struct Running<'i, E> {
-    /// The last stage; none at the end.
+    /// The last stage. Absent at the end.
     last: Option<StageInput<'i, E>>,
 }
 
@@ -28,6 +46,7 @@ impl<E> Stream<E> for Running<'_, E> {
     fn advance(&mut self) -> Result<Step, E> {
         let Some(last) = &mut self.last else { return Ok(Step::End) };
         let step = last.advance();
+        // Stages must not be advanced after their end. Dropping them also frees their memory at once.
         if matches!(step, Ok(Step::End) | Err(_)) {
             self.last = None;
         }
@@ -54,6 +73,7 @@ impl<E> Iterator for Running<'_, E> {
     fn next(&mut self) -> Option<Self::Item> {
         match self.advance() {
             Ok(Step::Document) => Some(Ok(self.current().to_owned())),
+            // Only the input of a `$facet` pauses, and its results are read as a stream.
             Ok(Step::Pause | Step::End) => None,
             Err(error) => Some(Err(error)),
         }
@@ -66,7 +86,7 @@ impl<E> std::fmt::Debug for Running<'_, E> {
     }
 }
 
-/// Puts the stages behind the input.
+/// Connects the stages to the input.
 pub(super) fn run<'i, E>(
     stages: Vec<PlacedStage>,
     variables: &Variables,
@@ -77,17 +97,19 @@ where
 {
     let mut last = input;
     for placed in stages {
-        last = behind(last, placed, variables.clone());
+        last = connect(last, placed, variables.clone());
     }
     Running { last: Some(last) }
 }
 
-fn behind<'i, E>(input: StageInput<'i, E>, placed: PlacedStage, variables: Variables) -> StageInput<'i, E>
+/// Makes a stream of one stage that reads from `input`.
+fn connect<'i, E>(input: StageInput<'i, E>, placed: PlacedStage, variables: Variables) -> StageInput<'i, E>
 where
     E: From<Error> + 'i,
 {
     let PlacedStage { position, name, stage } = placed;
     let operation = variables.operation().clone();
+    // Stages that are streams themselves return; the others only collect, and become streams at the end.
     let collector: Box<dyn Collector + Send + Sync> = match stage {
         Stage::Match(selection) => {
             return Box::new(Matching { input, filter: selection.filter, variables, position });
@@ -118,6 +140,7 @@ fn faceting(pipelines: Vec<FacetPipeline>, variables: &Variables) -> Faceting {
     Faceting::new(inbox.clone(), pipelines)
 }
 
+/// `$match`: skips documents that do not match.
 struct Matching<'i, E> {
     input: StageInput<'i, E>,
     filter: Filter,
@@ -148,6 +171,7 @@ impl<E: From<Error>> Stream<E> for Matching<'_, E> {
     }
 }
 
+/// `$project`, `$set` and the like: makes one document out of each.
 struct Shaped<'i, E> {
     input: StageInput<'i, E>,
     shape: Shape,
@@ -176,6 +200,7 @@ impl<E: From<Error>> Stream<E> for Shaped<'_, E> {
     }
 }
 
+/// `$skip`: leaves out the first documents.
 struct Skipping<'i, E> {
     input: StageInput<'i, E>,
     left: u64,
@@ -183,6 +208,7 @@ struct Skipping<'i, E> {
 
 impl<E> Stream<E> for Skipping<'_, E> {
     fn advance(&mut self) -> Result<Step, E> {
+        // If the input pauses, `left` remembers how many are still to be left out.
         while self.left > 0 {
             let step = self.input.advance()?;
             if step != Step::Document {
@@ -202,6 +228,7 @@ impl<E> Stream<E> for Skipping<'_, E> {
     }
 }
 
+/// `$limit`: ends after a number of documents.
 struct Limited<'i, E> {
     input: StageInput<'i, E>,
     left: u64,
@@ -209,6 +236,7 @@ struct Limited<'i, E> {
 
 impl<E> Stream<E> for Limited<'_, E> {
     fn advance(&mut self) -> Result<Step, E> {
+        // The input is not advanced beyond the limit: that could read the rest of a collection.
         if self.left == 0 {
             return Ok(Step::End);
         }

@@ -1,4 +1,4 @@
-//! `$sample`: some documents, each set of them as likely as every other.
+//! `$sample`: a number of random documents. Every set of this size is equally likely.
 
 use std::vec::IntoIter;
 
@@ -19,7 +19,7 @@ const SIZE_VALUE: i32 = 28_747;
 const OPTION: i32 = 28_748;
 const MISSING: i32 = 28_749;
 
-/// Reads how many documents are wanted.
+/// Parses the number of documents.
 pub(super) fn parse(operand: RawBsonRef<'_>) -> Result<usize, Fault> {
     let [size] = options(STAGE, ["size"], operand, NOT_OBJECT, OPTION)?;
     let size = size.ok_or(Fault::OptionMissing { stage: STAGE, option: "size", code: MISSING })?;
@@ -32,7 +32,7 @@ pub(super) fn parse(operand: RawBsonRef<'_>) -> Result<usize, Fault> {
     Ok(usize::try_from(wanted).unwrap_or(usize::MAX))
 }
 
-/// A reservoir: the first documents fill it, and each later one takes a random place, if there is one for it.
+/// Reservoir sampling: the first documents fill the reservoir. Each later one replaces a random document in it, or none.
 pub(super) struct Sampling {
     size: usize,
     seen: u64,
@@ -56,6 +56,7 @@ impl Collector for Sampling {
             self.kept.push(document.to_owned());
             return Ok(());
         }
+        // The number is below the size with the probability size / seen, which keeps all documents equally likely.
         let place = usize::try_from(random_below(self.seen)).unwrap_or(usize::MAX);
         if let Some(slot) = self.kept.get_mut(place) {
             self.memory.shrink(slot.as_bytes().len());
@@ -65,8 +66,8 @@ impl Collector for Sampling {
         Ok(())
     }
 
-    /// The order is random as well.
     fn finish(&mut self) -> Result<(), Fault> {
+        // The order must be random as well: in the reservoir the first documents are still in their places.
         for last in (1..self.kept.len()).rev() {
             let other = usize::try_from(random_below(last as u64 + 1)).unwrap_or(last);
             self.kept.swap(last, other);

@@ -1,6 +1,6 @@
 //! Stages that make one document out of one: `$project`, `$set`, `$unset`, `$replaceWith` and their other names.
 //!
-//! They are the stages that an update may have as well.
+//! These are the stages that updates may have as well.
 
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::validate::validate;
@@ -20,19 +20,19 @@ const REPLACE_ROOT_NOT_OBJECT: i32 = 40_229;
 const REPLACE_ROOT_OPTION: i32 = 40_415;
 const REPLACE_ROOT_MISSING: i32 = 40_414;
 
-/// What becomes of a document.
+/// How a stage makes a new document out of one.
 #[derive(Clone, Debug)]
 pub(crate) enum Shape {
     /// `$set`, which is `$addFields`.
     Set(ComputedFields),
-    /// `$project`, and `$unset` as one that excludes.
+    /// `$project`, and `$unset` as a projection that excludes fields.
     Project(Projection),
     /// `$replaceWith`, and `$replaceRoot`.
     Replace(Expression),
 }
 
 impl Shape {
-    /// What the stage makes of a document.
+    /// The new document. It can exceed the limits of a document: the caller checks where that matters.
     pub(crate) fn apply(
         &self,
         document: &RawDocument,
@@ -49,7 +49,8 @@ impl Shape {
         }
     }
 
-    /// The same, if it is still a document within the limits: stages after each other could nest without end.
+    /// The new document, checked against the limits. Without the check, a pipeline could nest documents deeper with each
+    /// stage.
     pub(super) fn apply_checked(
         &self,
         stage: &'static str,
@@ -63,6 +64,7 @@ impl Shape {
         Ok(made)
     }
 
+    /// Whether the new document can be larger or deeper than the old one.
     fn adds(&self) -> bool {
         match self {
             Self::Set(_) | Self::Replace(_) => true,
@@ -71,6 +73,7 @@ impl Shape {
     }
 }
 
+/// Parses `$set` or `$addFields`.
 pub(super) fn set(
     stage: &'static str,
     operand: RawBsonRef<'_>,
@@ -80,6 +83,7 @@ pub(super) fn set(
     Ok(Shape::Set(ComputedFields::parse(fields, variables)?))
 }
 
+/// Parses `$project`.
 pub(super) fn project(
     stage: &'static str,
     operand: RawBsonRef<'_>,
@@ -89,7 +93,7 @@ pub(super) fn project(
     Ok(Shape::Project(Projection::parse_stage(fields, variables)?))
 }
 
-/// Names of fields to be left out: a projection that excludes them.
+/// Parses `$unset`, one or several paths, into a projection that excludes them.
 pub(super) fn unset(
     stage: &'static str,
     operand: RawBsonRef<'_>,
@@ -98,6 +102,7 @@ pub(super) fn unset(
     let expected = "a field's name or an array of such";
     let fault = |code| Fault::Operand { stage, expected, found: describe(operand), code };
     let mut excluded = RawDocumentBuf::new();
+    // The projection checks the paths, with the same numbers as `$project`.
     let mut exclude = |name: &str| {
         let name = bson::raw::CString::try_from(name.to_owned()).map_err(|_| fault(UNSET_NAME))?;
         excluded.append(&name, 0);
@@ -119,6 +124,7 @@ pub(super) fn unset(
     Ok(Shape::Project(Projection::parse_stage(&excluded, variables)?))
 }
 
+/// Parses `$replaceRoot`, whose expression is the option `newRoot`.
 pub(super) fn replace_root(
     stage: &'static str,
     operand: RawBsonRef<'_>,
@@ -129,6 +135,7 @@ pub(super) fn replace_root(
     replace_with(stage, root.ok_or(missing)?, variables)
 }
 
+/// Parses `$replaceWith`, whose argument is the expression itself. It has the parameters of all rows of the table.
 pub(super) fn replace_with(
     _: &'static str,
     operand: RawBsonRef<'_>,

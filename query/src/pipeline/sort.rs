@@ -1,4 +1,4 @@
-//! `$sort`, all documents or the first few, in bounded memory.
+//! `$sort`: sorts all documents, or keeps only the first ones, in bounded memory.
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
@@ -16,25 +16,27 @@ const STAGE: &str = "$sort";
 const NOT_OBJECT: i32 = 15_973;
 const EMPTY: i32 = 15_976;
 
-/// An order of documents, and how many of the first are of use.
+/// The order of a `$sort`, and how many documents the stages after it use.
 #[derive(Clone, Debug)]
 pub(super) struct SortOrder {
     pub(super) sort: Sort,
-    /// As it was given.
+    /// The order as it was given: a search that takes over the stage parses it again.
     pub(super) given: RawDocumentBuf,
-    /// All if absent.
+    /// How many of the first documents are used. Absent for all.
     pub(super) kept: Option<u64>,
 }
 
 impl SortOrder {
+    /// Parses the argument of `$sort`.
     pub(super) fn parse(operand: RawBsonRef<'_>) -> Result<Self, Fault> {
         Self::of(object(STAGE, operand, NOT_OBJECT)?)
     }
 
+    /// The order by the fields of `given`.
     pub(super) fn of(given: &RawDocument) -> Result<Self, Fault> {
         let sort = Sort::parse(given)?;
         if sort.natural().is_some() {
-            // The order in which documents are stored is no order of what comes out of a stage.
+            // Results of a stage are not stored, so they have no natural order.
             let refusal = PathRefusal::ComponentDollar;
             return Err(Fault::Path { stage: STAGE, path: "$natural".to_owned(), refusal });
         }
@@ -46,6 +48,7 @@ impl SortOrder {
     }
 }
 
+/// The sorter while documents come, and their order afterwards.
 pub(super) struct Sorting {
     sorter: Option<Sorter<RawDocumentBuf>>,
     sorted: Option<Sorted<RawDocumentBuf>>,
@@ -62,6 +65,7 @@ impl Sorting {
 impl Collector for Sorting {
     fn push(&mut self, document: &RawDocument) -> Result<(), Fault> {
         match &mut self.sorter {
+            // A document that will not be among the first `kept` is not copied.
             Some(sorter) => Ok(sorter.push(document, || document.to_owned())?),
             None => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! Where the documents of a pipeline come from.
+//! The source of a pipeline's documents. Reading it is the caller's task.
 
 use bson::RawDocumentBuf;
 

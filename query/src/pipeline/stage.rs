@@ -36,7 +36,7 @@ pub(super) struct PlacedStage {
     pub(super) stage: Stage,
 }
 
-/// What is done with documents.
+/// What one stage does.
 #[derive(Clone, Debug)]
 pub(super) enum Stage {
     Match(Selection),
@@ -44,9 +44,11 @@ pub(super) enum Stage {
     Sort(SortOrder),
     Skip(u64),
     Limit(u64),
+    /// The field that gets the count.
     Count(CString),
     Group(Group),
     Unwind(Unwind),
+    /// The number of documents.
     Sample(usize),
     /// The pipelines that each read all documents.
     Facet(Vec<FacetPipeline>),
@@ -60,7 +62,7 @@ pub(super) struct FacetPipeline {
     pub(super) stages: Vec<PlacedStage>,
 }
 
-/// A filter, and how it was given.
+/// The filter of a `$match`, parsed and as it was given: several are joined as documents.
 #[derive(Clone, Debug)]
 pub(super) struct Selection {
     pub(super) filter: Filter,
@@ -210,7 +212,7 @@ fn lookup(name: &str) -> Option<(&'static str, StageKind)> {
     STAGES.get(place).copied()
 }
 
-/// Reads one stage.
+/// Parses one stage.
 pub(super) fn parse(stage: &RawDocument, variables: &Variables) -> Result<ParsedStage, Fault> {
     let fields = Fields::of(stage).collect::<Result<Vec<_>, _>>()?;
     let [field] = fields.as_slice() else { return Err(Fault::FieldCount) };
@@ -246,10 +248,12 @@ fn sort(operand: RawBsonRef<'_>, _: &Variables) -> Result<Vec<Stage>, Fault> {
     Ok(vec![Stage::Sort(SortOrder::parse(operand)?)])
 }
 
+/// Parses `$skip`: 0 is accepted.
 fn skip(operand: RawBsonRef<'_>, _: &Variables) -> Result<Vec<Stage>, Fault> {
     Ok(vec![Stage::Skip(whole("$skip", operand, SKIP_OPERAND)?)])
 }
 
+/// Parses `$limit`, which must be above 0.
 fn limit(operand: RawBsonRef<'_>, _: &Variables) -> Result<Vec<Stage>, Fault> {
     match whole("$limit", operand, LIMIT_OPERAND)? {
         0 => Err(wrong("$limit", "an integer above 0", operand, LIMIT_ZERO)),
@@ -257,6 +261,7 @@ fn limit(operand: RawBsonRef<'_>, _: &Variables) -> Result<Vec<Stage>, Fault> {
     }
 }
 
+/// Parses a count of documents. A double without a fraction is one.
 fn whole(stage: &'static str, operand: RawBsonRef<'_>, code: i32) -> Result<u64, Fault> {
     let whole = integer(operand).and_then(|value| u64::try_from(value).ok());
     whole.ok_or_else(|| wrong(stage, "an integer of 0 or more", operand, code))
@@ -278,8 +283,9 @@ fn sample_stage(operand: RawBsonRef<'_>, _: &Variables) -> Result<Vec<Stage>, Fa
     Ok(vec![Stage::Sample(sample::parse(operand)?)])
 }
 
-/// Groups that count, the largest first.
+/// `$sortByCount`: groups with the number of their documents, the largest group first.
 fn sort_by_count(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<Stage>, Fault> {
+    // A `$group` takes a constant as its `_id`, `$sortByCount` does not: MongoDB's rule.
     let refuse = |expected, code| Err(wrong("$sortByCount", expected, operand, code));
     if let Some(document) = operand.as_document() {
         let first = Fields::of(document).next().transpose()?;
@@ -297,9 +303,10 @@ fn sort_by_count(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<S
     Ok(vec![Stage::Group(group), Stage::Sort(SortOrder::of(&rawdoc! { "count": -1 })?)])
 }
 
-/// The elements of an array that depends on no document, each of which must be one.
+/// `$documents`: an expression that depends on no document and gives an array of documents.
 fn documents(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Source, Fault> {
     let expression = crate::expression::Expression::parse(operand, variables)?;
+    // There is no document yet, so every path in the expression is missing.
     let value = expression.evaluate(&RawDocumentBuf::new(), variables)?;
     let value = value.as_ref().map_or(RawBsonRef::Null, bson::RawBson::as_raw_bson_ref);
     let array = value.as_array();
@@ -326,6 +333,7 @@ fn index_stats(operand: RawBsonRef<'_>, _: &Variables) -> Result<Source, Fault> 
     }
 }
 
+/// The error for a wrong argument.
 fn wrong(stage: &'static str, expected: &'static str, operand: RawBsonRef<'_>, code: i32) -> Fault {
     Fault::Operand { stage, expected, found: describe(operand), code }
 }

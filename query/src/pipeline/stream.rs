@@ -1,29 +1,39 @@
-//! Streams of documents, in which the one stood on is borrowed from wherever it lies.
+//! Streams of documents. The current document is borrowed from the stream, so that stages need not copy it.
 
 use std::sync::LazyLock;
 
 use bson::{RawDocument, RawDocumentBuf};
 
-/// What a stream did when it was asked to go on.
+/// What [`Stream::advance`] has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It stands on the next document.
+    /// The next document, which is now the current one.
     Document,
-    /// It has no document now and may have one later.
+    /// No document yet: the stream can be advanced again later.
     Pause,
-    /// There are no more.
+    /// No more documents.
     End,
 }
 
-/// Documents, one after the other. A stream stands before the first until it is asked to go on.
+/// Documents, one after the other. A new stream is before its first document.
+///
+/// ```
+/// use bson::{RawDocumentBuf, rawdoc};
+/// use cairndb_query::pipeline::stream::{Given, Step, Stream};
+///
+/// let mut stream = Given::new([Ok::<RawDocumentBuf, ()>(rawdoc! { "n": 1 })].into_iter());
+/// assert_eq!(stream.advance(), Ok(Step::Document));
+/// assert_eq!(Stream::<()>::current(&stream), &*rawdoc! { "n": 1 });
+/// assert_eq!(stream.advance(), Ok(Step::End));
+/// ```
 pub trait Stream<E> {
-    /// Goes on to the next document. After an error or the end it is not asked again.
+    /// Advances to the next document. It must not be called again after an error or the end.
     fn advance(&mut self) -> Result<Step, E>;
 
-    /// The document stood on; an empty one where there is none.
+    /// The current document. It is empty before the first call of [`advance`](Self::advance).
     fn current(&self) -> &RawDocument;
 
-    /// Lets go of what can be had again, until the stream is asked to go on.
+    /// Releases resources that the stream can get again when it is advanced. The current document stays.
     fn rest(&mut self) {}
 }
 
@@ -44,7 +54,20 @@ impl<E, S: Stream<E> + ?Sized> Stream<E> for Box<S> {
 /// What a stage reads: the stages before it, as one stream.
 pub(super) type StageInput<'i, E> = Box<dyn Stream<E> + Send + Sync + 'i>;
 
-/// An iterator as a stream.
+/// A stream of the documents of an iterator.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_query::expression::Variables;
+/// use cairndb_query::pipeline::Pipeline;
+/// use cairndb_query::pipeline::error::Error;
+/// use cairndb_query::pipeline::stream::Given;
+///
+/// let input = Given::new([rawdoc! { "n": 1 }, rawdoc! { "n": 2 }].into_iter().map(Ok::<_, Error>));
+/// let pipeline = Pipeline::parse(&[rawdoc! { "$skip": 1 }], &Variables::default())?;
+/// assert_eq!(pipeline.run(input).collect::<Result<Vec<_>, _>>()?, [rawdoc! { "n": 2 }]);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Given<I> {
     documents: I,
@@ -52,7 +75,7 @@ pub struct Given<I> {
 }
 
 impl<I> Given<I> {
-    /// The documents that an iterator gives.
+    /// Creates a stream of the documents of an iterator.
     pub fn new(documents: I) -> Self {
         Self { documents, current: RawDocumentBuf::new() }
     }
@@ -74,7 +97,7 @@ impl<E, I: Iterator<Item = Result<RawDocumentBuf, E>>> Stream<E> for Given<I> {
     }
 }
 
-/// The document without fields.
+/// The empty document, for streams without a current one.
 pub(super) fn nothing() -> &'static RawDocument {
     static EMPTY: LazyLock<RawDocumentBuf> = LazyLock::new(RawDocumentBuf::new);
     &EMPTY

@@ -1,7 +1,8 @@
-//! `$unwind`: a document for each element of an array.
+//! `$unwind`: makes a document for each element of an array.
 //!
-//! The path goes through objects only. What is no array is its own only element; null, missing and an empty array have
-//! none, and their document goes on only if it is asked for.
+//! The path leads through objects only, never through arrays. A value that is no array counts as an array of this value.
+//! Null, a missing field and an empty array have no elements; their document is dropped, or kept if
+//! `preserveNullAndEmptyArrays` is set.
 
 use std::vec::IntoIter;
 
@@ -19,7 +20,7 @@ use crate::raw::{Fields, Malformed, Operand, Writer};
 use crate::value::{describe, elements};
 
 const STAGE: &str = "$unwind";
-/// The least that an element of an array takes in it.
+/// The minimum size of an array's element: its type, a name of one digit, and the zero byte.
 const ELEMENT_BYTES_MIN: usize = 3;
 const OPERAND: i32 = 15_981;
 const PATH_TYPE: i32 = 28_808;
@@ -30,17 +31,18 @@ const PATH_MISSING: i32 = 28_812;
 const PATH_DOLLAR: i32 = 28_818;
 const INDEX_DOLLAR: i32 = 28_822;
 
-/// Which array is taken apart, and how.
+/// The argument of `$unwind`.
 #[derive(Clone, Debug)]
 pub(super) struct Unwind {
     path: FieldPath,
+    /// The components of the path.
     names: Vec<String>,
-    /// Where the element's position goes.
+    /// The path of the field that gets the element's position, by its components.
     index: Option<Vec<String>>,
     empty: Empty,
 }
 
-/// What becomes of a document without an element.
+/// What happens to a document without elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Empty {
     Dropped,
@@ -48,7 +50,7 @@ enum Empty {
 }
 
 impl Unwind {
-    /// Reads a path, or an object of options.
+    /// Parses the argument: a path, or an object of options.
     pub(super) fn parse(operand: RawBsonRef<'_>) -> Result<Self, Fault> {
         if operand.as_str().is_none() && operand.as_document().is_none() {
             return Err(wrong("a path or an object of options", operand, OPERAND));
@@ -76,6 +78,7 @@ impl Unwind {
     }
 }
 
+/// Parses `includeArrayIndex`. It names a field, so unlike `path` it has no dollar sign.
 fn parse_index(index: RawBsonRef<'_>) -> Result<Vec<String>, Fault> {
     let text = index.as_str().filter(|text| !text.is_empty());
     let text = text.ok_or_else(|| wrong("a name as 'includeArrayIndex'", index, INDEX_TYPE))?;
@@ -86,6 +89,7 @@ fn parse_index(index: RawBsonRef<'_>) -> Result<Vec<String>, Fault> {
     Ok(names(&field_path(text)?))
 }
 
+/// Parses a path without its dollar sign.
 fn field_path(text: &str) -> Result<FieldPath, Fault> {
     parse_path(text).map_err(|refusal| Fault::Path {
         stage: STAGE,
@@ -98,19 +102,22 @@ fn names(path: &FieldPath) -> Vec<String> {
     path.components().map(str::to_owned).collect()
 }
 
+/// The error for a wrong argument.
 fn wrong(expected: &'static str, found: RawBsonRef<'_>, code: i32) -> Fault {
     Fault::Operand { stage: STAGE, expected, found: describe(found), code }
 }
 
+/// The stream of a `$unwind`.
 pub(super) struct Unwinding<'i, E> {
     input: StageInput<'i, E>,
     unwind: Unwind,
     position: usize,
-    /// The document that is taken apart, and what is left of its array.
+    /// The document whose array is unwound, and the elements that are left of it.
     whole: RawDocumentBuf,
     elements: IntoIter<RawBson>,
-    /// Held while the array is taken apart.
+    /// The memory of the two.
     room: Reservation,
+    /// The position of the next element.
     next: i64,
     current: RawDocumentBuf,
 }
@@ -128,7 +135,8 @@ impl<'i, E: From<Error>> Unwinding<'i, E> {
         Self { input, unwind, position, whole, elements, room, next: 0, current }
     }
 
-    /// Starts with the next document; whether it goes on as a whole.
+    /// Takes the input's current document. Returns `true` if it is a result as a whole, and `false` if its elements are
+    /// next, or if it is dropped.
     fn open(&mut self) -> Result<bool, Fault> {
         let document = self.input.current();
         let found = value_at(document, &self.unwind.path);
@@ -148,25 +156,30 @@ impl<'i, E: From<Error>> Unwinding<'i, E> {
                 self.next = 0;
                 return Ok(false);
             }
+            // MongoDB removes an empty array from a document that is kept, and leaves null as it is.
             Some(_) => self.current = put(document, &self.unwind.names, None)?,
             None => self.current = document.to_owned(),
         }
         if is_empty && self.unwind.empty == Empty::Dropped {
             return Ok(false);
         }
+        // There is no element, so there is no position either; MongoDB sets the field to null.
         self.set_index(RawBsonRef::Null)?;
         Ok(true)
     }
 
+    /// Adds the position of the element to the current document, if it is asked for.
     fn set_index(&mut self, index: RawBsonRef<'_>) -> Result<(), Fault> {
         let Some(names) = &self.unwind.index else { return Ok(()) };
         self.current = put(&self.current, names, Some(&Operand::new(index)))?;
-        // The only way in which this stage makes a document larger or deeper.
+        // An element is smaller than its array, so only this field can make a document larger or deeper.
         validate(self.current.as_bytes()).map_err(|error| Fault::of_result(STAGE, &error))?;
         Ok(())
     }
 
+    /// Makes the current document for one element.
     fn take(&mut self, element: &RawBson) -> Result<(), Fault> {
+        // The whole document is copied for each element: without counting, a small pipeline could copy for hours.
         self.room.operation().pass(self.whole.as_bytes().len())?;
         let element = Operand::new(element.as_raw_bson_ref());
         self.current = put(&self.whole, &self.unwind.names, Some(&element))?;
@@ -202,8 +215,8 @@ impl<E: From<Error>> Stream<E> for Unwinding<'_, E> {
     }
 }
 
-/// A copy of a document with another value at the end of a path, or with none. Objects are made on the way where there
-/// are none.
+/// A copy of a document with `value` at the end of `path`, or without the field if `value` is `None`. Objects on the path
+/// are created if they are missing.
 fn put(document: &RawDocument, path: &[String], value: Option<&Operand>) -> Result<RawDocumentBuf, Fault> {
     let mut out = Writer::with_capacity(document.as_bytes().len());
     write(&mut out, Some(document), path, value)?;
@@ -211,7 +224,7 @@ fn put(document: &RawDocument, path: &[String], value: Option<&Operand>) -> Resu
     made.map_err(|error| Fault::InvalidBson { reason: error.to_string() })
 }
 
-/// Paths have a limited length, so the recursion ends.
+/// Writes a document with the value at the end of the path. The recursion is as deep as the path, whose length is limited.
 fn write(
     out: &mut Writer,
     document: Option<&RawDocument>,
@@ -226,6 +239,7 @@ fn write(
     let mut is_found = false;
     for field in document.into_iter().flat_map(Fields::of) {
         let field = field?;
+        // Of fields with the same name only the first is replaced.
         if is_found || field.name() != name {
             out.copy(field.whole());
             continue;
@@ -235,6 +249,7 @@ fn write(
         match (value, rest) {
             (Some(value), []) => out.operand(name, value),
             (None, []) => {}
+            // There is nothing to remove inside of a scalar.
             (None, _) if !is_object => out.copy(field.whole()),
             (_, _) => {
                 let inside = if is_object { Some(field.container()?) } else { None };
