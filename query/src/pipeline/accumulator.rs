@@ -171,6 +171,7 @@ impl Accumulator {
         match kind {
             Kind::Some(_) | Kind::Extremes(_) => Self::parse_some(operator, kind, operand, variables),
             Kind::Best(_) | Kind::BestSome(_) => Self::parse_best(operator, kind, operand, variables),
+            // It counts documents whatever they are, and MongoDB insists that it is given nothing.
             Kind::Count if operand.as_document().is_none_or(|argument| !argument.is_empty()) => {
                 Err(wrong(operator, "an empty object", operand, FAILED_TO_PARSE))
             }
@@ -245,6 +246,7 @@ impl Accumulator {
             Some(wanted) => wanted.with_value(id, variables, |wanted| {
                 read_count(self.operator, wanted.unwrap_or(RawBsonRef::Null))
             })??,
+            // `$top` and `$bottom` keep one value; the other accumulators do not use this.
             None => 1,
         };
         Ok(match self.kind {
@@ -259,6 +261,7 @@ impl Accumulator {
             Kind::Some(end) | Kind::BestSome(end) => {
                 GroupState::Ranked(Ranked::new(wanted, end), RankedResult::Array)
             }
+            // Their keys are encoded in the direction that is wanted, so the first are always the ones to keep.
             Kind::Extremes(_) => GroupState::Ranked(Ranked::new(wanted, End::First), RankedResult::Array),
             Kind::Best(end) => GroupState::Ranked(Ranked::new(wanted, end), RankedResult::Only),
         })
@@ -280,6 +283,7 @@ impl Accumulator {
         if let (GroupState::One(Some(_)), Kind::First) = (&*state, self.kind) {
             return Ok(());
         }
+        // The order of a `$top` is that of the documents; the values that are kept may have another.
         let key = self.sort.as_ref().map(|sort| sort.key(document)).transpose()?;
         let key = key.as_ref().map(crate::sort::SortKey::as_bytes).unwrap_or_default();
         self.argument.with_value(document, variables, |value| self.add_value(state, key, value, memory))?
@@ -293,6 +297,7 @@ impl Accumulator {
         value: Option<RawBsonRef<'_>>,
         memory: &mut StageMemory,
     ) -> Result<(), Fault> {
+        // The state was made by `start` for this accumulator, so it alone says what to do.
         let or_null = value.unwrap_or(RawBsonRef::Null);
         match state {
             GroupState::Sum(sum) | GroupState::Average(sum) => sum.add(or_null),
@@ -309,6 +314,7 @@ impl Accumulator {
             GroupState::Set { keys, values } => {
                 let key = value.map(|value| encoded(value, Direction::Ascending));
                 if let (Some(value), Some(key)) = (value, key.filter(|key| !keys.contains(key.as_slice()))) {
+                    // The key is needed to find the value again: the array of values cannot be searched.
                     memory.grow(content_bytes(value) + key.len() + size_of::<Box<[u8]>>())?;
                     keys.insert(key.into());
                     values.push(value);
@@ -334,6 +340,7 @@ impl Accumulator {
             (_, _) => true,
         };
         if is_better {
+            // Grown before the old value is given back, because both are held for a moment.
             memory.grow(content_bytes(value))?;
             if let Some(old) = kept.replace(value.into()) {
                 memory.shrink(content_bytes(old.as_raw_bson_ref()));
@@ -440,6 +447,7 @@ fn encoded(value: RawBsonRef<'_>, direction: Direction) -> Vec<u8> {
 /// Parses `n`: an integer above 0, of any number type.
 fn read_count(operator: &'static str, wanted: RawBsonRef<'_>) -> Result<usize, Fault> {
     let refuse = |expected, code| Fault::Value { operator, expected, found: describe(wanted), code };
+    // MongoDB has a number of its own for each of the three faults.
     if index::number::Number::of(wanted).is_none() {
         return Err(refuse("a number as 'n'", COUNT_TYPE));
     }
@@ -447,6 +455,7 @@ fn read_count(operator: &'static str, wanted: RawBsonRef<'_>) -> Result<usize, F
     if count <= 0 {
         return Err(refuse("an 'n' above 0", COUNT_POSITIVE));
     }
+    // More values than memory has addresses are as good as all.
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 

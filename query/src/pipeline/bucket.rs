@@ -32,6 +32,7 @@ pub(super) fn parse(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Gr
     let missing = |option| Fault::OptionMissing { stage: STAGE, option, code: MISSING };
     let group_by = group_by.ok_or_else(|| missing("groupBy"))?;
     let boundaries = boundaries.ok_or_else(|| missing("boundaries"))?;
+    // A constant would put all documents into one bucket; MongoDB refuses it.
     let is_path = group_by.as_str().is_some_and(|text| text.starts_with('$'));
     if !is_path && group_by.as_document().is_none() {
         return Err(wrong("a path or an expression as 'groupBy'", group_by, GROUP_BY));
@@ -40,6 +41,7 @@ pub(super) fn parse(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Gr
     let boundaries = read_boundaries(boundaries, variables)?;
     let default = default.map(|default| read_default(default, &boundaries, variables)).transpose()?;
     let output = output.map(|output| object(STAGE, output, OUTPUT_TYPE)).transpose()?;
+    // MongoDB counts by default.
     let output = output.map_or_else(|| rawdoc! { "count": { "$sum": 1 } }, RawDocument::to_owned);
     let id = bucket_of(&RawBson::from(group_by), &boundaries, default.as_ref());
     Group::by(RawBsonRef::Document(&id), &output, variables)
@@ -59,6 +61,7 @@ fn read_boundaries(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec
     }
     for (lower, upper) in boundaries.iter().zip(boundaries.iter().skip(1)) {
         let (lower, upper) = (lower.as_raw_bson_ref(), upper.as_raw_bson_ref());
+        // Numbers of different types are one class, so `[1, 2.5]` is accepted.
         if type_class(lower) != type_class(upper) {
             return Err(wrong("boundaries of one type", upper, BOUNDARIES_TYPES));
         }

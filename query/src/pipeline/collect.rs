@@ -48,6 +48,7 @@ impl<E: From<Error>> Stream<E> for Collected<'_, E> {
             match input.advance()? {
                 Step::Document => {
                     let document = input.current();
+                    // Counted here for all collectors: each reads every document in full.
                     let counted = self.operation.pass(document.as_bytes().len());
                     counted.map_err(|reason| at(reason.into()))?;
                     self.collector.push(document).map_err(&at)?;
@@ -61,6 +62,7 @@ impl<E: From<Error>> Stream<E> for Collected<'_, E> {
                 }
             }
         }
+        // Results count too: there can be as many groups as documents.
         self.operation.step().map_err(|reason| at(reason.into()))?;
         match self.collector.next().map_err(&at)? {
             Some(document) => {

@@ -17,6 +17,7 @@ const DOT: i32 = 40_160;
 pub(super) fn parse(operand: RawBsonRef<'_>) -> Result<CString, Fault> {
     let refuse =
         |expected, code| Fault::Operand { stage: "$count", expected, found: describe(operand), code };
+    // MongoDB has a number of its own for each of these faults.
     let name = operand.as_str().ok_or_else(|| refuse("the name of a field", NOT_TEXT))?;
     if name.is_empty() {
         return Err(refuse("a name that is not empty", EMPTY));

@@ -267,6 +267,7 @@ impl Fault {
             Self::Filter(error) => error.code(),
             Self::Expression(error) => error.code(),
             Self::Projection(error) => error.code(),
+            // A stage has other numbers for the faults of a sort than a find has.
             Self::Sort(error) => error.stage_code(),
         }
     }

@@ -185,6 +185,7 @@ impl Faceting {
 
 impl Collector for Faceting {
     fn push(&mut self, document: &RawDocument) -> Result<(), Fault> {
+        // Copied, because the input overwrites its current document. All pipelines share this copy.
         self.gathered_bytes += document.as_bytes().len();
         self.gathered.push(document.to_owned());
         if self.gathered.len() >= BATCH_DOCUMENTS || self.gathered_bytes >= BATCH_BYTES {
@@ -218,6 +219,7 @@ impl Stream<Error> for InboxReader {
             if batch.number == self.batch.number {
                 return Ok(if batch.is_last { Step::End } else { Step::Pause });
             }
+            // Cheap: the documents are shared. The lock is not held while they are read.
             self.batch = batch.clone();
             self.read = 0;
         }

@@ -47,6 +47,7 @@ impl Group {
         let mut fields = Vec::new();
         for field in Fields::of(document) {
             let field = field?;
+            // The key can be anywhere among the fields; in the result it comes first.
             if field.name() != ID {
                 add_field(&mut fields, &field, variables)?;
             } else if id.replace(Expression::parse(field.value()?, variables)?).is_some() {
@@ -94,6 +95,7 @@ fn add_field(
         Fault::Operand { stage: STAGE, expected, found, code: FIELD_NOT_OBJECT }
     })?;
     let operators = Fields::of(accumulator).collect::<Result<Vec<_>, _>>()?;
+    // `{total: {$sum: 1, $max: 1}}` would be two values for one field.
     let [operator] = operators.as_slice() else {
         return Err(unmade(name, "it must have exactly one accumulator", FIELD_OPERATORS));
     };
@@ -164,6 +166,7 @@ impl Collector for Grouping {
         group.id.with_value(document, variables, |id| {
             encode(id.unwrap_or(RawBsonRef::Null), Direction::Ascending, key);
         })?;
+        // `place` has returned the index of an existing group, so the `else` is never taken.
         let place = self.place(document)?;
         let Some(grouped) = self.groups.get_mut(place) else { return Ok(()) };
         for ((_, accumulator), state) in self.group.fields.iter().zip(&mut grouped.states) {
@@ -186,6 +189,7 @@ impl Collector for Grouping {
         for ((name, _), state) in self.group.fields.iter().zip(states) {
             document.append(name, state.into_value());
         }
+        // A `$push` can make a group larger than a document may be.
         validate(document.as_bytes()).map_err(|error| Fault::of_result(self.stage, &error))?;
         Ok(Some(document))
     }

@@ -214,6 +214,7 @@ impl Pipeline {
                 .map_err(|error| at(Fault::InvalidBson { reason: error.to_string() }))?;
             match stage::parse(stage, variables).map_err(at)? {
                 ParsedStage::Stages(name, stages) => {
+                    // All stages that one was translated into keep its position and name, for errors.
                     let placed = stages.into_iter().map(|stage| PlacedStage { position, name, stage });
                     pipeline.stages.extend(placed);
                 }

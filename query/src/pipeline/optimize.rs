@@ -66,6 +66,7 @@ impl Window {
 
 /// Tells each sort how many documents it has to keep: those that the skips and limits right after it select.
 pub(super) fn bound_sorts(stages: &mut [PlacedStage]) {
+    // Each sort looks ahead on its own. Series of skips and limits are short, so this is not quadratic in practice.
     for place in 0..stages.len() {
         let mut window = Window::default();
         let mut following = stages.iter().skip(place + 1);

@@ -24,6 +24,7 @@ pub(super) fn options<'b, const N: usize>(
             let option = crate::value::shorten(field.name());
             return Err(Fault::OptionUnknown { stage, option, code: unknown });
         };
+        // If an option is given twice, the last value counts.
         *slot = Some(field.value()?);
     }
     Ok(given)

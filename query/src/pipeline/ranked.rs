@@ -38,6 +38,7 @@ impl Ranked {
         value: RawBsonRef<'_>,
         memory: &mut StageMemory,
     ) -> Result<(), Fault> {
+        // Values that are not kept are numbered too, so that numbers follow the order of the documents.
         let number = self.seen;
         self.seen += 1;
         // Most values of a large group end here, before they are copied.

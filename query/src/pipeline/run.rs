@@ -125,7 +125,8 @@ where
         Stage::Count(field) => Box::new(Counting::new(field)),
         Stage::Group(group) => Box::new(Grouping::new(name, group, variables)),
         Stage::Sample(size) => Box::new(Sampling::new(size, &operation)),
-        Stage::Facet(parts) => Box::new(faceting(parts, &variables)),
+        // The one stage that runs stages itself. Its pipelines contain no other one, so this recursion ends.
+        Stage::Facet(pipelines) => Box::new(faceting(pipelines, &variables)),
     };
     Box::new(Collected::new(input, collector, position, operation))
 }
@@ -241,6 +242,7 @@ impl<E> Stream<E> for Limited<'_, E> {
             return Ok(Step::End);
         }
         let step = self.input.advance()?;
+        // A pause uses up nothing of the limit.
         self.left -= min(self.left, u64::from(step == Step::Document));
         Ok(step)
     }

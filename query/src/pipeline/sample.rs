@@ -24,6 +24,7 @@ pub(super) fn parse(operand: RawBsonRef<'_>) -> Result<usize, Fault> {
     let [size] = options(STAGE, ["size"], operand, NOT_OBJECT, OPTION)?;
     let size = size.ok_or(Fault::OptionMissing { stage: STAGE, option: "size", code: MISSING })?;
     let refuse = |expected, code| Fault::Operand { stage: STAGE, expected, found: describe(size), code };
+    // A size that is no number and one that is not above 0 have different numbers in MongoDB.
     if index::number::Number::of(size).is_none() {
         return Err(refuse("a number as 'size'", SIZE_TYPE));
     }
@@ -59,6 +60,7 @@ impl Collector for Sampling {
         // The number is below the size with the probability size / seen, which keeps all documents equally likely.
         let place = usize::try_from(random_below(self.seen)).unwrap_or(usize::MAX);
         if let Some(slot) = self.kept.get_mut(place) {
+            // Given back first: near the limit a replacement by a smaller document must not fail.
             self.memory.shrink(slot.as_bytes().len());
             self.memory.grow(document.as_bytes().len())?;
             *slot = document.to_owned();

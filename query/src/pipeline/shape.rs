@@ -43,6 +43,7 @@ impl Shape {
             Self::Project(projection) => Ok(projection.apply(document, variables)?),
             Self::Replace(root) => match root.evaluate(document, variables)? {
                 Some(RawBson::Document(root)) => Ok(root),
+                // A missing field is no empty document either: MongoDB fails for both.
                 Some(other) => Err(Fault::RootNotObject { found: describe(other.as_raw_bson_ref()) }),
                 None => Err(Fault::RootNotObject { found: "nothing".to_owned() }),
             },
@@ -58,6 +59,7 @@ impl Shape {
         variables: &Variables,
     ) -> Result<RawDocumentBuf, Fault> {
         let made = self.apply(document, variables)?;
+        // Removing fields cannot break a limit, and a validation reads the whole document.
         if self.adds() {
             validate(made.as_bytes()).map_err(|error| Fault::of_result(stage, &error))?;
         }
@@ -108,6 +110,7 @@ pub(super) fn unset(
         excluded.append(&name, 0);
         Ok::<(), Fault>(())
     };
+    // MongoDB takes one path without an array around it.
     match (operand.as_str(), operand.as_array()) {
         (Some(name), _) => exclude(name)?,
         (None, Some(names)) => {
@@ -118,6 +121,7 @@ pub(super) fn unset(
         }
         (None, None) => return Err(fault(UNSET_TYPE)),
     }
+    // Without paths it would be a projection that does nothing.
     if excluded.is_empty() {
         return Err(fault(UNSET_EMPTY));
     }

@@ -40,6 +40,7 @@ impl SortOrder {
             let refusal = PathRefusal::ComponentDollar;
             return Err(Fault::Path { stage: STAGE, path: "$natural".to_owned(), refusal });
         }
+        // A find accepts an empty sort, a pipeline does not: MongoDB's rule.
         if sort.is_empty() {
             let found = describe(RawBsonRef::Document(given));
             return Err(Fault::Operand { stage: STAGE, expected: "at least one field", found, code: EMPTY });
@@ -56,6 +57,7 @@ pub(super) struct Sorting {
 
 impl Sorting {
     pub(super) fn new(order: SortOrder, operation: &OperationContext) -> Self {
+        // A limit beyond the address space keeps all documents that fit into memory.
         let kept = order.kept.map(|kept| usize::try_from(kept).unwrap_or(usize::MAX));
         let sorter = Sorter::new(order.sort, kept, STAGE_BYTES_MAX).within(operation);
         Self { sorter: Some(sorter), sorted: None }

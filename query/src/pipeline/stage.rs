@@ -218,8 +218,10 @@ pub(super) fn parse(stage: &RawDocument, variables: &Variables) -> Result<Parsed
     let [field] = fields.as_slice() else { return Err(Fault::FieldCount) };
     let operand = field.value()?;
     let Some((name, kind)) = lookup(field.name()) else {
+        // The name can have any length, and an error is to stay readable.
         return Err(Fault::Unknown { stage: crate::value::shorten(field.name()) });
     };
+    // Shapes get the name, because several names share one function: `$set` and `$addFields`.
     Ok(match kind {
         StageKind::Shape(parse) => {
             ParsedStage::Stages(name, vec![Stage::Shape(parse(name, operand, variables)?)])
@@ -232,6 +234,7 @@ pub(super) fn parse(stage: &RawDocument, variables: &Variables) -> Result<Parsed
     })
 }
 
+/// Parses `$match`. The filter is kept as given as well, for the search that may take it over.
 fn match_stage(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<Stage>, Fault> {
     let given = object("$match", operand, MATCH_NOT_OBJECT)?;
     let filter = Filter::parse_with(given, variables)?;
@@ -288,6 +291,7 @@ fn sort_by_count(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<S
     // A `$group` takes a constant as its `_id`, `$sortByCount` does not: MongoDB's rule.
     let refuse = |expected, code| Err(wrong("$sortByCount", expected, operand, code));
     if let Some(document) = operand.as_document() {
+        // An object without operators would be a constant, or an object of paths.
         let first = Fields::of(document).next().transpose()?;
         if !first.is_some_and(|field| field.name().starts_with('$')) {
             return refuse("an expression inside the object", SORT_BY_COUNT_OBJECT);
@@ -318,14 +322,17 @@ fn documents(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Source, F
     crate::value::elements(array).map(document).collect::<Result<_, _>>().map(Source::Documents)
 }
 
+/// Parses `$collStats`. Its options are the caller's to read.
 fn coll_stats(operand: RawBsonRef<'_>, _: &Variables) -> Result<Source, Fault> {
     Ok(Source::CollStats(object("$collStats", operand, COLL_STATS_OPERAND)?.to_owned()))
 }
 
+/// Parses `$currentOp`. Its options are the caller's to read.
 fn current_op(operand: RawBsonRef<'_>, _: &Variables) -> Result<Source, Fault> {
     Ok(Source::CurrentOp(object("$currentOp", operand, FAILED_TO_PARSE)?.to_owned()))
 }
 
+/// Parses `$indexStats`, which has no options.
 fn index_stats(operand: RawBsonRef<'_>, _: &Variables) -> Result<Source, Fault> {
     match operand.as_document() {
         Some(document) if document.is_empty() => Ok(Source::IndexStats),

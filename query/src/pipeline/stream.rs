@@ -39,6 +39,7 @@ pub trait Stream<E> {
 
 impl<E, S: Stream<E> + ?Sized> Stream<E> for Box<S> {
     fn advance(&mut self) -> Result<Step, E> {
+        // `self.advance()` would call this function again.
         (**self).advance()
     }
 
@@ -99,6 +100,7 @@ impl<E, I: Iterator<Item = Result<RawDocumentBuf, E>>> Stream<E> for Given<I> {
 
 /// The empty document, for streams without a current one.
 pub(super) fn nothing() -> &'static RawDocument {
+    // A stream lends its current document, so the empty one must live as long as any stream.
     static EMPTY: LazyLock<RawDocumentBuf> = LazyLock::new(RawDocumentBuf::new);
     &EMPTY
 }

@@ -52,6 +52,7 @@ enum Empty {
 impl Unwind {
     /// Parses the argument: a path, or an object of options.
     pub(super) fn parse(operand: RawBsonRef<'_>) -> Result<Self, Fault> {
+        // MongoDB has a number of its own for each of the faults below.
         if operand.as_str().is_none() && operand.as_document().is_none() {
             return Err(wrong("a path or an object of options", operand, OPERAND));
         }
@@ -66,6 +67,7 @@ impl Unwind {
         let text = text.strip_prefix('$');
         let text = text.ok_or_else(|| wrong("a path that starts with a dollar sign", path, PATH_DOLLAR))?;
         let path = field_path(text)?;
+        // MongoDB takes no number for this option.
         let empty = match empty {
             None | Some(RawBsonRef::Boolean(false)) => Empty::Dropped,
             Some(RawBsonRef::Boolean(true)) => Empty::Kept,
@@ -141,6 +143,7 @@ impl<'i, E: From<Error>> Unwinding<'i, E> {
         let document = self.input.current();
         let found = value_at(document, &self.unwind.path);
         let array = found.and_then(RawBsonRef::as_array);
+        // A value that is no array passes as it is; undefined is a legacy null.
         let is_empty = match (array, found) {
             (Some(array), _) => array.is_empty(),
             (None, found) => matches!(found, None | Some(RawBsonRef::Null | RawBsonRef::Undefined)),
@@ -153,6 +156,7 @@ impl<'i, E: From<Error>> Unwinding<'i, E> {
                 self.room.grow_by_steps(bytes.saturating_add(elements_max * size_of::<RawBson>()))?;
                 self.whole = document.to_owned();
                 self.elements = elements(array).map(RawBson::from).collect::<Vec<_>>().into_iter();
+                // The caller takes the elements one by one, before it advances the input again.
                 self.next = 0;
                 return Ok(false);
             }
@@ -183,6 +187,7 @@ impl<'i, E: From<Error>> Unwinding<'i, E> {
         self.room.operation().pass(self.whole.as_bytes().len())?;
         let element = Operand::new(element.as_raw_bson_ref());
         self.current = put(&self.whole, &self.unwind.names, Some(&element))?;
+        // MongoDB gives positions as 64-bit integers.
         self.set_index(RawBsonRef::Int64(self.next))?;
         self.next += 1;
         Ok(())
@@ -258,7 +263,9 @@ fn write(
             }
         }
     }
+    // A new field comes last, as with `$set`.
     match (is_found, value, rest) {
+        // Written above, or to be left out and not there.
         (true, _, _) | (_, None, _) => {}
         (false, Some(value), []) => out.operand(name, value),
         (false, Some(_), _) => {

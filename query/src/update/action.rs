@@ -122,6 +122,7 @@ impl Action {
 
     /// Whether the action can create a field, in some document and phase.
     pub(super) fn can_create(&self) -> bool {
+        // An insert and a rename with a value are the cases in which the most actions create a field.
         self.on_missing(Phase::Insert, |_| true) == IfMissing::Created
     }
 }

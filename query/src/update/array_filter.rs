@@ -81,6 +81,7 @@ fn parse_one(filter: &RawDocumentBuf, room: &Room) -> Result<(String, ElementCon
     // MongoDB's rule for these names, which keeps them apart from paths and operators.
     let is_identifier = identifier.starts_with(|first: char| first.is_ascii_lowercase())
         && identifier.chars().all(|letter| letter.is_ascii_alphanumeric());
+    // The conditions are on a field of this name, so each element is tested as a document with this one field.
     match CString::try_from(identifier.clone()) {
         Ok(name) if is_identifier => Ok((identifier, ElementCondition::named(filter, name))),
         Ok(_) | Err(_) => Err(ArrayFilterFault::Identifier { found: identifier }),

@@ -66,6 +66,7 @@ impl BitOperations {
 
 impl BitOperation {
     fn apply(self, left: Integer, right: Integer) -> Integer {
+        // Only two 32-bit integers give a 32-bit one.
         if let (Integer::Int32(left), Integer::Int32(right)) = (left, right) {
             return Integer::Int32(match self {
                 Self::And => left & right,

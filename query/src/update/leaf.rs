@@ -63,6 +63,7 @@ impl UpdateWalk<'_> {
                 }
             }
             Action::CurrentDate(clock) => self.clock(name, *clock),
+            // A field that is not written is removed. The old field of a rename is never in an array.
             Action::RenameFrom => {}
             Action::RenameTo(number) => self.renamed(name, *number, Some(field)),
             // Unlike a missing field, null is no empty array: MongoDB refuses it.

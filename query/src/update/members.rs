@@ -56,6 +56,7 @@ impl Members {
             return Ok(Self::of_value(operand));
         };
         let value = each.value()?;
+        // A single value is not taken for a list of one.
         let Some(list) = value.as_array() else {
             return Err(malformed(Fault::EachNotArray { found: describe(value) }));
         };
@@ -80,6 +81,7 @@ impl Members {
         // One pass over the array with a binary search for each element: both lists can be long.
         let mut has = vec![false; self.values.len()];
         let mut count = 0;
+        // The array may hold repetitions already. They stay: only what is added is a set.
         for field in Fields::of(array) {
             let value = field?.value()?;
             let found =

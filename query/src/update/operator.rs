@@ -94,6 +94,7 @@ impl OperatorCall<'_> {
                 let operations = self.document("an object of 'and', 'or' and 'xor'")?;
                 Action::Bits(BitOperations::parse(operations, |fault| self.malformed(fault))?)
             }
+            // Its argument is a path, which the caller parses and adds as a second action.
             Operator::Rename => return Ok(None),
         }))
     }
@@ -139,6 +140,7 @@ impl OperatorCall<'_> {
     }
 
     fn end(self) -> Result<PopEnd, Error> {
+        // Any number type will do, so `1.0` is 1.
         match integer(self.operand) {
             Some(1) => Ok(PopEnd::Last),
             Some(-1) => Ok(PopEnd::First),
@@ -160,6 +162,7 @@ impl OperatorCall<'_> {
     }
 
     fn pull_all(self) -> Result<Pull, Error> {
+        // Unlike `$pull`, it takes values only: an object in the list is compared, not evaluated.
         match self.operand.as_array() {
             Some(list) => Ok(Pull::EqualAny(Members::of_array(list)?)),
             None => Err(self.wrong_type("an array")),

@@ -63,6 +63,7 @@ impl Operators {
             for field in Fields::of(document) {
                 let field = field?;
                 let operand = field.value()?;
+                // All patterns of an update share one limit of memory.
                 let call = OperatorCall { operator: name, path: field.name(), operand, room: &room };
                 operators.read(call, operator)?;
             }
@@ -123,6 +124,7 @@ impl Operators {
         self.check_identifiers(path)?;
         self.is_positional |= path.is_positional();
         self.may_deepen |= path.components().len() + action.levels() > NESTING_MAX;
+        // MongoDB accepts an update of the `_id` that leaves its value as it is, so it is checked in `apply`.
         if path.first() == "_id" && self.id_path.is_none() {
             self.id_path = Some(path.as_str().to_owned());
         }
@@ -137,6 +139,7 @@ impl Operators {
         if from.as_str() == to.as_str() {
             return Err(call.malformed(Fault::SameName));
         }
+        // Moving a value into itself, or over what contains it, would lose it.
         if from.overlaps(&to) {
             return Err(call.malformed(Fault::SamePath { target: target.to_owned() }));
         }

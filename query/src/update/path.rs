@@ -95,12 +95,14 @@ impl UpdatePath {
         if text.is_empty() {
             return Err(fault(PathFault::Empty));
         }
+        // BSON ends names with this character.
         if text.contains('\0') {
             return Err(fault(PathFault::ZeroByte));
         }
         if text.split('.').any(str::is_empty) {
             return Err(fault(PathFault::EmptyComponent));
         }
+        // A field at the end of a longer path could not be stored. This also limits every recursion over paths.
         if text.split('.').nth(NESTING_MAX).is_some() {
             return Err(fault(PathFault::TooLong { limit: NESTING_MAX }));
         }

@@ -43,6 +43,7 @@ impl UpdatePipeline {
             let after = stage.apply(before, &self.variables);
             current = Some(after.map_err(|fault| Error::Stage { position, fault: fault.into() })?);
         }
+        // An empty pipeline changes nothing, and is no error.
         let Some(made) = current else { return Ok(document.as_bytes().to_vec()) };
         let bytes = with_id(document, &made)?;
         // Only the result must keep the limits; a stage in between may exceed them. The size is asked first, because
@@ -97,6 +98,7 @@ fn with_id(before: &RawDocument, made: &RawDocument) -> Result<Vec<u8>, Error> {
 fn parse_stage(stage: &RawDocument, variables: &Variables) -> Result<Result<Shape, StageFault>, Error> {
     let fields = Fields::of(stage).collect::<Result<Vec<_>, _>>()?;
     let [field] = fields.as_slice() else { return Ok(Err(StageFault::FieldCount)) };
+    // The table is that of aggregations, so a stage means the same in both.
     let operand = field.value()?;
     Ok(match named(field.name()) {
         None => Err(StageFault::Unknown { stage: field.name().to_owned() }),

@@ -55,6 +55,7 @@ impl Push {
             push.values.push(Operand::new(operand));
             return Ok(push);
         };
+        // There are four modifiers and all other names are refused, so this list stays short.
         let mut seen: Vec<&str> = Vec::new();
         for field in Fields::of(document) {
             let field = field?;
@@ -85,6 +86,7 @@ impl Push {
         if self.position.is_none() && self.sort.is_none() && self.slice.is_none() {
             return self.write_appended(array, writer);
         }
+        // The values are read once here, because a sort compares each of them many times.
         let mut elements = Vec::new();
         for field in Fields::of(array) {
             let field = field?;
@@ -142,6 +144,7 @@ impl Push {
     fn kept<'e, 'a>(&self, elements: &'e [PushedElement<'a>]) -> &'e [PushedElement<'a>] {
         let Some(slice) = self.slice else { return elements };
         let count = usize::try_from(slice.unsigned_abs()).unwrap_or(usize::MAX).min(elements.len());
+        // A slice of 0 is accepted, and empties the array.
         let start = if slice < 0 { elements.len() - count } else { 0 };
         elements.get(start..start + count).unwrap_or_default()
     }
@@ -175,6 +178,7 @@ impl ElementOrder {
             }
             fields.push((name.split('.').map(str::to_owned).collect(), towards));
         }
+        // An empty object would leave the order as it is; MongoDB refuses it.
         if fields.is_empty() { Err(fault(operand)) } else { Ok(Self::Fields(fields)) }
     }
 

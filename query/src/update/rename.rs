@@ -57,6 +57,7 @@ fn find<'d>(document: &'d RawDocument, path: &UpdatePath) -> Result<Option<(Fiel
             None => child(document, component)?,
             Some(field) => match (field.kind(), array_index(&name)) {
                 (ElementType::EmbeddedDocument, _) => child(field.container()?, component)?,
+                // The field is searched all the same: if it is missing, the rename does nothing, even in an array.
                 (ElementType::Array, Some(position)) => {
                     in_array = true;
                     Fields::of(field.container()?).nth(position).transpose()?

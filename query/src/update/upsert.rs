@@ -71,6 +71,7 @@ pub fn upsert_base(filter: &Filter, start: UpsertStart) -> Result<RawDocumentBuf
             return Err(Error::IdInParts { path: path.to_owned() });
         }
         has_id_in_parts |= is_part_of_id;
+        // A replacement has its own fields.
         if start == UpsertStart::Replacement && !is_id {
             continue;
         }

@@ -123,6 +123,7 @@ impl<'w> UpdateWalk<'w> {
             self.check_size()?;
         }
         self.writer.copy(bytes.get(copied..bytes.len() - 1).unwrap_or_default());
+        // Missing fields come last, in the order of the tree and not in that of the operators, as in MongoDB.
         for child in children.iter().filter(|child| !child.is_done) {
             self.create(&child.node, &child.name, trail)?;
         }
@@ -201,6 +202,7 @@ impl<'w> UpdateWalk<'w> {
             UpdateNode::Leaf(action) => return self.change(action, field, container, trail),
             UpdateNode::Branch(branch) => branch,
         };
+        // Here it is decided whether a number in a path is a position or a name: by the type of the stored value.
         match (field.kind(), branch.is_many()) {
             (ElementType::EmbeddedDocument, false) => {
                 self.writer.header(field.kind(), field.name());
@@ -230,6 +232,7 @@ impl<'w> UpdateWalk<'w> {
     /// Writes an array whose elements are named one by one.
     fn positions(&mut self, branch: &UpdateBranch, field: &Field<'_>, trail: Trail<'_>) -> Result<(), Error> {
         let mut positions = Vec::new();
+        // A name that is no position is refused before anything is written.
         for child in self.children(branch, Some(&trail))? {
             match array_index(&child.name) {
                 Some(position) => positions.push((position, child)),
@@ -249,6 +252,7 @@ impl<'w> UpdateWalk<'w> {
             && let Some(element) = fields.next()
         {
             let element = element?;
+            // Positions count elements; the names that elements are stored under are not looked at.
             if let Some((_, child)) = positions.next_if(|(position, _)| *position == length) {
                 self.writer.copy(bytes.get(copied..element.start()).unwrap_or_default());
                 copied = element.end();
@@ -272,6 +276,7 @@ impl<'w> UpdateWalk<'w> {
 
     /// Writes nulls from the end of an array up to a position.
     fn pad(&mut self, length: usize, position: usize, trail: Trail<'_>) -> Result<(), Error> {
+        // Checked before the loop: a position near the end of the integers would never finish.
         let count = position.saturating_sub(length);
         if count > PADDING_MAX {
             return Err(Error::Padding { path: trail.to_text(), count, limit: PADDING_MAX });
@@ -294,6 +299,7 @@ impl<'w> UpdateWalk<'w> {
         let mut copied = FIRST_ELEMENT;
         for (position, element) in Fields::of(array).enumerate() {
             let element = element?;
+            // Filters are evaluated for each element, so a long array must be interruptible.
             self.context.operation.step()?;
             let position = position.to_string();
             let trail = Trail::below(Some(&trail), &position);
