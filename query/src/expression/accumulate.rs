@@ -6,9 +6,9 @@
 use bson::{RawBson, RawBsonRef};
 
 use crate::decimal;
-use crate::expression::arguments::Arguments;
 use crate::expression::condition::compare_values;
 use crate::expression::error::Error;
+use crate::expression::node::Arguments;
 use crate::expression::total::Total;
 use crate::expression::value::Value;
 use crate::numeric::Numeric;

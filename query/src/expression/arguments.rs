@@ -1,29 +1,15 @@
-//! What the function of an operator works with: its arguments, evaluated on demand, and its errors.
-
-use bson::{DateTime, RawBsonRef};
+//! What the function of an operator does with its arguments: it evaluates them on demand, reads them as integers or
+//! arrays, and makes its errors.
+//!
+//! The type itself is part of the tree, in `node`.
 
 use crate::expression::error::{Error, Fault};
-use crate::expression::node::{Node, Scope};
-use crate::expression::value::{Value, elements_bytes};
+use crate::expression::node::Arguments;
+use crate::expression::value::{ArrayBuilder, Value, elements_bytes};
 use crate::operation::OperationContext;
 use crate::value::integer;
 
-/// The function of an operator.
-pub(super) type Evaluate = for<'d> fn(&Arguments<'_, 'd>) -> Result<Value<'d>, Error>;
-
-/// The arguments of an operator, in its own order, over a scope.
-#[derive(Debug)]
-pub(super) struct Arguments<'e, 'd> {
-    pub(super) operator: &'static str,
-    nodes: &'e [Option<Node>],
-    scope: Scope<'e, 'd>,
-}
-
-impl<'e, 'd> Arguments<'e, 'd> {
-    pub(super) fn new(operator: &'static str, nodes: &'e [Option<Node>], scope: Scope<'e, 'd>) -> Self {
-        Self { operator, nodes, scope }
-    }
-
+impl<'d> Arguments<'_, 'd> {
     /// What the operation that evaluates may use.
     pub(super) fn operation(&self) -> &'d OperationContext {
         self.scope.operation()
@@ -123,14 +109,13 @@ impl<'e, 'd> Arguments<'e, 'd> {
         let found = self.int((type_code, type_code), argument, value)?;
         usize::try_from(found).map_err(|_| self.wrong_value(value_code, argument, "0 or more", value))
     }
-}
 
-/// The time that a date, timestamp or ObjectId stands for, in milliseconds.
-pub(super) fn to_millis(value: RawBsonRef<'_>) -> Option<i64> {
-    let seconds = |seconds: u32| i64::from(seconds) * 1_000;
-    value
-        .as_datetime()
-        .map(DateTime::timestamp_millis)
-        .or_else(|| value.as_timestamp().map(|timestamp| seconds(timestamp.time)))
-        .or_else(|| value.as_object_id().map(|id| id.timestamp().timestamp_millis()))
+    /// An array of `values`, with null for each that is missing.
+    pub(super) fn array(&self, values: impl IntoIterator<Item = Value<'d>>) -> Result<Value<'d>, Error> {
+        let mut array = ArrayBuilder::new(self.operator, self.operation());
+        for value in values {
+            array.push(value.or_null())?;
+        }
+        Ok(array.finish())
+    }
 }

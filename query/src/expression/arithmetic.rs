@@ -6,8 +6,8 @@
 use bson::RawBsonRef;
 
 use crate::decimal::{self, Rounding};
-use crate::expression::arguments::Arguments;
 use crate::expression::error::{BAD_VALUE, Error, Fault, OVERFLOW, TYPE_MISMATCH};
+use crate::expression::node::Arguments;
 use crate::expression::total::Total;
 use crate::expression::value::Value;
 use crate::numeric::Numeric;

@@ -1,7 +1,7 @@
 //! Arrays as a whole and by position.
 
-use crate::expression::arguments::Arguments;
 use crate::expression::error::Error;
+use crate::expression::node::Arguments;
 use crate::expression::order::count_wanted;
 use crate::expression::value::{ArrayBuilder, Value};
 
@@ -36,13 +36,13 @@ pub(super) fn last<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error
 
 pub(super) fn first_some<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let (wanted, elements) = count_wanted(arguments)?;
-    collect(arguments, elements.into_iter().take(wanted))
+    arguments.array(elements.into_iter().take(wanted))
 }
 
 pub(super) fn last_some<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let (wanted, elements) = count_wanted(arguments)?;
     let skipped = elements.len().saturating_sub(wanted);
-    collect(arguments, elements.into_iter().skip(skipped))
+    arguments.array(elements.into_iter().skip(skipped))
 }
 
 pub(super) fn concat<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
@@ -67,7 +67,7 @@ pub(super) fn reverse<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Er
         return Ok(Value::NULL);
     }
     let elements = arguments.elements(34_435, "the argument", &value)?;
-    collect(arguments, elements.into_iter().rev())
+    arguments.array(elements.into_iter().rev())
 }
 
 /// `[array, count]`, or `[array, position, count]`; a negative number counts from the end.
@@ -82,7 +82,7 @@ pub(super) fn slice<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
     let from_end = elements.len().saturating_sub(magnitude);
     let Some(count) = arguments.given(2)? else {
         let (start, count) = if number < 0 { (from_end, usize::MAX) } else { (0, magnitude) };
-        return collect(arguments, elements.into_iter().skip(start).take(count));
+        return arguments.array(elements.into_iter().skip(start).take(count));
     };
     if count.is_nullish() {
         return Ok(Value::NULL);
@@ -92,19 +92,7 @@ pub(super) fn slice<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
     let taken =
         taken.ok_or_else(|| arguments.wrong_value(28_729, "the third argument", "above 0", &count))?;
     let start = if number < 0 { from_end } else { magnitude };
-    collect(arguments, elements.into_iter().skip(start).take(taken))
-}
-
-/// An array of values, null for those that are missing.
-pub(super) fn collect<'d>(
-    arguments: &Arguments<'_, 'd>,
-    values: impl IntoIterator<Item = Value<'d>>,
-) -> Result<Value<'d>, Error> {
-    let mut array = ArrayBuilder::new(arguments.operator, arguments.operation());
-    for value in values {
-        array.push(value.or_null())?;
-    }
-    Ok(array.finish())
+    arguments.array(elements.into_iter().skip(start).take(taken))
 }
 
 fn at_end<'d>(arguments: &Arguments<'_, 'd>, position: i32) -> Result<Value<'d>, Error> {

@@ -7,8 +7,8 @@ use bson::RawBsonRef;
 
 use crate::expression::error::{Error, Fault};
 use crate::expression::node::{Frame, Node, Scope};
-use crate::expression::operator::Signature;
-use crate::expression::parse::Parser;
+use crate::expression::parser::Parser;
+use crate::expression::signature::Signature;
 use crate::expression::value::{ArrayBuilder, Value, elements_bytes, fields};
 use crate::expression::variables::check_name;
 use crate::operation::Reservation;

@@ -1,8 +1,8 @@
 //! Bits of integers: `$bitAnd`, `$bitOr`, `$bitXor` and `$bitNot`.
 
-use crate::expression::arguments::Arguments;
 use crate::expression::arithmetic::one_number;
 use crate::expression::error::{Error, TYPE_MISMATCH};
+use crate::expression::node::Arguments;
 use crate::expression::value::Value;
 use crate::numeric::Numeric;
 

@@ -8,11 +8,10 @@ use std::cmp::Ordering;
 use bson::RawBsonRef;
 use index::order::{TypeClass, compare, type_class};
 
-use crate::expression::arguments::Arguments;
 use crate::expression::error::Error;
-use crate::expression::node::Node;
-use crate::expression::operator::Signature;
-use crate::expression::parse::Parser;
+use crate::expression::node::{Arguments, Node};
+use crate::expression::parser::Parser;
+use crate::expression::signature::Signature;
 use crate::expression::value::Value;
 
 const COND: Signature = Signature {

@@ -5,10 +5,10 @@ use bson::spec::ElementType;
 use bson::{RawBsonRef, Timestamp};
 
 use crate::decimal::{self, Rounding};
-use crate::expression::arguments::Arguments;
 use crate::expression::date::{format_utc, parse_text};
 use crate::expression::error::{BAD_VALUE, CONVERSION_FAILURE, Error, FAILED_TO_PARSE, Fault};
-use crate::expression::operator::Signature;
+use crate::expression::node::Arguments;
+use crate::expression::signature::Signature;
 use crate::expression::value::{Value, field};
 use crate::numeric::Numeric;
 use crate::value::{integer, is_true};

@@ -1,14 +1,24 @@
 //! Why an expression was refused, or has no value for a document.
 //!
-//! An operator that does not exist, one that exists in MongoDB but not here, and one whose argument is wrong are
-//! three different variants. MongoDB gives almost every fault of every operator a number of its own; where it does,
-//! the number stands with the check and travels in the error.
+//! An operator that does not exist, one that exists in MongoDB but not here, and one whose argument is wrong are three
+//! different variants. MongoDB has a number of its own for almost every fault of every operator; the check that finds
+//! the fault names the number, and the error carries it.
 
 /// What is wrong with an expression, or with a value that it met.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_query::expression::error::Error;
+/// use cairndb_query::expression::{ComputedFields, Variables};
+///
+/// let fields = rawdoc! { "total": { "$plus": ["$a", "$b"] } };
+/// let error = ComputedFields::parse(&fields, &Variables::default()).unwrap_err();
+/// assert_eq!(error, Error::UnknownOperator { operator: "$plus".to_owned() });
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operation that evaluates it is to end.
+    /// The operation that evaluates the expression must end.
     #[error(transparent)]
     Interrupted(#[from] crate::operation::Interruption),
     /// There is no such operator.
@@ -17,13 +27,13 @@ pub enum Error {
         /// The operator's name.
         operator: String,
     },
-    /// MongoDB has the operator, this store has not.
+    /// MongoDB has the operator, and CairnDB does not.
     #[error("expression {operator} is not supported")]
     UnsupportedOperator {
         /// The operator's name.
         operator: String,
     },
-    /// MongoDB accepts what the operator was given, this store does not.
+    /// MongoDB accepts what the operator was given, and CairnDB does not.
     #[error("{operator} of {feature} is not supported")]
     UnsupportedUse {
         /// The operator's name.
@@ -31,13 +41,13 @@ pub enum Error {
         /// What it was given.
         feature: String,
     },
-    /// A variable that nothing defines.
+    /// A variable that is not defined.
     #[error("Use of undefined variable: {name}")]
     UndefinedVariable {
         /// Its name, without the dollar signs.
         name: String,
     },
-    /// A variable that MongoDB defines and this store does not.
+    /// A variable that MongoDB defines, and CairnDB does not.
     #[error("the variable $${name} is not supported")]
     UnsupportedVariable {
         /// Its name, without the dollar signs.
@@ -51,13 +61,13 @@ pub enum Error {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// A variable given with a command reads a document, and there is none yet.
+    /// A variable of a command's `let` reads a field, and there is no document yet.
     #[error("the variable {name} must be a constant, and it reads a field")]
     VariableNotConstant {
         /// Its name.
         name: String,
     },
-    /// A path, or the name of a field, that cannot be one.
+    /// Text that cannot be a path or the name of a field.
     #[error("'{path}' is not a path: {reason}")]
     Path {
         /// The path.
@@ -67,7 +77,7 @@ pub enum Error {
         /// MongoDB's number.
         code: i32,
     },
-    /// An object with an operator and something beside it.
+    /// An object with an operator and another field.
     #[error("an object with the operator {operator} must have no other field, and has {found}")]
     NotAlone {
         /// The operator's name.
@@ -111,7 +121,7 @@ pub enum Error {
         /// How many bytes a value may have.
         limit: usize,
     },
-    /// Bytes that are no BSON.
+    /// Bytes that are not BSON.
     #[error("malformed expression: {reason}")]
     InvalidBson {
         /// What is wrong with them.
@@ -120,6 +130,19 @@ pub enum Error {
 }
 
 /// What is wrong with an operator's argument.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_query::expression::error::{Error, Fault};
+/// use cairndb_query::expression::{Expression, Variables};
+///
+/// let variables = Variables::default();
+/// let ratio = rawdoc! { "ratio": { "$divide": ["$a", 0] } };
+/// let expression = Expression::parse(ratio.get("ratio").unwrap().unwrap(), &variables)?;
+/// let error = expression.evaluate(&rawdoc! { "a": 1 }, &variables).unwrap_err();
+/// assert!(matches!(error, Error::Argument { fault: Fault::DivisorZero, .. }));
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -143,7 +166,7 @@ pub enum Fault {
         /// What was given.
         found: String,
     },
-    /// The argument is no object of named arguments.
+    /// The argument is not an object of named arguments.
     #[error("an object of arguments is needed, not {found}")]
     NotAnObject {
         /// The type of what was given.
@@ -169,7 +192,7 @@ pub enum Fault {
         /// The other.
         second: &'static str,
     },
-    /// A name that stands twice in an object.
+    /// A name that an object has twice.
     #[error("duplicate field name '{name}'")]
     DuplicateName {
         /// The name.
@@ -208,7 +231,7 @@ pub enum Fault {
         /// Why that fails.
         reason: &'static str,
     },
-    /// A text that is no date.
+    /// Text that is not a date.
     #[error("\"{text}\" is not a date: {reason}")]
     DateText {
         /// The text, shortened.
@@ -216,7 +239,7 @@ pub enum Fault {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// A format of dates that cannot be read.
+    /// A format of dates that is wrong.
     #[error("{reason} in the format \"{format}\"")]
     DateFormat {
         /// The format, shortened.
@@ -224,13 +247,13 @@ pub enum Fault {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// A name that is no time zone.
+    /// A name that is not a time zone.
     #[error("unrecognized time zone identifier: \"{name}\"")]
     TimeZone {
         /// The name, shortened.
         name: String,
     },
-    /// A regular expression that cannot be read.
+    /// A regular expression that does not compile.
     #[error("invalid regular expression \"{pattern}\": {reason}")]
     Pattern {
         /// The pattern, shortened.
@@ -238,16 +261,16 @@ pub enum Fault {
         /// What is wrong with it.
         reason: String,
     },
-    /// A search beyond its limits.
+    /// A search by a regular expression reached one of its limits.
     #[error("the regular expression \"{pattern}\" gives no answer: {reason}")]
     PatternFailed {
         /// The pattern, shortened.
         pattern: String,
-        /// Which limit it would exceed.
+        /// Which limit was reached.
         reason: String,
     },
-    /// Options were given both in a regular expression and beside it.
-    #[error("options are set both in the regular expression and beside it")]
+    /// Options were given both in a regular expression and in `options`.
+    #[error("options are set both in the regular expression and in 'options'")]
     OptionsTwice,
 }
 
@@ -266,6 +289,13 @@ const VARIABLE_NOT_CONSTANT: i32 = 4_890_500;
 
 impl Error {
     /// MongoDB's number for the error.
+    ///
+    /// ```
+    /// # use bson::RawBsonRef;
+    /// # use cairndb_query::expression::{Expression, Variables};
+    /// let error = Expression::parse(RawBsonRef::String("$$unknown"), &Variables::default()).unwrap_err();
+    /// assert_eq!(error.code(), 17276);
+    /// ```
     pub fn code(&self) -> i32 {
         match self {
             Self::Interrupted(interruption) => interruption.code(),
@@ -284,7 +314,15 @@ impl Error {
         }
     }
 
-    /// The operator that the error is about, if it is about one.
+    /// The operator that the error is about. Returns `None` for an error that is about no operator.
+    ///
+    /// ```
+    /// # use bson::rawdoc;
+    /// # use cairndb_query::expression::{Expression, Variables};
+    /// let wrong = rawdoc! { "value": { "$subtract": [3] } };
+    /// let error = Expression::parse(wrong.get("value").unwrap().unwrap(), &Variables::default()).unwrap_err();
+    /// assert_eq!(error.operator(), Some("$subtract"));
+    /// ```
     pub fn operator(&self) -> Option<&str> {
         match self {
             Self::UnknownOperator { operator }
@@ -305,7 +343,7 @@ impl Error {
         }
     }
 
-    /// Whether a value could not be converted, which `onError` of `$convert` and `$dateFromString` answers.
+    /// Whether a value could not be converted: the errors that `onError` of `$convert` catches.
     pub(super) fn is_conversion(&self) -> bool {
         self.code() == CONVERSION_FAILURE
     }

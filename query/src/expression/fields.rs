@@ -1,8 +1,7 @@
 //! Computed fields: what `$addFields` and `$set` put into a document.
 //!
-//! A field keeps its place if it was there, and comes last if it was not. A path that meets an array goes into every
-//! element; one that meets anything else but an object puts an object in its place. All expressions see the document
-//! as it was.
+//! A field that exists keeps its position, and a new one comes last. A path that meets an array goes into every element;
+//! one that meets a scalar puts an object in its place. All expressions see the document as it was before.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +10,8 @@ use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::expression::error::Error;
 use crate::expression::node::{Node, Scope};
-use crate::expression::parse::{check_field_name, invalid, parse};
+use crate::expression::parse::parse;
+use crate::expression::parser::{check_field_name, invalid};
 use crate::expression::value::{ArrayBuilder, ObjectBuilder, Value, fields};
 use crate::expression::variables::Variables;
 use crate::operation::OperationContext;
@@ -27,7 +27,7 @@ const DOTTED_NAME: i32 = 40_183;
 const PATH_EMPTY: i32 = 40_352;
 const TRAILING_DOT: i32 = 40_353;
 
-/// Fields with their expressions, parsed once and set in any number of documents.
+/// Fields with their expressions: parsed once, and set in any number of documents.
 ///
 /// ```
 /// use bson::{RawDocumentBuf, rawdoc};
@@ -42,56 +42,92 @@ const TRAILING_DOT: i32 = 40_353;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ComputedFields {
-    root: Branch,
-    /// The expressions, by the numbers that leaves have.
+    root: FieldTree,
+    /// The expressions. A leaf of the tree names its expression by the position in this list.
     expressions: Vec<Node>,
 }
 
-/// What is set in one object.
+/// The fields that are set in one object.
 #[derive(Clone, Debug, Default)]
-struct Branch {
+struct FieldTree {
     /// In the order in which they were named.
-    fields: Vec<(CString, Target)>,
-    places: BTreeMap<String, usize>,
+    fields: Vec<(CString, Assignment)>,
+    /// The position in `fields` of each name.
+    positions: BTreeMap<String, usize>,
 }
 
+/// What a field is set to.
 #[derive(Clone, Debug)]
-enum Target {
-    /// The value of an expression.
-    Leaf(usize),
-    /// Fields of the object that stands there.
-    Branch(Branch),
+enum Assignment {
+    /// The value of the expression at this position.
+    Expression(usize),
+    /// The object that is there, with fields set in it.
+    Fields(FieldTree),
 }
 
-/// The values of the expressions for a document, and the operation that sets them.
+/// What setting fields works with: the values of the expressions for a document, the operation, and how deep the walk
+/// is.
 #[derive(Clone, Copy)]
 struct Setting<'s> {
     values: &'s [Value<'s>],
     operation: &'s OperationContext,
+    depth: usize,
+}
+
+impl Setting<'_> {
+    /// One level of objects or arrays deeper.
+    fn deeper(self) -> Result<Self, Error> {
+        if self.depth == DEPTH_MAX {
+            return Err(Error::TooDeep { limit: DEPTH_MAX });
+        }
+        Ok(Self { depth: self.depth + 1, ..self })
+    }
 }
 
 impl ComputedFields {
-    /// Reads fields with their expressions. Names may be dotted, and an object that is no operator stands for fields
-    /// of its own, whose names may not.
+    /// Parses fields with their expressions.
+    ///
+    /// Names may be dotted paths. An object that is not an operator stands for fields of an object; these names may not
+    /// be dotted.
     ///
     /// # Errors
-    /// What is wrong with an expression or a path; two paths one of which goes on the other.
+    /// What is wrong with an expression or a path, or two paths of which one continues the other.
+    ///
+    /// ```
+    /// # use bson::rawdoc;
+    /// # use cairndb_query::expression::{ComputedFields, Variables};
+    /// let variables = Variables::default();
+    /// assert!(ComputedFields::parse(&rawdoc! { "a.b": 1, "a.c": "$x" }, &variables).is_ok());
+    /// assert!(ComputedFields::parse(&rawdoc! { "a": 1, "a.c": "$x" }, &variables).is_err());
+    /// ```
     pub fn parse(specification: &RawDocument, variables: &Variables) -> Result<Self, Error> {
-        let mut computed = Self { root: Branch::default(), expressions: Vec::new() };
+        let mut computed = Self { root: FieldTree::default(), expressions: Vec::new() };
         computed.read(&mut Vec::new(), specification, variables)?;
         Ok(computed)
     }
 
-    /// The document with the fields set. A field whose expression is missing is removed.
+    /// Copies a document and sets the fields in it. A field whose value is missing is removed.
     ///
     /// # Errors
     /// What an expression cannot do with the values that it met, or a document that becomes too large.
+    ///
+    /// ```
+    /// # use bson::rawdoc;
+    /// # use cairndb_query::expression::{ComputedFields, Variables};
+    /// let variables = Variables::default();
+    /// let fields = ComputedFields::parse(&rawdoc! { "full": "$name", "name": "$$REMOVE" }, &variables)?;
+    /// let renamed = fields.apply(&rawdoc! { "name": "Ada", "age": 36 }, &variables)?;
+    /// assert_eq!(renamed, rawdoc! { "age": 36, "full": "Ada" });
+    /// # Ok::<(), cairndb_query::expression::error::Error>(())
+    /// ```
     pub fn apply(&self, document: &RawDocument, variables: &Variables) -> Result<RawDocumentBuf, Error> {
         let scope = Scope::new(document, variables);
+        // All values are computed before the first field is set, so that an expression sees the document as
+        // it was.
         let values = self.expressions.iter().map(|expression| expression.evaluate(scope));
         let values = values.collect::<Result<Vec<_>, _>>()?;
-        let setting = Setting { values: &values, operation: variables.operation() };
-        Ok(self.root.set(Some(document), setting, 0)?.into_document())
+        let setting = Setting { values: &values, operation: variables.operation(), depth: 0 };
+        Ok(self.root.set(Some(document), setting)?.into_document())
     }
 
     fn read<'b>(
@@ -105,6 +141,7 @@ impl ComputedFields {
             let outer = path.len();
             check_path(name.as_str(), outer)?;
             path.extend(name.as_str().split('.'));
+            // A path of many components makes a tree of as many levels, which `set` walks by recursion.
             if path.len() > DEPTH_MAX {
                 return Err(Error::TooDeep { limit: DEPTH_MAX });
             }
@@ -119,13 +156,14 @@ impl ComputedFields {
                     self.root.insert(path, leaf)?;
                 }
             }
+            // The components of this name make place for the next.
             path.truncate(outer);
         }
         Ok(())
     }
 }
 
-/// Whether a name may stand `outer` objects deep: only at the top it may go on behind a dot.
+/// Refuses a name that is not allowed `outer` objects deep: only at the top level it may be a dotted path.
 fn check_path(name: &str, outer: usize) -> Result<(), Error> {
     let (reason, code) = match name {
         "" if outer == 0 => ("it is empty", PATH_EMPTY),
@@ -136,7 +174,7 @@ fn check_path(name: &str, outer: usize) -> Result<(), Error> {
     Err(Error::Path { path: name.to_owned(), reason, code })
 }
 
-/// Whether a document stands for fields, and is neither an operator nor the empty object as a value.
+/// Whether a document stands for fields: it is neither an operator nor the empty object, which is a value.
 fn has_fields(document: &RawDocument) -> Result<bool, Error> {
     let is_operator = |(name, _): (&CStr, _)| name.as_str().starts_with('$');
     let count = fields(document).count();
@@ -150,13 +188,18 @@ fn has_fields(document: &RawDocument) -> Result<bool, Error> {
     Ok(false)
 }
 
-impl Branch {
+impl FieldTree {
     fn insert(&mut self, path: &[&str], leaf: usize) -> Result<(), Error> {
         let Some((name, rest)) = path.split_first() else { return Ok(()) };
         let collision = |reason| Err(Error::Path { path: path.join("."), reason, code: COLLISION });
-        let place = *self.places.entry((*name).to_owned()).or_insert(self.fields.len());
+        let place = *self.positions.entry((*name).to_owned()).or_insert(self.fields.len());
         if self.fields.get(place).is_none() {
-            let target = if rest.is_empty() { Target::Leaf(leaf) } else { Target::Branch(Branch::default()) };
+            // A name that is new: the path ends here, or goes on in an object of its own.
+            let target = if rest.is_empty() {
+                Assignment::Expression(leaf)
+            } else {
+                Assignment::Fields(FieldTree::default())
+            };
             let name = CString::try_from(*name).map_err(invalid)?;
             self.fields.push((name, target));
             if rest.is_empty() {
@@ -164,80 +207,65 @@ impl Branch {
             }
         }
         match self.fields.get_mut(place) {
-            Some((_, Target::Branch(branch))) if !rest.is_empty() => branch.insert(rest, leaf),
-            Some((_, Target::Leaf(_))) if !rest.is_empty() => collision("another path ends where it goes on"),
+            Some((_, Assignment::Fields(branch))) if !rest.is_empty() => branch.insert(rest, leaf),
+            Some((_, Assignment::Expression(_))) if !rest.is_empty() => {
+                collision("another path ends where it goes on")
+            }
             Some(_) | None => collision("another path is the same or goes on where it ends"),
         }
     }
 
-    /// The object with the fields set.
-    fn set(
-        &self,
-        document: Option<&RawDocument>,
-        setting: Setting<'_>,
-        depth: usize,
-    ) -> Result<ObjectBuilder, Error> {
-        if depth > DEPTH_MAX {
-            return Err(Error::TooDeep { limit: DEPTH_MAX });
-        }
+    /// Copies a document, which may be absent, and sets the fields in it.
+    fn set(&self, document: Option<&RawDocument>, setting: Setting<'_>) -> Result<ObjectBuilder, Error> {
         let mut object = ObjectBuilder::new(OPERATOR, setting.operation);
         let mut is_set = vec![false; self.fields.len()];
         for (name, old) in document.into_iter().flat_map(fields) {
-            let Some(place) = self.places.get(name.as_str()).copied() else {
+            let Some(position) = self.positions.get(name.as_str()).copied() else {
                 object.append(name, &Value::Borrowed(old))?;
                 continue;
             };
-            // Of fields with one name the first is set, and the others go.
-            if let Some(slot) = is_set.get_mut(place).filter(|slot| !**slot) {
+            // A document may have a name twice. The first of these fields is set, and the others are dropped.
+            if let Some(slot) = is_set.get_mut(position).filter(|slot| !**slot) {
                 *slot = true;
-                self.append(&mut object, (name, place), Some(old), (setting, depth))?;
+                if let Some((name, assignment)) = self.fields.get(position) {
+                    object.append(name, &assignment.value(Some(old), setting)?)?;
+                }
             }
         }
-        for (place, (name, _)) in self.fields.iter().enumerate() {
-            if is_set.get(place) == Some(&false) {
-                self.append(&mut object, (name, place), None, (setting, depth))?;
+        // What the document does not have comes last, in the order in which the fields were named.
+        for ((name, assignment), is_set) in self.fields.iter().zip(is_set) {
+            if !is_set {
+                object.append(name, &assignment.value(None, setting)?)?;
             }
         }
         Ok(object)
     }
 
-    fn append(
-        &self,
-        object: &mut ObjectBuilder,
-        (name, place): (&CStr, usize),
-        old: Option<RawBsonRef<'_>>,
-        (setting, depth): (Setting<'_>, usize),
-    ) -> Result<(), Error> {
-        match self.fields.get(place) {
-            Some((_, Target::Leaf(leaf))) => {
-                object.append(name, setting.values.get(*leaf).unwrap_or(&Value::Missing))
-            }
-            Some((_, Target::Branch(branch))) => {
-                object.append(name, &branch.set_in(old, setting, depth + 1)?)
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Sets the fields in a value of any type.
-    fn set_in<'d>(
-        &self,
-        old: Option<RawBsonRef<'_>>,
-        setting: Setting<'_>,
-        depth: usize,
-    ) -> Result<Value<'d>, Error> {
+    /// Sets the fields in a value of any type, or in a new object if there is none.
+    fn set_in<'d>(&self, old: Option<RawBsonRef<'_>>, setting: Setting<'_>) -> Result<Value<'d>, Error> {
         let Some(array) = old.and_then(RawBsonRef::as_array) else {
+            // A scalar is replaced by an object, as if it were not there.
             let document = old.and_then(RawBsonRef::as_document);
-            return Ok(self.set(document, setting, depth)?.finish());
+            return Ok(self.set(document, setting)?.finish());
         };
-        if depth > DEPTH_MAX {
-            return Err(Error::TooDeep { limit: DEPTH_MAX });
-        }
         let mut builder = ArrayBuilder::new(OPERATOR, setting.operation);
         for element in elements(array) {
-            builder.push(self.set_in(Some(element), setting, depth + 1)?.or_null())?;
+            // Arrays in arrays count as levels: nothing else bounds how deep this goes.
+            builder.push(self.set_in(Some(element), setting.deeper()?)?.or_null())?;
         }
         Ok(builder.finish())
+    }
+}
+
+impl Assignment {
+    /// The value of the field, which was `old` before.
+    fn value<'s>(&self, old: Option<RawBsonRef<'_>>, setting: Setting<'s>) -> Result<Value<'s>, Error> {
+        match self {
+            Self::Expression(position) => {
+                Ok(setting.values.get(*position).cloned().unwrap_or(Value::Missing))
+            }
+            Self::Fields(tree) => tree.set_in(old, setting.deeper()?),
+        }
     }
 }
 

@@ -1,8 +1,12 @@
-//! Expressions: values computed from a document, as `$expr`, computed fields and pipelines use them.
+//! Expressions: values computed from a document, for `$expr`, computed fields and pipelines.
 //!
-//! [`Expression::parse`] checks everything that can be checked without a document, and replaces what is constant by
-//! its value. What an operator means stands in the file of its family; comparison and paths are the `index`
-//! crate's. Evaluation reads raw values where they lie.
+//! [`Expression::parse`] checks everything that can be checked without a document, and replaces constant parts by their
+//! value. What an operator means is in the file of its family; comparison and paths are the `index` crate's. Raw values
+//! are read in place.
+//!
+//! The files, from those that know nothing to those that know all: `value` and `variables`, `node` (the tree as data),
+//! `parser` (a place in an expression), `arguments` and `signature`, the families of operators, `operator` (their
+//! table), `parse` and `evaluate`. The recursion of parsing and evaluation is in methods of `Parser` and `Node`.
 
 pub(crate) mod accumulate;
 mod arguments;
@@ -16,18 +20,22 @@ mod condition;
 mod convert;
 mod date;
 pub mod error;
+mod evaluate;
 pub mod fields;
+mod let_document;
 mod node;
 mod object;
 mod operator;
 mod order;
 mod parse;
+mod parser;
 mod power;
 mod regex;
 mod round;
 mod search;
 mod sequence;
 mod set;
+mod signature;
 mod switch;
 #[cfg(test)]
 mod tests;
@@ -45,7 +53,7 @@ use crate::expression::error::Error;
 use crate::expression::node::{Node, Scope};
 use crate::expression::value::Value;
 
-/// An expression, parsed once and evaluated over any number of documents from any number of threads.
+/// An expression: parsed once, and evaluated over any number of documents from any number of threads.
 ///
 /// ```
 /// use bson::{RawBson, rawdoc};
@@ -64,21 +72,39 @@ pub struct Expression {
 }
 
 impl Expression {
-    /// Reads an expression and checks its operators, its paths, and that the variables that it uses are defined.
+    /// Parses an expression: checks its operators, its paths, and that the variables that it uses are defined.
     ///
     /// # Errors
-    /// What is wrong with it. A constant part that has no value, such as a division by zero, is no error before it
+    /// What is wrong with it. A constant part that has no value, such as a division by zero, is an error only when it
     /// is evaluated.
+    ///
+    /// ```
+    /// # use bson::RawBsonRef;
+    /// # use cairndb_query::expression::{Expression, Variables};
+    /// assert!(Expression::parse(RawBsonRef::String("$address.city"), &Variables::default()).is_ok());
+    /// assert!(Expression::parse(RawBsonRef::String("$address..city"), &Variables::default()).is_err());
+    /// ```
     pub fn parse(expression: RawBsonRef<'_>, variables: &Variables) -> Result<Self, Error> {
         Ok(Self { root: parse::parse(expression, variables)? })
     }
 
-    /// The value for a document; `None` where it is missing.
+    /// Computes the value for a document. Returns `None` if the value is missing.
     ///
-    /// `variables` must define what was defined when the expression was parsed, perhaps with other values.
+    /// `variables` must define what was defined when the expression was parsed; the values may be others.
     ///
     /// # Errors
-    /// What an operator cannot do with the values that it met.
+    /// What an operator cannot do with the values that it met, or a limit of the operation.
+    ///
+    /// ```
+    /// # use bson::{RawBson, RawBsonRef, rawdoc};
+    /// # use cairndb_query::expression::{Expression, Variables};
+    /// let variables = Variables::default();
+    /// let city = Expression::parse(RawBsonRef::String("$address.city"), &variables)?;
+    /// let person = rawdoc! { "address": { "city": "Oslo" } };
+    /// assert_eq!(city.evaluate(&person, &variables)?, Some(RawBson::from("Oslo")));
+    /// assert_eq!(city.evaluate(&rawdoc! {}, &variables)?, None);
+    /// # Ok::<(), cairndb_query::expression::error::Error>(())
+    /// ```
     pub fn evaluate(&self, document: &RawDocument, variables: &Variables) -> Result<Option<RawBson>, Error> {
         Ok(self.value(document, variables)?.into_raw())
     }
@@ -87,11 +113,21 @@ impl Expression {
     ///
     /// # Errors
     /// As [`evaluate`](Self::evaluate).
+    ///
+    /// ```
+    /// # use bson::rawdoc;
+    /// # use cairndb_query::expression::{Expression, Variables};
+    /// let variables = Variables::default();
+    /// let over = rawdoc! { "over": { "$gt": ["$spent", "$budget"] } };
+    /// let expression = Expression::parse(over.get("over").unwrap().unwrap(), &variables)?;
+    /// assert!(expression.matches(&rawdoc! { "spent": 7, "budget": 5 }, &variables)?);
+    /// # Ok::<(), cairndb_query::expression::error::Error>(())
+    /// ```
     pub fn matches(&self, document: &RawDocument, variables: &Variables) -> Result<bool, Error> {
         Ok(self.value(document, variables)?.is_true())
     }
 
-    /// Hands the value for a document to `take` where it lies; nothing where it is missing.
+    /// Computes the value for a document and calls `take` with it, without copying it; with `None` if it is missing.
     pub(crate) fn with_value<R>(
         &self,
         document: &RawDocument,
@@ -101,12 +137,30 @@ impl Expression {
         Ok(take(self.value(document, variables)?.get()))
     }
 
-    /// Whether a value counts as true: all but a missing one, null, undefined, false and zero.
+    /// Whether a value counts as true: every value except a missing one, null, undefined, false and zero.
+    ///
+    /// ```
+    /// # use bson::RawBsonRef;
+    /// # use cairndb_query::expression::Expression;
+    /// assert!(Expression::is_true(Some(RawBsonRef::String(""))));
+    /// assert!(!Expression::is_true(Some(RawBsonRef::Double(0.0))));
+    /// assert!(!Expression::is_true(None));
+    /// ```
     pub fn is_true(value: Option<RawBsonRef<'_>>) -> bool {
         value.is_some_and(crate::value::is_true)
     }
 
-    /// The value, if it depends on nothing; the value itself is `None` if it is missing.
+    /// The value of an expression that depends neither on a document nor on variables. Returns `None` if it depends on
+    /// one, and `Some(None)` if the value is missing.
+    ///
+    /// ```
+    /// # use bson::{RawBsonRef, rawdoc};
+    /// # use cairndb_query::expression::{Expression, Variables};
+    /// let sum = rawdoc! { "sum": { "$add": [2, 3] } };
+    /// let expression = Expression::parse(sum.get("sum").unwrap().unwrap(), &Variables::default())?;
+    /// assert_eq!(expression.constant(), Some(Some(RawBsonRef::Int32(5))));
+    /// # Ok::<(), cairndb_query::expression::error::Error>(())
+    /// ```
     pub fn constant(&self) -> Option<Option<RawBsonRef<'_>>> {
         self.root.constant().map(Value::get)
     }

@@ -5,19 +5,14 @@
 //! their own. Parsing bounds the depth of every tree, so recursion here is safe.
 
 use bson::raw::CString;
-use bson::{RawArray, RawBsonRef, RawDocument};
-use index::path::{FieldPath, value_at};
+use bson::{RawBsonRef, RawDocument};
+use index::path::FieldPath;
 
-use crate::expression::arguments::{Arguments, Evaluate};
-use crate::expression::bind;
 use crate::expression::error::Error;
-use crate::expression::regex::{self, RegexCall};
-use crate::expression::value::{ArrayBuilder, ObjectBuilder, Value};
+use crate::expression::value::Value;
 use crate::expression::variables::Variables;
 use crate::operation::OperationContext;
-use crate::pattern::Room;
-use crate::random::random;
-use crate::value::elements;
+use crate::pattern::{Pattern, Room};
 
 /// A part of an expression.
 #[derive(Clone, Debug)]
@@ -114,7 +109,8 @@ impl<'f, 'd> Scope<'f, 'd> {
         self.variables.operation()
     }
 
-    fn source(&self, source: &Source) -> Result<Value<'d>, Error> {
+    /// The value that a path starts at.
+    pub(super) fn source(&self, source: &Source) -> Result<Value<'d>, Error> {
         match source {
             Source::Root => Ok(Value::Borrowed(RawBsonRef::Document(self.root))),
             Source::Now => Ok(Value::Borrowed(self.variables.now())),
@@ -135,46 +131,6 @@ impl<'f, 'd> Scope<'f, 'd> {
 }
 
 impl Node {
-    /// The value in a scope. Each node is a step of the operation, which holds what the node computes.
-    pub(super) fn evaluate<'d>(&self, scope: Scope<'_, 'd>) -> Result<Value<'d>, Error> {
-        scope.operation().step()?;
-        let mut value = self.compute(scope)?;
-        value.hold(scope.operation())?;
-        Ok(value)
-    }
-
-    fn compute<'d>(&self, scope: Scope<'_, 'd>) -> Result<Value<'d>, Error> {
-        match self {
-            Node::Constant(value) => Ok(value.clone()),
-            Node::Path(source, path) => follow(scope, source, path),
-            Node::Object(fields) => {
-                let mut object = ObjectBuilder::new("an object", scope.operation());
-                for (name, value) in fields {
-                    object.append(name, &value.evaluate(scope)?)?;
-                }
-                Ok(object.finish())
-            }
-            Node::Array(values) => {
-                let mut array = ArrayBuilder::new("an array", scope.operation());
-                for value in values {
-                    array.push(value.evaluate(scope)?.or_null())?;
-                }
-                Ok(array.finish())
-            }
-            Node::Call { operator, evaluate, arguments } => {
-                evaluate(&Arguments::new(operator, arguments, scope))
-            }
-            Node::Let { values, body } => bind::evaluate_let(values, body, scope),
-            Node::Map { input, body } => bind::evaluate_map(input, body, scope),
-            Node::Filter { input, condition, limit } => {
-                bind::evaluate_filter(input, condition, limit.as_deref(), scope)
-            }
-            Node::Reduce { input, initial, body } => bind::evaluate_reduce(input, initial, body, scope),
-            Node::Regex(call) => regex::evaluate(call, scope),
-            Node::Random => Ok(Value::double(random())),
-        }
-    }
-
     pub(super) fn constant(&self) -> Option<&Value<'static>> {
         match self {
             Node::Constant(value) => Some(value),
@@ -225,71 +181,52 @@ impl Node {
     }
 }
 
-/// What a path reaches in a variable.
-fn follow<'d>(scope: Scope<'_, 'd>, source: &Source, path: &[FieldPath]) -> Result<Value<'d>, Error> {
-    let start = scope.source(source)?;
-    if path.is_empty() {
-        return Ok(start);
-    }
-    let operation = scope.operation();
-    let of_computed = |value| match walk(value, path, operation)? {
-        Reached::Nothing => Ok(Value::Missing),
-        Reached::InPlace(value) => Ok(Value::copied(value)),
-        Reached::Built(value) => Ok(value),
-    };
-    Ok(match &start {
-        Value::Missing => Value::Missing,
-        Value::Borrowed(value) => match walk(*value, path, operation)? {
-            Reached::Nothing => Value::Missing,
-            Reached::InPlace(value) => Value::Borrowed(value),
-            Reached::Built(value) => value,
-        },
-        Value::Shared(_) => return of_computed(start.or_null()),
-    })
+/// The function of an operator.
+pub(super) type Evaluate = for<'d> fn(&Arguments<'_, 'd>) -> Result<Value<'d>, Error>;
+
+/// The arguments of an operator, in its own order, over a scope.
+#[derive(Debug)]
+pub(super) struct Arguments<'e, 'd> {
+    pub(super) operator: &'static str,
+    pub(super) nodes: &'e [Option<Node>],
+    pub(super) scope: Scope<'e, 'd>,
 }
 
-/// What a path finds: the value itself, or an array made of what it finds in the elements of an array.
-enum Reached<'v> {
-    Nothing,
-    InPlace(RawBsonRef<'v>),
-    Built(Value<'static>),
+impl<'e, 'd> Arguments<'e, 'd> {
+    pub(super) fn new(operator: &'static str, nodes: &'e [Option<Node>], scope: Scope<'e, 'd>) -> Self {
+        Self { operator, nodes, scope }
+    }
 }
 
-fn walk<'v>(
-    start: RawBsonRef<'v>,
-    path: &[FieldPath],
-    operation: &OperationContext,
-) -> Result<Reached<'v>, Error> {
-    let mut value = start;
-    let mut rest = path;
-    while let Some((name, following)) = rest.split_first() {
-        if let Some(document) = value.as_document() {
-            let Some(found) = value_at(document, name) else { return Ok(Reached::Nothing) };
-            (value, rest) = (found, following);
-        } else if let Some(array) = value.as_array() {
-            return walk_elements(array, rest, operation).map(Reached::Built);
-        } else {
-            return Ok(Reached::Nothing);
-        }
-    }
-    Ok(Reached::InPlace(value))
+/// A search in a text.
+#[derive(Clone, Debug)]
+pub(super) struct RegexCall {
+    pub(super) operator: &'static str,
+    pub(super) wanted: RegexResult,
+    pub(super) input: Node,
+    pub(super) regex: Node,
+    pub(super) options: Option<Node>,
+    pub(super) compiled: Compiled,
 }
 
-/// An array on the way gives an array of what the rest of the path finds in its objects. Arrays right in an array
-/// are passed over, and a number is never a position.
-fn walk_elements(
-    array: &RawArray,
-    path: &[FieldPath],
-    operation: &OperationContext,
-) -> Result<Value<'static>, Error> {
-    operation.pass(array.as_bytes().len())?;
-    let mut found = ArrayBuilder::new("a path through an array", operation);
-    for element in elements(array).filter(|element| element.as_document().is_some()) {
-        match walk(element, path, operation)? {
-            Reached::Nothing => {}
-            Reached::InPlace(value) => found.push(value)?,
-            Reached::Built(value) => found.push(value.or_null())?,
-        }
+/// What is known of the pattern before evaluation.
+#[derive(Clone, Debug)]
+pub(super) enum Compiled {
+    /// The pattern; none where it is null.
+    Constant(Option<Pattern>),
+    Varying,
+}
+
+/// What is asked about a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RegexResult {
+    Whether,
+    First,
+    All,
+}
+
+impl RegexCall {
+    pub(super) fn parts(&self) -> Vec<&Node> {
+        [&self.input, &self.regex].into_iter().chain(&self.options).collect()
     }
-    Ok(found.finish())
 }

@@ -3,11 +3,10 @@
 use bson::raw::{CStr, CString, cstr};
 use bson::{RawBsonRef, RawDocument};
 
-use crate::expression::arguments::Arguments;
 use crate::expression::error::{Error, Fault};
-use crate::expression::node::Node;
-use crate::expression::operator::Signature;
-use crate::expression::parse::Parser;
+use crate::expression::node::{Arguments, Node};
+use crate::expression::parser::Parser;
+use crate::expression::signature::Signature;
 use crate::expression::value::{ArrayBuilder, ObjectBuilder, Value, field, fields, type_name};
 use crate::value::elements;
 

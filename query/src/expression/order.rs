@@ -6,13 +6,11 @@ use bson::{RawBsonRef, RawDocument};
 use index::order::compare;
 use index::path::{FieldPath, value_at};
 
-use crate::expression::arguments::Arguments;
-use crate::expression::array::collect;
 use crate::expression::condition::compare_values;
 use crate::expression::error::{BAD_VALUE, Error, Fault};
-use crate::expression::node::Node;
-use crate::expression::operator::Signature;
-use crate::expression::parse::{Parser, invalid};
+use crate::expression::node::{Arguments, Node};
+use crate::expression::parser::{Parser, invalid};
+use crate::expression::signature::Signature;
 use crate::expression::value::{Value, fields};
 use crate::value::{describe, integer};
 
@@ -134,7 +132,7 @@ fn sort<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     } else if let Some(direction) = direction(pattern.or_null()) {
         elements.sort_by(|left, right| direction.apply(compare_values(left, right)));
     }
-    collect(arguments, elements)
+    arguments.array(elements)
 }
 
 fn paths(pattern: &RawDocument) -> Vec<(FieldPath, Direction)> {
@@ -164,7 +162,7 @@ fn extreme<'d>(
     let (wanted, mut elements) = count_wanted(arguments)?;
     elements.retain(|element| !element.is_nullish());
     elements.sort_by(order);
-    collect(arguments, elements.into_iter().take(wanted))
+    arguments.array(elements.into_iter().take(wanted))
 }
 
 #[cfg(test)]

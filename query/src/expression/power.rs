@@ -1,8 +1,8 @@
 //! Powers, roots and logarithms. Of decimals they are refused: doubles would lose more than half of the digits.
 
-use crate::expression::arguments::Arguments;
 use crate::expression::arithmetic::one_number;
 use crate::expression::error::{Error, Fault};
+use crate::expression::node::Arguments;
 use crate::expression::value::Value;
 use crate::numeric::Numeric;
 

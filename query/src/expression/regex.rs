@@ -10,9 +10,9 @@ use pcre::error::MatchError;
 use pcre::program::Found;
 
 use crate::expression::error::{Error, Fault};
-use crate::expression::node::{Node, Scope};
-use crate::expression::operator::Signature;
-use crate::expression::parse::Parser;
+use crate::expression::node::{Compiled, Node, RegexCall, RegexResult, Scope};
+use crate::expression::parser::Parser;
+use crate::expression::signature::Signature;
 use crate::expression::value::{ArrayBuilder, ObjectBuilder, Value};
 use crate::operation::OperationContext;
 use crate::pattern::{Pattern, PatternError, Room};
@@ -26,39 +26,6 @@ const ARGUMENTS: Signature = Signature {
     missing: &[31_022, 31_023],
 };
 
-/// A search in a text.
-#[derive(Clone, Debug)]
-pub(super) struct RegexCall {
-    operator: &'static str,
-    wanted: Wanted,
-    input: Node,
-    regex: Node,
-    options: Option<Node>,
-    compiled: Compiled,
-}
-
-/// What is known of the pattern before evaluation.
-#[derive(Clone, Debug)]
-enum Compiled {
-    /// The pattern; none where it is null.
-    Constant(Option<Pattern>),
-    Varying,
-}
-
-/// What is asked about a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
-    Whether,
-    First,
-    All,
-}
-
-impl RegexCall {
-    pub(super) fn parts(&self) -> Vec<&Node> {
-        [&self.input, &self.regex].into_iter().chain(&self.options).collect()
-    }
-}
-
 pub(super) fn parse(
     parser: Parser<'_>,
     operator: &'static str,
@@ -69,9 +36,9 @@ pub(super) fn parse(
     let regex = parser.operand(regex.unwrap_or(RawBsonRef::Null))?;
     let options = options.map(|options| parser.operand(options)).transpose()?;
     let wanted = match operator {
-        "$regexFind" => Wanted::First,
-        "$regexFindAll" => Wanted::All,
-        _ => Wanted::Whether,
+        "$regexFind" => RegexResult::First,
+        "$regexFindAll" => RegexResult::All,
+        _ => RegexResult::Whether,
     };
     let none = Value::Missing;
     let constant_options = options.as_ref().map_or(Some(&none), Node::constant);
@@ -102,19 +69,19 @@ pub(super) fn evaluate<'d>(call: &RegexCall, scope: Scope<'_, 'd>) -> Result<Val
         return Err(Error::Argument { operator: call.operator, fault, code: 51_104 });
     }
     match (call.wanted, pattern, text) {
-        (Wanted::Whether, Some(pattern), Some(text)) => {
+        (RegexResult::Whether, Some(pattern), Some(text)) => {
             let search = Search { operator: call.operator, pattern, text, operation: scope.operation() };
             Ok(Value::boolean(search.matches()?))
         }
-        (Wanted::First, Some(pattern), Some(text)) => {
+        (RegexResult::First, Some(pattern), Some(text)) => {
             Search { operator: call.operator, pattern, text, operation: scope.operation() }.first()
         }
-        (Wanted::All, Some(pattern), Some(text)) => {
+        (RegexResult::All, Some(pattern), Some(text)) => {
             Search { operator: call.operator, pattern, text, operation: scope.operation() }.all()
         }
-        (Wanted::Whether, _, _) => Ok(Value::FALSE),
-        (Wanted::First, _, _) => Ok(Value::NULL),
-        (Wanted::All, _, _) => Ok(ArrayBuilder::new(call.operator, scope.operation()).finish()),
+        (RegexResult::Whether, _, _) => Ok(Value::FALSE),
+        (RegexResult::First, _, _) => Ok(Value::NULL),
+        (RegexResult::All, _, _) => Ok(ArrayBuilder::new(call.operator, scope.operation()).finish()),
     }
 }
 

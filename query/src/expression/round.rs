@@ -3,19 +3,19 @@
 use bson::RawBsonRef;
 
 use crate::decimal::{self, Precision, Rounding};
-use crate::expression::arguments::Arguments;
 use crate::expression::arithmetic::one_number;
 use crate::expression::error::{Error, Fault};
+use crate::expression::node::Arguments;
 use crate::expression::value::Value;
 use crate::numeric::Numeric;
 use crate::value::integer;
 
 pub(super) fn ceil<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    whole(arguments, f64::ceil, Rounding::Up)
+    whole(arguments, f64::ceil, Rounding::Ceiling)
 }
 
 pub(super) fn floor<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    whole(arguments, f64::floor, Rounding::Down)
+    whole(arguments, f64::floor, Rounding::Floor)
 }
 
 pub(super) fn round<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {

@@ -2,8 +2,8 @@
 
 use index::order::compare;
 
-use crate::expression::arguments::Arguments;
 use crate::expression::error::Error;
+use crate::expression::node::Arguments;
 use crate::expression::value::Value;
 use crate::value::elements;
 

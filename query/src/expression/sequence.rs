@@ -2,12 +2,10 @@
 
 use bson::RawBsonRef;
 
-use crate::expression::arguments::Arguments;
-use crate::expression::array::collect;
 use crate::expression::error::{Error, Fault};
-use crate::expression::node::Node;
-use crate::expression::operator::Signature;
-use crate::expression::parse::{Parser, invalid};
+use crate::expression::node::{Arguments, Node};
+use crate::expression::parser::{Parser, invalid};
+use crate::expression::signature::Signature;
 use crate::expression::value::{ArrayBuilder, Value, type_name};
 
 const ZIP: Signature = Signature {
@@ -113,7 +111,7 @@ fn zip<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let mut rows = ArrayBuilder::new(arguments.operator, arguments.operation());
     for row in 0..length {
         let cells = columns.iter().zip(&fill).map(|(column, fill)| column.get(row).unwrap_or(fill).clone());
-        rows.push(collect(arguments, cells)?.or_null())?;
+        rows.push(arguments.array(cells)?.or_null())?;
     }
     Ok(rows.finish())
 }

@@ -2,10 +2,9 @@
 
 use std::cmp::Ordering;
 
-use crate::expression::arguments::Arguments;
-use crate::expression::array::collect;
 use crate::expression::condition::compare_values;
 use crate::expression::error::Error;
+use crate::expression::node::Arguments;
 use crate::expression::value::Value;
 
 pub(super) fn union<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
@@ -17,7 +16,7 @@ pub(super) fn union<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
         }
         all.extend(arguments.elements(17_043, "an argument", &value)?);
     }
-    collect(arguments, sorted(all))
+    arguments.array(sorted(all))
 }
 
 pub(super) fn intersection<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
@@ -36,7 +35,7 @@ pub(super) fn intersection<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d
             }
         });
     }
-    collect(arguments, shared.unwrap_or_default())
+    arguments.array(shared.unwrap_or_default())
 }
 
 /// What is in the first array and not in the second, in the first one's order.
@@ -53,7 +52,7 @@ pub(super) fn difference<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>,
     places.retain(|(_, element)| !holds(&right, element));
     let mut kept = places.into_iter().map(|(place, _)| place).collect::<Vec<_>>();
     kept.sort_unstable();
-    collect(arguments, kept.into_iter().filter_map(|place| left.get(place).cloned()))
+    arguments.array(kept.into_iter().filter_map(|place| left.get(place).cloned()))
 }
 
 pub(super) fn equals<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {

@@ -2,11 +2,10 @@
 
 use bson::RawBsonRef;
 
-use crate::expression::arguments::Arguments;
 use crate::expression::error::{Error, Fault};
-use crate::expression::node::Node;
-use crate::expression::operator::Signature;
-use crate::expression::parse::{Parser, invalid};
+use crate::expression::node::{Arguments, Node};
+use crate::expression::parser::{Parser, invalid};
+use crate::expression::signature::Signature;
 use crate::expression::value::{Value, type_name};
 
 const SWITCH: Signature = Signature {

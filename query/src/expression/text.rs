@@ -6,10 +6,10 @@ use std::cmp::Ordering;
 
 use bson::{DateTime, RawBsonRef};
 
-use crate::expression::arguments::Arguments;
 use crate::expression::convert::{date_text, double_text};
 use crate::expression::error::{Error, Fault};
-use crate::expression::operator::Signature;
+use crate::expression::node::Arguments;
+use crate::expression::signature::Signature;
 use crate::expression::value::{ArrayBuilder, Value, check_bytes};
 use crate::numeric::Numeric;
 

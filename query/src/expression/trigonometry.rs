@@ -3,9 +3,9 @@
 use bson::Decimal128;
 
 use crate::decimal;
-use crate::expression::arguments::Arguments;
 use crate::expression::arithmetic::one_number;
 use crate::expression::error::{Error, Fault};
+use crate::expression::node::Arguments;
 use crate::expression::power::of_double;
 use crate::expression::value::Value;
 use crate::numeric::Numeric;

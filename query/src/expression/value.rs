@@ -361,3 +361,13 @@ fn scalar(value: RawBsonRef<'_>) -> Option<RawBsonRef<'static>> {
         | RawBsonRef::DbPointer(_) => return None,
     })
 }
+
+/// The time that a date, timestamp or ObjectId stands for, in milliseconds.
+pub(super) fn to_millis(value: RawBsonRef<'_>) -> Option<i64> {
+    let seconds = |seconds: u32| i64::from(seconds) * 1_000;
+    value
+        .as_datetime()
+        .map(DateTime::timestamp_millis)
+        .or_else(|| value.as_timestamp().map(|timestamp| seconds(timestamp.time)))
+        .or_else(|| value.as_object_id().map(|id| id.timestamp().timestamp_millis()))
+}

@@ -1,21 +1,19 @@
-//! Variables that an expression sees besides the document: those of the caller, and the clock. What the operation that
-//! evaluates it may use travels with them.
+//! Variables that an expression sees besides the document: those of the caller, and the clock. The limits of the
+//! operation that evaluates it travel with them.
 //!
-//! Variables that operators such as `$let` and `$map` define live in the tree and are no business of this file, but
-//! for the rules of their names.
+//! Variables that operators such as `$let` and `$map` define are not here: they are in the scope of evaluation. Only the
+//! rules of their names are.
 
 use std::sync::Arc;
 
-use bson::{DateTime, RawBson, RawBsonRef, RawDocument};
+use bson::{DateTime, RawBson, RawBsonRef};
 
 use crate::expression::error::Error;
-use crate::expression::node::Scope;
-use crate::expression::parse::parse;
 use crate::expression::value::Value;
 use crate::operation::OperationContext;
 use crate::pattern::Room;
 
-/// What an expression may refer to with two dollar signs, beside the document itself. Cheap to clone.
+/// The variables of an operation: what an expression names with two dollar signs. Cheap to clone.
 ///
 /// ```
 /// use bson::{RawBson, rawdoc};
@@ -31,83 +29,107 @@ use crate::pattern::Room;
 pub struct Variables {
     now: DateTime,
     defined: Arc<Vec<(String, Value<'static>)>>,
-    /// What the compiled patterns of the request may take.
+    /// The memory that the compiled patterns of the request may take together.
     room: Room,
     operation: OperationContext,
 }
 
 impl Default for Variables {
-    /// No variables, and a clock that stands at 1970.
+    /// No variables, and the first moment of 1970 for `$$NOW`.
     fn default() -> Self {
         Self::new(DateTime::from_millis(0))
     }
 }
 
 impl Variables {
-    /// No variables but the system's, with the time that `$$NOW` shall be.
+    /// Only the system's variables, with `now` as the value of `$$NOW`.
+    ///
+    /// ```
+    /// # use bson::{DateTime, RawBson, RawBsonRef, rawdoc};
+    /// # use cairndb_query::expression::{Expression, Variables};
+    /// let variables = Variables::new(DateTime::from_millis(1_000));
+    /// let now = Expression::parse(RawBsonRef::String("$$NOW"), &variables)?;
+    /// let value = now.evaluate(&rawdoc! {}, &variables)?;
+    /// assert_eq!(value, Some(RawBson::DateTime(DateTime::from_millis(1_000))));
+    /// # Ok::<(), cairndb_query::expression::error::Error>(())
+    /// ```
     pub fn new(now: DateTime) -> Self {
         let operation = OperationContext::default();
         Self { now, defined: Arc::default(), room: Room::default(), operation }
     }
 
-    /// The variables for an operation: what is evaluated with them works within what it may use.
+    /// Puts the variables into an operation: what is evaluated with them keeps to its limits.
+    ///
+    /// ```
+    /// # use bson::{RawBsonRef, rawdoc};
+    /// # use cairndb_query::expression::{Expression, Variables};
+    /// # use cairndb_query::operation::OperationContext;
+    /// let variables = Variables::default().within(OperationContext::counting());
+    /// let field = Expression::parse(RawBsonRef::String("$a"), &variables)?;
+    /// field.evaluate(&rawdoc! { "a": 1 }, &variables)?;
+    /// assert_eq!(variables.operation().steps_taken(), 1);
+    /// # Ok::<(), cairndb_query::expression::error::Error>(())
+    /// ```
     pub fn within(self, operation: OperationContext) -> Self {
         Self { operation, ..self }
     }
 
-    /// The operation that the variables belong to; one without limits unless they were put
+    /// The operation that the variables belong to: one without limits unless they were put
     /// [`within`](Self::within) another.
     pub fn operation(&self) -> &OperationContext {
         &self.operation
     }
 
-    /// Adds the variables of a command's `let`: names with constant expressions, each of which may use the variables
-    /// before it.
+    /// Sets one variable; `None` is a missing value. A variable of that name is replaced.
     ///
     /// # Errors
-    /// [`Error::VariableName`] for a name that no variable can have, [`Error::VariableNotConstant`] for an
-    /// expression that reads a field, and what parsing and evaluating the expressions gives.
-    pub fn with_let(self, let_document: &RawDocument) -> Result<Self, Error> {
-        let mut variables = self;
-        let empty = bson::RawDocumentBuf::new();
-        for element in let_document {
-            let (name, value) = element.map_err(|error| Error::InvalidBson { reason: error.to_string() })?;
-            let name = name.as_str();
-            check_name(name)?;
-            let tree = parse(value, &variables)?;
-            if tree.reads_document() {
-                return Err(Error::VariableNotConstant { name: name.to_owned() });
-            }
-            let value = tree.evaluate(Scope::new(&empty, &variables))?.into_static();
-            define(Arc::make_mut(&mut variables.defined), name, value);
-        }
-        Ok(variables)
-    }
-
-    /// Adds or replaces one variable by its value; `None` is a missing value.
+    /// [`Error::VariableName`] for a name that a variable cannot have.
     ///
-    /// # Errors
-    /// [`Error::VariableName`] for a name that no variable can have.
+    /// ```
+    /// # use bson::RawBson;
+    /// # use cairndb_query::expression::Variables;
+    /// let variables = Variables::default().with("limit", Some(RawBson::Int32(5)))?;
+    /// assert_eq!(variables.names().collect::<Vec<_>>(), ["limit"]);
+    /// assert!(variables.with("Limit", None).is_err());
+    /// # Ok::<(), cairndb_query::expression::error::Error>(())
+    /// ```
     pub fn with(self, name: &str, value: Option<RawBson>) -> Result<Self, Error> {
         check_name(name)?;
         let mut variables = self;
-        define(Arc::make_mut(&mut variables.defined), name, value.map_or(Value::Missing, Value::computed));
+        variables.define(name, value.map_or(Value::Missing, Value::computed));
         Ok(variables)
     }
 
-    /// The names of the variables that a caller defined.
+    /// The names of the variables that the caller defined, in the order of their definition.
+    ///
+    /// ```
+    /// # use bson::rawdoc;
+    /// # use cairndb_query::expression::Variables;
+    /// let variables = Variables::default().with_let(&rawdoc! { "low": 1, "high": 9 })?;
+    /// assert_eq!(variables.names().collect::<Vec<_>>(), ["low", "high"]);
+    /// # Ok::<(), cairndb_query::expression::error::Error>(())
+    /// ```
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.defined.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The time that `$$NOW` is.
+    /// The value of `$$NOW`.
     pub fn clock(&self) -> DateTime {
         self.now
     }
 
-    /// What the compiled patterns of the request may take.
+    /// The memory that the compiled patterns of the request may take together.
     pub(crate) fn room(&self) -> &Room {
         &self.room
+    }
+
+    /// Sets a variable whose name was checked; one of that name is replaced.
+    pub(super) fn define(&mut self, name: &str, value: Value<'static>) {
+        // Clones share the list until one of them changes it.
+        let defined = Arc::make_mut(&mut self.defined);
+        // The list has few entries, so a search through all of them is cheaper than a map.
+        defined.retain(|(known, _)| known != name);
+        defined.push((name.to_owned(), value));
     }
 
     pub(super) fn now(&self) -> RawBsonRef<'static> {
@@ -119,8 +141,10 @@ impl Variables {
     }
 }
 
-/// Whether a variable of this name can be defined: letters, digits and underscores, the first a small letter, or
-/// anything beyond ASCII. `CURRENT` may be defined anew.
+/// Refuses a name that a definition cannot have.
+///
+/// A name consists of letters, digits and underscores, and starts with a lower-case letter. Characters beyond ASCII are
+/// allowed anywhere. Of the system's variables only `CURRENT` may be defined again.
 pub(super) fn check_name(name: &str) -> Result<(), Error> {
     let refuse = |reason| Err(Error::VariableName { name: name.to_owned(), reason });
     let mut letters = name.chars();
@@ -135,7 +159,7 @@ pub(super) fn check_name(name: &str) -> Result<(), Error> {
     check_letters(name, letters)
 }
 
-/// Whether a variable of this name can exist, perhaps as the system's.
+/// Refuses a name that neither a variable of the caller nor one of the system can have.
 pub(super) fn check_readable_name(name: &str) -> Result<(), Error> {
     let refuse = |reason| Err(Error::VariableName { name: name.to_owned(), reason });
     let mut letters = name.chars();
@@ -156,9 +180,4 @@ fn check_letters(name: &str, mut letters: impl Iterator<Item = char>) -> Result<
         });
     }
     Ok(())
-}
-
-fn define(defined: &mut Vec<(String, Value<'static>)>, name: &str, value: Value<'static>) {
-    defined.retain(|(known, _)| known != name);
-    defined.push((name.to_owned(), value));
 }

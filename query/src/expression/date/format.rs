@@ -1,9 +1,9 @@
 //! Dates as texts, by a format.
 
-use crate::expression::arguments::Arguments;
 use crate::expression::date::calendar::{Clock, Date, MILLIS_PER_SECOND};
 use crate::expression::date::zone::Zone;
 use crate::expression::error::{Error, Fault};
+use crate::expression::node::Arguments;
 use crate::value::shorten;
 
 const ISO: &str = "%Y-%m-%dT%H:%M:%S.%L";
@@ -90,7 +90,7 @@ pub(super) fn write(format: &str, millis: i64, zone: &Zone) -> Option<String> {
 }
 
 /// A date in UTC with all its digits, however many its year has.
-pub(in crate::expression) fn format_utc(millis: i64) -> String {
+pub(crate) fn format_utc(millis: i64) -> String {
     let text = write(&format!("{ISO}Z"), millis, &Zone::Utc);
     text.unwrap_or_else(|| {
         let (day, clock) = (Date::of_millis(millis), Clock::of_millis(millis));

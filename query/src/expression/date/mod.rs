@@ -13,17 +13,16 @@ use bson::raw::{CStr, cstr};
 
 pub(super) use self::format::format_utc;
 pub(super) use self::read::parse_text;
-use crate::expression::arguments::{Arguments, Evaluate, to_millis};
 use crate::expression::date::calendar::{Clock, Date, IsoDay};
 use crate::expression::date::format::{READ, WRITTEN, check, default_format, write};
 use crate::expression::date::read::{read, read_with};
 use crate::expression::date::shift::{Unit, weekday};
 use crate::expression::date::zone::{Zone, local_millis, time};
 use crate::expression::error::{CONVERSION_FAILURE, Error, FAILED_TO_PARSE, Fault, OVERFLOW};
-use crate::expression::node::Node;
-use crate::expression::operator::Signature;
-use crate::expression::parse::Parser;
-use crate::expression::value::{ObjectBuilder, Value, fields};
+use crate::expression::node::{Arguments, Evaluate, Node};
+use crate::expression::parser::Parser;
+use crate::expression::signature::Signature;
+use crate::expression::value::{ObjectBuilder, Value, fields, to_millis};
 use crate::value::shorten;
 
 /// The number for a time zone that is no text.

@@ -32,7 +32,7 @@ const TWO_ZONES: &str = "it has an offset, and a time zone was given";
 const BEYOND: &str = "it lies beyond the range of dates";
 
 /// Reads a date of ISO 8601, in UTC unless it has an offset.
-pub(in crate::expression) fn parse_text(text: &str) -> Result<i64, &'static str> {
+pub(crate) fn parse_text(text: &str) -> Result<i64, &'static str> {
     read(text, &Zone::Utc)
 }
 

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use crate::expression::arguments::Arguments;
 use crate::expression::date::calendar::{Clock, Date, MILLIS_PER_SECOND};
 use crate::expression::error::{Error, Fault};
+use crate::expression::node::Arguments;
 use crate::expression::value::Value;
 use crate::value::shorten;
 
@@ -133,7 +133,7 @@ pub(super) fn local_millis(day_number: i64, clock_millis: i128) -> i128 {
 
 /// The time that a value stands for in milliseconds, or the error for what is no date.
 pub(super) fn time(arguments: &Arguments<'_, '_>, value: &Value<'_>) -> Result<i64, Error> {
-    let millis = crate::expression::arguments::to_millis(value.or_null());
+    let millis = crate::expression::value::to_millis(value.or_null());
     millis.ok_or_else(|| arguments.wrong_type(16_006, "date", "a date, timestamp or ObjectId", value))
 }
 

@@ -1,0 +1,46 @@
+//! The variables of a command's `let`: a document of names with constant expressions.
+//!
+//! They are apart from the other variables because they parse and evaluate expressions, which use variables themselves.
+
+use bson::RawDocument;
+
+use crate::expression::error::Error;
+use crate::expression::node::Scope;
+use crate::expression::parse::parse;
+use crate::expression::variables::{Variables, check_name};
+
+impl Variables {
+    /// Adds the variables of a command's `let`: names with constant expressions, each of which may use the variables
+    /// before it.
+    ///
+    /// # Errors
+    /// [`Error::VariableName`] for a name that a variable cannot have, [`Error::VariableNotConstant`] for an expression
+    /// that reads a field, and the errors of parsing and evaluating the expressions.
+    ///
+    /// ```
+    /// # use bson::rawdoc;
+    /// # use cairndb_query::expression::Variables;
+    /// let variables = Variables::default().with_let(&rawdoc! { "low": 1, "high": { "$add": ["$$low", 9] } })?;
+    /// assert_eq!(variables.names().count(), 2);
+    /// assert!(variables.with_let(&rawdoc! { "field": "$price" }).is_err());
+    /// # Ok::<(), cairndb_query::expression::error::Error>(())
+    /// ```
+    pub fn with_let(self, let_document: &RawDocument) -> Result<Self, Error> {
+        let mut variables = self;
+        let empty = bson::RawDocumentBuf::new();
+        for element in let_document {
+            let (name, value) = element.map_err(|error| Error::InvalidBson { reason: error.to_string() })?;
+            let name = name.as_str();
+            check_name(name)?;
+            // Variables before this one are defined already, so the expression may use them.
+            let tree = parse(value, &variables)?;
+            // There is no document yet: a field would be missing without a word, where MongoDB refuses it.
+            if tree.reads_document() {
+                return Err(Error::VariableNotConstant { name: name.to_owned() });
+            }
+            let value = tree.evaluate(Scope::new(&empty, &variables))?.into_static();
+            variables.define(name, value);
+        }
+        Ok(variables)
+    }
+}

@@ -1,0 +1,67 @@
+//! Operators whose arguments have names: which names there are, which must be given, and MongoDB's numbers for an object
+//! of arguments that is wrong.
+
+use bson::RawBsonRef;
+
+use crate::expression::error::{Error, Fault};
+use crate::expression::node::Node;
+use crate::expression::parser::{Parser, invalid};
+use crate::expression::value::type_name;
+
+/// The named arguments of an operator, and MongoDB's numbers for what can be wrong with them.
+#[derive(Clone, Copy)]
+pub(super) struct Signature {
+    /// All names, in the order in which the operator's function counts them.
+    pub(super) names: &'static [&'static str],
+    /// How many of them, from the front, must be given.
+    pub(super) required: usize,
+    pub(super) not_object: i32,
+    pub(super) unknown: i32,
+    /// For each name that is required.
+    pub(super) missing: &'static [i32],
+}
+
+impl Signature {
+    /// Takes the object of arguments apart into `N` places, one for each name.
+    pub(super) fn read<'b, const N: usize>(
+        &self,
+        operator: &'static str,
+        operand: RawBsonRef<'b>,
+    ) -> Result<[Option<RawBsonRef<'b>>; N], Error> {
+        let fault = |fault, code| Error::Argument { operator, fault, code };
+        let Some(document) = operand.as_document() else {
+            return Err(fault(Fault::NotAnObject { found: type_name(operand) }, self.not_object));
+        };
+        let mut given = [None; N];
+        for field in document {
+            let (name, value) = field.map_err(invalid)?;
+            let place = self.names.iter().position(|known| *known == name.as_str());
+            let Some(slot) = place.and_then(|place| given.get_mut(place)) else {
+                let argument = name.as_str().to_owned();
+                return Err(fault(Fault::Unknown { argument }, self.unknown));
+            };
+            *slot = Some(value);
+        }
+        for (place, argument) in self.names.iter().copied().enumerate().take(self.required) {
+            if given.get(place).is_some_and(Option::is_none) {
+                let code = self.missing.get(place).or(self.missing.last()).copied();
+                return Err(fault(Fault::Missing { argument }, code.unwrap_or(self.unknown)));
+            }
+        }
+        Ok(given)
+    }
+
+    /// Reads the object of arguments, each an expression.
+    pub(super) fn parse(
+        &self,
+        parser: Parser<'_>,
+        operator: &'static str,
+        operand: RawBsonRef<'_>,
+    ) -> Result<Vec<Option<Node>>, Error> {
+        /// More than any operator has names.
+        const NAMES_MAX: usize = 12;
+        let given = self.read::<NAMES_MAX>(operator, operand)?;
+        let given = given.into_iter().take(self.names.len());
+        given.map(|value| value.map(|value| parser.operand(value)).transpose()).collect()
+    }
+}
