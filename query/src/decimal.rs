@@ -7,28 +7,29 @@
 use bson::Decimal128;
 use index::number::{COEFFICIENT_MAX, Decimal, EXPONENT_MAX, EXPONENT_MIN, pack, unpack};
 
-/// What to do with digits that there is no place for.
+/// How digits that do not fit are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rounding {
-    /// To the nearest value, and to the even one of two.
+    /// To the nearest value; of two that are equally near, to the one with an even last digit.
     HalfEven,
+    /// Toward zero: the digits are cut off.
     TowardZero,
-    /// Toward the lower value.
-    Down,
-    /// Toward the higher value.
-    Up,
+    /// Toward negative infinity.
+    Floor,
+    /// Toward positive infinity.
+    Ceiling,
 }
 
 /// How many digits of a double are taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Precision {
-    /// 15, as MongoDB converts doubles: more are noise of the binary form.
+    /// 15, as MongoDB converts doubles: digits after these are noise of the binary form.
     Double,
-    /// All 34 that a decimal holds, without zeros behind the point at the end.
+    /// All 34 that a decimal holds, without trailing zeros of the fraction.
     Full,
 }
 
-/// How many digits a coefficient has.
+/// The most digits that a coefficient has.
 const DIGITS_MAX: u32 = 34;
 /// Ten to the power of [`DIGITS_MAX`].
 const LIMB: u128 = 10_u128.pow(DIGITS_MAX);
@@ -66,7 +67,7 @@ pub(crate) fn negate(value: Decimal128) -> Decimal128 {
 }
 
 pub(crate) fn from_integer(value: i64) -> Decimal128 {
-    finish(value < 0, Wide { high: 0, low: u128::from(value.unsigned_abs()) }, 0)
+    finish(value < 0, Limbs { high: 0, low: u128::from(value.unsigned_abs()) }, 0)
 }
 
 pub(crate) fn from_double(value: f64, precision: Precision) -> Decimal128 {
@@ -77,8 +78,9 @@ pub(crate) fn from_double(value: f64, precision: Precision) -> Decimal128 {
         return infinity(value < 0.0);
     }
     if value == 0.0 {
-        return finish(value.is_sign_negative(), Wide::ZERO, 0);
+        return finish(value.is_sign_negative(), Limbs::ZERO, 0);
     }
+    // The standard library prints the exact digits of a double, correctly rounded to the number asked for.
     let text = match precision {
         Precision::Double => format!("{:.14e}", value.abs()),
         Precision::Full => format!("{:.33e}", value.abs()),
@@ -88,20 +90,23 @@ pub(crate) fn from_double(value: f64, precision: Precision) -> Decimal128 {
     let mut coefficient = format!("{whole}{fraction}").parse::<u128>().unwrap_or(0);
     let places = i32::try_from(fraction.len()).unwrap_or(0);
     let mut exponent = exponent.parse::<i32>().unwrap_or(0) - places;
+    // Zeros at the end of a fraction would claim a precision that the double does not have.
     while precision == Precision::Full && exponent < 0 && coefficient.is_multiple_of(10) {
         coefficient /= 10;
         exponent += 1;
     }
-    finish(value < 0.0, Wide { high: 0, low: coefficient }, exponent)
+    finish(value < 0.0, Limbs { high: 0, low: coefficient }, exponent)
 }
 
-/// Reads a number as texts write it: `-1.50`, `2E+3`, `NaN`, `Infinity`. Too many digits are rounded; a number that
-/// is too large is none.
+/// Reads a number from text: `-1.50`, `2E+3`, `NaN`, `Infinity`. Digits after the 34th are rounded.
+///
+/// Returns `None` for text that is not a number, and for a number beyond the range of decimal128.
 pub(crate) fn parse(text: &str) -> Option<Decimal128> {
     let (negative, unsigned) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
     };
+    // Special values are read in any case of letters, and a NaN has no sign.
     if unsigned.eq_ignore_ascii_case("nan") {
         return Some(nan());
     }
@@ -118,30 +123,32 @@ pub(crate) fn parse(text: &str) -> Option<Decimal128> {
         return None;
     }
     let digits = format!("{whole}{fraction}");
+    // Leading zeros are no digits of the coefficient and would push others out of the limbs.
     let significant = digits.trim_start_matches('0');
     // Two limbs hold these; of what follows it matters only whether it is zero.
     let (kept, dropped) = significant.split_at_checked(60).unwrap_or((significant, ""));
     let (high, low) = kept.split_at(kept.len().saturating_sub(34));
     let limb = |digits: &str| if digits.is_empty() { Some(0) } else { digits.parse::<u128>().ok() };
     let is_inexact = dropped.contains(|digit| digit != '0');
-    let number = Wide { high: limb(high)?, low: sticky(limb(low)?, is_inexact) };
+    let number = Limbs { high: limb(high)?, low: sticky(limb(low)?, is_inexact) };
     let places = |text: &str| i32::try_from(text.len()).unwrap_or(i32::MAX);
     let exponent = exponent.saturating_sub(places(fraction)).saturating_add(places(dropped));
     Some(finish(negative, number, exponent)).filter(|number| is_finite(*number))
 }
 
-/// An exponent, cut off far beyond what a decimal can have.
+/// Reads an exponent. One of more than six digits becomes 1,000,000, which no decimal has.
 fn parse_exponent(text: &str) -> Option<i32> {
     const BEYOND: i32 = 1_000_000;
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.chars().all(|digit| digit.is_ascii_digit()) {
         return None;
     }
+    // An exponent with too many digits for an i32 saturates: the number is zero or too large anyway.
     let magnitude = digits.parse::<i32>().map_or(BEYOND, |exponent| exponent.min(BEYOND));
     Some(if text.starts_with('-') { -magnitude } else { magnitude })
 }
 
-/// The nearest double.
+/// The double that is nearest to the number.
 pub(crate) fn to_double(value: Decimal128) -> f64 {
     match unpack(value) {
         Decimal::Nan => f64::NAN,
@@ -153,19 +160,23 @@ pub(crate) fn to_double(value: Decimal128) -> f64 {
             }
         }
         Decimal::Finite { negative, coefficient, exponent } => {
+            // Through text: the parser of the standard library rounds correctly, which a product of doubles
+            // would not.
             let magnitude = format!("{coefficient}e{exponent}").parse::<f64>().unwrap_or(f64::NAN);
             if negative { -magnitude } else { magnitude }
         }
     }
 }
 
-/// The integer that the number rounds to, if it is finite and the integer has 64 bits.
+/// The integer that the number rounds to; `None` for NaN, an infinity, or an integer of more than 64 bits.
 pub(crate) fn to_integer(value: Decimal128, rounding: Rounding) -> Option<i64> {
     let Decimal::Finite { negative, coefficient, exponent } = unpack(round(value, 0, rounding)) else {
         return None;
     };
+    // Rounded to the place 0, a number has no digits of a fraction, so the exponent is at least 0.
     let unit = 10_i128.checked_pow(u32::try_from(exponent).ok()?);
     let magnitude = match (i128::try_from(coefficient).ok()?, unit) {
+        // Zero is zero whatever its exponent is, also where the power of ten does not fit.
         (0, _) => 0,
         (coefficient, unit) => coefficient.checked_mul(unit?)?,
     };
@@ -184,16 +195,15 @@ pub(crate) fn add(left: Decimal128, right: Decimal128) -> Decimal128 {
             Decimal::Finite { negative: first, coefficient: a, exponent: a_exponent },
             Decimal::Finite { negative: second, coefficient: b, exponent: b_exponent },
         ) => {
-            if a_exponent >= b_exponent {
-                add_finite((first, a, a_exponent), (second, b, b_exponent))
-            } else {
-                add_finite((second, b, b_exponent), (first, a, a_exponent))
-            }
+            let first = Finite { negative: first, coefficient: a, exponent: a_exponent };
+            let second = Finite { negative: second, coefficient: b, exponent: b_exponent };
+            if a_exponent >= b_exponent { add_finite(first, second) } else { add_finite(second, first) }
         }
     }
 }
 
 pub(crate) fn subtract(left: Decimal128, right: Decimal128) -> Decimal128 {
+    // A NaN with its sign turned would be another NaN; MongoDB has one.
     if is_nan(right) { nan() } else { add(left, negate(right)) }
 }
 
@@ -211,16 +221,13 @@ pub(crate) fn multiply(left: Decimal128, right: Decimal128) -> Decimal128 {
             Decimal::Finite { negative: first, coefficient, exponent: _ },
             Decimal::Infinity { negative: second },
         ) => {
-            if coefficient == 0 {
-                nan()
-            } else {
-                infinity(first != second)
-            }
+            // Zero times an infinity has no value.
+            if coefficient == 0 { nan() } else { infinity(first != second) }
         }
         (
             Decimal::Finite { negative: first, coefficient: a, exponent: a_exponent },
             Decimal::Finite { negative: second, coefficient: b, exponent: b_exponent },
-        ) => finish(first != second, Wide::product(a, b), a_exponent + b_exponent),
+        ) => finish(first != second, Limbs::product(a, b), a_exponent + b_exponent),
     }
 }
 
@@ -232,7 +239,8 @@ pub(crate) fn divide(left: Decimal128, right: Decimal128) -> Decimal128 {
             infinity(first != second)
         }
         (Decimal::Finite { negative: first, .. }, Decimal::Infinity { negative: second }) => {
-            finish(first != second, Wide::ZERO, EXPONENT_MIN)
+            // IEEE 754 gives the quotient by an infinity the least exponent.
+            finish(first != second, Limbs::ZERO, EXPONENT_MIN)
         }
         (
             Decimal::Finite { negative: first, coefficient: dividend, exponent: a_exponent },
@@ -242,7 +250,7 @@ pub(crate) fn divide(left: Decimal128, right: Decimal128) -> Decimal128 {
             (_, 0) => infinity(first != second),
             (_, _) => {
                 let (quotient, steps) = long_division(dividend, divisor);
-                let wide = Wide { high: quotient / LIMB, low: quotient % LIMB };
+                let wide = Limbs { high: quotient / LIMB, low: quotient % LIMB };
                 finish(first != second, wide, a_exponent - b_exponent - steps)
             }
         },
@@ -259,66 +267,73 @@ pub(crate) fn remainder(left: Decimal128, right: Decimal128) -> Decimal128 {
             Decimal::Finite { negative, coefficient: dividend, exponent: a_exponent },
             Decimal::Finite { coefficient: divisor, exponent: b_exponent, .. },
         ) => {
+            // Both coefficients are brought to the smaller exponent; the remainder has that one.
             if a_exponent < b_exponent {
                 let unit = 10_u128.checked_pow(a_exponent.abs_diff(b_exponent));
                 // A divisor beyond 128 bits is greater than any coefficient.
                 let Some(divisor) = unit.and_then(|unit| divisor.checked_mul(unit)) else { return left };
-                return finish(negative, Wide { high: 0, low: dividend % divisor }, a_exponent);
+                return finish(negative, Limbs { high: 0, low: dividend % divisor }, a_exponent);
             }
+            // The dividend may have thousands of zeros, so its remainder is taken digit by digit, as in long
+            // division by hand. Below a divisor of 34 digits, ten times the remainder fits into 128 bits.
             let mut left_over = dividend % divisor;
             for _ in b_exponent..a_exponent {
                 left_over = left_over * 10 % divisor;
             }
-            finish(negative, Wide { high: 0, low: left_over }, b_exponent)
+            finish(negative, Limbs { high: 0, low: left_over }, b_exponent)
         }
     }
 }
 
-/// The number with no digits below 10^`exponent`; it stays as it is where none are, or no place for more zeros.
+/// Rounds the number to a multiple of 10^`exponent`.
+///
+/// A number without digits below that gets trailing zeros instead, as far as 34 digits hold them.
 pub(crate) fn round(value: Decimal128, exponent: i32, rounding: Rounding) -> Decimal128 {
     let Decimal::Finite { negative, coefficient, exponent: own } = unpack(value) else { return value };
     if own >= exponent {
+        // MongoDB shows the places that were asked for: 5 rounded to two places is 5.00.
         let padded = 10_u128
             .checked_pow(own.abs_diff(exponent))
             .and_then(|unit| coefficient.checked_mul(unit))
             .and_then(|padded| pack(negative, padded, exponent));
         return padded.unwrap_or(value);
     }
-    let (kept, rest) = Wide { high: 0, low: coefficient }.cut(own.abs_diff(exponent));
-    let coefficient = kept.low + u128::from(rest.rounds_up(rounding, negative, kept.low));
-    finish(negative, Wide { high: 0, low: coefficient }, exponent)
+    let (kept, tail) = Limbs { high: 0, low: coefficient }.cut(own.abs_diff(exponent));
+    // At most 34 digits were there and one or more is cut, so the sum fits one limb.
+    let coefficient = kept.low + u128::from(tail.rounds_up(rounding, negative, kept.low));
+    finish(negative, Limbs { high: 0, low: coefficient }, exponent)
 }
 
-/// A number of up to 68 digits.
+/// A number of up to 68 digits, in two limbs of 34.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Wide {
+struct Limbs {
     /// The first 34 digits.
     high: u128,
     /// The last 34 digits.
     low: u128,
 }
 
-/// What digits that were cut off amount to, in units of the last digit kept.
+/// What the digits that were cut off amount to, compared with one half of the last digit that was kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Rest {
-    Nothing,
+enum Tail {
+    Zero,
     BelowHalf,
     Half,
     AboveHalf,
 }
 
-impl Rest {
+impl Tail {
     fn rounds_up(self, rounding: Rounding, negative: bool, kept: u128) -> bool {
         match rounding {
             Rounding::HalfEven => self > Self::Half || (self == Self::Half && !kept.is_multiple_of(2)),
             Rounding::TowardZero => false,
-            Rounding::Down => negative && self > Self::Nothing,
-            Rounding::Up => !negative && self > Self::Nothing,
+            Rounding::Floor => negative && self > Self::Zero,
+            Rounding::Ceiling => !negative && self > Self::Zero,
         }
     }
 }
 
-impl Wide {
+impl Limbs {
     const ZERO: Self = Self { high: 0, low: 0 };
 
     /// The product of two numbers of 34 digits, by halves of 17 digits.
@@ -326,6 +341,7 @@ impl Wide {
         const HALF: u128 = 10_u128.pow(DIGITS_MAX / 2);
         let (left_high, left_low) = (left / HALF, left % HALF);
         let (right_high, right_low) = (right / HALF, right % HALF);
+        // Each partial product has at most 34 digits, and the sum of two fits into 128 bits.
         let middle = left_high * right_low + left_low * right_high;
         let low = left_low * right_low + middle % HALF * HALF;
         Self { high: left_high * right_high + middle / HALF + low / LIMB, low: low % LIMB }
@@ -337,47 +353,55 @@ impl Wide {
     }
 
     /// The number without its last `count` digits, and what those were.
-    fn cut(self, count: u32) -> (Self, Rest) {
+    fn cut(self, count: u32) -> (Self, Tail) {
         let unit = |count: u32| 10_u128.pow(count);
         match count {
-            0 => (self, Rest::Nothing),
+            0 => (self, Tail::Zero),
             1..=DIGITS_MAX => {
                 let (kept, shift) = (unit(count), unit(DIGITS_MAX - count));
                 // With all of `low` gone, `shift` is 1 and `high` moves down whole.
                 let low = self.low / kept + self.high % kept * shift;
                 let high = if count == DIGITS_MAX { 0 } else { self.high / kept };
-                (Self { high, low }, rest(self.low % kept, kept, 0))
+                (Self { high, low }, tail_of(self.low % kept, kept, 0))
             }
+            // The lower limb is gone as a whole, and matters only as digits below the cut.
             35..=68 => {
                 let kept = unit(count - DIGITS_MAX);
                 let low = self.high / kept;
-                (Self { high: 0, low }, rest(self.high % kept, kept, self.low))
+                (Self { high: 0, low }, tail_of(self.high % kept, kept, self.low))
             }
-            _ if self == Self::ZERO => (self, Rest::Nothing),
-            _ => (Self::ZERO, Rest::BelowHalf),
+            _ if self == Self::ZERO => (self, Tail::Zero),
+            // More digits are cut than there are: less than a tenth is left of the unit.
+            _ => (Self::ZERO, Tail::BelowHalf),
         }
     }
 }
 
-/// What `cut` out of `unit` amounts to, with something smaller behind it.
-fn rest(cut: u128, unit: u128, behind: u128) -> Rest {
-    if cut == 0 && behind == 0 {
-        return Rest::Nothing;
+/// Compares `cut` with half of `unit`.
+///
+/// `below` are the digits after those of `cut`, of which only matters whether they are zero.
+fn tail_of(cut: u128, unit: u128, below: u128) -> Tail {
+    if cut == 0 && below == 0 {
+        return Tail::Zero;
     }
     match cut.cmp(&(unit / 2)) {
-        std::cmp::Ordering::Less => Rest::BelowHalf,
-        std::cmp::Ordering::Equal if behind == 0 => Rest::Half,
-        std::cmp::Ordering::Equal | std::cmp::Ordering::Greater => Rest::AboveHalf,
+        std::cmp::Ordering::Less => Tail::BelowHalf,
+        std::cmp::Ordering::Equal if below == 0 => Tail::Half,
+        std::cmp::Ordering::Equal | std::cmp::Ordering::Greater => Tail::AboveHalf,
     }
 }
 
-/// Stands for what was cut off behind the last digit: one more makes neither a half nor nothing out of it.
+/// Marks a number from which digits other than zero were cut off, so that a later rounding still sees them.
+///
+/// Only a last digit of 0 or 5 can look like an exact value or an exact half; one more is neither.
 fn sticky(number: u128, is_inexact: bool) -> u128 {
     if is_inexact && number.is_multiple_of(5) { number + 1 } else { number }
 }
 
-/// The first 35 digits of a quotient of numbers other than zero by zero, and how many of them lie behind the point.
+/// The first 35 digits of a quotient, and how many of them belong to the fraction. The divisor is not zero.
 fn long_division(dividend: u128, divisor: u128) -> (u128, i32) {
+    // One digit more than a decimal holds, so that the rounding sees the digit after the last; whether any
+    // follow is told by `sticky`.
     let (mut quotient, mut left_over) = (dividend / divisor, dividend % divisor);
     let mut steps = 0;
     while left_over != 0 && quotient < LIMB {
@@ -389,21 +413,31 @@ fn long_division(dividend: u128, divisor: u128) -> (u128, i32) {
     (sticky(quotient, left_over != 0), steps)
 }
 
-/// Adds two numbers by sign, coefficient and exponent; the first has the larger exponent.
-fn add_finite(
-    (first, mut a, mut a_exponent): (bool, u128, i32),
-    (second, mut b, mut b_exponent): (bool, u128, i32),
-) -> Decimal128 {
+/// A finite number, taken apart.
+#[derive(Clone, Copy)]
+struct Finite {
+    negative: bool,
+    coefficient: u128,
+    exponent: i32,
+}
+
+/// Adds two finite numbers, the first of which has the larger exponent.
+fn add_finite(larger: Finite, smaller: Finite) -> Decimal128 {
+    let Finite { negative: first, coefficient: mut a, exponent: mut a_exponent } = larger;
+    let Finite { negative: second, coefficient: mut b, exponent: mut b_exponent } = smaller;
     if a == 0 {
-        // Only the sign and the smaller exponent count.
+        // Zero has a sign and an exponent too. A sum of two zeros is negative only if both are.
         let negative = if b == 0 { first && second } else { second };
-        return finish(negative, Wide { high: 0, low: b }, b_exponent);
+        return finish(negative, Limbs { high: 0, low: b }, b_exponent);
     }
     let gap = |a_exponent: i32, b_exponent: i32| a_exponent.abs_diff(b_exponent);
+    // Trailing zeros cost nothing: they bring the exponents together while the coefficient has room for them.
     while gap(a_exponent, b_exponent) > DIGITS_MAX && a <= COEFFICIENT_MAX / 10 {
         a *= 10;
         a_exponent -= 1;
     }
+    // What is left of the gap is more than the 34 digits of a limb. Digits of the smaller number that lie
+    // below it cannot reach the result, but whether they are zero decides how it is rounded.
     let excess = gap(a_exponent, b_exponent).saturating_sub(DIGITS_MAX);
     if excess > 0 {
         let unit = 10_u128.checked_pow(excess);
@@ -413,37 +447,47 @@ fn add_finite(
     }
     let shift = gap(a_exponent, b_exponent);
     let aligned =
-        if shift == DIGITS_MAX { Wide { high: a, low: 0 } } else { Wide::product(a, 10_u128.pow(shift)) };
-    let other = Wide { high: 0, low: b };
+        // Ten to the 34th is one digit too long for the product of halves, and is a move to the upper limb.
+        if shift == DIGITS_MAX { Limbs { high: a, low: 0 } } else { Limbs::product(a, 10_u128.pow(shift)) };
+    let other = Limbs { high: 0, low: b };
     if first == second {
         let low = aligned.low + other.low;
-        return finish(first, Wide { high: aligned.high + low / LIMB, low: low % LIMB }, b_exponent);
+        return finish(first, Limbs { high: aligned.high + low / LIMB, low: low % LIMB }, b_exponent);
     }
+    // The signs differ, so the sum is a difference, and has the sign of the number with the greater
+    // magnitude.
     let (greater, smaller, negative) = match aligned.cmp(&other) {
-        std::cmp::Ordering::Equal => return finish(false, Wide::ZERO, b_exponent),
+        // IEEE 754: a difference of equal numbers is a positive zero.
+        std::cmp::Ordering::Equal => return finish(false, Limbs::ZERO, b_exponent),
         std::cmp::Ordering::Greater => (aligned, other, first),
         std::cmp::Ordering::Less => (other, aligned, second),
     };
+    // A borrow from the upper limb is worth one whole lower limb.
     let borrow = u128::from(greater.low < smaller.low);
     let low = greater.low + borrow * LIMB - smaller.low;
-    finish(negative, Wide { high: greater.high - borrow - smaller.high, low }, b_exponent)
+    finish(negative, Limbs { high: greater.high - borrow - smaller.high, low }, b_exponent)
 }
 
 /// Rounds a number to what a decimal128 holds.
-fn finish(negative: bool, number: Wide, exponent: i32) -> Decimal128 {
+fn finish(negative: bool, number: Limbs, exponent: i32) -> Decimal128 {
     let too_long = number.digits().saturating_sub(DIGITS_MAX);
+    // Digits are dropped for two reasons, and only once: rounding twice could round a half up that is none.
     let too_small = u32::try_from(EXPONENT_MIN.saturating_sub(exponent)).unwrap_or(0);
     let drop = too_long.max(too_small);
-    let (kept, rest) = number.cut(drop);
-    let mut coefficient = kept.low + u128::from(rest.rounds_up(Rounding::HalfEven, negative, kept.low));
+    let (kept, tail) = number.cut(drop);
+    let mut coefficient = kept.low + u128::from(tail.rounds_up(Rounding::HalfEven, negative, kept.low));
     let mut exponent = exponent.saturating_add_unsigned(drop);
+    // Rounding up 34 nines gives 35 digits, the last of which is zero.
     if coefficient > COEFFICIENT_MAX {
         coefficient /= 10;
         exponent += 1;
     }
+    // A zero is never too large: its exponent is clamped.
     if coefficient == 0 {
         exponent = exponent.min(EXPONENT_MAX);
     }
+    // An exponent that is too large by a little is paid with trailing zeros. What is still too large is
+    // infinite.
     while exponent > EXPONENT_MAX && coefficient <= COEFFICIENT_MAX / 10 {
         coefficient *= 10;
         exponent -= 1;
@@ -553,16 +597,16 @@ mod tests {
         check("2.5", 0, Rounding::HalfEven, "2");
         check("3.5", 0, Rounding::HalfEven, "4");
         check("2.51", 0, Rounding::HalfEven, "3");
-        check("-2.5", 0, Rounding::Down, "-3");
-        check("-2.5", 0, Rounding::Up, "-2");
-        check("2.1", 0, Rounding::Up, "3");
+        check("-2.5", 0, Rounding::Floor, "-3");
+        check("-2.5", 0, Rounding::Ceiling, "-2");
+        check("2.1", 0, Rounding::Ceiling, "3");
         check("2.9", 0, Rounding::TowardZero, "2");
         check("1.23456", -2, Rounding::HalfEven, "1.23");
         check("1250", 2, Rounding::HalfEven, "1.2E+3");
         check("5", -2, Rounding::HalfEven, "5.00");
         check("1E+100", 0, Rounding::HalfEven, "1E+100");
-        check("1E-100", 0, Rounding::Up, "1");
-        check("Infinity", 0, Rounding::Up, "Infinity");
+        check("1E-100", 0, Rounding::Ceiling, "1");
+        check("Infinity", 0, Rounding::Ceiling, "Infinity");
     }
 
     #[test]
@@ -655,7 +699,7 @@ mod tests {
         #[test]
         fn nothing_panics(left in any_decimal(), right in any_decimal(), place in -7000..7000_i32) {
             let _ = (divide(left, right), remainder(left, right), subtract(left, right), to_double(left));
-            let _ = (round(left, place, Rounding::Up), to_integer(right, Rounding::Down));
+            let _ = (round(left, place, Rounding::Ceiling), to_integer(right, Rounding::Floor));
         }
     }
 }

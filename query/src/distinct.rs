@@ -1,7 +1,7 @@
 //! The distinct values that a path reaches in documents.
 //!
-//! Two values are the same if the order of values finds them equal: 1, 1.0 and a decimal 1 are one, and the first that
-//! came stands for all. An array is not a value, its elements are; arrays among them stay whole.
+//! Two values are the same if they compare as equal: 1, 1.0 and a decimal 1 are one value, and the first that was added
+//! is kept. Of an array the elements are the values; an array among these elements stays whole.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -17,10 +17,18 @@ use crate::value::elements;
 const TOO_LARGE: i32 = 17_217;
 
 /// Why distinct values could not be collected.
+///
+/// ```
+/// use cairndb_query::distinct::{Distinct, Error};
+///
+/// let error = Distinct::new("colors.").unwrap_err();
+/// assert!(matches!(&error, Error::Path { field, .. } if field == "colors."));
+/// assert_eq!(error.code(), 40353);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The field's name is no path.
+    /// The field's name is not a path.
     #[error("'{field}' has no distinct values: {refusal}")]
     Path {
         /// The name as given.
@@ -38,6 +46,11 @@ pub enum Error {
 
 impl Error {
     /// MongoDB's number for the error.
+    ///
+    /// ```
+    /// # use cairndb_query::distinct::Distinct;
+    /// assert_eq!(Distinct::new("").unwrap_err().code(), 40352);
+    /// ```
     pub fn code(&self) -> i32 {
         match self {
             Self::Path { refusal, .. } => refusal.code(),
@@ -61,30 +74,50 @@ impl Error {
 #[derive(Clone, Debug)]
 pub struct Distinct {
     path: FieldPath,
-    seen: Seen,
+    seen: DistinctValues,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct DistinctValues {
     keys: HashSet<Box<[u8]>>,
     values: Vec<RawBson>,
-    /// Takes the key of each value on its way; most are seen already.
+    /// The key of the value that is being added. Most values are there already, so the buffer is used again.
     key: Vec<u8>,
     bytes: usize,
 }
 
 impl Distinct {
-    /// Starts with no values of the dotted `path`.
-    pub fn new(path: &str) -> Result<Self, Error> {
-        let parsed = parse_path(path).map_err(|refusal| Error::Path { field: path.to_owned(), refusal })?;
-        Ok(Self { path: parsed, seen: Seen::default() })
-    }
-
-    /// Adds the values that the path reaches in a document.
+    /// Starts to collect the values of the dotted `path`.
     ///
     /// # Errors
-    /// If all values together no longer fit into one document.
+    /// [`Error::Path`] if it is not a path.
+    ///
+    /// ```
+    /// # use cairndb_query::distinct::Distinct;
+    /// assert!(Distinct::new("address.city").is_ok());
+    /// assert!(Distinct::new("$city").is_err());
+    /// ```
+    pub fn new(path: &str) -> Result<Self, Error> {
+        let parsed = parse_path(path).map_err(|refusal| Error::Path { field: path.to_owned(), refusal })?;
+        Ok(Self { path: parsed, seen: DistinctValues::default() })
+    }
+
+    /// Adds the values that the path reaches in a document. A document without the field adds none.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] if all values together no longer fit into one document.
+    ///
+    /// ```
+    /// # use bson::rawdoc;
+    /// # use cairndb_query::distinct::Distinct;
+    /// let mut cities = Distinct::new("address.city")?;
+    /// cities.add(&rawdoc! { "address": [{ "city": "Oslo" }, { "city": "Rome" }] })?;
+    /// cities.add(&rawdoc! { "name": "Ada" })?;
+    /// assert_eq!(cities.into_values().len(), 2);
+    /// # Ok::<(), cairndb_query::distinct::Error>(())
+    /// ```
     pub fn add(&mut self, document: &RawDocument) -> Result<(), Error> {
+        // An array at the end of the path is met as one value. Its elements are taken here, one level deep.
         let mut visit = |value: Option<RawBsonRef<'_>>| match value.and_then(RawBsonRef::as_array) {
             Some(array) => elements(array).for_each(|element| self.seen.add(element)),
             None => value.into_iter().for_each(|value| self.seen.add(value)),
@@ -93,21 +126,36 @@ impl Distinct {
             visit(leaf.value);
             ControlFlow::Continue(())
         });
+        // MongoDB answers `distinct` with one document, so a result beyond its limit is refused as early as
+        // possible.
         if self.seen.bytes > DOCUMENT_BYTES_MAX {
             return Err(Error::TooLarge { limit: DOCUMENT_BYTES_MAX });
         }
         Ok(())
     }
 
-    /// The values, in the order in which they came.
+    /// The values, in the order in which they were first added.
+    ///
+    /// ```
+    /// # use bson::{RawBson, rawdoc};
+    /// # use cairndb_query::distinct::Distinct;
+    /// let mut sizes = Distinct::new("size")?;
+    /// for size in [3, 1, 3] {
+    ///     sizes.add(&rawdoc! { "size": size })?;
+    /// }
+    /// assert_eq!(sizes.into_values(), [RawBson::Int32(3), RawBson::Int32(1)]);
+    /// # Ok::<(), cairndb_query::distinct::Error>(())
+    /// ```
     pub fn into_values(self) -> Vec<RawBson> {
         self.seen.values
     }
 }
 
-impl Seen {
+impl DistinctValues {
     fn add(&mut self, value: RawBsonRef<'_>) {
         self.key.clear();
+        // Keys of equal values are equal bytes, so a set of keys finds duplicates without comparing values
+        // pairwise.
         encode(value, Direction::Ascending, &mut self.key);
         if self.keys.contains(self.key.as_slice()) {
             return;

@@ -1,16 +1,26 @@
 //! Why a filter was refused.
 //!
-//! An operator that does not exist, one that exists in MongoDB but not here, and one whose argument is wrong
-//! are three different variants, because a caller answers them differently. Every variant names the field path
-//! and the operator, and has MongoDB's number.
+//! An operator that does not exist, one that exists in MongoDB but not here, and one whose argument is wrong are three
+//! different variants, because callers react to them differently. Variants name the path and the operator that they are
+//! about, and have MongoDB's number.
 
 use crate::pattern::Unanswered;
 
 /// What is wrong with a filter.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_query::error::Error;
+/// use cairndb_query::filter::Filter;
+///
+/// let error = Filter::parse(&rawdoc! { "age": { "$greater": 5 } }).unwrap_err();
+/// assert!(matches!(error, Error::UnknownOperator { .. }));
+/// assert_eq!(error.to_string(), "unknown operator: $greater of 'age'");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No such operator is known at this place.
+    /// There is no such operator, or not at this place of a filter.
     #[error("unknown {}operator: {operator}{}", level(path), of(path))]
     UnknownOperator {
         /// The field that the operator stands under; empty at the top level.
@@ -18,7 +28,7 @@ pub enum Error {
         /// The operator's name.
         operator: String,
     },
-    /// MongoDB has the operator, this store has not.
+    /// MongoDB has the operator, and CairnDB does not.
     #[error("operator {operator}{} is not supported", of(path))]
     UnsupportedOperator {
         /// The field that the operator stands under; empty at the top level.
@@ -26,18 +36,18 @@ pub enum Error {
         /// The operator's name.
         operator: String,
     },
-    /// The operator exists, and may not stand in this filter: one of array elements, or within an update.
+    /// The operator exists, and is not allowed in this filter: one of array elements, or within an update.
     #[error("{operator} is not allowed in this context")]
     NotAllowed {
         /// The operator's name.
         operator: String,
     },
-    /// A regular expression finds no answer for a document within its limits. (MongoDB takes that for no match.)
+    /// A search by a regular expression reached one of its limits. (MongoDB counts that as no match.)
     #[error("the regular expression \"{pattern}\" gives no answer: {reason}")]
     PatternFailed {
         /// The pattern, shortened.
         pattern: String,
-        /// Which limit it would exceed.
+        /// Which limit was reached.
         reason: String,
     },
     /// The operator's argument is wrong.
@@ -53,7 +63,7 @@ pub enum Error {
     /// An expression was refused, or has no value for a document.
     #[error(transparent)]
     Expression(#[from] Box<crate::expression::error::Error>),
-    /// The operation that asks is to end.
+    /// The operation that evaluates the filter must end.
     #[error(transparent)]
     Interrupted(#[from] crate::operation::Interruption),
     /// The filter is not well-formed BSON.
@@ -67,6 +77,15 @@ pub enum Error {
 }
 
 /// What is wrong with an operator's argument.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_query::error::{Error, Fault};
+/// use cairndb_query::filter::Filter;
+///
+/// let error = Filter::parse(&rawdoc! { "n": { "$mod": [0, 1] } }).unwrap_err();
+/// assert!(matches!(error, Error::Malformed { fault: Fault::DivisorZero, .. }));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -81,7 +100,7 @@ pub enum Fault {
     /// A member of the argument has the wrong type or form.
     #[error("member {position} must be {expected}, not {found}")]
     WrongMember {
-        /// Where the member stands, counted from 0.
+        /// The position of the member, from 0.
         position: usize,
         /// What the operator takes.
         expected: &'static str,
@@ -94,16 +113,16 @@ pub enum Fault {
         /// What the operator takes.
         expected: &'static str,
     },
-    /// Comparing with undefined.
+    /// A comparison with undefined.
     #[error("cannot compare to undefined")]
     Undefined,
     /// An operator other than equality was given a regular expression.
     #[error("cannot compare to a regular expression")]
     Regex,
-    /// An operator stands where only values may.
+    /// An operator in a place where only values are allowed.
     #[error("member {position} holds {operator}, and no operator may stand there")]
     NestedOperator {
-        /// Where the member stands, counted from 0.
+        /// The position of the member, from 0.
         position: usize,
         /// The operator.
         operator: String,
@@ -129,7 +148,7 @@ pub enum Fault {
     /// A bit position that is not an integer of 0 or more within 32 bits.
     #[error("bit position {position} of the list must be an integer from 0 to 2147483647, not {found}")]
     BitPosition {
-        /// Where it stands in the list, counted from 0.
+        /// Its position in the list, from 0.
         position: usize,
         /// What was given.
         found: String,
@@ -140,7 +159,7 @@ pub enum Fault {
         /// How many values were given.
         count: usize,
     },
-    /// A divisor or remainder that is no finite number within 64 bits.
+    /// A divisor or remainder that is not a finite number within 64 bits.
     #[error("the {part} must be a number within 64 bits, not {found}")]
     ModuloPart {
         /// `divisor` or `remainder`.
@@ -157,13 +176,13 @@ pub enum Fault {
         /// What was given.
         found: String,
     },
-    /// A number that stands for no type.
+    /// A number that is not the number of a type.
     #[error("{found} is not the number of a type")]
     TypeNumber {
         /// What was given.
         found: String,
     },
-    /// A name that stands for no type.
+    /// A name that is not the name of a type.
     #[error("{found} is not the name of a type")]
     TypeName {
         /// What was given.
@@ -187,7 +206,7 @@ pub enum Fault {
     /// `$options` after a pattern that has options of its own.
     #[error("options are set in both $regex and $options")]
     OptionsAfterPattern,
-    /// A letter that is no option of a regular expression.
+    /// A letter that is not an option of a regular expression.
     #[error("'{option}' is not an option of a regular expression")]
     OptionUnknown {
         /// The letter.
@@ -204,13 +223,13 @@ pub enum Fault {
         /// The longest one accepted.
         limit: usize,
     },
-    /// The regular expressions of a request that take too much memory together.
+    /// All regular expressions of a request together take too much memory.
     #[error("the regular expressions take more than {limit} bytes together")]
     PatternsTooMany {
         /// The most that they may take.
         limit: usize,
     },
-    /// A regular expression that cannot be read.
+    /// A regular expression that does not compile.
     #[error("the regular expression \"{pattern}\" is invalid: {reason}")]
     PatternInvalid {
         /// The pattern, shortened.
@@ -218,7 +237,7 @@ pub enum Fault {
         /// What is wrong with it.
         reason: String,
     },
-    /// An expression stands within an array's elements.
+    /// An expression in a filter of array elements.
     #[error("$expr can only be applied to the top-level document")]
     NotTopLevel,
     /// Operators are nested too deeply.
@@ -227,7 +246,7 @@ pub enum Fault {
         /// How many levels are accepted.
         limit: usize,
     },
-    /// A schema that is no object.
+    /// A schema that is not an object.
     #[error("a schema is an object, not {found}")]
     SchemaType {
         /// What was given.
@@ -250,16 +269,29 @@ pub enum Fault {
 }
 
 /// What is wrong with a keyword of a schema.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_query::error::{Error, Fault, KeywordFault};
+/// use cairndb_query::filter::Filter;
+///
+/// let schema = rawdoc! { "$jsonSchema": { "minLength": -1 } };
+/// let Err(Error::Malformed { fault: Fault::Keyword { keyword, fault }, .. }) = Filter::parse(&schema) else {
+///     panic!("a negative length is refused");
+/// };
+/// assert_eq!(keyword, "minLength");
+/// assert!(matches!(fault, KeywordFault::Count { .. }));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeywordFault {
-    /// No such keyword is known.
+    /// There is no such keyword.
     #[error("it is unknown")]
     Unknown,
-    /// JSON Schema has the keyword, MongoDB's dialect has not.
+    /// JSON Schema has the keyword, and MongoDB's dialect does not.
     #[error("it is not supported")]
     Refused,
-    /// The keyword stands twice.
+    /// The keyword was given twice.
     #[error("it stands twice")]
     Twice,
     /// The value has the wrong type.
@@ -281,16 +313,16 @@ pub enum KeywordFault {
     /// A list that needs members has none.
     #[error("the array must not be empty")]
     Empty,
-    /// A list of schemas has none.
+    /// A list of schemas is empty.
     #[error("at least one schema is needed")]
     NoAlternatives,
-    /// A member stands twice.
+    /// A member was given twice.
     #[error("{found} stands twice")]
     MemberTwice {
         /// The member.
         found: String,
     },
-    /// A number of things that is not an integer of 0 or more.
+    /// A count that is not an integer of 0 or more.
     #[error("an integer of 0 or more is needed, not {found}")]
     Count {
         /// What was given.
@@ -302,19 +334,19 @@ pub enum KeywordFault {
         /// What was given.
         found: String,
     },
-    /// A name that stands for no type.
+    /// A name that is not the name of a type.
     #[error("{found} is not the name of a type")]
     TypeName {
         /// What was given.
         found: String,
     },
-    /// The type `integer`, which MongoDB's dialect has not.
+    /// The type `integer`, which MongoDB's dialect does not have.
     #[error("the type \"integer\" is not supported")]
     TypeInteger,
     /// Both `type` and `bsonType`.
     #[error("it cannot stand beside 'type'")]
     TypeTwice,
-    /// A bound is called exclusive and is not there.
+    /// A bound was called exclusive and was not given.
     #[error("it needs '{keyword}' beside it")]
     BoundMissing {
         /// The bound's keyword.
@@ -353,6 +385,13 @@ impl From<Unanswered> for Error {
 
 impl Error {
     /// MongoDB's number for the error.
+    ///
+    /// ```
+    /// # use bson::rawdoc;
+    /// # use cairndb_query::filter::Filter;
+    /// let error = Filter::parse(&rawdoc! { "age": { "$greater": 5 } }).unwrap_err();
+    /// assert_eq!(error.code(), 2);
+    /// ```
     pub fn code(&self) -> i32 {
         match self {
             Self::UnknownOperator { .. } => BAD_VALUE,
@@ -367,6 +406,13 @@ impl Error {
     }
 
     /// The dotted path of the field that the error is about; empty at the top level.
+    ///
+    /// ```
+    /// # use bson::rawdoc;
+    /// # use cairndb_query::filter::Filter;
+    /// let error = Filter::parse(&rawdoc! { "person.age": { "$in": 5 } }).unwrap_err();
+    /// assert_eq!(error.path(), "person.age");
+    /// ```
     pub fn path(&self) -> &str {
         match self {
             Self::UnknownOperator { path, .. }
@@ -380,13 +426,21 @@ impl Error {
         }
     }
 
-    /// The operator that the error is about, if it is about one.
+    /// The operator that the error is about. Returns `None` for an error that is about no operator.
+    ///
+    /// ```
+    /// # use bson::rawdoc;
+    /// # use cairndb_query::filter::Filter;
+    /// let error = Filter::parse(&rawdoc! { "age": { "$in": 5 } }).unwrap_err();
+    /// assert_eq!(error.operator(), Some("$in"));
+    /// ```
     pub fn operator(&self) -> Option<&str> {
         match self {
             Self::UnknownOperator { operator, .. }
             | Self::UnsupportedOperator { operator, .. }
             | Self::NotAllowed { operator }
             | Self::Malformed { operator, .. } => Some(operator),
+            // An expression names its operators itself; in the filter the operator is the one that holds it.
             Self::Expression(_) => Some("$expr"),
             Self::PatternFailed { .. } => Some("$regex"),
             Self::InvalidBson { .. } | Self::Interrupted(_) => None,
@@ -448,12 +502,12 @@ impl KeywordFault {
     }
 }
 
-/// ` of 'path'`, or nothing at the top level.
+/// ` of 'path'`, or no text at the top level.
 fn of(path: &str) -> String {
     if path.is_empty() { String::new() } else { format!(" of '{path}'") }
 }
 
-/// MongoDB's clients look for these words where an operator stands in place of a field.
+/// The words that MongoDB adds for an operator in place of a field; clients look for them in the message.
 fn level(path: &str) -> &'static str {
     if path.is_empty() { "top level " } else { "" }
 }

@@ -1,6 +1,6 @@
-//! A number by its type: what arithmetic of updates and of expressions starts from.
+//! A number together with its type: arithmetic of updates and of expressions starts from it.
 //!
-//! What becomes of a sum that overflows, or of two types that meet, each language decides for itself.
+//! What an overflow gives, and which type a result has, is decided by the callers: updates and expressions differ.
 
 use bson::spec::ElementType;
 use bson::{Decimal128, RawBsonRef};
@@ -17,7 +17,7 @@ pub(crate) enum Numeric {
 }
 
 impl Numeric {
-    /// The number that a value is, or nothing for a value of another type.
+    /// The number that a value is. Returns `None` for a value of another type.
     pub(crate) fn of(value: RawBsonRef<'_>) -> Option<Self> {
         if let Some(value) = value.as_i32() {
             return Some(Self::Int32(value));
@@ -31,6 +31,7 @@ impl Numeric {
         if let RawBsonRef::Decimal128(value) = value { Some(Self::Decimal(value)) } else { None }
     }
 
+    /// The type of the number.
     pub(crate) fn kind(self) -> ElementType {
         match self {
             Self::Int32(_) => ElementType::Int32,
@@ -61,7 +62,7 @@ impl Numeric {
         }
     }
 
-    /// The number as a decimal; a double gives the 15 digits that it can vouch for.
+    /// The number as a decimal; of a double the first 15 digits, which are those it is sure of.
     pub(crate) fn to_decimal(self) -> Decimal128 {
         match self {
             Self::Int32(value) => decimal::from_integer(i64::from(value)),
@@ -71,7 +72,7 @@ impl Numeric {
         }
     }
 
-    /// The value of a number of one of the integer types.
+    /// The value of an int32 or int64. Returns `None` for a double or decimal, even for one without a fraction.
     pub(crate) fn to_integer(self) -> Option<i64> {
         match self {
             Self::Int32(value) => Some(i64::from(value)),
@@ -80,7 +81,8 @@ impl Numeric {
         }
     }
 
-    /// The number as an integer of 64 bits, its fraction cut off and the nearest bound for what lies beyond; 0 for NaN.
+    /// The number as an integer of 64 bits: the fraction is cut off, a number beyond the range becomes the nearest
+    /// bound, and NaN becomes 0.
     #[expect(clippy::cast_possible_truncation, reason = "a cast from a double saturates")]
     pub(crate) fn to_long(self) -> i64 {
         match self {
@@ -88,6 +90,8 @@ impl Numeric {
             Self::Int64(value) => value,
             Self::Double(value) => value as i64,
             Self::Decimal(value) => {
+                // A double holds too few digits for a large integer, so it is used only for what is beyond
+                // the range or not finite.
                 let exact = decimal::to_integer(value, Rounding::TowardZero);
                 exact.unwrap_or(decimal::to_double(value) as i64)
             }

@@ -1,8 +1,8 @@
-//! What a running operation may still use: whether it may go on, for how long, and how much memory.
+//! The limits of a running operation: steps, time, memory, and tokens that end it from outside.
 //!
 //! An [`OperationContext`] travels with an operation's [`Variables`](crate::expression::Variables) into everything that
-//! loops or builds. Loops count their steps by it; at regular intervals it looks at the clock and at the tokens that can
-//! end the operation, so that a step costs no more than a counter. What is built reserves its bytes.
+//! loops or builds. A loop counts its steps; every 128 steps the context looks at the clock and the tokens, so that a
+//! step costs no more than a counter. What is built reserves its bytes.
 //!
 //! The invariant: once a context has refused a step it refuses every later one, with the same reason. The clock is read
 //! only if there is a limit of time, and only time between [`resume`](OperationContext::resume) and
@@ -13,23 +13,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How many steps pass between two looks, as a power of two.
+/// The number of steps between two looks at clock and tokens, as a power of two.
 const STEPS_PER_LOOK_LOG: u32 = 7;
-/// How many bytes of a document that is read or copied count as a step.
+/// Reading or copying this many bytes counts as a step.
 const BYTES_PER_STEP: usize = 1 << 10;
-/// Values below this size are not counted one by one: the holder of many of them reserves for all.
+/// Smaller values are not reserved one by one: a list of many of them reserves for all.
 const RESERVED_BYTES_MIN: usize = 256;
-/// What an operation takes from the budget of all at a time.
+/// An operation takes bytes from the shared budget in grants of this size, so that threads seldom meet there.
 const GRANT_BYTES: usize = 1 << 20;
 
 /// Why an operation was ended before it was done.
+///
+/// ```
+/// use cairndb_query::operation::{CancellationToken, Interruption};
+///
+/// let token = CancellationToken::new();
+/// token.cancel_because(Interruption::ClientDisconnected);
+/// assert_eq!(token.reason(), Some(Interruption::ClientDisconnected));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Interruption {
     /// It was cancelled by its token.
     #[error("operation was interrupted")]
     Cancelled,
-    /// Its time was over.
+    /// Its limit of time was reached.
     #[error("operation exceeded time limit")]
     TimeLimit,
     /// The client that asked for it went away.
@@ -63,7 +71,12 @@ const INTERRUPTED_AT_SHUTDOWN: i32 = 11_600;
 const INTERRUPTED: i32 = 11_601;
 
 impl Interruption {
-    /// MongoDB's number for it.
+    /// MongoDB's number for the reason.
+    ///
+    /// ```
+    /// # use cairndb_query::operation::Interruption;
+    /// assert_eq!(Interruption::TimeLimit.code(), 50);
+    /// ```
     pub fn code(self) -> i32 {
         match self {
             Self::Cancelled => INTERRUPTED,
@@ -75,7 +88,7 @@ impl Interruption {
         }
     }
 
-    /// The number that an atomic keeps of one of the reasons that a token can have.
+    /// The reason as a byte for an atomic, in which 0 is none. `interruption` reads it back.
     fn to_byte(self) -> u8 {
         match self {
             Self::Cancelled => 1,
@@ -91,8 +104,8 @@ impl Interruption {
 
 /// Ends operations from another thread. Clones are the same token.
 ///
-/// Operations that were given the token fail with code 11601 soon after [`cancel`](Self::cancel), wherever they are; what
-/// they have committed stays. A token is used up by being cancelled.
+/// Operations that were given the token fail with code 11601 soon after [`cancel`](Self::cancel); what they have
+/// committed stays. A token cannot be used again after it was cancelled.
 ///
 /// ```
 /// use cairndb_query::operation::CancellationToken;
@@ -109,17 +122,39 @@ pub struct CancellationToken {
 
 impl CancellationToken {
     /// A token that is not cancelled.
+    ///
+    /// ```
+    /// # use cairndb_query::operation::CancellationToken;
+    /// assert!(!CancellationToken::new().is_cancelled());
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Ends what was given the token. Repeating it is harmless.
+    /// Ends the operations that were given the token. Calling it again has no effect.
+    ///
+    /// ```
+    /// # use cairndb_query::operation::{CancellationToken, Interruption};
+    /// let token = CancellationToken::new();
+    /// token.cancel();
+    /// assert_eq!(token.reason(), Some(Interruption::Cancelled));
+    /// ```
     pub fn cancel(&self) {
         self.cancel_because(Interruption::Cancelled);
     }
 
-    /// Ends what was given the token with a reason, which decides the number of the error. The first reason stays.
+    /// Ends the operations that were given the token, with a reason that their error names. The first reason stays.
+    ///
+    /// ```
+    /// # use cairndb_query::operation::{CancellationToken, Interruption};
+    /// let token = CancellationToken::new();
+    /// token.cancel_because(Interruption::ShuttingDown);
+    /// token.cancel();
+    /// assert_eq!(token.reason(), Some(Interruption::ShuttingDown));
+    /// ```
     pub fn cancel_because(&self, reason: Interruption) {
+        // Only the first reason is stored. What was written before the cancellation is seen by the operation
+        // that finds it.
         let _ = self.reason.compare_exchange(0, reason.to_byte(), Ordering::Release, Ordering::Relaxed);
     }
 
@@ -128,13 +163,29 @@ impl CancellationToken {
         self.reason().is_some()
     }
 
-    /// Why the token was cancelled; `None` if it was not.
+    /// Why the token was cancelled. Returns `None` if it was not.
+    ///
+    /// ```
+    /// # use cairndb_query::operation::CancellationToken;
+    /// assert_eq!(CancellationToken::new().reason(), None);
+    /// ```
     pub fn reason(&self) -> Option<Interruption> {
-        interruption(self.reason.load(Ordering::Acquire), (0, 0))
+        interruption(self.reason.load(Ordering::Acquire), MemoryLimits::default())
     }
 }
 
-/// Bytes that all operations of a store together may hold. Clones are the same budget.
+/// The bytes that all operations of a store together may hold. Clones are the same budget.
+///
+/// ```
+/// use cairndb_query::operation::{Allowance, MemoryBudget, OperationContext};
+///
+/// let budget = MemoryBudget::new(64 << 20);
+/// let allowance = Allowance { shared: Some(budget.clone()), ..Allowance::default() };
+/// let context = OperationContext::new(allowance);
+/// let held = context.reserve(10 << 20)?;
+/// assert!(budget.taken() >= held.bytes());
+/// # Ok::<(), cairndb_query::operation::Interruption>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct MemoryBudget {
     shared: Arc<SharedBytes>,
@@ -148,16 +199,22 @@ struct SharedBytes {
 
 impl MemoryBudget {
     /// A budget of `limit` bytes.
+    ///
+    /// ```
+    /// # use cairndb_query::operation::MemoryBudget;
+    /// assert_eq!(MemoryBudget::new(1 << 30).taken(), 0);
+    /// ```
     pub fn new(limit: usize) -> Self {
         Self { shared: Arc::new(SharedBytes { taken: AtomicUsize::new(0), limit }) }
     }
 
-    /// How many bytes are taken.
+    /// How many bytes are taken, in whole grants of 1 MiB.
     pub fn taken(&self) -> usize {
         self.shared.taken.load(Ordering::Relaxed)
     }
 
     fn take(&self, bytes: usize) -> Result<(), Interruption> {
+        // Added first and given back if that was too much: two threads cannot both take the last bytes.
         let before = self.shared.taken.fetch_add(bytes, Ordering::Relaxed);
         if before.saturating_add(bytes) <= self.shared.limit {
             return Ok(());
@@ -171,21 +228,32 @@ impl MemoryBudget {
     }
 }
 
-/// What an operation is given when it begins.
+/// The limits that an operation is given when it begins. By default there are none.
+///
+/// ```
+/// use std::time::Duration;
+/// use cairndb_query::operation::{Allowance, OperationContext};
+///
+/// let allowance =
+///     Allowance { time: Some(Duration::from_secs(5)), bytes: Some(1 << 20), ..Allowance::default() };
+/// let context = OperationContext::new(allowance);
+/// assert!(context.reserve(2 << 20).is_err());
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Allowance {
-    /// Each of them ends the operation.
+    /// Tokens, each of which ends the operation.
     pub tokens: Vec<CancellationToken>,
-    /// How long it may work; `None` and zero for no limit.
+    /// How long it may work. `None` and zero mean no limit.
     pub time: Option<Duration>,
-    /// How many bytes it may hold; `None` for no limit.
+    /// How many bytes it may hold. `None` means no limit.
     pub bytes: Option<usize>,
     /// The budget that it shares with other operations.
     pub shared: Option<MemoryBudget>,
 }
 
-/// What a running operation may still use. Clones are the same operation. The default is a context without any limit,
-/// which counts nothing.
+/// The limits of a running operation, and what it has used of them. Clones are the same operation.
+///
+/// The default is a context without limits, which counts nothing.
 ///
 /// ```
 /// use cairndb_query::operation::{Allowance, CancellationToken, Interruption, OperationContext};
@@ -198,12 +266,12 @@ pub struct Allowance {
 /// ```
 #[derive(Clone, Default)]
 pub struct OperationContext {
-    state: Option<Arc<State>>,
+    state: Option<Arc<OperationState>>,
 }
 
-struct State {
+struct OperationState {
     tokens: Vec<CancellationToken>,
-    time: Option<Time>,
+    time: Option<WorkClock>,
     steps: AtomicU64,
     /// The reason by which it was stopped, or 0.
     stopped: AtomicU8,
@@ -214,27 +282,35 @@ struct State {
     granted: AtomicUsize,
 }
 
-/// A limit of time, in nanoseconds.
-struct Time {
+/// A limit of time and what was used of it, in nanoseconds.
+struct WorkClock {
     base: Instant,
     limit: u64,
-    /// What earlier calls took.
+    /// The time at work before the last pause.
     spent: AtomicU64,
-    /// When work began, counted from `base` and from 1; 0 while it rests.
+    /// When work was resumed: nanoseconds after `base`, plus 1. It is 0 during a pause.
     since: AtomicU64,
 }
 
 impl OperationContext {
-    /// The context of an operation that begins now, at work.
+    /// The context of an operation that begins now: its time counts from here.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use cairndb_query::operation::{Allowance, OperationContext};
+    /// let time = Some(Duration::from_secs(60));
+    /// let context = OperationContext::new(Allowance { time, ..Allowance::default() });
+    /// assert!(context.look().is_ok());
+    /// ```
     pub fn new(allowance: Allowance) -> Self {
         let Allowance { tokens, time, bytes, shared } = allowance;
-        let time = time.filter(|limit| !limit.is_zero()).map(|limit| Time {
+        let time = time.filter(|limit| !limit.is_zero()).map(|limit| WorkClock {
             base: Instant::now(),
             limit: nanos(limit),
             spent: AtomicU64::new(0),
             since: AtomicU64::new(1),
         });
-        let state = State {
+        let state = OperationState {
             tokens,
             time,
             steps: AtomicU64::new(0),
@@ -247,29 +323,52 @@ impl OperationContext {
         Self { state: Some(Arc::new(state)) }
     }
 
-    /// A context without any limit, which counts nothing: the default.
+    /// A context without limits, which counts nothing: the default.
+    ///
+    /// ```
+    /// # use cairndb_query::operation::OperationContext;
+    /// let context = OperationContext::unlimited();
+    /// assert!(context.steps(1_000_000).is_ok());
+    /// assert_eq!(context.steps_taken(), 0);
+    /// ```
     pub const fn unlimited() -> Self {
         Self { state: None }
     }
 
-    /// A context that only counts, for tests that bound steps.
+    /// A context that counts and has no limits, for tests that bound the steps of an operation.
+    ///
+    /// ```
+    /// # use cairndb_query::operation::OperationContext;
+    /// let context = OperationContext::counting();
+    /// context.step()?;
+    /// assert_eq!(context.steps_taken(), 1);
+    /// # Ok::<(), cairndb_query::operation::Interruption>(())
+    /// ```
     pub fn counting() -> Self {
         Self::new(Allowance::default())
     }
 
-    /// Counts one step, and fails if the operation is to end.
+    /// Counts one step. Fails if the operation must end.
     #[inline]
     pub fn step(&self) -> Result<(), Interruption> {
         self.steps(1)
     }
 
-    /// Counts reading or copying `bytes` bytes: one step, and more for many.
+    /// Counts reading or copying `bytes` bytes: one step, and another for each KiB.
+    ///
+    /// ```
+    /// # use cairndb_query::operation::OperationContext;
+    /// let context = OperationContext::counting();
+    /// context.pass(10 << 10)?;
+    /// assert_eq!(context.steps_taken(), 11);
+    /// # Ok::<(), cairndb_query::operation::Interruption>(())
+    /// ```
     #[inline]
     pub fn pass(&self, bytes: usize) -> Result<(), Interruption> {
         self.steps(1 + (bytes / BYTES_PER_STEP) as u64)
     }
 
-    /// Counts `count` steps, and fails if the operation is to end.
+    /// Counts `count` steps. Fails if the operation must end.
     #[inline]
     pub fn steps(&self, count: u64) -> Result<(), Interruption> {
         match &self.state {
@@ -278,8 +377,19 @@ impl OperationContext {
         }
     }
 
-    /// Counts one step; `false` if the operation is to end. For questions that have no room for an error: the caller
-    /// calls [`verdict`](Self::verdict) before it uses an answer.
+    /// Counts one step. Returns `false` if the operation must end.
+    ///
+    /// For functions that cannot return an error: their caller asks [`verdict`](Self::verdict) before it uses the
+    /// answer.
+    ///
+    /// ```
+    /// # use cairndb_query::operation::{Allowance, CancellationToken, OperationContext};
+    /// let token = CancellationToken::new();
+    /// let context = OperationContext::new(Allowance { tokens: vec![token.clone()], ..Allowance::default() });
+    /// token.cancel();
+    /// assert!(!context.goes_on());
+    /// assert!(context.verdict().is_err());
+    /// ```
     #[inline]
     pub fn goes_on(&self) -> bool {
         match &self.state {
@@ -289,7 +399,7 @@ impl OperationContext {
         }
     }
 
-    /// Counts as [`pass`](Self::pass) does; `false` if the operation is to end.
+    /// Counts like [`pass`](Self::pass). Returns `false` if the operation must end.
     #[inline]
     pub fn passes(&self, bytes: usize) -> bool {
         match &self.state {
@@ -308,7 +418,7 @@ impl OperationContext {
         }
     }
 
-    /// Looks at the clock and the tokens now.
+    /// Looks at the clock and the tokens now, without waiting for the next interval of steps.
     pub fn look(&self) -> Result<(), Interruption> {
         self.state.as_ref().map_or(Ok(()), |state| state.look())
     }
@@ -323,14 +433,25 @@ impl OperationContext {
         self.state.as_ref().map_or(0, |state| state.bytes.load(Ordering::Relaxed))
     }
 
-    /// Work goes on: time counts.
+    /// Lets time count again after [`pause`](Self::pause).
     pub fn resume(&self) {
         if let Some(time) = self.time() {
             time.since.store(time.now(), Ordering::Relaxed);
         }
     }
 
-    /// Work rests: time does not count until [`resume`](Self::resume).
+    /// Lets time not count until [`resume`](Self::resume), while a cursor waits for its client.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use cairndb_query::operation::{Allowance, OperationContext};
+    /// let time = Some(Duration::from_secs(60));
+    /// let context = OperationContext::new(Allowance { time, ..Allowance::default() });
+    /// context.pause();
+    /// // Between two calls of a client.
+    /// context.resume();
+    /// assert!(context.look().is_ok());
+    /// ```
     pub fn pause(&self) {
         if let Some(time) = self.time() {
             time.spent.store(time.total(), Ordering::Relaxed);
@@ -338,17 +459,27 @@ impl OperationContext {
         }
     }
 
-    /// Reserves `bytes` bytes until what is returned is dropped.
+    /// Reserves `bytes` bytes until the reservation is dropped.
     ///
     /// # Errors
-    /// [`Interruption::Memory`] or [`Interruption::SharedMemory`] if they are not there.
+    /// [`Interruption::Memory`] or [`Interruption::SharedMemory`] if the limit does not allow them.
+    ///
+    /// ```
+    /// # use cairndb_query::operation::{Allowance, OperationContext};
+    /// let context = OperationContext::new(Allowance { bytes: Some(4096), ..Allowance::default() });
+    /// let held = context.reserve(3000)?;
+    /// assert_eq!(context.bytes_reserved(), 3000);
+    /// drop(held);
+    /// assert_eq!(context.bytes_reserved(), 0);
+    /// # Ok::<(), cairndb_query::operation::Interruption>(())
+    /// ```
     pub fn reserve(&self, bytes: usize) -> Result<Reservation, Interruption> {
         let mut reservation = Reservation::of(self);
         reservation.grow_to(bytes)?;
         Ok(reservation)
     }
 
-    fn time(&self) -> Option<&Time> {
+    fn time(&self) -> Option<&WorkClock> {
         self.state.as_ref().and_then(|state| state.time.as_ref())
     }
 }
@@ -363,25 +494,29 @@ impl fmt::Debug for OperationContext {
     }
 }
 
-impl State {
-    /// Counts; whether it is time to look.
+impl OperationState {
+    /// Counts steps. Returns whether it is time to look at clock and tokens.
     #[inline]
     fn count(&self, count: u64) -> bool {
-        // An operation works in one thread at a time: nothing is lost by not adding in one step.
+        // An operation works in one thread at a time, so a load and a store lose no steps, and cost less than an
+        // atomic addition.
         let before = self.steps.load(Ordering::Relaxed);
         let after = before.wrapping_add(count);
         self.steps.store(after, Ordering::Relaxed);
-        // The first step looks as well: what was cancelled before it began does nothing.
+        // The first step looks as well, so that an operation that was cancelled before it began does nothing.
         before == 0 || (before ^ after) >> STEPS_PER_LOOK_LOG != 0
     }
 
     #[cold]
     fn look(&self) -> Result<(), Interruption> {
-        let limits = (self.bytes_max, self.shared.as_ref().map_or(0, |budget| budget.shared.limit));
+        let shared = self.shared.as_ref().map_or(0, |budget| budget.shared.limit);
+        let limits = MemoryLimits { own: self.bytes_max, shared };
+        // The reason that stopped it comes before a new look, so that every refusal names the same one.
         if let Some(reason) = interruption(self.stopped.load(Ordering::Relaxed), limits) {
             return Err(reason);
         }
         let cancelled = self.tokens.iter().find_map(CancellationToken::reason);
+        // The clock is read last: it costs most.
         let is_late = || self.time.as_ref().is_some_and(|time| time.total() >= time.limit);
         match cancelled.or_else(|| is_late().then_some(Interruption::TimeLimit)) {
             None => Ok(()),
@@ -395,6 +530,8 @@ impl State {
     }
 
     fn take(&self, bytes: usize) -> Result<(), Interruption> {
+        // The bytes are added first, and taken off again on refusal, so that the check is one with the
+        // addition.
         let taken = self.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         let refusal = if taken > self.bytes_max {
             Some(Interruption::Memory { limit: self.bytes_max })
@@ -423,7 +560,8 @@ impl State {
         let left = self.bytes.fetch_sub(bytes, Ordering::Relaxed).saturating_sub(bytes);
         let Some(shared) = &self.shared else { return };
         let granted = self.granted.load(Ordering::Relaxed);
-        // One grant is kept, so that small values do not go to and fro.
+        // One grant more than needed is kept, so that an operation that frees and reserves by turns does not go to the
+        // shared budget each time.
         let kept =
             left.div_ceil(GRANT_BYTES).saturating_add(usize::from(left > 0)).saturating_mul(GRANT_BYTES);
         if granted > kept {
@@ -433,20 +571,21 @@ impl State {
     }
 }
 
-impl Drop for State {
+impl Drop for OperationState {
     fn drop(&mut self) {
         if let Some(shared) = &self.shared {
+            // Reservations hold clones of the context, so none is left when the state is dropped.
             shared.give_back(*self.granted.get_mut());
         }
     }
 }
 
-impl Time {
+impl WorkClock {
     fn now(&self) -> u64 {
         nanos(self.base.elapsed()).saturating_add(1)
     }
 
-    /// The time at work until now.
+    /// The time at work until now, pauses left out.
     fn total(&self) -> u64 {
         let since = self.since.load(Ordering::Relaxed);
         let running = if since == 0 { 0 } else { self.now().saturating_sub(since) };
@@ -454,7 +593,18 @@ impl Time {
     }
 }
 
-/// Bytes that an operation holds, given back when it is dropped.
+/// Bytes that an operation holds. They are given back when the reservation is dropped.
+///
+/// ```
+/// use cairndb_query::operation::{OperationContext, Reservation};
+///
+/// let context = OperationContext::counting();
+/// let mut reservation = Reservation::of(&context);
+/// reservation.grow_to(1000)?;
+/// reservation.grow_to(5000)?;
+/// assert_eq!(context.bytes_reserved(), 5000);
+/// # Ok::<(), cairndb_query::operation::Interruption>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Reservation {
     context: OperationContext,
@@ -462,7 +612,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// A reservation of nothing yet.
+    /// A reservation of 0 bytes, to grow later.
     pub fn of(operation: &OperationContext) -> Self {
         Self { context: operation.clone(), bytes: 0 }
     }
@@ -472,10 +622,18 @@ impl Reservation {
         &self.context
     }
 
-    /// Makes it at least `bytes` bytes, with as much to spare: for what grows piece by piece.
+    /// Makes it at least `bytes` bytes, and twice that when it has to grow: for buffers that double.
     ///
     /// # Errors
     /// As [`grow_to`](Self::grow_to).
+    ///
+    /// ```
+    /// # use cairndb_query::operation::{OperationContext, Reservation};
+    /// let mut reservation = Reservation::of(&OperationContext::counting());
+    /// reservation.grow_by_doubling(1000)?;
+    /// assert_eq!(reservation.bytes(), 2000);
+    /// # Ok::<(), cairndb_query::operation::Interruption>(())
+    /// ```
     #[inline]
     pub fn grow_by_doubling(&mut self, bytes: usize) -> Result<(), Interruption> {
         if bytes <= self.bytes.max(RESERVED_BYTES_MIN) {
@@ -485,11 +643,22 @@ impl Reservation {
         }
     }
 
-    /// Makes it `bytes` bytes if it has fewer.
+    /// Makes it `bytes` bytes if it has fewer. Less than 256 bytes are not reserved at all.
     ///
     /// # Errors
-    /// As [`OperationContext::reserve`]; what was reserved before stays so.
+    /// As [`OperationContext::reserve`]; what was reserved before stays reserved.
+    ///
+    /// ```
+    /// # use cairndb_query::operation::{Allowance, OperationContext, Reservation};
+    /// let context = OperationContext::new(Allowance { bytes: Some(4096), ..Allowance::default() });
+    /// let mut reservation = Reservation::of(&context);
+    /// reservation.grow_to(4000)?;
+    /// assert!(reservation.grow_to(5000).is_err());
+    /// assert_eq!(reservation.bytes(), 4000);
+    /// # Ok::<(), cairndb_query::operation::Interruption>(())
+    /// ```
     pub fn grow_to(&mut self, bytes: usize) -> Result<(), Interruption> {
+        // A reservation never shrinks: what is built grows until it is dropped.
         if bytes < RESERVED_BYTES_MIN || bytes <= self.bytes {
             return Ok(());
         }
@@ -500,16 +669,24 @@ impl Reservation {
         Ok(())
     }
 
-    /// Makes it at least `bytes` bytes, with some to spare: for what grows without an end in sight.
+    /// Makes it at least `bytes` bytes, and an eighth more when it has to grow: for lists that may become large.
     ///
     /// # Errors
     /// As [`grow_to`](Self::grow_to).
+    ///
+    /// ```
+    /// # use cairndb_query::operation::{OperationContext, Reservation};
+    /// let mut reservation = Reservation::of(&OperationContext::counting());
+    /// reservation.grow_by_steps(8000)?;
+    /// assert_eq!(reservation.bytes(), 9000);
+    /// # Ok::<(), cairndb_query::operation::Interruption>(())
+    /// ```
     #[inline]
     pub fn grow_by_steps(&mut self, bytes: usize) -> Result<(), Interruption> {
         if bytes <= self.bytes { Ok(()) } else { self.grow_to(bytes.saturating_add(bytes / 8)) }
     }
 
-    /// How many bytes it holds.
+    /// How many bytes it holds: 0 if its context has no limits.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -517,6 +694,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
+        // Nothing was taken for a reservation below the smallest size, so nothing is given back.
         if let (Some(state), 1..) = (&self.context.state, self.bytes) {
             state.release(self.bytes);
         }
@@ -527,16 +705,24 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What a kept number stands for; `limits` are those of the operation and of all.
-fn interruption(byte: u8, limits: (usize, usize)) -> Option<Interruption> {
+/// What messages about memory name: the limit of the operation, and that of all operations.
+#[derive(Clone, Copy, Default)]
+struct MemoryLimits {
+    own: usize,
+    shared: usize,
+}
+
+/// The reason that a byte stands for, the inverse of `Interruption::to_byte`.
+fn interruption(byte: u8, limits: MemoryLimits) -> Option<Interruption> {
     match byte {
         1 => Some(Interruption::Cancelled),
         2 => Some(Interruption::TimeLimit),
         3 => Some(Interruption::ClientDisconnected),
         4 => Some(Interruption::ShuttingDown),
         5 => Some(Interruption::CursorKilled),
-        6 => Some(Interruption::Memory { limit: limits.0 }),
-        7 => Some(Interruption::SharedMemory { limit: limits.1 }),
+        6 => Some(Interruption::Memory { limit: limits.own }),
+        7 => Some(Interruption::SharedMemory { limit: limits.shared }),
+        // 0 is no reason, and other bytes are never stored.
         _ => None,
     }
 }
@@ -579,8 +765,8 @@ mod tests {
         assert_eq!(over.look(), Err(Interruption::TimeLimit));
         let resting = with_time(Duration::from_secs(3600));
         resting.pause();
-        let spent = resting.time().map(Time::total);
-        assert_eq!(resting.time().map(Time::total), spent);
+        let spent = resting.time().map(WorkClock::total);
+        assert_eq!(resting.time().map(WorkClock::total), spent);
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Dotted paths as queries name them: what they must meet, and MongoDB's numbers where they do not.
+//! Dotted paths that a query names: what is allowed in them, and MongoDB's numbers for what is not.
 //!
-//! How a path walks a document is the `index` crate's rule; here a text only becomes a path or an error.
+//! How a path walks a document is the `index` crate's rule; here text only becomes a path or an error.
 
 use index::error::{Error, PathFault};
 use index::path::FieldPath;
@@ -12,10 +12,18 @@ const ZERO_BYTE: i32 = 16_411;
 const PATH_EMPTY: i32 = 40_352;
 const TRAILING_DOT: i32 = 40_353;
 
-/// How many components a path may have.
+/// The most components that a path may have.
 pub(crate) const COMPONENTS_MAX: usize = 200;
 
-/// Why a text is no path that a query may name.
+/// Why text is not a path that a query may name.
+///
+/// ```
+/// use cairndb_query::distinct::{Distinct, Error};
+/// use cairndb_query::path::PathRefusal;
+///
+/// let refused = Distinct::new("address..city").unwrap_err();
+/// assert!(matches!(refused, Error::Path { refusal: PathRefusal::ComponentEmpty, .. }));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathRefusal {
@@ -41,6 +49,12 @@ pub enum PathRefusal {
 
 impl PathRefusal {
     /// MongoDB's number for the refusal.
+    ///
+    /// ```
+    /// use cairndb_query::path::PathRefusal;
+    ///
+    /// assert_eq!(PathRefusal::TrailingDot.code(), 40353);
+    /// ```
     pub fn code(self) -> i32 {
         match self {
             Self::Empty => PATH_EMPTY,
@@ -65,6 +79,8 @@ pub(crate) fn parse_path(text: &str) -> Result<FieldPath, PathRefusal> {
         Err(Error::PathInvalid { fault: PathFault::DollarComponent { .. }, .. }) => {
             Err(PathRefusal::ComponentDollar)
         }
+        // A trailing dot is an empty component as well; MongoDB has a number of its own for it, so it is
+        // asked first.
         Err(_) if text.ends_with('.') => Err(PathRefusal::TrailingDot),
         Err(_) => Err(PathRefusal::ComponentEmpty),
     }

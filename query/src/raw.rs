@@ -1,18 +1,17 @@
-//! Elements of a raw document where they lie, and the writer that puts another document together.
+//! The elements of a raw document, read in place, and a writer that builds another document.
 //!
-//! What an update or a projection does not touch goes from one to the other as bytes. The writer only ever grows, so
-//! whoever looks at its length on the way knows when a result is too large. The invariant: every document that was
-//! opened is closed before the one around it.
+//! What an update or a projection leaves unchanged is copied as bytes. A caller that compares the writer's length with a
+//! limit while it writes can stop early. The invariant: a document that was opened is closed before the one around it.
 
 use bson::raw::{RawElement, RawIter, cstr};
 use bson::spec::ElementType;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use index::validate::{NESTING_MAX, validate};
 
-/// Where a document's first element starts: after the length.
+/// The offset of a document's first element: it follows the length of 4 bytes.
 pub(crate) const FIRST_ELEMENT: usize = 4;
 
-/// Bytes that are no BSON.
+/// An error: bytes that are not BSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed {
     /// What is wrong with them.
@@ -22,7 +21,7 @@ pub(crate) struct Malformed {
 /// One element of a document or array.
 pub(crate) struct Field<'a> {
     element: RawElement<'a>,
-    /// The bytes that the element lies in.
+    /// The bytes of the document that holds the element.
     container: &'a [u8],
     start: usize,
 }
@@ -36,12 +35,12 @@ impl<'a> Field<'a> {
         self.element.element_type()
     }
 
-    /// Where the element starts in its document.
+    /// The offset of the element in its document.
     pub(crate) fn start(&self) -> usize {
         self.start
     }
 
-    /// Where the element ends in its document.
+    /// The offset of the first byte after the element in its document.
     pub(crate) fn end(&self) -> usize {
         self.value_start() + self.element.size()
     }
@@ -51,7 +50,7 @@ impl<'a> Field<'a> {
         self.container.get(self.value_start()..self.end()).unwrap_or_default()
     }
 
-    /// The bytes of type, name and value.
+    /// The bytes of the whole element: type, name and value.
     pub(crate) fn whole(&self) -> &'a [u8] {
         self.container.get(self.start..self.end()).unwrap_or_default()
     }
@@ -60,12 +59,13 @@ impl<'a> Field<'a> {
         self.element.value().map_err(Malformed::from)
     }
 
-    /// The document or array that the value is; an array is a document with positions for names.
+    /// The document or array that the value is; an array is a document whose names are positions.
     pub(crate) fn container(&self) -> Result<&'a RawDocument, Malformed> {
         RawDocument::from_bytes(self.bytes()).map_err(Malformed::from)
     }
 
     fn value_start(&self) -> usize {
+        // One byte of type before the name, and a zero byte after it.
         self.start + 1 + self.element.key().len() + 1
     }
 }
@@ -76,7 +76,7 @@ impl From<bson::error::Error> for Malformed {
     }
 }
 
-/// The elements of a document in their order, up to the first that cannot be read, which is an error.
+/// The elements of a document in their order. One that cannot be read gives an error, and ends the walk.
 pub(crate) struct Fields<'a> {
     elements: RawIter<'a>,
     container: &'a [u8],
@@ -93,6 +93,7 @@ impl<'a> Iterator for Fields<'a> {
     type Item = Result<Field<'a>, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        // The iterator of the `bson` crate stops after an error by itself.
         Some(match self.elements.next()? {
             Ok(element) => {
                 let field = Field { element, container: self.container, start: self.next };
@@ -104,7 +105,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// A value of its own: an operand of the update, kept as it is stored.
+/// A value that is kept apart from any document: an operand of an update, in the bytes of its stored form.
 #[derive(Clone, Debug)]
 pub(crate) struct Operand {
     /// One field with the empty name.
@@ -113,6 +114,8 @@ pub(crate) struct Operand {
 
 impl Operand {
     pub(crate) fn new(value: RawBsonRef<'_>) -> Self {
+        // The value is kept as the only field of a document, because a value alone has no owned raw form that
+        // lends itself.
         let mut document = RawDocumentBuf::new();
         document.append(cstr!(""), value);
         Self { document }
@@ -127,25 +130,29 @@ impl Operand {
         self.value().element_type()
     }
 
-    /// How many levels the value has: none if it is a scalar or empty.
+    /// How many levels of documents and arrays lie within the value: 0 for a scalar or an empty one.
     pub(crate) fn levels(&self) -> usize {
+        // The document around the value is a level of its own. What is malformed counts as too deep, so that
+        // it is refused.
         validate(self.document.as_bytes()).map_or(NESTING_MAX, |valid| valid.nesting() - 1)
     }
 
-    /// The value's bytes: what stands between the empty name and the end of the document.
+    /// The value's bytes, without type and name.
     pub(crate) fn bytes(&self) -> &[u8] {
         let bytes = self.document.as_bytes();
+        // Before the value are the length, the type and the zero byte of an empty name; after it the closing
+        // zero byte.
         bytes.get(FIRST_ELEMENT + 2..bytes.len() - 1).unwrap_or_default()
     }
 }
 
-/// A document in the making.
+/// A document that is being written.
 #[derive(Debug)]
 pub(crate) struct Writer {
     bytes: Vec<u8>,
 }
 
-/// A place in a writer to go back to.
+/// A length of a writer to go back to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark(usize);
 
@@ -174,6 +181,7 @@ impl Writer {
     /// Starts a document or array, whose elements follow until [`close`](Self::close).
     pub(crate) fn open(&mut self) -> Mark {
         let mark = self.mark();
+        // The length is known only at the end; `close` writes it over these zeros.
         self.bytes.extend([0; FIRST_ELEMENT]);
         mark
     }
@@ -188,20 +196,22 @@ impl Writer {
         }
     }
 
-    /// Bytes of whole elements, or of the value behind a header.
+    /// Appends bytes: whole elements, or the value that follows a header.
     pub(crate) fn copy(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The start of an element: its type and name.
+    /// Appends the start of an element: its type and name.
     pub(crate) fn header(&mut self, kind: ElementType, name: &str) {
         self.bytes.push(kind as u8);
         self.bytes.extend_from_slice(name.as_bytes());
         self.bytes.push(0);
     }
 
-    /// The start of an array's element.
+    /// Appends the start of an array's element: its type, and its position as the name.
     pub(crate) fn indexed_header(&mut self, kind: ElementType, index: usize) {
+        // Positions are written for every element of large arrays, so no text is allocated. 64 bits have 20
+        // digits.
         let mut digits = [0_u8; 20];
         let mut rest = index;
         let mut count = 0;
@@ -218,7 +228,7 @@ impl Writer {
         self.bytes.push(0);
     }
 
-    /// A whole element from an operand.
+    /// Appends a whole element.
     pub(crate) fn operand(&mut self, name: &str, operand: &Operand) {
         self.header(operand.kind(), name);
         self.copy(operand.bytes());

@@ -1,11 +1,11 @@
-//! Small questions to one BSON value: its truth, its integer, its elements, its size, and how an error names it.
+//! Small functions of one BSON value: its truth, its integer, its elements, its size, and how an error names it.
 //!
-//! Comparing values and walking paths is the `index` crate's work and never done here.
+//! Comparing values and walking paths is the `index` crate's work and is never done here.
 
 use bson::{RawArray, RawBsonRef, RawDocument};
 use index::number::Number;
 
-/// How many characters of a text an error repeats.
+/// The most characters of a text that an error repeats.
 const TEXT_CHARACTERS_MAX: usize = 48;
 
 /// Whether a value counts as true: everything but false, zero of any type, null and undefined.
@@ -14,6 +14,7 @@ pub(crate) fn is_true(value: RawBsonRef<'_>) -> bool {
         RawBsonRef::Boolean(value) => value,
         RawBsonRef::Null | RawBsonRef::Undefined => false,
         RawBsonRef::Int32(_) | RawBsonRef::Int64(_) | RawBsonRef::Double(_) | RawBsonRef::Decimal128(_) => {
+            // Everything that is not exactly zero is true, NaN and fractions included.
             integer(value) != Some(0)
         }
         RawBsonRef::String(_)
@@ -33,12 +34,12 @@ pub(crate) fn is_true(value: RawBsonRef<'_>) -> bool {
     }
 }
 
-/// The integer that a number of any type is, if it is one within 64 bits.
+/// The value of a number of any type as an integer. Returns `None` if it has a fraction or more than 64 bits.
 pub(crate) fn integer(value: RawBsonRef<'_>) -> Option<i64> {
     Number::of(value)?.to_i64()
 }
 
-/// The text of a string or symbol.
+/// The text of a string or symbol, which MongoDB compares alike.
 pub(crate) fn text(value: RawBsonRef<'_>) -> Option<&str> {
     value.as_str().or_else(|| value.as_symbol())
 }
@@ -48,8 +49,9 @@ pub(crate) fn elements(array: &RawArray) -> impl Iterator<Item = RawBsonRef<'_>>
     array.into_iter().map_while(Result::ok)
 }
 
-/// The document that a value is. An array is one as well, with positions for names.
+/// The document that a value is. An array counts as one too: a document whose names are positions.
 pub(crate) fn document_or_array(value: RawBsonRef<'_>) -> Option<&RawDocument> {
+    // BSON stores both alike, so the bytes of an array are read as a document without a copy.
     value.as_document().or_else(|| RawDocument::from_bytes(value.as_array()?.as_bytes()).ok())
 }
 
@@ -66,6 +68,7 @@ pub(crate) fn describe(value: RawBsonRef<'_>) -> String {
         RawBsonRef::Null => "null".to_owned(),
         RawBsonRef::Undefined => "undefined".to_owned(),
         RawBsonRef::ObjectId(value) => format!("ObjectId('{}')", value.to_hex()),
+        // Containers are named by type alone: their content could be long, and could be private.
         RawBsonRef::Array(_) => "an array".to_owned(),
         RawBsonRef::Document(_) => "an object".to_owned(),
         RawBsonRef::RegularExpression(_) => "a regular expression".to_owned(),
@@ -80,7 +83,7 @@ pub(crate) fn describe(value: RawBsonRef<'_>) -> String {
     }
 }
 
-/// About how many bytes a value takes; exact where it can be many.
+/// How many bytes a value takes: exact for types that can be large, and an upper bound for scalars.
 pub(crate) fn content_bytes(value: RawBsonRef<'_>) -> usize {
     /// More than any scalar, type and length take.
     const FRAME: usize = 24;
@@ -105,11 +108,13 @@ pub(crate) fn content_bytes(value: RawBsonRef<'_>) -> usize {
         | RawBsonRef::MaxKey
         | RawBsonRef::MinKey => 0,
     };
+    // Too much is safe: the sum is compared with limits of memory, and checks of the exact size follow.
     content + FRAME
 }
 
-/// The beginning of a text, with control characters escaped.
+/// The first characters of a text, with control characters escaped, for the message of an error.
 pub(crate) fn shorten(text: &str) -> String {
+    // An error must not carry a document of megabytes, and must stay on one line of a log.
     let mut shown = text.chars().take(TEXT_CHARACTERS_MAX).flat_map(char::escape_debug).collect::<String>();
     if text.chars().nth(TEXT_CHARACTERS_MAX).is_some() {
         shown.push_str("...");
