@@ -1,17 +1,24 @@
 //! The limits of a running operation: steps, time, memory, and tokens that end it from outside.
 //!
-//! An [`OperationContext`] travels with an operation's [`Variables`](crate::expression::Variables) into everything that
-//! loops or builds. A loop counts its steps; every 128 steps the context looks at the clock and the tokens, so that a
-//! step costs no more than a counter. What is built reserves its bytes.
+//! An [`OperationContext`] travels with an operation's [`Variables`](crate::expression::Variables) into everything
+//! that loops or builds. A loop counts its steps; every 128 steps the context looks at the clock and the tokens, so
+//! that a step costs no more than a counter. What is built reserves its bytes.
 //!
-//! The invariant: once a context has refused a step it refuses every later one, with the same reason. The clock is read
-//! only if there is a limit of time, and only time between [`resume`](OperationContext::resume) and
+//! The invariant: once a context has refused a step it refuses every later one, with the same reason. The clock is
+//! read only if there is a limit of time, and only time between [`resume`](OperationContext::resume) and
 //! [`pause`](OperationContext::pause) counts.
+
+mod budget;
+mod interruption;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+
+pub use self::budget::MemoryBudget;
+pub use self::interruption::{CancellationToken, Interruption};
+use self::interruption::{MemoryLimits, interruption};
 
 /// The number of steps between two looks at clock and tokens, as a power of two.
 const STEPS_PER_LOOK_LOG: u32 = 7;
@@ -21,212 +28,6 @@ const BYTES_PER_STEP: usize = 1 << 10;
 const RESERVED_BYTES_MIN: usize = 256;
 /// An operation takes bytes from the shared budget in grants of this size, so that threads seldom meet there.
 const GRANT_BYTES: usize = 1 << 20;
-
-/// Why an operation was ended before it was done.
-///
-/// ```
-/// use cairndb_query::operation::{CancellationToken, Interruption};
-///
-/// let token = CancellationToken::new();
-/// token.cancel_because(Interruption::ClientDisconnected);
-/// assert_eq!(token.reason(), Some(Interruption::ClientDisconnected));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Interruption {
-    /// It was cancelled by its token.
-    #[error("operation was interrupted")]
-    Cancelled,
-    /// Its limit of time was reached.
-    #[error("operation exceeded time limit")]
-    TimeLimit,
-    /// The client that asked for it went away.
-    #[error("operation was interrupted because the client disconnected")]
-    ClientDisconnected,
-    /// The server or the store is being stopped.
-    #[error("operation was interrupted because the server is shutting down")]
-    ShuttingDown,
-    /// The cursor that it belongs to was killed.
-    #[error("operation was interrupted because its cursor was killed")]
-    CursorKilled,
-    /// It needed more memory than an operation may have.
-    #[error("operation exceeded the memory limit of {limit} bytes for one operation")]
-    Memory {
-        /// The limit.
-        limit: usize,
-    },
-    /// All operations together needed more memory than they may have.
-    #[error("operation exceeded the memory limit of {limit} bytes for all operations together")]
-    SharedMemory {
-        /// The limit.
-        limit: usize,
-    },
-}
-
-const MAX_TIME_MS_EXPIRED: i32 = 50;
-const EXCEEDED_MEMORY_LIMIT: i32 = 146;
-const CURSOR_KILLED: i32 = 237;
-const CLIENT_DISCONNECT: i32 = 279;
-const INTERRUPTED_AT_SHUTDOWN: i32 = 11_600;
-const INTERRUPTED: i32 = 11_601;
-
-impl Interruption {
-    /// MongoDB's number for the reason.
-    ///
-    /// ```
-    /// # use cairndb_query::operation::Interruption;
-    /// assert_eq!(Interruption::TimeLimit.code(), 50);
-    /// ```
-    pub fn code(self) -> i32 {
-        match self {
-            Self::Cancelled => INTERRUPTED,
-            Self::TimeLimit => MAX_TIME_MS_EXPIRED,
-            Self::ClientDisconnected => CLIENT_DISCONNECT,
-            Self::ShuttingDown => INTERRUPTED_AT_SHUTDOWN,
-            Self::CursorKilled => CURSOR_KILLED,
-            Self::Memory { .. } | Self::SharedMemory { .. } => EXCEEDED_MEMORY_LIMIT,
-        }
-    }
-
-    /// The reason as a byte for an atomic, in which 0 is none. `interruption` reads it back.
-    fn to_byte(self) -> u8 {
-        match self {
-            Self::Cancelled => 1,
-            Self::TimeLimit => 2,
-            Self::ClientDisconnected => 3,
-            Self::ShuttingDown => 4,
-            Self::CursorKilled => 5,
-            Self::Memory { .. } => 6,
-            Self::SharedMemory { .. } => 7,
-        }
-    }
-}
-
-/// Ends operations from another thread. Clones are the same token.
-///
-/// Operations that were given the token fail with code 11601 soon after [`cancel`](Self::cancel); what they have
-/// committed stays. A token cannot be used again after it was cancelled.
-///
-/// ```
-/// use cairndb_query::operation::CancellationToken;
-///
-/// let token = CancellationToken::new();
-/// let other = token.clone();
-/// std::thread::spawn(move || other.cancel()).join().unwrap();
-/// assert!(token.is_cancelled());
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct CancellationToken {
-    reason: Arc<AtomicU8>,
-}
-
-impl CancellationToken {
-    /// A token that is not cancelled.
-    ///
-    /// ```
-    /// # use cairndb_query::operation::CancellationToken;
-    /// assert!(!CancellationToken::new().is_cancelled());
-    /// ```
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Ends the operations that were given the token. Calling it again has no effect.
-    ///
-    /// ```
-    /// # use cairndb_query::operation::{CancellationToken, Interruption};
-    /// let token = CancellationToken::new();
-    /// token.cancel();
-    /// assert_eq!(token.reason(), Some(Interruption::Cancelled));
-    /// ```
-    pub fn cancel(&self) {
-        self.cancel_because(Interruption::Cancelled);
-    }
-
-    /// Ends the operations that were given the token, with a reason that their error names. The first reason stays.
-    ///
-    /// ```
-    /// # use cairndb_query::operation::{CancellationToken, Interruption};
-    /// let token = CancellationToken::new();
-    /// token.cancel_because(Interruption::ShuttingDown);
-    /// token.cancel();
-    /// assert_eq!(token.reason(), Some(Interruption::ShuttingDown));
-    /// ```
-    pub fn cancel_because(&self, reason: Interruption) {
-        // Only the first reason is stored. What was written before the cancellation is seen by the operation
-        // that finds it.
-        let _ = self.reason.compare_exchange(0, reason.to_byte(), Ordering::Release, Ordering::Relaxed);
-    }
-
-    /// Whether the token was cancelled.
-    pub fn is_cancelled(&self) -> bool {
-        self.reason().is_some()
-    }
-
-    /// Why the token was cancelled. Returns `None` if it was not.
-    ///
-    /// ```
-    /// # use cairndb_query::operation::CancellationToken;
-    /// assert_eq!(CancellationToken::new().reason(), None);
-    /// ```
-    pub fn reason(&self) -> Option<Interruption> {
-        interruption(self.reason.load(Ordering::Acquire), MemoryLimits::default())
-    }
-}
-
-/// The bytes that all operations of a store together may hold. Clones are the same budget.
-///
-/// ```
-/// use cairndb_query::operation::{Allowance, MemoryBudget, OperationContext};
-///
-/// let budget = MemoryBudget::new(64 << 20);
-/// let allowance = Allowance { shared: Some(budget.clone()), ..Allowance::default() };
-/// let context = OperationContext::new(allowance);
-/// let held = context.reserve(10 << 20)?;
-/// assert!(budget.taken() >= held.bytes());
-/// # Ok::<(), cairndb_query::operation::Interruption>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct MemoryBudget {
-    shared: Arc<SharedBytes>,
-}
-
-#[derive(Debug)]
-struct SharedBytes {
-    taken: AtomicUsize,
-    limit: usize,
-}
-
-impl MemoryBudget {
-    /// A budget of `limit` bytes.
-    ///
-    /// ```
-    /// # use cairndb_query::operation::MemoryBudget;
-    /// assert_eq!(MemoryBudget::new(1 << 30).taken(), 0);
-    /// ```
-    pub fn new(limit: usize) -> Self {
-        Self { shared: Arc::new(SharedBytes { taken: AtomicUsize::new(0), limit }) }
-    }
-
-    /// How many bytes are taken, in whole grants of 1 MiB.
-    pub fn taken(&self) -> usize {
-        self.shared.taken.load(Ordering::Relaxed)
-    }
-
-    fn take(&self, bytes: usize) -> Result<(), Interruption> {
-        // Added first and given back if that was too much: two threads cannot both take the last bytes.
-        let before = self.shared.taken.fetch_add(bytes, Ordering::Relaxed);
-        if before.saturating_add(bytes) <= self.shared.limit {
-            return Ok(());
-        }
-        self.give_back(bytes);
-        Err(Interruption::SharedMemory { limit: self.shared.limit })
-    }
-
-    fn give_back(&self, bytes: usize) {
-        self.shared.taken.fetch_sub(bytes, Ordering::Relaxed);
-    }
-}
 
 /// The limits that an operation is given when it begins. By default there are none.
 ///
@@ -304,6 +105,7 @@ impl OperationContext {
     /// ```
     pub fn new(allowance: Allowance) -> Self {
         let Allowance { tokens, time, bytes, shared } = allowance;
+        // MongoDB takes a `maxTimeMS` of 0 for no limit.
         let time = time.filter(|limit| !limit.is_zero()).map(|limit| WorkClock {
             base: Instant::now(),
             limit: nanos(limit),
@@ -454,6 +256,7 @@ impl OperationContext {
     /// ```
     pub fn pause(&self) {
         if let Some(time) = self.time() {
+            // A second pause changes nothing: without a start the total is what was spent before.
             time.spent.store(time.total(), Ordering::Relaxed);
             time.since.store(0, Ordering::Relaxed);
         }
@@ -509,7 +312,7 @@ impl OperationState {
 
     #[cold]
     fn look(&self) -> Result<(), Interruption> {
-        let shared = self.shared.as_ref().map_or(0, |budget| budget.shared.limit);
+        let shared = self.shared.as_ref().map_or(0, MemoryBudget::limit);
         let limits = MemoryLimits { own: self.bytes_max, shared };
         // The reason that stopped it comes before a new look, so that every refusal names the same one.
         if let Some(reason) = interruption(self.stopped.load(Ordering::Relaxed), limits) {
@@ -588,6 +391,7 @@ impl WorkClock {
     /// The time at work until now, pauses left out.
     fn total(&self) -> u64 {
         let since = self.since.load(Ordering::Relaxed);
+        // `since` is counted from 1, because 0 stands for a pause.
         let running = if since == 0 { 0 } else { self.now().saturating_sub(since) };
         self.spent.load(Ordering::Relaxed).saturating_add(running)
     }
@@ -663,6 +467,8 @@ impl Reservation {
             return Ok(());
         }
         if let Some(state) = &self.context.state {
+            // Only the difference is taken. On refusal the reservation stays as it was, and is still given
+            // back when dropped.
             state.take(bytes - self.bytes)?;
             self.bytes = bytes;
         }
@@ -703,28 +509,6 @@ impl Drop for Reservation {
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// What messages about memory name: the limit of the operation, and that of all operations.
-#[derive(Clone, Copy, Default)]
-struct MemoryLimits {
-    own: usize,
-    shared: usize,
-}
-
-/// The reason that a byte stands for, the inverse of `Interruption::to_byte`.
-fn interruption(byte: u8, limits: MemoryLimits) -> Option<Interruption> {
-    match byte {
-        1 => Some(Interruption::Cancelled),
-        2 => Some(Interruption::TimeLimit),
-        3 => Some(Interruption::ClientDisconnected),
-        4 => Some(Interruption::ShuttingDown),
-        5 => Some(Interruption::CursorKilled),
-        6 => Some(Interruption::Memory { limit: limits.own }),
-        7 => Some(Interruption::SharedMemory { limit: limits.shared }),
-        // 0 is no reason, and other bytes are never stored.
-        _ => None,
-    }
 }
 
 #[cfg(test)]

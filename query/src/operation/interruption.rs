@@ -1,0 +1,178 @@
+//! Why an operation is ended, and the tokens that end it from another thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Why an operation was ended before it was done.
+///
+/// ```
+/// use cairndb_query::operation::{CancellationToken, Interruption};
+///
+/// let token = CancellationToken::new();
+/// token.cancel_because(Interruption::ClientDisconnected);
+/// assert_eq!(token.reason(), Some(Interruption::ClientDisconnected));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Interruption {
+    /// It was cancelled by its token.
+    #[error("operation was interrupted")]
+    Cancelled,
+    /// Its limit of time was reached.
+    #[error("operation exceeded time limit")]
+    TimeLimit,
+    /// The client that asked for it went away.
+    #[error("operation was interrupted because the client disconnected")]
+    ClientDisconnected,
+    /// The server or the store is being stopped.
+    #[error("operation was interrupted because the server is shutting down")]
+    ShuttingDown,
+    /// The cursor that it belongs to was killed.
+    #[error("operation was interrupted because its cursor was killed")]
+    CursorKilled,
+    /// It needed more memory than an operation may have.
+    #[error("operation exceeded the memory limit of {limit} bytes for one operation")]
+    Memory {
+        /// The limit.
+        limit: usize,
+    },
+    /// All operations together needed more memory than they may have.
+    #[error("operation exceeded the memory limit of {limit} bytes for all operations together")]
+    SharedMemory {
+        /// The limit.
+        limit: usize,
+    },
+}
+
+const MAX_TIME_MS_EXPIRED: i32 = 50;
+const EXCEEDED_MEMORY_LIMIT: i32 = 146;
+const CURSOR_KILLED: i32 = 237;
+const CLIENT_DISCONNECT: i32 = 279;
+const INTERRUPTED_AT_SHUTDOWN: i32 = 11_600;
+const INTERRUPTED: i32 = 11_601;
+
+impl Interruption {
+    /// MongoDB's number for the reason.
+    ///
+    /// ```
+    /// # use cairndb_query::operation::Interruption;
+    /// assert_eq!(Interruption::TimeLimit.code(), 50);
+    /// ```
+    pub fn code(self) -> i32 {
+        match self {
+            Self::Cancelled => INTERRUPTED,
+            Self::TimeLimit => MAX_TIME_MS_EXPIRED,
+            Self::ClientDisconnected => CLIENT_DISCONNECT,
+            Self::ShuttingDown => INTERRUPTED_AT_SHUTDOWN,
+            Self::CursorKilled => CURSOR_KILLED,
+            Self::Memory { .. } | Self::SharedMemory { .. } => EXCEEDED_MEMORY_LIMIT,
+        }
+    }
+
+    /// The reason as a byte for an atomic, in which 0 is none. `interruption` reads it back.
+    pub(super) fn to_byte(self) -> u8 {
+        match self {
+            Self::Cancelled => 1,
+            Self::TimeLimit => 2,
+            Self::ClientDisconnected => 3,
+            Self::ShuttingDown => 4,
+            Self::CursorKilled => 5,
+            Self::Memory { .. } => 6,
+            Self::SharedMemory { .. } => 7,
+        }
+    }
+}
+
+/// Ends operations from another thread. Clones are the same token.
+///
+/// Operations that were given the token fail with code 11601 soon after [`cancel`](Self::cancel); what they have
+/// committed stays. A token cannot be used again after it was cancelled.
+///
+/// ```
+/// use cairndb_query::operation::CancellationToken;
+///
+/// let token = CancellationToken::new();
+/// let other = token.clone();
+/// std::thread::spawn(move || other.cancel()).join().unwrap();
+/// assert!(token.is_cancelled());
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct CancellationToken {
+    reason: Arc<AtomicU8>,
+}
+
+impl CancellationToken {
+    /// A token that is not cancelled.
+    ///
+    /// ```
+    /// # use cairndb_query::operation::CancellationToken;
+    /// assert!(!CancellationToken::new().is_cancelled());
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Ends the operations that were given the token. Calling it again has no effect.
+    ///
+    /// ```
+    /// # use cairndb_query::operation::{CancellationToken, Interruption};
+    /// let token = CancellationToken::new();
+    /// token.cancel();
+    /// assert_eq!(token.reason(), Some(Interruption::Cancelled));
+    /// ```
+    pub fn cancel(&self) {
+        self.cancel_because(Interruption::Cancelled);
+    }
+
+    /// Ends the operations that were given the token, with a reason that their error names. The first reason stays.
+    ///
+    /// ```
+    /// # use cairndb_query::operation::{CancellationToken, Interruption};
+    /// let token = CancellationToken::new();
+    /// token.cancel_because(Interruption::ShuttingDown);
+    /// token.cancel();
+    /// assert_eq!(token.reason(), Some(Interruption::ShuttingDown));
+    /// ```
+    pub fn cancel_because(&self, reason: Interruption) {
+        // Only the first reason is stored. What was written before the cancellation is seen by the operation
+        // that finds it.
+        let _ = self.reason.compare_exchange(0, reason.to_byte(), Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// Whether the token was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.reason().is_some()
+    }
+
+    /// Why the token was cancelled. Returns `None` if it was not.
+    ///
+    /// ```
+    /// # use cairndb_query::operation::CancellationToken;
+    /// assert_eq!(CancellationToken::new().reason(), None);
+    /// ```
+    pub fn reason(&self) -> Option<Interruption> {
+        interruption(self.reason.load(Ordering::Acquire), MemoryLimits::default())
+    }
+}
+
+/// What messages about memory name: the limit of the operation, and that of all operations.
+#[derive(Clone, Copy, Default)]
+pub(super) struct MemoryLimits {
+    pub(super) own: usize,
+    pub(super) shared: usize,
+}
+
+/// The reason that a byte stands for, the inverse of `Interruption::to_byte`.
+pub(super) fn interruption(byte: u8, limits: MemoryLimits) -> Option<Interruption> {
+    match byte {
+        1 => Some(Interruption::Cancelled),
+        2 => Some(Interruption::TimeLimit),
+        3 => Some(Interruption::ClientDisconnected),
+        4 => Some(Interruption::ShuttingDown),
+        5 => Some(Interruption::CursorKilled),
+        6 => Some(Interruption::Memory { limit: limits.own }),
+        7 => Some(Interruption::SharedMemory { limit: limits.shared }),
+        // 0 is no reason, and other bytes are never stored.
+        _ => None,
+    }
+}
