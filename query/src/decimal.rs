@@ -106,7 +106,7 @@ pub(crate) fn parse(text: &str) -> Option<Decimal128> {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
     };
-    // Special values are read in any case of letters, and a NaN has no sign.
+    // The names are read in upper and lower case, and a NaN has no sign.
     if unsigned.eq_ignore_ascii_case("nan") {
         return Some(nan());
     }
@@ -203,7 +203,7 @@ pub(crate) fn add(left: Decimal128, right: Decimal128) -> Decimal128 {
 }
 
 pub(crate) fn subtract(left: Decimal128, right: Decimal128) -> Decimal128 {
-    // A NaN with its sign turned would be another NaN; MongoDB has one.
+    // Negating a NaN would give a NaN with other bytes, and there is to be only one.
     if is_nan(right) { nan() } else { add(left, negate(right)) }
 }
 
@@ -275,7 +275,7 @@ pub(crate) fn remainder(left: Decimal128, right: Decimal128) -> Decimal128 {
                 return finish(negative, Limbs { high: 0, low: dividend % divisor }, a_exponent);
             }
             // The dividend may have thousands of zeros, so its remainder is taken digit by digit, as in long
-            // division by hand. Below a divisor of 34 digits, ten times the remainder fits into 128 bits.
+            // division by hand. With a divisor of at most 34 digits, ten times a remainder fits into 128 bits.
             let mut left_over = dividend % divisor;
             for _ in b_exponent..a_exponent {
                 left_over = left_over * 10 % divisor;
@@ -371,7 +371,7 @@ impl Limbs {
                 (Self { high: 0, low }, tail_of(self.high % kept, kept, self.low))
             }
             _ if self == Self::ZERO => (self, Tail::Zero),
-            // More digits are cut than there are: less than a tenth is left of the unit.
+            // All digits are cut: what they amount to is less than a tenth of the last place that is kept.
             _ => (Self::ZERO, Tail::BelowHalf),
         }
     }
@@ -471,7 +471,8 @@ fn add_finite(larger: Finite, smaller: Finite) -> Decimal128 {
 /// Rounds a number to what a decimal128 holds.
 fn finish(negative: bool, number: Limbs, exponent: i32) -> Decimal128 {
     let too_long = number.digits().saturating_sub(DIGITS_MAX);
-    // Digits are dropped for two reasons, and only once: rounding twice could round a half up that is none.
+    // Digits are dropped for two reasons, and rounded once: a second rounding could take the result of the first for
+    // an exact half.
     let too_small = u32::try_from(EXPONENT_MIN.saturating_sub(exponent)).unwrap_or(0);
     let drop = too_long.max(too_small);
     let (kept, tail) = number.cut(drop);
@@ -486,8 +487,8 @@ fn finish(negative: bool, number: Limbs, exponent: i32) -> Decimal128 {
     if coefficient == 0 {
         exponent = exponent.min(EXPONENT_MAX);
     }
-    // An exponent that is too large by a little is paid with trailing zeros. What is still too large is
-    // infinite.
+    // A coefficient with few digits has room for trailing zeros, each of which makes the exponent smaller by one.
+    // A number that is still too large is infinite.
     while exponent > EXPONENT_MAX && coefficient <= COEFFICIENT_MAX / 10 {
         coefficient *= 10;
         exponent -= 1;

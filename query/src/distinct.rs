@@ -1,7 +1,7 @@
 //! The distinct values that a path reaches in documents.
 //!
-//! Two values are the same if they compare as equal: 1, 1.0 and a decimal 1 are one value, and the first that was added
-//! is kept. Of an array the elements are the values; an array among these elements stays whole.
+//! Two values are the same if they compare as equal: 1, 1.0 and a decimal 1 are one value, and the first that was
+//! added is kept. Of an array the elements are the values; an array among these elements stays whole.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;

@@ -1,8 +1,8 @@
 //! Why a filter was refused.
 //!
-//! An operator that does not exist, one that exists in MongoDB but not here, and one whose argument is wrong are three
-//! different variants, because callers react to them differently. Variants name the path and the operator that they are
-//! about, and have MongoDB's number.
+//! An operator that does not exist, one that exists in MongoDB but not here, and one whose argument is wrong are
+//! three different variants, because callers react to them differently. Variants name the path and the operator that
+//! they are about, and have MongoDB's number.
 
 use crate::pattern::Unanswered;
 

@@ -19,6 +19,7 @@ pub(crate) enum Numeric {
 impl Numeric {
     /// The number that a value is. Returns `None` for a value of another type.
     pub(crate) fn of(value: RawBsonRef<'_>) -> Option<Self> {
+        // The common types first: this is asked for every number of every sum.
         if let Some(value) = value.as_i32() {
             return Some(Self::Int32(value));
         }

@@ -1,7 +1,8 @@
 //! The elements of a raw document, read in place, and a writer that builds another document.
 //!
-//! What an update or a projection leaves unchanged is copied as bytes. A caller that compares the writer's length with a
-//! limit while it writes can stop early. The invariant: a document that was opened is closed before the one around it.
+//! What an update or a projection leaves unchanged is copied as bytes. A caller that compares the writer's length
+//! with a limit while it writes can stop early. The invariant: a document that was opened is closed before the one
+//! around it.
 
 use bson::raw::{RawElement, RawIter, cstr};
 use bson::spec::ElementType;

@@ -1,7 +1,8 @@
-//! Accumulators as operators, over the elements of one array or over several arguments; and the sums that groups share
-//! with them.
+//! Accumulators as operators, over the elements of one array or over several arguments; and the sums that `$group`
+//! shares with them.
 //!
-//! What is no number is passed over by `$sum`, `$avg` and the deviations; null and missing by `$max` and `$min`.
+//! `$sum`, `$avg` and the deviations ignore values that are not numbers; `$max` and `$min` ignore null and
+//! missing ones.
 
 use bson::{RawBson, RawBsonRef};
 
@@ -31,7 +32,7 @@ pub(super) fn average<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Er
 
 pub(super) fn greatest<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let values = operands(arguments)?.into_iter().filter(|value| !value.is_nullish());
-    // Of equal values the first is taken.
+    // Of equal values the first is kept, whatever their types are.
     let first = values.reduce(|kept, next| if compare_values(&next, &kept).is_gt() { next } else { kept });
     Ok(first.unwrap_or(Value::NULL))
 }
@@ -50,10 +51,11 @@ pub(super) fn deviation_of_sample<'d>(arguments: &Arguments<'_, 'd>) -> Result<V
     Ok(spread(arguments)?.of_sample())
 }
 
-/// The values to go over: the elements of the only argument if it is an array, else the arguments.
+/// The values to accumulate: the elements of the only argument if it is an array, otherwise the arguments.
 fn operands<'d>(arguments: &Arguments<'_, 'd>) -> Result<Vec<Value<'d>>, Error> {
     let values = arguments.values().collect::<Result<Vec<_>, _>>()?;
     Ok(match values.as_slice() {
+        // One array means its elements; with several arguments an array is one value, and no number.
         [only] => only.elements().unwrap_or(values),
         [] | [_, _, ..] => values,
     })
@@ -67,7 +69,7 @@ fn spread(arguments: &Arguments<'_, '_>) -> Result<Spread, Error> {
     Ok(spread)
 }
 
-/// A sum of numbers, as wide as the widest of them.
+/// A sum of numbers. Its type is the widest type among them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sum {
     count: i64,
@@ -80,11 +82,12 @@ pub(crate) struct Sum {
 }
 
 impl Sum {
-    /// Adds a number, and passes over everything else.
+    /// Adds a number, and ignores every other value.
     pub(crate) fn add(&mut self, value: RawBsonRef<'_>) {
         let Some(number) = Numeric::of(value) else { return };
         self.count += 1;
         match number {
+            // A sum in 128 bits cannot overflow in practice, so integers are exact in every order.
             Numeric::Int32(value) => self.integers += i128::from(value),
             Numeric::Int64(value) => {
                 self.has_long = true;
@@ -100,12 +103,12 @@ impl Sum {
         }
     }
 
-    /// The sum; 0 of nothing.
+    /// The sum: 0 if no number was added.
     pub(crate) fn total(&self) -> RawBson {
         self.value().into_raw().unwrap_or(RawBson::Null)
     }
 
-    /// The average; null of nothing.
+    /// The average: null if no number was added.
     pub(crate) fn mean(&self) -> RawBson {
         self.average().into_raw().unwrap_or(RawBson::Null)
     }
@@ -115,6 +118,8 @@ impl Sum {
             return Value::decimal(self.decimal(decimals));
         }
         match i64::try_from(self.integers) {
+            // The type is that of the widest number, and wider if the sum does not fit: a sum of int32 may be
+            // an int64, and one of int64 a double.
             Ok(sum) if !self.has_double && self.has_long => Value::long(sum),
             Ok(sum) if !self.has_double => Value::integer(sum),
             Ok(_) | Err(_) => Value::double(self.double()),
@@ -128,12 +133,14 @@ impl Sum {
             (count, Some(decimals)) => {
                 Value::decimal(decimal::divide(self.decimal(decimals), decimal::from_integer(count)))
             }
+            // The average of numbers that are not decimals is a double, of integers too.
             (count, None) => Value::double(self.double() / count as f64),
         }
     }
 
-    /// All numbers but decimals, with what each addition lost.
+    /// The sum of all numbers except decimals, with what each addition lost.
     fn others(&self) -> Total {
+        // Integers join the doubles as late as possible, because only they are exact.
         let mut total = self.doubles;
         match i64::try_from(self.integers) {
             Ok(sum) => total.add_integer(sum),
@@ -152,7 +159,9 @@ impl Sum {
     }
 }
 
-/// Count, mean and squared distances from it, renewed with each number so that no large squares cancel out.
+/// Count, mean, and sum of squared distances from the mean, updated with each number.
+///
+/// A sum of squares minus the square of a sum would lose its digits where the numbers are large and close together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spread {
     count: f64,
@@ -161,22 +170,23 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Adds a number, and passes over everything else.
+    /// Adds a number, and ignores every other value.
     pub(crate) fn add(&mut self, value: RawBsonRef<'_>) {
         let Some(number) = Numeric::of(value) else { return };
         let number = number.to_double();
+        // Welford's recurrence: the two factors are distances from the mean before and after this number.
         let distance = number - self.mean;
         self.count += 1.0;
         self.mean += distance / self.count;
         self.squares += distance * (number - self.mean);
     }
 
-    /// The standard deviation of numbers that are all there are; null of none.
+    /// The standard deviation if the numbers are the whole population: null if there are none.
     pub(crate) fn population(&self) -> RawBson {
         self.of_population().into_raw().unwrap_or(RawBson::Null)
     }
 
-    /// The standard deviation as a sample tells it; null of fewer than two.
+    /// The standard deviation if the numbers are a sample: null of fewer than two.
     pub(crate) fn sample(&self) -> RawBson {
         self.of_sample().into_raw().unwrap_or(RawBson::Null)
     }
@@ -191,6 +201,7 @@ impl Spread {
 
     fn deviation<'d>(&self, count: f64) -> Value<'d> {
         let variance = self.squares / count;
+        // An infinity or NaN among the numbers has no deviation, which MongoDB answers with null.
         if variance.is_finite() { Value::double(variance.sqrt()) } else { Value::NULL }
     }
 }

@@ -10,38 +10,42 @@ use crate::operation::OperationContext;
 use crate::value::integer;
 
 impl<'d> Arguments<'_, 'd> {
-    /// What the operation that evaluates may use.
+    /// The limits of the operation that evaluates.
     pub(super) fn operation(&self) -> &'d OperationContext {
         self.scope.operation()
     }
 
+    /// How many arguments there are, absent ones included.
     pub(super) fn count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The value of an argument; missing if it was not given.
+    /// The value of an argument; a missing value if the argument was not given.
     pub(super) fn value(&self, at: usize) -> Result<Value<'d>, Error> {
         Ok(self.given(at)?.unwrap_or(Value::Missing))
     }
 
-    /// The value of an argument, if it was given.
+    /// The value of an argument. Returns `None` if the argument was not given.
     pub(super) fn given(&self, at: usize) -> Result<Option<Value<'d>>, Error> {
         self.nodes.get(at).and_then(Option::as_ref).map(|node| node.evaluate(self.scope)).transpose()
     }
 
+    /// Whether an argument was given, whatever its value is.
     pub(super) fn is_given(&self, at: usize) -> bool {
         self.nodes.get(at).is_some_and(Option::is_some)
     }
 
-    /// The values of all arguments in turn.
+    /// The values of all arguments, each evaluated when the iterator reaches it.
     pub(super) fn values(&self) -> impl Iterator<Item = Result<Value<'d>, Error>> {
         self.nodes.iter().flatten().map(|node| node.evaluate(self.scope))
     }
 
+    /// The error of this operator for a fault.
     pub(super) fn fault(&self, code: i32, fault: Fault) -> Error {
         Error::Argument { operator: self.operator, fault, code }
     }
 
+    /// The error for a value of the wrong type.
     pub(super) fn wrong_type(
         &self,
         code: i32,
@@ -52,6 +56,7 @@ impl<'d> Arguments<'_, 'd> {
         self.fault(code, Fault::WrongType { argument, expected, found: found.type_name() })
     }
 
+    /// The error for a value of the right type that the operator does not take.
     pub(super) fn wrong_value(
         &self,
         code: i32,
@@ -62,11 +67,12 @@ impl<'d> Arguments<'_, 'd> {
         self.fault(code, Fault::WrongValue { argument, expected, found: found.describe() })
     }
 
+    /// The error for something that MongoDB accepts and CairnDB does not.
     pub(super) fn unsupported(&self, feature: impl Into<String>) -> Error {
         Error::UnsupportedUse { operator: self.operator, feature: feature.into() }
     }
 
-    /// The elements of an array, or an error with `code`.
+    /// The elements of an array. `code` is the number for a value that is not an array.
     pub(super) fn elements(
         &self,
         code: i32,
@@ -75,37 +81,43 @@ impl<'d> Arguments<'_, 'd> {
     ) -> Result<Vec<Value<'d>>, Error> {
         let elements = value.elements().ok_or_else(|| self.wrong_type(code, argument, "an array", value))?;
         self.operation().steps(elements.len() as u64)?;
-        // They are dropped before the operator gives its result, so it is enough that there is room now.
+        // The elements are dropped before the operator returns, so it is enough that there is room for them now.
         self.operation().reserve(elements_bytes(value, elements.len()))?;
         Ok(elements)
     }
 
-    /// An integer of 32 bits: what is no number has one code, a number that is no such integer another.
+    /// An integer of 32 bits. The first of `codes` is for a value that is not a number, the second for a number that
+    /// is not an integer of 32 bits.
     pub(super) fn int(
         &self,
-        (type_code, value_code): (i32, i32),
+        codes: (i32, i32),
         argument: &'static str,
         value: &Value<'d>,
     ) -> Result<i32, Error> {
+        let (type_code, value_code) = codes;
         if !value.is_number() {
             return Err(self.wrong_type(type_code, argument, "a number", value));
         }
+        // A number counts by its value and not by its type: the double 3.0 is an integer.
         let found = integer(value.or_null()).and_then(|integer| i32::try_from(integer).ok());
         found.ok_or_else(|| self.wrong_value(value_code, argument, "an integer of 32 bits", value))
     }
 
-    /// An integer of 64 bits, or an error with `code`.
+    /// An integer of 64 bits. `code` is the number for every other value.
     pub(super) fn long(&self, code: i32, argument: &'static str, value: &Value<'d>) -> Result<i64, Error> {
         integer(value.or_null()).ok_or_else(|| self.wrong_value(code, argument, "an integer", value))
     }
 
-    /// A position that is not negative.
+    /// A position that is not negative. The first of `codes` is for a value that is not an integer of 32 bits, the
+    /// second for a negative one.
     pub(super) fn position(
         &self,
-        (type_code, value_code): (i32, i32),
+        codes: (i32, i32),
         argument: &'static str,
         value: &Value<'d>,
     ) -> Result<usize, Error> {
+        let (type_code, value_code) = codes;
+        // MongoDB has one number for every value that is no int32 here, and another for a negative one.
         let found = self.int((type_code, type_code), argument, value)?;
         usize::try_from(found).map_err(|_| self.wrong_value(value_code, argument, "0 or more", value))
     }

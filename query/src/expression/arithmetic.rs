@@ -1,7 +1,7 @@
 //! Sums, differences, products, quotients and remainders.
 //!
-//! A result has the widest type of its operands: int32, int64, double, decimal. An int32 that overflows becomes an
-//! int64, and an int64 a double. In a sum one operand may be a date, and the sum then is one.
+//! A result has the widest type of its operands, in the order int32, int64, double, decimal. An int32 that overflows
+//! becomes an int64, and an int64 becomes a double. One operand of a sum may be a date; then the sum is a date.
 
 use bson::RawBsonRef;
 
@@ -24,7 +24,7 @@ impl Numeric {
         }
     }
 
-    /// A result of whole numbers: as narrow as both of them, if it fits.
+    /// The result of an operation on integers: an int32 if both operands are one and it fits, otherwise an int64.
     fn whole(self, other: Self, result: i64) -> Self {
         match (self, other, i32::try_from(result)) {
             (Self::Int32(_), Self::Int32(_), Ok(result)) => Self::Int32(result),
@@ -36,6 +36,8 @@ impl Numeric {
         if matches!(self, Self::Decimal(_)) || matches!(other, Self::Decimal(_)) {
             return Self::Decimal(decimal::add(self.to_decimal(), other.to_decimal()));
         }
+        // Integers are exact as long as 64 bits hold the result; what does not fit is a double, as in
+        // MongoDB.
         match self.to_integer().zip(other.to_integer()).and_then(|(left, right)| left.checked_add(right)) {
             Some(sum) => self.whole(other, sum),
             None => Self::Double(self.to_double() + other.to_double()),
@@ -76,17 +78,20 @@ pub(super) fn add<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error>
     let mut sum = Numeric::Int32(0);
     let mut is_narrow = true;
     let mut date: Option<i64> = None;
-    // With a decimal among them, all other numbers are summed exactly and meet the decimals at the end.
+    // If there is a decimal, the other numbers are summed exactly and added to the decimals at the end: converted one
+    // by one, doubles would lose all digits but 15.
     let (mut decimals, mut others) = (None, Total::default());
     for value in arguments.values() {
         let value = value?;
         if value.is_nullish() {
+            // The first null ends the sum: operands after it are not evaluated, and not checked.
             return Ok(Value::NULL);
         }
         if let Some(found) = value.or_null().as_datetime() {
             if date.is_some() {
                 return Err(arguments.fault(16_612, Fault::SecondDate));
             }
+            // The numbers before the date are added to it together, those after it one by one.
             date = Some(moved(arguments, found.timestamp_millis(), sum, i64::checked_add)?);
             continue;
         }
@@ -119,6 +124,8 @@ pub(super) fn subtract<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
     if left.is_nullish() || right.is_nullish() {
         return Ok(Value::NULL);
     }
+    // A date minus a date is a number of milliseconds, and a date minus a number is a date. A number minus a date is
+    // an error.
     let number = Numeric::of(right.or_null());
     if let Some(date) = left.or_null().as_datetime() {
         let millis = date.timestamp_millis();
@@ -130,6 +137,7 @@ pub(super) fn subtract<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
             return moved(arguments, millis, number, i64::checked_sub).map(Value::date);
         }
     }
+    // Neither operand is null here, so anything but two numbers is an error.
     match (Numeric::of(left.or_null()), number) {
         (Some(left), Some(right)) => Ok(left.minus(right).into_value()),
         (_, _) => Err(types(arguments, TYPE_MISMATCH, &left, &right)),
@@ -157,7 +165,7 @@ pub(super) fn multiply<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
 
 pub(super) fn divide<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let (left, right) = (arguments.value(0)?, arguments.value(1)?);
-    let Some((dividend, divisor)) = two_numbers(arguments, TYPE_MISMATCH, (&left, &right))? else {
+    let Some((dividend, divisor)) = two_numbers(arguments, TYPE_MISMATCH, &left, &right)? else {
         return Ok(Value::NULL);
     };
     if divisor.is_zero() {
@@ -166,12 +174,13 @@ pub(super) fn divide<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Err
     if matches!(dividend, Numeric::Decimal(_)) || matches!(divisor, Numeric::Decimal(_)) {
         return Ok(Value::decimal(decimal::divide(dividend.to_decimal(), divisor.to_decimal())));
     }
+    // A quotient of integers is a double in MongoDB, even where it is whole.
     Ok(Value::double(dividend.to_double() / divisor.to_double()))
 }
 
 pub(super) fn modulo<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let (left, right) = (arguments.value(0)?, arguments.value(1)?);
-    let Some((dividend, divisor)) = two_numbers(arguments, 16_611, (&left, &right))? else {
+    let Some((dividend, divisor)) = two_numbers(arguments, 16_611, &left, &right)? else {
         return Ok(Value::NULL);
     };
     if matches!(dividend, Numeric::Decimal(_)) || matches!(divisor, Numeric::Decimal(_)) {
@@ -195,6 +204,7 @@ pub(super) fn abs<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error>
     Ok(match number {
         Numeric::Int32(value) => Value::integer(i64::from(value).abs()),
         Numeric::Int64(value) => match value.checked_abs() {
+            // The least int64 has no positive counterpart. That of int32 has one among int64.
             Some(value) => Value::long(value),
             None => return Err(arguments.fault(28_680, Fault::Overflow { kind: "64-bit integer" })),
         },
@@ -203,7 +213,7 @@ pub(super) fn abs<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error>
     })
 }
 
-/// The only argument of an operator that takes one number; nothing if it is null or missing.
+/// The argument of an operator that takes one number. Returns `None` if it is null or missing.
 pub(super) fn one_number(arguments: &Arguments<'_, '_>) -> Result<Option<Numeric>, Error> {
     let value = arguments.value(0)?;
     if value.is_nullish() {
@@ -215,13 +225,16 @@ pub(super) fn one_number(arguments: &Arguments<'_, '_>) -> Result<Option<Numeric
     }
 }
 
+/// Both operands as numbers. Returns `None` if one is null or missing.
 fn two_numbers(
     arguments: &Arguments<'_, '_>,
     code: i32,
-    (left, right): (&Value<'_>, &Value<'_>),
+    left: &Value<'_>,
+    right: &Value<'_>,
 ) -> Result<Option<(Numeric, Numeric)>, Error> {
     match (Numeric::of(left.or_null()), Numeric::of(right.or_null())) {
         (Some(left), Some(right)) => Ok(Some((left, right))),
+        // Two numbers are the common case and are looked for first.
         (_, _) if left.is_nullish() || right.is_nullish() => Ok(None),
         (_, _) => Err(types(arguments, code, left, right)),
     }
@@ -235,7 +248,8 @@ fn overflow(arguments: &Arguments<'_, '_>) -> Error {
     arguments.fault(OVERFLOW, Fault::Overflow { kind: "date" })
 }
 
-/// The result of several operands; of int32 alone it is one, however wide it was on the way.
+/// The result of several operands. If all of them are int32 and it fits, it is an int32, even if an intermediate
+/// result was an int64.
 fn total<'d>(number: Numeric, is_narrow: bool) -> Value<'d> {
     match number {
         Numeric::Int64(value) if is_narrow => Value::integer(value),
@@ -245,7 +259,7 @@ fn total<'d>(number: Numeric, is_narrow: bool) -> Value<'d> {
     }
 }
 
-/// A date moved by a number of milliseconds, which is rounded to a whole one.
+/// Moves a date by a number of milliseconds, which is rounded to an integer.
 fn moved(
     arguments: &Arguments<'_, '_>,
     millis: i64,
@@ -255,6 +269,7 @@ fn moved(
     let by = match by {
         Numeric::Int32(by) => Some(i64::from(by)),
         Numeric::Int64(by) => Some(by),
+        // Beyond 64 bits, and for NaN, there is no integer, and the date overflows.
         Numeric::Double(by) => integer(RawBsonRef::Double(by.round())),
         Numeric::Decimal(by) => decimal::to_integer(by, Rounding::HalfEven),
     };

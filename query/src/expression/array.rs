@@ -1,4 +1,4 @@
-//! Arrays as a whole and by position.
+//! Arrays: their size and elements, parts of them, and joining.
 
 use crate::expression::error::Error;
 use crate::expression::node::Arguments;
@@ -8,6 +8,7 @@ use crate::expression::value::{ArrayBuilder, Value};
 pub(super) fn size<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let value = arguments.value(0)?;
     let array = value.or_null().as_array();
+    // Unlike most operators `$size` refuses null: MongoDB has no size of a missing array.
     let array = array.ok_or_else(|| arguments.wrong_type(17_124, "the argument", "an array", &value))?;
     Ok(Value::count(crate::value::elements(array).count()))
 }
@@ -23,7 +24,9 @@ pub(super) fn element_at<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>,
     }
     let elements = arguments.elements(28_689, "the first argument", &array)?;
     let position = arguments.int((28_690, 28_691), "the second argument", &position)?;
-    Ok(place(position, elements.len()).and_then(|at| elements.into_iter().nth(at)).unwrap_or(Value::Missing))
+    Ok(index_of(position, elements.len())
+        .and_then(|at| elements.into_iter().nth(at))
+        .unwrap_or(Value::Missing))
 }
 
 pub(super) fn first<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
@@ -52,6 +55,7 @@ pub(super) fn concat<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Err
         if value.is_nullish() {
             return Ok(Value::NULL);
         }
+        // The elements are copied from one array to the other, without a list of them in between.
         let part = value.or_null().as_array();
         let part = part.ok_or_else(|| arguments.wrong_type(28_664, "an argument", "an array", &value))?;
         for element in crate::value::elements(part) {
@@ -70,7 +74,7 @@ pub(super) fn reverse<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Er
     arguments.array(elements.into_iter().rev())
 }
 
-/// `[array, count]`, or `[array, position, count]`; a negative number counts from the end.
+/// `$slice`: `[array, count]`, or `[array, position, count]`. A negative number counts from the end.
 pub(super) fn slice<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let (array, number) = (arguments.value(0)?, arguments.value(1)?);
     if array.is_nullish() || number.is_nullish() {
@@ -79,8 +83,10 @@ pub(super) fn slice<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
     let elements = arguments.elements(28_724, "the first argument", &array)?;
     let number = arguments.int((28_725, 28_726), "the second argument", &number)?;
     let magnitude = usize::try_from(number.unsigned_abs()).unwrap_or(usize::MAX);
+    // A magnitude above the length means the whole array.
     let from_end = elements.len().saturating_sub(magnitude);
     let Some(count) = arguments.given(2)? else {
+        // With two arguments the number is how many: the first ones, or the last ones if it is negative.
         let (start, count) = if number < 0 { (from_end, usize::MAX) } else { (0, magnitude) };
         return arguments.array(elements.into_iter().skip(start).take(count));
     };
@@ -91,6 +97,7 @@ pub(super) fn slice<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
     let taken = usize::try_from(found).ok().filter(|taken| *taken > 0);
     let taken =
         taken.ok_or_else(|| arguments.wrong_value(28_729, "the third argument", "above 0", &count))?;
+    // With three it is where to start. A start before the first element is the first.
     let start = if number < 0 { from_end } else { magnitude };
     arguments.array(elements.into_iter().skip(start).take(taken))
 }
@@ -100,12 +107,17 @@ fn at_end<'d>(arguments: &Arguments<'_, 'd>, position: i32) -> Result<Value<'d>,
     if array.is_nullish() {
         return Ok(Value::NULL);
     }
+    // MongoDB reports `$first` and `$last` by the number of `$arrayElemAt`.
     let elements = arguments.elements(28_689, "the argument", &array)?;
-    Ok(place(position, elements.len()).and_then(|at| elements.into_iter().nth(at)).unwrap_or(Value::Missing))
+    Ok(index_of(position, elements.len())
+        .and_then(|at| elements.into_iter().nth(at))
+        .unwrap_or(Value::Missing))
 }
 
-/// The place in an array of `count` elements that a position means, from the end if it is negative.
-fn place(position: i32, count: usize) -> Option<usize> {
+/// The index that a position means in an array of `count` elements. A negative position counts from the end.
+///
+/// Returns `None` for a position before the first element; one after the last is for the caller to find.
+fn index_of(position: i32, count: usize) -> Option<usize> {
     let magnitude = usize::try_from(position.unsigned_abs()).ok()?;
     if position < 0 { count.checked_sub(magnitude) } else { Some(magnitude) }
 }

@@ -1,12 +1,12 @@
-//! Operators that define variables (`$let`, `$map`, `$filter`, `$reduce`): how they are read and evaluated.
+//! Operators that define variables (`$let`, `$map`, `$filter`, `$reduce`): how they are parsed and evaluated.
 //!
-//! A variable is found by its place, not by its name: each such operator adds one frame of values, and parsing has
-//! counted the frames between a use and its definition.
+//! At evaluation a variable is found by position, not by name: each of these operators adds one frame of values, and
+//! parsing has counted the frames between a use and its definition.
 
 use bson::RawBsonRef;
 
 use crate::expression::error::{Error, Fault};
-use crate::expression::node::{Frame, Node, Scope};
+use crate::expression::node::{Node, Scope, ValueFrame};
 use crate::expression::parser::Parser;
 use crate::expression::signature::Signature;
 use crate::expression::value::{ArrayBuilder, Value, elements_bytes, fields};
@@ -43,7 +43,7 @@ const REDUCE: Signature = Signature {
     missing: &[40_077, 40_078, 40_079],
 };
 
-/// What `$map` and `$filter` call an element unless told otherwise, and `$reduce` always.
+/// The name of the current element: always in `$reduce`, and by default in `$map` and `$filter`.
 const THIS: &str = "this";
 
 pub(super) fn parse_let(
@@ -53,11 +53,13 @@ pub(super) fn parse_let(
 ) -> Result<Node, Error> {
     let [definitions, body] = LET.read::<2>(operator, operand)?;
     let definitions = definitions.unwrap_or(RawBsonRef::Null);
+    // The names are read from the document itself, so it cannot be computed.
     let Some(document) = definitions.as_document() else {
         let found = Value::Borrowed(definitions).type_name();
         let fault = Fault::WrongType { argument: "vars", expected: "an object", found };
         return Err(Error::Argument { operator, fault, code: 10_065 });
     };
+    // The values are parsed outside of the new variables: they may not use each other.
     let mut names = Vec::new();
     let mut values = Vec::new();
     for (name, value) in fields(document) {
@@ -76,6 +78,7 @@ pub(super) fn parse_map(
 ) -> Result<Node, Error> {
     let [input, body, name] = MAP.read::<3>(operator, operand)?;
     let input = Box::new(parser.operand(input.unwrap_or(RawBsonRef::Null))?);
+    // The input was parsed before its element has a name: only the body sees the variable.
     let name = element_name(operator, name)?;
     let body = parser.with_names(&[name], |inside| inside.operand(body.unwrap_or(RawBsonRef::Null)))?;
     Ok(Node::Map { input, body: Box::new(body) })
@@ -91,6 +94,7 @@ pub(super) fn parse_filter(
     let name = element_name(operator, name)?;
     let condition =
         parser.with_names(&[name], |inside| inside.operand(condition.unwrap_or(RawBsonRef::Null)))?;
+    // The limit is evaluated once, outside of the elements.
     let limit = limit.map(|limit| parser.operand(limit)).transpose()?.map(Box::new);
     Ok(Node::Filter { input, condition: Box::new(condition), limit })
 }
@@ -113,6 +117,7 @@ pub(super) fn parse_random(
     operator: &'static str,
     operand: RawBsonRef<'_>,
 ) -> Result<Node, Error> {
+    // MongoDB takes `{}` and an empty list of arguments.
     let is_empty = operand.as_document().is_some_and(bson::RawDocument::is_empty)
         || operand.as_array().is_some_and(bson::RawArray::is_empty);
     if is_empty {
@@ -131,8 +136,9 @@ pub(super) fn evaluate_let<'d>(
     body: &Node,
     scope: Scope<'_, 'd>,
 ) -> Result<Value<'d>, Error> {
+    // All values are computed in the outer scope, and once, however often the body uses them.
     let values = values.iter().map(|value| value.evaluate(scope)).collect::<Result<Vec<_>, _>>()?;
-    body.evaluate(scope.within(&Frame { values: &values, outer: scope.frame() }))
+    body.evaluate(scope.within(&ValueFrame { values: &values, outer: scope.frame() }))
 }
 
 pub(super) fn evaluate_map<'d>(input: &Node, body: &Node, scope: Scope<'_, 'd>) -> Result<Value<'d>, Error> {
@@ -140,7 +146,8 @@ pub(super) fn evaluate_map<'d>(input: &Node, body: &Node, scope: Scope<'_, 'd>) 
     let Some((input, _room)) = input else { return Ok(Value::NULL) };
     let mut mapped = ArrayBuilder::new("$map", scope.operation());
     for element in input {
-        let frame = Frame { values: &[element], outer: scope.frame() };
+        let frame = ValueFrame { values: &[element], outer: scope.frame() };
+        // The result has an element for each element of the input: a missing one becomes null.
         mapped.push(body.evaluate(scope.within(&frame))?.or_null())?;
     }
     Ok(mapped.finish())
@@ -154,16 +161,18 @@ pub(super) fn evaluate_filter<'d>(
 ) -> Result<Value<'d>, Error> {
     let input = elements(Named { operator: "$filter", code: 28_651 }, input, scope)?;
     let Some((input, _room)) = input else { return Ok(Value::NULL) };
+    // No limit is a limit that no array reaches.
     let mut left = match limit {
         Some(limit) => read_limit(&limit.evaluate(scope)?)?,
         None => usize::MAX,
     };
     let mut kept = ArrayBuilder::new("$filter", scope.operation());
     for element in input {
+        // Conditions of elements after the limit are not evaluated, so they cannot fail either.
         if left == 0 {
             break;
         }
-        let frame = Frame { values: std::slice::from_ref(&element), outer: scope.frame() };
+        let frame = ValueFrame { values: std::slice::from_ref(&element), outer: scope.frame() };
         if condition.evaluate(scope.within(&frame))?.is_true() {
             kept.push(element.or_null())?;
             left -= 1;
@@ -182,14 +191,16 @@ pub(super) fn evaluate_reduce<'d>(
     let Some((input, _room)) = input else { return Ok(Value::NULL) };
     let mut value = initial.evaluate(scope)?;
     for element in input {
-        let frame = Frame { values: &[element, value], outer: scope.frame() };
+        // In the order in which `parse_reduce` named them: `this`, then `value`.
+        let frame = ValueFrame { values: &[element, value], outer: scope.frame() };
         value = body.evaluate(scope.within(&frame))?;
     }
     Ok(value)
 }
 
-/// The elements of an operator's input, and the memory that they take while it goes through them; nothing if the input
-/// is null or missing.
+/// The elements of an operator's input, and a reservation of the memory that they take meanwhile.
+///
+/// Returns `None` if the input is null or missing.
 fn elements<'d>(
     named: Named,
     input: &Node,

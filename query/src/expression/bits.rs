@@ -23,13 +23,15 @@ pub(super) fn not<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error>
         None => Ok(Value::NULL),
         Some(Numeric::Int32(value)) => Ok(Value::int(!value)),
         Some(Numeric::Int64(value)) => Ok(Value::long(!value)),
+        // A double is refused even if it is whole: only the integer types have bits.
         Some(number @ (Numeric::Double(_) | Numeric::Decimal(_))) => {
             Err(arguments.wrong_type(TYPE_MISMATCH, "the argument", "an integer", &number.into_value()))
         }
     }
 }
 
-/// Combines integers; a wide one makes the result wide.
+/// Combines integers. The result is an int64 if one of them is. `neutral` is the value that `combine` leaves
+/// unchanged.
 fn combined<'d>(
     arguments: &Arguments<'_, 'd>,
     neutral: i64,
@@ -42,6 +44,7 @@ fn combined<'d>(
             return Ok(Value::NULL);
         }
         bits = match Numeric::of(value.or_null()) {
+            // The sign is extended, so the low 32 bits of the result are those of the operation in 32 bits.
             Some(Numeric::Int32(operand)) => combine(bits, i64::from(operand)),
             Some(Numeric::Int64(operand)) => {
                 is_wide = true;
@@ -52,6 +55,7 @@ fn combined<'d>(
             }
         };
     }
+    // Of int32 alone the result fits into 32 bits again.
     Ok(if is_wide { Value::long(bits) } else { Value::integer(bits) })
 }
 

@@ -1,7 +1,7 @@
-//! Comparisons, logic and choices: `$eq` and its kin, `$and`, `$or`, `$not`, `$cond`, `$ifNull`.
+//! Comparisons, logic and choices: `$eq` and the other comparisons, `$and`, `$or`, `$not`, `$cond`, `$ifNull`.
 //!
-//! Unlike the operators of filters, comparisons here look at values of all types in their one order, where a
-//! missing value comes before null.
+//! Unlike in filters, a comparison takes values of all types, by the one order of all values. A missing value comes
+//! before null in it.
 
 use std::cmp::Ordering;
 
@@ -56,6 +56,7 @@ pub(super) fn compare_three_ways<'d>(arguments: &Arguments<'_, 'd>) -> Result<Va
 
 pub(super) fn and<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     for value in arguments.values() {
+        // What follows a false value is not evaluated, so it can guard expressions that would fail.
         if !value?.is_true() {
             return Ok(Value::FALSE);
         }
@@ -65,6 +66,7 @@ pub(super) fn and<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error>
 
 pub(super) fn or<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     for value in arguments.values() {
+        // What follows a true value is not evaluated.
         if value?.is_true() {
             return Ok(Value::TRUE);
         }
@@ -76,7 +78,7 @@ pub(super) fn not<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error>
     Ok(Value::boolean(!arguments.value(0)?.is_true()))
 }
 
-/// Reads `[if, then, else]`, or the same by name.
+/// Parses `$cond`: `[if, then, else]`, or an object with these names.
 pub(super) fn parse_cond(
     parser: Parser<'_>,
     operator: &'static str,
@@ -86,6 +88,7 @@ pub(super) fn parse_cond(
         COND.parse(parser, operator, operand)?
     } else {
         let arguments = parser.list(operand)?;
+        // The list has no entry in the table of counts, because `$cond` also takes an object.
         if arguments.len() != 3 {
             let expected = "exactly 3".to_owned();
             return Err(Error::ArgumentCount { operator, expected, found: arguments.len(), code: 16_020 });
@@ -96,11 +99,13 @@ pub(super) fn parse_cond(
 }
 
 fn choose<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    // Only the branch that is chosen is evaluated.
     if arguments.value(0)?.is_true() { arguments.value(1) } else { arguments.value(2) }
 }
 
-/// The first value that is not null; the last one as it is.
+/// `$ifNull`: the first value that is not null; if there is none, the last value, which may be null or missing.
 pub(super) fn if_null<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    // The last argument is returned as it is, so it is evaluated only when all before it are null.
     let last = arguments.count().saturating_sub(1);
     for at in 0..last {
         let value = arguments.value(at)?;
@@ -115,8 +120,9 @@ fn compared<'d>(arguments: &Arguments<'_, 'd>, holds: fn(Ordering) -> bool) -> R
     Ok(Value::boolean(holds(compare_values(&arguments.value(0)?, &arguments.value(1)?))))
 }
 
-/// Compares values; a missing one comes where undefined does, and before it.
+/// Compares two values. A missing one comes after `MinKey` and before every other value.
 pub(super) fn compare_values(left: &Value<'_>, right: &Value<'_>) -> Ordering {
+    // The `index` crate orders values, and a missing one is none. MongoDB puts it where undefined is.
     let is_least = |value| type_class(value) == TypeClass::MinKey;
     match (left.get(), right.get()) {
         (Some(left), Some(right)) => compare(left, right),

@@ -21,9 +21,9 @@ pub(super) const CONVERT: Signature = Signature {
     missing: &[FAILED_TO_PARSE],
 };
 
-/// A type that values can be converted to.
+/// A type that `to` can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
+enum TargetType {
     Bool,
     Date,
     Decimal,
@@ -32,33 +32,33 @@ enum Target {
     Long,
     ObjectId,
     String,
-    /// Any other type of BSON, to which nothing can be converted.
+    /// Any other type of BSON. No value can be converted to it.
     Other(&'static str),
 }
 
-/// Signature of types, ascending, with their numbers.
-const TYPES: &[(&str, i64, Target)] = &[
-    ("array", 4, Target::Other("array")),
-    ("bool", 8, Target::Bool),
-    ("date", 9, Target::Date),
-    ("dbPointer", 12, Target::Other("dbPointer")),
-    ("decimal", 19, Target::Decimal),
-    ("double", 1, Target::Double),
-    ("int", 16, Target::Int),
-    ("javascript", 13, Target::Other("javascript")),
-    ("javascriptWithScope", 15, Target::Other("javascriptWithScope")),
-    ("long", 18, Target::Long),
-    ("maxKey", 127, Target::Other("maxKey")),
-    ("minKey", -1, Target::Other("minKey")),
-    ("missing", 0, Target::Other("missing")),
-    ("null", 10, Target::Other("null")),
-    ("object", 3, Target::Other("object")),
-    ("objectId", 7, Target::ObjectId),
-    ("regex", 11, Target::Other("regex")),
-    ("string", 2, Target::String),
-    ("symbol", 14, Target::Other("symbol")),
-    ("timestamp", 17, Target::Other("timestamp")),
-    ("undefined", 6, Target::Other("undefined")),
+/// The names of types in ascending order, with their numbers.
+const TYPES: &[(&str, i64, TargetType)] = &[
+    ("array", 4, TargetType::Other("array")),
+    ("bool", 8, TargetType::Bool),
+    ("date", 9, TargetType::Date),
+    ("dbPointer", 12, TargetType::Other("dbPointer")),
+    ("decimal", 19, TargetType::Decimal),
+    ("double", 1, TargetType::Double),
+    ("int", 16, TargetType::Int),
+    ("javascript", 13, TargetType::Other("javascript")),
+    ("javascriptWithScope", 15, TargetType::Other("javascriptWithScope")),
+    ("long", 18, TargetType::Long),
+    ("maxKey", 127, TargetType::Other("maxKey")),
+    ("minKey", -1, TargetType::Other("minKey")),
+    ("missing", 0, TargetType::Other("missing")),
+    ("null", 10, TargetType::Other("null")),
+    ("object", 3, TargetType::Other("object")),
+    ("objectId", 7, TargetType::ObjectId),
+    ("regex", 11, TargetType::Other("regex")),
+    ("string", 2, TargetType::String),
+    ("symbol", 14, TargetType::Other("symbol")),
+    ("timestamp", 17, TargetType::Other("timestamp")),
+    ("undefined", 6, TargetType::Other("undefined")),
 ];
 const BINARY: (&str, i64) = ("binData", 5);
 
@@ -71,38 +71,40 @@ pub(super) fn is_number<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, 
 }
 
 pub(super) fn to_bool<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    only(arguments, Target::Bool)
+    only(arguments, TargetType::Bool)
 }
 
 pub(super) fn to_date<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    only(arguments, Target::Date)
+    only(arguments, TargetType::Date)
 }
 
 pub(super) fn to_decimal<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    only(arguments, Target::Decimal)
+    only(arguments, TargetType::Decimal)
 }
 
 pub(super) fn to_double<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    only(arguments, Target::Double)
+    only(arguments, TargetType::Double)
 }
 
 pub(super) fn to_int<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    only(arguments, Target::Int)
+    only(arguments, TargetType::Int)
 }
 
 pub(super) fn to_long<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    only(arguments, Target::Long)
+    only(arguments, TargetType::Long)
 }
 
 pub(super) fn to_object_id<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    only(arguments, Target::ObjectId)
+    only(arguments, TargetType::ObjectId)
 }
 
 pub(super) fn to_string<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    only(arguments, Target::String)
+    only(arguments, TargetType::String)
 }
 
 pub(super) fn convert<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    // Options of conversions to and from binary data, which are not supported: ignoring one would give
+    // another result.
     for (place, name) in [(4, "a format"), (5, "a byte order"), (6, "a base")] {
         if arguments.is_given(place) {
             return Err(arguments.unsupported(name));
@@ -111,22 +113,25 @@ pub(super) fn convert<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Er
     let input = arguments.value(0)?;
     let target = target(arguments, &arguments.value(1)?)?;
     if input.is_nullish() {
+        // A wrong type is an error even for null, so it was read first. `onNull` is evaluated only if it is
+        // needed.
         return Ok(arguments.given(3)?.unwrap_or(Value::NULL));
     }
     let Some(target) = target else { return Ok(Value::NULL) };
     match converted(arguments, &input, target) {
+        // `onError` catches values that cannot be converted, and no fault of the expression itself.
         Err(error) if error.is_conversion() && arguments.is_given(2) => arguments.value(2),
         result => result,
     }
 }
 
-fn only<'d>(arguments: &Arguments<'_, 'd>, target: Target) -> Result<Value<'d>, Error> {
+fn only<'d>(arguments: &Arguments<'_, 'd>, target: TargetType) -> Result<Value<'d>, Error> {
     let input = arguments.value(0)?;
     if input.is_nullish() { Ok(Value::NULL) } else { converted(arguments, &input, target) }
 }
 
-/// The type that `to` names, by itself or as `{type}`; nothing for null.
-fn target(arguments: &Arguments<'_, '_>, to: &Value<'_>) -> Result<Option<Target>, Error> {
+/// The type that `to` names, alone or as `{type: …}`. Returns `None` for null.
+fn target(arguments: &Arguments<'_, '_>, to: &Value<'_>) -> Result<Option<TargetType>, Error> {
     let named = match to.or_null().as_document() {
         Some(document) => Value::found(field(document, "type")),
         None => to.clone(),
@@ -157,14 +162,15 @@ fn target(arguments: &Arguments<'_, '_>, to: &Value<'_>) -> Result<Option<Target
     found.map(|(_, _, target)| Some(*target)).ok_or_else(unknown)
 }
 
-/// Converts a value that is not null.
+/// Converts a value that is neither null nor missing.
 fn converted<'d>(
     arguments: &Arguments<'_, 'd>,
     input: &Value<'d>,
-    target: Target,
+    target: TargetType,
 ) -> Result<Value<'d>, Error> {
     let value = input.or_null();
-    if target == Target::Bool {
+    // Every value is true or false, binary data included, so this conversion comes before its refusal.
+    if target == TargetType::Bool {
         return Ok(Value::boolean(is_true(value)));
     }
     if value.element_type() == ElementType::Binary {
@@ -175,26 +181,26 @@ fn converted<'d>(
         arguments.fault(CONVERSION_FAILURE, fault)
     };
     let result = match target {
-        Target::Date => as_date(value),
-        Target::Decimal => as_decimal(value),
-        Target::Double => as_double(value),
-        Target::Int => as_long(value).and_then(|long| match i32::try_from(long) {
-            // A date has no int32, however small it is.
+        TargetType::Date => as_date(value),
+        TargetType::Decimal => as_decimal(value),
+        TargetType::Double => as_double(value),
+        TargetType::Int => as_long(value).and_then(|long| match i32::try_from(long) {
+            // MongoDB converts no date to an int32, even if its milliseconds would fit.
             Ok(int) if value.as_datetime().is_none() => Ok(Value::int(int)),
             Ok(_) => Err(UNSUPPORTED),
             Err(_) => Err("it overflows"),
         }),
-        Target::Long => as_long(value).map(Value::long),
-        Target::ObjectId => as_object_id(value),
-        Target::String => as_text(value),
-        Target::Bool | Target::Other(_) => Err(UNSUPPORTED),
+        TargetType::Long => as_long(value).map(Value::long),
+        TargetType::ObjectId => as_object_id(value),
+        TargetType::String => as_text(value),
+        TargetType::Bool | TargetType::Other(_) => Err(UNSUPPORTED),
     };
     result.map_err(failed)
 }
 
 const UNSUPPORTED: &str = "there is no such conversion";
 
-impl Target {
+impl TargetType {
     fn name(self) -> &'static str {
         match self {
             Self::Bool => "bool",
@@ -223,6 +229,7 @@ fn as_date<'d>(value: RawBsonRef<'_>) -> Result<Value<'d>, &'static str> {
     if let Some(text) = value.as_str() {
         return parse_text(text).map(Value::date);
     }
+    // MongoDB takes an int64, double or decimal for milliseconds, and an int32 or a boolean for a mistake.
     if value.as_i32().is_some() || value.as_bool().is_some() {
         return Err(UNSUPPORTED);
     }
@@ -245,6 +252,7 @@ fn as_double<'d>(value: RawBsonRef<'_>) -> Result<Value<'d>, &'static str> {
     }
     if let RawBsonRef::Decimal128(value) = value {
         let double = decimal::to_double(value);
+        // An infinity converts to an infinity; a finite decimal must not become one.
         let is_lost = double.is_infinite() && decimal::is_finite(value);
         return if is_lost { Err("it overflows") } else { Ok(Value::double(double)) };
     }
@@ -254,7 +262,7 @@ fn as_double<'d>(value: RawBsonRef<'_>) -> Result<Value<'d>, &'static str> {
     }
 }
 
-/// A number, a truth value, a date or a text as an integer; fractions are cut off.
+/// A number, boolean, date or text as an integer. A fraction is cut off.
 fn as_long(value: RawBsonRef<'_>) -> Result<i64, &'static str> {
     if let Some(text) = value.as_str() {
         return parse_long(text).ok_or("it is no integer of 64 bits");
@@ -269,6 +277,7 @@ fn as_long(value: RawBsonRef<'_>) -> Result<i64, &'static str> {
         Some(Numeric::Int32(value)) => Ok(i64::from(value)),
         Some(Numeric::Int64(value)) => Ok(value),
         Some(Numeric::Double(value)) if !value.is_finite() => Err("it is not finite"),
+        // The fraction goes first, so that a number whose integer part fits is within the range.
         Some(Numeric::Double(value)) => integer(RawBsonRef::Double(value.trunc())).ok_or("it overflows"),
         Some(Numeric::Decimal(value)) if !decimal::is_finite(value) => Err("it is not finite"),
         Some(Numeric::Decimal(value)) => {
@@ -313,6 +322,8 @@ fn as_text<'d>(value: RawBsonRef<'_>) -> Result<Value<'d>, &'static str> {
 }
 
 fn parse_long(text: &str) -> Option<i64> {
+    // The parser of the standard library is asked only for what MongoDB reads as an integer: digits with one
+    // sign.
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
     if is_number { text.parse().ok() } else { None }
@@ -320,6 +331,8 @@ fn parse_long(text: &str) -> Option<i64> {
 
 fn parse_double(text: &str) -> Option<f64> {
     let value = text.parse::<f64>().ok()?;
+    // The parser of the standard library rounds what is too large to an infinity and what is too small to
+    // zero. MongoDB refuses both, but reads the names of infinities.
     let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
     let has_digit = |digits: &[char]| mantissa.contains(digits);
     let is_lost = (value.is_infinite() && has_digit(&['0', '1', '2', '3', '4', '5', '6', '7', '8', '9']))
@@ -327,13 +340,13 @@ fn parse_double(text: &str) -> Option<f64> {
     if is_lost { None } else { Some(value) }
 }
 
-/// A date in UTC as MongoDB writes it.
+/// The text of a date in UTC, as MongoDB writes it.
 pub(super) fn date_text(millis: i64) -> String {
     format_utc(millis)
 }
 
-/// A double as MongoDB writes it: as few digits as tell it from all others, and an exponent for what is below
-/// 0.0001 or has more than 16 digits before the point.
+/// The text of a double, as MongoDB writes it: the fewest digits that distinguish it from all other doubles, with an
+/// exponent if it is below 0.0001 or has more than 16 digits before the point.
 pub(super) fn double_text(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
@@ -344,10 +357,12 @@ pub(super) fn double_text(value: f64) -> String {
     let scientific = format!("{value:e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent = exponent.parse::<i32>().unwrap_or(0);
+    // Within these bounds the standard library writes the same digits without an exponent.
     if (-4..16).contains(&exponent) {
         return value.to_string();
     }
     let sign = if exponent < 0 { '-' } else { '+' };
+    // MongoDB writes a sign and at least two digits: 1e+16.
     format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
 }
 

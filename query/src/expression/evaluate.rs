@@ -7,7 +7,7 @@ use index::path::{FieldPath, value_at};
 
 use crate::expression::bind;
 use crate::expression::error::Error;
-use crate::expression::node::{Arguments, Node, Scope, Source};
+use crate::expression::node::{Arguments, Node, PathStart, Scope};
 use crate::expression::regex;
 use crate::expression::value::{ArrayBuilder, ObjectBuilder, Value};
 use crate::operation::OperationContext;
@@ -15,10 +15,11 @@ use crate::random::random;
 use crate::value::elements;
 
 impl Node {
-    /// The value in a scope. Each node is a step of the operation, which holds what the node computes.
+    /// The value in a scope. Each node counts as a step of the operation, and its value is reserved there.
     pub(super) fn evaluate<'d>(&self, scope: Scope<'_, 'd>) -> Result<Value<'d>, Error> {
         scope.operation().step()?;
         let mut value = self.compute(scope)?;
+        // Reserved by the node that made it, and released with the last clone of the value.
         value.hold(scope.operation())?;
         Ok(value)
     }
@@ -37,11 +38,15 @@ impl Node {
             Node::Array(values) => {
                 let mut array = ArrayBuilder::new("an array", scope.operation());
                 for value in values {
+                    // An array has no gaps: a missing element is null. A missing field of an object is left
+                    // out.
                     array.push(value.evaluate(scope)?.or_null())?;
                 }
                 Ok(array.finish())
             }
             Node::Call { operator, evaluate, arguments } => {
+                // Arguments are evaluated by the function, in its order, and not at all if it does not ask
+                // for them.
                 evaluate(&Arguments::new(operator, arguments, scope))
             }
             Node::Let { values, body } => bind::evaluate_let(values, body, scope),
@@ -56,33 +61,39 @@ impl Node {
     }
 }
 
-/// What a path reaches in a variable.
-fn follow<'d>(scope: Scope<'_, 'd>, source: &Source, path: &[FieldPath]) -> Result<Value<'d>, Error> {
+/// The value that a path finds in the document or a variable.
+fn follow<'d>(scope: Scope<'_, 'd>, source: &PathStart, path: &[FieldPath]) -> Result<Value<'d>, Error> {
     let start = scope.source(source)?;
+    // A variable alone, such as `$$ROOT`, is passed on without a copy.
     if path.is_empty() {
         return Ok(start);
     }
     let operation = scope.operation();
+    // A computed value is shared, and what lies in it cannot be borrowed for as long as the document: it is
+    // copied.
     let of_computed = |value| match walk(value, path, operation)? {
-        Reached::Nothing => Ok(Value::Missing),
-        Reached::InPlace(value) => Ok(Value::copied(value)),
-        Reached::Built(value) => Ok(value),
+        PathResult::Missing => Ok(Value::Missing),
+        PathResult::InPlace(value) => Ok(Value::copied(value)),
+        PathResult::Built(value) => Ok(value),
     };
     Ok(match &start {
         Value::Missing => Value::Missing,
         Value::Borrowed(value) => match walk(*value, path, operation)? {
-            Reached::Nothing => Value::Missing,
-            Reached::InPlace(value) => Value::Borrowed(value),
-            Reached::Built(value) => value,
+            PathResult::Missing => Value::Missing,
+            PathResult::InPlace(value) => Value::Borrowed(value),
+            PathResult::Built(value) => value,
         },
         Value::Shared(_) => return of_computed(start.or_null()),
     })
 }
 
-/// What a path finds: the value itself, or an array made of what it finds in the elements of an array.
-enum Reached<'v> {
-    Nothing,
+/// What a path finds.
+enum PathResult<'v> {
+    /// The path leads to no value.
+    Missing,
+    /// The value itself.
     InPlace(RawBsonRef<'v>),
+    /// An array of what the path finds in the elements of an array.
     Built(Value<'static>),
 }
 
@@ -90,36 +101,40 @@ fn walk<'v>(
     start: RawBsonRef<'v>,
     path: &[FieldPath],
     operation: &OperationContext,
-) -> Result<Reached<'v>, Error> {
+) -> Result<PathResult<'v>, Error> {
     let mut value = start;
     let mut rest = path;
+    // A loop through objects: only an array needs recursion, because the rest of the path is followed in each
+    // element.
     while let Some((name, following)) = rest.split_first() {
         if let Some(document) = value.as_document() {
-            let Some(found) = value_at(document, name) else { return Ok(Reached::Nothing) };
+            let Some(found) = value_at(document, name) else { return Ok(PathResult::Missing) };
             (value, rest) = (found, following);
         } else if let Some(array) = value.as_array() {
-            return walk_elements(array, rest, operation).map(Reached::Built);
+            return walk_elements(array, rest, operation).map(PathResult::Built);
         } else {
-            return Ok(Reached::Nothing);
+            return Ok(PathResult::Missing);
         }
     }
-    Ok(Reached::InPlace(value))
+    Ok(PathResult::InPlace(value))
 }
 
-/// An array on the way gives an array of what the rest of the path finds in its objects. Arrays right in an array
-/// are passed over, and a number is never a position.
+/// Follows a path through an array: the result is an array of what the path finds in its objects.
+///
+/// Arrays directly in the array are skipped, and a number in a path is a field's name, never a position.
 fn walk_elements(
     array: &RawArray,
     path: &[FieldPath],
     operation: &OperationContext,
 ) -> Result<Value<'static>, Error> {
+    // A path over a large array is one node, so its steps are counted by bytes.
     operation.pass(array.as_bytes().len())?;
     let mut found = ArrayBuilder::new("a path through an array", operation);
     for element in elements(array).filter(|element| element.as_document().is_some()) {
         match walk(element, path, operation)? {
-            Reached::Nothing => {}
-            Reached::InPlace(value) => found.push(value)?,
-            Reached::Built(value) => found.push(value.or_null())?,
+            PathResult::Missing => {}
+            PathResult::InPlace(value) => found.push(value)?,
+            PathResult::Built(value) => found.push(value.or_null())?,
         }
     }
     Ok(found.finish())

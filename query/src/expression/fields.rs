@@ -1,7 +1,7 @@
 //! Computed fields: what `$addFields` and `$set` put into a document.
 //!
-//! A field that exists keeps its position, and a new one comes last. A path that meets an array goes into every element;
-//! one that meets a scalar puts an object in its place. All expressions see the document as it was before.
+//! A field that exists keeps its position, and a new one comes last. A path that meets an array goes into every
+//! element; one that meets a scalar puts an object in its place. All expressions see the document as it was before.
 
 use std::collections::BTreeMap;
 
@@ -87,8 +87,8 @@ impl Setting<'_> {
 impl ComputedFields {
     /// Parses fields with their expressions.
     ///
-    /// Names may be dotted paths. An object that is not an operator stands for fields of an object; these names may not
-    /// be dotted.
+    /// Names may be dotted paths. An object that is not an operator stands for fields of an object; these names may
+    /// not be dotted.
     ///
     /// # Errors
     /// What is wrong with an expression or a path, or two paths of which one continues the other.

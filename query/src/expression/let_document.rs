@@ -1,6 +1,7 @@
 //! The variables of a command's `let`: a document of names with constant expressions.
 //!
-//! They are apart from the other variables because they parse and evaluate expressions, which use variables themselves.
+//! They are apart from the other variables because they parse and evaluate expressions, which use variables
+//! themselves.
 
 use bson::RawDocument;
 
@@ -14,8 +15,8 @@ impl Variables {
     /// before it.
     ///
     /// # Errors
-    /// [`Error::VariableName`] for a name that a variable cannot have, [`Error::VariableNotConstant`] for an expression
-    /// that reads a field, and the errors of parsing and evaluating the expressions.
+    /// [`Error::VariableName`] for a name that a variable cannot have, [`Error::VariableNotConstant`] for an
+    /// expression that reads a field, and the errors of parsing and evaluating the expressions.
     ///
     /// ```
     /// # use bson::rawdoc;

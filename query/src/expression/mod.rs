@@ -1,8 +1,8 @@
 //! Expressions: values computed from a document, for `$expr`, computed fields and pipelines.
 //!
-//! [`Expression::parse`] checks everything that can be checked without a document, and replaces constant parts by their
-//! value. What an operator means is in the file of its family; comparison and paths are the `index` crate's. Raw values
-//! are read in place.
+//! [`Expression::parse`] checks everything that can be checked without a document, and replaces constant parts by
+//! their value. What an operator means is in the file of its family; comparison and paths are the `index` crate's.
+//! Raw values are read in place.
 //!
 //! The files, from those that know nothing to those that know all: `value` and `variables`, `node` (the tree as data),
 //! `parser` (a place in an expression), `arguments` and `signature`, the families of operators, `operator` (their

@@ -1,8 +1,9 @@
-//! The tree of an expression, and how it is evaluated over a document.
+//! The tree of an expression, and what it is evaluated in: its scope, and the arguments of an operator.
 //!
 //! Most operators are a [`Node::Call`] of a function over arguments that are evaluated when the function asks for
-//! them, so that a branch not taken costs nothing and cannot fail. Operators that define variables are nodes of
-//! their own. Parsing bounds the depth of every tree, so recursion here is safe.
+//! them, so that a branch that is not taken costs nothing and cannot fail. Operators that define variables are nodes
+//! of their own. How nodes are evaluated is in `evaluate`. Parsing bounds the depth of every tree, so recursion is
+//! safe.
 
 use bson::raw::CString;
 use bson::{RawBsonRef, RawDocument};
@@ -19,12 +20,12 @@ use crate::pattern::{Pattern, Room};
 pub(super) enum Node {
     Constant(Value<'static>),
     /// A variable, or what a path reaches in it.
-    Path(Source, Vec<FieldPath>),
+    Path(PathStart, Vec<FieldPath>),
     /// An object of computed fields.
     Object(Vec<(CString, Node)>),
     /// An array of computed elements.
     Array(Vec<Node>),
-    /// A function of its arguments; an argument with a name may be absent.
+    /// A function of its arguments. An argument with a name may be absent.
     Call {
         operator: &'static str,
         evaluate: Evaluate,
@@ -53,36 +54,35 @@ pub(super) enum Node {
     Random,
 }
 
-/// Where a path starts.
+/// The value that a path starts at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum PathStart {
     /// The document.
     Root,
+    /// `$$NOW`.
     Now,
     /// `$$REMOVE`, which is missing.
     Remove,
-    /// A variable of an operator: so many operators outwards, and which one of its variables.
-    Local {
-        outwards: usize,
-        place: usize,
-    },
+    /// A variable of an operator, `outwards` operators around this place; `position` is its place among the
+    /// variables of that operator.
+    Local { outwards: usize, position: usize },
     /// A variable of the caller.
     User(String),
 }
 
-/// What the variables of operators are at this point of the tree.
+/// The values of the variables that one operator defines, and the operators around it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Frame<'f, 'd> {
+pub(super) struct ValueFrame<'f, 'd> {
     pub(super) values: &'f [Value<'d>],
-    pub(super) outer: Option<&'f Frame<'f, 'd>>,
+    pub(super) outer: Option<&'f ValueFrame<'f, 'd>>,
 }
 
-/// All that an expression can refer to.
+/// Everything that an expression can refer to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scope<'f, 'd> {
     root: &'d RawDocument,
     variables: &'d Variables,
-    frame: Option<&'f Frame<'f, 'd>>,
+    frame: Option<&'f ValueFrame<'f, 'd>>,
 }
 
 impl<'f, 'd> Scope<'f, 'd> {
@@ -90,40 +90,46 @@ impl<'f, 'd> Scope<'f, 'd> {
         Self { root, variables, frame: None }
     }
 
-    /// What compiled patterns may take.
+    /// The memory that compiled patterns may take.
     pub(super) fn room(&self) -> &'d Room {
         self.variables.room()
     }
 
-    pub(super) fn frame(&self) -> Option<&'f Frame<'f, 'd>> {
+    /// The variables of the operators around this place.
+    pub(super) fn frame(&self) -> Option<&'f ValueFrame<'f, 'd>> {
         self.frame
     }
 
-    /// The scope inside an operator that defines variables.
-    pub(super) fn within<'i>(&self, frame: &'i Frame<'i, 'd>) -> Scope<'i, 'd> {
+    /// The scope inside an operator that defines the variables of `frame`.
+    pub(super) fn within<'i>(&self, frame: &'i ValueFrame<'i, 'd>) -> Scope<'i, 'd> {
+        // The lifetime of the scope shrinks to that of the frame; the values keep theirs, and may leave the
+        // operator.
         Scope { root: self.root, variables: self.variables, frame: Some(frame) }
     }
 
-    /// What the operation that evaluates may use.
+    /// The limits of the operation that evaluates.
     pub(super) fn operation(&self) -> &'d OperationContext {
         self.variables.operation()
     }
 
     /// The value that a path starts at.
-    pub(super) fn source(&self, source: &Source) -> Result<Value<'d>, Error> {
+    pub(super) fn source(&self, source: &PathStart) -> Result<Value<'d>, Error> {
         match source {
-            Source::Root => Ok(Value::Borrowed(RawBsonRef::Document(self.root))),
-            Source::Now => Ok(Value::Borrowed(self.variables.now())),
-            Source::Remove => Ok(Value::Missing),
-            Source::Local { outwards, place } => {
+            PathStart::Root => Ok(Value::Borrowed(RawBsonRef::Document(self.root))),
+            PathStart::Now => Ok(Value::Borrowed(self.variables.now())),
+            PathStart::Remove => Ok(Value::Missing),
+            PathStart::Local { outwards, position } => {
                 let mut frame = self.frame;
+                // Parsing counted the operators between a use and its definition, so no name is looked up
+                // here.
                 for _ in 0..*outwards {
                     frame = frame.and_then(|frame| frame.outer);
                 }
-                Ok(frame.and_then(|frame| frame.values.get(*place)).cloned().unwrap_or(Value::Missing))
+                Ok(frame.and_then(|frame| frame.values.get(*position)).cloned().unwrap_or(Value::Missing))
             }
-            Source::User(name) => match self.variables.value(name) {
+            PathStart::User(name) => match self.variables.value(name) {
                 Some(value) => Ok(value.clone()),
+                // Parsing checked the name; the caller evaluates with other variables than it parsed with.
                 None => Err(Error::UndefinedVariable { name: name.clone() }),
             },
         }
@@ -131,6 +137,7 @@ impl<'f, 'd> Scope<'f, 'd> {
 }
 
 impl Node {
+    /// The value, if the node is a constant.
     pub(super) fn constant(&self) -> Option<&Value<'static>> {
         match self {
             Node::Constant(value) => Some(value),
@@ -151,7 +158,9 @@ impl Node {
     pub(super) fn reads_document(&self) -> bool {
         match self {
             Node::Constant(_) | Node::Random => false,
-            Node::Path(source, _) => *source == Source::Root,
+            // A variable of an operator reads the document if the operand that gives it its value does, and
+            // that operand is a part of the tree as well. Variables of the caller are constants.
+            Node::Path(source, _) => *source == PathStart::Root,
             Node::Object(_)
             | Node::Array(_)
             | Node::Call { .. }
@@ -163,7 +172,7 @@ impl Node {
         }
     }
 
-    /// The nodes right below this one.
+    /// The nodes directly below this one.
     pub(super) fn parts(&self) -> Vec<&Node> {
         match self {
             Node::Constant(_) | Node::Path(..) | Node::Random => Vec::new(),
@@ -181,10 +190,10 @@ impl Node {
     }
 }
 
-/// The function of an operator.
+/// The function of an operator: it asks for the values of its arguments, and gives the result.
 pub(super) type Evaluate = for<'d> fn(&Arguments<'_, 'd>) -> Result<Value<'d>, Error>;
 
-/// The arguments of an operator, in its own order, over a scope.
+/// The arguments of an operator, in the operator's own order, with the scope that they are evaluated in.
 #[derive(Debug)]
 pub(super) struct Arguments<'e, 'd> {
     pub(super) operator: &'static str,
@@ -198,7 +207,7 @@ impl<'e, 'd> Arguments<'e, 'd> {
     }
 }
 
-/// A search in a text.
+/// The operands of `$regexMatch`, `$regexFind` or `$regexFindAll`.
 #[derive(Clone, Debug)]
 pub(super) struct RegexCall {
     pub(super) operator: &'static str,
@@ -209,19 +218,23 @@ pub(super) struct RegexCall {
     pub(super) compiled: Compiled,
 }
 
-/// What is known of the pattern before evaluation.
+/// Whether the pattern was compiled while parsing.
 #[derive(Clone, Debug)]
 pub(super) enum Compiled {
-    /// The pattern; none where it is null.
+    /// The pattern is constant; `None` if it is null.
     Constant(Option<Pattern>),
+    /// The pattern is computed, and compiled at each evaluation.
     Varying,
 }
 
-/// What is asked about a text.
+/// What a search by a pattern returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RegexResult {
+    /// Whether the text matches.
     Whether,
+    /// The first match.
     First,
+    /// All matches.
     All,
 }
 

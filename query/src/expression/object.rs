@@ -1,4 +1,4 @@
-//! Objects: their fields, and objects made of others or of arrays; and `$literal`.
+//! Objects: reading and setting fields, merging, conversion from and to arrays; and `$literal`.
 
 use bson::raw::{CStr, CString, cstr};
 use bson::{RawBsonRef, RawDocument};
@@ -31,13 +31,15 @@ pub(super) fn parse_literal(_: Parser<'_>, _: &'static str, operand: RawBsonRef<
     Ok(Node::Constant(Value::copied(operand)))
 }
 
-/// Reads `{field, input}`, or the name alone of a field of the document.
+/// Parses `$getField`: `{field, input}`, or only the name of a field of the document.
 pub(super) fn parse_get_field(
     parser: Parser<'_>,
     operator: &'static str,
     operand: RawBsonRef<'_>,
 ) -> Result<Node, Error> {
     let first = operand.as_document().and_then(|document| fields(document).next());
+    // An object whose first name is an operator is an expression that computes the name, not an object of
+    // arguments.
     let is_operator = first.is_some_and(|(name, _)| name.as_str().starts_with('$'));
     let (name, input) = if operand.as_document().is_none() || is_operator {
         (operand, Node::Path(parser.current(), Vec::new()))
@@ -46,6 +48,7 @@ pub(super) fn parse_get_field(
         (name.unwrap_or(RawBsonRef::Null), parser.operand(input.unwrap_or(RawBsonRef::Null))?)
     };
     let name = parser.operand(name)?;
+    // A constant name is checked while parsing, so that a wrong one is an error without any document.
     if let Some(constant) = name.constant() {
         check_name(operator, 5_654_602, constant)?;
     }
@@ -58,6 +61,7 @@ fn get_field<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let text = text.ok_or_else(|| arguments.wrong_type(3_041_704, "field", "a string", &name))?;
     let input = arguments.value(1)?;
     if input.is_nullish() {
+        // A field of a missing value is missing, and a field of null is null.
         return Ok(if input.is_missing() { Value::Missing } else { Value::NULL });
     }
     Ok(input.field(text))
@@ -69,23 +73,25 @@ pub(super) fn parse_set_field(
     operand: RawBsonRef<'_>,
 ) -> Result<Node, Error> {
     let [name, input, value] = SET_FIELD.read::<3>(operator, operand)?;
-    set_field_node(parser, operator, (name, input, value.unwrap_or(RawBsonRef::Null)))
+    set_field_node(parser, operator, name, input, value.unwrap_or(RawBsonRef::Null))
 }
 
-/// To unset a field is to set it to nothing.
+/// Parses `$unsetField`, which sets the field to a missing value.
 pub(super) fn parse_unset_field(
     parser: Parser<'_>,
     operator: &'static str,
     operand: RawBsonRef<'_>,
 ) -> Result<Node, Error> {
     let [name, input] = UNSET_FIELD.read::<2>(operator, operand)?;
-    set_field_node(parser, operator, (name, input, RawBsonRef::String("$$REMOVE")))
+    set_field_node(parser, operator, name, input, RawBsonRef::String("$$REMOVE"))
 }
 
 fn set_field_node(
     parser: Parser<'_>,
     operator: &'static str,
-    (name, input, value): (Option<RawBsonRef<'_>>, Option<RawBsonRef<'_>>, RawBsonRef<'_>),
+    name: Option<RawBsonRef<'_>>,
+    input: Option<RawBsonRef<'_>>,
+    value: RawBsonRef<'_>,
 ) -> Result<Node, Error> {
     let given = name.unwrap_or(RawBsonRef::Null);
     let refuse = |expected, code| {
@@ -93,10 +99,12 @@ fn set_field_node(
         let fault = Fault::WrongValue { argument: "field", expected, found };
         Error::Argument { operator, fault, code }
     };
+    // The name could be meant as a path, so a name that starts with a dollar sign must be a `$literal`.
     if given.as_str().is_some_and(|name| name.starts_with('$')) {
         return Err(refuse("a name, or a $literal", 4_161_108));
     }
     let name = parser.operand(given)?;
+    // MongoDB sets only fields whose names are known when the expression is parsed.
     let Some(constant) = name.constant() else { return Err(refuse("constant", 4_161_106)) };
     check_name(operator, 4_161_107, constant)?;
     let input = parser.operand(input.unwrap_or(RawBsonRef::Null))?;
@@ -122,9 +130,11 @@ fn set_field<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let document = document.ok_or_else(|| arguments.wrong_type(4_161_105, "input", "an object", &input))?;
     let name = arguments.value(0)?;
     let name = name.get().and_then(RawBsonRef::as_str).unwrap_or_default();
+    // A name of BSON ends with a zero byte and cannot hold one.
     let name = CString::try_from(name).map_err(|_| zero_in_name(arguments, 4_161_107))?;
     let value = arguments.value(2)?;
     let mut object = ObjectBuilder::new(arguments.operator, arguments.operation());
+    // The field keeps its position, a new one comes last. If the object has the name twice, the second goes.
     let mut is_set = false;
     for (known, old) in fields(document) {
         if known == &*name {
@@ -142,7 +152,7 @@ fn set_field<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     Ok(object.finish())
 }
 
-/// Merges objects; later fields replace earlier ones in their place, and null adds nothing.
+/// `$mergeObjects`: a later field replaces an earlier one of the same name, in its position. Null adds no fields.
 ///
 /// A single argument may be an array of objects.
 pub(super) fn merge<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
@@ -152,7 +162,8 @@ pub(super) fn merge<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
     {
         values = elements;
     }
-    let mut merged = Merged::default();
+    // The values are borrowed until all objects are merged, so that what is replaced is never copied.
+    let mut merged = MergedFields::default();
     for value in &values {
         if value.is_nullish() {
             continue;
@@ -169,14 +180,15 @@ pub(super) fn merge<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
     Ok(object.finish())
 }
 
-/// Fields by name, in the order in which the names came first.
+/// Fields by name. A field that is set again keeps its position.
 #[derive(Default)]
-struct Merged<'v> {
+struct MergedFields<'v> {
     fields: Vec<(&'v CStr, RawBsonRef<'v>)>,
-    places: std::collections::BTreeMap<&'v str, usize>,
+    /// The position in `fields` of each name.
+    positions: std::collections::BTreeMap<&'v str, usize>,
 }
 
-impl<'v> Merged<'v> {
+impl<'v> MergedFields<'v> {
     fn add(&mut self, document: &'v RawDocument) {
         for (name, value) in fields(document) {
             self.set(name, value);
@@ -184,8 +196,8 @@ impl<'v> Merged<'v> {
     }
 
     fn set(&mut self, name: &'v CStr, value: RawBsonRef<'v>) {
-        let place = *self.places.entry(name.as_str()).or_insert(self.fields.len());
-        match self.fields.get_mut(place) {
+        let position = *self.positions.entry(name.as_str()).or_insert(self.fields.len());
+        match self.fields.get_mut(position) {
             Some((_, slot)) => *slot = value,
             None => self.fields.push((name, value)),
         }
@@ -202,6 +214,7 @@ pub(super) fn to_array<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
         document.ok_or_else(|| arguments.wrong_type(40_390, "the argument", "an object", &value))?;
     let mut array = ArrayBuilder::new(arguments.operator, arguments.operation());
     for (name, value) in fields(document) {
+        // Each pair is built with its own bound, so that one large value is refused before the array grows.
         let mut pair = ObjectBuilder::new(arguments.operator, arguments.operation());
         pair.append(cstr!("k"), &Value::Borrowed(RawBsonRef::String(name.as_str())))?;
         pair.append(cstr!("v"), &Value::Borrowed(value))?;
@@ -210,7 +223,7 @@ pub(super) fn to_array<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
     Ok(array.finish())
 }
 
-/// An object of pairs, all of them `[name, value]`, or all of them `{k, v}`.
+/// `$arrayToObject`: an object made of pairs, which are all `[name, value]` or all `{k, v}`.
 pub(super) fn from_array<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let value = arguments.value(0)?;
     if value.is_nullish() {
@@ -219,6 +232,7 @@ pub(super) fn from_array<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>,
     let array = value.or_null().as_array();
     let array = array.ok_or_else(|| arguments.wrong_type(40_386, "the argument", "an array", &value))?;
     let pairs = elements(array).collect::<Vec<_>>();
+    // The first element decides the form, and all others must have it.
     let read = match pairs.first() {
         None => return Ok(ObjectBuilder::new(arguments.operator, arguments.operation()).finish()),
         Some(RawBsonRef::Array(_)) => pair_of_array,
@@ -228,7 +242,7 @@ pub(super) fn from_array<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>,
             return Err(arguments.wrong_type(40_398, "an element", expected, &Value::Borrowed(*other)));
         }
     };
-    let mut merged = Merged::default();
+    let mut merged = MergedFields::default();
     for pair in pairs {
         let (name, value) = read(arguments, pair)?;
         merged.set(name, value);
@@ -247,6 +261,7 @@ fn pair_of_array<'v>(
     let wrong = |code, expected| arguments.wrong_type(code, "an element", expected, &Value::Borrowed(pair));
     let array = pair.as_array().ok_or_else(|| wrong(40_396, "an array like the first"))?;
     let parts = elements(array).collect::<Vec<_>>();
+    // All pairs are checked, the ones that a later pair replaces too.
     let [name, value] = parts.as_slice() else { return Err(wrong(40_397, "a pair")) };
     let text = name.as_str().ok_or_else(|| wrong_name(arguments, 40_395, *name))?;
     Ok((text.try_into().map_err(|_| zero_in_name(arguments, 4_940_400))?, *value))
@@ -258,6 +273,7 @@ fn pair_of_object<'v>(
 ) -> Result<(&'v CStr, RawBsonRef<'v>), Error> {
     let wrong = |code, expected| arguments.wrong_type(code, "an element", expected, &Value::Borrowed(pair));
     let document = pair.as_document().ok_or_else(|| wrong(40_391, "an object like the first"))?;
+    // Exactly two fields: counting stops after the third.
     if fields(document).take(3).count() != 2 {
         return Err(wrong(40_392, "an object of k and v"));
     }

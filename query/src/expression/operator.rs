@@ -1,7 +1,7 @@
 //! The names of all expression operators in one sorted table, and the forms of their arguments.
 //!
-//! A name that is not in the table is unknown; one that is there as [`Known::Unsupported`] exists in MongoDB and
-//! not here. What an operator means stands with its function, in the file of its family.
+//! A name that is not in the table is unknown. One that is there as [`Known::Unsupported`] exists in MongoDB and not
+//! in CairnDB. What an operator means is in the file of its family.
 
 use bson::RawBsonRef;
 
@@ -24,11 +24,11 @@ pub(super) enum Known {
 /// How an operator takes its arguments.
 #[derive(Clone, Copy)]
 pub(super) enum Form {
-    /// As an array, or one alone as it is.
+    /// As an array, or as one argument without an array around it.
     List { count: Count, evaluate: Evaluate },
     /// As an object, by name.
     Named { names: &'static Signature, evaluate: Evaluate },
-    /// In a way of its own.
+    /// In a form of its own.
     Special(ParseSpecial),
 }
 
@@ -67,6 +67,7 @@ pub(super) fn known(name: &str) -> Option<(&'static str, Known)> {
 }
 
 const fn exactly(count: usize, evaluate: Evaluate) -> Known {
+    // Most operators of a fixed count share one number, and those of a range another.
     let count = Count { min: count, max: count, code: 16_020 };
     Known::Supported(Form::List { count, evaluate })
 }

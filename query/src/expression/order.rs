@@ -1,8 +1,9 @@
-//! Arrays in order: `$sortArray`, and the greatest or least elements.
+//! Arrays in order: `$sortArray`, and the greatest or least elements of an array.
 
 use std::cmp::Ordering;
 
 use bson::{RawBsonRef, RawDocument};
+use index::key::Direction;
 use index::order::compare;
 use index::path::{FieldPath, value_at};
 
@@ -39,13 +40,14 @@ pub(super) fn least_some<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>,
     extreme(arguments, compare_values)
 }
 
-/// How many elements are wanted, and the array's elements.
+/// The arguments of `$firstN`, `$lastN`, `$maxN` and `$minN`: how many elements are wanted, and the elements.
 pub(super) fn count_wanted<'d>(arguments: &Arguments<'_, 'd>) -> Result<(usize, Vec<Value<'d>>), Error> {
     let (wanted, input) = (arguments.value(0)?, arguments.value(1)?);
     if !wanted.is_number() {
         return Err(arguments.wrong_type(5_787_902, "n", "an integer", &wanted));
     }
     let count = arguments.long(5_787_903, "n", &wanted)?;
+    // Zero elements are refused: MongoDB takes that for a mistake.
     if count <= 0 {
         return Err(arguments.wrong_value(5_787_908, "n", "above 0", &wanted));
     }
@@ -53,9 +55,8 @@ pub(super) fn count_wanted<'d>(arguments: &Arguments<'_, 'd>) -> Result<(usize, 
     Ok((usize::try_from(count).unwrap_or(usize::MAX), elements))
 }
 
-/// Reads `$sortArray`, whose pattern is no expression.
-///
-/// The pattern becomes a constant argument: 1 or -1 for whole elements, or a document of paths.
+/// Parses `$sortArray`. Its pattern is a constant and not an expression: 1 or -1 to sort by whole elements, or an
+/// object of paths with 1 or -1.
 pub(super) fn parse_sort(
     parser: Parser<'_>,
     operator: &'static str,
@@ -65,6 +66,7 @@ pub(super) fn parse_sort(
     let input = parser.operand(input.unwrap_or(RawBsonRef::Null))?;
     let pattern = pattern.unwrap_or(RawBsonRef::Null);
     check_pattern(operator, pattern)?;
+    // Copied as it is, so that a text in it is not taken for a path.
     let arguments = vec![Some(input), Some(Node::Constant(Value::copied(pattern)))];
     Ok(Node::Call { operator, evaluate: sort, arguments })
 }
@@ -86,6 +88,7 @@ fn check_pattern(operator: &'static str, pattern: RawBsonRef<'_>) -> Result<(), 
     }
     for element in document {
         let (name, value) = element.map_err(invalid)?;
+        // An empty name would match no field, and sort nothing without a word.
         if name.as_str().split('.').any(str::is_empty) {
             return refuse("made of paths without empty names", RawBsonRef::String(name.as_str()));
         }
@@ -96,6 +99,7 @@ fn check_pattern(operator: &'static str, pattern: RawBsonRef<'_>) -> Result<(), 
     Ok(())
 }
 
+/// The direction that a number in a pattern means.
 fn direction(value: RawBsonRef<'_>) -> Option<Direction> {
     match integer(value) {
         Some(1) => Some(Direction::Ascending),
@@ -104,18 +108,10 @@ fn direction(value: RawBsonRef<'_>) -> Option<Direction> {
     }
 }
 
-#[derive(Clone, Copy)]
-enum Direction {
-    Ascending,
-    Descending,
-}
-
-impl Direction {
-    fn apply(self, ordering: Ordering) -> Ordering {
-        match self {
-            Self::Ascending => ordering,
-            Self::Descending => ordering.reverse(),
-        }
+fn directed(direction: Direction, ordering: Ordering) -> Ordering {
+    match direction {
+        Direction::Ascending => ordering,
+        Direction::Descending => ordering.reverse(),
     }
 }
 
@@ -127,10 +123,12 @@ fn sort<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let mut elements = arguments.elements(2_942_504, "input", &input)?;
     let pattern = arguments.value(1)?;
     if let Some(pattern) = pattern.or_null().as_document() {
+        // The pattern was checked while parsing, so no path is lost here.
         let keys = paths(pattern);
+        // The sort is stable: elements that compare as equal keep their order.
         elements.sort_by(|left, right| compare_by(&keys, left.or_null(), right.or_null()));
     } else if let Some(direction) = direction(pattern.or_null()) {
-        elements.sort_by(|left, right| direction.apply(compare_values(left, right)));
+        elements.sort_by(|left, right| directed(direction, compare_values(left, right)));
     }
     arguments.array(elements)
 }
@@ -142,10 +140,11 @@ fn paths(pattern: &RawDocument) -> Vec<(FieldPath, Direction)> {
     fields(pattern).filter_map(key).collect()
 }
 
-/// Compares elements by their fields; what is no object has none, and a missing field counts as null.
+/// Compares elements by fields. A field that is missing counts as null, and a value that is not an object has
+/// no fields.
 fn compare_by(keys: &[(FieldPath, Direction)], left: RawBsonRef<'_>, right: RawBsonRef<'_>) -> Ordering {
     keys.iter()
-        .map(|(path, direction)| direction.apply(compare(key(left, path), key(right, path))))
+        .map(|(path, direction)| directed(*direction, compare(key(left, path), key(right, path))))
         .find(|ordering| ordering.is_ne())
         .unwrap_or(Ordering::Equal)
 }
@@ -154,12 +153,13 @@ fn key<'v>(element: RawBsonRef<'v>, path: &FieldPath) -> RawBsonRef<'v> {
     element.as_document().and_then(|document| value_at(document, path)).unwrap_or(RawBsonRef::Null)
 }
 
-/// The first elements of an array in an order, without null and missing ones.
+/// The first elements of an array in `order`; null and missing ones are left out.
 fn extreme<'d>(
     arguments: &Arguments<'_, 'd>,
     order: fn(&Value<'_>, &Value<'_>) -> Ordering,
 ) -> Result<Value<'d>, Error> {
     let (wanted, mut elements) = count_wanted(arguments)?;
+    // Like `$max` and `$min`, these operators have no place for null.
     elements.retain(|element| !element.is_nullish());
     elements.sort_by(order);
     arguments.array(elements.into_iter().take(wanted))

@@ -1,8 +1,8 @@
 //! From BSON to the tree of an expression.
 //!
-//! What an operator's argument may be stands with the operator; here is what all share: objects, arrays, arguments, and
-//! the folding of what is constant. The invariant: parsing recurses at most `DEPTH_MAX` levels, and so does everything
-//! that later walks the tree.
+//! What an operator's argument may be is in the file of the operator. Here is what all share: objects, arrays, lists
+//! of arguments, and the folding of constants. The invariant: parsing recurses at most `DEPTH_MAX` levels, and so
+//! does everything that later walks the tree.
 
 use bson::raw::CString;
 use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
@@ -14,16 +14,16 @@ use crate::expression::parser::{Parser, check_field_name, invalid};
 use crate::expression::value::Value;
 use crate::expression::variables::Variables;
 
-/// Larger constants are not kept in place of the expression that makes them.
+/// A larger value does not replace the constant expression that makes it.
 const FOLDED_BYTES_MAX: usize = 64 * 1024;
 
-/// Reads a whole expression.
+/// Parses a whole expression.
 pub(super) fn parse(expression: RawBsonRef<'_>, variables: &Variables) -> Result<Node, Error> {
     Parser::new(variables).operand(expression)
 }
 
 impl Parser<'_> {
-    /// Reads a value in the place of an expression.
+    /// Parses a value in the place of an expression: a path, an operator, an object, an array or a constant.
     pub(super) fn operand(self, value: RawBsonRef<'_>) -> Result<Node, Error> {
         if let Some(text) = value.as_str() {
             return match text.strip_prefix('$') {
@@ -32,6 +32,7 @@ impl Parser<'_> {
             };
         }
         if let Some(document) = value.as_document() {
+            // Only containers nest, so only they count as levels.
             return self.deeper()?.document(document);
         }
         if let Some(array) = value.as_array() {
@@ -40,7 +41,7 @@ impl Parser<'_> {
         Ok(Node::Constant(Value::copied(value)))
     }
 
-    /// Reads the arguments of an operator: the members of an array, or the one that stands there.
+    /// Parses the arguments of an operator: the members of an array, or one argument without an array around it.
     pub(super) fn list(self, operand: RawBsonRef<'_>) -> Result<Vec<Node>, Error> {
         match operand.as_array() {
             Some(array) => array.into_iter().map(|member| self.operand(member.map_err(invalid)?)).collect(),
@@ -53,9 +54,10 @@ impl Parser<'_> {
         Ok(folded(Node::Array(members.collect::<Result<_, _>>()?)))
     }
 
-    /// Reads an operator, or an object of computed fields.
+    /// Parses an operator, or an object of computed fields.
     fn document(self, document: &RawDocument) -> Result<Node, Error> {
         let fields = document.iter().map(|field| field.map_err(invalid)).collect::<Result<Vec<_>, _>>()?;
+        // The first name decides: an object whose first name starts with a dollar sign is an operator.
         if let Some((name, operand)) = fields.first()
             && name.as_str().starts_with('$')
         {
@@ -66,6 +68,7 @@ impl Parser<'_> {
             return self.operator(name.as_str(), *operand);
         }
         let mut computed: Vec<(CString, Node)> = Vec::with_capacity(fields.len());
+        // A name twice would make an object of which readers see only one of both fields.
         let mut seen = std::collections::BTreeSet::new();
         for (name, value) in fields {
             check_field_name(name.as_str())?;
@@ -87,6 +90,8 @@ impl Parser<'_> {
             Some((operator, Known::Supported(form))) => (operator, form),
         };
         let (evaluate, arguments) = match form {
+            // An operator with a form of its own reads its operand itself, before any of it is taken for an
+            // expression.
             Form::Special(parse) => return parse(self, operator, operand).map(folded),
             Form::List { count, evaluate } => {
                 let arguments = self.list(operand)?;
@@ -99,10 +104,12 @@ impl Parser<'_> {
     }
 }
 
-/// A node whose parts are all constant becomes their value. Where that fails it stays as it is, so that the error
-/// surfaces if, and only if, the node is evaluated.
+/// Replaces a node whose parts are all constant by its value.
+///
+/// A node whose evaluation fails stays as it is, so that the error is reported only if the node is evaluated.
 fn folded(node: Node) -> Node {
     let parts = match &node {
+        // `$rand` has no parts and is no constant: each evaluation gives another number.
         Node::Constant(_) | Node::Path(..) | Node::Random => return node,
         Node::Object(_)
         | Node::Array(_)
@@ -116,9 +123,12 @@ fn folded(node: Node) -> Node {
     if !parts.into_iter().all(|part| part.constant().is_some()) {
         return node;
     }
+    // Nothing constant reads the document or the variables, so empty ones do.
     let (document, variables) = (RawDocumentBuf::new(), Variables::default());
     let value = node.evaluate(Scope::new(&document, &variables)).map(Value::into_static);
     match value {
+        // A small expression can make a large value, `$range` for one. Kept in the tree it would take memory
+        // that no operation accounts for.
         Ok(value) if value.content_bytes() <= FOLDED_BYTES_MAX => Node::Constant(value),
         Ok(_) | Err(_) => node,
     }

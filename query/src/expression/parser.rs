@@ -1,16 +1,17 @@
-//! Where in an expression a reader is, and what that place defines: variables, paths, and how deep it is.
+//! A place in an expression while it is parsed: which variables are defined there, and how deep it is. Paths and
+//! names are checked here.
 //!
-//! Reading the expressions themselves is in `parse`.
+//! Parsing the expressions themselves is in `parse`.
 
 use index::path::FieldPath;
 
 use crate::expression::error::Error;
-use crate::expression::node::{Node, Source};
+use crate::expression::node::{Node, PathStart};
 use crate::expression::value::Value;
 use crate::expression::variables::{Variables, check_readable_name};
 use crate::pattern::Room;
 
-/// How deeply expressions may be nested.
+/// The most levels that expressions may be nested.
 pub(super) const DEPTH_MAX: usize = 100;
 
 const ZERO: &str = "a name must not hold a zero character";
@@ -19,18 +20,18 @@ const ZERO: &str = "a name must not hold a zero character";
 const UNSUPPORTED_VARIABLES: [&str; 6] =
     ["CLUSTER_TIME", "IS_MR", "JS_SCOPE", "SEARCH_META", "SEARCH_SCORE", "USER_ROLES"];
 
-/// Where in an expression something stands: what is defined there, and how deep it is.
+/// A place in an expression: the variables that are defined there, and how deep it is.
 #[derive(Clone, Copy)]
 pub(super) struct Parser<'p> {
     variables: &'p Variables,
-    names: Option<&'p Frame<'p>>,
+    names: Option<&'p NameFrame<'p>>,
     depth: usize,
 }
 
-/// The names that one operator defines, inside of those that operators around it define.
-struct Frame<'p> {
+/// The names of the variables that one operator defines, and the operators around it.
+struct NameFrame<'p> {
     names: &'p [&'p str],
-    outer: Option<&'p Frame<'p>>,
+    outer: Option<&'p NameFrame<'p>>,
 }
 
 impl<'p> Parser<'p> {
@@ -41,17 +42,18 @@ impl<'p> Parser<'p> {
 }
 
 impl Parser<'_> {
-    /// What compiled patterns may take.
+    /// The memory that compiled patterns may take.
     pub(super) fn room(&self) -> &Room {
         self.variables.room()
     }
 
-    /// Reads something where the given names are variables.
+    /// Calls `read` for a place where `names` are variables besides those that are defined already.
     pub(super) fn with_names<T>(self, names: &[&str], read: impl FnOnce(Parser<'_>) -> T) -> T {
-        let frame = Frame { names, outer: self.names };
+        let frame = NameFrame { names, outer: self.names };
         read(Parser { variables: self.variables, names: Some(&frame), depth: self.depth })
     }
 
+    /// The place one level deeper.
     pub(super) fn deeper(self) -> Result<Self, Error> {
         if self.depth == DEPTH_MAX {
             return Err(Error::TooDeep { limit: DEPTH_MAX });
@@ -59,8 +61,9 @@ impl Parser<'_> {
         Ok(Self { depth: self.depth + 1, ..self })
     }
 
-    /// Reads what stands behind the first dollar sign.
+    /// Parses a path or a variable: the text after the first dollar sign.
     pub(super) fn path(self, path: &str) -> Result<Node, Error> {
+        // One dollar sign starts a path in the document, two start a variable.
         let Some(variable) = path.strip_prefix('$') else {
             if path.is_empty() {
                 let reason = "a dollar sign must be followed by a name";
@@ -73,30 +76,38 @@ impl Parser<'_> {
             None => (variable, None),
         };
         check_readable_name(name)?;
+        // The name may be one of the system, which starts with a capital; whether it is defined is asked
+        // after that.
         let source = self.variable(name)?;
         let fields = rest.map(split_path).transpose()?.unwrap_or_default();
         Ok(match source {
-            Source::Remove => Node::Constant(Value::Missing),
-            Source::Root | Source::Now | Source::Local { .. } | Source::User(_) => Node::Path(source, fields),
+            // Known to be missing, so it takes part in the folding of constants.
+            PathStart::Remove => Node::Constant(Value::Missing),
+            PathStart::Root | PathStart::Now | PathStart::Local { .. } | PathStart::User(_) => {
+                Node::Path(source, fields)
+            }
         })
     }
 
-    /// What paths with one dollar sign start at: the document, unless an operator says otherwise.
-    pub(super) fn current(self) -> Source {
-        self.local("CURRENT").unwrap_or(Source::Root)
+    /// The start of paths with one dollar sign: the document, unless an operator defines `CURRENT`.
+    pub(super) fn current(self) -> PathStart {
+        self.local("CURRENT").unwrap_or(PathStart::Root)
     }
 
-    fn variable(self, name: &str) -> Result<Source, Error> {
+    /// Finds a variable: those of operators hide those of the caller, which hide those of the system.
+    fn variable(self, name: &str) -> Result<PathStart, Error> {
         if let Some(local) = self.local(name) {
             return Ok(local);
         }
         if self.variables.value(name).is_some() {
-            return Ok(Source::User(name.to_owned()));
+            return Ok(PathStart::User(name.to_owned()));
         }
         match name {
-            "ROOT" | "CURRENT" => Ok(Source::Root),
-            "NOW" => Ok(Source::Now),
-            "REMOVE" => Ok(Source::Remove),
+            "ROOT" | "CURRENT" => Ok(PathStart::Root),
+            "NOW" => Ok(PathStart::Now),
+            "REMOVE" => Ok(PathStart::Remove),
+            // A variable of MongoDB that is missing here is another error than a wrong name, so that a caller
+            // knows which it is.
             name if UNSUPPORTED_VARIABLES.contains(&name) => {
                 Err(Error::UnsupportedVariable { name: name.to_owned() })
             }
@@ -104,11 +115,13 @@ impl Parser<'_> {
         }
     }
 
-    fn local(self, name: &str) -> Option<Source> {
+    /// Finds a variable of an operator, the innermost first.
+    fn local(self, name: &str) -> Option<PathStart> {
         let frames = std::iter::successors(self.names, |frame| frame.outer);
         frames.enumerate().find_map(|(outwards, frame)| {
-            let place = frame.names.iter().rposition(|known| *known == name)?;
-            Some(Source::Local { outwards, place })
+            // Of two variables of one name in the same `$let` the later definition holds.
+            let position = frame.names.iter().rposition(|known| *known == name)?;
+            Some(PathStart::Local { outwards, position })
         })
     }
 }
@@ -137,7 +150,7 @@ pub(super) fn split_path(path: &str) -> Result<Vec<FieldPath>, Error> {
     names.iter().map(field).collect()
 }
 
-/// Refuses what cannot be the name of a computed field.
+/// Refuses a name that a computed field cannot have.
 pub(super) fn check_field_name(name: &str) -> Result<(), Error> {
     match name_fault(name) {
         Some((reason, code)) => Err(Error::Path { path: name.replace('\0', "\\0"), reason, code }),
@@ -159,6 +172,7 @@ fn name_fault(name: &str) -> Option<(&'static str, i32)> {
     name.contains('.').then_some(("a name must not hold a dot", 16_412))
 }
 
+/// The error for bytes that are not BSON.
 #[expect(clippy::needless_pass_by_value, reason = "this is what an error is mapped by")]
 pub(super) fn invalid(error: bson::error::Error) -> Error {
     Error::InvalidBson { reason: error.to_string() }

@@ -1,4 +1,5 @@
-//! Powers, roots and logarithms. Of decimals they are refused: doubles would lose more than half of the digits.
+//! Powers, roots and logarithms of doubles and integers. Decimals are refused: computed as doubles they would lose
+//! more than half of their digits.
 
 use crate::expression::arithmetic::one_number;
 use crate::expression::error::{Error, Fault};
@@ -21,7 +22,7 @@ pub(super) fn log10<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
 pub(super) fn sqrt<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     of_double(arguments, |value| {
         if value < 0.0 {
-            return Err(refuse(arguments, 28_714, "the argument", ("0 or more", value)));
+            return Err(refuse(arguments, 28_714, "the argument", "0 or more", value));
         }
         Ok(value.sqrt())
     })
@@ -35,7 +36,7 @@ pub(super) fn log<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error>
     let value = positive(arguments, 28_758, value)?;
     #[expect(clippy::float_cmp, reason = "only the base 1 itself has no logarithm")]
     if base <= 0.0 || base == 1.0 {
-        return Err(refuse(arguments, 28_759, "the base", ("above 0 and not 1", base)));
+        return Err(refuse(arguments, 28_759, "the base", "above 0 and not 1", base));
     }
     Ok(Value::double(value.ln() / base.ln()))
 }
@@ -45,9 +46,12 @@ pub(super) fn pow<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error>
     let (Some(double_base), Some(double_exponent)) = (double(base), double(exponent)) else {
         return Err(arguments.unsupported("a decimal"));
     };
+    // This would be a division by zero.
     if double_base == 0.0 && double_exponent < 0.0 {
-        return Err(refuse(arguments, 28_764, "the exponent of 0", ("0 or more", double_exponent)));
+        return Err(refuse(arguments, 28_764, "the exponent of 0", "0 or more", double_exponent));
     }
+    // Powers of integers are computed exactly where 64 bits hold them. Of two int32 the result may be an
+    // int32.
     let (wide, narrow) = match (base, exponent) {
         (Numeric::Int32(base), Numeric::Int32(exponent)) => {
             (power(i64::from(base), i64::from(exponent)), true)
@@ -62,18 +66,21 @@ pub(super) fn pow<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error>
     Ok(match wide {
         Some(power) if narrow => Value::integer(power),
         Some(power) => Value::long(power),
+        // Fractions, overflows and doubles.
         None => Value::double(double_base.powf(double_exponent)),
     })
 }
 
-/// The power as an integer, if it is one of 64 bits.
+/// The power as an integer. Returns `None` if it is not an integer of 64 bits.
 fn power(base: i64, exponent: i64) -> Option<i64> {
     match (base, u32::try_from(exponent)) {
         (1, _) => Some(1),
+        // 1 and -1 have powers for every exponent, negative and large ones included.
         (-1, _) => Some(if exponent % 2 == 0 { 1 } else { -1 }),
-        // Zero to the power of more than 32 bits is still zero.
+        // Zero is zero for every exponent above 0, also for one of more than 32 bits.
         (0, Err(_)) => Some(0),
         (_, Ok(exponent)) => base.checked_pow(exponent),
+        // A negative exponent gives a fraction; one of more than 32 bits overflows for every other base.
         (_, Err(_)) => None,
     }
 }
@@ -109,7 +116,7 @@ fn two(arguments: &Arguments<'_, '_>, codes: (i32, i32)) -> Result<Option<(Numer
 
 fn positive(arguments: &Arguments<'_, '_>, code: i32, value: f64) -> Result<f64, Error> {
     if value <= 0.0 {
-        return Err(refuse(arguments, code, "the argument", ("above 0", value)));
+        return Err(refuse(arguments, code, "the argument", "above 0", value));
     }
     Ok(value)
 }
@@ -118,7 +125,8 @@ fn refuse(
     arguments: &Arguments<'_, '_>,
     code: i32,
     argument: &'static str,
-    (expected, found): (&'static str, f64),
+    expected: &'static str,
+    found: f64,
 ) -> Error {
     arguments.fault(code, Fault::WrongValue { argument, expected, found: format!("{found:?}") })
 }

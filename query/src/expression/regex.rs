@@ -1,6 +1,6 @@
 //! Regular expressions: `$regexMatch`, `$regexFind` and `$regexFindAll`.
 //!
-//! A pattern that is constant is compiled once, while parsing; any other at each evaluation.
+//! A constant pattern is compiled once, while parsing. A computed pattern is compiled at each evaluation.
 
 use std::ops::Range;
 
@@ -35,11 +35,13 @@ pub(super) fn parse(
     let input = parser.operand(input.unwrap_or(RawBsonRef::Null))?;
     let regex = parser.operand(regex.unwrap_or(RawBsonRef::Null))?;
     let options = options.map(|options| parser.operand(options)).transpose()?;
+    // One function parses all three operators, which differ only in what they return.
     let wanted = match operator {
         "$regexFind" => RegexResult::First,
         "$regexFindAll" => RegexResult::All,
         _ => RegexResult::Whether,
     };
+    // Options that were not given count as constant.
     let none = Value::Missing;
     let constant_options = options.as_ref().map_or(Some(&none), Node::constant);
     let compiled = match (regex.constant(), constant_options) {
@@ -62,22 +64,25 @@ pub(super) fn evaluate<'d>(call: &RegexCall, scope: Scope<'_, 'd>) -> Result<Val
             &fresh
         }
     };
+    // The pattern is compiled before the input is looked at, so that a wrong one is an error for every
+    // document.
     let text = input.get().and_then(RawBsonRef::as_str);
     if text.is_none() && !input.is_nullish() {
         let found = input.type_name();
         let fault = Fault::WrongType { argument: "input", expected: "a string", found };
         return Err(Error::Argument { operator: call.operator, fault, code: 51_104 });
     }
+    // A null pattern or input matches nothing.
     match (call.wanted, pattern, text) {
         (RegexResult::Whether, Some(pattern), Some(text)) => {
-            let search = Search { operator: call.operator, pattern, text, operation: scope.operation() };
+            let search = TextSearch { operator: call.operator, pattern, text, operation: scope.operation() };
             Ok(Value::boolean(search.matches()?))
         }
         (RegexResult::First, Some(pattern), Some(text)) => {
-            Search { operator: call.operator, pattern, text, operation: scope.operation() }.first()
+            TextSearch { operator: call.operator, pattern, text, operation: scope.operation() }.first()
         }
         (RegexResult::All, Some(pattern), Some(text)) => {
-            Search { operator: call.operator, pattern, text, operation: scope.operation() }.all()
+            TextSearch { operator: call.operator, pattern, text, operation: scope.operation() }.all()
         }
         (RegexResult::Whether, _, _) => Ok(Value::FALSE),
         (RegexResult::First, _, _) => Ok(Value::NULL),
@@ -85,7 +90,7 @@ pub(super) fn evaluate<'d>(call: &RegexCall, scope: Scope<'_, 'd>) -> Result<Val
     }
 }
 
-/// The pattern of a text or a regular expression; none for null.
+/// Compiles a pattern given as a text or a regular expression. Returns `None` for null.
 fn compile(
     operator: &'static str,
     regex: &Value<'_>,
@@ -106,6 +111,7 @@ fn compile(
         let found = options.type_name();
         return fault(Fault::WrongType { argument: "options", expected: "a string", found }, 51_106);
     }
+    // Options given twice are refused, even if both are the same.
     if given.is_some() && !own.is_empty() {
         return fault(Fault::OptionsTwice, 51_107);
     }
@@ -113,13 +119,14 @@ fn compile(
     let Some(pattern) = pattern else { return Ok(None) };
     Pattern::parse(pattern, options, room)
         .map(Some)
-        .map_err(|error| refuse(operator, (pattern, options), error))
+        .map_err(|error| refuse(operator, pattern, options, error))
 }
 
-fn refuse(operator: &'static str, (pattern, options): (&str, &str), error: PatternError) -> Error {
+fn refuse(operator: &'static str, pattern: &str, options: &str, error: PatternError) -> Error {
     let shown = shorten(pattern);
     let (reason, code) = match error {
         PatternError::Zero => {
+            // The zero character is in the pattern, or else in the options.
             let code = if pattern.contains('\0') { 51_109 } else { 51_110 };
             ("it holds a zero character".to_owned(), code)
         }
@@ -135,17 +142,19 @@ fn refuse(operator: &'static str, (pattern, options): (&str, &str), error: Patte
     Error::Argument { operator, fault: Fault::Pattern { pattern: shown, reason }, code }
 }
 
-/// A pattern in a text.
+/// A search for a pattern in a text.
 #[derive(Clone, Copy)]
-struct Search<'s> {
+struct TextSearch<'s> {
     operator: &'static str,
     pattern: &'s Pattern,
     text: &'s str,
     operation: &'s OperationContext,
 }
 
-impl Search<'_> {
+impl TextSearch<'_> {
     fn matches(self) -> Result<bool, Error> {
+        // The search asks the closure from time to time whether to stop: a token may be cancelled during one
+        // long match.
         let matched = self.pattern.matches_text(self.text, &|| self.operation.look().is_err());
         matched.map_err(|error| self.unanswered(&error))
     }
@@ -163,10 +172,12 @@ impl Search<'_> {
         let (mut start, mut before, mut counted) = (0, 0, 0);
         while let Some(found) = self.find_at(start)? {
             let span = found.span.clone();
+            // Characters are counted on from the last match: counted from the start each time, many matches
+            // in a long text would take time in the square of its length.
             before += text.get(counted..span.start).unwrap_or_default().chars().count();
             counted = span.start;
             matches.push(self.describe(&found, before)?.or_null())?;
-            // Behind a match of nothing the search goes on one character further.
+            // After an empty match the search goes on one character further; it would find the same match for ever.
             let next = text.get(span.end..).and_then(|rest| rest.chars().next());
             start = if span.is_empty() { span.end + next.map_or(1, char::len_utf8) } else { span.end };
             if start >= text.len() {
@@ -177,12 +188,14 @@ impl Search<'_> {
     }
 
     fn find_at(self, start: usize) -> Result<Option<Found>, Error> {
+        // Each search may read the text up to its end.
         self.operation.pass(self.text.len().saturating_sub(start))?;
         let found = self.pattern.find_at(self.text, start, &|| self.operation.look().is_err());
         found.map_err(|error| self.unanswered(&error))
     }
 
     fn unanswered(self, error: &MatchError) -> Error {
+        // A search that was stopped looks like one that reached a limit; the operation knows which it was.
         if let Err(reason) = self.operation.verdict() {
             return reason.into();
         }
@@ -190,7 +203,7 @@ impl Search<'_> {
         Error::Argument { operator: self.operator, fault, code: 51_156 }
     }
 
-    /// A match: what matched, after how many characters, and what its groups matched.
+    /// A match as an object: the text, its position in characters, and the texts of its groups.
     fn describe<'d>(self, found: &Found, before: usize) -> Result<Value<'d>, Error> {
         let part = |span: &Range<usize>| RawBsonRef::String(self.text.get(span.clone()).unwrap_or_default());
         let groups = found.groups.iter().map(|group| group.as_ref().map_or(RawBsonRef::Null, part));

@@ -39,9 +39,10 @@ fn whole<'d>(
     })
 }
 
-/// Rounds to a place behind the point, or before it if the place is negative.
+/// Rounds to a number of decimal places, or to a power of ten if that is negative.
 ///
-/// A double is rounded by its decimal digits, all of them: 2.675 is a little less than it seems, and becomes 2.67.
+/// A double is rounded by all of its decimal digits: 2.675 is stored as a number slightly below that, and
+/// becomes 2.67.
 fn to_place<'d>(arguments: &Arguments<'_, 'd>, rounding: Rounding) -> Result<Value<'d>, Error> {
     let value = arguments.value(0)?;
     if value.is_nullish() {
@@ -52,12 +53,15 @@ fn to_place<'d>(arguments: &Arguments<'_, 'd>, rounding: Rounding) -> Result<Val
     };
     let Some(place) = place(arguments)? else { return Ok(Value::NULL) };
     Ok(match number {
+        // An integer has no fraction to round.
         Numeric::Int32(_) | Numeric::Int64(_) if place >= 0 => number.into_value(),
         Numeric::Int32(whole) => match rounded(arguments, i64::from(whole), place, rounding)? {
+            // 2147483647 rounded to tens does not fit an int32, and becomes an int64.
             Numeric::Int64(rounded) => Value::integer(rounded),
             other @ (Numeric::Int32(_) | Numeric::Double(_) | Numeric::Decimal(_)) => other.into_value(),
         },
         Numeric::Int64(whole) => rounded(arguments, whole, place, rounding)?.into_value(),
+        // NaN and infinities stay as they are.
         Numeric::Double(double) if !double.is_finite() => number.into_value(),
         Numeric::Double(double) => {
             let exact = decimal::from_double(double, Precision::Full);
@@ -73,6 +77,7 @@ fn rounded(
     place: i32,
     rounding: Rounding,
 ) -> Result<Numeric, Error> {
+    // A decimal holds every int64 and every rounded one, so overflow is found only at the way back.
     let rounded = decimal::round(decimal::from_integer(whole), -place, rounding);
     let integer = integer(RawBsonRef::Decimal128(rounded));
     integer
@@ -80,12 +85,13 @@ fn rounded(
         .ok_or_else(|| arguments.fault(51_080, Fault::Overflow { kind: "64-bit integer" }))
 }
 
-/// The place that is rounded to, 0 unless given; nothing if it is null.
+/// The place to round to: 0 if it was not given. Returns `None` if it is null.
 fn place(arguments: &Arguments<'_, '_>) -> Result<Option<i32>, Error> {
     let Some(place) = arguments.given(1)? else { return Ok(Some(0)) };
     if place.is_nullish() {
         return Ok(None);
     }
+    // The range is checked apart from the type, because MongoDB has a number for each.
     let found = integer(place.or_null())
         .ok_or_else(|| arguments.wrong_value(51_082, "the place", "an integer", &place))?;
     let in_range = i32::try_from(found).ok().filter(|place| (-20..=100).contains(place));

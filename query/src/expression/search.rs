@@ -1,4 +1,4 @@
-//! Where something stands: `$in`, and the positions of elements and of texts.
+//! Searches: `$in`, and the positions of elements in arrays and of parts in texts.
 
 use index::order::compare;
 
@@ -12,7 +12,7 @@ pub(super) fn contains<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
     let array = list.or_null().as_array();
     let array =
         array.ok_or_else(|| arguments.wrong_type(40_081, "the second argument", "an array", &list))?;
-    // Nothing in an array is missing.
+    // A missing value equals no element: an array holds none.
     let Some(value) = value.get() else { return Ok(Value::FALSE) };
     Ok(Value::boolean(elements(array).any(|element| compare(element, value).is_eq())))
 }
@@ -27,6 +27,7 @@ pub(super) fn index_of_array<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<
     let (start, end) = window(arguments, (40_096, 40_097))?;
     let wanted = arguments.value(1)?;
     let Some(wanted) = wanted.get() else { return Ok(Value::int(-1)) };
+    // The end comes first: `take` after `skip` would count from the start.
     let mut within = elements(array).enumerate().take(end).skip(start);
     Ok(found(within.find(|(_, element)| compare(*element, wanted).is_eq()).map(|(at, _)| at)))
 }
@@ -37,6 +38,7 @@ pub(super) fn index_of_bytes<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<
     let (start, end) = window(arguments, (40_096, 40_097))?;
     let end = end.min(text.len());
     let Some(within) = text.get(start..end) else { return Ok(Value::int(-1)) };
+    // An empty part is found at once, and `windows` does not take a length of 0.
     if part.is_empty() {
         return Ok(Value::count(start));
     }
@@ -44,12 +46,13 @@ pub(super) fn index_of_bytes<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<
     Ok(found(place.map(|place| place + start)))
 }
 
-/// Positions count characters, and so do the bounds. An end does not cut off what begins before it.
+/// `$indexOfCP`: positions and bounds count characters. A match may reach over the end if it starts before it.
 pub(super) fn index_of_characters<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let Some((text, part)) = texts(arguments, (40_093, 40_094))? else { return Ok(Value::NULL) };
     let (text, part) = (text.or_null(), part.or_null());
     let (text, part) = (text.as_str().unwrap_or_default(), part.as_str().unwrap_or_default());
     let (start, end) = window(arguments, (40_096, 40_097))?;
+    // An empty text has no character to start at, and the empty part is in it all the same.
     if text.is_empty() && part.is_empty() && start == 0 {
         return Ok(Value::int(0));
     }
@@ -58,7 +61,7 @@ pub(super) fn index_of_characters<'d>(arguments: &Arguments<'_, 'd>) -> Result<V
     Ok(found(places.find(|(_, (place, _))| is_at(*place)).map(|(at, _)| at)))
 }
 
-/// The two texts that come first; nothing if the one to search is null.
+/// The text to search, and the part to find. Returns `None` if the text is null.
 fn texts<'d>(
     arguments: &Arguments<'_, 'd>,
     codes: (i32, i32),
@@ -71,13 +74,14 @@ fn texts<'d>(
         return Err(arguments.wrong_type(codes.0, "the first argument", "a string", &text));
     }
     let part = arguments.value(1)?;
+    // Only the text to search may be null.
     if part.or_null().as_str().is_none() {
         return Err(arguments.wrong_type(codes.1, "the second argument", "a string", &part));
     }
     Ok(Some((text, part)))
 }
 
-/// From where to where to search.
+/// The start and the end of a search: by default the whole.
 fn window(arguments: &Arguments<'_, '_>, codes: (i32, i32)) -> Result<(usize, usize), Error> {
     let bound = |at, name, default| match arguments.given(at)? {
         None => Ok(default),
@@ -86,6 +90,7 @@ fn window(arguments: &Arguments<'_, '_>, codes: (i32, i32)) -> Result<(usize, us
     Ok((bound(2, "the start", 0)?, bound(3, "the end", usize::MAX)?))
 }
 
+/// A position, or -1 for none.
 fn found<'d>(place: Option<usize>) -> Value<'d> {
     place.map_or(Value::int(-1), Value::count)
 }

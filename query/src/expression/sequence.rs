@@ -16,7 +16,7 @@ const ZIP: Signature = Signature {
     missing: &[34_465],
 };
 
-/// The most elements that a range has: MongoDB's default limit of 100 MB, at what a number takes there.
+/// The most elements that a range has: MongoDB's default limit of 100 MiB, at 16 bytes for each number.
 const RANGE_LENGTH_MAX: u64 = 100 * 1024 * 1024 / 16;
 
 pub(super) fn range<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
@@ -29,6 +29,7 @@ pub(super) fn range<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
             step => step,
         },
     };
+    // The length is checked before the first element is made.
     let length = i64::from(start).abs_diff(i64::from(end)) / u64::from(step.unsigned_abs());
     if (start < end) == (step > 0) && length > RANGE_LENGTH_MAX {
         let found = format!("{length} elements");
@@ -36,17 +37,21 @@ pub(super) fn range<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
         return Err(arguments.fault(146, fault));
     }
     let mut array = ArrayBuilder::new(arguments.operator, arguments.operation());
+    // A step in the wrong direction gives an empty array.
     let mut next = Some(start).filter(|_| start != end && (start < end) == (step > 0));
     while let Some(number) = next {
         array.push(RawBsonRef::Int32(number))?;
+        // A step beyond the range of an int32 is beyond the end.
         let following = number.checked_add(step);
         next = following.filter(|number| if step > 0 { *number < end } else { *number > end });
     }
     Ok(array.finish())
 }
 
-/// Reads `$zip`: its arguments become whether to go on to the longest input, how many inputs there are, the inputs,
-/// and the defaults.
+/// Parses `$zip`.
+///
+/// The arguments of the node are: whether to go on to the longest input, the number of inputs, the inputs, the
+/// defaults.
 pub(super) fn parse_zip(
     parser: Parser<'_>,
     operator: &'static str,
@@ -73,6 +78,7 @@ pub(super) fn parse_zip(
         for value in array {
             fill.push(parser.operand(value.map_err(invalid)?)?);
         }
+        // Without `useLongestLength` no default would ever be used, which MongoDB takes for a mistake.
         if !is_longest && !fill.is_empty() {
             let fault = Fault::Missing { argument: "useLongestLength" };
             return Err(Error::Argument { operator, fault, code: 34_466 });
@@ -83,6 +89,7 @@ pub(super) fn parse_zip(
             return Err(Error::Argument { operator, fault, code: 34_467 });
         }
     }
+    // A node has only expressions below it, so both settings become constants.
     let settings = [Value::boolean(is_longest), Value::count(inputs.len())].map(Node::Constant);
     let arguments = settings.into_iter().chain(inputs).chain(fill).map(Some).collect();
     Ok(Node::Call { operator, evaluate: zip, arguments })
@@ -92,6 +99,7 @@ fn zip<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let is_longest = arguments.value(0)?.is_true();
     let count = arguments.value(1)?.or_null().as_i32().and_then(|count| usize::try_from(count).ok());
     let count = count.unwrap_or(0);
+    // A null input makes the whole null, even if a later input is wrong.
     let mut columns = Vec::with_capacity(count);
     for at in 2..2 + count {
         let input = arguments.value(at)?;
@@ -103,6 +111,7 @@ fn zip<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let lengths = columns.iter().map(Vec::len);
     let length = if is_longest { lengths.max() } else { lengths.min() }.unwrap_or(0);
     let mut fill = vec![Value::NULL; count];
+    // Defaults are evaluated only if a row needs one.
     if columns.iter().any(|column| column.len() != length) {
         for (at, slot) in fill.iter_mut().enumerate() {
             *slot = arguments.given(2 + count + at)?.unwrap_or(Value::NULL);

@@ -1,4 +1,6 @@
-//! Arrays as sets: order and repetition do not count, and equal values are one.
+//! Arrays as sets: order and repetition do not count. Equal numbers of different types are one element.
+//!
+//! A set is a sorted list here, because values have an order.
 
 use std::cmp::Ordering;
 
@@ -30,6 +32,7 @@ pub(super) fn intersection<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d
         shared = Some(match shared {
             None => next,
             Some(mut kept) => {
+                // The set that is kept is sorted, so what remains of it is.
                 kept.retain(|element| holds(&next, element));
                 kept
             }
@@ -38,7 +41,7 @@ pub(super) fn intersection<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d
     arguments.array(shared.unwrap_or_default())
 }
 
-/// What is in the first array and not in the second, in the first one's order.
+/// `$setDifference`: the elements of the first array that are not in the second, in the order of the first.
 pub(super) fn difference<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let (left, right) = (arguments.value(0)?, arguments.value(1)?);
     if left.is_nullish() || right.is_nullish() {
@@ -46,13 +49,15 @@ pub(super) fn difference<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>,
     }
     let left = arguments.elements(17_048, "the first argument", &left)?;
     let right = sorted(arguments.elements(17_049, "the second argument", &right)?);
-    let mut places = left.iter().enumerate().collect::<Vec<_>>();
-    places.sort_by(|(_, left), (_, right)| compare_values(left, right));
-    places.dedup_by(|(_, later), (_, earlier)| compare_values(later, earlier).is_eq());
-    places.retain(|(_, element)| !holds(&right, element));
-    let mut kept = places.into_iter().map(|(place, _)| place).collect::<Vec<_>>();
+    // The positions are sorted by value to find repetitions, and back by position afterwards: the order of
+    // the first array is kept without comparing each element with each.
+    let mut positions = left.iter().enumerate().collect::<Vec<_>>();
+    positions.sort_by(|(_, left), (_, right)| compare_values(left, right));
+    positions.dedup_by(|(_, later), (_, earlier)| compare_values(later, earlier).is_eq());
+    positions.retain(|(_, element)| !holds(&right, element));
+    let mut kept = positions.into_iter().map(|(position, _)| position).collect::<Vec<_>>();
     kept.sort_unstable();
-    arguments.array(kept.into_iter().filter_map(|place| left.get(place).cloned()))
+    arguments.array(kept.into_iter().filter_map(|position| left.get(position).cloned()))
 }
 
 pub(super) fn equals<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
@@ -88,13 +93,15 @@ pub(super) fn any_element_true<'d>(arguments: &Arguments<'_, 'd>) -> Result<Valu
     Ok(Value::boolean(elements.iter().any(Value::is_true)))
 }
 
-/// The values in ascending order, the first of equal ones alone.
+/// The values in ascending order. Of equal ones only the first is kept.
 fn sorted(mut values: Vec<Value<'_>>) -> Vec<Value<'_>> {
+    // The sort is stable, so that the first of equal values is the one that came first.
     values.sort_by(compare_values);
     values.dedup_by(|later, earlier| compare_values(later, earlier) == Ordering::Equal);
     values
 }
 
+/// Whether a sorted list has an equal value.
 fn holds(sorted: &[Value<'_>], value: &Value<'_>) -> bool {
     sorted.binary_search_by(|element| compare_values(element, value)).is_ok()
 }

@@ -1,5 +1,5 @@
-//! Operators whose arguments have names: which names there are, which must be given, and MongoDB's numbers for an object
-//! of arguments that is wrong.
+//! Operators whose arguments have names: which names there are, which must be given, and MongoDB's numbers for an
+//! object of arguments that is wrong.
 
 use bson::RawBsonRef;
 
@@ -13,16 +13,16 @@ use crate::expression::value::type_name;
 pub(super) struct Signature {
     /// All names, in the order in which the operator's function counts them.
     pub(super) names: &'static [&'static str],
-    /// How many of them, from the front, must be given.
+    /// How many of them must be given: the first `required` names.
     pub(super) required: usize,
     pub(super) not_object: i32,
     pub(super) unknown: i32,
-    /// For each name that is required.
+    /// The number for each required name that is missing; the last one holds for all that follow.
     pub(super) missing: &'static [i32],
 }
 
 impl Signature {
-    /// Takes the object of arguments apart into `N` places, one for each name.
+    /// Takes the object of arguments apart: the result has the operand of each name, in the order of `names`.
     pub(super) fn read<'b, const N: usize>(
         &self,
         operator: &'static str,
@@ -33,32 +33,35 @@ impl Signature {
             return Err(fault(Fault::NotAnObject { found: type_name(operand) }, self.not_object));
         };
         let mut given = [None; N];
+        // Unknown names come before missing ones: a name with a typing error is both, and the first tells
+        // more.
         for field in document {
             let (name, value) = field.map_err(invalid)?;
-            let place = self.names.iter().position(|known| *known == name.as_str());
-            let Some(slot) = place.and_then(|place| given.get_mut(place)) else {
+            let position = self.names.iter().position(|known| *known == name.as_str());
+            let Some(slot) = position.and_then(|position| given.get_mut(position)) else {
                 let argument = name.as_str().to_owned();
                 return Err(fault(Fault::Unknown { argument }, self.unknown));
             };
+            // A name that is given twice: the later operand holds.
             *slot = Some(value);
         }
-        for (place, argument) in self.names.iter().copied().enumerate().take(self.required) {
-            if given.get(place).is_some_and(Option::is_none) {
-                let code = self.missing.get(place).or(self.missing.last()).copied();
+        for (position, argument) in self.names.iter().copied().enumerate().take(self.required) {
+            if given.get(position).is_some_and(Option::is_none) {
+                let code = self.missing.get(position).or(self.missing.last()).copied();
                 return Err(fault(Fault::Missing { argument }, code.unwrap_or(self.unknown)));
             }
         }
         Ok(given)
     }
 
-    /// Reads the object of arguments, each an expression.
+    /// Parses the object of arguments, each of which is an expression.
     pub(super) fn parse(
         &self,
         parser: Parser<'_>,
         operator: &'static str,
         operand: RawBsonRef<'_>,
     ) -> Result<Vec<Option<Node>>, Error> {
-        /// More than any operator has names.
+        /// More names than any operator has.
         const NAMES_MAX: usize = 12;
         let given = self.read::<NAMES_MAX>(operator, operand)?;
         let given = given.into_iter().take(self.names.len());

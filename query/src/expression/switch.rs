@@ -30,7 +30,7 @@ pub(super) fn parse(
 ) -> Result<Node, Error> {
     let [branches, default] = SWITCH.read::<2>(operator, operand)?;
     let default = default.map(|default| parser.operand(default)).transpose()?;
-    // The arguments are the default, then the case and the value of each branch.
+    // The default is the first argument, absent or not, so that cases have odd positions and their values even ones.
     let mut arguments = vec![default];
     if let Some(branches) = branches {
         let Some(array) = branches.as_array() else {
@@ -51,12 +51,14 @@ pub(super) fn parse(
 
 fn evaluate<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     for case in (1..arguments.count()).step_by(2) {
+        // Cases after the first true one are not evaluated, and of the values only the one that is chosen.
         if arguments.value(case)?.is_true() {
             return arguments.value(case + 1);
         }
     }
     match arguments.given(0)? {
         Some(default) => Ok(default),
+        // Without a default, a document that no case covers is an error and not null.
         None => Err(arguments.fault(40_066, Fault::NoBranch)),
     }
 }

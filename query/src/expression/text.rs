@@ -1,6 +1,6 @@
 //! Texts: joining, cutting, trimming, replacing, case and length.
 //!
-//! Operators on bytes refuse to cut a character in two. Case is that of ASCII only, as in MongoDB.
+//! Operators on bytes refuse to cut a character in two. Only ASCII letters change case, as in MongoDB.
 
 use std::cmp::Ordering;
 
@@ -31,7 +31,7 @@ pub(super) const REPLACE: Signature = Signature {
     missing: &[51_749, 51_748, 51_747],
 };
 
-/// What is trimmed unless told otherwise: the spaces that MongoDB lists, and the zero character.
+/// What is trimmed by default: the spaces that MongoDB lists, and the zero character.
 const SPACES: &str = "\0 \t\n\u{b}\u{c}\r\u{a0}\u{1680}\u{2000}\u{2001}\u{2002}\u{2003}\u{2004}\u{2005}\u{2006}\
     \u{2007}\u{2008}\u{2009}\u{200a}";
 
@@ -44,6 +44,7 @@ pub(super) fn concat<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Err
         }
         let text = value.get().and_then(RawBsonRef::as_str);
         let text = text.ok_or_else(|| arguments.wrong_type(16_702, "an argument", "a string", &value))?;
+        // Checked before it is copied, so that no text beyond the limit is ever built.
         check_bytes(arguments.operator, joined.len().saturating_add(text.len()))?;
         joined.push_str(text);
     }
@@ -59,6 +60,7 @@ pub(super) fn to_upper<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
 }
 
 pub(super) fn compare_without_case<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    // Upper case, because characters between both cases (`_` for one) then sort as in MongoDB.
     let left = coerced(arguments, &arguments.value(0)?)?.to_ascii_uppercase();
     let right = coerced(arguments, &arguments.value(1)?)?.to_ascii_uppercase();
     Ok(Value::int(match left.cmp(&right) {
@@ -98,6 +100,7 @@ pub(super) fn part_in_bytes<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'
     let text = coerced(arguments, &arguments.value(0)?)?;
     let number = |at, code, name| {
         let value = arguments.value(at)?;
+        // Fractions are cut off, unlike in `$substrCP`, which refuses them.
         let number = Numeric::of(value.or_null()).map(Numeric::to_long);
         number.ok_or_else(|| arguments.wrong_type(code, name, "a number", &value))
     };
@@ -107,9 +110,10 @@ pub(super) fn part_in_bytes<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'
         arguments.fault(code, fault)
     };
     let start = usize::try_from(start).map_err(|_| wrong(50_752, "the start", "0 or more"))?;
-    // A negative length is the rest.
+    // A negative length means the rest of the text.
     let length = usize::try_from(length).unwrap_or(usize::MAX);
     let end = start.saturating_add(length).min(text.len());
+    // A start or an end after the text cuts nothing.
     if start < text.len() && !text.is_char_boundary(start) {
         return Err(wrong(28_656, "the start", "between two characters"));
     }
@@ -143,6 +147,7 @@ pub(super) fn split<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
         .get()
         .and_then(RawBsonRef::as_str)
         .ok_or_else(|| arguments.wrong_type(40_086, "the second argument", "a string", &separator_value))?;
+    // The standard library would split between all characters; MongoDB refuses it.
     if separator.is_empty() {
         return Err(arguments.wrong_value(40_087, "the separator", "not empty", &separator_value));
     }
@@ -183,6 +188,7 @@ fn trimmed<'d>(
     }
     let text = value.get().and_then(RawBsonRef::as_str);
     let text = text.ok_or_else(|| arguments.wrong_type(50_699, "input", "a string", &value))?;
+    // A null among the arguments makes the result null, and absent characters mean spaces.
     let Some(chars) = arguments.given(1)? else { return Ok(Value::text(cut(text, SPACES))) };
     if chars.is_nullish() {
         return Ok(Value::NULL);
@@ -195,6 +201,8 @@ fn trimmed<'d>(
 fn replaced<'d>(arguments: &Arguments<'_, 'd>, times: usize) -> Result<Value<'d>, Error> {
     let values = [arguments.value(0)?, arguments.value(1)?, arguments.value(2)?];
     let names = ["input", "find", "replacement"];
+    // All types are checked before any null makes the result null: a wrong type is an error beside a null
+    // too.
     for ((value, argument), code) in values.iter().zip(names).zip([51_746, 51_745, 51_744]) {
         if !value.is_nullish() && value.or_null().as_str().is_none() {
             return Err(arguments.wrong_type(code, argument, "a string or null", value));
@@ -205,13 +213,15 @@ fn replaced<'d>(arguments: &Arguments<'_, 'd>, times: usize) -> Result<Value<'d>
     }
     let [text, find, replacement] =
         values.each_ref().map(|value| value.get().and_then(RawBsonRef::as_str).unwrap_or_default());
+    // The size is computed first: an empty part to find is found between all characters, and the result may
+    // be large.
     let found = text.match_indices(find).take(times).count();
     let grown = found.saturating_mul(replacement.len().saturating_sub(find.len()));
     check_bytes(arguments.operator, text.len().saturating_add(grown))?;
     Ok(Value::text(text.replacen(find, replacement, times)))
 }
 
-/// The text that MongoDB takes a value for where it needs one; null is the empty text.
+/// The text that MongoDB makes of a value where an operator needs one. Null is the empty text.
 fn coerced(arguments: &Arguments<'_, '_>, value: &Value<'_>) -> Result<String, Error> {
     Ok(match value.or_null() {
         RawBsonRef::Null | RawBsonRef::Undefined => String::new(),

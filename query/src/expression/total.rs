@@ -5,7 +5,7 @@ use bson::Decimal128;
 use crate::decimal::{self, Precision};
 use crate::numeric::Numeric;
 
-/// A sum of doubles with what each addition lost kept aside, so that the order of the summands hardly matters.
+/// A sum of doubles, with a second sum of what each addition lost, so that the order of the numbers hardly matters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Total {
     sum: f64,
@@ -13,11 +13,15 @@ pub(super) struct Total {
 }
 
 impl Total {
+    /// Adds a double.
     pub(super) fn add(&mut self, value: f64) {
         let sum = self.sum + value;
+        // Knuth's two-sum: `sum` and `lost` together are exactly the sum of both numbers, whichever is
+        // larger.
         let part = sum - self.sum;
         let lost = (self.sum - (sum - part)) + (value - part);
         self.sum = sum;
+        // With an infinity the difference is NaN, and would spoil a sum that has a value.
         if lost.is_finite() {
             self.lost += lost;
         }
@@ -25,6 +29,7 @@ impl Total {
 
     /// Adds an integer by its halves, each of which a double holds exactly.
     pub(super) fn add_integer(&mut self, value: i64) {
+        // A double has 53 bits, so an int64 does not fit one, but each half of 32 bits does.
         let low = value & 0xffff_ffff;
         for half in [value - low, low] {
             self.add(Numeric::Int64(half).to_double());
@@ -41,6 +46,7 @@ impl Total {
         }
     }
 
+    /// The sum as a double.
     pub(super) fn value(self) -> f64 {
         if self.sum.is_finite() { self.sum + self.lost } else { self.sum }
     }

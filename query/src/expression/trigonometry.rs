@@ -1,4 +1,4 @@
-//! Angles and hyperbolic functions, in radians. Of decimals they are refused.
+//! Trigonometric and hyperbolic functions, in radians. Most refuse decimals, because they compute with doubles.
 
 use bson::Decimal128;
 
@@ -10,7 +10,7 @@ use crate::expression::power::of_double;
 use crate::expression::value::Value;
 use crate::numeric::Numeric;
 
-/// Where a function is defined, and how an error says it.
+/// The values that a function is defined for, and how an error names them.
 struct Domain {
     holds: fn(f64) -> bool,
     text: &'static str,
@@ -73,6 +73,7 @@ pub(super) fn atanh<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
 }
 
 pub(super) fn atan2<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    // Both arguments are evaluated in their order, each with its own number for a wrong type.
     let mut numbers = [0.0; 2];
     for (at, (slot, code)) in numbers.iter_mut().zip([51_044, 51_045]).enumerate() {
         let value = arguments.value(at)?;
@@ -105,6 +106,7 @@ fn scaled<'d>(
     Ok(match one_number(arguments)? {
         None => Value::NULL,
         Some(Numeric::Decimal(value)) => {
+            // A decimal is multiplied exactly: the constant has the 34 digits that a double does not.
             let factor = decimal_factor.parse::<Decimal128>().unwrap_or_else(|_| decimal::nan());
             Value::decimal(decimal::multiply(value, factor))
         }
@@ -118,6 +120,7 @@ fn within<'d>(
     function: fn(f64) -> f64,
 ) -> Result<Value<'d>, Error> {
     of_double(arguments, |value| {
+        // NaN is outside of every domain, and gives NaN instead of an error.
         if value.is_nan() || (domain.holds)(value) {
             return Ok(function(value));
         }

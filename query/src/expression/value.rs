@@ -1,9 +1,9 @@
-//! What an expression evaluates to: a value of the document, a value that was computed, or none.
+//! The result of an expression: a value of the document, a computed value, or a missing value.
 //!
-//! Values of the document are borrowed, and what was computed is shared, so that variables, branches and array
+//! Values of the document are borrowed, and computed values are shared, so that variables, branches and array
 //! elements pass values on without copying them. Scalars are always held in place. The invariant: no value that is
-//! built here has more than [`VALUE_BYTES_MAX`] bytes, and what is built is reserved with the operation for as long as it
-//! lives.
+//! built here has more than [`VALUE_BYTES_MAX`] bytes, and its bytes are reserved with the operation for as long as
+//! it lives.
 
 use std::sync::Arc;
 
@@ -15,31 +15,31 @@ use crate::expression::error::Error;
 use crate::operation::{Interruption, OperationContext, Reservation};
 use crate::value::{content_bytes, describe, is_true};
 
-/// The most bytes that a value may have which an expression builds: a document's limit.
+/// The most bytes of a value that an expression builds: the limit of a document.
 pub(super) const VALUE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// A value, or that there is none.
+/// A value, or a missing value.
 #[derive(Clone, Debug)]
 pub(super) enum Value<'d> {
-    /// A field that is not there, or `$$REMOVE`.
+    /// A field that does not exist, or `$$REMOVE`.
     Missing,
-    /// A value that lies in the document, or a scalar.
+    /// A value in the document, or a scalar.
     Borrowed(RawBsonRef<'d>),
-    /// A text, array, object or the like that was computed.
-    Shared(Arc<Held>),
+    /// A computed value that is not a scalar: a text, array, object or the like.
+    Shared(Arc<ComputedValue>),
 }
 
-/// What was computed, and the memory that was reserved for it.
+/// A computed value, and the reservation of its memory.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct ComputedValue {
     value: RawBson,
-    /// Absent until an operation holds it.
-    room: Option<Reservation>,
+    /// `None` until an operation reserves it.
+    reservation: Option<Reservation>,
 }
 
-impl From<RawBson> for Held {
+impl From<RawBson> for ComputedValue {
     fn from(value: RawBson) -> Self {
-        Self { value, room: None }
+        Self { value, reservation: None }
     }
 }
 
@@ -48,7 +48,7 @@ impl<'d> Value<'d> {
     pub(super) const TRUE: Self = Self::Borrowed(RawBsonRef::Boolean(true));
     pub(super) const FALSE: Self = Self::Borrowed(RawBsonRef::Boolean(false));
 
-    /// A value that was computed.
+    /// A computed value.
     pub(super) fn computed(value: RawBson) -> Self {
         match scalar(value.as_raw_bson_ref()) {
             Some(scalar) => Self::Borrowed(scalar),
@@ -56,7 +56,7 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// A copy that depends on nothing.
+    /// A copy that borrows from no document.
     pub(super) fn copied(value: RawBsonRef<'_>) -> Self {
         match scalar(value) {
             Some(scalar) => Self::Borrowed(scalar),
@@ -64,7 +64,7 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// What may be missing.
+    /// A value that may be missing.
     pub(super) fn found(value: Option<RawBsonRef<'d>>) -> Self {
         value.map_or(Self::Missing, Self::Borrowed)
     }
@@ -85,7 +85,7 @@ impl<'d> Value<'d> {
         Self::Borrowed(RawBsonRef::Int64(value))
     }
 
-    /// The narrowest integer: 32 bits if they are enough.
+    /// The narrowest integer type: an int32 if the value fits.
     pub(super) fn integer(value: i64) -> Self {
         i32::try_from(value).map_or(Self::long(value), Self::int)
     }
@@ -107,7 +107,7 @@ impl<'d> Value<'d> {
         Self::Borrowed(RawBsonRef::DateTime(DateTime::from_millis(millis)))
     }
 
-    /// The value, unless it is missing.
+    /// The value. Returns `None` if it is missing.
     pub(super) fn get(&self) -> Option<RawBsonRef<'_>> {
         match self {
             Self::Missing => None,
@@ -116,7 +116,7 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// The value, with null for one that is missing.
+    /// The value, or null if it is missing.
     pub(super) fn or_null(&self) -> RawBsonRef<'_> {
         self.get().unwrap_or(RawBsonRef::Null)
     }
@@ -126,6 +126,7 @@ impl<'d> Value<'d> {
             Self::Missing => None,
             Self::Borrowed(value) => Some(value.into()),
             Self::Shared(held) => {
+                // The last owner takes the value; only a value that is still shared is copied.
                 Some(Arc::try_unwrap(held).map_or_else(|held| held.value.clone(), |held| held.value))
             }
         }
@@ -135,6 +136,7 @@ impl<'d> Value<'d> {
         match self {
             Self::Missing => Value::Missing,
             Self::Borrowed(value) => Value::copied(value),
+            // A computed value borrows from no document already.
             Self::Shared(held) => Value::Shared(held),
         }
     }
@@ -143,7 +145,7 @@ impl<'d> Value<'d> {
         matches!(self, Self::Missing)
     }
 
-    /// Whether the value is missing, null or undefined, which most operators answer with null.
+    /// Whether the value is missing, null or undefined: most operators then return null.
     pub(super) fn is_nullish(&self) -> bool {
         matches!(self.or_null(), RawBsonRef::Null | RawBsonRef::Undefined)
     }
@@ -156,7 +158,7 @@ impl<'d> Value<'d> {
         Number::of(self.or_null()).is_some()
     }
 
-    /// The value of a field; none if this is no object.
+    /// The value of a field. It is missing if this is not an object.
     pub(super) fn field(&self, name: &str) -> Value<'d> {
         match self {
             Self::Missing => Value::Missing,
@@ -165,12 +167,13 @@ impl<'d> Value<'d> {
             }
             Self::Shared(held) => {
                 let found = held.value.as_document().and_then(|document| field(document, name));
+                // A part cannot keep the whole alive, so it is copied.
                 found.map_or(Value::Missing, Value::copied)
             }
         }
     }
 
-    /// The elements of an array, as values that outlive it.
+    /// The elements of an array, as values that outlive it. Returns `None` if this is not an array.
     pub(super) fn elements(&self) -> Option<Vec<Value<'d>>> {
         match self {
             Self::Missing => None,
@@ -178,17 +181,18 @@ impl<'d> Value<'d> {
                 Some(crate::value::elements(value.as_array()?).map(Value::Borrowed).collect())
             }
             Self::Shared(held) => {
+                // Elements of a computed array are copied: each must live when the array is gone.
                 Some(crate::value::elements(held.value.as_array()?).map(Value::copied).collect())
             }
         }
     }
 
-    /// Reserves the value's bytes for as long as it lives, unless that is done.
+    /// Reserves the value's bytes for as long as it lives, unless they are reserved already.
     pub(super) fn hold(&mut self, operation: &OperationContext) -> Result<(), Interruption> {
         let Self::Shared(held) = self else { return Ok(()) };
-        // What others hold as well was reserved when it was made.
-        if let Some(held) = Arc::get_mut(held).filter(|held| held.room.is_none()) {
-            held.room = Some(operation.reserve(content_bytes(held.value.as_raw_bson_ref()))?);
+        // A value that is shared was reserved when it was made.
+        if let Some(held) = Arc::get_mut(held).filter(|held| held.reservation.is_none()) {
+            held.reservation = Some(operation.reserve(content_bytes(held.value.as_raw_bson_ref()))?);
         }
         Ok(())
     }
@@ -198,7 +202,7 @@ impl<'d> Value<'d> {
         self.get().map_or("missing", type_name)
     }
 
-    /// About how many bytes the value takes.
+    /// About how many bytes the value takes in memory.
     pub(super) fn content_bytes(&self) -> usize {
         self.get().map_or(0, content_bytes)
     }
@@ -209,22 +213,22 @@ impl<'d> Value<'d> {
     }
 }
 
-/// About how many bytes the elements of an array take, taken apart.
+/// About how many bytes a list of the elements of `array` takes.
 pub(super) fn elements_bytes(array: &Value<'_>, count: usize) -> usize {
-    let places = count.saturating_mul(size_of::<Value<'_>>());
+    let slots = count.saturating_mul(size_of::<Value<'_>>());
     match array {
-        Value::Missing | Value::Borrowed(_) => places,
+        Value::Missing | Value::Borrowed(_) => slots,
         // Each is a value of its own, with its own buffer.
-        Value::Shared(_) => places + count.saturating_mul(size_of::<Held>()) + array.content_bytes(),
+        Value::Shared(_) => slots + count.saturating_mul(size_of::<ComputedValue>()) + array.content_bytes(),
     }
 }
 
-/// Reads the first field of a name, if the document is well-formed up to it.
+/// The first field of a name. Returns `None` also if the document is malformed before it.
 pub(super) fn field<'d>(document: &'d RawDocument, name: &str) -> Option<RawBsonRef<'d>> {
     document.get(name).ok().flatten()
 }
 
-/// Fields of a document up to the first malformed one.
+/// The fields of a document, up to the first malformed one.
 pub(super) fn fields(document: &RawDocument) -> impl Iterator<Item = (&CStr, RawBsonRef<'_>)> {
     document.iter().map_while(Result::ok)
 }
@@ -256,30 +260,35 @@ pub(super) fn type_name(value: RawBsonRef<'_>) -> &'static str {
     }
 }
 
-/// An array that grows up to the limit of values.
+/// An array that is being built, up to the limit of values.
 #[derive(Debug)]
 pub(super) struct ArrayBuilder {
     operator: &'static str,
     array: RawArrayBuf,
-    room: Reservation,
+    reservation: Reservation,
 }
 
 impl ArrayBuilder {
     pub(super) fn new(operator: &'static str, operation: &OperationContext) -> Self {
-        Self { operator, array: RawArrayBuf::new(), room: Reservation::of(operation) }
+        Self { operator, array: RawArrayBuf::new(), reservation: Reservation::of(operation) }
     }
 
     pub(super) fn push(&mut self, value: RawBsonRef<'_>) -> Result<(), Error> {
         let bytes = self.array.as_bytes().len().saturating_add(content_bytes(value));
+        // In this order: a value that is too large has an error of its own, whatever memory the operation has
+        // left.
         check_bytes(self.operator, bytes)?;
-        self.room.operation().step()?;
-        self.room.grow_by_doubling(bytes)?;
+        self.reservation.operation().step()?;
+        self.reservation.grow_by_doubling(bytes)?;
         self.array.push(value);
         Ok(())
     }
 
     pub(super) fn finish<'d>(self) -> Value<'d> {
-        Value::Shared(Arc::new(Held { value: RawBson::Array(self.array), room: Some(self.room) }))
+        Value::Shared(Arc::new(ComputedValue {
+            value: RawBson::Array(self.array),
+            reservation: Some(self.reservation),
+        }))
     }
 
     /// An array of all the values.
@@ -296,33 +305,37 @@ impl ArrayBuilder {
     }
 }
 
-/// An object that grows up to the limit of values.
+/// An object that is being built, up to the limit of values.
 #[derive(Debug)]
 pub(super) struct ObjectBuilder {
     operator: &'static str,
     document: RawDocumentBuf,
-    room: Reservation,
+    reservation: Reservation,
 }
 
 impl ObjectBuilder {
     pub(super) fn new(operator: &'static str, operation: &OperationContext) -> Self {
-        Self { operator, document: RawDocumentBuf::new(), room: Reservation::of(operation) }
+        Self { operator, document: RawDocumentBuf::new(), reservation: Reservation::of(operation) }
     }
 
     /// Adds a field; a missing value adds none.
     pub(super) fn append(&mut self, name: &CStr, value: &Value<'_>) -> Result<(), Error> {
         let Some(value) = value.get() else { return Ok(()) };
+        // The type and the zero byte after the name are within the margin of `content_bytes`.
         let bytes = self.document.as_bytes().len() + name.len();
         let bytes = bytes.saturating_add(content_bytes(value));
         check_bytes(self.operator, bytes)?;
-        self.room.operation().step()?;
-        self.room.grow_by_doubling(bytes)?;
+        self.reservation.operation().step()?;
+        self.reservation.grow_by_doubling(bytes)?;
         self.document.append(name, value);
         Ok(())
     }
 
     pub(super) fn finish<'d>(self) -> Value<'d> {
-        Value::Shared(Arc::new(Held { value: RawBson::Document(self.document), room: Some(self.room) }))
+        Value::Shared(Arc::new(ComputedValue {
+            value: RawBson::Document(self.document),
+            reservation: Some(self.reservation),
+        }))
     }
 
     pub(super) fn into_document(self) -> RawDocumentBuf {
@@ -330,12 +343,13 @@ impl ObjectBuilder {
     }
 }
 
-/// Refuses a value of so many bytes.
+/// Refuses a value of more than [`VALUE_BYTES_MAX`] bytes.
 pub(super) fn check_bytes(operator: &'static str, bytes: usize) -> Result<(), Error> {
     if bytes > VALUE_BYTES_MAX { Err(Error::TooLarge { operator, limit: VALUE_BYTES_MAX }) } else { Ok(()) }
 }
 
-/// The value free of what it was borrowed from, if it holds everything in place.
+/// A scalar without the lifetime that it was borrowed for. Returns `None` for values that refer to bytes of a
+/// document.
 fn scalar(value: RawBsonRef<'_>) -> Option<RawBsonRef<'static>> {
     Some(match value {
         RawBsonRef::Double(value) => RawBsonRef::Double(value),
@@ -362,8 +376,9 @@ fn scalar(value: RawBsonRef<'_>) -> Option<RawBsonRef<'static>> {
     })
 }
 
-/// The time that a date, timestamp or ObjectId stands for, in milliseconds.
+/// The time of a date, a timestamp or an `ObjectId`, in milliseconds since 1970. Returns `None` for every other value.
 pub(super) fn to_millis(value: RawBsonRef<'_>) -> Option<i64> {
+    // Timestamps and object ids have whole seconds.
     let seconds = |seconds: u32| i64::from(seconds) * 1_000;
     value
         .as_datetime()

@@ -1,8 +1,8 @@
 //! Variables that an expression sees besides the document: those of the caller, and the clock. The limits of the
 //! operation that evaluates it travel with them.
 //!
-//! Variables that operators such as `$let` and `$map` define are not here: they are in the scope of evaluation. Only the
-//! rules of their names are.
+//! Variables that operators such as `$let` and `$map` define are not here: they are in the scope of evaluation. Only
+//! the rules of their names are.
 
 use std::sync::Arc;
 
@@ -143,13 +143,15 @@ impl Variables {
 
 /// Refuses a name that a definition cannot have.
 ///
-/// A name consists of letters, digits and underscores, and starts with a lower-case letter. Characters beyond ASCII are
-/// allowed anywhere. Of the system's variables only `CURRENT` may be defined again.
+/// A name consists of letters, digits and underscores, and starts with a lower-case letter. Characters beyond ASCII
+/// are allowed anywhere. Of the system's variables only `CURRENT` may be defined again.
 pub(super) fn check_name(name: &str) -> Result<(), Error> {
     let refuse = |reason| Err(Error::VariableName { name: name.to_owned(), reason });
     let mut letters = name.chars();
     match letters.next() {
         None => return refuse("it is empty"),
+        // `$$CURRENT` is where paths start, so defining it moves that. The other names in capitals are kept
+        // for MongoDB.
         Some(_) if name == "CURRENT" => return Ok(()),
         Some(first) if !first.is_ascii_lowercase() && first.is_ascii() => {
             return refuse("it must start with a small letter");
@@ -173,6 +175,7 @@ pub(super) fn check_readable_name(name: &str) -> Result<(), Error> {
 }
 
 fn check_letters(name: &str, mut letters: impl Iterator<Item = char>) -> Result<(), Error> {
+    // Characters beyond ASCII are not judged: MongoDB accepts all of them.
     if letters.any(|letter| letter.is_ascii() && !letter.is_ascii_alphanumeric() && letter != '_') {
         return Err(Error::VariableName {
             name: name.to_owned(),

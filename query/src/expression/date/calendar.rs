@@ -1,6 +1,6 @@
-//! The Gregorian calendar, continued for ever in both directions: from milliseconds to days and times, and back.
+//! The Gregorian calendar, extended without end in both directions: from milliseconds to days and times, and back.
 //!
-//! There are no zones here, and no limits but those of 64 bits: any count of milliseconds has a date.
+//! There are no time zones here, and no limits except those of 64 bits: every number of milliseconds has a date.
 
 pub(super) const MILLIS_PER_DAY: i64 = 86_400_000;
 pub(super) const MILLIS_PER_HOUR: i64 = 3_600_000;
@@ -9,7 +9,7 @@ pub(super) const MILLIS_PER_SECOND: i64 = 1_000;
 
 /// Days in 400 years, after which the calendar repeats.
 const DAYS_PER_ERA: i64 = 146_097;
-/// From the first of March of the year 0 to 1970.
+/// Days from March 1 of the year 0 to January 1, 1970.
 const DAYS_BEFORE_1970: i64 = 719_468;
 
 /// A day of the calendar.
@@ -22,7 +22,7 @@ pub(super) struct Date {
     pub(super) day: i64,
 }
 
-/// A day by its week, as ISO 8601 counts: weeks start on Monday, and the first of a year has its fourth of January.
+/// A day by its week, as ISO 8601 counts: weeks start on Monday, and the first week of a year is that of January 4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct IsoDay {
     pub(super) year: i64,
@@ -34,7 +34,7 @@ pub(super) struct IsoDay {
 
 /// A time of a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Clock {
+pub(super) struct TimeOfDay {
     pub(super) hour: i64,
     pub(super) minute: i64,
     pub(super) second: i64,
@@ -42,15 +42,19 @@ pub(super) struct Clock {
 }
 
 impl Date {
+    /// The day of a time in milliseconds since 1970.
     pub(super) fn of_millis(millis: i64) -> Self {
         Self::of_number(millis.div_euclid(MILLIS_PER_DAY))
     }
 
-    /// The day so many days after the first of January 1970.
+    /// The day that is `number` days after January 1, 1970.
     pub(super) fn of_number(number: i64) -> Self {
-        // Years that start in March end with the leap day, which makes the months a regular pattern.
+        // Years are counted from March 1, so that a leap day is the last of its year, and the lengths of months
+        // follow a pattern of 153 days in five months.
         let days = number + DAYS_BEFORE_1970;
         let (era, day_of_era) = (days.div_euclid(DAYS_PER_ERA), days.rem_euclid(DAYS_PER_ERA));
+        // The leap days before the day are taken out: one in 1,460 days, except one in 36,524, and the last of
+        // the era.
         let year_of_era =
             (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
         let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
@@ -60,8 +64,9 @@ impl Date {
         Self { year: era * 400 + year_of_era + i64::from(month <= 2), month, day }
     }
 
-    /// How many days after the first of January 1970 the day is.
+    /// The number of days from January 1, 1970 to this day.
     pub(super) fn number(self) -> i64 {
+        // January and February belong to the year that began in March before them.
         let year = self.year - i64::from(self.month <= 2);
         let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
         let shifted = (self.month + 9) % 12;
@@ -75,7 +80,7 @@ impl Date {
         (1..=12).contains(&self.month) && (1..=days_in_month(self.year, self.month)).contains(&self.day)
     }
 
-    /// The same day so many months later, or the last of its month if that has no such day.
+    /// The same day of the month `months` later, or the last day of that month if it is shorter.
     pub(super) fn plus_months(self, months: i64) -> Self {
         let month = self.month - 1 + months;
         let (year, month) = (self.year + month.div_euclid(12), month.rem_euclid(12) + 1);
@@ -98,7 +103,7 @@ impl Date {
         self.iso_weekday() % 7 + 1
     }
 
-    /// The week of the year: from 0, and each Sunday starts a new one.
+    /// The week of the year, from 0; each Sunday starts a new one.
     pub(super) fn week(self) -> i64 {
         (self.day_of_year() - self.weekday() + 7) / 7
     }
@@ -112,15 +117,17 @@ impl Date {
 }
 
 impl IsoDay {
-    /// How many days after the first of January 1970 the day is; weeks and weekdays may lie outside of the year.
+    /// The number of days from January 1, 1970 to this day. Weeks and weekdays may lie outside of the year.
     pub(super) fn number(self) -> i64 {
+        // January 4 is always in the first week; the Monday of that week is counted from.
         let fourth = Date { year: self.year, month: 1, day: 4 };
         fourth.number() - fourth.iso_weekday() + (self.week - 1) * 7 + self.weekday
     }
 }
 
-impl Clock {
+impl TimeOfDay {
     pub(super) fn of_millis(millis: i64) -> Self {
+        // Euclidean, so that times before 1970 have a time of day that is not negative.
         let rest = millis.rem_euclid(MILLIS_PER_DAY);
         Self {
             hour: rest / MILLIS_PER_HOUR,
@@ -192,7 +199,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_millisecond_has_a_day(millis in any::<i64>()) {
-            let (day, clock) = (Date::of_millis(millis), Clock::of_millis(millis));
+            let (day, clock) = (Date::of_millis(millis), TimeOfDay::of_millis(millis));
             prop_assert!(day.is_valid());
             let back = i128::from(day.number()) * i128::from(MILLIS_PER_DAY) + i128::from(clock.millis());
             prop_assert_eq!(back, i128::from(millis));

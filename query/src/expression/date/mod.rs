@@ -1,4 +1,6 @@
-//! Dates: their parts, texts and distances, in UTC or in another zone.
+//! Operators of dates: parts, texts, arithmetic and distances, in UTC or in another time zone.
+//!
+//! Here arguments are read, in the order in which MongoDB checks them; the computations are in the files below.
 
 mod calendar;
 mod format;
@@ -13,10 +15,10 @@ use bson::raw::{CStr, cstr};
 
 pub(super) use self::format::format_utc;
 pub(super) use self::read::parse_text;
-use crate::expression::date::calendar::{Clock, Date, IsoDay};
+use crate::expression::date::calendar::{Date, IsoDay, TimeOfDay};
 use crate::expression::date::format::{READ, WRITTEN, check, default_format, write};
 use crate::expression::date::read::{read, read_with};
-use crate::expression::date::shift::{Unit, weekday};
+use crate::expression::date::shift::{Calendar, TimeUnit, weekday};
 use crate::expression::date::zone::{Zone, local_millis, time};
 use crate::expression::error::{CONVERSION_FAILURE, Error, FAILED_TO_PARSE, Fault, OVERFLOW};
 use crate::expression::node::{Arguments, Evaluate, Node};
@@ -25,9 +27,9 @@ use crate::expression::signature::Signature;
 use crate::expression::value::{ObjectBuilder, Value, fields, to_millis};
 use crate::value::shorten;
 
-/// The number for a time zone that is no text.
+/// The number for a time zone that is not a text.
 const ZONE_TYPE: i32 = 40_517;
-/// The same beside one part of a date.
+/// The number for such a time zone in operators of one part of a date.
 const PART_ZONE_TYPE: i32 = 40_533;
 
 const PART: Signature = Signature {
@@ -117,13 +119,14 @@ const PARTS: &[(&str, Evaluate)] = &[
     ("$year", |arguments| part(arguments, |day, _| day.year)),
 ];
 
-/// Reads a date, alone or in an array, or as `{date, timezone}`.
+/// Parses an operator of one part: a date, alone or in an array, or `{date, timezone}`.
 pub(super) fn parse_part(
     parser: Parser<'_>,
     operator: &'static str,
     operand: RawBsonRef<'_>,
 ) -> Result<Node, Error> {
     let first = operand.as_document().map(|document| fields(document).next());
+    // An object whose first name is an operator is an expression for the date, not an object of arguments.
     let is_operator = first.flatten().is_some_and(|(name, _)| name.as_str().starts_with('$'));
     let arguments = if first.is_some() && !is_operator {
         PART.parse(parser, operator, operand)?
@@ -135,14 +138,15 @@ pub(super) fn parse_part(
         }
         arguments.into_iter().map(Some).collect()
     };
+    // The table of operators has sent only names of this list here.
     let known = PARTS.iter().find(|(name, _)| *name == operator);
     let (_, evaluate) = known.ok_or_else(|| Error::UnknownOperator { operator: operator.to_owned() })?;
     Ok(Node::Call { operator, evaluate: *evaluate, arguments })
 }
 
-fn part<'d>(arguments: &Arguments<'_, 'd>, of: fn(Date, Clock) -> i64) -> Result<Value<'d>, Error> {
+fn part<'d>(arguments: &Arguments<'_, 'd>, of: fn(Date, TimeOfDay) -> i64) -> Result<Value<'d>, Error> {
     let Some(local) = local_date(arguments)? else { return Ok(Value::NULL) };
-    Ok(Value::integer(of(Date::of_millis(local), Clock::of_millis(local))))
+    Ok(Value::integer(of(Date::of_millis(local), TimeOfDay::of_millis(local))))
 }
 
 fn iso_week_year<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
@@ -150,7 +154,7 @@ fn iso_week_year<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> 
     Ok(Value::long(Date::of_millis(local).iso().year))
 }
 
-/// What a clock in the zone of the second argument shows at the date of the first.
+/// The first argument as the local time of the zone in the second one. Returns `None` if one of them is null.
 fn local_date(arguments: &Arguments<'_, '_>) -> Result<Option<i64>, Error> {
     let date = arguments.value(0)?;
     if date.is_nullish() {
@@ -183,7 +187,7 @@ fn timestamp<'d>(
     }
 }
 
-/// Reads the parts of `$dateFromParts`, either of the calendar or of ISO weeks.
+/// Parses `$dateFromParts`: parts of a calendar date, or of an ISO week date.
 pub(super) fn parse_from_parts(
     parser: Parser<'_>,
     operator: &'static str,
@@ -192,6 +196,7 @@ pub(super) fn parse_from_parts(
     let given = FROM_PARTS.read::<11>(operator, operand)?;
     let has = |place: usize| given.get(place).is_some_and(Option::is_some);
     let fault = |fault, code| Err(Error::Argument { operator, fault, code });
+    // Which parts are given is known without evaluation, so wrong combinations are refused while parsing.
     if !has(0) && !has(3) {
         return fault(Fault::Missing { argument: "year" }, 40_516);
     }
@@ -214,12 +219,14 @@ fn from_parts<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let year = number(arguments, first, 1_970)?;
     let (month, day) = (small(arguments, first + 1, 1)?, small(arguments, first + 2, 1)?);
     let (Some(year), Some(month), Some(day)) = (year, month, day) else { return Ok(Value::NULL) };
+    // Only the year has to be in its range. Other parts may be beyond theirs, and carry over.
     if !(1..=9_999).contains(&year) {
         let (argument, code) = if first == 0 { ("year", 40_523) } else { ("isoWeekYear", 31_095) };
         let fault = Fault::WrongValue { argument, expected: "from 1 to 9999", found: year.to_string() };
         return Err(arguments.fault(code, fault));
     }
     let number = if first == 0 {
+        // From the first of January, because a month of 13 is the January of the next year.
         Date { year, month: 1, day: 1 }.plus_months(month - 1).number() + day - 1
     } else {
         IsoDay { year, week: month, weekday: day }.number()
@@ -228,7 +235,7 @@ fn from_parts<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     millis.map(Value::date).ok_or_else(|| arguments.fault(OVERFLOW, Fault::Overflow { kind: "date" }))
 }
 
-/// The parts of a clock as milliseconds; any of them may be larger than a clock shows, or negative.
+/// The time of day in milliseconds. A part may be larger than on a clock, or negative. Returns `None` if one is null.
 fn clock_parts(arguments: &Arguments<'_, '_>) -> Result<Option<i128>, Error> {
     let hour = small(arguments, 6, 0)?;
     let minute = small(arguments, 7, 0)?;
@@ -238,10 +245,12 @@ fn clock_parts(arguments: &Arguments<'_, '_>) -> Result<Option<i128>, Error> {
     else {
         return Ok(None);
     };
+    // In 128 bits: seconds may be any int64.
     let minutes = i128::from(hour) * 60 + i128::from(minute);
     Ok(Some((minutes * 60 + i128::from(second)) * 1_000 + i128::from(millisecond)))
 }
 
+/// One part as an integer, or `default` if it was not given. Returns `None` if it is null.
 fn number(arguments: &Arguments<'_, '_>, at: usize, default: i64) -> Result<Option<i64>, Error> {
     let Some(value) = arguments.given(at)? else { return Ok(Some(default)) };
     if value.is_nullish() {
@@ -251,7 +260,7 @@ fn number(arguments: &Arguments<'_, '_>, at: usize, default: i64) -> Result<Opti
     arguments.long(40_515, name, &value).map(Some)
 }
 
-/// A part of which MongoDB takes 16 bits.
+/// One part that MongoDB keeps in 16 bits.
 fn small(arguments: &Arguments<'_, '_>, at: usize, default: i64) -> Result<Option<i64>, Error> {
     let found = number(arguments, at, default)?;
     match found {
@@ -268,6 +277,7 @@ fn small(arguments: &Arguments<'_, '_>, at: usize, default: i64) -> Result<Optio
 pub(super) fn to_parts<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let date = arguments.value(0)?;
     let Some(zone) = Zone::read(arguments, 1, ZONE_TYPE)? else { return Ok(Value::NULL) };
+    // The arguments after the date are read before a null date ends it: wrong ones are errors all the same.
     let is_iso = match arguments.given(2)? {
         None => false,
         Some(value) if value.is_nullish() => return Ok(Value::NULL),
@@ -280,8 +290,9 @@ pub(super) fn to_parts<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
         return Ok(Value::NULL);
     }
     let local = zone.local(time(arguments, &date)?);
-    let (day, clock) = (Date::of_millis(local), Clock::of_millis(local));
+    let (day, clock) = (Date::of_millis(local), TimeOfDay::of_millis(local));
     let iso = day.iso();
+    // Both forms share the time of day, and differ in the names of the date.
     let names: [(&CStr, i64); 3] = if is_iso {
         [(cstr!("isoWeekYear"), iso.year), (cstr!("isoWeek"), iso.week), (cstr!("isoDayOfWeek"), iso.weekday)]
     } else {
@@ -302,6 +313,7 @@ pub(super) fn to_parts<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
 
 pub(super) fn to_string<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let date = arguments.value(0)?;
+    // Format and zone are checked before `onNull` takes the place of a null date.
     let format = format_text(arguments, 18_533, WRITTEN)?;
     let zone = Zone::read(arguments, 2, ZONE_TYPE)?;
     if date.is_nullish() {
@@ -330,6 +342,8 @@ pub(super) fn from_string<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>
         return Ok(arguments.given(3)?.unwrap_or(Value::NULL));
     }
     let millis = match (date.get().and_then(RawBsonRef::as_str), zone, &format) {
+        // A value that is not a text counts as a failed conversion, which `onError` catches, even beside a
+        // null zone.
         (None, _, _) => Err(arguments.wrong_type(CONVERSION_FAILURE, "dateString", "a string", &date)),
         (_, None, _) | (_, _, Format::Null) => return Ok(Value::NULL),
         (Some(text), Some(zone), Format::Default | Format::Given(_)) => {
@@ -343,20 +357,21 @@ pub(super) fn from_string<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>
     };
     match millis {
         Ok(millis) => Ok(Value::date(millis)),
+        // `onError` is evaluated only if it is needed.
         Err(_) if arguments.is_given(4) => arguments.value(4),
         Err(error) => Err(error),
     }
 }
 
-/// A format as it was given.
+/// A format argument.
 enum Format {
     Null,
-    /// Not at all.
+    /// It was not given.
     Default,
     Given(String),
 }
 
-/// The format in the second place, checked.
+/// Reads and checks the format, which is the second argument.
 fn format_text(arguments: &Arguments<'_, '_>, code: i32, allowed: &str) -> Result<Format, Error> {
     let Some(format) = arguments.given(1)? else { return Ok(Format::Default) };
     if format.is_nullish() {
@@ -377,6 +392,8 @@ pub(super) fn subtract<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
 }
 
 fn moved<'d>(arguments: &Arguments<'_, 'd>, sign: fn(i64) -> Option<i64>) -> Result<Value<'d>, Error> {
+    // A null argument decides before any type is checked: arguments are evaluated once to find it, and again
+    // to use it.
     if has_nullish(arguments, 0..4)? {
         return Ok(Value::NULL);
     }
@@ -386,6 +403,7 @@ fn moved<'d>(arguments: &Arguments<'_, 'd>, sign: fn(i64) -> Option<i64>) -> Res
         .ok_or_else(|| arguments.wrong_type(5_166_403, "startDate", "a date", &date))?;
     let unit = unit(arguments, 1, (5_166_404, FAILED_TO_PARSE))?;
     let amount = arguments.long(5_166_405, "amount", &amount_value)?;
+    // The least int64 cannot be negated, so `$dateSubtract` refuses it.
     let negated =
         sign(amount).ok_or_else(|| arguments.wrong_value(6_045_000, "amount", "smaller", &amount_value))?;
     let moved = shift::add(millis, negated, unit, &zone);
@@ -396,6 +414,7 @@ pub(super) fn difference<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>,
     if has_nullish(arguments, 0..4)? || has_nullish_week(arguments, 2, 4)? {
         return Ok(Value::NULL);
     }
+    // Null was ruled out above, so a date that is absent here has the wrong type.
     let date = |at, argument| {
         let value = arguments.value(at)?;
         to_millis(value.or_null()).ok_or_else(|| arguments.wrong_type(5_166_307, argument, "a date", &value))
@@ -403,7 +422,12 @@ pub(super) fn difference<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>,
     let (start, end) = (date(0, "startDate")?, date(1, "endDate")?);
     let unit = unit(arguments, 2, UNIT_FAULTS)?;
     let Some(zone) = Zone::read(arguments, 3, ZONE_TYPE)? else { return Ok(Value::NULL) };
-    let units = shift::difference(start, end, unit, (&zone, week_start(arguments, unit, 4)?));
+    let units = shift::difference(
+        start,
+        end,
+        unit,
+        Calendar { zone: &zone, week_start: week_start(arguments, unit, 4)? },
+    );
     units
         .map(Value::long)
         .ok_or_else(|| arguments.fault(5_166_308, Fault::Overflow { kind: "64-bit integer" }))
@@ -425,50 +449,57 @@ pub(super) fn truncate<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
         },
     };
     let Some(zone) = Zone::read(arguments, 3, ZONE_TYPE)? else { return Ok(Value::NULL) };
-    let is_long_unit = matches!(unit, Unit::Year | Unit::Quarter | Unit::Month | Unit::Week | Unit::Day);
+    // The limit that MongoDB has for units that are not a fixed number of milliseconds, weeks and days among
+    // them.
+    let is_long_unit =
+        matches!(unit, TimeUnit::Year | TimeUnit::Quarter | TimeUnit::Month | TimeUnit::Week | TimeUnit::Day);
     if is_long_unit && size > 100_000_000_000 {
         let fault = Fault::WrongValue { argument: "binSize", expected: "smaller", found: size.to_string() };
         return Err(arguments.fault(5_439_006, fault));
     }
-    let start = shift::truncate(millis, size, unit, (&zone, week_start(arguments, unit, 4)?));
+    let start = shift::truncate(
+        millis,
+        size,
+        unit,
+        Calendar { zone: &zone, week_start: week_start(arguments, unit, 4)? },
+    );
     start.map(Value::date).ok_or_else(|| arguments.fault(5_439_001, Fault::Overflow { kind: "date" }))
 }
 
 /// Numbers for a unit that is no text, and for one that is unknown.
 const UNIT_FAULTS: (i32, i32) = (5_439_013, 5_439_014);
 
-/// Whether one of the arguments is given and has no value. That makes the whole null, whatever the others are.
-fn has_nullish(arguments: &Arguments<'_, '_>, mut places: Range<usize>) -> Result<bool, Error> {
-    places.try_fold(false, |found, at| {
+/// Whether one of the arguments was given and is null or missing. Then the result is null, whatever the others are.
+fn has_nullish(arguments: &Arguments<'_, '_>, mut positions: Range<usize>) -> Result<bool, Error> {
+    positions.try_fold(false, |found, at| {
         Ok(found || arguments.given(at)?.is_some_and(|value| value.is_nullish()))
     })
 }
 
-/// The same for the day that weeks start on, which only weeks look at.
+/// Whether the day that weeks start on was given and is null. It counts only if the unit is a week.
 fn has_nullish_week(arguments: &Arguments<'_, '_>, unit_at: usize, at: usize) -> Result<bool, Error> {
     let is_week = arguments.value(unit_at)?.get().and_then(RawBsonRef::as_str) == Some("week");
     Ok(is_week && has_nullish(arguments, at..at + 1)?)
 }
 
-/// The day that weeks start on: Sunday unless given.
-fn week_start(arguments: &Arguments<'_, '_>, unit: Unit, at: usize) -> Result<i64, Error> {
+/// The day that weeks start on: Sunday if it was not given.
+fn week_start(arguments: &Arguments<'_, '_>, unit: TimeUnit, at: usize) -> Result<i64, Error> {
     const SUNDAY: i64 = 7;
-    let given = if unit == Unit::Week { arguments.given(at)? } else { None };
+    let given = if unit == TimeUnit::Week { arguments.given(at)? } else { None };
     let Some(value) = given else { return Ok(SUNDAY) };
     let name = value.get().and_then(RawBsonRef::as_str);
     let name = name.ok_or_else(|| arguments.wrong_type(5_439_015, "startOfWeek", "a string", &value))?;
     weekday(name).ok_or_else(|| arguments.wrong_value(5_439_016, "startOfWeek", "a day of the week", &value))
 }
 
-fn unit(
-    arguments: &Arguments<'_, '_>,
-    at: usize,
-    (type_code, value_code): (i32, i32),
-) -> Result<Unit, Error> {
+/// The argument at position `at` as a unit of time. The first of `codes` is for a value that is not a text, the second
+/// for a text that names no unit.
+fn unit(arguments: &Arguments<'_, '_>, at: usize, codes: (i32, i32)) -> Result<TimeUnit, Error> {
+    let (type_code, value_code) = codes;
     let value = arguments.value(at)?;
     let name = value.get().and_then(RawBsonRef::as_str);
     let name = name.ok_or_else(|| arguments.wrong_type(type_code, "unit", "a string", &value))?;
-    Unit::of_name(name).ok_or_else(|| arguments.wrong_value(value_code, "unit", "a unit of time", &value))
+    TimeUnit::of_name(name).ok_or_else(|| arguments.wrong_value(value_code, "unit", "a unit of time", &value))
 }
 
 #[cfg(test)]

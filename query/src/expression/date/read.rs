@@ -1,14 +1,14 @@
-//! Texts as dates: ISO 8601 in its usual forms, or by a format.
+//! Dates from texts: ISO 8601 in its common forms, or by a format.
 //!
-//! MongoDB's own reader guesses at many more forms ("next Friday"); what is not read here is no date.
+//! MongoDB reads many more forms ("next Friday"). A text that is not in a form of this file is refused.
 
-use crate::expression::date::calendar::{Clock, Date, IsoDay, MILLIS_PER_MINUTE};
+use crate::expression::date::calendar::{Date, IsoDay, MILLIS_PER_MINUTE, TimeOfDay};
 use crate::expression::date::format::MONTHS;
 use crate::expression::date::zone::{Zone, local_millis, parse_offset};
 
-/// A date as far as a text tells it.
+/// The parts of a date that a text names.
 #[derive(Clone, Copy, Debug, Default)]
-struct Parts {
+struct DateParts {
     year: Option<i64>,
     month: Option<i64>,
     day: Option<i64>,
@@ -31,12 +31,12 @@ const IMPOSSIBLE: &str = "there is no such day or time";
 const TWO_ZONES: &str = "it has an offset, and a time zone was given";
 const BEYOND: &str = "it lies beyond the range of dates";
 
-/// Reads a date of ISO 8601, in UTC unless it has an offset.
+/// Reads a date of ISO 8601. Without an offset it is in UTC.
 pub(crate) fn parse_text(text: &str) -> Result<i64, &'static str> {
     read(text, &Zone::Utc)
 }
 
-/// Reads a date of ISO 8601, in a zone unless it has an offset.
+/// Reads a date of ISO 8601. Without an offset it is in `zone`.
 pub(super) fn read(text: &str, zone: &Zone) -> Result<i64, &'static str> {
     iso(text).ok_or(UNREADABLE)?.time(zone)
 }
@@ -46,20 +46,22 @@ pub(super) fn read_with(format: &str, text: &str, zone: &Zone) -> Result<i64, &'
     by_format(format, text).ok_or(OTHERWISE)?.time(zone)
 }
 
-impl Parts {
+impl DateParts {
     fn time(self, zone: &Zone) -> Result<i64, &'static str> {
+        // An offset in the text and a time zone beside it could contradict each other, so MongoDB refuses both
+        // together.
         if self.offset.is_some() && !zone.is_utc() {
             return Err(TWO_ZONES);
         }
         let number = self.day_number()?;
         let or_zero = |part: Option<i64>| part.unwrap_or(0);
-        let clock = Clock {
+        let clock = TimeOfDay {
             hour: or_zero(self.hour),
             minute: or_zero(self.minute),
             second: or_zero(self.second),
             millisecond: or_zero(self.millisecond),
         };
-        // Midnight may be written as the end of the day before.
+        // 24:00 is the end of a day: midnight of the next.
         let is_end = clock.hour == 24 && clock.minute == 0 && clock.second == 0;
         if (clock.hour > 23 && !is_end) || clock.minute > 59 || clock.second > 59 {
             return Err(IMPOSSIBLE);
@@ -69,9 +71,12 @@ impl Parts {
     }
 
     fn day_number(self) -> Result<i64, &'static str> {
+        // Three forms of a date: by ISO week, by day of the year, and by month. Formats can mix them; the first that
+        // is complete counts.
         if let (Some(year), Some(week)) = (self.iso_year, self.iso_week) {
             let day = IsoDay { year, week, weekday: self.iso_weekday.unwrap_or(1) };
             let number = day.number();
+            // A week that the year does not have, the 53rd in most years, is found by converting the day back.
             return if Date::of_number(number).iso() == day { Ok(number) } else { Err(IMPOSSIBLE) };
         }
         let year = self.year.ok_or(INCOMPLETE)?;
@@ -84,11 +89,11 @@ impl Parts {
     }
 }
 
-/// What is left of a text to read.
-struct Rest<'t>(&'t str);
+/// The part of a text that is not read yet.
+struct Scanner<'t>(&'t str);
 
-impl Rest<'_> {
-    /// Takes one of the letters, if it comes next.
+impl Scanner<'_> {
+    /// Takes the next character if it is one of `letters`.
     fn take(&mut self, letters: &[char]) -> Option<char> {
         let first = self.0.chars().next().filter(|letter| letters.contains(letter))?;
         self.0 = self.0.get(first.len_utf8()..)?;
@@ -103,7 +108,7 @@ impl Rest<'_> {
         digits.parse().ok()
     }
 
-    /// Takes up to three digits of a fraction as milliseconds, and passes over those behind them.
+    /// Takes the digits of a fraction as milliseconds: the first three count, and the others are skipped.
     fn milliseconds(&mut self) -> Option<i64> {
         let count = self.0.bytes().take_while(u8::is_ascii_digit).count();
         let (digits, rest) = self.0.split_at_checked(count).filter(|_| count > 0)?;
@@ -119,6 +124,7 @@ impl Rest<'_> {
                 return Some(0);
             }
         }
+        // An offset ends at the first character that is neither a digit nor a colon, its sign aside.
         let end =
             self.0.char_indices().skip(1).find(|(_, letter)| !letter.is_ascii_digit() && *letter != ':');
         let (text, rest) = self.0.split_at_checked(end.map_or(self.0.len(), |(at, _)| at))?;
@@ -127,13 +133,16 @@ impl Rest<'_> {
     }
 }
 
-/// `2018-03-20T11:30:05.123+02:00`, with less and less of it down to year and month, with spaces in place of the T,
-/// with slashes, or without separators.
-fn iso(text: &str) -> Option<Parts> {
-    let mut rest = Rest(text);
-    let mut parts = Parts { year: Some(rest.number(4, 4)?), ..Parts::default() };
+/// Reads `2018-03-20T11:30:05.123+02:00`.
+///
+/// Parts at the end may be absent, down to year and month. The separators may be slashes, or absent, and a space may
+/// replace the `T`.
+fn iso(text: &str) -> Option<DateParts> {
+    let mut rest = Scanner(text);
+    let mut parts = DateParts { year: Some(rest.number(4, 4)?), ..DateParts::default() };
     if let Some(separator) = rest.take(&['-', '/']) {
         parts.month = Some(rest.number(1, 2)?);
+        // Both separators must be the same.
         parts.day = Some(if rest.take(&[separator]).is_some() { rest.number(1, 2)? } else { 1 });
     } else {
         parts.month = Some(rest.number(2, 2)?);
@@ -145,6 +154,7 @@ fn iso(text: &str) -> Option<Parts> {
     if rest.take(&['T', 't', ' ']).is_some() && rest.0.starts_with(|letter: char| letter.is_ascii_digit()) {
         clock(&mut rest, &mut parts)?;
     }
+    // Spaces may stand before the offset.
     while rest.take(&[' ']).is_some() {}
     if !rest.0.is_empty() {
         parts.offset = Some(rest.offset()?);
@@ -152,11 +162,12 @@ fn iso(text: &str) -> Option<Parts> {
     rest.0.is_empty().then_some(parts)
 }
 
-/// `11:30:05.123`, or the same without colons, or without its end.
-fn clock(rest: &mut Rest<'_>, parts: &mut Parts) -> Option<()> {
+/// Reads `11:30:05.123`, with or without colons. Seconds and fraction may be absent.
+fn clock(rest: &mut Scanner<'_>, parts: &mut DateParts) -> Option<()> {
     parts.hour = Some(rest.number(1, 2)?);
     let has_colons = rest.take(&[':']).is_some();
     parts.minute = Some(rest.number(2, 2)?);
+    // Without colons the next two digits are the seconds.
     let has_seconds = if has_colons {
         rest.take(&[':']).is_some()
     } else {
@@ -171,15 +182,18 @@ fn clock(rest: &mut Rest<'_>, parts: &mut Parts) -> Option<()> {
     Some(())
 }
 
-fn by_format(format: &str, text: &str) -> Option<Parts> {
-    let mut rest = Rest(text);
-    let mut parts = Parts::default();
+fn by_format(format: &str, text: &str) -> Option<DateParts> {
+    let mut rest = Scanner(text);
+    let mut parts = DateParts::default();
     let mut letters = format.chars();
     while let Some(letter) = letters.next() {
         if letter != '%' {
+            // Every other character of the format must be in the text as it is.
             rest.take(&[letter])?;
             continue;
         }
+        // Fields take at most as many digits as they can have, so that digits can follow each other without
+        // separators.
         match letters.next()? {
             'Y' => parts.year = Some(rest.number(4, 4)?),
             'm' => parts.month = Some(rest.number(1, 2)?),
@@ -204,18 +218,18 @@ fn by_format(format: &str, text: &str) -> Option<Parts> {
     rest.0.is_empty().then_some(parts)
 }
 
-fn month(rest: &mut Rest<'_>, form: fn(&'static str) -> Option<&'static str>) -> Option<i64> {
+fn month(rest: &mut Scanner<'_>, form: fn(&'static str) -> Option<&'static str>) -> Option<i64> {
     for (place, name) in MONTHS.iter().filter_map(|name| form(name)).enumerate() {
-        let Some((start, behind)) = rest.0.split_at_checked(name.len()) else { continue };
+        let Some((start, after)) = rest.0.split_at_checked(name.len()) else { continue };
         if start.eq_ignore_ascii_case(name) {
-            rest.0 = behind;
+            rest.0 = after;
             return i64::try_from(place + 1).ok();
         }
     }
     None
 }
 
-fn offset_minutes(rest: &mut Rest<'_>) -> Option<i64> {
+fn offset_minutes(rest: &mut Scanner<'_>) -> Option<i64> {
     let sign = if rest.take(&['+', '-'])? == '-' { -1 } else { 1 };
     rest.number(1, 4).map(|minutes| sign * minutes)
 }

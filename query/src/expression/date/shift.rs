@@ -1,15 +1,16 @@
-//! Moving dates by units of time, counting units between them, and rounding down to them.
+//! Moving dates by units of time, counting units between dates, and truncating dates to units.
 //!
-//! Units from a day upward are those of a clock in the zone: adding a day keeps the time of day, however long the
-//! day is. Smaller units are spans of time.
+//! A day and longer units follow the calendar of the time zone: adding a day keeps the time of day, however long the
+//! day is. Shorter units are fixed spans of time.
 
 use crate::expression::date::calendar::{
-    Clock, Date, MILLIS_PER_DAY, MILLIS_PER_HOUR, MILLIS_PER_MINUTE, MILLIS_PER_SECOND,
+    Date, MILLIS_PER_DAY, MILLIS_PER_HOUR, MILLIS_PER_MINUTE, MILLIS_PER_SECOND, TimeOfDay,
 };
 use crate::expression::date::zone::{Zone, local_millis};
 
+/// A unit of time that operators name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(super) enum TimeUnit {
     Year,
     Quarter,
     Month,
@@ -21,7 +22,7 @@ pub(super) enum Unit {
     Millisecond,
 }
 
-impl Unit {
+impl TimeUnit {
     pub(super) fn of_name(name: &str) -> Option<Self> {
         Some(match name {
             "year" => Self::Year,
@@ -37,29 +38,30 @@ impl Unit {
         })
     }
 
-    /// How long the unit is in terms that its kind is counted in.
-    fn size(self) -> Size {
+    /// The length of the unit, in the measure that units of its kind are counted in.
+    fn size(self) -> UnitLength {
         match self {
-            Self::Year => Size::Months(12),
-            Self::Quarter => Size::Months(3),
-            Self::Month => Size::Months(1),
-            Self::Week => Size::Days(7),
-            Self::Day => Size::Days(1),
-            Self::Hour => Size::Millis(MILLIS_PER_HOUR),
-            Self::Minute => Size::Millis(MILLIS_PER_MINUTE),
-            Self::Second => Size::Millis(MILLIS_PER_SECOND),
-            Self::Millisecond => Size::Millis(1),
+            Self::Year => UnitLength::Months(12),
+            Self::Quarter => UnitLength::Months(3),
+            Self::Month => UnitLength::Months(1),
+            Self::Week => UnitLength::Days(7),
+            Self::Day => UnitLength::Days(1),
+            Self::Hour => UnitLength::Millis(MILLIS_PER_HOUR),
+            Self::Minute => UnitLength::Millis(MILLIS_PER_MINUTE),
+            Self::Second => UnitLength::Millis(MILLIS_PER_SECOND),
+            Self::Millisecond => UnitLength::Millis(1),
         }
     }
 }
 
-enum Size {
+/// The length of a unit of time.
+enum UnitLength {
     Months(i64),
     Days(i64),
     Millis(i64),
 }
 
-/// The number of a day of the week, 1 for Monday, by its name or the first three letters of that.
+/// The number of a day of the week, from 1 for Monday, by its name or the first three letters of it.
 pub(super) fn weekday(name: &str) -> Option<i64> {
     const NAMES: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
     let name = name.to_ascii_lowercase();
@@ -67,79 +69,100 @@ pub(super) fn weekday(name: &str) -> Option<i64> {
     i64::try_from(place + 1).ok()
 }
 
-/// The time so many units later; nothing if 64 bits do not hold it.
-pub(super) fn add(millis: i64, amount: i64, unit: Unit, zone: &Zone) -> Option<i64> {
-    /// More months than there are between any two dates.
+/// The time `amount` units later. Returns `None` if 64 bits do not hold it.
+pub(super) fn add(millis: i64, amount: i64, unit: TimeUnit, zone: &Zone) -> Option<i64> {
+    /// More months than lie between any two dates.
     const MONTHS_MAX: i64 = 10_000_000_000;
     let (months, days) = match unit.size() {
-        Size::Millis(size) => return amount.checked_mul(size).and_then(|span| millis.checked_add(span)),
-        Size::Months(size) => (amount.checked_mul(size)?, 0),
-        Size::Days(size) => (0, amount.checked_mul(size)?),
+        UnitLength::Millis(size) => {
+            return amount.checked_mul(size).and_then(|span| millis.checked_add(span));
+        }
+        UnitLength::Months(size) => (amount.checked_mul(size)?, 0),
+        UnitLength::Days(size) => (0, amount.checked_mul(size)?),
     };
+    // A bound before the calendar multiplies: more months are beyond 64 bits of milliseconds anyway.
     if months.abs() > MONTHS_MAX {
         return None;
     }
     let local = zone.local(millis);
     let number = Date::of_millis(local).plus_months(months).number().checked_add(days)?;
-    zone.utc(local_millis(number, i128::from(Clock::of_millis(local).millis())))
+    zone.utc(local_millis(number, i128::from(TimeOfDay::of_millis(local).millis())))
+}
+
+/// What units of dates depend on besides the dates: the time zone, and the day on which weeks start, from 1 for
+/// Monday.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Calendar<'z> {
+    pub(super) zone: &'z Zone,
+    pub(super) week_start: i64,
 }
 
 /// How many boundaries of units lie between two times.
-pub(super) fn difference(start: i64, end: i64, unit: Unit, (zone, week_start): (&Zone, i64)) -> Option<i64> {
-    if unit == Unit::Millisecond {
+pub(super) fn difference(start: i64, end: i64, unit: TimeUnit, calendar: Calendar<'_>) -> Option<i64> {
+    let Calendar { zone, week_start } = calendar;
+    // Milliseconds need no calendar, and their number may not fit 64 bits.
+    if unit == TimeUnit::Millisecond {
         return end.checked_sub(start);
     }
     let (local_start, local_end) = (zone.local(start), zone.local(end));
     let (first, last) = (Date::of_millis(local_start), Date::of_millis(local_end));
     let months = (last.year - first.year) * 12 + last.month - first.month;
     let days = last.number() - first.number();
-    // By how much the clock was put forward meanwhile.
+    // By how many seconds clocks were put back between both times; negative if they were put forward. Units shorter
+    // than a day count real time, from which local times differ by that.
     let shift = zone.offset_at(start) - zone.offset_at(end);
     let spans = |size: i64| {
         local_end.div_euclid(size) - local_start.div_euclid(size) + shift / (size / MILLIS_PER_SECOND)
     };
     Some(match unit {
-        Unit::Year => last.year - first.year,
-        Unit::Quarter => (last.year - first.year) * 4 + (last.month - 1) / 3 - (first.month - 1) / 3,
-        Unit::Month => months,
-        Unit::Week => {
+        TimeUnit::Year => last.year - first.year,
+        TimeUnit::Quarter => (last.year - first.year) * 4 + (last.month - 1) / 3 - (first.month - 1) / 3,
+        TimeUnit::Month => months,
+        TimeUnit::Week => {
+            // Both days are moved to the start of their weeks, so the distance is a whole number of weeks.
             let into_week = |day: Date| (day.iso_weekday() - week_start).rem_euclid(7);
             (days + into_week(first) - into_week(last)) / 7
         }
-        Unit::Day => days,
-        Unit::Hour => spans(MILLIS_PER_HOUR),
-        Unit::Minute => spans(MILLIS_PER_MINUTE),
-        Unit::Second | Unit::Millisecond => spans(MILLIS_PER_SECOND),
+        TimeUnit::Day => days,
+        TimeUnit::Hour => spans(MILLIS_PER_HOUR),
+        TimeUnit::Minute => spans(MILLIS_PER_MINUTE),
+        TimeUnit::Second | TimeUnit::Millisecond => spans(MILLIS_PER_SECOND),
     })
 }
 
-/// The start of the bin of `size` units that a time lies in; bins are counted from the start of the year 2000.
-pub(super) fn truncate(millis: i64, size: i64, unit: Unit, (zone, week_start): (&Zone, i64)) -> Option<i64> {
+/// The start of the bin of `size` units that a time lies in. Bins are counted from the start of the year 2000, as in
+/// MongoDB.
+pub(super) fn truncate(millis: i64, size: i64, unit: TimeUnit, calendar: Calendar<'_>) -> Option<i64> {
+    let Calendar { zone, week_start } = calendar;
     let origin = Date { year: 2000, month: 1, day: 1 };
     let origin_number = match unit {
         // The first week that starts in the year.
-        Unit::Week => origin.number() + (week_start - origin.iso_weekday()).rem_euclid(7),
-        Unit::Year
-        | Unit::Quarter
-        | Unit::Month
-        | Unit::Day
-        | Unit::Hour
-        | Unit::Minute
-        | Unit::Second
-        | Unit::Millisecond => origin.number(),
+        TimeUnit::Week => origin.number() + (week_start - origin.iso_weekday()).rem_euclid(7),
+        TimeUnit::Year
+        | TimeUnit::Quarter
+        | TimeUnit::Month
+        | TimeUnit::Day
+        | TimeUnit::Hour
+        | TimeUnit::Minute
+        | TimeUnit::Second
+        | TimeUnit::Millisecond => origin.number(),
     };
     let local = zone.local(millis);
     let number = match unit.size() {
-        Size::Millis(unit_size) => {
+        UnitLength::Millis(unit_size) => {
+            // Bins of fixed spans start at local midnight of the origin and do not follow changes of the
+            // clock.
             let origin = zone.utc(local_millis(origin_number, 0))?;
             let distance = millis.checked_sub(origin)?.rem_euclid(size.checked_mul(unit_size)?);
             return millis.checked_sub(distance);
         }
-        Size::Days(unit_size) => {
+        UnitLength::Days(unit_size) => {
+            // Bins of days and months are counted in local days, and their start is converted to a time at
+            // the end.
             let days = local.div_euclid(MILLIS_PER_DAY) - origin_number;
             origin_number + days - days.rem_euclid(size.checked_mul(unit_size)?)
         }
-        Size::Months(unit_size) => {
+        UnitLength::Months(unit_size) => {
             let day = Date::of_millis(local);
             let months = (day.year - origin.year) * 12 + day.month - origin.month;
             origin.plus_months(months - months.rem_euclid(size.checked_mul(unit_size)?)).number()

@@ -1,18 +1,19 @@
 //! Time zones: UTC, fixed offsets such as `+02:00`, and names such as `Europe/Berlin`.
 //!
-//! The rules of named zones are linked into the library; no file of the system is read. A time that a clock skips
-//! is taken with the offset before the gap, and one that it shows twice is the first.
+//! The rules of named zones are linked into the library; no file of the system is read. A local time that clocks skip
+//! gets the offset from before the gap, and one that they show twice means the first.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use crate::expression::date::calendar::{Clock, Date, MILLIS_PER_SECOND};
+use crate::expression::date::calendar::{Date, MILLIS_PER_DAY, MILLIS_PER_SECOND, TimeOfDay};
 use crate::expression::error::{Error, Fault};
 use crate::expression::node::Arguments;
 use crate::expression::value::Value;
 use crate::value::shorten;
 
+/// A time zone.
 #[derive(Clone, Debug)]
 pub(super) enum Zone {
     Utc,
@@ -22,8 +23,8 @@ pub(super) enum Zone {
 }
 
 impl Zone {
-    /// Reads the argument at a place: UTC unless given; nothing if it is null. `type_code` is the number for what is
-    /// no text.
+    /// Reads the argument at position `at`: UTC if it was not given. Returns `None` if it is null. `type_code` is
+    /// the number for a value that is not a text.
     pub(super) fn read(
         arguments: &Arguments<'_, '_>,
         at: usize,
@@ -41,6 +42,7 @@ impl Zone {
     }
 
     fn of_name(name: &str) -> Option<Self> {
+        // The common zone needs no search through the names.
         if name == "UTC" {
             return Some(Self::Utc);
         }
@@ -63,22 +65,24 @@ impl Zone {
         }
     }
 
-    /// What a clock shows, as milliseconds, at a time.
+    /// What a clock in the zone shows at a time, as milliseconds since 1970 of that clock.
     pub(super) fn local(&self, millis: i64) -> i64 {
         millis.saturating_add(self.offset_at(millis) * MILLIS_PER_SECOND)
     }
 
-    /// The time when a clock shows so many milliseconds; nothing if 64 bits do not hold it.
+    /// The time at which a clock in the zone shows `local`. Returns `None` if 64 bits do not hold it.
     pub(super) fn utc(&self, local: i128) -> Option<i64> {
         let offset = match self {
             Self::Utc => 0,
             Self::Offset(seconds) => *seconds,
             Self::Named(zone) => {
+                // The milliseconds within a second do not change the offset, so whole seconds are compared.
                 let near = i64::try_from(local).ok()?;
                 match civil(near).and_then(|civil| zone.to_ambiguous_timestamp(civil).compatible().ok()) {
                     Some(time) => {
                         (near - near.rem_euclid(MILLIS_PER_SECOND)) / MILLIS_PER_SECOND - time.as_second()
                     }
+                    // Taken as if it were UTC: an offset of hours does not matter that far from the rules.
                     None => self.offset_at(near),
                 }
             }
@@ -93,6 +97,7 @@ pub(super) fn parse_offset(text: &str) -> Option<i64> {
         Some(digits) => (-1, digits),
         None => (1, text.strip_prefix('+')?),
     };
+    // Checked first, because parsing a number would accept a second sign.
     if !digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b':') {
         return None;
     }
@@ -106,13 +111,14 @@ pub(super) fn parse_offset(text: &str) -> Option<i64> {
     Some(sign * (hours * 3_600 + minutes * 60))
 }
 
-/// The nearest time that the rules of zones know.
+/// The time for the rules of zones, or the nearest one within their years.
 fn timestamp(millis: i64) -> Timestamp {
     Timestamp::from_millisecond(millis).unwrap_or(if millis < 0 { Timestamp::MIN } else { Timestamp::MAX })
 }
 
+/// The local time for the rules of zones. Returns `None` beyond their years.
 fn civil(local: i64) -> Option<DateTime> {
-    let (day, clock) = (Date::of_millis(local), Clock::of_millis(local));
+    let (day, clock) = (Date::of_millis(local), TimeOfDay::of_millis(local));
     let small = |part: i64| i8::try_from(part).ok();
     DateTime::new(
         i16::try_from(day.year).ok()?,
@@ -126,12 +132,12 @@ fn civil(local: i64) -> Option<DateTime> {
     .ok()
 }
 
-/// A day and a time in a zone, as milliseconds of a clock.
+/// A day and a time of day, as milliseconds of a clock. The time may be longer than a day, or negative.
 pub(super) fn local_millis(day_number: i64, clock_millis: i128) -> i128 {
-    i128::from(day_number) * i128::from(super::calendar::MILLIS_PER_DAY) + clock_millis
+    i128::from(day_number) * i128::from(MILLIS_PER_DAY) + clock_millis
 }
 
-/// The time that a value stands for in milliseconds, or the error for what is no date.
+/// The time of a value in milliseconds. Fails for a value that is not a date.
 pub(super) fn time(arguments: &Arguments<'_, '_>, value: &Value<'_>) -> Result<i64, Error> {
     let millis = crate::expression::value::to_millis(value.or_null());
     millis.ok_or_else(|| arguments.wrong_type(16_006, "date", "a date, timestamp or ObjectId", value))
