@@ -8,14 +8,15 @@ use sequence::acquirer::Acquirer;
 use sequence::generator::Generator;
 use sequence::object_id::Layout;
 
-use crate::catalog::Catalog;
-use crate::catalog::change::{Created, Storage};
+use crate::catalog::change::Created;
 use crate::catalog::collection::CollectionState;
 use crate::catalog::load::discard_unfinished_builds;
+use crate::catalog::names::Catalog;
 use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::options::WriteConcern;
 use crate::storage::fork;
+use crate::storage::handles::Storage;
 use crate::storage::write::CommitLevel;
 use crate::storage::{Database, Store, StoreOptions};
 

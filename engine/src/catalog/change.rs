@@ -12,22 +12,17 @@ use sequence::attributes::Attributes;
 use sequence::auto_increment::FieldOptions;
 
 use crate::catalog::collection::{CollectionState, Definition};
+use crate::catalog::fields::{parse_fields, stage_fields};
 use crate::catalog::indexes::Index;
-use crate::catalog::sequence_change::{end_sequences, stage_fields};
-use crate::catalog::sequences::{AutoField, AutoFields};
-use crate::catalog::{Catalog, entry, sequences};
+use crate::catalog::names::Catalog;
+use crate::catalog::sequences::{AutoField, AutoFields, end_sequences};
+use crate::catalog::stage::{stage_collection_removal, stage_entry};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
+use crate::storage::Family;
+use crate::storage::handles::Storage;
 use crate::storage::keys::{CollectionId, IndexId, META_NEXT_ID};
 use crate::storage::write::{Batch, CommitLevel};
-use crate::storage::{Database, Family, Store};
-
-/// What a change needs to reach the disk.
-#[derive(Clone, Copy)]
-pub(crate) struct Storage<'a> {
-    pub(crate) store: &'a Store,
-    pub(crate) database: &'a Arc<Database>,
-}
 
 /// What an explicit creation found.
 pub(crate) enum Created {
@@ -56,13 +51,10 @@ impl Catalog {
         let unnumbered = CollectionState::new(id, namespace.clone(), empty.clone());
         // A new collection has no values to start behind.
         let nothing = |_: &CollectionState, _: &str, _: &Attributes| Ok(None);
-        let added = stage_fields(&mut batch, &mut next, (&unnumbered, &empty.fields), fields, &nothing)?;
+        let new = parse_fields(fields, &empty.fields)?;
+        let added = stage_fields(&mut batch, &mut next, &unnumbered, new, &nothing)?;
         let definition = empty.with_fields(AutoFields::new(added.clone()));
-        batch.put(
-            Family::Meta,
-            &id.catalog_key(),
-            &entry::encode(namespace, &definition.indexes, &definition.fields)?,
-        );
+        stage_entry(&mut batch, id, namespace, &definition.indexes, &definition.fields)?;
         batch.put(Family::Meta, META_NEXT_ID, &next.id.to_be_bytes());
         storage.store.commit(batch, CommitLevel::Journaled)?;
         *ids = next;
@@ -81,7 +73,7 @@ impl Catalog {
         let Some(collection) = self.find(namespace) else { return Ok(false) };
         let alone = collection.enter_alone();
         let mut batch = Batch::new(storage.database);
-        stage_removal(&mut batch, &collection, &alone);
+        stage_collection_removal(&mut batch, &collection, &alone);
         let fields: Vec<AutoField> = alone.fields.iter().cloned().collect();
         let commit = || storage.store.commit(batch, CommitLevel::Journaled);
         collection.end(|| end_sequences(&fields, Box::new(commit)))?;
@@ -111,13 +103,9 @@ impl Catalog {
         let (definition, replaced) = enter_both(&collection, target.as_deref());
         let mut batch = Batch::new(storage.database);
         if let (Some(target), Some(definition)) = (&target, &replaced) {
-            stage_removal(&mut batch, target, definition);
+            stage_collection_removal(&mut batch, target, definition);
         }
-        batch.put(
-            Family::Meta,
-            &collection.id.catalog_key(),
-            &entry::encode(to, &definition.indexes, &definition.fields)?,
-        );
+        stage_entry(&mut batch, collection.id, to, &definition.indexes, &definition.fields)?;
         let replaced: Vec<AutoField> =
             replaced.iter().flat_map(|definition| definition.fields.iter().cloned()).collect();
         let commit = || storage.store.commit(batch, CommitLevel::Journaled);
@@ -187,8 +175,7 @@ pub(crate) fn finish_index(
     let mut batch = Batch::new(storage.database);
     batch.delete(Family::Meta, &index.id.building_key());
     let list: Vec<Index> = definition.indexes.iter().cloned().chain([index.clone()]).collect();
-    let entry = entry::encode(&collection.namespace, &list, &definition.fields)?;
-    batch.put(Family::Meta, &collection.id.catalog_key(), &entry);
+    stage_entry(&mut batch, collection.id, &collection.namespace, &list, &definition.fields)?;
     storage.store.commit(batch, CommitLevel::Journaled)?;
     collection.add_index(definition, index);
     Ok(())
@@ -221,8 +208,7 @@ pub(crate) fn drop_indexes(
     for index in &dropped {
         batch.delete_range(Family::Entries, &index.id.prefix(), &index.id.end());
     }
-    let entry = entry::encode(&collection.namespace, &kept, &definition.fields)?;
-    batch.put(Family::Meta, &collection.id.catalog_key(), &entry);
+    stage_entry(&mut batch, collection.id, &collection.namespace, &kept, &definition.fields)?;
     collection
         .withdraw_indexes(&mut definition, kept, || storage.store.commit(batch, CommitLevel::Journaled))?;
     Ok(Some(dropped.len()))
@@ -237,18 +223,6 @@ pub(crate) enum Replace {
 
 pub(crate) fn namespace_not_found(namespace: &Namespace) -> Error {
     Error::command(26, format!("ns not found: {namespace}")).in_namespace(namespace)
-}
-
-fn stage_removal(batch: &mut Batch<'_>, collection: &CollectionState, definition: &Definition) {
-    batch.delete(Family::Meta, &collection.id.catalog_key());
-    batch.delete(Family::Meta, &collection.id.count_key());
-    batch.delete_range(Family::Records, &collection.id.prefix(), &collection.id.end());
-    for index in definition.indexes.iter() {
-        batch.delete_range(Family::Entries, &index.id.prefix(), &index.id.end());
-    }
-    for field in definition.fields.iter() {
-        sequences::stage_removal(batch, &field.state.identity);
-    }
 }
 
 fn following_id(id: u32) -> Result<u32> {

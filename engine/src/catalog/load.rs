@@ -8,9 +8,10 @@ use sequence::store::Record;
 
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::entry::{self, CollectionEntry};
+use crate::catalog::names::{Catalog, NextIds};
 use crate::catalog::sequence_entry::{decode_definition, decode_mark};
-use crate::catalog::sequences::{AutoField, AutoFields, SequenceState, Sequences, stage_mark};
-use crate::catalog::{Catalog, NextIds};
+use crate::catalog::sequences::{AutoField, AutoFields, SequenceState, Sequences};
+use crate::catalog::stage::stage_mark;
 use crate::error::{Error, Result};
 use crate::storage::keys::{
     self, CollectionId, IndexId, META_BUILDING, META_CLEAN_CLOSE, META_COLLECTION, META_MARK, META_NEXT_ID,

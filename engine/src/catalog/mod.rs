@@ -6,100 +6,13 @@
 pub(crate) mod change;
 pub(crate) mod collection;
 pub(crate) mod entry;
+pub(crate) mod fields;
 pub(crate) mod indexes;
 pub(crate) mod load;
 pub(crate) mod multikey;
+pub(crate) mod names;
 pub(crate) mod sequence_change;
 pub(crate) mod sequence_entry;
+pub(crate) mod sequence_store;
 pub(crate) mod sequences;
-
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
-
-use parking_lot::{Mutex, RwLock};
-
-use crate::catalog::collection::CollectionState;
-use crate::catalog::sequences::Sequences;
-use crate::namespace::Namespace;
-
-/// All collections and sequences, and the one lock of all changes to them.
-pub(crate) struct Catalog {
-    databases: RwLock<HashMap<String, BTreeMap<String, Arc<CollectionState>>>>,
-    pub(crate) sequences: Sequences,
-    /// Held by whoever adds, removes or renames, before the gate of a collection.
-    next_ids: Mutex<NextIds>,
-}
-
-/// The next free ids.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct NextIds {
-    /// Of collections and indexes.
-    pub(crate) id: u32,
-    /// Of sequences.
-    pub(crate) sequence: u64,
-}
-
-impl Catalog {
-    /// The collection of that name, if it exists.
-    pub(crate) fn find(&self, namespace: &Namespace) -> Option<Arc<CollectionState>> {
-        self.databases.read().get(&namespace.db)?.get(&namespace.coll).cloned()
-    }
-
-    /// Names of databases that have a collection, ascending.
-    pub(crate) fn database_names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.databases.read().keys().cloned().collect();
-        names.sort_unstable();
-        names
-    }
-
-    /// Names of a database's collections, ascending.
-    pub(crate) fn collection_names(&self, db: &str) -> Vec<String> {
-        self.databases
-            .read()
-            .get(db)
-            .map(|collections| collections.keys().cloned().collect())
-            .unwrap_or_default()
-    }
-
-    /// Every collection, by id.
-    pub(crate) fn collections(&self) -> Vec<Arc<CollectionState>> {
-        let mut all: Vec<_> =
-            self.databases.read().values().flat_map(|collections| collections.values().cloned()).collect();
-        all.sort_unstable_by_key(|collection| collection.id);
-        all
-    }
-
-    /// Keeps the set of collections and indexes as it is until the guard is dropped.
-    pub(crate) fn freeze(&self) -> impl Drop + '_ {
-        self.next_ids.lock()
-    }
-
-    fn insert(&self, collection: Arc<CollectionState>) {
-        let Namespace { db, coll } = collection.namespace.clone();
-        self.databases.write().entry(db).or_default().insert(coll, collection);
-    }
-
-    fn remove(&self, namespace: &Namespace) {
-        Self::remove_from(&mut self.databases.write(), namespace);
-    }
-
-    /// Puts a renamed collection in the place of the old name: no reader sees neither.
-    fn exchange(&self, old: &Namespace, renamed: Arc<CollectionState>) {
-        let mut databases = self.databases.write();
-        Self::remove_from(&mut databases, old);
-        let Namespace { db, coll } = renamed.namespace.clone();
-        databases.entry(db).or_default().insert(coll, renamed);
-    }
-
-    fn remove_from(
-        databases: &mut HashMap<String, BTreeMap<String, Arc<CollectionState>>>,
-        namespace: &Namespace,
-    ) {
-        if let Some(collections) = databases.get_mut(&namespace.db) {
-            collections.remove(&namespace.coll);
-            if collections.is_empty() {
-                databases.remove(&namespace.db);
-            }
-        }
-    }
-}
+pub(crate) mod stage;

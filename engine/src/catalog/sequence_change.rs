@@ -5,31 +5,28 @@
 
 use std::sync::Arc;
 
-use bson::oid::ObjectId;
 use crossbeam::sync::ShardedLockWriteGuard;
-use sequence::allocator::{Changing, Sequence};
+use sequence::allocator::Changing;
 use sequence::attributes::{Attributes, Options};
-use sequence::auto_increment::{Field, FieldOptions, OnTruncate, check_name};
+use sequence::auto_increment::{FieldOptions, OnTruncate, check_name};
 use sequence::error::SequenceError;
 use sequence::state::State;
-use sequence::store::{Cause, Change};
+use sequence::store::Cause;
 
-use crate::catalog::change::{Storage, namespace_not_found};
+use crate::catalog::change::namespace_not_found;
 use crate::catalog::collection::{CollectionState, Definition};
+use crate::catalog::fields::{Furthest, as_conflict, parse_fields, stage_fields};
+use crate::catalog::names::Catalog;
 use crate::catalog::sequence_entry::Identity;
-use crate::catalog::sequences::{
-    AutoField, AutoFields, SequenceState, internal_name, stage_change, stage_removal,
+use crate::catalog::sequences::{AutoField, AutoFields, SequenceState, end_sequences};
+use crate::catalog::stage::{
+    NewSequence, stage_entry, stage_new_sequence, stage_sequence_change, stage_sequence_removal,
 };
-use crate::catalog::{Catalog, NextIds, entry};
-use crate::document::complete::check_depth;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::namespace::validate_database;
 use crate::storage::Family;
-use crate::storage::keys::{CollectionId, META_NEXT_SEQUENCE, SequenceId};
+use crate::storage::handles::Storage;
 use crate::storage::write::{Batch, CommitLevel};
-
-/// Finds the value furthest along a new field's sequence that the collection's documents have in the field.
-pub(crate) type Furthest<'a> = dyn Fn(&CollectionState, &str, &Attributes) -> Result<Option<i64>> + 'a;
 
 impl Catalog {
     /// Makes a sequence.
@@ -49,7 +46,8 @@ impl Catalog {
         }
         let mut batch = Batch::new(storage.database);
         let mut next = *ids;
-        let state = stage_new(&mut batch, &mut next, (db, name, None), State::new(attributes))?;
+        let new = NewSequence { db, name, owner: None, state: State::new(attributes) };
+        let state = stage_new_sequence(&mut batch, &mut next, new)?;
         storage.store.commit(batch, CommitLevel::Journaled)?;
         *ids = next;
         self.sequences.insert(&state);
@@ -66,7 +64,7 @@ impl Catalog {
             return Ok(());
         };
         let mut batch = Batch::new(storage.database);
-        stage_removal(&mut batch, &state.identity);
+        stage_sequence_removal(&mut batch, &state.identity);
         storage.store.commit(batch, CommitLevel::Journaled)?;
         self.sequences.remove(&state.identity);
         // Nobody gets the successor: the sequence ends.
@@ -88,7 +86,7 @@ impl Catalog {
             return Ok(());
         };
         let mut batch = Batch::new(storage.database);
-        stage_change(&mut batch, &identity, &changing.change())?;
+        stage_sequence_change(&mut batch, &identity, &changing.change())?;
         storage.store.commit(batch, CommitLevel::Journaled)?;
         let sequence = Arc::new(changing.succeed(storage.database.latest_sequence()));
         self.sequences.exchange(&state.identity, &Arc::new(SequenceState { identity, sequence }));
@@ -112,11 +110,11 @@ impl Catalog {
         let mut definition = enter_present(collection)?;
         let mut batch = Batch::new(storage.database);
         let mut next = *ids;
-        let added = stage_fields(&mut batch, &mut next, (collection, &definition.fields), options, furthest)
-            .map_err(as_conflict)?;
+        let new = parse_fields(options, &definition.fields).map_err(as_conflict)?;
+        let added = stage_fields(&mut batch, &mut next, collection, new, furthest)?;
         let all = definition.fields.iter().cloned().chain(added.iter().cloned()).collect();
         let changed = definition.with_fields(AutoFields::new(all));
-        stage_entry(&mut batch, collection, &changed)?;
+        stage_entry(&mut batch, collection.id, &collection.namespace, &changed.indexes, &changed.fields)?;
         storage.store.commit(batch, CommitLevel::Journaled)?;
         *ids = next;
         for field in &added {
@@ -152,9 +150,9 @@ impl Catalog {
             .partition(|field| paths.iter().any(|path| path == field.field.path()));
         let changed = definition.with_fields(AutoFields::new(kept));
         let mut batch = Batch::new(storage.database);
-        stage_entry(&mut batch, collection, &changed)?;
+        stage_entry(&mut batch, collection.id, &collection.namespace, &changed.indexes, &changed.fields)?;
         for field in &dropped {
-            stage_removal(&mut batch, &field.state.identity);
+            stage_sequence_removal(&mut batch, &field.state.identity);
         }
         end_sequences(&dropped, Box::new(|| storage.store.commit(batch, CommitLevel::Journaled)))?;
         self.forget(&dropped);
@@ -167,18 +165,6 @@ impl Catalog {
         for field in fields {
             self.sequences.remove(&field.state.identity);
         }
-    }
-}
-
-/// Ends the use of the fields' sequences by `commit`, which removes them from the disk. The caller excludes writers; the
-/// background may be about to write a reserve of one of them, which must not land behind the removal.
-pub(crate) fn end_sequences(
-    fields: &[AutoField],
-    commit: Box<dyn FnOnce() -> Result<()> + '_>,
-) -> Result<()> {
-    match fields.split_first() {
-        None => commit(),
-        Some((first, rest)) => first.state.sequence.end(|| end_sequences(rest, commit)),
     }
 }
 
@@ -207,12 +193,12 @@ pub(crate) fn alter_fields(
     wanted.sort_by_key(|(state, _)| state.identity.id);
     for (state, options) in &wanted {
         if let Some(change) = state.sequence.change(Cause::Alter, |state| state.altered(options))? {
-            stage_change(&mut batch, &state.identity, &change.change())?;
+            stage_sequence_change(&mut batch, &state.identity, &change.change())?;
             pending.push(change);
         }
     }
     let changed = definition.with_fields(AutoFields::new(fields));
-    stage_entry(&mut batch, collection, &changed)?;
+    stage_entry(&mut batch, collection.id, &collection.namespace, &changed.indexes, &changed.fields)?;
     storage.store.commit(batch, CommitLevel::Journaled)?;
     publish_all(pending, storage);
     *definition = changed;
@@ -236,7 +222,7 @@ pub(crate) fn truncate(storage: Storage<'_>, collection: &CollectionState) -> Re
         }
         let truncated = |state: &State| Ok(Some(state.truncated()));
         if let Some(change) = field.state.sequence.change(Cause::Restart, truncated)? {
-            stage_change(&mut batch, &field.state.identity, &change.change())?;
+            stage_sequence_change(&mut batch, &field.state.identity, &change.change())?;
             changing.push(change);
         }
     }
@@ -254,114 +240,6 @@ fn enter_present(collection: &CollectionState) -> Result<ShardedLockWriteGuard<'
         return Err(namespace_not_found(&collection.namespace));
     }
     Ok(definition)
-}
-
-/// Stages new fields beside the present ones, with their sequences. Nothing is in force yet.
-pub(crate) fn stage_fields(
-    batch: &mut Batch<'_>,
-    ids: &mut NextIds,
-    (collection, present): (&CollectionState, &AutoFields),
-    options: &[FieldOptions],
-    furthest: &Furthest<'_>,
-) -> Result<Vec<AutoField>> {
-    let mut added: Vec<AutoField> = Vec::new();
-    for (options, (field, attributes)) in options.iter().zip(parse_fields(options, present)?) {
-        let path = field.path();
-        let existing = if options.start_from_existing == Some(true) {
-            furthest(collection, path, &attributes)?
-        } else {
-            None
-        };
-        let new = State::new(attributes);
-        let start = options.used_up_to.map_or_else(|| Ok(new.clone()), |value| new.used_up_to(value))?;
-        let start = existing.map_or_else(|| start.clone(), |value| start.beyond(value));
-        let name = internal_name(collection.id, path);
-        let state = stage_new(batch, ids, (&collection.namespace.db, &name, Some(collection.id)), start)?;
-        added.push(AutoField::new(field, state));
-    }
-    Ok(added)
-}
-
-/// Whether a collection numbers just the fields that are asked for, in the way that is asked for, and has used the
-/// values that are to count as used.
-pub(crate) fn has_fields(present: &AutoFields, options: &[FieldOptions]) -> Result<bool> {
-    let asked = parse_fields(options, &AutoFields::default()).map_err(as_conflict)?;
-    let is_asked_for = |existing: &AutoField| {
-        let sequence = &existing.state.sequence;
-        asked.iter().zip(options).any(|((field, attributes), options)| {
-            *field == existing.field
-                && *attributes == sequence.snapshot().attributes
-                && options.used_up_to.is_none_or(|value| sequence.has_used(value))
-        })
-    };
-    Ok(present.iter().count() == asked.len() && present.iter().all(is_asked_for))
-}
-
-/// Refuses fields that no collection can be given, whatever it has.
-pub(crate) fn check_fields(options: &[FieldOptions]) -> Result<()> {
-    parse_fields(options, &AutoFields::default()).map(|_| ()).map_err(as_conflict)
-}
-
-/// New fields and their attributes, checked against those that are present and against each other.
-fn parse_fields(options: &[FieldOptions], present: &AutoFields) -> Result<Vec<(Field, Attributes)>> {
-    let mut parsed: Vec<(Field, Attributes)> = Vec::new();
-    for options in options {
-        let field = Field::create(options)?;
-        check_depth(&field)?;
-        let path = field.path();
-        if let Some(existing) = present.iter().find(|existing| existing.field.conflicts_with(path)) {
-            let existing = existing.field.path().to_owned();
-            return Err(SequenceError::FieldConflict { field: path.to_owned(), existing }.into());
-        }
-        if let Some((other, _)) = parsed.iter().find(|(other, _)| other.conflicts_with(path)) {
-            let other = other.path().to_owned();
-            return Err(SequenceError::FieldTwice { field: path.to_owned(), other }.into());
-        }
-        let attributes = Attributes::create(&options.sequence)?;
-        if let Some(value) = options.used_up_to {
-            State::new(attributes.clone()).used_up_to(value)?;
-        }
-        parsed.push((field, attributes));
-    }
-    Ok(parsed)
-}
-
-/// Fields are added to a collection one by one, so a second of the same path conflicts with the first.
-fn as_conflict(error: Error) -> Error {
-    if let ErrorKind::Sequence(SequenceError::FieldTwice { field, other }) = error.kind() {
-        return SequenceError::FieldConflict { field: field.clone(), existing: other.clone() }.into();
-    }
-    error
-}
-
-/// Stages a new sequence and takes its id.
-fn stage_new(
-    batch: &mut Batch<'_>,
-    ids: &mut NextIds,
-    (db, name, owner): (&str, &str, Option<CollectionId>),
-    state: State,
-) -> Result<Arc<SequenceState>> {
-    let identity = Identity {
-        id: SequenceId(ids.sequence),
-        object_id: ObjectId::new(),
-        db: db.to_owned(),
-        name: name.to_owned(),
-        owner,
-    };
-    ids.sequence += 1;
-    let definition = Some((state.attributes(), state.version()));
-    stage_change(batch, &identity, &Change { mark: &state.mark(), definition, gaps: &[] })?;
-    batch.put(Family::Meta, META_NEXT_SEQUENCE, &ids.sequence.to_be_bytes());
-    Ok(Arc::new(SequenceState { identity, sequence: Arc::new(Sequence::of_state(state)) }))
-}
-
-fn stage_entry(batch: &mut Batch<'_>, collection: &CollectionState, definition: &Definition) -> Result<()> {
-    if collection.is_retired() {
-        return Err(namespace_not_found(&collection.namespace));
-    }
-    let value = entry::encode(&collection.namespace, &definition.indexes, &definition.fields)?;
-    batch.put(Family::Meta, &collection.id.catalog_key(), &value);
-    Ok(())
 }
 
 fn publish_all(changes: Vec<Changing<'_>>, storage: Storage<'_>) {

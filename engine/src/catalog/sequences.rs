@@ -1,25 +1,19 @@
 //! Sequences in memory: who they are, the auto-increment fields that they number, and how they reach the disk.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use bson::DateTime;
 use parking_lot::RwLock;
 use sequence::acquirer::Acquirer;
 use sequence::allocator::Sequence;
 use sequence::auto_increment::Field;
-use sequence::error::SequenceError;
 use sequence::slot::Slot;
-use sequence::state::Mark;
-use sequence::store::{Change, GAPS_KEPT, Gap, Provider, Record, Store as SequenceStorage};
+use sequence::store::Record;
 
-use crate::catalog::change::Storage;
-use crate::catalog::sequence_entry::{self, Identity};
+use crate::catalog::sequence_entry::Identity;
 use crate::document::complete::FieldTree;
-use crate::error::{Error, ErrorKind, Result};
-use crate::storage::sync::Errands;
-use crate::storage::write::{Batch, CommitLevel, Commits};
-use crate::storage::{Database, Family};
+use crate::error::Result;
+use crate::storage::keys::CollectionId;
 
 /// A sequence by name. A renamed one is another state with the same id.
 pub(crate) struct SequenceState {
@@ -59,25 +53,6 @@ pub(crate) enum SlotOf<'a> {
     Own(Arc<Slot>),
 }
 
-/// A sequence on disk.
-#[derive(Clone, Copy)]
-pub(crate) struct SequenceStore<'a> {
-    commits: &'a Commits,
-    database: &'a Database,
-    state: &'a Arc<SequenceState>,
-    /// Where the next reserve is asked for ahead of need.
-    errands: Option<&'a Errands>,
-    /// When a reserve counts as written.
-    level: CommitLevel,
-}
-
-/// Makes the next reserve of a sequence in the background.
-struct NextReserve {
-    /// The sequence has blocks that know this.
-    state: Weak<SequenceState>,
-    errands: Errands,
-}
-
 impl SequenceState {
     /// A stored sequence.
     pub(crate) fn restore(identity: Identity, record: Record) -> Self {
@@ -91,16 +66,6 @@ impl SequenceState {
             None => SlotOf::Shared(self.sequence.shared()),
             Some(acquirer) => SlotOf::Own(acquirer.slot(self.identity.id.0, &self.sequence)),
         }
-    }
-
-    /// The sequence's storage, where what is written counts as written by this level.
-    pub(crate) fn store<'a>(
-        self: &'a Arc<Self>,
-        storage: Storage<'a>,
-        level: CommitLevel,
-    ) -> SequenceStore<'a> {
-        let Storage { store, database } = storage;
-        SequenceStore { commits: store.commits(), database, state: self, errands: store.errands(), level }
     }
 }
 
@@ -214,89 +179,19 @@ impl AutoFields {
     }
 }
 
-impl SequenceStorage for SequenceStore<'_> {
-    type Error = Error;
-
-    fn reserve(&self, change: &Change<'_>) -> Result<u64> {
-        let mut batch = Batch::new(self.database);
-        stage_change(&mut batch, &self.state.identity, change)?;
-        self.commits.commit(batch, self.level)?;
-        Ok(self.database.latest_sequence())
-    }
-
-    fn is_durable(&self, receipt: u64) -> bool {
-        self.commits.durable_sequence() >= receipt
-    }
-
-    fn make_durable(&self, receipt: u64) -> Result<()> {
-        if self.is_durable(receipt) { Ok(()) } else { self.commits.sync(self.database) }
-    }
-
-    fn provider(&self) -> Option<Arc<dyn Provider>> {
-        let errands = self.errands?.clone();
-        Some(Arc::new(NextReserve { state: Arc::downgrade(self.state), errands }))
-    }
-}
-
-impl Provider for NextReserve {
-    fn provide(&self) {
-        let state = Weak::clone(&self.state);
-        self.errands.leave(Box::new(move |commits, database| {
-            let Some(state) = state.upgrade() else { return };
-            let level = CommitLevel::RESERVE;
-            let store = SequenceStore { commits, database, state: &state, errands: None, level };
-            match state.sequence.reserve_ahead(&store) {
-                Ok(()) => {}
-                // Dropped or renamed since then, or the store closes.
-                Err(error) if matches!(error.kind(), ErrorKind::Sequence(SequenceError::Retired)) => {}
-                // Whoever needs the reserve makes it, and is told.
-                Err(error) => {
-                    let name = &state.identity.name;
-                    tracing::warn!(%error, name, "the next reserve of a sequence could not be made");
-                }
-            }
-        }));
-    }
-}
-
-/// Stages a change of a sequence.
-pub(crate) fn stage_change(batch: &mut Batch<'_>, identity: &Identity, change: &Change<'_>) -> Result<()> {
-    if let Some((attributes, version)) = change.definition {
-        let definition = sequence_entry::encode_definition(identity, attributes, version)?;
-        batch.put(Family::Meta, &identity.id.definition_key(), &definition);
-    }
-    stage_mark(batch, identity, change.mark, change.gaps);
-    Ok(())
-}
-
-/// Stages where a sequence stands and what it lost. Of the ledger only the newest entries are kept.
-pub(crate) fn stage_mark(batch: &mut Batch<'_>, identity: &Identity, mark: &Mark, gaps: &[Gap]) {
-    batch.put(Family::Meta, &identity.id.mark_key(), &sequence_entry::encode_mark(mark));
-    let newest = gaps.get(gaps.len().saturating_sub(GAPS_KEPT)..).unwrap_or_default();
-    let first = mark.next_gap.saturating_sub(newest.len() as u64);
-    // Numbers may have been skipped before so many.
-    let replaces_all = newest.len() == GAPS_KEPT;
-    if replaces_all {
-        batch.delete_range(Family::Meta, &identity.id.gap_key(0), &identity.id.gap_key(first));
-    }
-    let at = DateTime::now();
-    for (number, gap) in (first..).zip(newest) {
-        batch.put(Family::Meta, &identity.id.gap_key(number), &sequence_entry::encode_gap(gap, at));
-        if let Some(old) = number.checked_sub(GAPS_KEPT as u64).filter(|_| !replaces_all) {
-            batch.delete(Family::Meta, &identity.id.gap_key(old));
-        }
-    }
-}
-
-/// Stages the removal of a sequence with its ledger.
-pub(crate) fn stage_removal(batch: &mut Batch<'_>, identity: &Identity) {
-    let (first, end) = identity.id.gap_bounds();
-    batch.delete(Family::Meta, &identity.id.definition_key());
-    batch.delete(Family::Meta, &identity.id.mark_key());
-    batch.delete_range(Family::Meta, &first, &end);
-}
-
 /// The name of the sequence behind an auto-increment field.
-pub(crate) fn internal_name(owner: crate::storage::keys::CollectionId, field: &str) -> String {
+pub(crate) fn internal_name(owner: CollectionId, field: &str) -> String {
     format!("SYS_{owner}_{field}_SEQ")
+}
+
+/// Ends the use of the fields' sequences by `commit`, which removes them from the disk. The caller excludes writers; the
+/// background may be about to write a reserve of one of them, which must not land behind the removal.
+pub(crate) fn end_sequences(
+    fields: &[AutoField],
+    commit: Box<dyn FnOnce() -> Result<()> + '_>,
+) -> Result<()> {
+    match fields.split_first() {
+        None => commit(),
+        Some((first, rest)) => first.state.sequence.end(|| end_sequences(rest, commit)),
+    }
 }

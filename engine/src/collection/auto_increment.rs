@@ -9,7 +9,8 @@ use sequence::error::SequenceError;
 
 use crate::auto_increment::AutoIncrement;
 use crate::catalog::collection::CollectionState;
-use crate::catalog::sequence_change::{alter_fields, check_fields};
+use crate::catalog::fields::check_fields;
+use crate::catalog::sequence_change::alter_fields;
 use crate::catalog::sequences::AutoField;
 use crate::collection::Collection;
 use crate::error::Result;

@@ -53,7 +53,7 @@ use query::operation::{CancellationToken, OperationContext};
 
 use bson::RawBsonRef;
 
-use crate::catalog::change::{Storage, namespace_not_found};
+use crate::catalog::change::namespace_not_found;
 use crate::catalog::collection::CollectionState;
 use crate::error::{Error, Result};
 use crate::execute::read_view::{ReadView, Record, look_up};
@@ -63,6 +63,7 @@ use crate::plan::selector::Selector;
 use crate::shared::{Caller, Shared};
 use crate::storage::Database as StorageDatabase;
 use crate::storage::fork::refuse_child;
+use crate::storage::handles::Storage;
 use crate::write::Target;
 use crate::write::prepare::record_key;
 

@@ -4,7 +4,7 @@ use bson::spec::BinarySubtype;
 use bson::{Binary, Document, RawDocumentBuf, doc};
 
 use crate::catalog::change::{Created, Replace};
-use crate::catalog::sequence_change::has_fields;
+use crate::catalog::fields::has_fields;
 use crate::codes::{refused, unsupported};
 use crate::collection::whole::collection_names;
 use crate::command::arguments::Arguments;

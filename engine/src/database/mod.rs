@@ -14,7 +14,7 @@ use sequence::auto_increment::FieldOptions;
 
 use crate::auto_increment::AutoIncrement;
 use crate::catalog::change::Created;
-use crate::catalog::sequence_change::has_fields;
+use crate::catalog::fields::has_fields;
 use crate::collection::{Aggregate, Collection, whole};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;

@@ -2,7 +2,7 @@
 
 use crate::auto_increment::SequenceOptions;
 use crate::error::Result;
-use crate::sequences::Sequence;
+use crate::sequences::handle::Sequence;
 use crate::storage::write::CommitLevel;
 
 impl Sequence {

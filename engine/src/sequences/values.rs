@@ -5,7 +5,7 @@ use sequence::error::SequenceError;
 use crate::error::Result;
 use crate::options::WriteConcern;
 use crate::results::FetchedValues;
-use crate::sequences::Sequence;
+use crate::sequences::handle::Sequence;
 use crate::storage::write::CommitLevel;
 
 /// The most values that one `fetch` can be asked for.
@@ -109,7 +109,7 @@ impl CurrentValue<'_> {
     /// Reads the value.
     pub fn run(self) -> Result<i64> {
         let acquirer = self.sequence.handle.caller.acquirer.as_deref();
-        self.sequence.look(|state, _| Ok(state.sequence.current_value(&state.slot(acquirer))?))
+        self.sequence.inspect(|state, _| Ok(state.sequence.current_value(&state.slot(acquirer))?))
     }
 }
 

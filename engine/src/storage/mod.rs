@@ -17,6 +17,7 @@ mod witness;
 
 pub(crate) mod fork;
 pub(crate) mod format;
+pub(crate) mod handles;
 pub(crate) mod keys;
 pub(crate) mod latch;
 pub(crate) mod scan;

@@ -25,7 +25,6 @@ use std::sync::Arc;
 use query::operation::OperationContext;
 use sequence::acquirer::Acquirer;
 
-use crate::catalog::change::Storage;
 use crate::catalog::collection::{Absence, CollectionState};
 use crate::catalog::entry;
 use crate::catalog::indexes::Index;
@@ -33,6 +32,7 @@ use crate::catalog::sequences::AutoFields;
 use crate::error::Result;
 use crate::execute::read_view::ReadView;
 use crate::plan::selector::Selector;
+use crate::storage::handles::Storage;
 use crate::storage::scan::last_key;
 use crate::storage::snapshot::Snapshot;
 use crate::storage::write::{Batch, CommitLevel};

@@ -11,7 +11,9 @@ use sequence::in_flight::Pass;
 use sequence::run::Run;
 use smallvec::SmallVec;
 
-use crate::catalog::sequences::{AutoField, SequenceStore, SlotOf, stage_mark};
+use crate::catalog::sequence_store::SequenceStore;
+use crate::catalog::sequences::{AutoField, SlotOf};
+use crate::catalog::stage::stage_mark;
 use crate::document::build::Drafts;
 use crate::document::complete::{Completion, Event, Wanted};
 use crate::error::Result;

@@ -8,7 +8,7 @@ use crate::catalog::sequence_entry::decode_gap;
 use crate::catalog::sequences::SequenceState;
 use crate::error::Result;
 use crate::results::{SequenceGap, SequenceSnapshot};
-use crate::sequences::Sequence;
+use crate::sequences::handle::Sequence;
 use crate::storage::scan::{CacheUse, Scan};
 use crate::storage::snapshot::Snapshot;
 use crate::storage::{Database, Family};
@@ -55,21 +55,21 @@ pub struct SafeWatermark<'a> {
 impl SnapshotSequence<'_> {
     /// Takes the snapshot.
     pub fn run(self) -> Result<SequenceSnapshot> {
-        self.sequence.look(|state, _| Ok(snapshot_of(state)))
+        self.sequence.inspect(|state, _| Ok(snapshot_of(state)))
     }
 }
 
 impl ListGaps<'_> {
     /// Reads the list.
     pub fn run(self) -> Result<Vec<SequenceGap>> {
-        self.sequence.look(|state, storage| gaps_of(state, storage.database))
+        self.sequence.inspect(|state, storage| gaps_of(state, storage.database))
     }
 }
 
 impl SafeWatermark<'_> {
     /// Reads the watermark.
     pub fn run(self) -> Result<Option<i64>> {
-        self.sequence.look(|state, _| Ok(state.sequence.safe_watermark()))
+        self.sequence.inspect(|state, _| Ok(state.sequence.safe_watermark()))
     }
 }
 

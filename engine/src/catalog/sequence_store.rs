@@ -1,0 +1,90 @@
+//! How a sequence reaches the disk: its reserves, and the next one ahead of need.
+
+use std::sync::{Arc, Weak};
+
+use sequence::error::SequenceError;
+use sequence::store::{Change, Provider, Store as SequenceStorage};
+
+use crate::catalog::sequences::SequenceState;
+use crate::catalog::stage::stage_sequence_change;
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::Database;
+use crate::storage::handles::Storage;
+use crate::storage::sync::Errands;
+use crate::storage::write::{Batch, CommitLevel, Commits};
+
+/// A sequence on disk.
+#[derive(Clone, Copy)]
+pub(crate) struct SequenceStore<'a> {
+    commits: &'a Commits,
+    database: &'a Database,
+    state: &'a Arc<SequenceState>,
+    /// Where the next reserve is asked for ahead of need.
+    errands: Option<&'a Errands>,
+    /// When a reserve counts as written.
+    level: CommitLevel,
+}
+
+/// Makes the next reserve of a sequence in the background.
+struct NextReserve {
+    /// The sequence has blocks that know this.
+    state: Weak<SequenceState>,
+    errands: Errands,
+}
+
+impl SequenceState {
+    /// The sequence's storage, where what is written counts as written by this level.
+    pub(crate) fn store<'a>(
+        self: &'a Arc<Self>,
+        storage: Storage<'a>,
+        level: CommitLevel,
+    ) -> SequenceStore<'a> {
+        let Storage { store, database } = storage;
+        SequenceStore { commits: store.commits(), database, state: self, errands: store.errands(), level }
+    }
+}
+
+impl SequenceStorage for SequenceStore<'_> {
+    type Error = Error;
+
+    fn reserve(&self, change: &Change<'_>) -> Result<u64> {
+        let mut batch = Batch::new(self.database);
+        stage_sequence_change(&mut batch, &self.state.identity, change)?;
+        self.commits.commit(batch, self.level)?;
+        Ok(self.database.latest_sequence())
+    }
+
+    fn is_durable(&self, receipt: u64) -> bool {
+        self.commits.durable_sequence() >= receipt
+    }
+
+    fn make_durable(&self, receipt: u64) -> Result<()> {
+        if self.is_durable(receipt) { Ok(()) } else { self.commits.sync(self.database) }
+    }
+
+    fn provider(&self) -> Option<Arc<dyn Provider>> {
+        let errands = self.errands?.clone();
+        Some(Arc::new(NextReserve { state: Arc::downgrade(self.state), errands }))
+    }
+}
+
+impl Provider for NextReserve {
+    fn provide(&self) {
+        let state = Weak::clone(&self.state);
+        self.errands.leave(Box::new(move |commits, database| {
+            let Some(state) = state.upgrade() else { return };
+            let level = CommitLevel::RESERVE;
+            let store = SequenceStore { commits, database, state: &state, errands: None, level };
+            match state.sequence.reserve_ahead(&store) {
+                Ok(()) => {}
+                // Dropped or renamed since then, or the store closes.
+                Err(error) if matches!(error.kind(), ErrorKind::Sequence(SequenceError::Retired)) => {}
+                // Whoever needs the reserve makes it, and is told.
+                Err(error) => {
+                    let name = &state.identity.name;
+                    tracing::warn!(%error, name, "the next reserve of a sequence could not be made");
+                }
+            }
+        }));
+    }
+}

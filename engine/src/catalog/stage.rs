@@ -1,0 +1,122 @@
+//! What a change of the catalog puts into its batch: entries of collections, and definitions, marks and gaps of
+//! sequences. Nothing here commits.
+
+use std::sync::Arc;
+
+use bson::DateTime;
+use bson::oid::ObjectId;
+use sequence::allocator::Sequence;
+use sequence::state::{Mark, State};
+use sequence::store::{Change, GAPS_KEPT, Gap};
+
+use crate::catalog::collection::{CollectionState, Definition};
+use crate::catalog::entry;
+use crate::catalog::indexes::Index;
+use crate::catalog::names::NextIds;
+use crate::catalog::sequence_entry::{self, Identity};
+use crate::catalog::sequences::{AutoFields, SequenceState};
+use crate::error::Result;
+use crate::namespace::Namespace;
+use crate::storage::Family;
+use crate::storage::keys::{CollectionId, META_NEXT_SEQUENCE, SequenceId};
+use crate::storage::write::Batch;
+
+/// A sequence that is to be made.
+pub(crate) struct NewSequence<'a> {
+    pub(crate) db: &'a str,
+    pub(crate) name: &'a str,
+    /// The collection whose auto-increment field it numbers.
+    pub(crate) owner: Option<CollectionId>,
+    pub(crate) state: State,
+}
+
+/// Stages the removal of a collection with its documents, entries, indexes and sequences.
+pub(crate) fn stage_collection_removal(
+    batch: &mut Batch<'_>,
+    collection: &CollectionState,
+    definition: &Definition,
+) {
+    batch.delete(Family::Meta, &collection.id.catalog_key());
+    batch.delete(Family::Meta, &collection.id.count_key());
+    batch.delete_range(Family::Records, &collection.id.prefix(), &collection.id.end());
+    for index in definition.indexes.iter() {
+        batch.delete_range(Family::Entries, &index.id.prefix(), &index.id.end());
+    }
+    for field in definition.fields.iter() {
+        stage_sequence_removal(batch, &field.state.identity);
+    }
+}
+
+/// Stages the catalog entry of a collection.
+pub(crate) fn stage_entry(
+    batch: &mut Batch<'_>,
+    id: CollectionId,
+    namespace: &Namespace,
+    indexes: &[Index],
+    fields: &AutoFields,
+) -> Result<()> {
+    batch.put(Family::Meta, &id.catalog_key(), &entry::encode(namespace, indexes, fields)?);
+    Ok(())
+}
+
+/// Stages a change of a sequence.
+pub(crate) fn stage_sequence_change(
+    batch: &mut Batch<'_>,
+    identity: &Identity,
+    change: &Change<'_>,
+) -> Result<()> {
+    if let Some((attributes, version)) = change.definition {
+        let definition = sequence_entry::encode_definition(identity, attributes, version)?;
+        batch.put(Family::Meta, &identity.id.definition_key(), &definition);
+    }
+    stage_mark(batch, identity, change.mark, change.gaps);
+    Ok(())
+}
+
+/// Stages where a sequence stands and what it lost. Of the ledger only the newest entries are kept.
+pub(crate) fn stage_mark(batch: &mut Batch<'_>, identity: &Identity, mark: &Mark, gaps: &[Gap]) {
+    batch.put(Family::Meta, &identity.id.mark_key(), &sequence_entry::encode_mark(mark));
+    let newest = gaps.get(gaps.len().saturating_sub(GAPS_KEPT)..).unwrap_or_default();
+    let first = mark.next_gap.saturating_sub(newest.len() as u64);
+    // Numbers may have been skipped before so many.
+    let replaces_all = newest.len() == GAPS_KEPT;
+    if replaces_all {
+        batch.delete_range(Family::Meta, &identity.id.gap_key(0), &identity.id.gap_key(first));
+    }
+    let at = DateTime::now();
+    for (number, gap) in (first..).zip(newest) {
+        batch.put(Family::Meta, &identity.id.gap_key(number), &sequence_entry::encode_gap(gap, at));
+        if let Some(old) = number.checked_sub(GAPS_KEPT as u64).filter(|_| !replaces_all) {
+            batch.delete(Family::Meta, &identity.id.gap_key(old));
+        }
+    }
+}
+
+/// Stages the removal of a sequence with its ledger.
+pub(crate) fn stage_sequence_removal(batch: &mut Batch<'_>, identity: &Identity) {
+    let (first, end) = identity.id.gap_bounds();
+    batch.delete(Family::Meta, &identity.id.definition_key());
+    batch.delete(Family::Meta, &identity.id.mark_key());
+    batch.delete_range(Family::Meta, &first, &end);
+}
+
+/// Stages a new sequence and takes its id.
+pub(crate) fn stage_new_sequence(
+    batch: &mut Batch<'_>,
+    ids: &mut NextIds,
+    new: NewSequence<'_>,
+) -> Result<Arc<SequenceState>> {
+    let NewSequence { db, name, owner, state } = new;
+    let identity = Identity {
+        id: SequenceId(ids.sequence),
+        object_id: ObjectId::new(),
+        db: db.to_owned(),
+        name: name.to_owned(),
+        owner,
+    };
+    ids.sequence += 1;
+    let definition = Some((state.attributes(), state.version()));
+    stage_sequence_change(batch, &identity, &Change { mark: &state.mark(), definition, gaps: &[] })?;
+    batch.put(Family::Meta, META_NEXT_SEQUENCE, &ids.sequence.to_be_bytes());
+    Ok(Arc::new(SequenceState { identity, sequence: Arc::new(Sequence::of_state(state)) }))
+}

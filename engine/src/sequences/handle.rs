@@ -1,0 +1,114 @@
+//! The handle itself: the name that it stands for, and the sequence that the name was resolved to.
+
+use std::sync::{Arc, OnceLock};
+
+use sequence::auto_increment::{check_name, is_internal_name};
+use sequence::error::SequenceError;
+
+use crate::catalog::sequences::SequenceState;
+use crate::error::{Error, ErrorKind, Result};
+use crate::namespace::validate_database;
+use crate::shared::{Caller, Shared};
+use crate::storage::handles::Storage;
+
+/// A sequence of a database: values that any number of threads take, each value once.
+///
+/// A handle is cheap to clone and may be used from many threads. It stands for a name: after the sequence was dropped or
+/// renamed, verbs fail with -324 (`SDB_SEQUENCE_NOT_EXIST`) until there is one of that name again.
+///
+/// ```
+/// use cairndb::Client;
+///
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// let db = client.database("shop");
+/// db.create_sequence("tickets").start_value(100).increment(10).run()?;
+/// let tickets = db.sequence("tickets");
+/// assert_eq!(tickets.next_value().run()?, 100);
+/// assert_eq!(tickets.next_value().run()?, 110);
+/// let three = tickets.fetch(3).run()?;
+/// assert_eq!(three.values().collect::<Vec<_>>(), [120, 130, 140]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Sequence {
+    pub(super) handle: Arc<Handle>,
+}
+
+pub(super) struct Handle {
+    pub(super) shared: Arc<Shared>,
+    pub(super) caller: Caller,
+    db: String,
+    name: String,
+    /// The sequence as first resolved. Its `retired` flag tells whether it still is the one.
+    pub(super) resolved: OnceLock<Arc<SequenceState>>,
+}
+
+impl Sequence {
+    pub(crate) fn new(shared: Arc<Shared>, caller: Caller, db: &str, name: &str) -> Self {
+        let handle =
+            Handle { shared, caller, db: db.to_owned(), name: name.to_owned(), resolved: OnceLock::new() };
+        Self { handle: Arc::new(handle) }
+    }
+
+    /// The sequence's name.
+    pub fn name(&self) -> &str {
+        &self.handle.name
+    }
+
+    /// Runs an operation on the sequence of this name, again if it was dropped or renamed in between. The name must be
+    /// that of a sequence that a user made: those behind fields are their collections'.
+    pub(super) fn on_state<R>(
+        &self,
+        operation: impl Fn(&Arc<SequenceState>, Storage<'_>) -> Result<R>,
+    ) -> Result<R> {
+        check_name(&self.handle.name)?;
+        self.inspect(operation)
+    }
+
+    /// The same for operations that change nothing: those may look at the sequences behind fields too.
+    pub(super) fn inspect<R>(
+        &self,
+        operation: impl Fn(&Arc<SequenceState>, Storage<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let shared = &self.handle.shared;
+        let database = shared.store.enter()?;
+        loop {
+            let state = self.find()?;
+            match operation(&state, shared.storage(&database)) {
+                Err(error) if is_retired(&error) => {}
+                done => return done,
+            }
+        }
+    }
+
+    fn find(&self) -> Result<Arc<SequenceState>> {
+        let Handle { shared, db, name, resolved, .. } = &*self.handle;
+        if let Some(state) = resolved.get().filter(|state| !state.sequence.is_retired()) {
+            return Ok(Arc::clone(state));
+        }
+        validate_database(db)?;
+        if is_internal_name(name) {
+            // Not kept: whoever has it resolved may take values.
+            return shared.catalog.named(db, name);
+        }
+        check_name(name)?;
+        let state = shared.catalog.named(db, name)?;
+        // Only the first resolution is kept; after a drop or rename the catalog is asked every time.
+        let _ = resolved.set(Arc::clone(&state));
+        Ok(state)
+    }
+}
+
+impl std::fmt::Debug for Sequence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Handle { db, name, .. } = &*self.handle;
+        f.debug_struct("Sequence").field("db", db).field("name", name).finish_non_exhaustive()
+    }
+}
+
+fn is_retired(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Sequence(SequenceError::Retired))
+}
