@@ -45,8 +45,8 @@ fn problems(state: &CollectionState, database: &Arc<Database>) -> Result<Vec<Str
     }
     for (index, stored) in definition.indexes.iter().zip(&entry.indexes) {
         // What is stored was told before it was committed.
-        let told = index.arrays.told().into_iter().zip(stored.arrays.told());
-        if !told.into_iter().all(|(told, stored)| told.covers(stored)) {
+        let announced = index.arrays.announced().into_iter().zip(stored.arrays.announced());
+        if !announced.into_iter().all(|(announced, stored)| announced.covers(stored)) {
             problems
                 .push(format!("readers of index {} are told of fewer arrays than are stored", index.name));
         }

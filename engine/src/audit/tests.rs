@@ -41,7 +41,7 @@ fn an_array_that_the_catalog_does_not_know_of_is_found() {
     let findings = || verify(&shared, &database).expect("audited").findings;
     assert_eq!(findings(), []);
     let indexes = state.indexes();
-    let known = indexes.iter().map(|index| index.arrays.told()).collect::<Vec<_>>();
+    let known = indexes.iter().map(|index| index.arrays.announced()).collect::<Vec<_>>();
     assert_eq!(known, [[ArrayComponents::from_bits(3)]], "both components were arrays, and this was kept");
     for missing in [0, 1, 2] {
         let arrays = Arc::new(IndexArrays::of([ArrayComponents::from_bits(missing)]));

@@ -31,7 +31,7 @@ pub(crate) struct CollectionState {
     /// Held while arrays are written down that the catalog entry does not know of, until they are committed: each entry
     /// must have what those before it have.
     pub(crate) noting_arrays: Mutex<()>,
-    pub(crate) admission: Admission,
+    pub(crate) key_bound: KeyBound,
     pub(crate) count: DocumentCount,
 }
 
@@ -60,7 +60,7 @@ pub(crate) enum Absence {
 /// The bound is raised before the write is committed and never lowered, so that it covers writes on their way,
 /// and stays right when one of them fails.
 #[derive(Default)]
-pub(crate) struct Admission {
+pub(crate) struct KeyBound {
     /// Absent until the last stored key was read.
     highest: Mutex<Option<Vec<u8>>>,
 }
@@ -93,7 +93,7 @@ impl CollectionState {
             gate: ShardedLock::new(definition),
             changes: AtomicU64::new(0),
             noting_arrays: Mutex::new(()),
-            admission: Admission::default(),
+            key_bound: KeyBound::default(),
             count: DocumentCount::default(),
         }
     }
@@ -180,7 +180,7 @@ impl CollectionState {
             published: RwLock::new(Arc::clone(&definition.indexes)),
             changes: AtomicU64::new(0),
             noting_arrays: Mutex::new(()),
-            admission: Admission { highest: Mutex::new(self.admission.highest.lock().clone()) },
+            key_bound: KeyBound { highest: Mutex::new(self.key_bound.highest.lock().clone()) },
             count: self.count.moved(),
         }
     }
@@ -218,14 +218,14 @@ impl Definition {
     }
 }
 
-impl Admission {
+impl KeyBound {
     /// Forgets the bound, which the next key reads again. To be called while no write is under way.
     pub(crate) fn forget(&self) {
         *self.highest.lock() = None;
     }
 
     /// Admits `key`, which the caller has latched. `last_stored` reads the last stored key, on first use.
-    pub(crate) fn admit(
+    pub(crate) fn raise(
         &self,
         key: &[u8],
         last_stored: impl FnOnce() -> Result<Option<Vec<u8>>>,
@@ -246,7 +246,7 @@ impl Admission {
     /// Admits a whole batch at once if its keys, which ascend, are all beyond the bound: then all are proven absent.
     ///
     /// Only with a bound that was read already; else, and if any key is not beyond it, nothing changes.
-    pub(crate) fn admit_above(&self, first: &[u8], last: &[u8]) -> bool {
+    pub(crate) fn raise_over(&self, first: &[u8], last: &[u8]) -> bool {
         let mut highest = self.highest.lock();
         let Some(bound) = highest.as_mut().filter(|bound| first > bound.as_slice()) else { return false };
         bound.clear();
@@ -327,34 +327,34 @@ mod tests {
 
     #[test]
     fn only_keys_beyond_every_admitted_one_are_proven_absent() {
-        let admission = Admission::default();
-        let admit = |key: &[u8]| admission.admit(key, || Ok(Some(vec![5]))).expect("admitted");
-        assert_eq!(admit(&[5]), Absence::Unproven);
-        assert_eq!(admit(&[5, 0]), Absence::Proven);
-        assert_eq!(admit(&[5, 0]), Absence::Unproven);
-        assert_eq!(admit(&[9]), Absence::Proven);
-        assert_eq!(admit(&[7]), Absence::Unproven);
+        let bound = KeyBound::default();
+        let raise = |key: &[u8]| bound.raise(key, || Ok(Some(vec![5]))).expect("admitted");
+        assert_eq!(raise(&[5]), Absence::Unproven);
+        assert_eq!(raise(&[5, 0]), Absence::Proven);
+        assert_eq!(raise(&[5, 0]), Absence::Unproven);
+        assert_eq!(raise(&[9]), Absence::Proven);
+        assert_eq!(raise(&[7]), Absence::Unproven);
     }
 
     #[test]
     fn a_batch_beyond_the_bound_is_admitted_as_a_whole_or_not_at_all() {
-        let admission = Admission::default();
-        assert!(!admission.admit_above(&[6], &[9]), "the bound is not known yet");
-        let admit = |key: &[u8]| admission.admit(key, || Ok(Some(vec![5]))).expect("admitted");
-        assert_eq!(admit(&[6]), Absence::Proven);
-        assert!(!admission.admit_above(&[6], &[9]));
-        assert_eq!(admit(&[7]), Absence::Proven);
-        assert!(admission.admit_above(&[8], &[20]));
-        assert_eq!(admit(&[15]), Absence::Unproven);
-        assert_eq!(admit(&[21]), Absence::Proven);
+        let bound = KeyBound::default();
+        assert!(!bound.raise_over(&[6], &[9]), "the bound is not known yet");
+        let raise = |key: &[u8]| bound.raise(key, || Ok(Some(vec![5]))).expect("admitted");
+        assert_eq!(raise(&[6]), Absence::Proven);
+        assert!(!bound.raise_over(&[6], &[9]));
+        assert_eq!(raise(&[7]), Absence::Proven);
+        assert!(bound.raise_over(&[8], &[20]));
+        assert_eq!(raise(&[15]), Absence::Unproven);
+        assert_eq!(raise(&[21]), Absence::Proven);
     }
 
     #[test]
     fn a_failed_read_of_the_last_key_admits_nothing() {
-        let admission = Admission::default();
-        let failed = admission.admit(&[9], || Err(crate::error::Error::invalid_argument("unreadable")));
+        let bound = KeyBound::default();
+        let failed = bound.raise(&[9], || Err(crate::error::Error::invalid_argument("unreadable")));
         assert!(failed.is_err());
-        assert_eq!(admission.admit(&[9], || Ok(Some(vec![9]))).expect("admitted"), Absence::Unproven);
+        assert_eq!(bound.raise(&[9], || Ok(Some(vec![9]))).expect("admitted"), Absence::Unproven);
     }
 
     #[test]

@@ -102,7 +102,7 @@ fn decode_field(field: &Bson) -> std::result::Result<(Field, SequenceId), String
 }
 
 fn encode_index(index: &Index) -> Document {
-    let arrays = index.arrays.told().into_iter().map(|arrays| Bson::Int64(arrays.bits().cast_signed()));
+    let arrays = index.arrays.announced().into_iter().map(|arrays| Bson::Int64(arrays.bits().cast_signed()));
     doc! {
         "id": i64::from(index.id.0),
         "name": &index.name,

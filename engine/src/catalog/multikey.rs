@@ -18,7 +18,7 @@ pub(crate) struct IndexArrays {
 #[derive(Debug)]
 struct FieldArrays {
     /// For readers: at least what any visible document has.
-    told: AtomicU64,
+    announced: AtomicU64,
     /// For writers: what the catalog entry has in every commit from now on.
     committed: AtomicU64,
 }
@@ -27,7 +27,7 @@ impl IndexArrays {
     /// What the catalog entry of an index says.
     pub(crate) fn of(fields: impl IntoIterator<Item = ArrayComponents>) -> Self {
         let of_field = |arrays: ArrayComponents| FieldArrays {
-            told: AtomicU64::new(arrays.bits()),
+            announced: AtomicU64::new(arrays.bits()),
             committed: AtomicU64::new(arrays.bits()),
         };
         Self { fields: fields.into_iter().map(of_field).collect() }
@@ -39,22 +39,23 @@ impl IndexArrays {
     }
 
     /// What readers are told, field by field. To be asked after the snapshot was taken.
-    pub(crate) fn told(&self) -> Vec<ArrayComponents> {
-        let told = |field: &FieldArrays| ArrayComponents::from_bits(field.told.load(Ordering::Acquire));
-        self.fields.iter().map(told).collect()
+    pub(crate) fn announced(&self) -> Vec<ArrayComponents> {
+        let announced =
+            |field: &FieldArrays| ArrayComponents::from_bits(field.announced.load(Ordering::Acquire));
+        self.fields.iter().map(announced).collect()
     }
 
     /// Whether a document has arrays that the catalog entry does not know of; it has none at fields beyond `found`.
-    pub(crate) fn lacks(&self, found: &[ArrayComponents]) -> bool {
+    pub(crate) fn misses(&self, found: &[ArrayComponents]) -> bool {
         self.fields.iter().zip(found).any(|(field, found)| {
             !ArrayComponents::from_bits(field.committed.load(Ordering::Acquire)).covers(*found)
         })
     }
 
     /// Tells readers. To be called before the commit.
-    pub(crate) fn tell(&self, found: &[ArrayComponents]) {
+    pub(crate) fn announce(&self, found: &[ArrayComponents]) {
         for (field, found) in self.fields.iter().zip(found) {
-            field.told.fetch_or(found.bits(), Ordering::AcqRel);
+            field.announced.fetch_or(found.bits(), Ordering::AcqRel);
         }
     }
 
@@ -77,17 +78,17 @@ mod tests {
     #[test]
     fn readers_are_told_before_writers_may_rely_on_it() {
         let arrays = IndexArrays::none(2);
-        arrays.tell(&first());
-        assert!(arrays.told() == first() && arrays.lacks(&first()));
+        arrays.announce(&first());
+        assert!(arrays.announced() == first() && arrays.misses(&first()));
         arrays.confirm(&first());
-        assert!(!arrays.lacks(&first()));
+        assert!(!arrays.misses(&first()));
     }
 
     #[test]
     fn what_was_told_stays() {
         let arrays = IndexArrays::of(first());
-        arrays.tell(&[ArrayComponents::from_bits(2), ArrayComponents::from_bits(4)]);
-        assert_eq!(arrays.told(), [3, 4].map(ArrayComponents::from_bits));
-        assert!(arrays.lacks(&[ArrayComponents::from_bits(2)]) && !arrays.lacks(&first()));
+        arrays.announce(&[ArrayComponents::from_bits(2), ArrayComponents::from_bits(4)]);
+        assert_eq!(arrays.announced(), [3, 4].map(ArrayComponents::from_bits));
+        assert!(arrays.misses(&[ArrayComponents::from_bits(2)]) && !arrays.misses(&first()));
     }
 }

@@ -228,7 +228,7 @@ pub(crate) fn truncate(storage: Storage<'_>, collection: &CollectionState) -> Re
     }
     collection.count.clear(|| storage.store.commit(batch, CommitLevel::Journaled))?;
     publish_all(changing, storage);
-    collection.admission.forget();
+    collection.key_bound.forget();
     Ok(Some(documents))
 }
 

@@ -144,7 +144,7 @@ fn of_access(access: &Access, filter: Option<&Document>, indexes: &[Index]) -> V
 
 /// What is told of a scan of entries.
 fn of_entries(scan: &EntryScan, index: &Index) -> Document {
-    let arrays = index.arrays.told();
+    let arrays = index.arrays.announced();
     let fields = || index.spec.fields().iter().zip(&arrays);
     let multikey_paths = fields().map(|(field, arrays)| {
         let names: Vec<&str> = field.path.components().collect();

@@ -13,7 +13,7 @@ use crate::plan::selector::Selector;
 
 /// The plans for a search, best first; at least one.
 pub(crate) fn plans(selector: &Selector, order: &Order, indexes: &[Index]) -> Result<Vec<planner::Plan>> {
-    let arrays: Vec<Vec<ArrayComponents>> = indexes.iter().map(|index| index.arrays.told()).collect();
+    let arrays: Vec<Vec<ArrayComponents>> = indexes.iter().map(|index| index.arrays.announced()).collect();
     let views = indexes.iter().zip(&arrays).map(|(index, arrays)| IndexView { spec: &index.spec, arrays });
     let views: Vec<IndexView<'_>> = views.collect();
     let hint = order.planner_hint(indexes)?;

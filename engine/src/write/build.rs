@@ -113,7 +113,7 @@ pub(crate) fn build(target: Target<'_>) -> Result<()> {
         let drawn = entries_of(target.indexes, document, id).map_err(|error| failed(target, &error))?;
         // No reader sees the index yet, and its catalog entry is written at the end.
         for (index, (_, found)) in target.indexes.iter().zip(&drawn.arrays) {
-            index.arrays.tell(found);
+            index.arrays.announce(found);
             index.arrays.confirm(found);
         }
         for entry in drawn.entries {

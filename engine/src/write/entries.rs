@@ -70,7 +70,7 @@ pub(crate) fn entries_of(
     for (position, index) in indexes.iter().enumerate() {
         keys.clear();
         extract(&index.spec, document, &mut keys).map_err(|error| refusal(&error))?;
-        if keys.is_multikey() && index.arrays.lacks(keys.array_components()) {
+        if keys.is_multikey() && index.arrays.misses(keys.array_components()) {
             arrays.push((position, keys.array_components().to_vec()));
         }
         let ids = keys.len().saturating_mul(encoded_id.len());

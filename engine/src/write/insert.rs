@@ -429,7 +429,7 @@ impl<'a> StagedKeys<'a> {
 fn admit_batch(target: Target<'_>, candidates: &[Candidate<'_>]) -> Absence {
     let ascending = candidates.is_sorted_by(|a, b| a.prepared.record_key < b.prepared.record_key);
     if let (true, [first, .., last]) = (ascending, candidates)
-        && target.collection.admission.admit_above(&first.prepared.record_key, &last.prepared.record_key)
+        && target.collection.key_bound.raise_over(&first.prepared.record_key, &last.prepared.record_key)
     {
         return Absence::Proven;
     }

@@ -78,7 +78,7 @@ impl<'a> Target<'a> {
     /// Admits a latched record key and says whether it needs to be looked for.
     #[inline]
     fn admit(&self, record_key: &[u8]) -> Result<Absence> {
-        self.collection.admission.admit(record_key, || {
+        self.collection.key_bound.raise(record_key, || {
             let id = self.collection.id;
             last_key(&Snapshot::take(self.database), Family::Records, &id.prefix(), id.end())
         })
@@ -101,7 +101,7 @@ impl<'a> Target<'a> {
         // `catalog::multikey`.
         let _noting = self.collection.noting_arrays.lock();
         for (known, found) in indexes() {
-            known.tell(found);
+            known.announce(found);
         }
         let entry = entry::encode(&self.collection.namespace, self.indexes, self.fields)?;
         batch.put(Family::Meta, &self.collection.id.catalog_key(), &entry);
