@@ -1,4 +1,5 @@
-//! The catalog: what `meta` says of collections, indexes and sequences agrees with itself, and they are in memory.
+//! The catalog: the entries of collections, indexes and sequences in `meta` agree with each other and with
+//! the state in memory.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,7 +21,8 @@ pub(super) fn audit(subject: &Subject, report: &mut VerifyReport, findings: &mut
     audit_gaps(subject, &next_gaps, findings)
 }
 
-/// Every entry can be read, has a name of its own and ids below the next one, and is a collection that is in memory.
+/// Checks that every entry can be read, has a name of its own and ids below the next free one, and is a
+/// collection in memory.
 fn audit_collections(subject: &Subject, findings: &mut Findings) -> Result<()> {
     let next = next_number(subject, META_NEXT_ID)?.unwrap_or(1);
     let mut names = HashSet::new();
@@ -31,6 +33,7 @@ fn audit_collections(subject: &Subject, findings: &mut Findings) -> Result<()> {
     for (id, audited) in &subject.collections {
         let key = audited.id.catalog_key();
         let mut add = |problem: String| findings.add(family_name(Family::Meta), None, &key, problem);
+        // Collections and indexes share one series of ids.
         let highest = audited.indexes.iter().map(|index| index.id.0).chain([*id]).max().unwrap_or(*id);
         if u64::from(highest) >= next {
             add(format!("the id {highest} is in use, and the next free one is said to be {next}"));
@@ -42,6 +45,7 @@ fn audit_collections(subject: &Subject, findings: &mut Findings) -> Result<()> {
             add(format!("the collection {} is stored and not in memory", audited.namespace));
         }
     }
+    // A collection whose entry cannot be read has its finding already.
     let unreadable: HashSet<u32> = subject.unreadable.iter().map(|(id, _)| id.0).collect();
     for state in &subject.states {
         if !subject.collections.contains_key(&state.id.0) && !unreadable.contains(&state.id.0) {
@@ -52,8 +56,8 @@ fn audit_collections(subject: &Subject, findings: &mut Findings) -> Result<()> {
     Ok(())
 }
 
-/// Every definition has a mark, an owner if it numbers a field, an id below the next one, and is in memory. Gives the
-/// number of the next gap by sequence.
+/// Checks that every definition has a mark, an id below the next free one, an owner if it numbers a field,
+/// and is a sequence in memory. Returns the number of the next gap of each sequence.
 fn audit_sequences(
     subject: &Subject,
     report: &mut VerifyReport,
@@ -64,10 +68,12 @@ fn audit_sequences(
     let place = || family_name(Family::Meta);
     for (id, value) in sequence_entries(&subject.snapshot, META_MARK)? {
         match decode_mark(id, &value) {
+            // An unreadable mark leaves no number, and the definition below gets a second finding.
             Ok(mark) => drop(next_gaps.insert(id, mark.next_gap)),
             Err(error) => findings.add(place(), None, &id.mark_key(), error.to_string()),
         }
     }
+    // All marks are read before any definition, because each definition is checked for its mark.
     let mut defined = HashSet::new();
     for (id, value) in sequence_entries(&subject.snapshot, META_SEQUENCE)? {
         report.sequences += 1;
@@ -97,6 +103,7 @@ fn audit_sequences(
     Ok(next_gaps)
 }
 
+/// The disagreement of a stored sequence with memory or with its collection, if there is one.
 fn sequence_problem(subject: &Subject, stored: &Identity) -> Option<String> {
     match subject.sequences.get(&stored.id) {
         None => return Some(format!("the sequence {} is stored and not in memory", stored.name)),
@@ -105,13 +112,14 @@ fn sequence_problem(subject: &Subject, stored: &Identity) -> Option<String> {
         }
         Some(_) => {}
     }
+    // A sequence without an owner was made by a user, and numbers no field.
     let owner = stored.owner?;
     let fields = subject.collections.get(&owner.0).map(|audited| audited.fields.iter());
     let bound = fields.is_some_and(|mut fields| fields.any(|(_, sequence)| *sequence == stored.id));
     (!bound).then(|| format!("no field of the collection {owner} is numbered by {}", stored.name))
 }
 
-/// Every gap belongs to a sequence and has a number below its next one.
+/// Checks that every gap belongs to a sequence and has a number below the next one.
 fn audit_gaps(
     subject: &Subject,
     next_gaps: &HashMap<SequenceId, u64>,
@@ -124,6 +132,7 @@ fn audit_gaps(
         let number = parts.and_then(|(_, rest)| <[u8; 8]>::try_from(rest).ok()).map(u64::from_be_bytes);
         let next = parts.and_then(|(id, _)| next_gaps.get(&id));
         let problem = match (next, number) {
+            // Only a gap that may exist is decoded: the others are wrong whatever they contain.
             (Some(next), Some(number)) if number < *next => {
                 decode_gap(scan.key(), scan.value()).err().map(|error| error.to_string())
             }
@@ -138,11 +147,13 @@ fn audit_gaps(
     Ok(())
 }
 
+/// The next free number that is stored under `key`.
 fn next_number(subject: &Subject, key: &[u8]) -> Result<Option<u64>> {
     let bounds = (key.to_vec(), Some([key, &[0]].concat()));
     let mut scan = Scan::open(&subject.snapshot, Family::Meta, bounds, CacheUse::Bypass);
     if !scan.advance()? {
         return Ok(None);
     }
+    // Big-endian, of 4 or 8 bytes: the next id of collections is shorter than that of sequences.
     Ok(Some(scan.value().iter().fold(0, |number, byte| number << 8 | u64::from(*byte))))
 }

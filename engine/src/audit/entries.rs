@@ -1,7 +1,7 @@
-//! Entries: each belongs to an index and to a document that has it.
+//! Entries: each belongs to an index, and to a document that has it.
 //!
-//! The records' side has looked up every entry that should be there. When an index holds just as many, the two sets
-//! are equal; only when it holds another number is each entry led back to its document.
+//! The audit of the records has looked up every entry that should exist. If an index has just as many
+//! entries, the two sets are equal. Only if the numbers differ is each entry traced to its document.
 
 use std::collections::HashMap;
 
@@ -27,15 +27,16 @@ pub(super) fn audit(
     for audited in subject.collections.values() {
         for (position, index) in audited.indexes.iter().enumerate() {
             let counts = (expected.get(&index.id.0), found.get(&index.id.0));
+            // An index without entries is in neither map.
             if counts.0.unwrap_or(&0) != counts.1.unwrap_or(&0) {
-                name_orphans(subject, (audited, position), findings)?;
+                name_orphans(subject, audited, position, findings)?;
             }
         }
     }
     Ok(())
 }
 
-/// How many entries each index holds, by index id.
+/// The number of entries of each index, by index id.
 fn count(subject: &Subject, report: &mut VerifyReport, findings: &mut Findings) -> Result<HashMap<u32, u64>> {
     let mut found: HashMap<u32, u64> = HashMap::new();
     let mut scan = Scan::open(&subject.snapshot, Family::Entries, (Vec::new(), None), CacheUse::Bypass);
@@ -45,6 +46,8 @@ fn count(subject: &Subject, report: &mut VerifyReport, findings: &mut Findings) 
                 *found.entry(id).or_default() += 1;
                 report.entries += 1;
             }
+            // An unfinished build: its entries are removed at the next open, or belong to the index when it
+            // is done.
             Some((id, _)) if subject.building.contains(&id) => {}
             _ => {
                 findings.add(family_name(Family::Entries), None, scan.key(), "the entry belongs to no index");
@@ -54,15 +57,17 @@ fn count(subject: &Subject, report: &mut VerifyReport, findings: &mut Findings) 
     Ok(found)
 }
 
+/// Adds a finding for every entry of the index at `position` that its document does not have.
 fn name_orphans(
     subject: &Subject,
-    (audited, position): (&Audited, usize),
+    audited: &Audited,
+    position: usize,
     findings: &mut Findings,
 ) -> Result<()> {
     let Some(index) = audited.indexes.get(position) else { return Ok(()) };
     let mut scan = Scan::open(&subject.snapshot, Family::Entries, bounds(index.id), CacheUse::Bypass);
     while scan.advance()? {
-        if let Some(problem) = orphan((subject, audited), position, &scan)? {
+        if let Some(problem) = orphan(subject, audited, position, &scan)? {
             let place = audited.namespace.to_string();
             findings.add(place, Some(&index.name), scan.key(), problem);
         }
@@ -70,8 +75,10 @@ fn name_orphans(
     Ok(())
 }
 
+/// What is wrong with the current entry of a scan. Returns `None` if its document has it.
 fn orphan(
-    (subject, audited): (&Subject, &Audited),
+    subject: &Subject,
+    audited: &Audited,
     position: usize,
     scan: &Scan,
 ) -> Result<Option<&'static str>> {
@@ -80,10 +87,13 @@ fn orphan(
         return Ok(Some("the bytes are not an entry of this index"));
     };
     let key = [&audited.id.prefix()[..], parts.id].concat();
+    // An entry carries the encoded `_id`, from which the key of its record is made without decoding.
     let Some(record) = subject.snapshot.get(Family::Records, &key)? else {
         return Ok(Some("the entry's document does not exist"));
     };
+    // A record that is not a document is a finding of the records.
     let Ok(document) = RawDocument::from_bytes(&record) else { return Ok(None) };
+    // The function that wrote the entry, so that audit and write path cannot have different opinions.
     let drawn = entries_of(&audited.indexes, document, parts.id).unwrap_or_default();
     if drawn.entries.iter().any(|entry| entry.index == position && entry.key == scan.key()) {
         return Ok(None);

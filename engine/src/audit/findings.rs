@@ -1,4 +1,5 @@
-//! The list of disagreements, bounded so that a wholly damaged database still gives a readable report.
+//! The list of disagreements. It is bounded, so that a thoroughly damaged database still gives a readable
+//! report.
 
 use std::fmt::Write;
 
@@ -13,9 +14,11 @@ pub(super) struct Findings {
 impl Findings {
     pub(super) fn add(&mut self, place: String, index: Option<&str>, key: &[u8], problem: impl Into<String>) {
         if self.listed.len() >= VerifyReport::FINDINGS_MAX {
+            // Counted, so that a report that is cut short says so.
             self.omitted += 1;
             return;
         }
+        // In hexadecimal: keys are not text, and a damaged one may be anything.
         let key = key.iter().fold(String::new(), |mut text, byte| {
             let _ = write!(text, "{byte:02x}");
             text

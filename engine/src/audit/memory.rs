@@ -1,7 +1,7 @@
-//! What is in memory of a collection agrees with what is stored of it.
+//! The state of a collection in memory agrees with its entry in the catalog.
 //!
-//! One collection after the other: its gate is held shared, so that its definition stays, and no writer waits. One that
-//! was dropped or renamed since the snapshot has no definition that could disagree.
+//! One collection after the other: its gate is held shared, so that its definition stays the same and no
+//! writer waits. A collection that was dropped or renamed since the snapshot has no definition to compare.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::storage::{Database, Family};
 
 pub(super) fn audit(subject: &Subject, database: &Arc<Database>, findings: &mut Findings) -> Result<()> {
-    // What is unreadable, or not stored, was found in the snapshot.
+    // Collections that cannot be read or are not stored were found in the snapshot.
     let stored = subject.states.iter().filter(|state| subject.collections.contains_key(&state.id.0));
     for state in stored {
         for problem in problems(state, database)? {
@@ -25,6 +25,8 @@ pub(super) fn audit(subject: &Subject, database: &Arc<Database>, findings: &mut 
 
 fn problems(state: &CollectionState, database: &Arc<Database>) -> Result<Vec<String>> {
     let Some(definition) = state.enter() else { return Ok(Vec::new()) };
+    // From the database and not from the snapshot: the definition may have changed since, and both are of
+    // this moment.
     let Some(value) = database.get(Family::Meta, &state.id.catalog_key())? else {
         return Ok(vec!["the collection has no stored entry".to_owned()]);
     };
@@ -40,15 +42,16 @@ fn problems(state: &CollectionState, database: &Arc<Database>) -> Result<Vec<Str
     if !stored().eq(definition.indexes.iter().map(|index| index.id)) {
         problems.push("the stored indexes are not those in memory".to_owned());
     }
+    // Readers have a list of their own, which a failed change could leave behind.
     if !stored().eq(state.indexes().iter().map(|index| index.id)) {
         problems.push("the stored indexes are not those that readers see".to_owned());
     }
     for (index, stored) in definition.indexes.iter().zip(&entry.indexes) {
-        // What is stored was told before it was committed.
+        // Arrays are announced to readers before they are stored, so readers may know of more, but not of
+        // fewer.
         let announced = index.arrays.announced().into_iter().zip(stored.arrays.announced());
         if !announced.into_iter().all(|(announced, stored)| announced.covers(stored)) {
-            problems
-                .push(format!("readers of index {} are told of fewer arrays than are stored", index.name));
+            problems.push(format!("readers of index {} know of fewer arrays than are stored", index.name));
         }
     }
     let fields = entry.fields.iter().map(|(field, id)| (field, *id));

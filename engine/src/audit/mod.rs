@@ -1,9 +1,11 @@
-//! Proof that what is stored agrees with itself: every record with its key and its entries, every entry with
-//! its record, counts with records, keys with the catalog, the catalog with what is in memory.
+//! The audit of a database: it proves that what is stored agrees with itself. It compares records with their
+//! keys and entries, entries with their records, counters with records, keys with the catalog, and the
+//! catalog with the state in memory.
 //!
-//! It works on one snapshot while writing goes on: what the snapshot says of collections is what its records and entries
-//! are held against. What is in memory is compared with what is stored, one collection after the other. It is what `verify` runs, what a backup must pass, and the oracle
-//! of the crash and fuzz suites. A disagreement is a finding, not an error: the audit goes on to the end.
+//! It works on one snapshot while writes go on: records and entries are compared with the collections of that
+//! snapshot, and the state in memory with the catalog, one collection after the other. `verify` runs it, a
+//! backup must pass it, and it judges the crash and fuzz suites. A disagreement is a finding and not an
+//! error: the audit continues to the end.
 
 mod catalog;
 mod entries;
@@ -33,37 +35,39 @@ use crate::storage::latch::LatchSet;
 use crate::storage::snapshot::Snapshot;
 use crate::storage::{Database, Family};
 
-/// A collection as the snapshot has it.
+/// A collection as it is in the snapshot.
 struct Audited {
     id: CollectionId,
     namespace: Namespace,
     indexes: Vec<Index>,
     fields: Vec<(Field, SequenceId)>,
-    /// The counter at that moment, if it was known.
+    /// The counter of documents at that moment, if it was known.
     counted: Option<u64>,
 }
 
-/// What there was at one moment, on the disk and in memory.
+/// What is audited: the state on disk and in memory at one moment.
 struct Subject {
     snapshot: Arc<Snapshot>,
-    /// What the snapshot has, by id.
+    /// The collections of the snapshot, by id.
     collections: HashMap<u32, Audited>,
-    /// Collections that the snapshot has and that cannot be read, with the reason.
+    /// The collections of the snapshot whose entries cannot be read, with the reason.
     unreadable: Vec<(CollectionId, Error)>,
-    /// Those collections as they are in memory. Their definitions may change after the snapshot.
+    /// The same collections in memory. Their definitions may change after the snapshot.
     states: Vec<Arc<CollectionState>>,
     sequences: HashMap<SequenceId, Identity>,
-    /// Indexes that are being built, or whose build was cut short: their entries belong to nobody yet.
+    /// The indexes that are being built, or whose build was cut short. No collection has their entries yet.
     building: HashSet<u32>,
 }
 
 impl Subject {
-    /// Keeps collections and sequences from coming and going for the length of this call, and writes from being
-    /// committed while the snapshot is taken, which is a moment. No operation has to end first.
+    /// Takes the snapshot. No collection or sequence is added or removed during this call, and no write is
+    /// committed at the moment of the snapshot. No running operation has to end first.
     fn freeze(shared: &Shared, database: &Arc<Database>) -> Result<Self> {
         let _catalog = shared.catalog.freeze();
         let states = shared.catalog.collections();
         let (snapshot, counts) = {
+            // A truncate commits without latches but holds the counter, and every other write holds a latch.
+            // With both held, counters and snapshot show the same writes.
             let _counters: Vec<_> = states.iter().map(|state| state.count.hold()).collect();
             let _latched = shared.store.latches.lock(&LatchSet::all());
             let counts: HashMap<u32, Option<u64>> =
@@ -72,6 +76,7 @@ impl Subject {
         };
         let sequences = shared.catalog.sequences.all();
         let identities = sequences.iter().map(|state| (state.identity.id, state.identity.clone()));
+        // Read from the snapshot like everything below, so that a build that ends meanwhile is not half seen.
         let building = tagged_entries(&snapshot, META_BUILDING)?.into_iter().map(|(id, _)| id).collect();
         let (mut collections, mut unreadable) = (HashMap::new(), Vec::new());
         for (id, value) in tagged_entries(&snapshot, META_COLLECTION)? {
@@ -88,7 +93,7 @@ impl Subject {
         Ok(Self { snapshot, collections, unreadable, states, sequences: identities.collect(), building })
     }
 
-    /// The index with that id, and its collection.
+    /// The collection of the index with this id, and the position of the index in it.
     fn index(&self, id: u32) -> Option<(&Audited, usize)> {
         self.collections.values().find_map(|audited| {
             let position = audited.indexes.iter().position(|index| index.id.0 == id)?;
@@ -106,6 +111,7 @@ pub(crate) fn verify(shared: &Shared, database: &Arc<Database>) -> Result<Verify
         indexes: subject.collections.values().map(|audited| audited.indexes.len() as u64).sum(),
         ..VerifyReport::default()
     };
+    // The catalog first: its findings explain those that follow from them in records and entries.
     catalog::audit(&subject, &mut report, &mut findings)?;
     memory::audit(&subject, database, &mut findings)?;
     let expected = records::audit(&subject, &mut report, &mut findings)?;
@@ -114,7 +120,7 @@ pub(crate) fn verify(shared: &Shared, database: &Arc<Database>) -> Result<Verify
     Ok(report)
 }
 
-/// Where a finding lies when no collection owns the key.
+/// The place of a finding whose key belongs to no collection.
 fn family_name(family: Family) -> String {
     format!("column family {}", family.name())
 }

@@ -1,5 +1,5 @@
-//! Records: each belongs to a collection, is a valid document, stands under the key of its `_id`, and has
-//! every entry that it should have; and no array where its indexes are said to have none.
+//! Records: each belongs to a collection, is a valid document, is stored under the key of its `_id`, has
+//! every entry that it should have, and has no array where its indexes are said to have none.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::storage::scan::{CacheUse, Scan};
 use crate::write::entries::entries_of;
 use crate::write::prepare::{encoded_id, record_key};
 
-/// How many entries the records of each index make, by index id.
+/// The number of entries that the records give to each index, by index id.
 pub(super) type ExpectedEntries = HashMap<u32, u64>;
 
 pub(super) fn audit(
@@ -37,11 +37,14 @@ pub(super) fn audit(
             );
             continue;
         };
+        // Counted before the document is looked at: the counter counts damaged records too.
         *counts.entry(audited.id.0).or_default() += 1;
         report.documents += 1;
         report.document_bytes += scan.value().len() as u64;
-        audit_record((subject, audited), (scan.key(), scan.value()), &mut expected, findings)?;
+        let record = StoredRecord { key: scan.key(), value: scan.value() };
+        audit_record(subject, audited, record, &mut expected, findings)?;
     }
+    // After the whole scan: only then the number of stored documents is known.
     for audited in subject.collections.values() {
         let stored = counts.get(&audited.id.0).copied().unwrap_or(0);
         if let Some(counted) = audited.counted
@@ -54,12 +57,21 @@ pub(super) fn audit(
     Ok(expected)
 }
 
+/// A record as it is stored.
+#[derive(Clone, Copy)]
+struct StoredRecord<'a> {
+    key: &'a [u8],
+    value: &'a [u8],
+}
+
 fn audit_record(
-    (subject, audited): (&Subject, &Audited),
-    (key, value): (&[u8], &[u8]),
+    subject: &Subject,
+    audited: &Audited,
+    record: StoredRecord<'_>,
     expected: &mut ExpectedEntries,
     findings: &mut Findings,
 ) -> Result<()> {
+    let StoredRecord { key, value } = record;
     let place = || audited.namespace.to_string();
     let document = match validate(value) {
         Ok(document) => document,
@@ -74,11 +86,13 @@ fn audit_record(
             if record_key(audited.id, id) != key {
                 findings.add(place(), None, key, "the key is not the one of the document's _id");
             }
+            // 4: right after the length of the document. Reads rely on the `_id` being first.
             if document.id_element().is_none_or(|element| element.start != 4) {
                 findings.add(place(), None, key, "_id is not the first field");
             }
         }
     }
+    // The function of the write path, so that audit and writes cannot have different opinions about entries.
     let drawn = match entries_of(&audited.indexes, document.as_raw(), encoded_id(key)) {
         Ok(drawn) => drawn,
         Err(error) => {
@@ -86,6 +100,7 @@ fn audit_record(
             return Ok(());
         }
     };
+    // `entries_of` lists the arrays that the catalog does not know of, which a write would have to note.
     for (position, _) in drawn.arrays {
         let index = audited.indexes.get(position).map(|index| index.name.as_str());
         findings.add(place(), index, key, "the document has an array where the index is said to have none");
@@ -94,6 +109,7 @@ fn audit_record(
         let Some(index) = audited.indexes.get(entry.index) else { continue };
         *expected.entry(index.id.0).or_default() += 1;
         let problem = match subject.snapshot.get(Family::Entries, &entry.key)? {
+            // The value holds the type bytes, so a document with other types of the same key is found here.
             Some(stored) if stored == entry.value => continue,
             Some(_) => "the entry belongs to another document or has other types",
             None => "the entry is missing",

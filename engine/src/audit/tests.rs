@@ -1,4 +1,4 @@
-//! What an audit finds in stores that were damaged on purpose.
+//! The findings of an audit in stores that were damaged on purpose.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
-//! Changes to the catalog: create, drop, rename, and the indexes of a collection.
+//! Changes of the catalog: a collection is created, dropped or renamed, and its indexes change.
 //!
-//! Every change is one synced batch, then a change of the map. The order matters: what the map shows must be
-//! on disk, or a crash would leave records that no collection owns. What takes a collection or an index away is
-//! announced to readers before its batch is committed. All changes exclude each other; a change to a collection also
-//! excludes its writers by the collection's gate.
+//! Every change is one synced batch, and then a change of the map. The order matters: what the map contains
+//! must be on disk, or a crash would leave records that belong to no collection. A change that takes a
+//! collection or an index away from readers announces it before its batch is committed. All changes exclude
+//! each other; a change of a collection also excludes its writers by the collection's gate.
 
 use std::sync::Arc;
 
@@ -24,14 +24,14 @@ use crate::storage::handles::Storage;
 use crate::storage::keys::{CollectionId, IndexId, META_NEXT_ID};
 use crate::storage::write::{Batch, CommitLevel};
 
-/// What an explicit creation found.
+/// The result of creating a collection.
 pub(crate) enum Created {
     New(Arc<CollectionState>),
     Existing(Arc<CollectionState>),
 }
 
 impl Catalog {
-    /// Makes the collection with its auto-increment fields unless it exists.
+    /// Creates the collection with its auto-increment fields, unless it exists.
     pub(crate) fn create(
         &self,
         storage: Storage<'_>,
@@ -43,13 +43,14 @@ impl Catalog {
             return Ok(Created::Existing(existing));
         }
         self.refuse_case_clash(&namespace.db)?;
+        // A copy: the ids are used up only by a commit that succeeds.
         let mut next = *ids;
         let id = CollectionId(next.id);
         next.id = following_id(next.id)?;
         let mut batch = Batch::new(storage.database);
         let empty = Definition::of_indexes(Vec::new());
         let unnumbered = CollectionState::new(id, namespace.clone(), empty.clone());
-        // A new collection has no values to start behind.
+        // A new collection has no documents whose values the sequence would have to skip.
         let nothing = |_: &CollectionState, _: &str, _: &Attributes| Ok(None);
         let new = parse_fields(fields, &empty.fields)?;
         let added = stage_fields(&mut batch, &mut next, &unnumbered, new, &nothing)?;
@@ -62,12 +63,13 @@ impl Catalog {
             self.sequences.insert(&field.state);
         }
         let collection = Arc::new(CollectionState::new(id, namespace.clone(), definition));
+        // Known from the beginning, so that the first count need not scan.
         collection.count.set(0);
         self.insert(Arc::clone(&collection));
         Ok(Created::New(collection))
     }
 
-    /// Removes the collection with its documents, indexes and entries; `false` if there was none.
+    /// Removes the collection with its documents, indexes and entries. Returns `false` if it does not exist.
     pub(crate) fn drop_collection(&self, storage: Storage<'_>, namespace: &Namespace) -> Result<bool> {
         let _changes = self.next_ids.lock();
         let Some(collection) = self.find(namespace) else { return Ok(false) };
@@ -75,6 +77,7 @@ impl Catalog {
         let mut batch = Batch::new(storage.database);
         stage_collection_removal(&mut batch, &collection, &alone);
         let fields: Vec<AutoField> = alone.fields.iter().cloned().collect();
+        // Nested: readers are warned, then the sequences are held, and only then is the removal committed.
         let commit = || storage.store.commit(batch, CommitLevel::Journaled);
         collection.end(|| end_sequences(&fields, Box::new(commit)))?;
         self.forget(&fields);
@@ -82,7 +85,8 @@ impl Catalog {
         Ok(true)
     }
 
-    /// Gives the collection another name. With `replace`, a collection of that name is dropped in the same step.
+    /// Gives the collection another name. `replace` says what happens to a collection that has this name
+    /// already.
     pub(crate) fn rename(
         &self,
         storage: Storage<'_>,
@@ -100,6 +104,7 @@ impl Catalog {
             return Err(Error::command(48, format!("target namespace {to} exists")));
         }
         self.refuse_case_clash(&to.db)?;
+        // Both gates before the batch: neither collection may change between its entry and the commit.
         let (definition, replaced) = enter_both(&collection, target.as_deref());
         let mut batch = Batch::new(storage.database);
         if let (Some(target), Some(definition)) = (&target, &replaced) {
@@ -109,6 +114,8 @@ impl Catalog {
         let replaced: Vec<AutoField> =
             replaced.iter().flat_map(|definition| definition.fields.iter().cloned()).collect();
         let commit = || storage.store.commit(batch, CommitLevel::Journaled);
+        // The collection keeps its id, its records and its sequences. Only the state in memory is a new one,
+        // so that handles to the old name look it up again.
         collection.end(|| match &target {
             Some(target) => target.end(|| end_sequences(&replaced, Box::new(commit))),
             None => commit(),
@@ -118,7 +125,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Takes an id for an index and marks it as being built, so that a crash leaves no orphaned entries.
+    /// Takes an id for an index and marks it as being built. After a crash the next open removes the entries
+    /// of such an index.
     pub(crate) fn begin_index(&self, storage: Storage<'_>) -> Result<IndexId> {
         let mut ids = self.next_ids.lock();
         let id = IndexId(ids.id);
@@ -131,7 +139,8 @@ impl Catalog {
         Ok(id)
     }
 
-    /// Database names that differ only in case are one name on some file systems and in MongoDB.
+    /// Refuses a database whose name differs from that of another one only in case. On some file systems, and
+    /// in MongoDB, the two would be the same.
     fn refuse_case_clash(&self, db: &str) -> Result<()> {
         let clash =
             self.database_names().into_iter().find(|name| name != db && name.eq_ignore_ascii_case(db));
@@ -146,8 +155,8 @@ impl Catalog {
     }
 }
 
-/// The gates of a collection and of the one that it replaces, taken in the order of their ids, as everyone does who
-/// takes several.
+/// Takes the gates of a collection and of the one that it replaces in the order of their ids, like every
+/// operation that takes several gates.
 fn enter_both<'a>(
     collection: &'a CollectionState,
     target: Option<&'a CollectionState>,
@@ -165,7 +174,7 @@ fn enter_both<'a>(
     }
 }
 
-/// Makes a built index part of the collection. The caller holds the gate exclusively.
+/// Adds a built index to the collection. The caller holds the gate exclusively.
 pub(crate) fn finish_index(
     storage: Storage<'_>,
     collection: &CollectionState,
@@ -173,6 +182,7 @@ pub(crate) fn finish_index(
     index: Index,
 ) -> Result<()> {
     let mut batch = Batch::new(storage.database);
+    // In one batch with the entry: after a crash the index is either there or still marked as being built.
     batch.delete(Family::Meta, &index.id.building_key());
     let list: Vec<Index> = definition.indexes.iter().cloned().chain([index.clone()]).collect();
     stage_entry(&mut batch, collection.id, &collection.namespace, &list, &definition.fields)?;
@@ -181,7 +191,7 @@ pub(crate) fn finish_index(
     Ok(())
 }
 
-/// Removes what an abandoned build wrote.
+/// Removes the entries and the mark of an abandoned index build.
 pub(crate) fn abandon_index(storage: Storage<'_>, id: IndexId) -> Result<()> {
     let mut batch = Batch::new(storage.database);
     batch.delete_range(Family::Entries, &id.prefix(), &id.end());
@@ -189,8 +199,8 @@ pub(crate) fn abandon_index(storage: Storage<'_>, id: IndexId) -> Result<()> {
     storage.store.commit(batch, CommitLevel::Journaled)
 }
 
-/// Removes those indexes of the collection that `keep` does not keep; says how many. Nothing is said of a collection
-/// that was dropped or renamed meanwhile: whoever asks must look the name up again.
+/// Removes the indexes of the collection for which `keep` returns `false`. Returns how many, or `None` if the
+/// collection was dropped or renamed meanwhile: the caller must look the name up again.
 pub(crate) fn drop_indexes(
     storage: Storage<'_>,
     collection: &CollectionState,
@@ -200,6 +210,7 @@ pub(crate) fn drop_indexes(
     if collection.is_retired() {
         return Ok(None);
     }
+    // The sets are made under the gate: an index that was built meanwhile is among them.
     let (kept, dropped): (Vec<Index>, Vec<Index>) = definition.indexes.iter().cloned().partition(keep);
     if dropped.is_empty() {
         return Ok(Some(0));
@@ -214,7 +225,7 @@ pub(crate) fn drop_indexes(
     Ok(Some(dropped.len()))
 }
 
-/// What a rename does with a collection that has the new name already.
+/// What a rename does if a collection has the new name already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Replace {
     Refuse,

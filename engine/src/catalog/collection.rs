@@ -1,12 +1,13 @@
-//! A collection in memory: its number, its indexes and numbered fields behind a gate, what is known of its keys and its count.
+//! A collection in memory: its id, its indexes and auto-increment fields behind a gate, the bound of its
+//! record keys, and its counter of documents.
 //!
-//! A writer holds the gate shared from before it looks at the indexes until its commit returned; whoever changes
-//! them or retires the collection holds it exclusively. So no write can miss an index, and none can land
-//! in a dropped collection.
+//! A writer holds the gate shared, from before it looks at the indexes until its commit returns. A change of
+//! the indexes or the fields, a drop and a rename hold it exclusively. So no write misses an index, and no
+//! write lands in a dropped collection.
 //!
-//! Readers hold no gate. What would take something from a snapshot of theirs (the end of the collection, the removal
-//! of an index) is announced in [`Changes`] before its commit, so that a reader who looks there after its snapshot was
-//! taken knows whether the snapshot can lack it.
+//! Readers hold no gate. A change that would take something from their snapshots (the end of the collection,
+//! the removal of an index) is announced in [`Changes`] before its commit. A reader looks there after it took
+//! its snapshot, and knows whether the snapshot may lack something.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -24,18 +25,18 @@ pub(crate) struct CollectionState {
     pub(crate) id: CollectionId,
     pub(crate) namespace: Namespace,
     gate: ShardedLock<Definition>,
-    /// The same indexes for readers, who never wait for a build.
+    /// The same indexes for readers, which never wait for the gate.
     published: RwLock<Arc<[Index]>>,
-    /// As [`Changes`] reads them.
+    /// The bits of [`Changes`].
     changes: AtomicU64,
-    /// Held while arrays are written down that the catalog entry does not know of, until they are committed: each entry
-    /// must have what those before it have.
+    /// Held while the catalog entry is written with new arrays, until the commit: each entry must contain the
+    /// arrays of the entries before it.
     pub(crate) noting_arrays: Mutex<()>,
     pub(crate) key_bound: KeyBound,
     pub(crate) count: DocumentCount,
 }
 
-/// What writers keep to: the indexes, and the fields that number themselves.
+/// What writers need to know of a collection: its indexes and its auto-increment fields.
 #[derive(Clone)]
 pub(crate) struct Definition {
     pub(crate) indexes: Arc<[Index]>,
@@ -46,41 +47,42 @@ pub(crate) struct Definition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Changes(u64);
 
-/// Whether a key can be in the collection without having been looked for.
+/// Whether a record key can be stored already, as far as the bound tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Absence {
-    /// The key is beyond every key ever admitted: it cannot be there, nor on its way.
+    /// The key is above the bound: it is neither stored nor in a batch that is not committed yet.
     Proven,
     /// Only a lookup can tell.
     Unproven,
 }
 
-/// The highest record key ever admitted. A key above it needs no uniqueness check.
+/// The highest record key that was ever written to a collection. A key above it needs no uniqueness check.
 ///
-/// The bound is raised before the write is committed and never lowered, so that it covers writes on their way,
-/// and stays right when one of them fails.
+/// The bound is raised before a write is committed and never lowered. So it also covers writes that are not
+/// committed yet, and stays right if one of them fails.
 #[derive(Default)]
 pub(crate) struct KeyBound {
-    /// Absent until the last stored key was read.
+    /// `None` until the last stored key was read.
     highest: Mutex<Option<Vec<u8>>>,
 }
 
 /// The number of documents, once it is known.
 ///
-/// Writers add to it while they hold the latches of what they wrote. So a thread that holds all latches finds counter and
-/// store at one moment, without waiting for any operation to end.
+/// Writers change it while they hold the latches of what they write. So a thread that holds all latches sees
+/// the counter and the store at the same moment, and no operation has to end first.
 #[derive(Default)]
 pub(crate) struct DocumentCount {
-    /// All of them if they are known, else how many came (or, below zero, went) since the collection was opened.
+    /// The number of documents if it is known, else the documents added minus those removed since the
+    /// collection was opened.
     documents: AtomicI64,
     known: AtomicBool,
-    /// Held while it is set or made known, for a moment.
+    /// Held for a moment, while the counter is set or becomes known.
     settling: Mutex<()>,
-    /// Held by a reader who counts, for as long as that takes: one count is enough for all who ask.
+    /// Held by a reader that counts, for as long as that takes: one count is enough for all that ask.
     counting: Mutex<()>,
 }
 
-/// Where a counter stood at the moment of a snapshot.
+/// The value of a counter at the moment of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CounterMark(i64);
 
@@ -98,36 +100,38 @@ impl CollectionState {
         }
     }
 
-    /// Shared use for one write; `None` if the collection was dropped or renamed.
+    /// Enters the collection for one write. Returns `None` if it was dropped or renamed.
     #[inline]
     pub(crate) fn enter(&self) -> Option<ShardedLockReadGuard<'_, Definition>> {
+        // A panic in another thread does not make the definition wrong: it is replaced as a whole.
         let guard = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         (!self.is_retired()).then_some(guard)
     }
 
-    /// Exclusive use: no write is under way while the guard lives.
+    /// Enters the collection alone: no write runs while the guard exists.
     pub(crate) fn enter_alone(&self) -> ShardedLockWriteGuard<'_, Definition> {
         self.gate.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The indexes as they are now, for reading.
+    /// The current indexes, for readers.
     pub(crate) fn indexes(&self) -> Arc<[Index]> {
         Arc::clone(&self.published.read())
     }
 
-    /// The definition as it is now, for reading. It waits for a change that is under way.
+    /// A copy of the current definition. It waits for a running change.
     pub(crate) fn definition(&self) -> Definition {
         self.gate.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Adds a built index, for writers and readers. The caller holds the gate exclusively, and has committed it.
+    /// Adds a built index for writers and readers. The caller holds the gate exclusively and has committed
+    /// the index.
     pub(crate) fn add_index(&self, held: &mut Definition, index: Index) {
         held.indexes = held.indexes.iter().cloned().chain([index]).collect();
         *self.published.write() = Arc::clone(&held.indexes);
     }
 
-    /// Takes indexes from readers and, by `commit`, from the disk: only those of `kept` stay. If the commit fails, all
-    /// of them stay. The caller holds the gate exclusively.
+    /// Takes indexes from readers and, by `commit`, from the disk: only those of `kept` stay. If the commit
+    /// fails, all of them stay. The caller holds the gate exclusively.
     pub(crate) fn withdraw_indexes(
         &self,
         held: &mut Definition,
@@ -136,8 +140,8 @@ impl CollectionState {
     ) -> Result<()> {
         let kept: Arc<[Index]> = kept.into();
         *self.published.write() = Arc::clone(&kept);
-        // After the list and before the commit: a reader who finds the same number before it takes the list and after
-        // it took a snapshot has no index whose entries the snapshot lacks.
+        // After the list and before the commit: a reader who finds the same number before it takes the list
+        // and after it took a snapshot has no index whose entries the snapshot lacks.
         self.changes.fetch_add(Changes::WITHDRAWAL, Ordering::AcqRel);
         let committed = commit();
         match committed {
@@ -153,15 +157,17 @@ impl CollectionState {
         Changes(self.changes.load(Ordering::Acquire))
     }
 
-    /// Dropped or renamed: a caller that holds this state must look the name up again.
+    /// Whether the collection was dropped or renamed. A caller that holds this state must look the name up
+    /// again.
     #[inline]
     pub(crate) fn is_retired(&self) -> bool {
         self.changes().0 & Changes::RETIRED != 0
     }
 
-    /// Drops or renames the collection by `commit`, and retires this state of it if that succeeds. The caller holds the
-    /// gate exclusively.
+    /// Drops or renames the collection by `commit`, and retires this state if the commit succeeds. The caller
+    /// holds the gate exclusively.
     pub(crate) fn end(&self, commit: impl FnOnce() -> Result<()>) -> Result<()> {
+        // Announced before the commit, so that no reader finds the collection empty without knowing why.
         self.changes.fetch_or(Changes::ENDING, Ordering::AcqRel);
         let committed = commit();
         match committed {
@@ -171,13 +177,14 @@ impl CollectionState {
         committed
     }
 
-    /// The same collection under another name. The old state must be retired under its gate.
+    /// The state of the collection under another name. The caller retires the old state under its gate.
     pub(crate) fn renamed(&self, namespace: Namespace, definition: &Definition) -> Self {
         Self {
             id: self.id,
             namespace,
             gate: ShardedLock::new(definition.clone()),
             published: RwLock::new(Arc::clone(&definition.indexes)),
+            // Nothing is announced yet to those that look up the new name.
             changes: AtomicU64::new(0),
             noting_arrays: Mutex::new(()),
             key_bound: KeyBound { highest: Mutex::new(self.key_bound.highest.lock().clone()) },
@@ -189,12 +196,12 @@ impl CollectionState {
 impl Changes {
     /// The collection is being dropped or renamed, or was. A later snapshot may lack it.
     const ENDING: u64 = 1;
-    /// That was done.
+    /// The collection was dropped or renamed.
     const RETIRED: u64 = 2;
-    /// Added for each time that indexes were taken away.
+    /// Added each time that indexes are taken away.
     const WITHDRAWAL: u64 = 4;
 
-    /// Whether a snapshot that was taken before can lack the collection.
+    /// Whether a snapshot taken before can lack the collection.
     #[inline]
     pub(crate) fn is_ending(self) -> bool {
         self.0 & Self::ENDING != 0
@@ -202,35 +209,39 @@ impl Changes {
 
     /// Whether indexes were taken away since `earlier`.
     pub(crate) fn has_withdrawn_since(self, earlier: Self) -> bool {
+        // The division drops the two flags below the count.
         self.0 / Self::WITHDRAWAL != earlier.0 / Self::WITHDRAWAL
     }
 }
 
 impl Definition {
-    /// A definition with indexes and no fields that number themselves.
+    /// A definition with indexes and without auto-increment fields.
     pub(crate) fn of_indexes(indexes: Vec<Index>) -> Self {
         Self { indexes: indexes.into(), fields: Arc::default() }
     }
 
-    /// The same indexes with other fields.
+    /// The same indexes with other auto-increment fields.
     pub(crate) fn with_fields(&self, fields: AutoFields) -> Self {
         Self { indexes: Arc::clone(&self.indexes), fields: Arc::new(fields) }
     }
 }
 
 impl KeyBound {
-    /// Forgets the bound, which the next key reads again. To be called while no write is under way.
+    /// Forgets the bound; the next write reads it again. The caller makes sure that no write runs.
     pub(crate) fn forget(&self) {
         *self.highest.lock() = None;
     }
 
-    /// Admits `key`, which the caller has latched. `last_stored` reads the last stored key, on first use.
+    /// Raises the bound to `key`, whose latch the caller holds, and tells whether the key needs a lookup.
+    /// `last_stored` reads the last stored key, on first use.
     pub(crate) fn raise(
         &self,
         key: &[u8],
         last_stored: impl FnOnce() -> Result<Option<Vec<u8>>>,
     ) -> Result<Absence> {
         let mut highest = self.highest.lock();
+        // Read under the lock. Otherwise the stored key could replace a bound that another write has raised
+        // meanwhile.
         let bound = match highest.as_mut() {
             Some(bound) => bound,
             None => highest.insert(last_stored()?.unwrap_or_default()),
@@ -243,9 +254,10 @@ impl KeyBound {
         Ok(Absence::Proven)
     }
 
-    /// Admits a whole batch at once if its keys, which ascend, are all beyond the bound: then all are proven absent.
+    /// Raises the bound over a whole batch of ascending keys, if all are above it: then none of them is
+    /// stored.
     ///
-    /// Only with a bound that was read already; else, and if any key is not beyond it, nothing changes.
+    /// Returns `false` and changes nothing if a key is not above the bound, or if the bound was not read yet.
     pub(crate) fn raise_over(&self, first: &[u8], last: &[u8]) -> bool {
         let mut highest = self.highest.lock();
         let Some(bound) = highest.as_mut().filter(|bound| first > bound.as_slice()) else { return false };
@@ -256,46 +268,49 @@ impl KeyBound {
 }
 
 impl DocumentCount {
+    /// The number of documents. Returns `None` if it is not known yet.
     pub(crate) fn known(&self) -> Option<u64> {
         self.known
             .load(Ordering::Acquire)
             .then(|| self.documents.load(Ordering::Acquire).max(0).cast_unsigned())
     }
 
-    /// To be called while no write to the collection is under way.
+    /// Sets the number of documents. The caller makes sure that no write to the collection runs.
     pub(crate) fn set(&self, documents: u64) {
         let _settling = self.settling.lock();
         self.documents.store(documents.cast_signed(), Ordering::Release);
         self.known.store(true, Ordering::Release);
     }
 
-    /// Keeps the counter from being set, which may go with a commit that holds no latch, until the guard is dropped.
+    /// Keeps the counter from being set until the guard is dropped. A truncate sets it together with a commit
+    /// that holds no latch.
     pub(crate) fn hold(&self) -> MutexGuard<'_, ()> {
         self.settling.lock()
     }
 
-    /// Empties the counter with what it counts, by `commit`. To be called while no write is under way. A count that is
-    /// going on counts for nothing then.
+    /// Sets the counter to 0 together with `commit`, which removes all documents. The caller makes sure that
+    /// no write runs. A count that is running has no effect afterwards.
     pub(crate) fn clear(&self, commit: impl FnOnce() -> Result<()>) -> Result<()> {
         let _settling = self.settling.lock();
+        // Under the lock, and before the counter: an audit that holds the counter sees both or neither.
         commit()?;
         self.documents.store(0, Ordering::Release);
         self.known.store(true, Ordering::Release);
         Ok(())
     }
 
-    /// Waits for a count that is going on, and lets no other begin until the guard is dropped.
+    /// Waits for a running count, and keeps others from beginning until the guard is dropped.
     pub(crate) fn begin_counting(&self) -> impl Drop + '_ {
         self.counting.lock()
     }
 
-    /// To be called with all latches held, beside the taking of a snapshot.
+    /// The value of the counter now. The caller holds all latches and takes a snapshot at the same moment.
     pub(crate) fn mark(&self) -> CounterMark {
         CounterMark(self.documents.load(Ordering::Acquire))
     }
 
-    /// Makes the number known: `stored` documents are in the snapshot of the mark, and what was written since is added.
-    /// A number that came to be known meanwhile stays.
+    /// Makes the number known: the snapshot of `mark` has `stored` documents, and later writes are added. A
+    /// number that became known meanwhile stays.
     pub(crate) fn settle(&self, stored: u64, mark: CounterMark) {
         let _settling = self.settling.lock();
         if !self.known.load(Ordering::Acquire) {
@@ -304,8 +319,10 @@ impl DocumentCount {
         }
     }
 
-    /// A copy of the counter, for the collection under another name. To be called while no write to it is under way.
+    /// A copy of the counter for the renamed collection. The caller makes sure that no write to the
+    /// collection runs.
     fn moved(&self) -> Self {
+        // The copy and its flag are of one moment.
         let _settling = self.settling.lock();
         Self {
             documents: AtomicI64::new(self.documents.load(Ordering::Acquire)),
@@ -314,9 +331,10 @@ impl DocumentCount {
         }
     }
 
-    /// To be called with the latches held of what was written.
+    /// Adds `change` documents. The caller holds the latches of what it wrote.
     #[inline]
     pub(crate) fn add(&self, change: i64) {
+        // The latches order it with a count; the counter itself guards no other memory.
         self.documents.fetch_add(change, Ordering::Relaxed);
     }
 }

@@ -25,7 +25,7 @@ use crate::namespace::Namespace;
 use crate::storage::Family;
 use crate::storage::keys::{CollectionId, IndexId, SequenceId};
 
-/// A decoded entry. Its fields are not yet bound to their sequences.
+/// A decoded entry. Its fields are not bound to their sequences yet.
 pub(crate) struct CollectionEntry {
     pub(crate) namespace: Namespace,
     pub(crate) indexes: Vec<Index>,
@@ -42,7 +42,7 @@ pub(crate) fn encode(namespace: &Namespace, indexes: &[Index], fields: &AutoFiel
         "autoIncrement": fields,
     };
     let bytes = entry.to_vec()?;
-    // What is written must be read again at the next open, which looks at it as at every document.
+    // The next open reads the entry like every document, and would refuse a longer one.
     if bytes.len() > DOCUMENT_BYTES_MAX {
         let message = format!(
             "the indexes and fields of {namespace} take {} bytes in the catalog, more than {DOCUMENT_BYTES_MAX}",
@@ -55,6 +55,7 @@ pub(crate) fn encode(namespace: &Namespace, indexes: &[Index], fields: &AutoFiel
 
 pub(crate) fn decode(id: CollectionId, value: &[u8]) -> Result<CollectionEntry> {
     let damaged = |reason: String| Error::corruption(Family::Meta.name(), &id.catalog_key(), reason);
+    // Validated first: `Document` would accept bytes that are not well-formed.
     let valid = index::validate::validate(value).map_err(|error| damaged(error.to_string()))?;
     let entry = Document::try_from(valid.as_raw()).map_err(|error| damaged(error.to_string()))?;
     let text = |field: &str| {
@@ -78,6 +79,7 @@ fn encode_field(field: &AutoField) -> Document {
         "generated": field.field.generated.name(),
         "generateOnNull": field.field.generate_on_null,
         "onTruncate": field.field.on_truncate.name(),
+        // BSON has no unsigned integers; the bits stay the same.
         "sequence": field.state.identity.id.0.cast_signed(),
     }
 }
@@ -91,12 +93,14 @@ fn decode_field(field: &Bson) -> std::result::Result<(Field, SequenceId), String
         ("Generated", OptionValue::Text(text("generated")?)),
         ("OnTruncate", OptionValue::Text(text("onTruncate")?)),
     ] {
+        // Set like the options of a command, so that a damaged value is refused by the same rules.
         options.set(option, value).map_err(|error| error.to_string())?;
     }
     let on_null = fields.get_bool("generateOnNull");
     options.generate_on_null = Some(on_null.map_err(|_| "generateOnNull of a field is not a boolean")?);
     let id = fields.get_i64("sequence").map_err(|_| "sequence of a field is not a 64-bit integer")?;
     let field = Field::create(&options).map_err(|error| error.to_string())?;
+    // The path may be valid, and still too deep for a document that gets a value there.
     check_depth(&field).map_err(|error| error.to_string())?;
     Ok((field, SequenceId(id.cast_unsigned())))
 }
@@ -131,6 +135,7 @@ fn decode_index(index: &Bson) -> std::result::Result<Index, String> {
         sparseness: if flag("sparse")? { Sparseness::Sparse } else { Sparseness::NotSparse },
     };
     let spec = IndexSpec::parse(&keys, options).map_err(|error| error.to_string())?;
+    // Collected leniently and compared by length below: one check for a wrong type and for a wrong number.
     let bits = fields.get_array("arrays").map_err(|_| format!("arrays of index {name} is not an array"))?;
     let arrays = bits.iter().filter_map(Bson::as_i64).map(i64::cast_unsigned);
     let arrays: Vec<_> = arrays.map(ArrayComponents::from_bits).collect();

@@ -1,4 +1,4 @@
-//! New auto-increment fields: the checks of what is asked for, and their staging with their sequences.
+//! New auto-increment fields: their options are checked, and the fields staged with their sequences.
 
 use sequence::attributes::Attributes;
 use sequence::auto_increment::{Field, FieldOptions};
@@ -13,17 +13,17 @@ use crate::document::complete::check_depth;
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::write::Batch;
 
-/// Finds the value furthest along a new field's sequence that the collection's documents have in the field.
+/// Finds the value in the collection's documents that is furthest along a new field's sequence.
 pub(crate) type Furthest<'a> = dyn Fn(&CollectionState, &str, &Attributes) -> Result<Option<i64>> + 'a;
 
-/// A field that a collection is to get, whose options were checked.
+/// A field that a collection is to get. Its options were checked.
 pub(crate) struct NewField<'a> {
     options: &'a FieldOptions,
     field: Field,
     attributes: Attributes,
 }
 
-/// Stages new fields, with their sequences. Nothing is in force yet.
+/// Stages new fields with their sequences. They take effect with the commit of the batch.
 pub(crate) fn stage_fields(
     batch: &mut Batch<'_>,
     ids: &mut NextIds,
@@ -34,6 +34,7 @@ pub(crate) fn stage_fields(
     let mut added: Vec<AutoField> = Vec::new();
     for NewField { options, field, attributes } in new {
         let path = field.path();
+        // A scan of the collection, so only if it is asked for.
         let existing = if options.start_from_existing == Some(true) {
             furthest(collection, path, &attributes)?
         } else {
@@ -42,6 +43,7 @@ pub(crate) fn stage_fields(
         let initial = State::new(attributes);
         let start =
             options.used_up_to.map_or_else(|| Ok(initial.clone()), |value| initial.used_up_to(value))?;
+        // After `used_up_to`: the sequence starts beyond whichever of the two is further.
         let state = existing.map_or_else(|| start.clone(), |value| start.beyond(value));
         let name = internal_name(collection.id, path);
         let db = &collection.namespace.db;
@@ -52,7 +54,7 @@ pub(crate) fn stage_fields(
     Ok(added)
 }
 
-/// Whether a collection numbers just the fields that are asked for, in the way that is asked for, and has used the
+/// Whether a collection has exactly the fields that are asked for, with the same options, and has used the
 /// values that are to count as used.
 pub(crate) fn has_fields(present: &AutoFields, options: &[FieldOptions]) -> Result<bool> {
     let asked = parse_fields(options, &AutoFields::default()).map_err(as_conflict)?;
@@ -64,15 +66,16 @@ pub(crate) fn has_fields(present: &AutoFields, options: &[FieldOptions]) -> Resu
                 && new.options.used_up_to.is_none_or(|value| sequence.has_used(value))
         })
     };
+    // As many, and each one asked for: `asked` names no field twice, or it would have been refused above.
     Ok(present.iter().count() == asked.len() && present.iter().all(is_asked_for))
 }
 
-/// Refuses fields that no collection can be given, whatever it has.
+/// Refuses fields that no collection can have.
 pub(crate) fn check_fields(options: &[FieldOptions]) -> Result<()> {
     parse_fields(options, &AutoFields::default()).map(|_| ()).map_err(as_conflict)
 }
 
-/// New fields and their attributes, checked against those that are present and against each other.
+/// Checks new fields against the present ones and against each other.
 pub(crate) fn parse_fields<'a>(
     options: &'a [FieldOptions],
     present: &AutoFields,
@@ -81,6 +84,7 @@ pub(crate) fn parse_fields<'a>(
     for options in options {
         let field = Field::create(options)?;
         check_depth(&field)?;
+        // Conflicts in both directions: a field may be neither above nor below another one.
         let path = field.path();
         if let Some(existing) = present.iter().find(|existing| existing.field.conflicts_with(path)) {
             let existing = existing.field.path().to_owned();
@@ -91,6 +95,7 @@ pub(crate) fn parse_fields<'a>(
             return Err(SequenceError::FieldTwice { field: path.to_owned(), other }.into());
         }
         let attributes = Attributes::create(&options.sequence)?;
+        // Only for its errors: the state itself is made when the field is staged.
         if let Some(value) = options.used_up_to {
             State::new(attributes.clone()).used_up_to(value)?;
         }
@@ -99,7 +104,8 @@ pub(crate) fn parse_fields<'a>(
     Ok(parsed)
 }
 
-/// Fields are added to a collection one by one, so a second of the same path conflicts with the first.
+/// Turns a field that is given twice into a conflict: fields are added one by one, so the second conflicts
+/// with the first.
 pub(crate) fn as_conflict(error: Error) -> Error {
     if let ErrorKind::Sequence(SequenceError::FieldTwice { field, other }) = error.kind() {
         return SequenceError::FieldConflict { field: field.clone(), existing: other.clone() }.into();

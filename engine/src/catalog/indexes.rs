@@ -1,4 +1,4 @@
-//! The secondary indexes of a collection, as writers and the planner see them.
+//! The secondary indexes of a collection, as writers and the planner use them.
 
 use std::sync::Arc;
 
@@ -11,19 +11,21 @@ use crate::storage::keys::IndexId;
 /// The name of the index on `_id` that every collection has.
 pub(crate) const ID_INDEX_NAME: &str = "_id_";
 
-/// One secondary index. The clustered `_id` index has no entries and is not one of these.
+/// A secondary index. The `_id` index has no entries, because records are stored under their `_id`, and is
+/// not one of these.
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
     pub(crate) id: IndexId,
     pub(crate) name: String,
     pub(crate) spec: IndexSpec,
-    /// Shared by all lists that the index is in.
+    /// Shared by all lists that contain the index.
     pub(crate) arrays: Arc<IndexArrays>,
 }
 
 impl Index {
-    /// `{field: 1, other: -1}` as in MongoDB's error details.
+    /// The fields of the index as in MongoDB's error details: `{field: 1, other: -1}`.
     pub(crate) fn key_pattern(&self) -> Document {
+        // A spec is made of these bytes, which were parsed then.
         Document::try_from(self.spec.keys()).expect("a spec's keys were read once already")
     }
 }

@@ -1,4 +1,4 @@
-//! Reading the catalog at open, and writing down at close what the next open need not work out again.
+//! Reading the catalog at open, and writing at close what the next open would otherwise have to compute.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,8 @@ use crate::storage::write::{Batch, CommitLevel};
 use crate::storage::{Database, Family, Store};
 
 impl Catalog {
-    /// Reads every entry. Damage is an error: a collection that cannot be named must not be forgotten.
+    /// Reads every entry. A damaged entry is an error: a collection that cannot be named must not be
+    /// forgotten.
     pub(crate) fn load(database: &Arc<Database>) -> Result<Self> {
         let next_ids = NextIds { id: load_next_id(database)?, sequence: load_next_sequence(database)? };
         let catalog = Self {
@@ -32,7 +33,9 @@ impl Catalog {
             next_ids: Mutex::new(next_ids),
         };
         let snapshot = Snapshot::take(database);
+        // Sequences first: collections are bound to them.
         let sequences = load_sequences(&snapshot, &catalog.sequences)?;
+        // Only after a clean close do the stored counters agree with the documents.
         let clean = closed_cleanly(database)?;
         for (id, value) in tagged_entries(&snapshot, META_COLLECTION)? {
             let collection = bind(CollectionId(id), entry::decode(CollectionId(id), &value)?, &sequences)?;
@@ -44,11 +47,12 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Ends the use of sequences, and writes where they stand and every known count, so that the next open goes on
+    /// Ends the use of sequences, and writes their marks and every known counter. The next open continues
     /// without a gap and need not count.
     pub(crate) fn save(&self, store: &Store, database: &Database) -> Result<()> {
         let mut batch = Batch::new(database);
         for state in self.sequences.all() {
+            // `None`: its mark on disk is right already.
             if let Some((mark, gaps)) = state.sequence.close() {
                 stage_mark(&mut batch, &state.identity, &mark, &gaps);
             }
@@ -58,10 +62,11 @@ impl Catalog {
                 Some(documents) => {
                     batch.put(Family::Meta, &collection.id.count_key(), &documents.to_be_bytes());
                 }
+                // An old counter must not become valid again by the number that is written below.
                 None => batch.delete(Family::Meta, &collection.id.count_key()),
             }
         }
-        // The counts hold for exactly this state: any later write has a higher sequence number.
+        // The counters hold for exactly this state: every later write has a higher sequence number.
         let sequence = database.latest_sequence() + batch.len() + 1;
         batch.put(Family::Meta, META_CLEAN_CLOSE, &sequence.to_be_bytes());
         store.commit(batch, CommitLevel::Journaled)
@@ -76,10 +81,11 @@ pub(crate) fn discard_unfinished_builds(store: &Store, database: &Arc<Database>)
         batch.delete_range(Family::Entries, &index.prefix(), &index.end());
         batch.delete(Family::Meta, &index.building_key());
     }
+    // Opening a store that was closed well writes nothing here.
     if batch.is_empty() { Ok(()) } else { store.commit(batch, CommitLevel::Journaled) }
 }
 
-/// The ids and values of all keys in `meta` that start with `tag`.
+/// The ids and values of all keys in `meta` that begin with `tag`.
 pub(crate) fn tagged_entries(snapshot: &Arc<Snapshot>, tag: u8) -> Result<Vec<(u32, Vec<u8>)>> {
     let bounds = (vec![tag], Some(vec![tag + 1]));
     let mut scan = Scan::open(snapshot, Family::Meta, bounds, CacheUse::Fill);
@@ -107,7 +113,7 @@ fn load_next_sequence(database: &Database) -> Result<u64> {
     })
 }
 
-/// Reads every sequence; gives them by id.
+/// Reads every sequence. Returns them by id.
 fn load_sequences(
     snapshot: &Arc<Snapshot>,
     sequences: &Sequences,
@@ -119,6 +125,7 @@ fn load_sequences(
     let mut loaded = HashMap::new();
     for (id, value) in sequence_entries(snapshot, META_SEQUENCE)? {
         let (identity, attributes, version) = decode_definition(id, &value)?;
+        // Without a mark the sequence would start again and hand out its values a second time.
         let mark = marks.remove(&id).ok_or_else(|| {
             Error::corruption(Family::Meta.name(), &id.mark_key(), "the mark of a sequence is missing")
         })?;
@@ -129,7 +136,7 @@ fn load_sequences(
     Ok(loaded)
 }
 
-/// The ids and values of all keys in `meta` that are a tag and the id of a sequence.
+/// The ids and values of all keys in `meta` that are `tag` and the id of a sequence.
 pub(crate) fn sequence_entries(snapshot: &Arc<Snapshot>, tag: u8) -> Result<Vec<(SequenceId, Vec<u8>)>> {
     let mut scan = Scan::open(snapshot, Family::Meta, (vec![tag], Some(vec![tag + 1])), CacheUse::Fill);
     let mut entries = Vec::new();
@@ -164,6 +171,7 @@ fn bind(
 
 fn closed_cleanly(database: &Database) -> Result<bool> {
     let stamp = database.get(Family::Meta, META_CLEAN_CLOSE)?;
+    // Any write after the close has raised the number, also one of a crashed process.
     Ok(stamp.is_some_and(|value| *value == database.latest_sequence().to_be_bytes()))
 }
 

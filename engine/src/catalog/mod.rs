@@ -1,7 +1,9 @@
-//! What exists: databases, collections, their indexes and fields, and sequences, in memory and as entries of family `meta`.
+//! The catalog: collections with their indexes and auto-increment fields, and sequences, in memory and as
+//! entries of family `meta`.
 //!
-//! The map in memory is what operations look at; the entries are read once, at open. Every change goes through
-//! `change`, which writes the entry first and the map after. Databases exist as long as they have a collection.
+//! Operations look at the map in memory; the entries are read once, at open. Every change goes through
+//! `change` and `sequence_change`, which write the entry first and change the map after that. A database
+//! exists as long as it has a collection.
 
 pub(crate) mod change;
 pub(crate) mod collection;

@@ -1,9 +1,11 @@
-//! Where the documents of an index have arrays: what readers are told, and what the disk knows.
+//! Where the documents of an index have arrays: what was announced to readers, and what the catalog on disk
+//! contains.
 //!
-//! A reader takes its snapshot first and asks then. A writer tells readers before it commits a document with an array
-//! where none was, and commits what it told with that document, in one batch. So no reader sees a document that it was
-//! not told of, and no crash leaves one that the catalog does not know of. What was told is never taken back: if the
-//! commit fails, readers know of more arrays than there are, which costs them time and nothing else.
+//! A reader takes its snapshot first and asks after that. A writer that adds an array where none was
+//! announces it to readers before its commit, and writes it into the catalog in the same batch as the
+//! document. So no reader sees a document whose arrays it does not know of, and after a crash the catalog
+//! knows the arrays of every document. An announcement is never taken back: if the commit fails, readers know
+//! of more arrays than there are, which costs them time and nothing else.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,16 +17,17 @@ pub(crate) struct IndexArrays {
     fields: Box<[FieldArrays]>,
 }
 
+/// The arrays at one field of an index.
 #[derive(Debug)]
 struct FieldArrays {
-    /// For readers: at least what any visible document has.
+    /// For readers: at least the arrays of every visible document.
     announced: AtomicU64,
-    /// For writers: what the catalog entry has in every commit from now on.
+    /// For writers: what the catalog entry contains in every commit from now on.
     committed: AtomicU64,
 }
 
 impl IndexArrays {
-    /// What the catalog entry of an index says.
+    /// The arrays in the catalog entry of an index.
     pub(crate) fn of(fields: impl IntoIterator<Item = ArrayComponents>) -> Self {
         let of_field = |arrays: ArrayComponents| FieldArrays {
             announced: AtomicU64::new(arrays.bits()),
@@ -33,33 +36,37 @@ impl IndexArrays {
         Self { fields: fields.into_iter().map(of_field).collect() }
     }
 
-    /// An index of so many fields without documents.
+    /// The arrays of an index over `fields` fields without documents.
     pub(crate) fn none(fields: usize) -> Self {
         Self::of(std::iter::repeat_n(ArrayComponents::NONE, fields))
     }
 
-    /// What readers are told, field by field. To be asked after the snapshot was taken.
+    /// The arrays that were announced to readers, field by field. A reader asks after it took its snapshot.
     pub(crate) fn announced(&self) -> Vec<ArrayComponents> {
         let announced =
             |field: &FieldArrays| ArrayComponents::from_bits(field.announced.load(Ordering::Acquire));
         self.fields.iter().map(announced).collect()
     }
 
-    /// Whether a document has arrays that the catalog entry does not know of; it has none at fields beyond `found`.
+    /// Whether `found` has arrays that the catalog entry does not contain. Fields beyond the end of `found`
+    /// have none.
     pub(crate) fn misses(&self, found: &[ArrayComponents]) -> bool {
         self.fields.iter().zip(found).any(|(field, found)| {
+            // By `committed` and not `announced`: another writer may have announced the array, and its commit
+            // may still fail.
             !ArrayComponents::from_bits(field.committed.load(Ordering::Acquire)).covers(*found)
         })
     }
 
-    /// Tells readers. To be called before the commit.
+    /// Announces arrays to readers. The caller commits after that.
     pub(crate) fn announce(&self, found: &[ArrayComponents]) {
         for (field, found) in self.fields.iter().zip(found) {
+            // Joined with what is there: writers of other documents announce at the same time.
             field.announced.fetch_or(found.bits(), Ordering::AcqRel);
         }
     }
 
-    /// Lets writers rely on the catalog entry. To be called after the commit.
+    /// Lets writers rely on the catalog entry. The caller has committed it.
     pub(crate) fn confirm(&self, found: &[ArrayComponents]) {
         for (field, found) in self.fields.iter().zip(found) {
             field.committed.fetch_or(found.bits(), Ordering::AcqRel);
@@ -76,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_are_told_before_writers_may_rely_on_it() {
+    fn readers_know_of_arrays_before_writers_rely_on_the_entry() {
         let arrays = IndexArrays::none(2);
         arrays.announce(&first());
         assert!(arrays.announced() == first() && arrays.misses(&first()));
@@ -85,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_stays() {
+    fn what_was_announced_stays() {
         let arrays = IndexArrays::of(first());
         arrays.announce(&[ArrayComponents::from_bits(2), ArrayComponents::from_bits(4)]);
         assert_eq!(arrays.announced(), [3, 4].map(ArrayComponents::from_bits));

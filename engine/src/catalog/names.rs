@@ -1,4 +1,7 @@
 //! The catalog in memory: every collection and every sequence by its name.
+//!
+//! Readers take the lock of the map for a lookup alone. A change holds `next_ids` from its first check to the
+//! change of the map, so two changes never see each other half done.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,7 +16,7 @@ use crate::namespace::Namespace;
 pub(crate) struct Catalog {
     pub(super) databases: RwLock<HashMap<String, BTreeMap<String, Arc<CollectionState>>>>,
     pub(crate) sequences: Sequences,
-    /// Held by whoever adds, removes or renames, before the gate of a collection.
+    /// Held by every change that adds, removes or renames, and taken before the gate of a collection.
     pub(super) next_ids: Mutex<NextIds>,
 }
 
@@ -27,19 +30,20 @@ pub(crate) struct NextIds {
 }
 
 impl Catalog {
-    /// The collection of that name, if it exists.
+    /// The collection with this name. Returns `None` if it does not exist.
     pub(crate) fn find(&self, namespace: &Namespace) -> Option<Arc<CollectionState>> {
         self.databases.read().get(&namespace.db)?.get(&namespace.coll).cloned()
     }
 
-    /// Names of databases that have a collection, ascending.
+    /// The names of the databases that have a collection, ascending.
     pub(crate) fn database_names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.databases.read().keys().cloned().collect();
+        // The map of databases is not sorted, the map of collections below is.
         names.sort_unstable();
         names
     }
 
-    /// Names of a database's collections, ascending.
+    /// The names of a database's collections, ascending.
     pub(crate) fn collection_names(&self, db: &str) -> Vec<String> {
         self.databases
             .read()
@@ -48,15 +52,16 @@ impl Catalog {
             .unwrap_or_default()
     }
 
-    /// Every collection, by id.
+    /// Every collection, ascending by id.
     pub(crate) fn collections(&self) -> Vec<Arc<CollectionState>> {
         let mut all: Vec<_> =
             self.databases.read().values().flat_map(|collections| collections.values().cloned()).collect();
+        // The one order in which several collections are locked.
         all.sort_unstable_by_key(|collection| collection.id);
         all
     }
 
-    /// Keeps the set of collections and indexes as it is until the guard is dropped.
+    /// Keeps the set of collections, indexes and sequences as it is until the guard is dropped.
     pub(crate) fn freeze(&self) -> impl Drop + '_ {
         self.next_ids.lock()
     }
@@ -70,7 +75,8 @@ impl Catalog {
         Self::remove_from(&mut self.databases.write(), namespace);
     }
 
-    /// Puts a renamed collection in the place of the old name: no reader sees neither.
+    /// Replaces a collection by the renamed one, in one step for readers: they find it by one of the two
+    /// names.
     pub(super) fn exchange(&self, old: &Namespace, renamed: Arc<CollectionState>) {
         let mut databases = self.databases.write();
         Self::remove_from(&mut databases, old);
@@ -84,6 +90,7 @@ impl Catalog {
     ) {
         if let Some(collections) = databases.get_mut(&namespace.db) {
             collections.remove(&namespace.coll);
+            // A database without collections does not exist, as in MongoDB.
             if collections.is_empty() {
                 databases.remove(&namespace.db);
             }

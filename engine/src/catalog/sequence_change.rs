@@ -1,7 +1,7 @@
-//! Changes to sequences and auto-increment fields: create, alter, drop, rename, truncate.
+//! Changes of sequences and auto-increment fields: create, alter, drop, rename, truncate.
 //!
-//! As with every change of the catalog, one synced batch comes first and the map after. Fields are changed with the
-//! collection's gate held alone, so no insert holds a value of the state that was before.
+//! As with every change of the catalog, one synced batch comes first and the map after it. Fields change
+//! while the collection's gate is held exclusively, so no insert holds a value from before the change.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::storage::handles::Storage;
 use crate::storage::write::{Batch, CommitLevel};
 
 impl Catalog {
-    /// Makes a sequence.
+    /// Creates a sequence for a user.
     pub(crate) fn create_sequence(
         &self,
         storage: Storage<'_>,
@@ -54,12 +54,13 @@ impl Catalog {
         Ok(())
     }
 
-    /// Removes a sequence that a user made.
+    /// Removes a sequence that a user created.
     pub(crate) fn drop_sequence(&self, storage: Storage<'_>, db: &str, name: &str) -> Result<()> {
         check_name(name)?;
         let _changes = self.next_ids.lock();
         let state = self.named(db, name)?;
-        // Held still from before the write, or a reserve that is made meanwhile would be written behind the removal.
+        // The sequence is held from before the write. Otherwise a reserve that is made meanwhile could be
+        // written after the removal.
         let Some(changing) = state.sequence.change(Cause::Alter, |state| Ok(Some(state.clone())))? else {
             return Ok(());
         };
@@ -67,12 +68,12 @@ impl Catalog {
         stage_sequence_removal(&mut batch, &state.identity);
         storage.store.commit(batch, CommitLevel::Journaled)?;
         self.sequences.remove(&state.identity);
-        // Nobody gets the successor: the sequence ends.
+        // The successor is dropped: the sequence ends, and its handles find out by its retirement.
         drop(changing.succeed(storage.database.latest_sequence()));
         Ok(())
     }
 
-    /// Gives a sequence another name. It keeps its id and its values; blocks are given up.
+    /// Gives a sequence another name. It keeps its id and its values, but blocks are given up.
     pub(crate) fn rename_sequence(&self, storage: Storage<'_>, db: &str, from: &str, to: &str) -> Result<()> {
         check_name(from)?;
         check_name(to)?;
@@ -81,6 +82,8 @@ impl Catalog {
         if self.sequences.find(db, to).is_some() {
             return Err(SequenceError::Exists { name: to.to_owned() }.into());
         }
+        // A new state with the same id: handles to the old name must not find the sequence by what they have
+        // resolved.
         let identity = Identity { name: to.to_owned(), ..state.identity.clone() };
         let Some(changing) = state.sequence.change(Cause::Alter, |state| Ok(Some(state.renamed())))? else {
             return Ok(());
@@ -93,7 +96,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// The sequence of that name.
+    /// The sequence with this name.
     pub(crate) fn named(&self, db: &str, name: &str) -> Result<Arc<SequenceState>> {
         self.sequences.find(db, name).ok_or_else(|| SequenceError::NotFound { name: name.to_owned() }.into())
     }
@@ -106,6 +109,7 @@ impl Catalog {
         options: &[FieldOptions],
         furthest: &Furthest<'_>,
     ) -> Result<()> {
+        // The lock of all changes first and the gate after it, as everywhere.
         let mut ids = self.next_ids.lock();
         let mut definition = enter_present(collection)?;
         let mut batch = Batch::new(storage.database);
@@ -113,6 +117,7 @@ impl Catalog {
         let new = parse_fields(options, &definition.fields).map_err(as_conflict)?;
         let added = stage_fields(&mut batch, &mut next, collection, new, furthest)?;
         let all = definition.fields.iter().cloned().chain(added.iter().cloned()).collect();
+        // A copy: the definition that writers use changes only after the commit.
         let changed = definition.with_fields(AutoFields::new(all));
         stage_entry(&mut batch, collection.id, &collection.namespace, &changed.indexes, &changed.fields)?;
         storage.store.commit(batch, CommitLevel::Journaled)?;
@@ -124,7 +129,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Takes auto-increment fields off a collection, all or none; stored values stay.
+    /// Removes auto-increment fields from a collection, all or none. Stored values stay.
     pub(crate) fn drop_fields(
         &self,
         storage: Storage<'_>,
@@ -136,6 +141,7 @@ impl Catalog {
         }
         let _changes = self.next_ids.lock();
         let mut definition = enter_present(collection)?;
+        // All names are checked before anything is staged, so a wrong one leaves no trace.
         for path in paths {
             if path.is_empty() {
                 let reason = "a name in it is empty";
@@ -160,7 +166,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Forgets the sequences of fields, whose use was ended.
+    /// Removes the sequences of fields from the map, after their use was ended.
     pub(crate) fn forget<'a>(&self, fields: impl IntoIterator<Item = &'a AutoField>) {
         for field in fields {
             self.sequences.remove(&field.state.identity);
@@ -182,6 +188,7 @@ pub(crate) fn alter_fields(
         let own =
             fields.iter_mut().find(|field| field.field.path() == path).ok_or_else(|| not_found(path))?;
         own.field = own.field.altered(options)?;
+        // The second change of a sequence would wait for the first one of this same call.
         if wanted.iter().any(|(other, _)| Arc::ptr_eq(other, &own.state)) {
             return Err(SequenceError::FieldTwice { field: path.to_owned(), other: path.to_owned() }.into());
         }
@@ -192,6 +199,7 @@ pub(crate) fn alter_fields(
     // In the order in which writers take turns, so that two calls never wait for each other.
     wanted.sort_by_key(|(state, _)| state.identity.id);
     for (state, options) in &wanted {
+        // `None`: the attributes stay as they are, and no block has to be given up.
         if let Some(change) = state.sequence.change(Cause::Alter, |state| state.altered(options))? {
             stage_sequence_change(&mut batch, &state.identity, &change.change())?;
             pending.push(change);
@@ -205,17 +213,19 @@ pub(crate) fn alter_fields(
     Ok(())
 }
 
-/// Removes a collection's documents and starts its sequences again; says how many documents there were. `None`, and
-/// nothing is done, if that is not known: the caller counts them, and tries again.
+/// Removes a collection's documents and restarts its sequences. Returns how many documents there were, or
+/// `None` without doing anything if that number is not known: the caller counts them and tries again.
 pub(crate) fn truncate(storage: Storage<'_>, collection: &CollectionState) -> Result<Option<u64>> {
     let definition = enter_present(collection)?;
     let Some(documents) = collection.count.known() else { return Ok(None) };
     let mut batch = Batch::new(storage.database);
+    // Ranges and not single keys: the cost does not depend on the number of documents.
     batch.delete_range(Family::Records, &collection.id.prefix(), &collection.id.end());
     for index in definition.indexes.iter() {
         batch.delete_range(Family::Entries, &index.id.prefix(), &index.id.end());
     }
     let mut changing = Vec::new();
+    // In the order of turns, as in `alter_fields`.
     for field in definition.fields.turns().iter().map(|position| definition.fields.at(*position)) {
         if field.field.on_truncate == OnTruncate::Continue {
             continue;
@@ -226,14 +236,17 @@ pub(crate) fn truncate(storage: Storage<'_>, collection: &CollectionState) -> Re
             changing.push(change);
         }
     }
+    // The counter is held during the commit, so that an audit never sees one without the other.
     collection.count.clear(|| storage.store.commit(batch, CommitLevel::Journaled))?;
     publish_all(changing, storage);
+    // After the commit: keys below the old bound are free again, and lookups for them would cost every
+    // insert.
     collection.key_bound.forget();
     Ok(Some(documents))
 }
 
-/// Exclusive use of a collection that may have been dropped or renamed since it was looked up: what is written of it
-/// then would bring it back, or its old name.
+/// Enters a collection alone, which may have been dropped or renamed since it was looked up. To write its
+/// entry then would bring it back, or its old name.
 fn enter_present(collection: &CollectionState) -> Result<ShardedLockWriteGuard<'_, Definition>> {
     let definition = collection.enter_alone();
     if collection.is_retired() {

@@ -6,8 +6,9 @@
 //! mark:       current value (8), flags (1), open from (8), cycled count (4), reservations (8), lost (8), next gap (8)
 //! gap:        first (8), increment (8), count (8), cause (1), milliseconds since 1970 (8)
 //! ```
-//! Integers of marks and gaps are big-endian. A mark is written with every reserve, so it is short; the definition only
-//! when it changes. Stored bytes may be damaged, so decoding checks everything and names what is wrong.
+//! Integers of marks and gaps are big-endian. A mark is written with every reserve, so it is short; the
+//! definition only when it changes. Stored bytes may be damaged, so decoding checks everything and names what
+//! is wrong.
 
 use bson::oid::ObjectId;
 use bson::{Bson, DateTime, Document, doc};
@@ -29,7 +30,7 @@ const FLAG_OPEN: u8 = 4;
 const MARK_BYTES: usize = 45;
 const GAP_BYTES: usize = 33;
 
-/// What tells a sequence from all others, beside its state.
+/// What distinguishes a sequence from all others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) id: SequenceId,
@@ -48,6 +49,7 @@ pub(crate) fn encode_definition(
     let definition = doc! {
         "db": &identity.db,
         "name": &identity.name,
+        // 0 is no collection: their ids start at 1.
         "owner": identity.owner.map_or(0, |owner| i64::from(owner.0)),
         "oid": identity.object_id,
         "version": version,
@@ -65,6 +67,7 @@ pub(crate) fn encode_definition(
 
 pub(crate) fn decode_definition(id: SequenceId, value: &[u8]) -> Result<(Identity, Attributes, i64)> {
     let damaged = |reason: String| Error::corruption(Family::Meta.name(), &id.definition_key(), reason);
+    // Validated first: `Document` would accept bytes that are not well-formed.
     let valid = index::validate::validate(value).map_err(|error| damaged(error.to_string()))?;
     let mut fields = Document::try_from(valid.as_raw()).map_err(|error| damaged(error.to_string()))?;
     let mut take = |name: &str| fields.remove(name).ok_or_else(|| damaged(format!("{name} is missing")));
@@ -76,6 +79,8 @@ pub(crate) fn decode_definition(id: SequenceId, value: &[u8]) -> Result<(Identit
     let object_id = take("oid")?.as_object_id().ok_or_else(|| wrong("oid"))?;
     let version =
         take("version")?.as_i64().filter(|version| *version >= 0).ok_or_else(|| wrong("version"))?;
+    // The fields that are left are the attributes. They go through the checks of a command, so a damaged
+    // value is found.
     let mut options = Options::default();
     for (name, value) in &fields {
         let set = options.set(name, option_value(value), "a stored sequence");
@@ -91,6 +96,7 @@ pub(crate) fn encode_mark(mark: &Mark) -> [u8; MARK_BYTES] {
     let flags = flag(mark.initial, FLAG_INITIAL)
         | flag(mark.clean, FLAG_CLEAN)
         | flag(mark.open_from.is_some(), FLAG_OPEN);
+    // The order of these fields is on disk and never changes.
     let mut bytes = [0; MARK_BYTES];
     let mut rest = &mut bytes[..];
     rest.put_i64(mark.current_value);
@@ -111,9 +117,11 @@ pub(crate) fn decode_mark(id: SequenceId, value: &[u8]) -> Result<Mark> {
     let mut rest = value;
     let current_value = rest.get_i64();
     let flags = rest.get_u8();
+    // A later format may define them, and this version could not honor them.
     if flags & !(FLAG_INITIAL | FLAG_CLEAN | FLAG_OPEN) != 0 {
         return Err(damaged("the mark has unknown flags"));
     }
+    // Read even if its flag is not set: the fields have fixed places.
     let open_from = rest.get_i64();
     Ok(Mark {
         current_value,
@@ -145,6 +153,7 @@ pub(crate) fn decode_gap(key: &[u8], value: &[u8]) -> Result<(Gap, DateTime)> {
     }
     let mut rest = value;
     let (first, increment, count) = (rest.get_i64(), rest.get_i64(), rest.get_u64());
+    // Checked, because arithmetic on a damaged run could overflow.
     let run =
         Run::checked(first, increment, count).ok_or_else(|| damaged("the gap's values leave 64 bits"))?;
     let cause = Cause::of_number(rest.get_u8()).ok_or_else(|| damaged("the gap has an unknown cause"))?;

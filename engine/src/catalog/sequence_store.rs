@@ -1,4 +1,4 @@
-//! How a sequence reaches the disk: its reserves, and the next one ahead of need.
+//! How a sequence reaches the disk: its reserves, and the next reserve ahead of need.
 
 use std::sync::{Arc, Weak};
 
@@ -13,27 +13,27 @@ use crate::storage::handles::Storage;
 use crate::storage::sync::Errands;
 use crate::storage::write::{Batch, CommitLevel, Commits};
 
-/// A sequence on disk.
+/// The storage of a sequence.
 #[derive(Clone, Copy)]
 pub(crate) struct SequenceStore<'a> {
     commits: &'a Commits,
     database: &'a Database,
     state: &'a Arc<SequenceState>,
-    /// Where the next reserve is asked for ahead of need.
+    /// Where the next reserve is requested ahead of need.
     errands: Option<&'a Errands>,
-    /// When a reserve counts as written.
+    /// The level at which a reserve counts as written.
     level: CommitLevel,
 }
 
 /// Makes the next reserve of a sequence in the background.
 struct NextReserve {
-    /// The sequence has blocks that know this.
+    /// Weak: the blocks of the sequence own this provider.
     state: Weak<SequenceState>,
     errands: Errands,
 }
 
 impl SequenceState {
-    /// The sequence's storage, where what is written counts as written by this level.
+    /// The storage of the sequence, where a write counts as written at `level`.
     pub(crate) fn store<'a>(
         self: &'a Arc<Self>,
         storage: Storage<'a>,
@@ -51,6 +51,7 @@ impl SequenceStorage for SequenceStore<'_> {
         let mut batch = Batch::new(self.database);
         stage_sequence_change(&mut batch, &self.state.identity, change)?;
         self.commits.commit(batch, self.level)?;
+        // At least the number of this write, so a sync that covers it covers the reserve.
         Ok(self.database.latest_sequence())
     }
 
@@ -59,6 +60,7 @@ impl SequenceStorage for SequenceStore<'_> {
     }
 
     fn make_durable(&self, receipt: u64) -> Result<()> {
+        // Mostly another commit has synced it meanwhile.
         if self.is_durable(receipt) { Ok(()) } else { self.commits.sync(self.database) }
     }
 
@@ -72,14 +74,16 @@ impl Provider for NextReserve {
     fn provide(&self) {
         let state = Weak::clone(&self.state);
         self.errands.leave(Box::new(move |commits, database| {
+            // The sequence is gone, so no one needs its next reserve.
             let Some(state) = state.upgrade() else { return };
             let level = CommitLevel::RESERVE;
+            // Without errands: a reserve that is made ahead does not ask for another one.
             let store = SequenceStore { commits, database, state: &state, errands: None, level };
             match state.sequence.reserve_ahead(&store) {
                 Ok(()) => {}
                 // Dropped or renamed since then, or the store closes.
                 Err(error) if matches!(error.kind(), ErrorKind::Sequence(SequenceError::Retired)) => {}
-                // Whoever needs the reserve makes it, and is told.
+                // Not lost: the caller that needs the reserve makes it, and gets the error.
                 Err(error) => {
                     let name = &state.identity.name;
                     tracing::warn!(%error, name, "the next reserve of a sequence could not be made");

@@ -1,4 +1,4 @@
-//! Sequences in memory: who they are, the auto-increment fields that they number, and how they reach the disk.
+//! Sequences in memory: their names, and the auto-increment fields that they number.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use crate::document::complete::FieldTree;
 use crate::error::Result;
 use crate::storage::keys::CollectionId;
 
-/// A sequence by name. A renamed one is another state with the same id.
+/// A sequence under a name. After a rename the sequence has another state with the same id.
 pub(crate) struct SequenceState {
     pub(crate) identity: Identity,
     pub(crate) sequence: Arc<Sequence>,
 }
 
-/// Every sequence by database and name, internal ones too.
+/// Every sequence by database and name, also those of auto-increment fields.
 #[derive(Default)]
 pub(crate) struct Sequences {
     by_name: RwLock<BTreeMap<(String, String), Arc<SequenceState>>>,
 }
 
-/// An auto-increment field of a collection, bound to its sequence.
+/// An auto-increment field of a collection, with its sequence.
 #[derive(Clone)]
 pub(crate) struct AutoField {
     pub(crate) field: Field,
@@ -41,25 +41,26 @@ pub(crate) struct AutoField {
 pub(crate) struct AutoFields {
     list: Vec<AutoField>,
     tree: FieldTree,
-    /// Positions in the list, ascending by sequence: the one order in which writers take turns.
+    /// Positions in `list`, ascending by the id of the sequence: the one order in which writers take turns.
     turns: Vec<usize>,
-    /// The same for documents that are stored as they come; nothing if there are no fields.
+    /// The fields for documents that are stored with the values that they have. `None` if there are no
+    /// fields.
     bypassed: Option<Arc<AutoFields>>,
 }
 
-/// A place for blocks: the shared acquirer's, or one of a handle's own.
+/// The slot for blocks of the shared acquirer, or of a handle's own one.
 pub(crate) enum SlotOf<'a> {
     Shared(&'a Slot),
     Own(Arc<Slot>),
 }
 
 impl SequenceState {
-    /// A stored sequence.
+    /// The state of a stored sequence.
     pub(crate) fn restore(identity: Identity, record: Record) -> Self {
         Self { identity, sequence: Arc::new(Sequence::restore(record)) }
     }
 
-    /// The place for blocks that `acquirer` has here; without one the shared acquirer's.
+    /// The slot that `acquirer` has in this sequence. Without an acquirer it is the shared one.
     #[inline]
     pub(crate) fn slot<'a>(&'a self, acquirer: Option<&Acquirer>) -> SlotOf<'a> {
         match acquirer {
@@ -88,6 +89,7 @@ impl Sequences {
     /// The sequences of a database, ascending by name.
     pub(crate) fn of_database(&self, db: &str) -> Vec<Arc<SequenceState>> {
         let by_name = self.by_name.read();
+        // The empty name is the lowest key of the database.
         let from = (db.to_owned(), String::new());
         by_name
             .range(from..)
@@ -109,7 +111,7 @@ impl Sequences {
         self.by_name.write().remove(&(identity.db.clone(), identity.name.clone()));
     }
 
-    /// Puts a renamed sequence in the place of the old one: no reader sees neither.
+    /// Replaces a sequence by the renamed one, in one step for readers: they find it by one of the two names.
     pub(crate) fn exchange(&self, old: &Identity, renamed: &Arc<SequenceState>) {
         let mut by_name = self.by_name.write();
         by_name.remove(&(old.db.clone(), old.name.clone()));
@@ -119,12 +121,14 @@ impl Sequences {
 
 impl AutoField {
     pub(crate) fn new(field: Field, state: Arc<SequenceState>) -> Self {
+        // The name is shared with every result that reports a generated value.
         Self { name: field.path().into(), is_outermost: !field.path().contains('.'), field, state }
     }
 }
 
 impl AutoFields {
     pub(crate) fn new(list: Vec<AutoField>) -> Self {
+        // Made here, once for each change of the fields, and not for each document.
         let bypassed =
             list.iter().map(|field| AutoField { field: field.field.bypassed(), ..field.clone() }).collect();
         let bypassed = (!list.is_empty()).then(|| Arc::new(Self::of(bypassed)));
@@ -133,13 +137,16 @@ impl AutoFields {
 
     fn of(mut list: Vec<AutoField>) -> Self {
         list.sort_by(|a, b| a.field.path().cmp(b.field.path()));
+        // The tree refers to fields by their positions in the sorted list.
         let tree = FieldTree::new(list.iter().map(|field| field.field.path()));
         let mut turns: Vec<usize> = (0..list.len()).collect();
+        // By id: ids order the sequences of all collections, and paths only those of one.
         turns.sort_by_key(|position| list.get(*position).map(|field| field.state.identity.id));
         Self { list, tree, turns, bypassed: None }
     }
 
-    /// The fields as documents meet them that are stored as they come: what these bring stays, whatever the modes are.
+    /// The fields for documents that are stored with the values that they have: these stay, whatever the
+    /// fields' modes are.
     pub(crate) fn bypassed(&self) -> &Self {
         self.bypassed.as_deref().unwrap_or(self)
     }
@@ -153,7 +160,7 @@ impl AutoFields {
         self.list.iter()
     }
 
-    /// The field, if there is only one, and that at the outermost level.
+    /// The field, if it is the only one and at the top level. An insert has a shorter way for it.
     #[inline]
     pub(crate) fn single(&self) -> Option<&AutoField> {
         match self.list.as_slice() {
@@ -179,18 +186,20 @@ impl AutoFields {
     }
 }
 
-/// The name of the sequence behind an auto-increment field.
+/// The name of the sequence of an auto-increment field.
 pub(crate) fn internal_name(owner: CollectionId, field: &str) -> String {
     format!("SYS_{owner}_{field}_SEQ")
 }
 
-/// Ends the use of the fields' sequences by `commit`, which removes them from the disk. The caller excludes writers; the
-/// background may be about to write a reserve of one of them, which must not land behind the removal.
+/// Ends the use of the fields' sequences by `commit`, which removes them from the disk. The caller keeps
+/// writers away, but the background may be about to write a reserve, which must not be written after the
+/// removal.
 pub(crate) fn end_sequences(
     fields: &[AutoField],
     commit: Box<dyn FnOnce() -> Result<()> + '_>,
 ) -> Result<()> {
     match fields.split_first() {
+        // All sequences are held by now, one inside of the other, and none can write a reserve.
         None => commit(),
         Some((first, rest)) => first.state.sequence.end(|| end_sequences(rest, commit)),
     }

@@ -1,5 +1,5 @@
-//! What a change of the catalog puts into its batch: entries of collections, and definitions, marks and gaps of
-//! sequences. Nothing here commits.
+//! Staging: what a change of the catalog puts into its batch. Entries of collections; definitions, marks and
+//! gaps of sequences. Nothing here commits.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::storage::Family;
 use crate::storage::keys::{CollectionId, META_NEXT_SEQUENCE, SequenceId};
 use crate::storage::write::Batch;
 
-/// A sequence that is to be made.
+/// A sequence that is to be created.
 pub(crate) struct NewSequence<'a> {
     pub(crate) db: &'a str,
     pub(crate) name: &'a str,
@@ -38,6 +38,8 @@ pub(crate) fn stage_collection_removal(
 ) {
     batch.delete(Family::Meta, &collection.id.catalog_key());
     batch.delete(Family::Meta, &collection.id.count_key());
+    // The collection's id is never used again, so a write that comes late cannot appear in another
+    // collection.
     batch.delete_range(Family::Records, &collection.id.prefix(), &collection.id.end());
     for index in definition.indexes.iter() {
         batch.delete_range(Family::Entries, &index.id.prefix(), &index.id.end());
@@ -65,6 +67,7 @@ pub(crate) fn stage_sequence_change(
     identity: &Identity,
     change: &Change<'_>,
 ) -> Result<()> {
+    // A reserve changes the mark alone, which is short; the definition is written only when it changes.
     if let Some((attributes, version)) = change.definition {
         let definition = sequence_entry::encode_definition(identity, attributes, version)?;
         batch.put(Family::Meta, &identity.id.definition_key(), &definition);
@@ -73,12 +76,15 @@ pub(crate) fn stage_sequence_change(
     Ok(())
 }
 
-/// Stages where a sequence stands and what it lost. Of the ledger only the newest entries are kept.
+/// Stages the mark of a sequence and its new gaps. Only the newest gaps are kept in the ledger.
 pub(crate) fn stage_mark(batch: &mut Batch<'_>, identity: &Identity, mark: &Mark, gaps: &[Gap]) {
     batch.put(Family::Meta, &identity.id.mark_key(), &sequence_entry::encode_mark(mark));
+    // `next_gap` counts all gaps, also those beyond the kept ones, so the numbers of the newest are its last
+    // ones.
     let newest = gaps.get(gaps.len().saturating_sub(GAPS_KEPT)..).unwrap_or_default();
     let first = mark.next_gap.saturating_sub(newest.len() as u64);
-    // Numbers may have been skipped before so many.
+    // If all kept gaps are new, the old ones are removed as a range: some numbers may never have been
+    // written.
     let replaces_all = newest.len() == GAPS_KEPT;
     if replaces_all {
         batch.delete_range(Family::Meta, &identity.id.gap_key(0), &identity.id.gap_key(first));
@@ -86,6 +92,7 @@ pub(crate) fn stage_mark(batch: &mut Batch<'_>, identity: &Identity, mark: &Mark
     let at = DateTime::now();
     for (number, gap) in (first..).zip(newest) {
         batch.put(Family::Meta, &identity.id.gap_key(number), &sequence_entry::encode_gap(gap, at));
+        // One old gap goes for each new one, so the ledger keeps its size without being read.
         if let Some(old) = number.checked_sub(GAPS_KEPT as u64).filter(|_| !replaces_all) {
             batch.delete(Family::Meta, &identity.id.gap_key(old));
         }
@@ -100,7 +107,7 @@ pub(crate) fn stage_sequence_removal(batch: &mut Batch<'_>, identity: &Identity)
     batch.delete_range(Family::Meta, &first, &end);
 }
 
-/// Stages a new sequence and takes its id.
+/// Stages a new sequence, which takes the next id.
 pub(crate) fn stage_new_sequence(
     batch: &mut Batch<'_>,
     ids: &mut NextIds,

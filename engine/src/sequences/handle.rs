@@ -1,4 +1,4 @@
-//! The handle itself: the name that it stands for, and the sequence that the name was resolved to.
+//! The handle to a sequence: a name, and the sequence that the name was resolved to.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,8 +13,8 @@ use crate::storage::handles::Storage;
 
 /// A sequence of a database: values that any number of threads take, each value once.
 ///
-/// A handle is cheap to clone and may be used from many threads. It stands for a name: after the sequence was dropped or
-/// renamed, verbs fail with -324 (`SDB_SEQUENCE_NOT_EXIST`) until there is one of that name again.
+/// A handle is cheap to clone and may be used from many threads. It stands for a name: after the sequence was
+/// dropped or renamed, verbs fail with -324 (`SDB_SEQUENCE_NOT_EXIST`) until a sequence has this name again.
 ///
 /// ```
 /// use cairndb::Client;
@@ -42,7 +42,7 @@ pub(super) struct Handle {
     pub(super) caller: Caller,
     db: String,
     name: String,
-    /// The sequence as first resolved. Its `retired` flag tells whether it still is the one.
+    /// The sequence that the name was first resolved to. It is not used any more once it is retired.
     pub(super) resolved: OnceLock<Arc<SequenceState>>,
 }
 
@@ -53,13 +53,23 @@ impl Sequence {
         Self { handle: Arc::new(handle) }
     }
 
-    /// The sequence's name.
+    /// The name of the sequence.
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// assert_eq!(client.database("shop").sequence("tickets").name(), "tickets");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn name(&self) -> &str {
         &self.handle.name
     }
 
-    /// Runs an operation on the sequence of this name, again if it was dropped or renamed in between. The name must be
-    /// that of a sequence that a user made: those behind fields are their collections'.
+    /// Runs an operation on the sequence of this name, which a user must have made: a collection owns the
+    /// sequences of its fields. If the sequence is dropped or renamed meanwhile, the name is resolved again.
     pub(super) fn on_state<R>(
         &self,
         operation: impl Fn(&Arc<SequenceState>, Storage<'_>) -> Result<R>,
@@ -68,14 +78,16 @@ impl Sequence {
         self.inspect(operation)
     }
 
-    /// The same for operations that change nothing: those may look at the sequences behind fields too.
+    /// Runs an operation that changes nothing, also on the sequences of auto-increment fields.
     pub(super) fn inspect<R>(
         &self,
         operation: impl Fn(&Arc<SequenceState>, Storage<'_>) -> Result<R>,
     ) -> Result<R> {
         let shared = &self.handle.shared;
+        // Held for the whole operation, all its attempts included, so that `close` waits for it.
         let database = shared.store.enter()?;
         loop {
+            // In the loop: a retired sequence may have been replaced by one of the same name.
             let state = self.find()?;
             match operation(&state, shared.storage(&database)) {
                 Err(error) if is_retired(&error) => {}
@@ -91,12 +103,12 @@ impl Sequence {
         }
         validate_database(db)?;
         if is_internal_name(name) {
-            // Not kept: whoever has it resolved may take values.
+            // Not kept in the handle: a resolved sequence is one from which values may be taken.
             return shared.catalog.named(db, name);
         }
         check_name(name)?;
         let state = shared.catalog.named(db, name)?;
-        // Only the first resolution is kept; after a drop or rename the catalog is asked every time.
+        // Only the first resolution is kept. After a drop or rename the catalog is asked every time.
         let _ = resolved.set(Arc::clone(&state));
         Ok(state)
     }

@@ -1,4 +1,4 @@
-//! `snapshot`, `gaps` and `safe_watermark`.
+//! The verbs that only read a sequence: `snapshot`, `gaps` and `safe_watermark`.
 
 use std::sync::Arc;
 
@@ -14,39 +14,86 @@ use crate::storage::snapshot::Snapshot;
 use crate::storage::{Database, Family};
 
 impl Sequence {
-    /// Attributes and state at this moment. This, like everything that only looks, may be asked of the sequence behind an
-    /// auto-increment field as well, by its internal name.
+    /// The attributes and the state at this moment. Like the other verbs that only read, it also works for
+    /// the sequence of an auto-increment field, by its internal name.
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let db = client.database("shop");
+    /// db.create_sequence("tickets").start_value(100).run()?;
+    /// let snapshot = db.sequence("tickets").snapshot().run()?;
+    /// assert_eq!(snapshot.start_value, 100);
+    /// assert!(snapshot.initial, "no value was handed out yet");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn snapshot(&self) -> SnapshotSequence<'_> {
         SnapshotSequence { sequence: self }
     }
 
-    /// Values that nobody will get, and why: the newest thousand entries of the ledger, oldest first. It tells why a
-    /// number is missing.
+    /// The values that no caller will ever get, with the reason: the newest thousand entries of the ledger,
+    /// oldest first. They explain why a number is missing.
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let db = client.database("shop");
+    /// db.create_sequence("tickets").run()?;
+    /// let tickets = db.sequence("tickets");
+    /// tickets.next_value().run()?;
+    /// // The rest of the block is given up, and the values in between are skipped.
+    /// tickets.set_current_value(5000).run()?;
+    /// let gaps = tickets.gaps().run()?;
+    /// assert!(gaps.iter().any(|gap| gap.first <= 10 && gap.count > 1));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn gaps(&self) -> ListGaps<'_> {
         ListGaps { sequence: self }
     }
 
-    /// The highest value, in the sequence's order, such that no value up to it can still become visible by an insert
-    /// that is under way; absent while even the first can. A value that `next_value` or `fetch` handed out counts
-    /// as visible at once.
+    /// The highest value, in the sequence's order, up to which every value is either visible or will never
+    /// be. Running inserts may still make higher values visible. It is `None` as long as not even the first
+    /// value is safe. A value that `next_value` or `fetch` has returned counts as visible at once.
+    ///
+    /// A reader that has read all documents up to the watermark will not miss one later.
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let db = client.database("shop");
+    /// db.create_sequence("tickets").run()?;
+    /// let tickets = db.sequence("tickets");
+    /// let first = tickets.next_value().run()?;
+    /// assert!(tickets.safe_watermark().run()?.is_some_and(|safe| safe >= first));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn safe_watermark(&self) -> SafeWatermark<'_> {
         SafeWatermark { sequence: self }
     }
 }
 
-/// A `snapshot` that is done by [`run`](Self::run).
+/// The options of [`Sequence::snapshot`], which is done by [`run`](Self::run).
 #[must_use = "the snapshot is taken by run()"]
 pub struct SnapshotSequence<'a> {
     sequence: &'a Sequence,
 }
 
-/// A `gaps` that is done by [`run`](Self::run).
+/// The options of [`Sequence::gaps`], which is done by [`run`](Self::run).
 #[must_use = "the list is read by run()"]
 pub struct ListGaps<'a> {
     sequence: &'a Sequence,
 }
 
-/// A `safe_watermark` that is done by [`run`](Self::run).
+/// The options of [`Sequence::safe_watermark`], which is done by [`run`](Self::run).
 #[must_use = "the watermark is read by run()"]
 pub struct SafeWatermark<'a> {
     sequence: &'a Sequence,
@@ -73,15 +120,19 @@ impl SafeWatermark<'_> {
     }
 }
 
+/// The public form of a sequence's attributes and state.
 pub(crate) fn snapshot_of(state: &SequenceState) -> SequenceSnapshot {
     let snapshot = state.sequence.snapshot();
     let attributes = &snapshot.attributes;
+    // SequoiaDB's snapshot has signed integers, and 32 bits for these attributes, which its rules keep within
+    // that range.
     let shown = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let narrow = |size: i64| i32::try_from(size).unwrap_or(i32::MAX);
     SequenceSnapshot {
         object_id: state.identity.object_id,
         internal: state.identity.owner.is_some(),
         id: shown(state.identity.id.0),
+        // 0 stands for no collection: collections have ids from 1 on.
         collection_id: state.identity.owner.map_or(0, |owner| owner.0.into()),
         name: state.identity.name.clone(),
         version: snapshot.version,
@@ -104,8 +155,9 @@ pub(crate) fn snapshot_of(state: &SequenceState) -> SequenceSnapshot {
     }
 }
 
-/// The ledger on disk, and behind it what the next write will list.
+/// The gaps of the ledger on disk, and after them those that the next write will add.
 pub(crate) fn gaps_of(state: &SequenceState, database: &Arc<Database>) -> Result<Vec<SequenceGap>> {
+    // Before the snapshot: a gap that is written in between is listed twice rather than not at all.
     let pending = state.sequence.pending_gaps();
     let (first, end) = state.identity.id.gap_bounds();
     let mut scan = Scan::open(&Snapshot::take(database), Family::Meta, (first, Some(end)), CacheUse::Fill);
@@ -115,7 +167,7 @@ pub(crate) fn gaps_of(state: &SequenceState, database: &Arc<Database>) -> Result
         gaps.push(shown(&gap, Some(at)));
     }
     gaps.extend(pending.iter().map(|gap| shown(gap, None)));
-    // The write that lists the pending ones removes as many of the oldest.
+    // The write that adds the pending gaps removes as many of the oldest ones.
     Ok(gaps.split_off(gaps.len().saturating_sub(GAPS_KEPT)))
 }
 

@@ -1,4 +1,5 @@
-//! `Sequence`: the handle to a sequence that a user made, and its verbs.
+//! The public handle to a sequence, and its verbs: one file for values, one for changes, one for what is only
+//! read.
 
 mod change;
 mod handle;

@@ -1,4 +1,4 @@
-//! `next_value`, `fetch` and `current_value`.
+//! The verbs that return values of a sequence: `next_value`, `fetch` and `current_value`.
 
 use sequence::error::SequenceError;
 
@@ -8,45 +8,88 @@ use crate::results::FetchedValues;
 use crate::sequences::handle::Sequence;
 use crate::storage::write::CommitLevel;
 
-/// The most values that one `fetch` can be asked for.
+/// The highest number of values of one `fetch`.
 const FETCH_MAX: i64 = 2_147_483_647;
 
 impl Sequence {
-    /// The next value. No other call, of any thread or after any crash, gets it again, until the sequence starts over
-    /// or is set back.
+    /// Takes the next value. No other call, in any thread or after a crash, gets the same value, until the
+    /// sequence starts over or is set back.
     ///
-    /// Fails with -325 (`SDB_SEQUENCE_EXCEEDED`) when no value is left. A reserve of several values is on stable storage
-    /// before the first of them is handed out. Where each value is a reserve of its own (`CacheSize` 1, a gapless
-    /// sequence), one that was handed out in the last moments may come again after a power failure, unless the write
-    /// concern asks for `journal`.
+    /// Fails with -325 (`SDB_SEQUENCE_EXCEEDED`) if no value is left. A reserve of several values is on
+    /// stable storage before the first of them is handed out. If each value is a reserve of its own
+    /// (`CacheSize` 1, a gapless sequence), a value of the last moments may be handed out again after a power
+    /// failure, unless the write concern asks for `journal`.
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let db = client.database("shop");
+    /// db.create_sequence("tickets").run()?;
+    /// let tickets = db.sequence("tickets");
+    /// assert_eq!(tickets.next_value().run()?, 1);
+    /// assert_eq!(tickets.next_value().run()?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[inline]
     pub fn next_value(&self) -> NextValue<'_> {
         NextValue { sequence: self, write_concern: None }
     }
 
-    /// The next values: `count` of them, or fewer if the acquirer's block ends before, and at least one.
+    /// Takes the next `count` values, or fewer if the acquirer's block has fewer left, and at least one.
     ///
-    /// Fails with -6 (`SDB_INVALIDARG`) for a count below 1, else as [`next_value`](Self::next_value).
+    /// Fails with -6 (`SDB_INVALIDARG`) for a count below 1, else like [`next_value`](Self::next_value).
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let db = client.database("shop");
+    /// db.create_sequence("tickets").run()?;
+    /// let three = db.sequence("tickets").fetch(3).run()?;
+    /// assert_eq!(three.values().collect::<Vec<_>>(), [1, 2, 3]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn fetch(&self, count: i64) -> Fetch<'_> {
         Fetch { sequence: self, count, write_concern: None }
     }
 
-    /// The value that this handle's acquirer handed out last; where it has none, the end of the durable reserve.
+    /// The value that this handle's acquirer handed out last. If it has handed out none, the end of the
+    /// durable reserve.
     ///
     /// Fails with -362 (`SDB_SEQUENCE_NEVER_USED`) before the first value.
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let db = client.database("shop");
+    /// db.create_sequence("tickets").run()?;
+    /// let tickets = db.sequence("tickets");
+    /// assert!(tickets.current_value().run().is_err());
+    /// let taken = tickets.next_value().run()?;
+    /// assert_eq!(tickets.current_value().run()?, taken);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn current_value(&self) -> CurrentValue<'_> {
         CurrentValue { sequence: self }
     }
 }
 
-/// A `next_value` that is done by [`run`](Self::run).
+/// The options of [`Sequence::next_value`], which is done by [`run`](Self::run).
 #[must_use = "the value is taken by run()"]
 pub struct NextValue<'a> {
     sequence: &'a Sequence,
     write_concern: Option<WriteConcern>,
 }
 
-/// A `fetch` that is done by [`run`](Self::run).
+/// The options of [`Sequence::fetch`], which is done by [`run`](Self::run).
 #[must_use = "the values are taken by run()"]
 pub struct Fetch<'a> {
     sequence: &'a Sequence,
@@ -54,14 +97,28 @@ pub struct Fetch<'a> {
     write_concern: Option<WriteConcern>,
 }
 
-/// A `current_value` that is done by [`run`](Self::run).
+/// The options of [`Sequence::current_value`], which is done by [`run`](Self::run).
 #[must_use = "the value is read by run()"]
 pub struct CurrentValue<'a> {
     sequence: &'a Sequence,
 }
 
 impl NextValue<'_> {
-    /// Whether to wait until the value cannot come again even after a power failure.
+    /// With `journal`, waits until the value cannot be handed out again even after a power failure.
+    ///
+    /// ```
+    /// use cairndb::{Client, WriteConcern};
+    ///
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let db = client.database("shop");
+    /// # db.create_sequence("tickets").run()?;
+    /// let tickets = db.sequence("tickets");
+    /// assert_eq!(tickets.next_value().write_concern(WriteConcern::journaled()).run()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn write_concern(mut self, write_concern: WriteConcern) -> Self {
         self.write_concern = Some(write_concern);
         self
@@ -72,7 +129,8 @@ impl NextValue<'_> {
     pub fn run(self) -> Result<i64> {
         let handle = &*self.sequence.handle;
         let level = handle.shared.commit_level(self.write_concern.as_ref())?;
-        // After a failed sync the reserve may be gone from the disk, so its values must not leave either.
+        // The short way: one atomic step in a block, without entering the store. After a failed sync the
+        // reserve may be gone from the disk, so its values must not be handed out either.
         if level == CommitLevel::Buffered
             && handle.shared.store.admit_write().is_ok()
             && let Some(state) = handle.resolved.get()
@@ -85,13 +143,43 @@ impl NextValue<'_> {
 }
 
 impl Fetch<'_> {
-    /// Whether to wait until the values cannot come again even after a power failure.
+    /// With `journal`, waits until the values cannot be handed out again even after a power failure.
+    ///
+    /// ```
+    /// use cairndb::{Client, WriteConcern};
+    ///
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let db = client.database("shop");
+    /// # db.create_sequence("tickets").run()?;
+    /// let ten = db.sequence("tickets").fetch(10).write_concern(WriteConcern::journaled()).run()?;
+    /// assert_eq!(ten.values().count(), 10);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn write_concern(mut self, write_concern: WriteConcern) -> Self {
         self.write_concern = Some(write_concern);
         self
     }
 
     /// Takes the values.
+    ///
+    /// Fewer values than asked for come from the end of a block.
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let db = client.database("shop");
+    /// # db.create_sequence("tickets").run()?;
+    /// let tickets = db.sequence("tickets");
+    /// assert!(tickets.fetch(0).run().is_err());
+    /// assert_eq!(tickets.fetch(2).run()?.next_value, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn run(self) -> Result<FetchedValues> {
         let level = self.sequence.handle.shared.commit_level(self.write_concern.as_ref())?;
         let count =
@@ -115,14 +203,18 @@ impl CurrentValue<'_> {
 
 impl Sequence {
     fn take(&self, count: u64, level: CommitLevel) -> Result<FetchedValues> {
+        // Values come from the blocks of the handle's own acquirer, or of the shared one.
         let acquirer = self.handle.caller.acquirer.as_deref();
         self.on_state(|state, storage| {
             storage.store.admit_write()?;
             let store = state.store(storage, level);
             let taken = state.sequence.take(&state.slot(acquirer), count, &store)?;
+            // The reserve may have been written by another call that did not wait for the sync.
             if level == CommitLevel::Journaled {
                 sequence::store::Store::make_durable(&store, taken.receipt)?;
             }
+            // SequoiaDB returns 32 bits here, which the limits of count and increment keep these values
+            // within.
             let narrow = |value: i64| i32::try_from(value).unwrap_or(i32::MAX);
             Ok(FetchedValues {
                 next_value: taken.run.first(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::storage::{Database, Store};
 
-/// The store, and the database that the caller keeps open for the length of the operation.
+/// The store and its open database. The caller keeps the database open for the length of the operation.
 #[derive(Clone, Copy)]
 pub(crate) struct Storage<'a> {
     pub(crate) store: &'a Store,
