@@ -1,8 +1,8 @@
-//! One connection: a message is read, answered and only then the next one read, so a client that does not take its
-//! answers is not read from.
+//! One connection: the server reads a message, answers it, and only then reads the next one. So it does not
+//! read from a client that does not receive its answers.
 //!
-//! What stands half in a buffer is bounded in bytes and in time. A client may be idle for as long as it likes, but
-//! between two messages, not within one; and only one that has logged in, where clients must.
+//! Partly read messages are bounded in bytes and in time. A client may be idle for any time between two
+//! messages, but not within one. A stranger may not be idle for long at any time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,15 +26,15 @@ use crate::limits::{
 use crate::reply::Reply;
 use crate::shared::{Peer, Shared, count};
 
-/// Room that a message is given by its announcement alone: the system gives memory only for what arrives. Also the most that
-/// is taken of the budget before it arrives.
+/// The buffer space that a message gets for its announced length alone; the system provides memory only for
+/// bytes that arrive. Also the most that is taken of the budget before bytes arrive.
 const ROOM_BYTES: usize = 1 << 20;
-/// How much of an answer a client has to take without a pause that is too long.
+/// How much of an answer a client has to receive without a pause that is too long.
 const WRITE_BYTES: usize = 64 << 10;
-/// How long saying goodbye may take.
+/// How long closing a stream may take.
 const END: Duration = Duration::from_secs(1);
 
-/// Why a connection ended, when it was not the client who closed it between two messages.
+/// Why a connection ended, if the client did not close it between two messages.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Ended {
     #[error("{0}")]
@@ -64,16 +64,18 @@ pub(crate) async fn serve(shared: Arc<Shared>, peer: Peer, stream: impl AsyncRea
     count(&shared.counters.connections_total);
     count(&shared.counters.connections);
     let (id, counters) = (peer.id, Arc::clone(&shared));
-    let mut connection = Connection { desk: Desk { shared, peer }, stream, buffer: BytesMut::new() };
+    let mut connection =
+        Connection { responder: Responder { shared, peer }, stream, buffer: BytesMut::new() };
     let ended = connection.run().await;
-    // Nothing else would ever end a cursor without a timeout and without a session.
+    // Such a cursor has neither a timeout nor a session that could end it.
     counters.cursors.kill_where(|owner| owner.stays && owner.session.is_none() && owner.connection == id);
-    // TLS has an end of its own, which tells the client that nothing was cut off. Who is gone does not hear it.
+    // TLS has a closing message, which tells the client that nothing was cut off. A client that is gone
+    // cannot receive it, so the wait is bounded.
     let _ = timeout(END, connection.stream.shutdown()).await;
     counters.counters.connections.fetch_sub(1, Ordering::Relaxed);
     match ended {
         Ok(()) => tracing::debug!(connection = id, "the connection ended"),
-        // Whoever goes away without a word is no event: clients are killed, and networks fail.
+        // Not worth a line in the log of every server: clients are killed, and networks fail.
         Err(error @ (Ended::Io(_) | Ended::Torn)) => {
             tracing::debug!(connection = id, %error, "the connection broke");
         }
@@ -85,15 +87,15 @@ pub(crate) async fn serve(shared: Arc<Shared>, peer: Peer, stream: impl AsyncRea
 }
 
 struct Connection<S> {
-    desk: Desk,
+    responder: Responder,
     stream: S,
-    /// What was read of the next message.
+    /// The bytes of the next message that have arrived.
     buffer: BytesMut,
 }
 
-/// Who a connection is, and whose: all of it but the stream.
+/// Everything of a connection but its stream: it answers messages.
 #[derive(Clone)]
-struct Desk {
+struct Responder {
     shared: Arc<Shared>,
     peer: Arc<Peer>,
 }
@@ -102,21 +104,21 @@ struct Desk {
 struct Received {
     header: Header,
     message: Bytes,
-    /// How the answer is to be compressed.
+    /// The compressor of the message, which the answer uses too.
     compressor: Option<Compressor>,
-    /// What the message holds of the budget.
+    /// The memory of the message.
     reserved: Reserved,
 }
 
-/// What is to be sent back.
+/// What the server sends in answer to a message.
 enum Response {
     Nothing,
     Message(Reply),
-    /// The same, and then the command is run again: the client takes all answers that come.
+    /// An answer that announces another one: the command runs again, and the client receives all answers.
     Repeated(Reply, Command),
-    /// The same, and nothing after it.
+    /// An answer after which the connection is closed.
     Last(Reply),
-    /// To a query of old.
+    /// The answer to an `OP_QUERY`, with its flags.
     Legacy(Reply, u32),
 }
 
@@ -124,15 +126,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn run(&mut self) -> Result<(), Ended> {
         while let Some(header) = self.next_header().await? {
             let received = self.receive(header).await?;
-            count(&self.desk.shared.counters.requests);
+            count(&self.responder.shared.counters.requests);
             let (mut response_to, compressor) = (received.header.request_id, received.compressor);
-            let mut response = self.desk.respond(received).await?;
-            // An answer that was not asked for answers the one before it.
+            let mut response = self.responder.respond(received).await?;
+            // By the protocol an answer without a request of its own responds to the answer before it.
             while let Response::Repeated(reply, command) = response {
                 response_to =
                     self.send(Response::Repeated(reply, command.clone()), response_to, compressor).await?;
-                response = self.desk.repeat(command).await?;
+                response = self.responder.repeat(command).await?;
             }
+            // A guesser has to connect again, which costs it more than another message.
             let is_last = matches!(response, Response::Last(_));
             self.send(response, response_to, compressor).await?;
             if is_last {
@@ -142,15 +145,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(())
     }
 
-    /// Waits for the next message; nothing at the end of the connection, or of the server.
+    /// Waits for the next message. Returns `None` at the end of the connection, or when the server stops.
     async fn next_header(&mut self) -> Result<Option<Header>, Ended> {
         if self.buffer.is_empty() {
-            // What a large message took is not kept while nothing is there.
+            // An idle connection keeps no memory: the last message may have grown the buffer to its limit.
             self.buffer = BytesMut::new();
-            let mut stopping = self.desk.shared.stopping.clone();
-            let is_stranger = self.desk.is_stranger();
-            let login_timeout = self.desk.shared.settings.login_timeout;
+            let mut stopping = self.responder.shared.stopping.clone();
+            let is_stranger = self.responder.is_stranger();
+            let login_timeout = self.responder.shared.settings.login_timeout;
             let read = tokio::select! {
+                // The stop is looked at first, so that a client that sends without a pause cannot keep the
+                // server from stopping.
                 biased;
                 _ = stopping.wait_for(|stopping| *stopping) => return Ok(None),
                 read = self.stream.read_buf(&mut self.buffer) => read?,
@@ -159,7 +164,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if read == 0 {
                 return Ok(None);
             }
-        } else if *self.desk.shared.stopping.borrow() {
+        // The client has sent the next message already; a server that stops does not begin it.
+        } else if *self.responder.shared.stopping.borrow() {
             return Ok(None);
         }
         self.fill(HEADER_BYTES, &mut Reserved::nothing()).await?;
@@ -167,23 +173,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(Some(Header::parse(header)?))
     }
 
-    /// Reads until the buffer holds `bytes`. The client may not stand still, nor be too slow altogether.
+    /// Reads until the buffer holds `bytes` bytes. The client may neither pause for too long, nor be too slow
+    /// in total.
     async fn fill(&mut self, bytes: usize, reserved: &mut Reserved) -> Result<(), Ended> {
-        let Self { desk, stream, buffer } = self;
-        let pause_max = desk.shared.settings.message_timeout;
+        let Self { responder, stream, buffer } = self;
+        let pause_max = responder.shared.settings.message_timeout;
         let mut end = Instant::now() + transfer_timeout(bytes, pause_max);
         while buffer.len() < bytes {
             let (arrived, missing) = (buffer.len(), bytes - buffer.len());
-            // Who has sent little is given little of the budget, whatever was announced.
+            // A client that has sent little gets little of the budget, whatever length it announced.
             let next = missing.min(arrived.clamp(UNCHARGED_BYTES, ROOM_BYTES));
-            desk.reserve(reserved, arrived + next).await?;
+            responder.reserve(reserved, arrived + next).await?;
             if reserved.is_overdrawn() {
-                // No other message can go beyond the budget meanwhile.
+                // No other message can exceed the budget meanwhile, so this one has less time.
                 end = end.min(Instant::now() + pause_max);
             }
-            // The room follows what came, not what was announced, beyond what a batch needs.
+            // The buffer grows with the bytes that arrived; only the first mebibyte is given for the
+            // announcement.
             buffer.reserve(missing.min(arrived.max(ROOM_BYTES)));
             let pause = end.min(Instant::now() + pause_max);
+            // Limited to what the budget covers: the buffer may have more room than that.
             let mut room = (&mut *buffer).limit(next);
             let read = timeout_at(pause, stream.read_buf(&mut room)).await;
             if read.map_err(|_| Ended::Slow(bytes))?? == 0 {
@@ -194,32 +203,34 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     async fn receive(&mut self, header: Header) -> Result<Received, Ended> {
+        // Before a byte of the body is read: an HTTP request, for example, is refused by its first 16 bytes.
         if !matches!(header.opcode, OP_MSG | OP_QUERY | OP_COMPRESSED) {
             return Err(FrameError::Opcode(header.opcode).into());
         }
-        self.desk.admit(header.length)?;
+        self.responder.check_length(header.length)?;
         let mut reserved = Reserved::nothing();
         self.fill(header.length, &mut reserved).await?;
         let message = self.buffer.split_to(header.length).freeze();
         if !self.buffer.is_empty() {
-            // What came of the next message would keep all of this one's memory.
+            // Copied: the few bytes of the next message would otherwise keep all the memory of this one
+            // alive.
             self.buffer = BytesMut::from(&*self.buffer);
         }
-        self.desk.shared.counters.bytes_in.fetch_add(header.length as u64, Ordering::Relaxed);
+        self.responder.shared.counters.bytes_in.fetch_add(header.length as u64, Ordering::Relaxed);
         if header.opcode != OP_COMPRESSED {
             return Ok(Received { header, message, compressor: None, reserved });
         }
-        self.desk.unpack(message, header, reserved).await
+        self.responder.unpack(message, header, reserved).await
     }
 
-    /// Sends an answer; gives its number.
+    /// Sends an answer. Returns the number of its message.
     async fn send(
         &mut self,
         response: Response,
         response_to: i32,
         compressor: Option<Compressor>,
     ) -> Result<i32, Ended> {
-        let request_id = self.desk.shared.next_request_id();
+        let request_id = self.responder.shared.next_request_id();
         let (message, mut reserved) = match response {
             Response::Nothing => return Ok(request_id),
             Response::Message(reply) | Response::Last(reply) => reply.into_message(request_id, response_to),
@@ -232,14 +243,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 (reply::bytes(reply.document(), flags, request_id, response_to), Reserved::nothing())
             }
         };
-        self.desk.charge(&mut reserved, message.len()).await?;
+        self.responder.charge(&mut reserved, message.len()).await?;
         let message = match compressor {
             None => message,
-            Some(compressor) => self.desk.work(message.len(), move || pack(&message, compressor)).await??,
+            Some(compressor) => {
+                self.responder.offload(message.len(), move || pack(&message, compressor)).await??
+            }
         };
-        self.desk.shared.counters.bytes_out.fetch_add(message.len() as u64, Ordering::Relaxed);
-        let pause_max = self.desk.shared.settings.message_timeout;
-        // No other answer can go beyond the budget while this one does.
+        self.responder.shared.counters.bytes_out.fetch_add(message.len() as u64, Ordering::Relaxed);
+        let pause_max = self.responder.shared.settings.message_timeout;
+        // No other answer can exceed the budget while this one does, so it has less time.
         let (pause_max, time_max) = if reserved.is_overdrawn() {
             (pause_max / 10, pause_max)
         } else {
@@ -247,7 +260,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         };
         let slow = || Ended::Slow(message.len());
         let writing = async {
-            // Part by part, so that who takes nothing at all is noticed before the time of the whole is over.
+            // Part by part, so that a client that receives nothing is noticed before the time of the whole
+            // answer.
             for part in message.chunks(WRITE_BYTES) {
                 timeout(pause_max, self.stream.write_all(part)).await.map_err(|_| slow())??;
             }
@@ -259,31 +273,34 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 }
 
-impl Desk {
+impl Responder {
     fn is_stranger(&self) -> bool {
         self.peer.is_stranger(&self.shared.settings)
     }
 
-    /// Refuses what is too much for somebody who has not logged in.
-    fn admit(&self, bytes: usize) -> Result<(), Ended> {
+    /// Refuses a message that is too large for a stranger.
+    fn check_length(&self, bytes: usize) -> Result<(), Ended> {
         if bytes > STRANGER_MESSAGE_BYTES_MAX && self.is_stranger() {
             return Err(Ended::LargeBeforeLogin(bytes));
         }
         Ok(())
     }
 
-    /// Takes memory for a message that is being read. Strangers have a budget of their own, so that they leave users theirs.
+    /// Takes memory for a message that is being read. Strangers have a budget of their own, so that they
+    /// leave users theirs.
     async fn reserve(&self, reserved: &mut Reserved, bytes: usize) -> Result<(), Ended> {
         if bytes <= UNCHARGED_BYTES {
             return Ok(());
         }
+        // The connection may have logged in since its last message, so the budget is chosen anew each time.
         let Shared { requests, greetings, settings, .. } = &*self.shared;
         let budget: &Budget = if self.is_stranger() { greetings } else { requests };
         let given = budget.grow(reserved, bytes, settings.message_timeout).await;
         given.map_err(|_| Ended::Overloaded(format!("there was no memory for a message of {bytes} bytes")))
     }
 
-    /// Takes memory for an answer that does not hold any yet. Only so many may wait for it, as they have their bytes already.
+    /// Takes memory for an answer that holds none yet. The answer's bytes exist already, so few answers may
+    /// wait for it.
     async fn charge(&self, reserved: &mut Reserved, bytes: usize) -> Result<(), Ended> {
         let Shared { answers, unsent, settings, .. } = &*self.shared;
         if answers.try_grow(reserved, bytes) {
@@ -291,43 +308,49 @@ impl Desk {
         }
         let overloaded =
             || Ended::Overloaded(format!("there was no memory to send an answer of {bytes} bytes"));
+        // Not waited for: those who wait here hold memory that no budget knows of.
         let _turn = unsent.try_acquire().map_err(|_| overloaded())?;
         answers.grow(reserved, bytes, settings.message_timeout).await.map_err(|_| overloaded())
     }
 
-    /// The message in a compressed one, whose memory is held until it is gone.
+    /// The message inside a compressed one. The compressed bytes and their memory are held until they are
+    /// unpacked.
     async fn unpack(&self, message: Bytes, header: Header, packed: Reserved) -> Result<Received, Ended> {
         let compressed = Compressed::parse(&message, &self.peer.compressors())?;
         drop(message);
         let bytes = HEADER_BYTES + usize::try_from(compressed.announced).unwrap_or(0);
-        self.admit(bytes)?;
+        // A stranger may not evade its limit by compression.
+        self.check_length(bytes)?;
         let mut reserved = Reserved::nothing();
         self.reserve(&mut reserved, bytes).await?;
         let compressor = Some(compressed.compressor);
         let unpack = move || {
+            // Moved into the closure: the memory is given back with the bytes that it stands for, not before.
             let _packed = packed;
             compressed.unpack(header.request_id, header.response_to)
         };
-        let message = self.work(bytes, unpack).await??;
+        let message = self.offload(bytes, unpack).await??;
         let header = Header::parse(message.first_chunk().ok_or(Ended::Torn)?)?;
+        // The kind of the message inside is known only now.
         if !matches!(header.opcode, OP_MSG | OP_QUERY) {
             return Err(FrameError::Opcode(header.opcode).into());
         }
         Ok(Received { header, message, compressor, reserved })
     }
 
-    /// Does what takes long for many bytes where it does not keep other connections waiting.
-    async fn work<R: Send + 'static>(
+    /// Runs `work` on many bytes where it does not keep other connections waiting.
+    async fn offload<R: Send + 'static>(
         &self,
         bytes: usize,
         work: impl FnOnce() -> R + Send + 'static,
     ) -> Result<R, Ended> {
+        // To hand over a small message would take longer than the work itself.
         if bytes <= SMALL_MESSAGE_BYTES {
             return Ok(work());
         }
         let done = self.shared.pool.run(work).await;
         done.map_err(|failure| {
-            Ended::Overloaded(format!("a message was not looked at: code {}", failure.code()))
+            Ended::Overloaded(format!("a message could not be handled: code {}", failure.code()))
         })
     }
 
@@ -340,6 +363,7 @@ impl Desk {
             Ok(message) => message,
             Err(error) => return refuse(error),
         };
+        // Asked before the message becomes a command, which owns it from then on.
         let wants_no_answer = message.wants_no_answer();
         let response = match Command::of_message(message) {
             Ok(command) => {
@@ -348,6 +372,7 @@ impl Desk {
             }
             Err(failure) => Response::Message(failure.into()),
         };
+        // Even an unacknowledged command is answered when the connection is closed after it.
         Ok(if wants_no_answer && !matches!(response, Response::Last(_)) {
             Response::Nothing
         } else {
@@ -355,15 +380,16 @@ impl Desk {
         })
     }
 
-    /// Runs a command again whose client takes all answers that come.
+    /// Runs a command again for a client that accepts several answers.
     async fn repeat(&self, command: Command) -> Result<Response, Ended> {
         let again = command.repeated();
         response_of(answer(self.call(command, Reserved::nothing())).await, again)
     }
 
-    /// Only what drivers send before they know whom they talk to.
+    /// Answers an `OP_QUERY`: only a hello, which drivers send before they know the server's version.
     async fn respond_to_query(&self, message: &Bytes) -> Result<Response, Ended> {
         let query = Query::parse(message)?;
+        // MongoDB 7.0 does not answer queries of collections in this protocol either.
         let Some(database) = query.command_database() else {
             return Err(FrameError::Opcode(OP_QUERY).into());
         };
@@ -381,6 +407,7 @@ impl Desk {
                 );
                 Failure::new(352, "UnsupportedOpQueryCommand", message).into()
             }
+            // The flag is how the old protocol tells a failure; a reply alone would look like a document.
             Err(failure) => return Ok(Response::Legacy(failure.into(), reply::QUERY_FAILURE)),
         };
         Ok(Response::Legacy(reply, 0))
@@ -398,9 +425,10 @@ impl Desk {
     }
 }
 
-/// What is sent for an outcome, and whether the command is to be run again.
+/// The response for an outcome. `again` is the command that the client wants to run again.
 fn response_of(outcome: Outcome, again: Option<Command>) -> Result<Response, Ended> {
     match (outcome, again) {
+        // A failure ends the series, as in MongoDB: the client would get the same failure for ever.
         (Outcome::Answer(reply), Some(again)) if reply.is_ok() => Ok(Response::Repeated(reply, again)),
         (Outcome::Answer(reply), _) => Ok(Response::Message(reply)),
         (Outcome::Last(reply), _) => Ok(Response::Last(reply)),
@@ -408,7 +436,7 @@ fn response_of(outcome: Outcome, again: Option<Command>) -> Result<Response, End
     }
 }
 
-/// A message that is whole but makes no sense: what may be answered is, what must not be believed ends the connection.
+/// Answers a message that is whole but malformed, or ends the connection if its bytes cannot be trusted.
 fn refuse(error: FrameError) -> Result<Response, Ended> {
     let (code, name) = match &error {
         FrameError::SectionKind(_) => (40_432, "Location40432"),
@@ -420,6 +448,8 @@ fn refuse(error: FrameError) -> Result<Response, Ended> {
         | FrameError::Name
         | FrameError::Document(_)
         | FrameError::Truncated(_) => (22, "InvalidBSON"),
+        // After these errors it is unknown where the next message begins, or whether the sender meant what
+        // arrived.
         FrameError::MessageLength(_)
         | FrameError::Opcode(_)
         | FrameError::Flags(_)
@@ -446,31 +476,31 @@ mod tests {
         pack(&[&header.bytes()[..], &vec![0; bytes]].concat(), Compressor::Noop).expect("packed").into()
     }
 
-    /// The reservation of a compressed message was given back while its bytes were kept: 60 connections that waited for memory
-    /// for what was inside took 1.2 GB.
+    /// The reservation of a compressed message was given back while its bytes were kept: 60 connections that
+    /// waited for memory for what was inside took 1.2 GB.
     #[tokio::test]
     async fn a_compressed_message_holds_its_memory_until_it_is_unpacked() {
         let folder = tempfile::tempdir().expect("a folder");
         let client = Client::open(folder.path().join("db")).expect("a store");
         let server = Server::builder(client).request_bytes_max(1 << 20).unbound().expect("a server");
         let shared = Arc::clone(&server.shared);
-        let peer = Arc::new(shared.introduce("test".to_owned()));
+        let peer = Arc::new(shared.new_peer("test".to_owned()));
         peer.agree_on(vec![Compressor::Noop]);
-        let desk = Desk { shared: Arc::clone(&shared), peer };
+        let responder = Responder { shared: Arc::clone(&shared), peer };
         let patience = Duration::from_secs(10);
         let (mut held, mut rest, mut beyond) =
             (Reserved::nothing(), Reserved::nothing(), Reserved::nothing());
         assert!(shared.requests.try_grow(&mut held, 501 << 10));
         assert!(shared.requests.try_grow(&mut rest, 523 << 10));
-        // Another message goes beyond the budget, so that this one has to wait.
+        // Another message exceeds the budget, so that this one has to wait.
         assert!(
             shared.requests.grow(&mut beyond, 100 << 10, patience).await.is_ok() && beyond.is_overdrawn()
         );
         let message = packed(500 << 10);
         let header = Header::parse(message.first_chunk().expect("a header")).expect("a header");
-        let mut unpacking = std::pin::pin!(desk.unpack(message, header, held));
+        let mut unpacking = std::pin::pin!(responder.unpack(message, header, held));
         assert!(timeout(Duration::from_millis(20), &mut unpacking).await.is_err(), "there is no memory yet");
-        assert!(!shared.requests.try_grow(&mut Reserved::nothing(), 100 << 10), "its memory was given back");
+        assert!(!shared.requests.try_grow(&mut Reserved::nothing(), 100 << 10), "it still holds its memory");
         drop((rest, beyond));
         let received = timeout(patience, unpacking).await.expect("there is memory").expect("unpacked");
         assert_eq!(received.message.len(), HEADER_BYTES + (500 << 10));

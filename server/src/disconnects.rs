@@ -1,9 +1,9 @@
-//! Ends the commands of clients that went away.
+//! Ends the commands of clients that disconnected.
 //!
-//! A connection's task reads nothing while its command runs, so one task for all connections looks at the sockets of
-//! commands that have run for a while. It asks the system for the state of a socket and reads nothing from it: what a
-//! client sent ahead stays there for the connection. What is ended is a command by its number, never a connection, so a
-//! command that ends meanwhile is not mistaken for the next one.
+//! A connection's task reads nothing while its command runs, so one task for all connections looks at the
+//! sockets of the commands that have run for a while. It asks the system for the state of a socket and reads
+//! nothing from it: bytes that a client sent ahead stay there for the connection. It ends a command by its
+//! number, never a connection, so it cannot end the next command of a connection by mistake.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -14,25 +14,29 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::operations::Operations;
 
-/// How often the sockets are looked at, and how long a command runs before its socket is.
+/// The time between two looks at the sockets, and how long a command runs before its socket is looked at.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// How many sockets one call of the system looks at.
+/// The number of sockets in one system call.
 const SOCKETS_PER_POLL: usize = 256;
-/// The other side closed its half of the socket, or all of it. Where the system does not tell a closed half, only the whole counts.
+/// The events of a closed socket: the client closed its half or all of it. Systems that do not report a
+/// closed half report only the whole.
 #[cfg(target_os = "linux")]
 const DISCONNECTED: PollFlags = PollFlags::RDHUP.union(PollFlags::HUP).union(PollFlags::ERR);
 #[cfg(not(target_os = "linux"))]
 const DISCONNECTED: PollFlags = PollFlags::HUP.union(PollFlags::ERR);
 
-/// A second file descriptor of a connection's socket, for [`watch`] to look at. The socket is open until both are closed.
+/// A second file descriptor of a connection's socket, for [`watch`]. The socket stays open until both are
+/// closed.
 pub(crate) fn duplicate(stream: &impl AsFd) -> std::io::Result<Arc<OwnedFd>> {
     stream.as_fd().try_clone_to_owned().map(Arc::new)
 }
 
-/// Ends commands of clients that went away, for as long as it is polled. It sleeps while no command runs.
+/// Ends the commands of clients that disconnected, for as long as it is polled. It sleeps while no command
+/// runs.
 pub(crate) async fn watch(operations: Arc<Operations>) {
     loop {
         operations.wait_for_watched().await;
+        // Most commands end within this time and never cost a look at their sockets.
         tokio::time::sleep(INTERVAL).await;
         for id in disconnected(&operations.watched(INTERVAL)) {
             tracing::debug!(operation = id, "ended a command whose client went away");
@@ -41,13 +45,15 @@ pub(crate) async fn watch(operations: Arc<Operations>) {
     }
 }
 
-/// Returns the numbers of the operations whose sockets the other side closed.
+/// The numbers of the commands whose sockets the client has closed.
 fn disconnected(watched: &[(i64, Arc<OwnedFd>)]) -> Vec<i64> {
     let mut found = Vec::new();
+    // In parts, so that the list of the kernel stays small however many commands run.
     for part in watched.chunks(SOCKETS_PER_POLL) {
         let mut sockets: Vec<_> = part.iter().map(|(_, socket)| PollFd::new(socket, DISCONNECTED)).collect();
-        // A failed look is repeated after the interval.
+        // After an error the sockets are looked at again in the next interval.
         if let Err(error) = poll(&mut sockets, Some(&Timespec::default())) {
+            // Tried again after the interval.
             tracing::warn!(%error, "the sockets of running commands could not be looked at");
             continue;
         }

@@ -1,5 +1,6 @@
-//! Faults on demand, by which the suites of drivers see how a client takes them: MongoDB's `failCommand` and
-//! `maxTimeAlwaysTimeOut`. There are none unless the server was started with test commands.
+//! Fail points: faults on demand, with which the test suites of drivers see how a client handles them.
+//! MongoDB's `failCommand` and `maxTimeAlwaysTimeOut` are supported, if the server was started with test
+//! commands.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use parking_lot::Mutex;
 use crate::failure::Failure;
 use crate::fields::Fields;
 
-/// The longest that a command is held up.
+/// The longest time for which a fail point blocks a command.
 const BLOCK_MAX: Duration = Duration::from_secs(600);
 const FIELDS: [&str; 9] = [
     "appName",
@@ -26,59 +27,60 @@ const FIELDS: [&str; 9] = [
 /// The fail points of a server.
 #[derive(Default)]
 pub(crate) struct FailPoints {
-    state: Mutex<State>,
-    /// Of `maxTimeAlwaysTimeOut`: the time of every command that has a limit is over.
-    time_out: Mutex<Meetings>,
+    state: Mutex<FailCommand>,
+    /// The trigger of `maxTimeAlwaysTimeOut`, at which every command with a time limit times out.
+    time_out: Mutex<Trigger>,
 }
 
-/// What is done to a command.
+/// What `failCommand` does to a command.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Fault {
+pub(crate) struct InjectedFault {
     commands: Vec<String>,
-    /// Only connections that say this name of themselves.
+    /// Only commands of clients with this application name fail.
     app_name: Option<String>,
-    /// How long the command waits first.
+    /// How long the command waits before anything else.
     pub(crate) block: Option<Duration>,
     /// Whether the connection is closed without an answer.
     pub(crate) closes: bool,
-    /// The number with which it is refused.
+    /// The number of the error with which the command fails.
     pub(crate) code: Option<i32>,
     pub(crate) labels: Option<Vec<String>>,
-    /// What stands in the answer of a command that is done all the same.
+    /// The error in the answer of a command that is nevertheless executed.
     pub(crate) write_concern_error: Option<Document>,
 }
 
+/// The fail point `failCommand`.
 #[derive(Default)]
-struct State {
-    meetings: Meetings,
-    fault: Fault,
+struct FailCommand {
+    trigger: Trigger,
+    fault: InjectedFault,
 }
 
-/// Which of the commands that are meant meet a fail point.
+/// Which of the commands that a fail point applies to enter it.
 #[derive(Default)]
-struct Meetings {
-    mode: Mode,
-    /// How many have met it.
-    met: i64,
+struct Trigger {
+    mode: FailPointMode,
+    /// How many commands have entered it.
+    entered: i64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Mode {
+enum FailPointMode {
     #[default]
     Off,
     AlwaysOn,
-    /// For so many more commands.
+    /// For this number of further commands.
     Times(u64),
-    /// For all but so many more.
+    /// For all commands but this number of further ones.
     Skip(u64),
 }
 
 impl FailPoints {
-    /// `configureFailPoint`; gives how many commands have met what was there before.
+    /// `configureFailPoint`. Returns how many commands have entered the fail point before.
     pub(crate) fn configure(&self, fields: Fields<'_>) -> Result<i64, Failure> {
         fields.allow(&["data", "mode"])?;
         let name = fields.text("configureFailPoint")?.ok_or_else(|| fields.missing("configureFailPoint"))?;
-        let mode = Mode::parse(fields)?;
+        let mode = FailPointMode::parse(fields)?;
         if name == "maxTimeAlwaysTimeOut" {
             fields.document("data")?;
             return Ok(self.time_out.lock().start(mode));
@@ -86,62 +88,67 @@ impl FailPoints {
         if name != "failCommand" {
             return Err(Failure::new(266, "FailPointSetFailed", format!("{name} not found")));
         }
+        // Parsed before the lock is taken: a command that is refused changes nothing.
         let fault = match fields.document("data")? {
-            Some(data) => Fault::parse(data)?,
-            None if mode == Mode::Off => Fault::default(),
+            Some(data) => InjectedFault::parse(data)?,
+            None if mode == FailPointMode::Off => InjectedFault::default(),
             None => return Err(fields.missing("data")),
         };
         let mut state = self.state.lock();
         state.fault = fault;
-        Ok(state.meetings.start(mode))
+        Ok(state.trigger.start(mode))
     }
 
-    /// Whether the time of a command that has a limit of time is over.
+    /// Whether a command with a time limit times out now.
     pub(crate) fn times_out(&self) -> bool {
-        self.time_out.lock().meet()
+        self.time_out.lock().enter()
     }
 
-    /// The fault for a command, by the first of its names, if it is one that shall meet it.
-    pub(crate) fn meet(&self, command: &str, app_name: Option<&str>) -> Option<Fault> {
+    /// The fault for a command by its main name, if the command enters the fail point.
+    pub(crate) fn fault_for(&self, command: &str, app_name: Option<&str>) -> Option<InjectedFault> {
         let mut state = self.state.lock();
         let fault = &state.fault;
         let is_meant = fault.commands.iter().any(|meant| spelled(meant) == command)
             && fault.app_name.as_deref().is_none_or(|meant| Some(meant) == app_name);
-        let meets = is_meant && state.meetings.meet();
+        // Entered only by commands that are meant: the others must not use up `times` or `skip`.
+        let meets = is_meant && state.trigger.enter();
         meets.then(|| state.fault.clone())
     }
 }
 
-impl Meetings {
-    /// Begins anew; gives how many have met it until now.
-    fn start(&mut self, mode: Mode) -> i64 {
+impl Trigger {
+    /// Sets the mode. Returns how many commands have entered until now.
+    fn start(&mut self, mode: FailPointMode) -> i64 {
         self.mode = mode;
-        self.met
+        self.entered
     }
 
-    fn meet(&mut self) -> bool {
+    /// Whether a command that the fail point applies to enters it.
+    fn enter(&mut self) -> bool {
         match &mut self.mode {
-            Mode::Off => return false,
-            Mode::AlwaysOn | Mode::Skip(0) => {}
-            Mode::Times(left) => {
+            FailPointMode::Off => return false,
+            FailPointMode::AlwaysOn | FailPointMode::Skip(0) => {}
+            FailPointMode::Times(left) => {
                 *left -= 1;
+                // Off and not `Times(0)`, so that the subtraction above never starts from 0.
                 if *left == 0 {
-                    self.mode = Mode::Off;
+                    self.mode = FailPointMode::Off;
                 }
             }
-            Mode::Skip(left) => {
+            FailPointMode::Skip(left) => {
                 *left -= 1;
                 return false;
             }
         }
-        self.met += 1;
+        self.entered += 1;
         true
     }
 }
 
-impl Mode {
+impl FailPointMode {
     fn parse(fields: Fields<'_>) -> Result<Self, Failure> {
         let mode = fields.value("mode")?.ok_or_else(|| fields.missing("mode"))?;
+        // MongoDB accepts a word or a document with a single field.
         match (mode.as_str(), mode.as_document()) {
             (Some("off"), _) => Ok(Self::Off),
             (Some("alwaysOn"), _) => Ok(Self::AlwaysOn),
@@ -155,15 +162,18 @@ impl Mode {
         let fields = Fields::of("mode", mode);
         let mut names = mode.iter();
         let name = names.next().transpose()?.map(|(name, _)| name.as_str());
+        // Exactly one field: two modes would contradict each other.
         let (Some(name), None) = (name, names.next()) else {
             return Err(Failure::bad_value("a mode that is a document has one field"));
         };
+        // A count of 0 has a meaning of its own for `times`, so the arms come before the general ones.
         match (name, fields.count(name)) {
             ("times", Ok(Some(0))) => Ok(Self::Off),
             ("times", Ok(Some(times))) => Ok(Self::Times(times)),
             ("skip", Ok(Some(skipped))) => Ok(Self::Skip(skipped)),
             ("times" | "skip", Ok(None)) => Err(fields.missing(name)),
             ("times" | "skip", Err(failure)) => Err(failure),
+            // Suites that need it must fail visibly; a fault that never happens would let them pass.
             ("activationProbability", _) => {
                 Err(Failure::new(238, "NotImplemented", "the mode 'activationProbability' is not supported"))
             }
@@ -172,11 +182,14 @@ impl Mode {
     }
 }
 
-impl Fault {
+impl InjectedFault {
     fn parse(data: &RawDocument) -> Result<Self, Failure> {
         let fields = Fields::of("data", data);
         fields.allow_all(&FIELDS)?;
+        // An empty list is allowed, and no command meets it.
         let commands = texts(fields, "failCommands")?.ok_or_else(|| fields.missing("failCommands"))?;
+        // Parsed as 64 bits first, so that a number that is too large is named in the refusal and not
+        // truncated.
         let code = fields.integer("errorCode")?;
         let code = code.map(|code| {
             i32::try_from(code).map_err(|_| {
@@ -190,25 +203,26 @@ impl Fault {
             app_name: fields.text("appName")?.map(str::to_owned),
             block: block(fields)?,
             closes: fields.boolean("closeConnection")? == Some(true),
+            // 0 means that no error is injected, as in MongoDB.
             code: code.transpose()?.filter(|&code| code != 0),
             labels: texts(fields, "errorLabels")?,
             write_concern_error,
         })
     }
 
-    /// What the command is refused with.
+    /// The failure of a command with this fault, if it has an error code.
     pub(crate) fn failure(&self) -> Option<Failure> {
         let code = self.code?;
         let message = "Failing command via 'failCommand' failpoint";
         let failure = Failure::new(code, &code_name(code), message);
         Some(match &self.labels {
-            Some(labels) if !labels.is_empty() => failure.beside("errorLabels", labels.clone()),
+            Some(labels) if !labels.is_empty() => failure.with_field("errorLabels", labels.clone()),
             _ => failure,
         })
     }
 }
 
-/// The name of a command that has several: the one in MongoDB's documentation.
+/// The main name of a command that has several: the one in MongoDB's documentation.
 pub(crate) fn spelled(name: &str) -> &str {
     match name {
         "buildinfo" => "buildInfo",
@@ -223,6 +237,7 @@ pub(crate) fn spelled(name: &str) -> &str {
 
 fn block(fields: Fields<'_>) -> Result<Option<Duration>, Failure> {
     let time = fields.count("blockTimeMS")?.map(Duration::from_millis);
+    // `blockTimeMS` alone has no effect, but its type is checked above.
     if fields.boolean("blockConnection")? != Some(true) {
         return Ok(None);
     }
@@ -244,13 +259,14 @@ fn texts(fields: Fields<'_>, field: &str) -> Result<Option<Vec<String>>, Failure
     values.into_iter().map(text).collect::<Result<_, Failure>>().map(Some)
 }
 
-/// With a number and, if it has none, with the number's name.
+/// Checks a write concern error, and adds the name of its code if it has none.
 fn check_write_concern_error(error: &RawDocument) -> Result<Document, Failure> {
     let fields = Fields::of("writeConcernError", error);
     let code = fields.integer("code")?.ok_or_else(|| fields.missing("code"))?;
     fields.text("errmsg")?;
     texts(fields, "errorLabels")?;
     let mut error = Document::try_from(error)?;
+    // Drivers show the name, and MongoDB always sends one.
     if !error.contains_key("codeName") {
         let name = i32::try_from(code).map_or_else(|_| format!("Location{code}"), code_name);
         error.insert("codeName", Bson::String(name));
@@ -315,7 +331,7 @@ mod tests {
         let points = FailPoints::default();
         let data = doc! { "failCommands": ["ping"], "errorCode": 50 };
         configure(&points, mode, Some(data)).expect("configured");
-        (0..4).map(|_| points.meet("ping", None).is_some()).collect()
+        (0..4).map(|_| points.fault_for("ping", None).is_some()).collect()
     }
 
     #[test]
@@ -333,12 +349,12 @@ mod tests {
         let points = FailPoints::default();
         let data = doc! { "failCommands": ["find", "insert"], "appName": "shop", "closeConnection": true };
         configure(&points, doc! { "times": 2 }, Some(data)).expect("configured");
-        assert!(points.meet("find", None).is_none());
-        assert!(points.meet("find", Some("other")).is_none());
-        assert!(points.meet("ping", Some("shop")).is_none());
-        assert!(points.meet("find", Some("shop")).is_some_and(|fault| fault.closes));
-        assert!(points.meet("insert", Some("shop")).is_some());
-        assert!(points.meet("insert", Some("shop")).is_none());
+        assert!(points.fault_for("find", None).is_none());
+        assert!(points.fault_for("find", Some("other")).is_none());
+        assert!(points.fault_for("ping", Some("shop")).is_none());
+        assert!(points.fault_for("find", Some("shop")).is_some_and(|fault| fault.closes));
+        assert!(points.fault_for("insert", Some("shop")).is_some());
+        assert!(points.fault_for("insert", Some("shop")).is_none());
         assert_eq!(configure(&points, "off", None), Ok(2));
     }
 
@@ -346,7 +362,7 @@ mod tests {
     fn refuse(mode: impl Into<Bson>, data: Document, code: i32) {
         let points = FailPoints::default();
         assert_eq!(configure(&points, mode, Some(data)), Err(code));
-        assert!(points.meet("ping", None).is_none());
+        assert!(points.fault_for("ping", None).is_none());
     }
 
     #[test]

@@ -1,15 +1,15 @@
-//! What a command is refused for, as a reply has it.
+//! Refusals of commands, as replies contain them.
 
 use cairndb::bson::{Document, doc};
 use cairndb::{Error, ErrorKind};
 
-/// A refusal. One word wide, as it is returned everywhere and hardly ever met.
+/// A refusal. It is one word wide, because every function returns it and few calls need it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Failure {
     refusal: Box<Refusal>,
 }
 
-/// MongoDB's number, its name, a sentence, and what else stands beside them.
+/// MongoDB's number, its name, a message, and further fields of the reply.
 #[derive(Clone, Debug, PartialEq)]
 struct Refusal {
     code: i32,
@@ -28,18 +28,18 @@ impl Failure {
         Self { refusal: Box::new(Refusal { code, name: name.to_owned(), message: message.into(), details }) }
     }
 
-    /// The same with another field in the reply.
-    pub(crate) fn beside(mut self, field: &str, value: impl Into<cairndb::bson::Bson>) -> Self {
+    /// Adds a field to the reply.
+    pub(crate) fn with_field(mut self, field: &str, value: impl Into<cairndb::bson::Bson>) -> Self {
         self.refusal.details.insert(field, value);
         self
     }
 
-    /// Its number.
+    /// MongoDB's number of the error.
     pub(crate) fn code(&self) -> i32 {
         self.refusal.code
     }
 
-    /// The reply.
+    /// The reply to the refused command.
     pub(crate) fn into_document(self) -> Document {
         let Refusal { code, name, message, details } = *self.refusal;
         let mut reply = doc! { "ok": 0.0, "errmsg": message, "code": code, "codeName": name };
@@ -62,17 +62,21 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
+        // Refusals of commands have MongoDB's number already; only the other kinds need one below.
         if let ErrorKind::Command(refused) = error.kind() {
             let details = refused.details.clone();
             return Self::with(refused.code, &refused.code_name, &refused.message, details);
         }
         if let ErrorKind::Sequence(refused) = error.kind() {
+            // Sequences have errors of SequoiaDB too. Its clients look for its numbers, MongoDB's drivers
+            // ignore these fields.
             let details = doc! {
                 "sequoiaCode": refused.sequoia_code(),
                 "sequoiaName": refused.sequoia_name(),
             };
             return Self::with(refused.code(), refused.code_name(), refused.to_string(), Some(details));
         }
+        // A write that was refused as a command, a `findAndModify` for example, fails as a whole.
         if let ErrorKind::Write(cairndb::WriteFailure::WriteError(refused)) = error.kind() {
             let name = refused.code_name.as_deref().unwrap_or_default();
             return Self::with(refused.code, name, &refused.message, refused.details.clone());
@@ -88,8 +92,10 @@ impl From<cairndb::bson::error::Error> for Failure {
     }
 }
 
-/// What is nobody's refusal. The kinds are open-ended; what has no number of its own is an internal error.
+/// The number of an error that is not the caller's mistake. The kinds are open-ended; one without a number of
+/// its own is an internal error.
 fn environment(kind: &ErrorKind) -> (i32, &'static str) {
+    // No `match`: the kinds are `non_exhaustive`, and a wildcard arm would hide which ones have a number.
     if matches!(kind, ErrorKind::InvalidArgument { .. }) {
         (2, "BadValue")
     } else if matches!(kind, ErrorKind::Bson(_)) {

@@ -1,11 +1,11 @@
-//! Reading the fields of the server's own commands.
+//! Reading the fields of the commands that the server answers itself.
 
 use cairndb::GENERIC_COMMAND_FIELDS;
 use cairndb::bson::{RawArray, RawBsonRef, RawDocument};
 
 use crate::failure::Failure;
 
-/// The fields of a command.
+/// The fields of a command, or of a document in it. `name` is how errors name it.
 #[derive(Clone, Copy)]
 pub(crate) struct Fields<'a> {
     name: &'a str,
@@ -17,8 +17,9 @@ impl<'a> Fields<'a> {
         Self { name, body }
     }
 
-    /// Refuses fields that the command does not know.
+    /// Refuses fields that the command does not have.
     pub(crate) fn allow(self, known: &[&str]) -> Result<(), Failure> {
+        // The first field is the command itself.
         for field in self.body.iter().skip(1) {
             let (field, _) = field?;
             let field = field.as_str();
@@ -31,7 +32,8 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// The same of a document inside of a command, whose first field is one like the others.
+    /// Refuses fields that a document inside of a command does not have. Unlike a command, all its fields are
+    /// equal.
     pub(crate) fn allow_all(self, known: &[&str]) -> Result<(), Failure> {
         for field in self.body {
             let (field, _) = field?;
@@ -44,22 +46,22 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// Whether every command may have a field of that name.
+    /// Whether every command may have this field.
     pub(crate) fn is_everywhere(field: &str) -> bool {
         GENERIC_COMMAND_FIELDS.contains(&field)
     }
 
-    /// The names of all fields.
+    /// The names of all fields, in their order.
     pub(crate) fn names(self) -> Result<Vec<&'a str>, Failure> {
         self.body.iter().map(|field| Ok(field?.0.as_str())).collect()
     }
 
-    /// The value of a field; null counts as none.
+    /// The value of a field. Returns `None` if the field is absent or null.
     pub(crate) fn value(self, field: &str) -> Result<Option<RawBsonRef<'a>>, Failure> {
         Ok(self.body.get(field)?.filter(|value| value.as_null().is_none()))
     }
 
-    /// The value of the command itself.
+    /// The value of the field with the command's name.
     pub(crate) fn argument(self) -> Result<Option<RawBsonRef<'a>>, Failure> {
         self.value(self.name)
     }
@@ -79,8 +81,10 @@ impl<'a> Fields<'a> {
         value.as_array().map(Some).ok_or_else(|| self.wrong_type(field, value, "array"))
     }
 
+    /// A boolean; a number counts as true unless it is 0.
     pub(crate) fn boolean(self, field: &str) -> Result<Option<bool>, Failure> {
         let Some(value) = self.value(field)? else { return Ok(None) };
+        // As in MongoDB, whose shells have always sent numbers for booleans.
         let truth = value.as_bool().or_else(|| whole(value).map(|number| number != 0));
         truth.map(Some).ok_or_else(|| self.wrong_type(field, value, "bool"))
     }
@@ -107,6 +111,8 @@ impl<'a> Fields<'a> {
     }
 
     pub(crate) fn wrong_type(self, field: &str, value: RawBsonRef<'_>, expected: &str) -> Failure {
+        // Debug names of types, in lower case: `Int32` becomes `int32`. They are close to MongoDB's, and no
+        // driver compares them.
         let (name, found) = (self.name, format!("{:?}", value.element_type()).to_lowercase());
         let message =
             format!("BSON field '{name}.{field}' is the wrong type '{found}', expected type '{expected}'");
@@ -114,13 +120,14 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A number without a fraction.
+/// The value of a number without a fraction.
 pub(crate) fn whole(value: RawBsonRef<'_>) -> Option<i64> {
-    // Beyond this a double cannot tell whole numbers apart.
+    // Beyond 2^53 a double cannot represent every whole number.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let integer = value.as_i64().or_else(|| value.as_i32().map(i64::from));
     integer.or_else(|| {
         let number = value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() <= EXACT)?;
+        // By way of text: a cast of floating point would saturate silently.
         format!("{number:.0}").parse().ok()
     })
 }

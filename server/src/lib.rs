@@ -1,8 +1,9 @@
 //! CairnDB behind MongoDB's wire protocol: shells and drivers open an embedded store over a socket.
 //!
-//! It is an adapter: it knows messages, connections, cursors between two batches and sessions. What commands mean, and
-//! every byte on disk, is the engine's. It presents itself as a standalone of MongoDB 7.0; there are no replication and
-//! no transactions, and what the engine leaves out fails with the engine's error. Start at [`Server`].
+//! The server is an adapter: it knows messages, connections, sessions, and cursors between two batches. The
+//! engine decides what commands mean and what is stored. To clients the server is a standalone of MongoDB 7.0
+//! without replication and transactions; a command that the engine does not support fails with the engine's
+//! error. Start at [`Server`].
 
 #![forbid(unsafe_code)]
 
@@ -25,6 +26,7 @@ mod shared;
 mod tls;
 mod usage;
 
+// Public for the fuzz targets, the benchmarks and the tests, which speak the protocol byte by byte.
 pub mod frame;
 
 pub use crate::auth::credentials::PasswordError;

@@ -1,4 +1,6 @@
-//! What a stranger can make the server hold, and how it is bounded.
+//! The limits on what a client can make the server hold: sizes, times and budgets of memory.
+//!
+//! A stranger is a client that has to log in and has not done so yet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,60 +8,62 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// The largest document.
+/// The largest document, in bytes.
 pub(crate) const DOCUMENT_BYTES_MAX: usize = 16 << 20;
-/// How many statements a write may have.
+/// The highest number of statements in one write command.
 pub(crate) const WRITE_BATCH_LEN_MAX: i32 = 100_000;
-/// How many documents the first batch of a cursor has, when nothing else is asked for.
+/// The number of documents in the first batch of a cursor, if the command does not say.
 pub(crate) const FIRST_BATCH_LEN: u64 = 101;
-/// The largest message of a connection that has to log in and has not. A login, and all that comes before it, is shorter.
+/// The largest message of a stranger, in bytes. A login, and every command before it, is smaller.
 pub(crate) const STRANGER_MESSAGE_BYTES_MAX: usize = 64 << 10;
-/// What each message and each answer may hold without asking a budget.
+/// The bytes of each message and each answer that are not counted against a budget.
 pub(crate) const UNCHARGED_BYTES: usize = 16 << 10;
-/// Work on messages up to this length is done in the thread that they came in by.
+/// Messages of up to this many bytes are compressed and decompressed in the thread that received them.
 pub(crate) const SMALL_MESSAGE_BYTES: usize = 64 << 10;
-/// A session that nothing is heard of for so long is over.
+/// How long a session lasts without a command in it.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-/// How many sessions may be remembered.
+/// The highest number of sessions.
 pub(crate) const SESSIONS_MAX: usize = 100_000;
-/// The slowest client that is waited for, in bytes a second.
+/// The lowest speed of a client that the server waits for, in bytes per second.
 const BYTES_PER_SECOND_MIN: u64 = 64 << 10;
 
-/// How many file descriptors a connection takes: its socket, and a second one that tells when the client is gone.
+/// The file descriptors of a connection: its socket, and a second one that reports when the client is gone.
 const FILES_PER_CONNECTION: u64 = 2;
 
-/// How many of `asked` connections a process may have that can open `files`: half of them are left to the store, which
-/// stops writing when it cannot open a file.
+/// How many of `asked` connections a process may have that can open `files` files. Half of the files are left
+/// to the store, which stops writing when it cannot open a file.
 pub(crate) fn connections_within(files: Option<u64>, asked: u32) -> u32 {
+    // At least one connection, even where the system allows very few files: a server without any would be of
+    // no use.
     let within = files.map_or(u64::MAX, |files| (files / 2 / FILES_PER_CONNECTION).max(1));
     u32::try_from(within).unwrap_or(u32::MAX).min(asked)
 }
 
-/// How long a message of this length may take on its way, if a small one may take so long.
+/// How long the transfer of a message of `bytes` bytes may take, where a small one may take `of_small`.
 pub(crate) fn transfer_timeout(bytes: usize, of_small: Duration) -> Duration {
     of_small + Duration::from_secs(bytes as u64 / BYTES_PER_SECOND_MIN)
 }
 
-/// Bytes that all connections together may hold for one purpose.
+/// The bytes that all connections together may hold for one purpose.
 ///
-/// Memory is asked for in parts, as it is needed, so two holders of a part could wait for each other. Therefore one holder
-/// at a time may go on beyond the budget: it is exceeded by one message or answer at most.
+/// Memory is reserved step by step, so two holders could each wait for what the other has. Therefore one
+/// holder at a time may exceed the budget: it is exceeded by one message or answer at most.
 #[derive(Clone)]
 pub(crate) struct Budget {
     kibibytes: Arc<Semaphore>,
-    /// Held by the one that may go beyond.
+    /// Held by the one holder that may exceed the budget.
     overdraft: Arc<Semaphore>,
     total: u32,
 }
 
-/// A part of a budget, given back when it is dropped.
+/// Bytes reserved from a budget. Dropping it gives them back.
 #[derive(Debug)]
 pub(crate) struct Reserved {
     permit: Option<OwnedSemaphorePermit>,
     overdraft: Option<OwnedSemaphorePermit>,
 }
 
-/// The budget had nothing left for as long as was waited.
+/// The budget had no bytes left within the time that the caller was willing to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exhausted;
 
@@ -70,7 +74,7 @@ impl Budget {
         Self { kibibytes, overdraft: Arc::new(Semaphore::new(1)), total }
     }
 
-    /// Makes `reserved` cover `bytes` if the budget has as many left, without waiting.
+    /// Makes `reserved` cover `bytes` if the budget has enough left. It does not wait.
     pub(crate) fn try_grow(&self, reserved: &mut Reserved, bytes: usize) -> bool {
         let missing = self.missing(reserved, bytes);
         if missing == 0 {
@@ -81,7 +85,7 @@ impl Budget {
         true
     }
 
-    /// Makes `reserved` cover `bytes`. It waits for those that others hold, but no longer than `patience`.
+    /// Makes `reserved` cover `bytes`. It waits until others give bytes back, but no longer than `patience`.
     pub(crate) async fn grow(
         &self,
         reserved: &mut Reserved,
@@ -91,6 +95,8 @@ impl Budget {
         if self.try_grow(reserved, bytes) {
             return Ok(());
         }
+        // Whatever comes first: enough bytes, or the right to exceed the budget. `biased` asks for the bytes
+        // first, so that the right stays free for a holder that has no other way.
         let missing = self.missing(reserved, bytes);
         let given = timeout(patience, async {
             tokio::select! {
@@ -108,8 +114,10 @@ impl Budget {
         Ok(())
     }
 
-    /// In kibibytes. A single message may take the whole budget, so that none waits for what there never is.
+    /// The kibibytes that `reserved` lacks to cover `bytes`. A single message needs no more than the whole
+    /// budget, or it would wait for ever.
     fn missing(&self, reserved: &Reserved, bytes: usize) -> u32 {
+        // The holder of the overdraft asks for nothing more: it may take what it needs.
         if reserved.overdraft.is_some() || bytes <= UNCHARGED_BYTES {
             return 0;
         }
@@ -119,17 +127,17 @@ impl Budget {
 }
 
 impl Reserved {
-    /// Nothing of any budget.
+    /// A reservation of no bytes, of any budget.
     pub(crate) fn nothing() -> Self {
         Self { permit: None, overdraft: None }
     }
 
-    /// Whether it goes beyond the budget, which keeps everybody else from it.
+    /// Whether this holder exceeds the budget. No other holder can do so meanwhile.
     pub(crate) fn is_overdrawn(&self) -> bool {
         self.overdraft.is_some()
     }
 
-    /// Gives back all but `bytes`.
+    /// Gives back all bytes but the first `bytes`.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         if let Some(permit) = &mut self.permit {
             let surplus = permit.num_permits().saturating_sub(kibibytes(bytes) as usize);
@@ -146,6 +154,7 @@ impl Reserved {
 }
 
 fn kibibytes(bytes: usize) -> u32 {
+    // A semaphore counts permits in 32 bits, which would be too few for bytes.
     u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX).max(1)
 }
 

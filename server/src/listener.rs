@@ -1,4 +1,4 @@
-//! Where connections come from: TCP and Unix sockets.
+//! Accepting connections on TCP and Unix sockets.
 
 use std::future::Future;
 use std::io;
@@ -19,14 +19,15 @@ use crate::disconnects::duplicate;
 use crate::shared::{Shared, count};
 use crate::tls::Tls;
 
-/// How long accepting rests when the system refuses: mostly because it has no more file descriptors.
+/// How long accepting pauses after an error of the system, which mostly means that no file descriptor is
+/// left.
 const REST: Duration = Duration::from_millis(100);
 
-/// A socket that connections come to.
+/// A socket that accepts connections.
 pub(crate) trait Listen: Send + 'static {
     type Stream: AsyncRead + AsyncWrite + AsFd + Unpin + Send + 'static;
 
-    /// The next connection, and where it comes from.
+    /// The next connection, and its address.
     fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, String)>> + Send;
 }
 
@@ -35,21 +36,24 @@ impl Listen for TcpListener {
 
     async fn accept(&self) -> io::Result<(TcpStream, String)> {
         let (stream, address) = TcpListener::accept(self).await?;
+        // An answer is written whole; waiting to send more with it would only delay it.
         stream.set_nodelay(true)?;
         Ok((stream, address.to_string()))
     }
 }
 
-/// A Unix socket, whose file goes with it.
+/// A Unix socket. Dropping it removes its file.
 pub(crate) struct UnixSocket {
     listener: UnixListener,
     path: PathBuf,
 }
 
 impl UnixSocket {
-    /// Binds a socket for this user alone. What a process that is gone left at the path is replaced.
+    /// Binds a socket that only the user of this process may use. A socket file that a dead process left at
+    /// `path` is replaced.
     pub(crate) fn bind(path: &Path) -> io::Result<Self> {
         use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+        // Only a socket, and only one that no process listens on: any other file at this path is the user's.
         let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
         if is_socket && std::os::unix::net::UnixStream::connect(path).is_err() {
             std::fs::remove_file(path)?;
@@ -82,7 +86,7 @@ pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(address).await
 }
 
-/// Accepts connections until the server stops, and then waits for those that are in the middle of something.
+/// Accepts connections until the server stops, and then waits for those that are within a command.
 pub(crate) async fn accept(
     listener: impl Listen,
     shared: Arc<Shared>,
@@ -95,6 +99,7 @@ pub(crate) async fn accept(
         let accepted = tokio::select! {
             biased;
             _ = stopping.wait_for(|stopping| *stopping) => break,
+            // Ended tasks are collected while the server runs, or their results would pile up.
             Some(_) = running.join_next() => continue,
             accepted = listener.accept() => accepted,
         };
@@ -108,31 +113,33 @@ pub(crate) async fn accept(
         };
         let Ok(permit) = Arc::clone(&connections).try_acquire_owned() else {
             count(&shared.counters.connections_refused);
-            tracing::warn!(from = %address, "refused a connection: there are as many as may be");
+            tracing::warn!(from = %address, "refused a connection: the limit of connections is reached");
             continue;
         };
         let (shared, tls) = (Arc::clone(&shared), tls.clone());
         running.spawn(async move {
-            welcome(shared, stream, address, tls).await;
+            serve_accepted(shared, stream, address, tls).await;
+            // After the whole connection, TLS included: a slow handshake counts as a connection.
             drop(permit);
         });
     }
+    // From here on clients are refused by the system, and do not wait in the backlog of a server that stops.
     drop(listener);
     let ended = async { while running.join_next().await.is_some() {} };
     if tokio::time::timeout(shared.settings.grace, ended).await.is_err() {
         tracing::warn!(connections = running.len(), "cut connections that did not end in time");
-        // A command that runs keeps its connection from being cut.
+        // A task that waits for its command in the pool is not cancelled before the command ends.
         shared.operations.interrupt_all(Interruption::ShuttingDown);
         running.shutdown().await;
     }
 }
 
-/// Serves a connection that was accepted, behind TLS if there is one: who speaks anything else is cut off.
-async fn welcome<S>(shared: Arc<Shared>, stream: S, address: String, tls: Option<Tls>)
+/// Serves an accepted connection. With TLS, a client that speaks anything else is disconnected.
+async fn serve_accepted<S>(shared: Arc<Shared>, stream: S, address: String, tls: Option<Tls>)
 where
     S: AsyncRead + AsyncWrite + AsFd + Unpin,
 {
-    // Before anything is promised: without a file descriptor for it, no client that goes away would be noticed.
+    // First of all: without a second file descriptor the server could not notice that the client went away.
     let socket = match duplicate(&stream) {
         Ok(socket) => socket,
         Err(error) => {
@@ -142,10 +149,11 @@ where
         }
     };
     let Some(Tls { acceptor }) = tls else {
-        let peer = shared.introduce(address).watched_by(&socket);
+        let peer = shared.new_peer(address).watched_by(&socket);
         return connection::serve(shared, peer, stream).await;
     };
     let mut stopping = shared.stopping.clone();
+    // A client that opens a connection and sends nothing would hold it for ever.
     let shaken = tokio::select! {
         biased;
         _ = stopping.wait_for(|stopping| *stopping) => return,
@@ -153,10 +161,10 @@ where
     };
     match shaken {
         Ok(Ok(stream)) => {
-            let peer = shared.introduce(address).watched_by(&socket);
+            let peer = shared.new_peer(address).watched_by(&socket);
             connection::serve(shared, peer, stream).await;
         }
-        Ok(Err(error)) => tracing::info!(from = %address, %error, "no TLS came about"),
-        Err(_) => tracing::info!(from = %address, "a client took too long over TLS"),
+        Ok(Err(error)) => tracing::info!(from = %address, %error, "TLS handshake failed"),
+        Err(_) => tracing::info!(from = %address, "TLS handshake timed out"),
     }
 }

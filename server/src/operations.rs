@@ -1,4 +1,4 @@
-//! The commands that are going on, as `currentOp` lists them and `killOp` ends them.
+//! The running commands, which `currentOp` lists and `killOp` ends.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -10,51 +10,55 @@ use cairndb::{CancellationToken, Interruption};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// All commands that have begun and not ended.
+/// All running commands.
 #[derive(Default)]
 pub(crate) struct Operations {
-    table: Mutex<Table>,
-    /// Wakes the task that looks for clients that went away.
+    table: Mutex<OperationTable>,
+    /// Wakes the task that watches for clients that disconnect.
     begun: Notify,
 }
 
 #[derive(Default)]
-struct Table {
+struct OperationTable {
     last: i64,
     running: BTreeMap<i64, Operation>,
-    /// Whether the task that looks for clients that went away sleeps until a watched operation begins.
+    /// Whether the task that watches for clients that disconnect sleeps until a watched command begins.
     is_watcher_asleep: bool,
 }
 
-/// A command that is going on.
+/// A running command.
 #[derive(Clone)]
 pub(crate) struct Operation {
     pub(crate) connection: i32,
-    /// Where the connection comes from.
+    /// The address of the client.
     pub(crate) client: String,
     pub(crate) command: String,
-    /// The database, and behind a point what the command names in it.
+    /// The database, a dot, and the collection that the command names.
     pub(crate) namespace: String,
     since: (Instant, SystemTime),
-    /// What ends it.
+    /// Ends the command.
     cancellation: CancellationToken,
-    /// The socket whose end ends it: none if it goes on without its client. The connection keeps it open, not this.
+    /// The command ends when the client closes this socket; without one it goes on. Only the connection keeps
+    /// the socket open.
     socket: Weak<OwnedFd>,
 }
 
-/// An entry of the table. Dropping it says that the command ended.
-pub(crate) struct Running {
+/// An entry of the table. Dropping it removes the command from the table.
+pub(crate) struct RunningOperation {
     operations: Arc<Operations>,
     id: i64,
 }
 
 impl Operation {
-    /// A command that begins now.
+    /// A command that begins now on a connection, from the address `client`.
     pub(crate) fn new(
-        (connection, client): (i32, String),
+        connection: i32,
+        client: String,
         command: impl Into<String>,
         namespace: String,
     ) -> Self {
+        // Both clocks: the duration must not jump when the system time is set, and the time of day is what
+        // clients see.
         let since = (Instant::now(), SystemTime::now());
         let cancellation = CancellationToken::new();
         Self {
@@ -68,18 +72,18 @@ impl Operation {
         }
     }
 
-    /// Ends with this socket.
+    /// Makes the command end when the client closes `socket`.
     pub(crate) fn watched_by(mut self, socket: &Weak<OwnedFd>) -> Self {
         self.socket = Weak::clone(socket);
         self
     }
 
-    /// Whether it ends with a socket.
+    /// Whether the command ends with a socket.
     fn is_watched(&self) -> bool {
         self.socket.strong_count() > 0
     }
 
-    /// As `currentOp` shows it.
+    /// The document of the command in `currentOp`.
     fn shown(&self, id: i64) -> Document {
         let running = self.since.0.elapsed();
         doc! {
@@ -99,6 +103,7 @@ impl Operation {
 
     fn kind(&self) -> &'static str {
         match self.command.as_str() {
+            // The words of the field `op` in MongoDB, where they differ from the names of commands.
             "insert" => "insert",
             "find" => "query",
             "update" => "update",
@@ -109,10 +114,11 @@ impl Operation {
     }
 }
 
-impl Running {
-    /// What ends the command.
+impl RunningOperation {
+    /// The token that ends the command.
     pub(crate) fn cancellation(&self) -> CancellationToken {
         let table = self.operations.table.lock();
+        // It is there: only dropping `self` removes it.
         table.running.get(&self.id).map(|operation| operation.cancellation.clone()).unwrap_or_default()
     }
 
@@ -123,12 +129,12 @@ impl Running {
 }
 
 impl Operations {
-    /// Ends a command that is going on, soon after; `false` if there is none of that number.
+    /// Tells a running command to end, which takes a moment. Returns `false` if no command has this number.
     pub(crate) fn kill(&self, id: i64) -> bool {
         self.interrupt(id, Interruption::Cancelled)
     }
 
-    /// Ends a command that is going on, for a reason; `false` if there is none of that number.
+    /// Tells a running command to end for `reason`. Returns `false` if no command has this number.
     pub(crate) fn interrupt(&self, id: i64, reason: Interruption) -> bool {
         let table = self.table.lock();
         let found = table.running.get(&id);
@@ -138,10 +144,12 @@ impl Operations {
         found.is_some()
     }
 
-    /// Waits until a command runs that ends with a socket.
+    /// Waits until a command runs that ends with its socket.
     pub(crate) async fn wait_for_watched(&self) {
         loop {
             {
+                // The flag is set under the lock under which commands begin, so none can begin unnoticed
+                // between the look and the sleep.
                 let mut table = self.table.lock();
                 table.is_watcher_asleep = !table.running.values().any(Operation::is_watched);
                 if !table.is_watcher_asleep {
@@ -152,7 +160,7 @@ impl Operations {
         }
     }
 
-    /// The commands that end with a socket, have run for `age` and were not ended yet.
+    /// The commands that end with a socket, have run for `age`, and were not told to end yet.
     pub(crate) fn watched(&self, age: Duration) -> Vec<(i64, Arc<OwnedFd>)> {
         let table = self.table.lock();
         let old = table.running.iter().filter(|(_, operation)| {
@@ -163,40 +171,41 @@ impl Operations {
         old.filter_map(|(&id, operation)| Some((id, operation.socket.upgrade()?))).collect()
     }
 
-    /// Ends all commands that are going on, for a reason.
+    /// Tells all running commands to end for `reason`.
     pub(crate) fn interrupt_all(&self, reason: Interruption) {
         for operation in self.table.lock().running.values() {
             operation.cancellation.cancel_because(reason);
         }
     }
 
-    /// From now on a command is ended by this token: the one of the cursor that it reads.
+    /// Replaces the token of a command by the token of the cursor that it reads.
     pub(crate) fn adopt(&self, id: i64, token: &CancellationToken) {
         let mut table = self.table.lock();
         let Some(operation) = table.running.get_mut(&id) else { return };
-        // What ended the command before it had the cursor ends the cursor as well.
+        // The command may have been killed before it had the cursor, and a kill must not be lost.
         if let Some(reason) = operation.cancellation.reason() {
             token.cancel_because(reason);
         }
         operation.cancellation = token.clone();
     }
 
-    /// Lists a command until what is given back is dropped.
-    pub(crate) fn begin(self: &Arc<Self>, operation: Operation) -> Running {
+    /// Lists a command until the returned value is dropped.
+    pub(crate) fn begin(self: &Arc<Self>, operation: Operation) -> RunningOperation {
         let mut table = self.table.lock();
         table.last += 1;
         let id = table.last;
-        // Only the first command after a pause wakes the task: each costs no more than a flag under the lock.
+        // Only the first command after a pause wakes the watcher; for the others this costs one flag under
+        // the lock.
         let wakes = operation.is_watched() && std::mem::take(&mut table.is_watcher_asleep);
         table.running.insert(id, operation);
         drop(table);
         if wakes {
             self.begun.notify_one();
         }
-        Running { operations: Arc::clone(self), id }
+        RunningOperation { operations: Arc::clone(self), id }
     }
 
-    /// The commands that are going on, the oldest first; only those of one connection if one is given.
+    /// The running commands, oldest first; with `connection` only those of this connection.
     pub(crate) fn list(&self, connection: Option<i32>) -> Vec<Document> {
         let table = self.table.lock();
         let asked = |operation: &Operation| connection.is_none_or(|own| own == operation.connection);
@@ -205,7 +214,7 @@ impl Operations {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningOperation {
     fn drop(&mut self) {
         self.operations.table.lock().running.remove(&self.id);
     }

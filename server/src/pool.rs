@@ -1,4 +1,5 @@
-//! Where calls of the engine run, which block: so many at once, and never in the way of other connections.
+//! Where the blocking calls of the engine run: a bounded number at once, and never in the way of other
+//! connections.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,14 +11,14 @@ use tokio::task::{JoinError, block_in_place, spawn_blocking};
 
 use crate::failure::Failure;
 
-/// How many steps of logins run at once, beside the calls.
+/// The highest number of login steps at the same time, in addition to other calls.
 const LOGINS_MAX: u32 = 4;
 
-/// A bound on the calls that run at once; the others wait in the order in which they came.
+/// A bound on the calls that run at the same time. The others wait in the order of their arrival.
 #[derive(Clone)]
 pub(crate) struct Pool {
     calls: Arc<Semaphore>,
-    /// Logins are short, and must not wait for commands that are not.
+    /// Separate from `calls`: logins are short and must not wait for long commands.
     logins: Arc<Semaphore>,
     calls_max: u32,
 }
@@ -28,10 +29,11 @@ impl Pool {
         Self { calls: Arc::new(Semaphore::new(calls_max as usize)), logins, calls_max }
     }
 
-    /// Runs a call where it may block. One that has begun runs to its end, whoever gives up waiting.
+    /// Runs a call where it may block. A call that has begun runs to its end, even if its caller is
+    /// cancelled.
     ///
-    /// It runs in the thread that its message came in by, if another can go on with the other connections meanwhile: to
-    /// hand the call over, and its outcome back, is to wait for two threads to wake up.
+    /// If the runtime has other threads, the call runs in the current one and another thread takes over the
+    /// other connections: handing over the call and its result would mean to wait until two threads wake up.
     pub(crate) async fn run<R: Send + 'static>(
         &self,
         call: impl FnOnce() -> R + Send + 'static,
@@ -39,7 +41,7 @@ impl Pool {
         Self::run_with(Arc::clone(&self.calls), call).await
     }
 
-    /// Runs a step of a login, which waits for other logins alone.
+    /// Runs a step of a login. It waits only for other logins.
     pub(crate) async fn log_in<R: Send + 'static>(
         &self,
         call: impl FnOnce() -> R + Send + 'static,
@@ -52,23 +54,28 @@ impl Pool {
         call: impl FnOnce() -> R + Send + 'static,
     ) -> Result<R, Failure> {
         let permit = permits.acquire_owned().await;
+        // The semaphore is closed by `finish` alone.
         let permit = permit.map_err(|_| stopping())?;
         let call = move || {
+            // Moved into the call: the permit is given back when the call ends, not when its caller stops
+            // waiting.
             let _permit = permit;
             call()
         };
         if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
-            // Whatever a call that fails leaves half done is the engine's to guard, as it is from other threads.
+            // Unwind safety is asserted: the engine protects its state against a panic in any thread.
             return block_in_place(|| catch_unwind(AssertUnwindSafe(call))).map_err(|panic| defect(&*panic));
         }
+        // A runtime with one thread, as in tests, would stand still while the call blocks.
         let run = spawn_blocking(call).await;
         run.map_err(|error| {
             JoinError::try_into_panic(error).map_or_else(|_| stopping(), |panic| defect(&*panic))
         })
     }
 
-    /// Waits for the calls that run, and lets none begin after them.
+    /// Waits for the running calls. No call begins afterwards.
     pub(crate) async fn finish(&self) {
+        // All permits at once: they are granted in order, so every call that waited before has run by then.
         let all = self.calls.acquire_many(self.calls_max).await;
         self.calls.close();
         drop(all);
@@ -82,12 +89,13 @@ fn stopping() -> Failure {
     Failure::new(91, "ShutdownInProgress", "the server is stopping")
 }
 
-/// What a call that panicked is answered.
+/// The answer to a call that panicked.
 fn defect(panic: &(dyn Any + Send)) -> Failure {
+    // The two types of `panic!` with and without arguments.
     let texts = (panic.downcast_ref::<&str>().copied(), panic.downcast_ref::<String>());
     let text = texts.0.or(texts.1.map(String::as_str)).unwrap_or_default();
-    tracing::error!(panic = text, "a command failed in a way that is a defect of the server");
-    Failure::internal("the command failed in a way that is a defect of the server")
+    tracing::error!(panic = text, "a command panicked, which is a defect of the server");
+    Failure::internal("the command panicked, which is a defect of the server")
 }
 
 #[cfg(test)]
@@ -100,16 +108,16 @@ mod tests {
 
     use super::*;
 
-    /// How long a call waits that nobody tells anything.
+    /// How long a call waits for a message before the test fails.
     const PATIENCE: Duration = Duration::from_secs(10);
 
-    /// One worker: whatever blocks it blocks all.
+    /// With one worker each: a call that blocks it blocks all tasks.
     fn runtimes() -> [Runtime; 2] {
         [Builder::new_multi_thread().worker_threads(1).build(), Builder::new_current_thread().build()]
             .map(|runtime| runtime.expect("a runtime"))
     }
 
-    /// The call waits for what only another task tells it, once the call has begun.
+    /// The call waits for a message that another task sends after the call has begun.
     #[test]
     fn other_tasks_go_on_beside_a_call() {
         for runtime in runtimes() {

@@ -1,4 +1,5 @@
-//! Answers: documents with room in front, so that none is copied on its way out.
+//! Answers: BSON documents with room in front for the header of their message, so that no answer is copied
+//! when it is sent.
 
 use std::time::Duration;
 
@@ -11,12 +12,13 @@ use crate::frame::header::HEADER_BYTES;
 use crate::frame::message::{ANSWER_FRONT_BYTES, finish_answer};
 use crate::limits::{Budget, DOCUMENT_BYTES_MAX, Reserved, UNCHARGED_BYTES};
 
-/// How much memory is asked for at a time while a batch grows.
+/// The bytes that a growing batch reserves at a time.
 const BATCH_STEP_BYTES: usize = 256 << 10;
-/// How long a batch waits for memory for its first document, which it cannot do without. It holds up a thread meanwhile.
+/// How long a batch waits for memory for its first document. It blocks a thread meanwhile.
 const FIRST_DOCUMENT_PATIENCE: Duration = Duration::from_millis(100);
 
-/// A document behind room for what an `OP_MSG` begins with, and what it holds of the budget until it is sent.
+/// A document after room for the beginning of an `OP_MSG`, and the memory of the budget that it holds until
+/// it is sent.
 pub(crate) struct Reply {
     bytes: Vec<u8>,
     reserved: Reserved,
@@ -26,33 +28,35 @@ impl Reply {
     pub(crate) fn of(document: &Document) -> Self {
         let encoded = RawDocumentBuf::try_from(document).map(RawDocumentBuf::into_bytes);
         let encoded = encoded.unwrap_or_else(|error| {
-            // Replies are made here and by the engine, from names without NUL.
+            // Cannot happen: names in replies come from the server and the engine, and none has a NUL.
             tracing::error!(%error, "a reply could not be encoded");
             vec![5, 0, 0, 0, 0]
         });
         Self { bytes: [vec![0; ANSWER_FRONT_BYTES], encoded].concat(), reserved: Reserved::nothing() }
     }
 
-    /// The document.
+    /// The bytes of the document.
     pub(crate) fn document(&self) -> &[u8] {
         self.bytes.get(ANSWER_FRONT_BYTES..).unwrap_or_default()
     }
 
-    /// The same with another field at its end.
-    pub(crate) fn beside(self, field: &str, value: impl Into<Bson>) -> Self {
+    /// Adds a field at the end of the document.
+    pub(crate) fn with_field(self, field: &str, value: impl Into<Bson>) -> Self {
+        // Decoded and encoded again: only rare replies get another field, and the buffer stays a plain
+        // document otherwise.
         let document = RawDocument::from_bytes(self.document()).map(Document::try_from);
         let Ok(Ok(mut document)) = document else { return self };
         document.insert(field, value);
         Self { reserved: self.reserved, ..Self::of(&document) }
     }
 
-    /// Whether it is one of success.
+    /// Whether the reply reports success.
     pub(crate) fn is_ok(&self) -> bool {
         let document = RawDocument::from_bytes(self.document());
         document.is_ok_and(|document| document.get_f64("ok").is_ok_and(|ok| ok > 0.0))
     }
 
-    /// The whole message, and what it holds of the budget.
+    /// The bytes of the whole message, and the memory that they hold.
     pub(crate) fn into_message(mut self, request_id: i32, response_to: i32) -> (Vec<u8>, Reserved) {
         debug_assert!(self.bytes.len() > HEADER_BYTES, "room was left in front");
         finish_answer(&mut self.bytes, request_id, response_to);
@@ -75,18 +79,19 @@ impl From<Failure> for Reply {
     }
 }
 
-/// Which batch of a cursor it is.
+/// Which batch of a cursor a reply contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BatchName {
     First,
     Next,
 }
 
-/// A batch of a cursor, written as it is read: `{cursor: {firstBatch: [..], id: .., ns: ..}, ok: 1}`.
+/// A batch of a cursor, written while it is read: `{cursor: {firstBatch: [..], id: .., ns: ..}, ok: 1}`.
 ///
-/// It takes memory of the budget as it grows. If there is none left it ends, and the cursor goes on with the next batch:
-/// readers that do not take their answers make the batches of others short, and do not make them wait.
-pub(crate) struct Batch {
+/// It takes memory of the budget as it grows. If none is left the batch ends, and the rest follows in the
+/// next batch: clients that do not receive their answers make the batches of others short, but do not make
+/// them wait.
+pub(crate) struct CursorBatch {
     bytes: Vec<u8>,
     cursor_at: usize,
     documents_at: usize,
@@ -97,8 +102,9 @@ pub(crate) struct Batch {
     is_short: bool,
 }
 
-impl Batch {
+impl CursorBatch {
     pub(crate) fn new(name: BatchName, budget: &Budget) -> Self {
+        // Four bytes for the length of each open document; `close` fills them in when its end is known.
         let mut bytes = vec![0; ANSWER_FRONT_BYTES + 4];
         push_name(&mut bytes, ElementType::EmbeddedDocument, "cursor");
         let cursor_at = bytes.len();
@@ -115,40 +121,46 @@ impl Batch {
         Self { bytes, cursor_at, documents_at, len, document_bytes, budget, reserved, is_short: false }
     }
 
-    /// How many documents it has.
+    /// The number of documents in the batch.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether it ended because the budget did.
+    /// Whether the batch ended because the budget had no memory left.
     pub(crate) fn is_short(&self) -> bool {
         self.is_short
     }
 
-    /// Whether a document of this length still belongs into it. The first always does, if there is memory for it.
+    /// Whether the batch can take another document of `bytes` bytes. The first one always fits, if there is
+    /// memory for it.
     pub(crate) fn has_room(&mut self, bytes: usize) -> bool {
         if self.len > 0 && self.document_bytes + bytes > DOCUMENT_BYTES_MAX {
             return false;
         }
-        // A name, and the end of the reply.
+        // 64 bytes for the document's position as a name, and for the end of the reply.
         let needed = self.bytes.len() + bytes + 64;
         self.is_short = needed > UNCHARGED_BYTES && !self.reserve(needed);
         !self.is_short
     }
 
+    /// Reserves memory for a reply of `bytes` bytes in total.
     fn reserve(&mut self, bytes: usize) -> bool {
         let Self { budget, reserved, .. } = self;
+        // A whole step if the budget has one left, else just what this document needs.
         for room in [bytes.next_multiple_of(BATCH_STEP_BYTES), bytes] {
             if budget.try_grow(reserved, room) {
-                // Left to itself it would double, beyond what was taken of the budget.
+                // A vector would double its room, beyond what was taken of the budget.
                 self.bytes.reserve_exact(room.saturating_sub(self.bytes.len()));
                 return true;
             }
         }
+        // Only the first document waits: an empty batch with a live cursor would make the client ask again at
+        // once.
         let Some(runtime) = Handle::try_current().ok().filter(|_| self.len == 0) else { return false };
         runtime.block_on(budget.grow(reserved, bytes, FIRST_DOCUMENT_PATIENCE)).is_ok()
     }
 
+    /// Adds a document, for which [`has_room`](Self::has_room) found room.
     pub(crate) fn push(&mut self, document: &RawDocument) {
         push_name(&mut self.bytes, ElementType::EmbeddedDocument, &self.len.to_string());
         self.bytes.extend_from_slice(document.as_bytes());
@@ -156,7 +168,7 @@ impl Batch {
         self.document_bytes += document.as_bytes().len();
     }
 
-    /// The reply, with the number of the cursor (0 at its end) and its namespace.
+    /// The reply. `id` is the number of the cursor, or 0 at its end.
     pub(crate) fn finish(self, id: i64, namespace: &str) -> Reply {
         let Self { mut bytes, cursor_at, documents_at, mut reserved, .. } = self;
         close(&mut bytes, documents_at);
@@ -170,6 +182,7 @@ impl Batch {
         push_name(&mut bytes, ElementType::Double, "ok");
         bytes.extend_from_slice(&1.0_f64.to_le_bytes());
         close(&mut bytes, ANSWER_FRONT_BYTES);
+        // The last step was mostly not used up.
         reserved.shrink_to(bytes.len());
         Reply { bytes, reserved }
     }
@@ -181,7 +194,7 @@ fn push_name(bytes: &mut Vec<u8>, element: ElementType, name: &str) {
     bytes.push(0);
 }
 
-/// Ends the document that starts at `start`.
+/// Ends the document that begins at `start`, and writes its length there.
 fn close(bytes: &mut Vec<u8>, start: usize) {
     bytes.push(0);
     let length = length(bytes.len() - start);
@@ -202,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_the_document_that_it_stands_for() {
-        let mut batch = Batch::new(BatchName::Next, &Budget::new(1 << 30));
+        let mut batch = CursorBatch::new(BatchName::Next, &Budget::new(1 << 30));
         for n in 0..11 {
             batch.push(&rawdoc! { "n": n });
         }
@@ -215,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_first_document_always_fits() {
-        let mut batch = Batch::new(BatchName::First, &Budget::new(1 << 30));
+        let mut batch = CursorBatch::new(BatchName::First, &Budget::new(1 << 30));
         assert!(batch.has_room(DOCUMENT_BYTES_MAX + 1));
         batch.push(&rawdoc! {});
         assert!(batch.has_room(DOCUMENT_BYTES_MAX - 5));
@@ -223,13 +236,14 @@ mod tests {
         assert!(!batch.is_short());
     }
 
-    /// Each command with a cursor once held 16 MiB of 512 from its beginning, so that 32 of them stopped all others.
+    /// Each command with a cursor once held 16 MiB of 512 from its beginning, so that 32 of them stopped all
+    /// others.
     #[test]
     fn a_batch_takes_memory_as_it_grows_and_ends_where_there_is_none() {
         let budget = Budget::new(20 << 20);
         let document = rawdoc! { "text": "x".repeat(1 << 20) };
         let fill = || {
-            let mut batch = Batch::new(BatchName::Next, &budget);
+            let mut batch = CursorBatch::new(BatchName::Next, &budget);
             while batch.has_room(document.as_bytes().len()) {
                 batch.push(&document);
             }
@@ -238,7 +252,7 @@ mod tests {
         let ((first, is_first_short, answer), (second, is_second_short, _answer)) = (fill(), fill());
         assert_eq!((first, is_first_short, second, is_second_short), (15, false, 4, true));
         // What is there without asking still suffices for small documents.
-        let mut third = Batch::new(BatchName::Next, &budget);
+        let mut third = CursorBatch::new(BatchName::Next, &budget);
         assert!(third.has_room(1000) && !third.has_room(1 << 20));
         drop(answer);
         assert!(third.has_room(1 << 20));

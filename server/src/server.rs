@@ -21,43 +21,44 @@ use crate::listener::{self, UnixSocket};
 use crate::shared::{Settings, Shared};
 use crate::tls::Tls;
 
-/// How often idle cursors and sessions are looked for, at most.
+/// The longest time between two searches for idle cursors and sessions.
 const SWEEP: Duration = Duration::from_secs(10);
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Users must log in, because the address can be reached from other machines or because it was asked for, and
-    /// there are none.
-    #[error("nobody could log in: add a user with `cairn user add PATH NAME` before {0}")]
+    /// The store has no users, but users must log in: other machines can reach the address, or
+    /// [`ServerBuilder::require_users`] was called.
+    #[error("the store has no users: add one with `cairn user add PATH NAME` before {0}")]
     NoUsers(String),
-    /// The address can be reached from other machines, and what is sent could be read and changed on the way.
+    /// Other machines can reach the address, and without TLS messages could be read and changed on the
+    /// network.
     #[error(
-        "{0} can be reached from other machines, and without TLS everything can be read and changed on the way: \
-         give --tls-certificate and --tls-key, or --insecure-plaintext if the network in between is trusted"
+        "{0} can be reached from other machines, and without TLS messages can be read and changed on the network: \
+         give --tls-certificate and --tls-key, or --insecure-plaintext if the network is trusted"
     )]
     Plaintext(SocketAddr),
-    /// A stored user is damaged, or users cannot be read.
+    /// A stored user is damaged, or the users cannot be read.
     #[error("the users of the store cannot be read")]
     Users(#[from] UserError),
-    /// Neither an address nor a Unix socket was named.
-    #[error("there is nothing to listen on: name an address or a Unix socket")]
+    /// Neither a TCP address nor a Unix socket was given.
+    #[error("there is nothing to listen on: give an address or a Unix socket")]
     NothingToListenOn,
     /// The socket cannot be bound.
     #[error("{place} cannot be listened on: {source}")]
     Bind {
         /// The address or the path.
         place: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A setting that cannot be kept to.
+    /// A setting has a value that is not allowed.
     #[error("{0}")]
     Setting(String),
 }
 
-/// What a server is to be, before it is bound.
+/// The settings of a server before its sockets are bound, made by [`Server::builder`].
 ///
 /// ```
 /// use cairndb::Client;
@@ -90,7 +91,29 @@ pub struct ServerBuilder {
     settings: Settings,
 }
 
-/// A server that is bound. It answers when it is served.
+/// A bound server. It accepts connections once [`serve`](Self::serve) runs.
+///
+/// ```
+/// use cairndb::Client;
+/// use cairndb_server::Server;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("shop");
+/// # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+/// let server = Server::builder(Client::open(path)?).tcp("127.0.0.1:0".parse()?).bind().await?;
+/// let address = server.local_addr().expect("a TCP address was given");
+/// let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+/// let serving = tokio::spawn(server.serve(async { drop(stopped.await) }));
+///
+/// tokio::net::TcpStream::connect(address).await?;
+/// drop(stop);
+/// serving.await?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Server {
     pub(crate) shared: Arc<Shared>,
     tcp: Option<TcpListener>,
@@ -100,7 +123,21 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server for the store of a client. Whoever starts it closes the client after it.
+    /// Settings of a server for the store of `client`. The caller closes the client after the server has
+    /// stopped.
+    ///
+    /// ```
+    /// use cairndb::Client;
+    /// use cairndb_server::Server;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// let client = Client::open(folder.path().join("shop"))?;
+    /// let server = Server::builder(client).connections_max(100).unbound()?;
+    /// assert!(server.local_addr().is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn builder(client: Client) -> ServerBuilder {
         let settings = Settings {
             connections_max: 10_000,
@@ -119,17 +156,37 @@ impl Server {
         ServerBuilder { client, tcp: None, unix_socket: None, tls: None, allows_plaintext: false, settings }
     }
 
-    /// The TCP address that it listens on, with the port that the system chose for port 0.
+    /// The TCP address that the server listens on, with the port that the system chose for port 0. Returns
+    /// `None` if the server has no TCP address.
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # use cairndb_server::Server;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("shop"))?;
+    /// # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+    /// let server = Server::builder(client).tcp("127.0.0.1:0".parse()?).bind().await?;
+    /// assert!(server.local_addr().is_some_and(|address| address.port() != 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.tcp.as_ref().and_then(|listener| listener.local_addr().ok())
     }
 
-    /// Serves connections until `shutdown` is ready. Then it accepts no more, ends cursors and idle connections, and
-    /// returns when the commands that run have been answered.
+    /// Serves connections until `shutdown` is ready. The server then accepts no more connections, closes
+    /// cursors and idle connections, and returns when the running commands have been answered, or after the
+    /// [grace time](ServerBuilder::grace).
+    ///
+    /// The example of [`Server`] serves until a channel is closed.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
         let Self { shared, tcp, unix, tls, stop } = self;
         let connections = Arc::new(Semaphore::new(shared.settings.connections_max as usize));
         let mut tasks = JoinSet::new();
+        // One semaphore for both listeners: the limit is of all connections together.
         if let Some(listener) = tcp {
             tasks.spawn(listener::accept(listener, Arc::clone(&shared), Arc::clone(&connections), tls));
         }
@@ -137,27 +194,50 @@ impl Server {
             tasks.spawn(listener::accept(listener, Arc::clone(&shared), connections, None));
         }
         tasks.spawn(sweep(Arc::clone(&shared)));
-        // Not among the tasks that are waited for: it looks after connections until the last has ended.
+        // Not among the tasks that are waited for: it must run until the last connection has ended, and never
+        // ends by itself.
         let mut watching = JoinSet::new();
         watching.spawn(disconnects::watch(Arc::clone(&shared.operations)));
         shutdown.await;
         tracing::info!("stopping: no more connections are accepted");
+        // Listeners, connections and the sweep all wait for this one value.
         let _ = stop.send(true);
         while tasks.join_next().await.is_some() {}
         watching.shutdown().await;
-        // Connections have ended or were cut; what still runs for them has no reader.
+        // All connections have ended, so the answers of commands that still run would have no reader.
         shared.operations.interrupt_all(Interruption::ShuttingDown);
         shared.pool.finish().await;
+        // After the pool: a command that was still running could have kept one more cursor.
         shared.cursors.kill_where(|_| true);
         tracing::info!("stopped");
     }
 
-    /// Serves one connection over any stream of bytes, an in-memory one for example, beside those that are accepted.
+    /// Serves one connection over any stream of bytes, an in-memory one for example, in addition to those
+    /// that the server accepts.
+    ///
+    /// ```
+    /// use cairndb::Client;
+    /// use cairndb_server::Server;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("shop"))?;
+    /// # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+    /// let server = Server::builder(client).unbound()?;
+    /// let (near, far) = tokio::io::duplex(1 << 16);
+    /// drop(near);
+    /// // The other side is gone, so the connection ends at once.
+    /// server.serve_stream(far).await;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn serve_stream<S>(&self, stream: S) -> impl Future<Output = ()> + Send + use<S>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send,
     {
-        let peer = self.shared.introduce("stream".to_owned());
+        let peer = self.shared.new_peer("stream".to_owned());
         connection::serve(Arc::clone(&self.shared), peer, stream)
     }
 }
@@ -169,105 +249,160 @@ impl std::fmt::Debug for Server {
 }
 
 impl ServerBuilder {
-    /// Listens on a TCP address. Port 0 lets the system choose one.
+    /// Listens on a TCP address. With port 0 the system chooses a port, which [`Server::local_addr`] returns.
     pub fn tcp(mut self, address: SocketAddr) -> Self {
         self.tcp = Some(address);
         self
     }
 
-    /// Listens on a Unix socket, which only this user may use. Its file is removed at the end.
+    /// Listens on a Unix socket, which only the user of this process may use. Its file is removed when the
+    /// server stops.
+    ///
+    /// ```
+    /// use cairndb::Client;
+    /// use cairndb_server::Server;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("shop"))?;
+    /// # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+    /// let socket = folder.path().join("shop.sock");
+    /// let server = Server::builder(client).unix_socket(&socket).bind().await?;
+    /// assert!(socket.exists());
+    /// drop(server);
+    /// assert!(!socket.exists());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn unix_socket(mut self, path: impl Into<PathBuf>) -> Self {
         self.unix_socket = Some(path.into());
         self
     }
 
-    /// Admits only users who have logged in. Where other machines can reach the address, it is always so.
+    /// Lets only users run commands who have logged in. This is always so where other machines can reach the
+    /// address.
+    ///
+    /// ```
+    /// use cairndb::Client;
+    /// use cairndb_server::{Error, Role, Server, Users};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// let client = Client::open(folder.path().join("shop"))?;
+    /// let without_users = Server::builder(client.clone()).require_users().unbound();
+    /// assert!(matches!(without_users, Err(Error::NoUsers(_))));
+    ///
+    /// Users::of(&client).add("ada", "correct horse", Role::Root)?;
+    /// assert!(Server::builder(client).require_users().unbound().is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn require_users(mut self) -> Self {
         self.settings.requires_user = true;
         self
     }
 
-    /// Speaks TLS, and nothing else, on the TCP address. The Unix socket goes without.
+    /// Accepts only TLS on the TCP address. The Unix socket stays without TLS.
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
         self
     }
 
-    /// Allows an address that other machines can reach without TLS. Passwords are not sent either way; everything else
-    /// can be read and changed by whoever stands in between.
+    /// Allows an address that other machines can reach without TLS. Passwords are never sent in plain text;
+    /// everything else can be read and changed by other machines on the network.
     pub fn insecure_plaintext(mut self) -> Self {
         self.allows_plaintext = true;
         self
     }
 
-    /// Has `configureFailPoint`, by which clients make commands fail. It is for suites.
+    /// Adds the command `configureFailPoint`, with which a client makes later commands fail. It is meant for
+    /// test suites.
     pub fn test_commands(mut self) -> Self {
         self.settings.has_test_commands = true;
         self
     }
 
-    /// How many connections there may be; 10,000 by default. Sockets that are bound take two file descriptors for each, and
-    /// at most half of those that the process may have.
+    /// The highest number of connections; 10,000 by default. [`bind`](Self::bind) lowers it so that
+    /// connections, with two file descriptors each, take at most half of those that the process may open.
     pub fn connections_max(mut self, connections: u32) -> Self {
         self.settings.connections_max = connections;
         self
     }
 
-    /// How many cursors may be open between two batches; 10,000 by default. Each keeps a read state of the store.
+    /// The highest number of cursors that are open between two batches; 10,000 by default. Each holds a
+    /// snapshot of the store.
     pub fn cursors_max(mut self, cursors: usize) -> Self {
         self.settings.cursors_max = cursors;
         self
     }
 
-    /// How long commands that run may go on once the server is to stop; 10 seconds by default. Then they are ended, and
-    /// their connections cut.
+    /// How long running commands may go on after the server was told to stop; 10 seconds by default. After
+    /// that they are interrupted, and their connections closed.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.settings.grace = grace;
         self
     }
 
-    /// After how long an idle cursor is ended; 10 minutes by default.
+    /// How long a cursor may be idle before it is closed; 10 minutes by default.
     pub fn cursor_timeout(mut self, timeout: Duration) -> Self {
         self.settings.cursor_timeout = timeout;
         self
     }
 
-    /// How long a client may stand still within a message that it sends or takes, before it is cut; 30 seconds by
-    /// default. Between messages it may be idle for as long as it likes.
+    /// How long a client may pause within a message that it sends or receives, before its connection is
+    /// closed; 30 seconds by default. Between two messages it may be idle for any time.
     pub fn message_timeout(mut self, timeout: Duration) -> Self {
         self.settings.message_timeout = timeout;
         self
     }
 
-    /// After how long a silent client is closed that has to log in and has not; 30 seconds by default. Drivers watch a server
-    /// by connections that never log in, and say something every ten seconds.
+    /// How long a client that has to log in may be silent before its connection is closed; 30 seconds by
+    /// default. Drivers watch a server by connections that never log in, and send a message every ten
+    /// seconds.
     pub fn login_timeout(mut self, timeout: Duration) -> Self {
         self.settings.login_timeout = timeout;
         self
     }
 
-    /// How long a failed login waits for its answer; 0.2 seconds by default. After the third failure of a user at an address
-    /// the time between two guesses is twice as long, and doubles with each, up to fifty times.
+    /// How long the answer to a failed login is delayed; 0.2 seconds by default. After the third failure of a
+    /// user at an address the time between two guesses is twice as long, and doubles with each failure, up to
+    /// fifty times.
     pub fn failed_login_pause(mut self, pause: Duration) -> Self {
         self.settings.failed_login_pause = pause;
         self
     }
 
-    /// How many bytes messages on their way in may take together; 512 MiB by default. Each may have 16 KiB beside, and one at
-    /// a time goes beyond it, so that it is never in the way of all.
+    /// How many bytes all incoming messages may take together; 512 MiB by default. 16 KiB of each message are
+    /// not counted, and one message at a time may exceed the limit, so that a message larger than what is
+    /// left can still be read.
     pub fn request_bytes_max(mut self, bytes: usize) -> Self {
         self.settings.request_bytes_max = bytes;
         self
     }
 
-    /// How many bytes answers may take together until clients have taken them; 512 MiB by default. Each may have 16 KiB
-    /// beside. When it is used up, batches of cursors become short.
+    /// How many bytes all answers may take together until clients have received them; 512 MiB by default. 16
+    /// KiB of each answer are not counted. When the limit is reached, the batches of cursors become short.
     pub fn answer_bytes_max(mut self, bytes: usize) -> Self {
         self.settings.answer_bytes_max = bytes;
         self
     }
 
-    /// How many commands work on the store at once; 64 by default. Others wait.
+    /// How many commands work on the store at the same time; 64 by default. The others wait.
+    ///
+    /// ```
+    /// use cairndb::Client;
+    /// use cairndb_server::{Error, Server};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("shop"))?;
+    /// assert!(Server::builder(client.clone()).calls_max(8).unbound().is_ok());
+    /// assert!(matches!(Server::builder(client).calls_max(0).unbound(), Err(Error::Setting(_))));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn calls_max(mut self, calls: u32) -> Self {
         self.settings.calls_max = calls;
         self
@@ -277,12 +412,29 @@ impl ServerBuilder {
     ///
     /// # Errors
     /// [`Error::Plaintext`] and [`Error::NoUsers`] for an address that other machines can reach,
-    /// [`Error::NothingToListenOn`] without any socket, [`Error::Bind`] for one that is taken, [`Error::Setting`] for a
-    /// limit of 0.
+    /// [`Error::NothingToListenOn`] without any socket, [`Error::Bind`] for a socket that is in use,
+    /// [`Error::Setting`] for a limit of 0.
+    ///
+    /// ```
+    /// use cairndb::Client;
+    /// use cairndb_server::{Error, Server};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("shop"))?;
+    /// # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+    /// let everywhere = Server::builder(client).tcp("0.0.0.0:0".parse()?).bind().await;
+    /// assert!(matches!(everywhere, Err(Error::Plaintext(_))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn bind(mut self) -> Result<Server, Error> {
         if self.tcp.is_none() && self.unix_socket.is_none() {
             return Err(Error::NothingToListenOn);
         }
+        // Before anything is bound: an unsafe address must never accept a connection, not even for a moment.
         if let Some(address) = self.tcp.filter(|address| !address.ip().is_loopback()) {
             if self.tls.is_none() && !self.allows_plaintext {
                 return Err(Error::Plaintext(address));
@@ -304,6 +456,8 @@ impl ServerBuilder {
                 Some(UnixSocket::bind(path).map_err(refused)?)
             }
         };
+        // Two file descriptors for each connection; without a limit of its own the store would find none left
+        // for its files.
         let (asked, files) = (self.settings.connections_max, getrlimit(Resource::Nofile).current);
         self.settings.connections_max = connections_within(files, asked);
         if self.settings.connections_max < asked {
@@ -313,6 +467,7 @@ impl ServerBuilder {
         let tls = self.tls.clone();
         let mut server = self.unbound()?;
         if let Some(address) = tcp.as_ref().and_then(|listener| listener.local_addr().ok()) {
+            // Port 0 has become a real one by now, and `explain` tells it to clients.
             server.shared.port.get_or_init(|| address.port());
         }
         server.tls = tls;
@@ -321,14 +476,17 @@ impl ServerBuilder {
         Ok(server)
     }
 
-    /// A server without sockets, for [`serve_stream`](Server::serve_stream) alone.
+    /// A server without sockets, for [`Server::serve_stream`] alone.
+    ///
+    /// The example of [`Server::serve_stream`] serves such a server.
     ///
     /// # Errors
-    /// [`Error::Setting`] for a limit of 0, [`Error::NoUsers`] if users must log in and there are none.
+    /// [`Error::Setting`] for a limit of 0, [`Error::NoUsers`] if users must log in and the store has none.
     pub fn unbound(self) -> Result<Server, Error> {
         if self.settings.requires_user {
             self.check_users("requiring that users log in")?;
         }
+        // A semaphore without permits would let every command, cursor or connection wait for ever.
         let limits = [
             ("connections_max", u64::from(self.settings.connections_max)),
             ("cursors_max", self.settings.cursors_max as u64),
@@ -339,28 +497,31 @@ impl ServerBuilder {
         }
         let (stop, stopping) = watch::channel(false);
         let users = Users::of(&self.client);
+        // Read once, here: an unknown user must get the same salt for as long as the server runs.
         let secret = users.secret()?;
-        let shared = Arc::new(Shared::new(self.client, self.settings, (users, secret), stopping));
+        let shared = Arc::new(Shared::new(self.client, self.settings, users, secret, stopping));
         Ok(Server { shared, tcp: None, unix: None, tls: None, stop })
     }
 
-    /// That somebody could log in, and that what is stored of users is whole.
+    /// Checks that at least one user could log in, and that all stored users can be read.
     fn check_users(&self, purpose: &str) -> Result<(), Error> {
         let users = Users::of(&self.client).list()?;
         if users.is_empty() { Err(Error::NoUsers(purpose.to_owned())) } else { Ok(()) }
     }
 }
 
-/// Ends cursors and sessions that nobody uses, until the server stops.
+/// Closes idle cursors and forgets idle sessions, until the server stops.
 async fn sweep(shared: Arc<Shared>) {
     let mut stopping = shared.stopping.clone();
+    // A cursor then lives for at most one and a half of its timeout, however short that is.
     let pause = SWEEP.min(shared.settings.cursor_timeout / 2).max(Duration::from_millis(10));
     while tokio::time::timeout(pause, stopping.wait_for(|stopping| *stopping)).await.is_err() {
         shared.sessions.expire(SESSION_TIMEOUT);
         let ended = shared
             .cursors
             .expire(shared.settings.cursor_timeout, |session| shared.sessions.is_known(session));
-        // Mostly nothing is to be let go, and then no thread is woken for it.
+        // Dropping cursors may block, so the pool does it; mostly there are none, and no thread has to be
+        // woken.
         if !ended.is_empty() && shared.pool.run(move || drop(ended)).await.is_err() {
             break;
         }

@@ -1,5 +1,5 @@
-//! Sessions: when something was last heard of each. As in MongoDB a session is its user's, so that one user's command
-//! reaches no other user's session, whatever ids they choose.
+//! Sessions: when each one was last used. As in MongoDB a session belongs to its user, so a command of one
+//! user never reaches the session of another user, even if both choose the same id.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -12,11 +12,11 @@ use crate::failure::Failure;
 /// The 16 bytes that a driver made for a session.
 pub(crate) type SessionId = [u8; 16];
 
-/// A session and whose it is.
+/// A session and its user.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Session {
     pub(crate) id: SessionId,
-    /// None for a connection without a login.
+    /// `None` for a connection without a login.
     pub(crate) user: Option<String>,
 }
 
@@ -31,9 +31,10 @@ impl Sessions {
         Self { table: Mutex::default(), sessions_max }
     }
 
-    /// Notes that something was heard of a session; one that is not known begins.
+    /// Notes that a session is used now. An unknown session begins.
     pub(crate) fn touch(&self, session: Session) -> Result<(), Failure> {
         let mut table = self.table.lock();
+        // A known session is always accepted: only new ones are refused at the limit.
         if table.len() >= self.sessions_max && !table.contains_key(&session) {
             let message = format!("there are {} sessions, which is the limit", self.sessions_max);
             return Err(Failure::new(261, "TooManyLogicalSessions", message));
@@ -42,8 +43,9 @@ impl Sessions {
         Ok(())
     }
 
-    /// Forgets the sessions that `of` says.
+    /// Forgets the sessions that `of` selects.
     pub(crate) fn end(&self, of: impl Fn(&Session) -> bool) {
+        // A client may use an ended session again, as in MongoDB: its next command begins it anew.
         self.table.lock().retain(|session, _| !of(session));
     }
 
@@ -51,12 +53,12 @@ impl Sessions {
         self.table.lock().contains_key(session)
     }
 
-    /// Forgets the sessions that nothing was heard of for `timeout`.
+    /// Forgets the sessions that were not used for `timeout`.
     pub(crate) fn expire(&self, timeout: Duration) {
         self.table.lock().retain(|_, heard| heard.elapsed() < timeout);
     }
 
-    /// All sessions, and how long ago something was heard of each.
+    /// All sessions, and how long ago each was used.
     pub(crate) fn list(&self) -> Vec<(Session, Duration)> {
         self.table.lock().iter().map(|(session, heard)| (session.clone(), heard.elapsed())).collect()
     }
@@ -66,7 +68,7 @@ impl Sessions {
     }
 }
 
-/// The id in `{id: <uuid>}`.
+/// Reads the id of `{id: <uuid>}`.
 pub(crate) fn parse(session: &RawDocument) -> Result<SessionId, Failure> {
     let id = session.get("id")?;
     let bytes = id.and_then(RawBsonRef::as_binary).and_then(|binary| SessionId::try_from(binary.bytes).ok());

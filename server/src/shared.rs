@@ -1,4 +1,4 @@
-//! What all connections of a server share, and what belongs to one of them.
+//! The state that all connections of a server share, and the state of each connection.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -24,30 +24,29 @@ use crate::pool::Pool;
 use crate::sessions::Sessions;
 use crate::usage::Usage;
 
-/// What whoever starts a server decides.
+/// The settings of a server, made by its builder.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) connections_max: u32,
     pub(crate) cursors_max: usize,
     pub(crate) cursor_timeout: Duration,
-    /// How long a client may stand still within a message, or take for a small answer.
+    /// How long a client may pause within a message, or take to receive a small answer.
     pub(crate) message_timeout: Duration,
-    /// How long a client may be silent that has to log in and has not.
+    /// How long a stranger may be silent.
     pub(crate) login_timeout: Duration,
-    /// How long a failed login waits for its answer, and what the time between two guesses starts from.
+    /// How long the answer to a failed login is delayed. The time between two guesses starts from it.
     pub(crate) failed_login_pause: Duration,
-    /// How many calls of the engine run at once.
+    /// The highest number of calls of the engine at the same time.
     pub(crate) calls_max: u32,
-    /// Bytes of large messages on their way in, of all connections. Those that have to log in and have not, share an eighth
-    /// of it beside.
+    /// The bytes of large incoming messages of all connections. Strangers share an eighth of it in addition.
     pub(crate) request_bytes_max: usize,
-    /// Bytes of large answers on their way out, of all connections.
+    /// The bytes of large outgoing answers of all connections.
     pub(crate) answer_bytes_max: usize,
-    /// How long running commands have when the server stops.
+    /// How long running commands may go on when the server stops.
     pub(crate) grace: Duration,
-    /// Whether commands are for users who have proven who they are.
+    /// Whether clients have to log in.
     pub(crate) requires_user: bool,
-    /// Whether commands of suites are there, which make others fail.
+    /// Whether the command that makes others fail, for test suites, exists.
     pub(crate) has_test_commands: bool,
 }
 
@@ -61,21 +60,21 @@ pub(crate) struct Shared {
     pub(crate) pool: Pool,
     pub(crate) requests: Budget,
     pub(crate) answers: Budget,
-    /// Those of clients that have to log in and have not.
+    /// The budget for incoming messages of strangers.
     pub(crate) greetings: Budget,
-    /// Answers that were made before there was memory of the budget for them.
+    /// Bounds the answers that exist without memory of the budget and wait for it.
     pub(crate) unsent: Semaphore,
     pub(crate) guesses: Guesses,
     pub(crate) usage: Usage,
-    /// What tells this run of the server from others.
+    /// Identifies this run of the server in `topologyVersion`.
     pub(crate) process: ObjectId,
     pub(crate) counters: Counters,
     pub(crate) users: Users,
-    /// What users who do not exist are asked with.
+    /// The secret from which unknown users get their salts.
     pub(crate) secret: Key,
     pub(crate) fail_points: FailPoints,
     pub(crate) started: Instant,
-    /// Where it listens by TCP, if it does.
+    /// The TCP port, if the server listens on one.
     pub(crate) port: OnceLock<u16>,
     /// Becomes true when the server stops.
     pub(crate) stopping: watch::Receiver<bool>,
@@ -83,7 +82,7 @@ pub(crate) struct Shared {
     last_request: AtomicI32,
 }
 
-/// What a server has done.
+/// What a server has done since it started.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) connections: AtomicU64,
@@ -100,7 +99,7 @@ pub(crate) struct Counters {
     pub(crate) commands: AtomicU64,
     /// Commands that were refused.
     pub(crate) refusals: AtomicU64,
-    /// Messages that were none.
+    /// Bytes that were not a valid message.
     pub(crate) malformed: AtomicU64,
 }
 
@@ -110,23 +109,23 @@ pub(crate) struct Peer {
     pub(crate) id: i32,
     /// Where it comes from.
     pub(crate) address: String,
-    /// The machine, or the network, that it comes from.
+    /// The address without what a client chooses itself; see [`host`].
     pub(crate) host: String,
-    /// The connection's socket, for as long as the connection is served; none for other streams.
+    /// The connection's socket, while the connection is served. Streams other than sockets have none.
     pub(crate) socket: Weak<OwnedFd>,
     state: Mutex<PeerState>,
 }
 
 struct PeerState {
-    /// With the acquirer that the connection asked for.
+    /// The client with the acquirer that `setAcquirer` asked for.
     client: Client,
     compressors: Vec<Compressor>,
-    has_introduced_itself: bool,
-    /// What the program behind it calls itself.
+    has_sent_metadata: bool,
+    /// The name of the client's program, from its `hello`.
     application: Option<String>,
-    /// Who it is, once it has proven it.
+    /// The user, after a successful login.
     user: Option<User>,
-    /// A proof on its way.
+    /// A login that is not finished.
     conversation: Option<Conversation>,
     failed_logins: u32,
 }
@@ -135,7 +134,8 @@ impl Shared {
     pub(crate) fn new(
         client: Client,
         settings: Settings,
-        (users, secret): (Users, Key),
+        users: Users,
+        secret: Key,
         stopping: watch::Receiver<bool>,
     ) -> Self {
         Self {
@@ -148,8 +148,10 @@ impl Shared {
             operations: Arc::default(),
             pool: Pool::new(settings.calls_max),
             requests: Budget::new(settings.request_bytes_max),
+            // An eighth, in addition to what users have: strangers that fill it keep no user from sending.
             greetings: Budget::new(settings.request_bytes_max / 8),
             answers: Budget::new(settings.answer_bytes_max),
+            // Each command that runs may leave one answer without memory behind, and no more.
             unsent: Semaphore::new(settings.calls_max as usize),
             guesses: Guesses::new(settings.failed_login_pause),
             usage: Usage::default(),
@@ -164,13 +166,16 @@ impl Shared {
         }
     }
 
-    /// A new connection.
-    pub(crate) fn introduce(&self, address: String) -> Peer {
+    /// The state of a new connection from `address`.
+    pub(crate) fn new_peer(&self, address: String) -> Peer {
+        // From 1, as in MongoDB. Wrapping after 2^31 connections is harmless: the number only tells open
+        // connections apart.
         let id = self.last_connection.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        // A new connection shares the acquirer of the store until it asks for one of its own.
         let state = PeerState {
             client: self.client.clone(),
             compressors: Vec::new(),
-            has_introduced_itself: false,
+            has_sent_metadata: false,
             application: None,
             user: None,
             conversation: None,
@@ -180,20 +185,21 @@ impl Shared {
         Peer { id, address, host, socket: Weak::new(), state: Mutex::new(state) }
     }
 
-    /// The number of the next message that is sent.
+    /// The number of the next message that the server sends.
     pub(crate) fn next_request_id(&self) -> i32 {
         self.last_request.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 }
 
 impl Peer {
-    /// Its commands end when the other side closes this socket.
+    /// Makes the commands of this connection end when the other side closes `socket`.
     pub(crate) fn watched_by(mut self, socket: &Arc<OwnedFd>) -> Self {
+        // Weak, so that a command that outlives its connection does not keep the socket open.
         self.socket = Arc::downgrade(socket);
         self
     }
 
-    /// The handle through which its commands run.
+    /// The client with which the connection's commands run.
     pub(crate) fn client(&self) -> Client {
         self.state.lock().client.clone()
     }
@@ -202,7 +208,7 @@ impl Peer {
         self.state.lock().client = client;
     }
 
-    /// The compressors that both sides have.
+    /// The compressors that both sides support, in the order of the client's hello.
     pub(crate) fn compressors(&self) -> Vec<Compressor> {
         self.state.lock().compressors.clone()
     }
@@ -211,13 +217,14 @@ impl Peer {
         self.state.lock().compressors = compressors;
     }
 
-    /// Notes that it said what it is; `false` if it had done so before.
-    pub(crate) fn introduce_itself(&self, application: Option<String>) -> bool {
+    /// Keeps the name of the client's program. Returns `false` if the client had sent its metadata before.
+    pub(crate) fn note_client_metadata(&self, application: Option<String>) -> bool {
         let mut state = self.state.lock();
-        if state.has_introduced_itself {
+        // Both under one lock: of two hellos at the same time only one is the first.
+        if state.has_sent_metadata {
             return false;
         }
-        state.has_introduced_itself = true;
+        state.has_sent_metadata = true;
         state.application = application;
         true
     }
@@ -226,12 +233,12 @@ impl Peer {
         self.state.lock().application.clone()
     }
 
-    /// Who it has proven to be.
+    /// The user that the connection is logged in as.
     pub(crate) fn user(&self) -> Option<User> {
         self.state.lock().user.clone()
     }
 
-    /// Whether it has to log in, and has not.
+    /// Whether the client has to log in and has not done so yet.
     pub(crate) fn is_stranger(&self, settings: &Settings) -> bool {
         settings.requires_user && self.state.lock().user.is_none()
     }
@@ -242,6 +249,7 @@ impl Peer {
 
     pub(crate) fn log_out(&self) {
         let mut state = self.state.lock();
+        // A login that is half done must not log the connection in again.
         (state.user, state.conversation) = (None, None);
     }
 
@@ -249,7 +257,7 @@ impl Peer {
         self.state.lock().conversation = Some(conversation);
     }
 
-    /// The user whose proof is expected.
+    /// The user whose proof the server waits for.
     pub(crate) fn proving_user(&self) -> Option<String> {
         self.state.lock().conversation.as_ref().and_then(Conversation::proving_user).map(str::to_owned)
     }
@@ -270,18 +278,20 @@ impl Peer {
 /// An address without what a client chooses itself: the port, and the lower half of an IPv6 address.
 fn host(address: &str) -> String {
     match address.parse::<SocketAddr>().map(|address| address.ip()) {
+        // A client can take any address of its own /64 network, so guesses are counted for the network.
         Ok(IpAddr::V6(ip)) => match ip.to_ipv4_mapped() {
             Some(ip) => ip.to_string(),
             None => format!("{:x}::/64", ip.to_bits() >> 64),
         },
         Ok(ip) => ip.to_string(),
-        // A Unix socket has one path for all.
+        // All clients of a Unix socket have its path as their address.
         Err(_) => address.to_owned(),
     }
 }
 
 /// Adds one to a counter.
 pub(crate) fn count(counter: &AtomicU64) {
+    // Relaxed: the figures order nothing, and no reader compares two of them.
     counter.fetch_add(1, Ordering::Relaxed);
 }
 

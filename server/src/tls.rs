@@ -1,4 +1,4 @@
-//! TLS: what a server shows of itself, read from PEM files.
+//! TLS: the certificate and the key of a server, read from PEM files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,14 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
 use tokio_rustls::rustls::{self, ServerConfig};
 
-/// Why there is no TLS.
+/// Why a certificate and its key cannot be used.
+///
+/// ```
+/// use cairndb_server::{Tls, TlsError};
+///
+/// let missing = Tls::from_pem_files("no such certificate.pem", "no such key.pem");
+/// assert!(matches!(missing, Err(TlsError::Unreadable { .. })));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
@@ -18,44 +25,64 @@ pub enum TlsError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A file is not PEM, or has not in it what it should.
+    /// A file is not PEM, or does not contain what it should.
     #[error("{} holds no {wanted}: {reason}", path.display())]
     Content {
         /// The file.
         path: PathBuf,
         /// What should be in it.
         wanted: &'static str,
-        /// What is there instead.
+        /// Why nothing in the file can be used.
         reason: String,
     },
-    /// Certificate and key are not a pair that can be used.
+    /// The certificate and the key cannot be used together.
     #[error("the certificate in {} cannot be used with the key in {}: {source}", certificate.display(), key.display())]
     Pair {
         /// The certificate's file.
         certificate: PathBuf,
         /// The key's file.
         key: PathBuf,
-        /// What is wrong with them.
+        /// The error of the TLS library.
         source: rustls::Error,
     },
 }
 
-/// A certificate with its key.
+/// A certificate with its key, for [`ServerBuilder::tls`](crate::ServerBuilder::tls).
+///
+/// ```
+/// use cairndb::Client;
+/// use cairndb_server::{Server, Tls};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let (certificate, key) = (folder.path().join("certificate.pem"), folder.path().join("key.pem"));
+/// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?;
+/// # std::fs::write(&certificate, made.cert.pem())?;
+/// # std::fs::write(&key, made.signing_key.serialize_pem())?;
+/// # let client = Client::open(folder.path().join("shop"))?;
+/// let tls = Tls::from_pem_files(&certificate, &key)?;
+/// let server = Server::builder(client).tls(tls);
+/// # drop(server);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Tls {
     pub(crate) acceptor: TlsAcceptor,
 }
 
 impl Tls {
-    /// Reads a chain of certificates, the server's own first, and the key of that one. Both files are PEM; they may be
-    /// the same.
+    /// Reads a chain of certificates, the server's own first, and the key of that one. Both files are PEM;
+    /// they may be the same file.
+    ///
+    /// The example of [`Tls`] reads both.
     ///
     /// # Errors
-    /// A file that cannot be read or has not in it what it should, or a key that is another certificate's. Each names
-    /// the file.
+    /// A file that cannot be read or does not contain what it should, or a key of another certificate. Each
+    /// error names the file.
     pub fn from_pem_files(certificate: impl AsRef<Path>, key: impl AsRef<Path>) -> Result<Self, TlsError> {
         let (certificate, key) = (certificate.as_ref(), key.as_ref());
         let content = |path: &Path, wanted, reason: &dyn std::fmt::Display| TlsError::Content {
@@ -65,15 +92,18 @@ impl Tls {
         };
         let chain: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(&read(certificate)?).collect();
         let chain = chain.map_err(|error| content(certificate, "certificate", &error))?;
+        // A file of other sections is valid PEM, so the parser finds nothing wrong with it.
         if chain.is_empty() {
             return Err(content(certificate, "certificate", &"no section of the file is one"));
         }
         let private = PrivateKeyDer::from_pem_slice(&read(key)?);
         let private = private.map_err(|error| content(key, "private key", &error))?;
         let unusable = |source| TlsError::Pair { certificate: certificate.into(), key: key.into(), source };
+        // The provider is named: a process-wide default would depend on what else the program links.
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(unusable)?
+            // Clients prove who they are by a login, not by a certificate.
             .with_no_client_auth()
             .with_single_cert(chain, private)
             .map_err(unusable)?;

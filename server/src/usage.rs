@@ -1,28 +1,28 @@
-//! How often collections were used, and for how long, by kinds of commands: what `top` tells.
+//! How often collections were used, and for how long, by kinds of commands: the figures of `top`.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// How many collections are told apart. Commands may name any that do not exist.
+/// The highest number of collections that are counted. Commands may name collections that do not exist.
 const NAMESPACES_MAX: usize = 10_000;
 
-/// What is done with a collection, in MongoDB's words.
+/// What a command does with a collection, in MongoDB's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum UseKind {
     Queries,
     GetMore,
     Insert,
     Update,
     Remove,
-    /// Others that read.
+    /// Other commands that read.
     ReadingCommands,
-    /// Others that write.
+    /// Other commands that write.
     WritingCommands,
 }
 
-impl Kind {
+impl UseKind {
     pub(crate) const ALL: [Self; 7] = [
         Self::Queries,
         Self::GetMore,
@@ -41,38 +41,41 @@ impl Kind {
     }
 }
 
-/// How often, and how long altogether.
+/// How often a collection was used, and the total time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Uses {
     pub(crate) count: u64,
     pub(crate) time: Duration,
 }
 
-/// Of one collection, in the order of [`Kind::ALL`].
-pub(crate) type OfCollection = [Uses; Kind::ALL.len()];
+/// The uses of one collection, in the order of [`UseKind::ALL`].
+pub(crate) type CollectionUses = [Uses; UseKind::ALL.len()];
 
-/// Of all collections since the server started.
+/// The uses of all collections since the server started.
 #[derive(Default)]
 pub(crate) struct Usage {
-    table: Mutex<HashMap<String, OfCollection>>,
+    table: Mutex<HashMap<String, CollectionUses>>,
 }
 
 impl Usage {
-    pub(crate) fn note(&self, kind: Kind, namespace: String, time: Duration) {
+    pub(crate) fn note(&self, kind: UseKind, namespace: String, time: Duration) {
         let mut table = self.table.lock();
+        // The names come from clients, so the table would grow without end; what is full counts no new names.
         if table.len() >= NAMESPACES_MAX && !table.contains_key(&namespace) {
             return;
         }
         let uses = table.entry(namespace).or_default();
-        let place = Kind::ALL.iter().position(|known| *known == kind);
+        let place = UseKind::ALL.iter().position(|known| *known == kind);
         if let Some(uses) = place.and_then(|place| uses.get_mut(place)) {
+            // Failed commands are not noted: the dispatcher calls this after a success alone.
             uses.count += 1;
             uses.time += time;
         }
     }
 
-    /// All collections, ascending by name.
-    pub(crate) fn list(&self) -> Vec<(String, OfCollection)> {
+    /// The uses of all collections, ascending by name.
+    pub(crate) fn list(&self) -> Vec<(String, CollectionUses)> {
+        // A copy, so that the lock is not held while the caller asks the engine which collections exist.
         let mut all: Vec<_> = self.table.lock().iter().map(|(name, uses)| (name.clone(), *uses)).collect();
         all.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
         all
@@ -87,8 +90,8 @@ mod tests {
     fn uses_add_up_and_collections_are_bounded() {
         let usage = Usage::default();
         for number in 0..2 * NAMESPACES_MAX {
-            usage.note(Kind::Insert, format!("shop.{number:05}"), Duration::from_secs(1));
-            usage.note(Kind::Queries, "shop.00000".to_owned(), Duration::from_secs(2));
+            usage.note(UseKind::Insert, format!("shop.{number:05}"), Duration::from_secs(1));
+            usage.note(UseKind::Queries, "shop.00000".to_owned(), Duration::from_secs(2));
         }
         let all = usage.list();
         assert_eq!(all.len(), NAMESPACES_MAX);

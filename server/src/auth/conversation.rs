@@ -1,56 +1,61 @@
-//! What a connection remembers of a login between two messages. It proves one thing once: whatever goes wrong ends it.
+//! What a connection remembers of a login between two messages. A conversation can prove one thing once: any
+//! error ends it.
 
 use crate::auth::scram::{Exchange, Rejected};
 use crate::auth::users::User;
 
-/// The only conversation of a connection; a new one takes the place of the old.
+/// The number of every conversation: a connection has one at a time, and a new one replaces the old one.
 pub(crate) const ID: i32 = 1;
 
-/// A login on its way.
+/// A login that is not finished.
 pub(crate) struct Conversation {
     user: User,
-    stage: Stage,
-    /// Whether the server's proof ends it, without an empty message of both sides.
+    expected: ExpectedMessage,
+    /// Whether the server's proof ends the conversation. Otherwise each side sends one more, empty message.
     skips_empty: bool,
 }
 
-/// Where a conversation stands after a message.
-pub(crate) enum Step {
-    /// Another message must come.
+/// The result of a message of the client.
+pub(crate) enum LoginStep {
+    /// The client must send another message. The text is the answer.
     Next(Conversation, String),
-    /// The user is who it says.
+    /// The client has proven to be the user. The text is the answer.
     Done(User, String),
 }
 
-enum Stage {
+/// What the client's next message must be.
+enum ExpectedMessage {
     Proof(Exchange),
     Empty,
 }
 
 impl Conversation {
     pub(crate) fn new(user: User, exchange: Exchange, skips_empty: bool) -> Self {
-        Self { user, stage: Stage::Proof(exchange), skips_empty }
+        Self { user, expected: ExpectedMessage::Proof(exchange), skips_empty }
     }
 
-    /// The user, if the next message is to prove who it is.
+    /// The user, if the next message must be the proof.
     pub(crate) fn proving_user(&self) -> Option<&str> {
-        matches!(self.stage, Stage::Proof(_)).then_some(self.user.name.as_str())
+        matches!(self.expected, ExpectedMessage::Proof(_)).then_some(self.user.name.as_str())
     }
 
     /// Takes the client's next message.
-    pub(crate) fn go_on(self, message: &[u8]) -> Result<Step, Rejected> {
-        let Self { user, stage, skips_empty } = self;
-        match stage {
-            Stage::Proof(exchange) => {
+    pub(crate) fn receive(self, message: &[u8]) -> Result<LoginStep, Rejected> {
+        // By value: after an error nothing is left that a second proof could be tried on.
+        let Self { user, expected, skips_empty } = self;
+        match expected {
+            ExpectedMessage::Proof(exchange) => {
                 let proof = exchange.finish(message)?;
+                // Clients without this option expect one more, empty message of each side before they are
+                // logged in.
                 Ok(if skips_empty {
-                    Step::Done(user, proof)
+                    LoginStep::Done(user, proof)
                 } else {
-                    Step::Next(Self { user, stage: Stage::Empty, skips_empty }, proof)
+                    LoginStep::Next(Self { user, expected: ExpectedMessage::Empty, skips_empty }, proof)
                 })
             }
-            Stage::Empty if message.is_empty() => Ok(Step::Done(user, String::new())),
-            Stage::Empty => Err(Rejected::Malformed("the last message is not empty")),
+            ExpectedMessage::Empty if message.is_empty() => Ok(LoginStep::Done(user, String::new())),
+            ExpectedMessage::Empty => Err(Rejected::Malformed("the last message is not empty")),
         }
     }
 }

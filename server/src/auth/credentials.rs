@@ -1,4 +1,5 @@
-//! What a server keeps of a password, by RFC 5802: enough to check a proof, not enough to make one.
+//! The credentials that the server keeps of a password, by RFC 5802: enough to check a proof, not enough to
+//! make one.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -7,30 +8,42 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use stringprep::saslprep;
 
-/// Rounds of the derivation, as MongoDB has them.
+/// The iterations of the derivation, as many as MongoDB's.
 pub(crate) const ITERATIONS: u32 = 15_000;
-/// What fills one block of the derivation together with its counter, as in MongoDB.
+/// The length of a salt, as in MongoDB: with its counter it fills one block of the derivation.
 pub(crate) const SALT_BYTES: usize = 28;
 
-/// The name of the mechanism, and of its credentials in a user's document.
+/// The name of the mechanism, also that of its credentials in a user's document.
 pub(crate) const MECHANISM: &str = "SCRAM-SHA-256";
 
 /// A key of the mechanism.
 pub(crate) type Key = [u8; 32];
 
-/// Why there are no credentials of a password.
+/// Why a password is not allowed.
+///
+/// ```
+/// # use cairndb::Client;
+/// # use cairndb_server::{PasswordError, Role, UserError, Users};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let users = Users::of(&Client::open(folder.path().join("shop"))?);
+/// let refused = users.add("ada", "a\u{7}", Role::Root);
+/// assert!(matches!(refused, Err(UserError::Password(PasswordError::Prohibited))));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PasswordError {
-    /// It has no characters.
+    /// The password has no characters.
     #[error("the password is empty")]
     Empty,
-    /// It has a character that `SASLprep` prohibits.
+    /// The password has a character that `SASLprep` prohibits.
     #[error("the password has a character that is not allowed in one, a control character for example")]
     Prohibited,
 }
 
-/// What is kept of a password. It is not shown.
+/// What is kept of a password. It has no `Debug`, so that it cannot reach a log.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Credentials {
     pub(crate) iterations: u32,
@@ -45,25 +58,29 @@ impl Credentials {
             return Err(PasswordError::Empty);
         }
         let password = saslprep(password).map_err(|_| PasswordError::Prohibited)?;
+        // `SASLprep` removes some characters, and may leave none.
         if password.is_empty() {
             return Err(PasswordError::Empty);
         }
+        // The slow step: its iterations make guessing from stolen credentials expensive.
         let salted: Key = pbkdf2::pbkdf2_hmac_array::<Sha256, 32>(password.as_bytes(), salt, iterations);
         let stored_key = Sha256::digest(authenticate(&salted, b"Client Key")).into();
         let server_key = authenticate(&salted, b"Server Key");
         Ok(Self { iterations, salt: salt.to_vec(), stored_key, server_key })
     }
 
-    /// What somebody who is not there is asked with: always the same for a name, and of the shape of a user's. No
-    /// password fits, whatever the keys are.
-    pub(crate) fn of_nobody(secret: &Key, name: &str) -> Self {
+    /// The credentials of a user who does not exist: one and no other for each name, of the shape of
+    /// real ones. No password fits them.
+    pub(crate) fn decoy(secret: &Key, name: &str) -> Self {
+        // From a secret of the store: a salt that changed with each login would show that the user does not
+        // exist.
         let [salt, stored_key, server_key] = [b"salt ".as_slice(), b"stored ", b"server "]
             .map(|purpose| authenticate(secret, &[purpose, name.as_bytes()].concat()));
         let salt = salt.into_iter().take(SALT_BYTES).collect();
         Self { iterations: ITERATIONS, salt, stored_key, server_key }
     }
 
-    /// As a user's document has them under the mechanism's name.
+    /// The credentials as a user's document stores them under the mechanism's name.
     pub(crate) fn to_document(&self) -> Document {
         doc! {
             "iterationCount": i32::try_from(self.iterations).unwrap_or(i32::MAX),
@@ -73,11 +90,12 @@ impl Credentials {
         }
     }
 
-    /// Nothing if the document has not the shape of credentials.
+    /// Reads stored credentials. Returns `None` if the document does not have their shape.
     pub(crate) fn of_document(document: &Document) -> Option<Self> {
         let bytes = |field: &str| BASE64.decode(document.get_str(field).ok()?).ok();
         let iterations = u32::try_from(document.get_i32("iterationCount").ok()?).ok()?;
         Some(Self {
+            // 0 iterations would make the password's hash worthless.
             iterations: Some(iterations).filter(|&iterations| iterations > 0)?,
             salt: bytes("salt").filter(|salt| !salt.is_empty())?,
             stored_key: bytes("storedKey")?.try_into().ok()?,
@@ -86,7 +104,7 @@ impl Credentials {
     }
 }
 
-/// HMAC with SHA-256.
+/// The HMAC of a message with SHA-256.
 pub(crate) fn authenticate(key: &[u8], message: &[u8]) -> Key {
     let mut code = Hmac::<Sha256>::new_from_slice(key).expect("a key may have any length");
     code.update(message);
@@ -123,8 +141,8 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_always_asked_with_the_same() {
-        let of = |secret: u8, name| Credentials::of_nobody(&[secret; 32], name);
+    fn a_decoy_is_always_the_same() {
+        let of = |secret: u8, name| Credentials::decoy(&[secret; 32], name);
         assert!(of(1, "ada") == of(1, "ada"));
         assert!(of(1, "ada").salt != of(1, "bob").salt && of(1, "ada").salt != of(2, "ada").salt);
         assert_eq!((of(1, "ada").salt.len(), of(1, "ada").iterations), (SALT_BYTES, ITERATIONS));

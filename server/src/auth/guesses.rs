@@ -1,34 +1,36 @@
-//! How guessing of passwords is slowed, however many connections guess: failures are remembered for a user at an address,
-//! and for an address, of all users together.
+//! Slows the guessing of passwords, however many connections guess. Failures are remembered for each user at
+//! an address, and for each address with all its users together.
 //!
-//! After a few failures the next guesses wait for their turn before they are looked at, and each failure doubles the time
-//! between two of them. Who wants to wait behind too many others is refused. A user is never locked out elsewhere than where
-//! the guesses come from.
+//! After a few failures further guesses wait for their turn, and each failure doubles the time between two
+//! turns. A guess that would have to wait for too long is refused. A user is slowed only at the addresses
+//! where the guesses come from.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Failures of a user at an address after which the next guess need not wait.
+/// The failures of a user at an address after which the next guess still need not wait.
 const FREE_OF_USER: u32 = 3;
-/// Failures at an address, which many users may share, after which the next guess need not wait.
+/// The failures at an address after which the next guess still need not wait. Many users may share an
+/// address.
 const FREE_OF_ADDRESS: u32 = 20;
-/// The longest time between two guesses of a user's password at an address, in pauses: 10 seconds of 0.2.
+/// The longest time between two guesses of a user's password at an address, in pauses: 10 seconds if a pause
+/// is 0.2.
 const PAUSES_MAX: u32 = 50;
 /// How long failures are remembered.
 const MEMORY: Duration = Duration::from_secs(15 * 60);
-/// How many users and addresses are remembered.
+/// The highest number of users and addresses that are remembered.
 const SOURCES_MAX: usize = 10_000;
 
-/// The failures of late.
+/// The recent failures of logins.
 pub(crate) struct Guesses {
-    sources: Mutex<HashMap<Source, Failures>>,
+    sources: Mutex<HashMap<GuessSource, Failures>>,
     pause: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Source {
+enum GuessSource {
     Address(String),
     User { name: String, address: String },
 }
@@ -36,32 +38,35 @@ enum Source {
 #[derive(Clone, Copy)]
 struct Failures {
     count: u32,
-    /// When the next guess may be looked at.
+    /// When the next guess may be checked.
     next: Instant,
 }
 
-/// Too many wait already.
+/// Too many guesses are waiting already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooMany;
 
 impl Guesses {
-    /// The pause after a failure, from which all times follow.
+    /// `pause` is the time after a failure, from which all other times are computed.
     pub(crate) fn new(pause: Duration) -> Self {
         Self { sources: Mutex::default(), pause }
     }
 
-    /// Takes the next turn; gives how long to wait for it.
-    pub(crate) fn admit(&self, user: &str, address: &str, now: Instant) -> Result<Duration, TooMany> {
+    /// Takes the next turn for a guess. Returns how long to wait for it.
+    pub(crate) fn take_turn(&self, user: &str, address: &str, now: Instant) -> Result<Duration, TooMany> {
         let mut sources = self.sources.lock();
-        let of = Source::both(user, address);
+        let of = GuessSource::both(user, address);
         let waits = of.iter().filter_map(|source| sources.get(source)).map(|failures| failures.next);
         let wait = waits.map(|next| next.saturating_duration_since(now)).max().unwrap_or_default();
+        // Refused before a turn is taken: a refused guess must not delay the guesses after it.
         if wait > self.pause * PAUSES_MAX {
             return Err(TooMany);
         }
         for source in &of {
             let Some(failures) = sources.get_mut(source) else { continue };
             let interval = self.interval(source, failures.count);
+            // The turn is taken now, before the guess is checked, so that guesses sent together wait for each
+            // other.
             if !interval.is_zero() {
                 failures.next = failures.next.max(now + wait) + interval;
             }
@@ -69,14 +74,16 @@ impl Guesses {
         Ok(wait)
     }
 
-    /// Remembers a failure.
+    /// Remembers a failed login.
     pub(crate) fn note(&self, user: &str, address: &str, now: Instant) {
         let mut sources = self.sources.lock();
-        for source in Source::both(user, address) {
+        for source in GuessSource::both(user, address) {
+            // An attacker with many addresses must not fill the memory.
             if sources.len() >= SOURCES_MAX && !sources.contains_key(&source) {
                 make_room(&mut sources, now);
             }
             let failures = sources.entry(source.clone()).or_insert(Failures { count: 0, next: now });
+            // Old failures are forgotten when the next one comes; no task has to look for them.
             if now.saturating_duration_since(failures.next) > MEMORY {
                 failures.count = 0;
             }
@@ -85,40 +92,43 @@ impl Guesses {
         }
     }
 
-    /// Forgets a user's failures at an address: the user is there.
+    /// Forgets the failures of a user at an address, after a successful login.
     pub(crate) fn forget(&self, user: &str, address: &str) {
-        let [_, of_user] = Source::both(user, address);
+        // The address keeps its failures: a guesser with one account of its own could otherwise clear them.
+        let [_, of_user] = GuessSource::both(user, address);
         self.sources.lock().remove(&of_user);
     }
 
-    /// The time between two guesses after so many failures.
-    fn interval(&self, source: &Source, failures: u32) -> Duration {
+    /// The time between two guesses after `failures` failures.
+    fn interval(&self, source: &GuessSource, failures: u32) -> Duration {
         match source {
             // Not more and more: others who share the address would be kept out.
-            Source::Address(_) if failures > FREE_OF_ADDRESS => self.pause,
-            Source::User { .. } if failures > FREE_OF_USER => {
+            GuessSource::Address(_) if failures > FREE_OF_ADDRESS => self.pause,
+            GuessSource::User { .. } if failures > FREE_OF_USER => {
+                // Bounded before the shift, which would otherwise overflow after 32 failures.
                 let doublings = (failures - FREE_OF_USER).min(PAUSES_MAX.ilog2() + 1);
                 self.pause * PAUSES_MAX.min(1 << doublings)
             }
-            Source::Address(_) | Source::User { .. } => Duration::ZERO,
+            GuessSource::Address(_) | GuessSource::User { .. } => Duration::ZERO,
         }
     }
 }
 
-impl Source {
+impl GuessSource {
     fn both(user: &str, address: &str) -> [Self; 2] {
         let address = address.to_owned();
         [Self::Address(address.clone()), Self::User { name: user.to_owned(), address }]
     }
 }
 
-/// Forgets what is old, or else the half that has to wait least.
-fn make_room(sources: &mut HashMap<Source, Failures>, now: Instant) {
+/// Forgets old failures. If that is not enough, forgets the half with the shortest waits.
+fn make_room(sources: &mut HashMap<GuessSource, Failures>, now: Instant) {
     sources.retain(|_, failures| now.saturating_duration_since(failures.next) <= MEMORY);
     if sources.len() < SOURCES_MAX {
         return;
     }
     let mut times: Vec<Instant> = sources.values().map(|failures| failures.next).collect();
+    // The median in linear time: this runs under the lock while an attack is going on.
     let (_, middle, _) = times.select_nth_unstable(SOURCES_MAX / 2);
     sources.retain(|_, failures| failures.next > *middle);
 }
@@ -135,7 +145,7 @@ mod tests {
         let (mut now, mut tried) = (start, 0);
         while now < start + time {
             let user = format!("user{}", tried % users);
-            match guesses.admit(&user, "192.0.2.1", now) {
+            match guesses.take_turn(&user, "192.0.2.1", now) {
                 Ok(wait) => {
                     now += wait;
                     guesses.note(&user, "192.0.2.1", now);
@@ -160,16 +170,16 @@ mod tests {
         for _ in 0..20 {
             guesses.note("ada", "192.0.2.1", now);
         }
-        let waits: Vec<_> = (0..100).map(|_| guesses.admit("ada", "192.0.2.1", now)).collect();
+        let waits: Vec<_> = (0..100).map(|_| guesses.take_turn("ada", "192.0.2.1", now)).collect();
         assert!(waits.iter().filter(|wait| wait.is_ok()).count() <= 2, "{waits:?}");
-        assert_eq!(guesses.admit("ada", "192.0.2.2", now), Ok(Duration::ZERO));
-        assert!(guesses.admit("bob", "192.0.2.1", now).is_ok());
+        assert_eq!(guesses.take_turn("ada", "192.0.2.2", now), Ok(Duration::ZERO));
+        assert!(guesses.take_turn("bob", "192.0.2.1", now).is_ok());
     }
 
     #[test]
     fn a_few_mistakes_cost_nothing_and_a_success_clears_the_rest() {
         let (guesses, now) = (Guesses::new(PAUSE), Instant::now());
-        let wait = |guesses: &Guesses| guesses.admit("ada", "192.0.2.1", now);
+        let wait = |guesses: &Guesses| guesses.take_turn("ada", "192.0.2.1", now);
         for _ in 0..FREE_OF_USER {
             guesses.note("ada", "192.0.2.1", now);
         }

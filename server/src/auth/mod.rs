@@ -1,8 +1,9 @@
-//! Who is there: users in the store, their credentials, and the conversation by which a client proves that it knows a
-//! password.
+//! Authentication: users in the store, their credentials, and the conversation in which a client proves that
+//! it knows a password.
 //!
-//! The mechanism is SCRAM-SHA-256 alone. `scram` and `credentials` are pure; `users` reads and writes the store;
-//! `conversation` is what a connection remembers between two messages. What a user may do is in the table of commands.
+//! The only mechanism is SCRAM-SHA-256. `scram` and `credentials` are pure; `users` reads and writes the
+//! store; `conversation` is what a connection remembers between two messages. The table of commands says what
+//! a user may do.
 
 pub(crate) mod conversation;
 pub(crate) mod credentials;

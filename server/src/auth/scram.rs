@@ -1,8 +1,8 @@
-//! SCRAM by RFC 5802 and RFC 7677, the server's side, as pure functions from message to message.
+//! The server's side of SCRAM by RFC 5802 and RFC 7677, as pure functions from message to message.
 //!
-//! The client names itself and a nonce, the server adds one of its own with salt and iterations, the client proves that
-//! it knows the password, and the server that it knows the credentials. Whether the proof is right, and whether the
-//! user exists at all, is looked at in time that depends on neither.
+//! The client sends a name and a nonce. The server adds a nonce of its own, the salt and the number of
+//! iterations. The client proves that it knows the password, and the server that it knows the credentials.
+//! The time of the check depends neither on whether the proof is right nor on whether the user exists.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -11,11 +11,11 @@ use subtle::{Choice, ConstantTimeEq};
 
 use crate::auth::credentials::{Credentials, Key, authenticate};
 
-/// The longest message that a client may send.
+/// The longest message of a client, in bytes.
 const MESSAGE_BYTES_MAX: usize = 4096;
 const PROOF: &str = ",p=";
 
-/// Why a message is not gone on with. Clients are not told which it was.
+/// Why a message is rejected. The client is not told which reason it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Rejected {
     #[error("the message is malformed: {0}")]
@@ -28,23 +28,24 @@ pub(crate) enum Rejected {
     Proof,
 }
 
-/// A client's first message.
+/// The first message of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ClientFirst<'a> {
-    /// What the client says of channel binding and of whom it acts for, to be repeated in its last message.
+    /// The beginning, about channel binding and acting for others, which the client repeats in its last
+    /// message.
     front: &'a str,
-    /// Everything behind it.
+    /// Everything after the beginning.
     bare: &'a str,
     nonce: &'a str,
-    /// Who it says it is.
+    /// The name of the user.
     pub(crate) user: String,
 }
 
-/// A conversation that waits for the client's proof.
+/// A conversation in which the server waits for the client's proof.
 pub(crate) struct Exchange {
     front: String,
     nonce: String,
-    /// The messages so far, as the proof covers them.
+    /// The messages until now, which the proof covers.
     transcript: String,
     credentials: Credentials,
     is_known: Choice,
@@ -67,13 +68,16 @@ impl<'a> ClientFirst<'a> {
         if identity != Some("") {
             return Err(Rejected::Unsupported("to act for another user"));
         }
+        // A slice of what the client sent: the last message repeats these bytes exactly.
         let front = message.get(..message.len() - bare.len()).unwrap_or_default();
         let mut attributes = bare.split(',');
         let user = attributes.next().unwrap_or_default();
+        // By the RFC a server that does not know a mandatory extension must refuse it.
         if user.starts_with("m=") {
             return Err(Rejected::Unsupported("an extension"));
         }
         let user = user.strip_prefix("n=").ok_or(Rejected::Malformed("it has no user"))?;
+        // Attributes after the nonce are extensions, which the RFC lets a server ignore.
         let nonce = attributes.next().and_then(|nonce| nonce.strip_prefix("r="));
         let nonce =
             nonce.filter(|nonce| !nonce.is_empty() && nonce.bytes().all(|byte| byte.is_ascii_graphic()));
@@ -83,25 +87,28 @@ impl<'a> ClientFirst<'a> {
 }
 
 impl Exchange {
-    /// Answers a first message: with the challenge, and with what is needed to judge the answer to it.
+    /// Answers a first message. Returns the challenge, and what is needed to judge the client's answer to it.
     pub(crate) fn begin(
         first: &ClientFirst<'_>,
         credentials: Credentials,
         is_known: bool,
         nonce: &str,
     ) -> (Self, String) {
+        // The client must repeat both nonces, so that neither side can replay an old conversation.
         let nonce = format!("{}{nonce}", first.nonce);
         let salt = BASE64.encode(&credentials.salt);
         let challenge = format!("r={nonce},s={salt},i={}", credentials.iterations);
         let transcript = format!("{},{challenge}", first.bare);
         let front = first.front.to_owned();
+        // A `Choice` and not a `bool`, so that the check below cannot branch on it by accident.
         let is_known = Choice::from(u8::from(is_known));
         (Self { front, nonce, transcript, credentials, is_known }, challenge)
     }
 
-    /// Judges the client's proof; gives the server's.
+    /// Judges the client's proof. Returns the server's proof.
     pub(crate) fn finish(self, message: &[u8]) -> Result<String, Rejected> {
         let message = text(message)?;
+        // The last one: an extension before the proof may contain the same characters.
         let at = message.rfind(PROOF).ok_or(Rejected::Malformed("it has no proof"))?;
         let (before, proof) = message.split_at(at);
         let proof = proof.get(PROOF.len()..).and_then(|proof| BASE64.decode(proof).ok());
@@ -117,14 +124,18 @@ impl Exchange {
         if nonce != Some(self.nonce.as_str()) {
             return Err(Rejected::Nonce);
         }
+        // The proof covers all messages, so an attacker in between cannot have changed any of them.
         let transcript = format!("{},{before}", self.transcript);
         let signature = authenticate(&self.credentials.stored_key, transcript.as_bytes());
+        // The proof is the client key, combined with a signature that only this conversation has.
         let mut client_key = proof;
         for (byte, mask) in client_key.iter_mut().zip(signature) {
             *byte ^= mask;
         }
         let found: Key = Sha256::digest(client_key).into();
+        // Both in constant time and joined without a branch: a wrong proof takes as long as an unknown user.
         let is_right = found.ct_eq(&self.credentials.stored_key) & self.is_known;
+        // Computed for rejected proofs as well, so that the time does not tell them apart.
         let signature = authenticate(&self.credentials.server_key, transcript.as_bytes());
         if bool::from(is_right) {
             Ok(format!("v={}", BASE64.encode(signature)))
@@ -135,6 +146,7 @@ impl Exchange {
 }
 
 fn text(message: &[u8]) -> Result<&str, Rejected> {
+    // Before anything is parsed: the sender has not logged in.
     if message.len() > MESSAGE_BYTES_MAX {
         return Err(Rejected::Malformed("it is too long"));
     }
@@ -142,7 +154,7 @@ fn text(message: &[u8]) -> Result<&str, Rejected> {
     if text.contains('\0') { Err(Rejected::Malformed("it has a NUL")) } else { Ok(text) }
 }
 
-/// A name in which `=2C` is a comma and `=3D` an equals sign.
+/// Decodes a name, in which `=2C` stands for a comma and `=3D` for an equals sign.
 fn unescape(name: &str) -> Result<String, Rejected> {
     let mut parts = name.split('=');
     let mut whole = parts.next().unwrap_or_default().to_owned();

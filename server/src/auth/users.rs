@@ -1,4 +1,4 @@
-//! Users: documents of the store, in MongoDB's shape, in a collection that no command reaches.
+//! Users: documents of the store in MongoDB's shape, in a collection that no command can reach.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -8,53 +8,86 @@ use cairndb::{Client, Collection, SystemCollection};
 
 use crate::auth::credentials::{Credentials, ITERATIONS, Key, MECHANISM, PasswordError, SALT_BYTES};
 
-/// The database that users belong to.
+/// The database of all users.
 pub(crate) const DATABASE: &str = "admin";
 
 const NAME_BYTES_MAX: usize = 128;
-/// The document of `system.keys` from which unknown users get their salts.
+/// The document of `system.keys` with the secret from which unknown users get their salts.
 const SECRET: &str = "unknownUsers";
 
-/// What a user may do. There are no other roles, and none for single databases.
+/// What a user may do. There are no other roles, and no roles for single databases.
+///
+/// ```
+/// use cairndb_server::Role;
+///
+/// assert_eq!(Role::parse("root")?, Role::Root);
+/// assert!(Role::parse("dbOwner").is_err());
+/// # Ok::<(), cairndb_server::UserError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
-    /// Everything: MongoDB's `root`.
+    /// May do everything: MongoDB's `root`.
     Root,
-    /// Reading, in every database: MongoDB's `readAnyDatabase`.
+    /// May read in every database: MongoDB's `readAnyDatabase`.
     ReadAnyDatabase,
 }
 
-/// Who may log in.
+/// A user that may log in, as [`Users::list`] returns it.
+///
+/// ```
+/// # use cairndb::Client;
+/// # use cairndb_server::{Role, Users};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let users = Users::of(&Client::open(folder.path().join("shop"))?);
+/// users.add("ada", "correct horse", Role::Root)?;
+/// let ada = users.list()?.remove(0);
+/// assert_eq!((ada.name.as_str(), ada.role), ("ada", Role::Root));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct User {
-    /// The name, which is told apart by every byte.
+    /// The name. Two names are the same if all their bytes are.
     pub name: String,
     /// What the user may do.
     pub role: Role,
 }
 
-/// Why a user is not there, or not made.
+/// Why a user cannot be added, read or removed.
+///
+/// ```
+/// # use cairndb::Client;
+/// # use cairndb_server::{Role, UserError, Users};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let users = Users::of(&Client::open(folder.path().join("shop"))?);
+/// assert!(matches!(users.add("ada", "", Role::Root), Err(UserError::Password(_))));
+/// assert!(matches!(users.remove("bob"), Err(UserError::Unknown(name)) if name == "bob"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UserError {
-    /// There is one of that name.
+    /// A user of this name exists already.
     #[error("there is a user {0:?} already")]
     Exists(String),
-    /// There is none of that name.
+    /// No user has this name.
     #[error("there is no user {0:?}")]
     Unknown(String),
-    /// No user may be called so.
+    /// The name is not allowed.
     #[error("a user cannot be called {0:?}: a name has 1 to 128 bytes and no control characters")]
     Name(String),
-    /// No user can have that password.
+    /// The password is not allowed.
     #[error(transparent)]
     Password(#[from] PasswordError),
-    /// Not a role that users here can have.
+    /// The role does not exist here.
     #[error("there is no role {0:?}: a user has the role root or readAnyDatabase")]
     Role(String),
-    /// The document of a user is not of the shape of one.
+    /// A stored document does not have the shape of a user.
     #[error("the stored user {name:?} is damaged: {fault}")]
     Damaged {
         /// The document's `_id`.
@@ -62,11 +95,11 @@ pub enum UserError {
         /// What is wrong with it.
         fault: String,
     },
-    /// The system gives no random numbers, and a secret cannot be made of anything else.
-    #[error("the system gives no random numbers: {0}")]
+    /// The system provides no random numbers, and a secret cannot be made of anything else.
+    #[error("the system provides no random numbers: {0}")]
     Random(String),
-    /// The store refused.
-    #[error("the store refused")]
+    /// The store cannot be read or written.
+    #[error("the store of the users cannot be read or written")]
     Store(#[from] cairndb::Error),
 }
 
@@ -94,7 +127,13 @@ pub struct Users {
 }
 
 impl Role {
-    /// MongoDB's name of it.
+    /// MongoDB's name of the role.
+    ///
+    /// ```
+    /// use cairndb_server::Role;
+    ///
+    /// assert_eq!(Role::ReadAnyDatabase.name(), "readAnyDatabase");
+    /// ```
     pub fn name(self) -> &'static str {
         match self {
             Self::Root => "root",
@@ -102,10 +141,10 @@ impl Role {
         }
     }
 
-    /// The role of that name.
+    /// The role with MongoDB's name `name`.
     ///
     /// # Errors
-    /// [`UserError::Role`] for any other.
+    /// [`UserError::Role`] for every other name.
     pub fn parse(name: &str) -> Result<Self, UserError> {
         [Self::Root, Self::ReadAnyDatabase]
             .into_iter()
@@ -123,7 +162,9 @@ impl Users {
         }
     }
 
-    /// Makes a user. The password is not kept, only what checks one.
+    /// Adds a user. The password is not stored, only what is needed to check it.
+    ///
+    /// The example of [`Users`] adds one.
     ///
     /// # Errors
     /// A name that is taken or not allowed, a password that is not allowed, a store that cannot be written.
@@ -131,8 +172,10 @@ impl Users {
         if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
             return Err(UserError::Name(name.to_owned()));
         }
+        // A salt of its own for each user: equal passwords must not look equal in the store.
         let salt: Vec<u8> = random_key()?.into_iter().take(SALT_BYTES).collect();
         let credentials = Credentials::derive(password, &salt, ITERATIONS)?;
+        // With the first user: until then every name is unknown, and there is nothing to hide.
         if self.load_secret()?.is_none() {
             let key = Binary { subtype: BinarySubtype::Generic, bytes: random_key()?.to_vec() };
             self.keys.insert_one(doc! { "_id": SECRET, "key": key }).run()?;
@@ -144,6 +187,7 @@ impl Users {
             "credentials": { MECHANISM: credentials.to_document() },
             "roles": [{ "role": role.name(), "db": DATABASE }],
         };
+        // The unique `_id` decides, so two calls at the same time cannot both add the user.
         match self.users.insert_one(user).run() {
             Ok(_) => Ok(()),
             Err(error) if error.is_duplicate_key() => Err(UserError::Exists(name.to_owned())),
@@ -151,36 +195,63 @@ impl Users {
         }
     }
 
-    /// All users, by name.
+    /// All users, ascending by name.
     ///
     /// # Errors
-    /// A store that cannot be read, or a document that is no user's.
+    /// A store that cannot be read, or a document that is not a user.
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # use cairndb_server::{Role, Users};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let users = Users::of(&Client::open(folder.path().join("shop"))?);
+    /// assert!(users.list()?.is_empty());
+    /// users.add("bob", "battery staple", Role::ReadAnyDatabase)?;
+    /// assert_eq!(users.list()?.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn list(&self) -> Result<Vec<User>, UserError> {
         self.users.find(doc! {}).run()?.map(|user| Ok(parse(&user?)?.0)).collect()
     }
 
-    /// Removes a user.
+    /// Removes a user. Connections that the user has logged in stay logged in.
     ///
     /// # Errors
-    /// [`UserError::Unknown`] if there is none of that name, or a store that cannot be written.
+    /// [`UserError::Unknown`] if no user has this name, or a store that cannot be written.
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # use cairndb_server::{Role, Users};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let users = Users::of(&Client::open(folder.path().join("shop"))?);
+    /// users.add("bob", "battery staple", Role::ReadAnyDatabase)?;
+    /// users.remove("bob")?;
+    /// assert!(users.remove("bob").is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn remove(&self, name: &str) -> Result<(), UserError> {
         let removed = self.users.delete_one(doc! { "_id": id_of(name) }).run()?;
         if removed.deleted_count == 0 { Err(UserError::Unknown(name.to_owned())) } else { Ok(()) }
     }
 
-    /// The user of that name, with what checks the password.
+    /// The user of this name, with the credentials that check the password.
     pub(crate) fn find(&self, name: &str) -> Result<Option<(User, Credentials)>, UserError> {
         self.users.find_one(doc! { "_id": id_of(name) }).run()?.map(|user| parse(&user)).transpose()
     }
 
-    /// What unknown users get their salts from. It is made with the first user; before that nobody can tell users
-    /// from others, and any secret will do.
+    /// The secret from which unknown users get their salts. It is stored with the first user. Before that
+    /// every login fails for the same reason, so any secret will do.
     pub(crate) fn secret(&self) -> Result<Key, UserError> {
         self.load_secret()?.map_or_else(random_key, Ok)
     }
 
     fn load_secret(&self) -> Result<Option<Key>, UserError> {
         let Some(stored) = self.keys.find_one(doc! { "_id": SECRET }).run()? else { return Ok(None) };
+        // A damaged secret is an error: with a new one, salts would change and show which users are unknown.
         let key = stored.get_binary_generic("key").ok().and_then(|key| Key::try_from(key.as_slice()).ok());
         let damaged = || UserError::Damaged { name: SECRET.to_owned(), fault: "it has no key".to_owned() };
         key.map(Some).ok_or_else(damaged)
@@ -193,7 +264,7 @@ impl std::fmt::Debug for Users {
     }
 }
 
-/// A nonce that nobody can guess.
+/// A random nonce, in base64.
 pub(crate) fn nonce() -> Result<String, UserError> {
     Ok(BASE64.encode(random_key()?))
 }
@@ -212,10 +283,13 @@ fn parse(document: &Document) -> Result<(User, Credentials), UserError> {
     let id = document.get_str("_id").unwrap_or_default();
     let damaged = |fault: &str| UserError::Damaged { name: id.to_owned(), fault: fault.to_owned() };
     let name = document.get_str("user").map_err(|_| damaged("it has no name"))?;
+    // A login finds the user by `_id`, so the name inside must be the same one.
     if id != id_of(name) {
         return Err(damaged("its name is not that of its _id"));
     }
     let roles = document.get_array("roles").map_err(|_| damaged("it has no roles"))?;
+    // Users of a MongoDB server may have several roles. Here such a user is damaged and not partly
+    // understood.
     let [Bson::Document(role)] = roles.as_slice() else { return Err(damaged("it has not one role")) };
     let role = Role::parse(role.get_str("role").map_err(|_| damaged("its role has no name"))?);
     let role = role.map_err(|error| damaged(&error.to_string()))?;

@@ -1,5 +1,5 @@
-//! Who may run which command: before a login hardly any, readers what changes nothing, and nobody what touches the
-//! collections in which the server keeps users and secrets.
+//! Who may run which command. Strangers may run a few; readers may run what changes nothing; no client may
+//! touch the collections in which the server keeps users and secrets.
 
 use cairndb::bson::{RawArray, RawBsonRef, RawDocument};
 
@@ -7,23 +7,23 @@ use crate::auth::users::{DATABASE, Role};
 use crate::dispatch::call::Call;
 use crate::failure::Failure;
 
-/// Collections of `admin` that are the server's own. The engine refuses their names too, wherever a command hides one;
-/// this is for the answer.
+/// The collections of `admin` that belong to the server. The engine refuses their names as well, wherever a
+/// command contains one; this table provides MongoDB's error.
 const RESERVED: [&str; 2] = ["system.keys", "system.users"];
 
-/// Who may run a command.
+/// Who may run a command. The order matters: a later value includes the earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Access {
-    /// Also who has not yet proven who it is.
+    /// Every client, also before a login.
     Anyone,
-    /// Every user: it changes nothing that is stored.
+    /// Every user. The command changes nothing that is stored.
     Reader,
-    /// Users who may do everything.
+    /// Users with the role `root`.
     Root,
 }
 
-/// Whether the connection may run the command.
-pub(super) fn admit(call: &Call, access: Access) -> Result<(), Failure> {
+/// Checks that the connection may run the command.
+pub(super) fn authorize(call: &Call, access: Access) -> Result<(), Failure> {
     if call.shared.settings.requires_user && access != Access::Anyone {
         let name = call.command.name();
         let Some(user) = call.peer.user() else {
@@ -33,27 +33,29 @@ pub(super) fn admit(call: &Call, access: Access) -> Result<(), Failure> {
             Role::Root => Access::Root,
             Role::ReadAnyDatabase => Access::Reader,
         };
+        // A pipeline with `$out` or `$merge` makes a reading command one that writes.
         if access > granted || (granted == Access::Reader && writes_by_a_stage(call)?) {
             let database = call.command.database();
             let message = format!("not authorized on {database} to execute command '{name}'");
             return Err(unauthorized(message));
         }
     }
-    leave_reserved_alone(call)
+    check_reserved(call)
 }
 
-/// What a command explains runs in the name of whoever asks, so it needs what the explained one needs.
+/// The name of the command that an `explain` contains. It runs with the rights of the client, so the client
+/// needs them.
 pub(super) fn explained(call: &Call) -> Result<Option<&str>, Failure> {
     Ok(explained_command(call)?.map(|(_, name)| name))
 }
 
-/// The command in a command, and its name.
+/// The command inside of a command, and its name.
 fn explained_command(call: &Call) -> Result<Option<(&RawDocument, &str)>, Failure> {
     let Some(command) = call.fields().argument()?.and_then(RawBsonRef::as_document) else { return Ok(None) };
     Ok(command.iter().next().transpose()?.map(|(name, _)| (command, name.as_str())))
 }
 
-/// Whether a pipeline ends in a stage that writes.
+/// Whether a pipeline of the command, or of the explained one, has a stage that writes.
 fn writes_by_a_stage(call: &Call) -> Result<bool, Failure> {
     let body = call.command.body();
     let explained = call.fields().argument()?.and_then(RawBsonRef::as_document);
@@ -61,7 +63,7 @@ fn writes_by_a_stage(call: &Call) -> Result<bool, Failure> {
 }
 
 fn has_writing_stage(command: &RawDocument) -> Result<bool, Failure> {
-    // A document may have a field twice, and which of them counts is the engine's to say.
+    // A document may contain a field twice, and the engine decides which one counts. So all are checked.
     for field in command {
         let (name, value) = field?;
         let pipeline = value.as_array().filter(|_| name.as_str() == "pipeline");
@@ -74,6 +76,7 @@ fn has_writing_stage(command: &RawDocument) -> Result<bool, Failure> {
 
 fn is_writing(pipeline: &RawArray) -> Result<bool, Failure> {
     for stage in pipeline {
+        // What is not a document is no stage; the engine refuses it.
         let Some(stage) = stage?.as_document() else { continue };
         for field in stage {
             if matches!(field?.0.as_str(), "$out" | "$merge") {
@@ -84,22 +87,26 @@ fn is_writing(pipeline: &RawArray) -> Result<bool, Failure> {
     Ok(false)
 }
 
-fn leave_reserved_alone(call: &Call) -> Result<(), Failure> {
+fn check_reserved(call: &Call) -> Result<(), Failure> {
     let (command, database) = (&call.command, call.command.database());
     if database != DATABASE {
         return Ok(());
     }
+    // It would drop the users with the database.
     if command.name() == "dropDatabase" {
         let message = format!("Dropping the '{DATABASE}' database is prohibited.");
         return Err(Failure::new(20, "IllegalOperation", message));
     }
     let (body, mut named) = (command.body(), Vec::new());
+    // The fields in which commands name a collection: `getMore` has it in `collection`, `renameCollection`
+    // its target in `to`.
     for field in [command.name(), "collection", "to"] {
         named.push(body.get(field)?);
     }
     if let Some((explained, name)) = explained_command(call)? {
         named.push(explained.get(name)?);
     }
+    // `renameCollection` names collections with their database.
     let is_reserved = |named: &&str| {
         RESERVED.iter().any(|reserved| reserved == named || format!("{DATABASE}.{reserved}") == **named)
     };

@@ -1,4 +1,5 @@
-//! The stable API: `apiVersion: "1"`, and `apiStrict`, with which nothing may be asked for that is not in it.
+//! The stable API: `apiVersion: "1"`, and `apiStrict`, with which a command may use nothing outside of that
+//! version.
 
 use cairndb::bson::{RawArray, RawBsonRef, RawDocument};
 
@@ -6,7 +7,7 @@ use crate::dispatch::call::Call;
 use crate::failure::Failure;
 use crate::fields::Fields;
 
-/// MongoDB's commands of API version 1 that are here, ascending. CairnDB's own are in no version.
+/// MongoDB's commands of API version 1 that exist here, ascending. CairnDB's own commands are in no version.
 const COMMANDS: [&str; 29] = [
     "abortTransaction",
     "aggregate",
@@ -39,7 +40,7 @@ const COMMANDS: [&str; 29] = [
     "update",
 ];
 
-/// Fields of these commands that are in no version.
+/// The fields of these commands that are in no version.
 const UNSTABLE_FIELDS: [(&str, &[&str]); 3] = [
     ("aggregate", &["exchange", "explain"]),
     ("create", &["autoIncrement", "capped", "indexOptionDefaults", "max", "size", "storageEngine"]),
@@ -57,9 +58,9 @@ const UNSTABLE_FIELDS: [(&str, &[&str]); 3] = [
         ],
     ),
 ];
-/// The same of indexes.
+/// The fields of an index that are in no version.
 const UNSTABLE_INDEX_FIELDS: [&str; 4] = ["background", "bucketSize", "sparse", "storageEngine"];
-/// Stages that are in no version.
+/// The stages that are in no version.
 const UNSTABLE_STAGES: [&str; 7] = [
     "$currentOp",
     "$indexStats",
@@ -70,7 +71,7 @@ const UNSTABLE_STAGES: [&str; 7] = [
     "$searchMeta",
 ];
 
-/// Checks what a command says of the API that it uses, and that it keeps to it.
+/// Checks the API version that a command declares, and with `apiStrict` that it uses nothing else.
 pub(super) fn check(call: &Call) -> Result<(), Failure> {
     let fields = call.fields();
     let is_strict = fields.boolean("apiStrict")? == Some(true);
@@ -81,6 +82,7 @@ pub(super) fn check(call: &Call) -> Result<(), Failure> {
             let message = format!("API version must be \"1\", not {other:?}");
             return Err(Failure::new(322, "APIVersionError", message));
         }
+        // The options mean nothing without a version; MongoDB refuses them instead of ignoring them.
         None if is_strict || shows_errors => {
             let message = "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion";
             return Err(Failure::new(4_886_600, "Location4886600", message));
@@ -95,6 +97,7 @@ fn check_command(name: &str, body: &RawDocument) -> Result<(), Failure> {
         return Err(not_in_version(&format!("the command {name}")));
     }
     let fields = Fields::of(name, body);
+    // Fields that are in the version need no list: the engine refuses unknown ones.
     let unstable = UNSTABLE_FIELDS.iter().find(|(command, _)| *command == name);
     for field in unstable.map_or(&[][..], |(_, fields)| fields) {
         refuse_field(fields, field, name)?;
@@ -109,6 +112,7 @@ fn check_command(name: &str, body: &RawDocument) -> Result<(), Failure> {
     {
         check_indexes(indexes)?;
     }
+    // An explained command has to be in the version too, and its own fields count.
     match fields.argument()?.and_then(RawBsonRef::as_document).filter(|_| name == "explain") {
         Some(explained) => match explained.iter().next().transpose()? {
             Some((name, _)) => check_command(name.as_str(), explained),
@@ -118,7 +122,7 @@ fn check_command(name: &str, body: &RawDocument) -> Result<(), Failure> {
     }
 }
 
-/// A field that is false or null asks for nothing.
+/// Refuses a field that is in no version. False and null count as absent.
 fn refuse_field(fields: Fields<'_>, field: &str, place: &str) -> Result<(), Failure> {
     match fields.value(field)? {
         None | Some(RawBsonRef::Boolean(false)) => Ok(()),
@@ -127,11 +131,12 @@ fn refuse_field(fields: Fields<'_>, field: &str, place: &str) -> Result<(), Fail
 }
 
 fn check_stages(pipeline: &RawArray) -> Result<(), Failure> {
+    // Only the stages themselves are looked at: the engine checks what they contain.
     for stage in pipeline {
         let Some(stage) = stage?.as_document() else { continue };
         let Some((name, options)) = stage.iter().next().transpose()? else { continue };
         let name = name.as_str();
-        // Of the figures of a collection only its count is part of the version.
+        // Of the results of `$collStats` only the count is in the version.
         let counts_only = name != "$collStats"
             || options.as_document().is_some_and(|options| {
                 options.iter().all(|option| option.is_ok_and(|(name, _)| name.as_str() == "count"))

@@ -1,4 +1,4 @@
-//! A command on its way: who sent it, what it is, and the checks that all commands share.
+//! A command that runs: its connection, its fields, and the checks that all commands share.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use cairndb::{CancellationToken, Client};
 
 use crate::failure::Failure;
 use crate::fields::Fields;
-use crate::frame::message::{Message, Sequence};
+use crate::frame::message::{DocumentSequence, Message};
 use crate::limits::Reserved;
 use crate::operations::Operation;
 use crate::reply::Reply;
@@ -18,25 +18,25 @@ use crate::shared::{Peer, Shared};
 /// Where a command runs.
 #[derive(Clone, Copy)]
 pub(crate) enum Run {
-    /// Where it came in: it touches nothing that could block.
+    /// In the task of its connection: it calls nothing that could block.
     Here(fn(&Call) -> Result<Reply, Failure>),
-    /// The same, unless a login is begun with it; and it may wait for something new.
+    /// A hello: in the task of its connection, unless it begins a login. It may wait before it is answered.
     Greeting(fn(&Call) -> Result<Reply, Failure>),
-    /// Where it may block.
+    /// In the pool, where it may block.
     Pool(fn(&Call) -> Result<Reply, Failure>),
-    /// The same, after others have had their turn to guess.
+    /// A step of a login: in the pool, after the guesses before it have had their turns.
     Login(fn(&Call) -> Result<Reply, Failure>),
 }
 
-/// A command, and the connection that it came by.
+/// A command and the connection that sent it.
 pub(crate) struct Call {
-    /// What ends the command, and its number; set when it begins.
+    /// Ends the command. Set, like its number, when the command begins.
     pub(crate) cancellation: CancellationToken,
     pub(crate) operation_id: i64,
     pub(crate) shared: Arc<Shared>,
     pub(crate) peer: Arc<Peer>,
     pub(crate) command: Command,
-    /// What the message holds of the budget, for as long as its bytes are there.
+    /// The memory of the message, held for as long as its bytes are used.
     pub(crate) _reserved: Reserved,
 }
 
@@ -46,12 +46,12 @@ pub(crate) struct Command {
     name: String,
     database: String,
     body: Bytes,
-    pub(crate) sequences: Vec<Sequence>,
-    /// Whether the client takes several answers to it.
+    pub(crate) sequences: Vec<DocumentSequence>,
+    /// Whether the client accepts several answers.
     allows_exhaust: bool,
-    /// Whether it was answered before.
+    /// Whether the command was answered before and runs again.
     is_repeated: bool,
-    /// Whether the client takes no answer to it.
+    /// Whether the client waits for no answer.
     wants_no_answer: bool,
 }
 
@@ -64,15 +64,17 @@ impl Command {
         let database = body.get("$db")?.ok_or_else(no_database)?.as_str();
         let wrong_type = || Failure::new(14, "TypeMismatch", "the field '$db' must be a string");
         let database = database.ok_or_else(wrong_type)?.to_owned();
+        // Read before the message is taken apart.
         let (allows_exhaust, wants_no_answer) = (message.allows_exhaust(), message.wants_no_answer());
         let Message { body, sequences, .. } = message;
         Ok(Self { name, database, body, sequences, allows_exhaust, is_repeated: false, wants_no_answer })
     }
 
-    /// The command of a query of old, which names the database itself.
+    /// The command of an `OP_QUERY`, whose namespace contains the database.
     pub(crate) fn of_query(database: &str, document: &Bytes) -> Result<Self, Failure> {
         let outer = view(document)?;
         let first = outer.iter().next().transpose()?;
+        // Drivers wrap the command to add a read preference, which means nothing for a hello.
         let body = match first {
             Some((wrapper, RawBsonRef::Document(inner)))
                 if matches!(wrapper.as_str(), "$query" | "query") =>
@@ -94,8 +96,9 @@ impl Command {
         })
     }
 
-    /// The same command again, if its client takes all answers that come, and it is one that waits between them.
+    /// The command to run again, if its client accepts several answers and the command waits between them.
     pub(crate) fn repeated(&self) -> Option<Self> {
+        // Only a hello waits. Any other command would answer without a pause and without an end.
         let is_greeting = matches!(self.name.as_str(), "hello" | "isMaster" | "ismaster");
         (self.allows_exhaust && is_greeting).then(|| Self { is_repeated: true, ..self.clone() })
     }
@@ -120,14 +123,14 @@ impl Command {
         &self.database
     }
 
-    /// The command's document, in which nested values were not looked at.
+    /// The document of the command, in which nested values were not checked.
     pub(crate) fn body(&self) -> &RawDocument {
         RawDocument::from_bytes(&self.body).expect("a command is made of a document")
     }
 }
 
 impl Call {
-    /// The store, for operations that end with the command.
+    /// The store, with operations that end with the command.
     pub(crate) fn client(&self) -> Client {
         self.peer.client().with_cancellation(&self.cancellation)
     }
@@ -139,39 +142,43 @@ impl Call {
     /// The command as `currentOp` lists it.
     pub(super) fn operation(&self) -> Operation {
         let Command { name, database, .. } = &self.command;
+        // A malformed command is listed too, so errors are left to the checks that follow.
         let target = self.fields().argument().ok().flatten().and_then(RawBsonRef::as_str);
         let namespace = match target {
             Some(target) => format!("{database}.{target}"),
             None => format!("{database}.$cmd"),
         };
-        Operation::new((self.peer.id, self.peer.address.clone()), name, namespace)
+        Operation::new(self.peer.id, self.peer.address.clone(), name, namespace)
     }
 
     /// The session of the command.
     pub(crate) fn session(&self) -> Result<Option<Session>, Failure> {
+        // Sessions belong to users: the same id of another user is another session.
         let id = self.fields().document("lsid")?.map(sessions::parse).transpose()?;
         Ok(id.map(|id| Session { id, user: self.user_name() }))
     }
 
-    /// The user that the connection has proven to be.
+    /// The name of the user that the connection is logged in as.
     pub(crate) fn user_name(&self) -> Option<String> {
         self.peer.user().map(|user| user.name)
     }
 
-    /// Whether the connection has to log in, and has not.
+    /// Whether the client has to log in and has not done so yet.
     pub(crate) fn is_of_stranger(&self) -> bool {
         self.peer.is_stranger(&self.shared.settings)
     }
 
-    /// What is checked of every command before it runs.
+    /// The checks of every command before it runs.
     pub(super) fn check(&self) -> Result<(), Failure> {
-        // A stranger could make up as many sessions as there may be, and leave none to users.
+        // A stranger could use up all sessions, and leave none to users.
         if let Some(session) = self.session()?
             && !self.is_of_stranger()
         {
             self.shared.sessions.touch(session)?;
         }
         let fields = self.fields();
+        // The message is MongoDB's of a standalone, by which drivers recognize that retryable writes are not
+        // supported.
         for field in ["txnNumber", "startTransaction", "autocommit"] {
             if fields.value(field)?.is_some() {
                 return Err(Failure::new(

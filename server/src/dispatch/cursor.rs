@@ -1,18 +1,19 @@
-//! Commands that open a cursor, and what becomes of it: `getMore`, `killCursors`.
+//! Commands that open a cursor, and the commands for open cursors: `getMore`, `killCursors`.
 
 use cairndb::bson::{RawBsonRef, doc};
 
 use crate::auth::users::Role;
-use crate::cursors::{Caller, Owner, Walk};
+use crate::cursors::{Owner, PagedCursor, Requester};
 use crate::dispatch::call::Call;
 use crate::dispatch::operation::with_operations;
 use crate::dispatch::session::with_sessions;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::limits::FIRST_BATCH_LEN;
-use crate::reply::{Batch, BatchName, Reply};
+use crate::reply::{BatchName, CursorBatch, Reply};
 
-/// `find`, `aggregate`, `listCollections`, `listIndexes`: the engine opens the cursor, and its first batch is answered.
+/// `find`, `aggregate`, `listCollections`, `listIndexes`: the engine opens the cursor, and the reply has its
+/// first batch.
 pub(super) fn open(call: &Call) -> Result<Reply, Failure> {
     let fields = call.fields();
     if call.command.name() == "aggregate" && fields.boolean("explain")? == Some(true) {
@@ -24,23 +25,25 @@ pub(super) fn open(call: &Call) -> Result<Reply, Failure> {
     let namespace = namespace(call, fields)?;
     let session = call.session()?;
     let database = call.client().database(call.command.database());
+    // The two stages that only the server can fill are replaced before the engine sees the command.
     let command = match with_operations(call)? {
         Some(command) => command,
         None => with_sessions(call)?.unwrap_or_else(|| call.command.body().to_owned()),
     };
-    let mut walk = Walk::new(database.run_raw_cursor_command(command).run()?, call.cancellation.clone());
-    let mut batch = Batch::new(BatchName::First, &call.shared.answers);
-    let is_ended = walk.fill(&mut batch, len)?;
+    let mut paged =
+        PagedCursor::new(database.run_raw_cursor_command(command).run()?, call.cancellation.clone());
+    let mut batch = CursorBatch::new(BatchName::First, &call.shared.answers);
+    let is_ended = paged.fill(&mut batch, len)?;
     let id = if is_ended {
         0
     } else if is_only_batch && batch.is_short() {
-        // There is no next batch in which the rest could follow.
-        let message = "the answers that clients have not taken yet leave no memory for this one";
+        // No next batch could bring the rest.
+        let message = "the answers that clients have not pinned yet leave no memory for this one";
         return Err(Failure::new(146, "ExceededMemoryLimit", message));
     } else if is_only_batch {
         0
     } else {
-        // The session may have been ended since the command came; a cursor in it makes it begin again.
+        // The session may have been ended since the command began. A cursor in it makes it begin again.
         session.clone().map_or(Ok(()), |session| call.shared.sessions.touch(session))?;
         let owner = Owner {
             namespace: namespace.clone(),
@@ -49,38 +52,40 @@ pub(super) fn open(call: &Call) -> Result<Reply, Failure> {
             connection: call.peer.id,
             stays,
         };
-        call.shared.cursors.keep(owner, walk)?
+        call.shared.cursors.keep(owner, paged)?
     };
     Ok(batch.finish(id, &namespace))
 }
 
-/// The next batch of a cursor.
+/// `getMore`: the next batch of a cursor.
 pub(super) fn get_more(call: &Call) -> Result<Reply, Failure> {
     let fields = call.fields();
     fields.allow(&["batchSize", "collection", "term", "lastKnownCommittedOpTime"])?;
     let id = fields.argument()?.ok_or_else(|| fields.missing("getMore"))?;
     let id = id.as_i64().ok_or_else(|| fields.wrong_type("getMore", id, "long"))?;
     let collection = fields.text("collection")?.ok_or_else(|| fields.missing("collection"))?;
-    // A batch of no size is one of any size.
+    // A batch size of 0 means no limit, other than for the first batch.
     let len = fields.count("batchSize")?.filter(|&len| len > 0);
+    // The time of a cursor is that of the command that opened it; MongoDB refuses another one with these
+    // words.
     if fields.count("maxTimeMS")?.is_some_and(|limit| limit > 0) {
         return Err(Failure::bad_value("cannot set maxTimeMS on getMore command for a non-awaitData cursor"));
     }
     let namespace = format!("{}.{collection}", call.command.database());
-    let caller = Caller { session: call.session()?, user: call.user_name() };
-    let mut taken = call.shared.cursors.take(id, &namespace, &caller)?;
-    // To end this command is to end the cursor.
-    call.shared.operations.adopt(call.operation_id, taken.cancellation());
-    let mut batch = Batch::new(BatchName::Next, &call.shared.answers);
-    if taken.walk().fill(&mut batch, len)? {
+    let requester = Requester { session: call.session()?, user: call.user_name() };
+    let mut pinned = call.shared.cursors.pin(id, &namespace, &requester)?;
+    // To kill this command is to kill the cursor.
+    call.shared.operations.adopt(call.operation_id, pinned.cancellation());
+    let mut batch = CursorBatch::new(BatchName::Next, &call.shared.answers);
+    if pinned.paged().fill(&mut batch, len)? {
         return Ok(batch.finish(0, &namespace));
     }
-    taken.give_back()?;
+    pinned.unpin()?;
     Ok(batch.finish(id, &namespace))
 }
 
-/// Ends cursors by number: the caller's own, or anybody's if the caller may do everything. If one is another user's, none
-/// ends.
+/// `killCursors`: closes cursors by number. Users close their own cursors, `root` all cursors. If one belongs
+/// to another user, none is closed.
 pub(super) fn kill(call: &Call) -> Result<Reply, Failure> {
     let fields = call.fields();
     fields.allow(&["cursors"])?;
@@ -110,7 +115,7 @@ pub(super) fn kill(call: &Call) -> Result<Reply, Failure> {
     .into())
 }
 
-/// How many documents the first batch has; lists have no number unless one is asked for.
+/// The number of documents in the first batch. Lists of collections and indexes have no default.
 fn first_batch_len(command: &str, fields: Fields<'_>) -> Result<Option<u64>, Failure> {
     let asked = if command == "find" {
         fields.count("batchSize")?
@@ -126,11 +131,12 @@ fn first_batch_len(command: &str, fields: Fields<'_>) -> Result<Option<u64>, Fai
     })
 }
 
-/// What replies call the cursor's namespace.
+/// The namespace of the cursor in replies.
 fn namespace(call: &Call, fields: Fields<'_>) -> Result<String, Failure> {
     let (database, name) = (call.command.database(), call.command.name());
     let target = fields.argument()?.and_then(RawBsonRef::as_str);
     Ok(match (name, target) {
+        // MongoDB's names for cursors that read no collection.
         ("listCollections", _) => format!("{database}.$cmd.listCollections"),
         (_, Some(collection)) => format!("{database}.{collection}"),
         (_, None) => format!("{database}.$cmd.{name}"),

@@ -1,4 +1,4 @@
-//! What shells and tools ask of a server beside its documents.
+//! What shells and tools ask a server about itself.
 
 use cairndb::bson::{Bson, Document, doc};
 
@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::limits::DOCUMENT_BYTES_MAX;
 use crate::reply::Reply;
 
-/// The version of MongoDB whose commands are understood.
+/// The version of MongoDB that the server presents itself as.
 pub(super) const MONGODB_VERSION: &str = "7.0.0";
 
 pub(super) fn ping(call: &Call) -> Result<Reply, Failure> {
@@ -25,6 +25,7 @@ pub(super) fn build(call: &Call) -> Result<Reply, Failure> {
         "allocator": "system",
         "javascriptEngine": "none",
         "sysInfo": "deprecated",
+        // Tools compare this one; the text above is for people.
         "versionArray": [7, 0, 0, 0],
         "openssl": { "running": "disabled", "compiled": "disabled" },
         "bits": 64,
@@ -36,7 +37,8 @@ pub(super) fn build(call: &Call) -> Result<Reply, Failure> {
     .into())
 }
 
-/// There is no configuration file: what the command line says is the embedding program's.
+/// `getCmdLineOpts`. `parsed` is empty: the server has no configuration file, and the program that embeds it
+/// reads the command line.
 pub(super) fn command_line(call: &Call) -> Result<Reply, Failure> {
     call.fields().allow(&[])?;
     let arguments: Vec<String> =
@@ -44,13 +46,14 @@ pub(super) fn command_line(call: &Call) -> Result<Reply, Failure> {
     Ok(doc! { "argv": arguments, "parsed": {} }.into())
 }
 
-/// No lines are kept in memory, so the only log is the one of warnings at the start.
+/// `getLog`. No lines are kept in memory, so the only log is an empty one of warnings at the start.
 pub(super) fn log(call: &Call) -> Result<Reply, Failure> {
     let fields = call.fields();
     fields.allow(&[])?;
     match fields.text("getLog")? {
         Some("*") => Ok(doc! { "names": ["startupWarnings"] }.into()),
         Some("startupWarnings") => Ok(doc! { "totalLinesWritten": 0, "log": Vec::<Bson>::new() }.into()),
+        // The words are MongoDB's.
         other => {
             let found = other.unwrap_or_default();
             Err(Failure::new(96, "OperationFailed", format!("No log named '{found}'")))
@@ -58,24 +61,26 @@ pub(super) fn log(call: &Call) -> Result<Reply, Failure> {
     }
 }
 
-/// Brings everything written to stable storage. Writes are not locked out.
+/// `fsync`: syncs all writes to stable storage. It does not lock out writes.
 pub(super) fn fsync(call: &Call) -> Result<Reply, Failure> {
     let fields = call.fields();
     fields.allow(&["async", "lock"])?;
     if fields.boolean("lock")? == Some(true) {
         return Err(Failure::new(238, "NotImplemented", "the field 'lock' of 'fsync' is not supported"));
     }
+    // A store that is opened for reading has nothing to sync; tools expect success all the same.
     if !call.shared.client.is_read_only() {
         call.shared.client.sync()?;
     }
     Ok(doc! { "numFiles": 1 }.into())
 }
 
-/// There is no profiler: it is off, and stays off.
+/// `profile`. There is no profiler, so it can only be switched off.
 pub(super) fn profile(call: &Call) -> Result<Reply, Failure> {
     let fields = call.fields();
     fields.allow(&["filter", "sampleRate", "slowms"])?;
     match fields.integer("profile")? {
+        // 0 switches it off, and a negative number asks for its state.
         Some(..=0) => Ok(doc! { "was": 0, "slowms": 100, "sampleRate": 1.0 }.into()),
         _ => Err(Failure::new(238, "NotImplemented", "there is no profiler to switch on")),
     }

@@ -1,4 +1,4 @@
-//! Commands that are the engine's: they go there as they came.
+//! The commands of the engine, which get there unchanged.
 
 use cairndb::bson::{Document, RawDocumentBuf, cstr};
 
@@ -9,11 +9,13 @@ use crate::reply::Reply;
 
 /// Runs the command in the engine.
 ///
-/// Whether a write is acknowledged is between the client and this server: the engine's writes always are.
+/// The write concern `{w: 0}` is left out: the engine acknowledges every write, and only the server does not
+/// answer.
 pub(super) fn forward(call: &Call) -> Result<Reply, Failure> {
     if !is_unacknowledged(call)? {
         return run(call, call.command.body().to_owned());
     }
+    // Copied only in this case: the documents of an ordinary command are passed on without a copy.
     let mut body = RawDocumentBuf::new();
     for field in call.command.body() {
         let (name, value) = field?;
@@ -24,14 +26,14 @@ pub(super) fn forward(call: &Call) -> Result<Reply, Failure> {
     run(call, body)
 }
 
-/// The same under the name that the engine knows.
+/// `dbstats`, which the engine knows as `dbStats`.
 pub(super) fn forward_dbstats(call: &Call) -> Result<Reply, Failure> {
     let mut body = RawDocumentBuf::new();
     body.append(cstr!("dbStats"), 1);
     run(call, with_rest(body, call)?)
 }
 
-/// The same under the name that the engine knows.
+/// `collstats`, which the engine knows as `collStats`.
 pub(super) fn forward_collstats(call: &Call) -> Result<Reply, Failure> {
     let mut body = RawDocumentBuf::new();
     let target = call.fields().argument()?.ok_or_else(|| call.fields().missing("collstats"))?;
@@ -39,7 +41,7 @@ pub(super) fn forward_collstats(call: &Call) -> Result<Reply, Failure> {
     run(call, with_rest(body, call)?)
 }
 
-/// Whether the write concern is `w: 0` and nothing more; a contradiction is left to the engine.
+/// Whether the write concern is `w: 0` without `j: true`. The engine refuses the two together.
 fn is_unacknowledged(call: &Call) -> Result<bool, Failure> {
     let Some(concern) = call.fields().document("writeConcern")? else { return Ok(false) };
     let concern = Fields::of("writeConcern", concern);
@@ -58,8 +60,10 @@ fn run(call: &Call, body: RawDocumentBuf) -> Result<Reply, Failure> {
     let database = call.client().database(call.command.database());
     let mut command = database.run_raw_command(body);
     for sequence in &call.command.sequences {
+        // The documents of an `insert` are slices of the message: they are not joined with the body.
         command = command.document_sequence(&sequence.field, &*sequence.documents);
     }
+    // No cursor: commands that open one go through `cursor`.
     let reply: Document = command.run()?;
     Ok(reply.into())
 }

@@ -1,4 +1,4 @@
-//! `explain`: the engine tells the plan, and the server adds who it is.
+//! `explain`: the engine explains the plan, and the server adds who it is.
 
 use cairndb::bson::doc;
 
@@ -7,12 +7,13 @@ use crate::dispatch::diagnostic::MONGODB_VERSION;
 use crate::failure::Failure;
 use crate::reply::Reply;
 
-/// A command that explains another one, or itself.
+/// `explain`, and commands with the field `explain`.
 pub(super) fn explain(call: &Call) -> Result<Reply, Failure> {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let mut server = doc! { "host": host, "version": MONGODB_VERSION, "gitVersion": "none" };
+    // A server on a Unix socket alone has no port.
     if let Some(port) = call.shared.port.get() {
         server.insert("port", i32::from(*port));
     }
-    Ok(super::engine::forward(call)?.beside("serverInfo", server))
+    Ok(super::engine::forward(call)?.with_field("serverInfo", server))
 }

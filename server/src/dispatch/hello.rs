@@ -1,4 +1,4 @@
-//! `hello` and its names of old: who is there, and what both sides can do.
+//! `hello` and its legacy names: who the server is, and what both sides support.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ use crate::frame::compressed::Compressor;
 use crate::limits::{DOCUMENT_BYTES_MAX, SESSION_TIMEOUT, WRITE_BATCH_LEN_MAX};
 use crate::reply::Reply;
 
-/// MongoDB 7.0.
+/// The wire version of MongoDB 7.0.
 const WIRE_VERSION_MAX: i32 = 21;
-/// How often the topology has changed, which has one server that is always the same.
+/// How often the topology has changed. It has one server, which never changes.
 const COUNTER: i64 = 0;
-/// The longest that a client is kept waiting, whatever it asks for: it is noticed to be gone when it is answered.
+/// The longest time that a hello waits. A client that disconnects is noticed only when it is answered.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// What a client may say of itself.
+/// The largest metadata of a client, in bytes.
 const CLIENT_BYTES_MAX: usize = 512;
 
 pub(super) fn hello(call: &Call) -> Result<Reply, Failure> {
     let mut reply = doc! { "isWritablePrimary": true };
-    reply.extend(shared_part(call)?);
+    reply.extend(common_reply(call)?);
     Ok(reply.into())
 }
 
@@ -34,19 +34,21 @@ pub(super) fn is_master(call: &Call) -> Result<Reply, Failure> {
     if call.fields().boolean("helloOk")? == Some(true) {
         reply.insert("helloOk", true);
     }
-    reply.extend(shared_part(call)?);
+    reply.extend(common_reply(call)?);
     Ok(reply.into())
 }
 
-/// Fields that are not known are tolerated: newer drivers ask more of servers that have it.
-fn shared_part(call: &Call) -> Result<Document, Failure> {
+/// The fields that all forms of hello share. Unknown fields are ignored: newer drivers send fields for newer
+/// servers.
+fn common_reply(call: &Call) -> Result<Document, Failure> {
     let fields = call.fields();
     if let Some(client) = fields.document("client")? {
         if client.as_bytes().len() > CLIENT_BYTES_MAX {
             let message = format!("the client's metadata takes more than {CLIENT_BYTES_MAX} bytes");
             return Err(Failure::new(187, "ClientMetadataDocumentTooLarge", message));
         }
-        if !call.peer.introduce_itself(application(client)?) {
+        // MongoDB refuses a second document too: logs and fail points rely on the first one.
+        if !call.peer.note_client_metadata(application(client)?) {
             let message = "The client metadata document may only be sent in the first hello";
             return Err(Failure::new(186, "ClientMetadataCannotBeMutated", message));
         }
@@ -66,11 +68,12 @@ fn shared_part(call: &Call) -> Result<Document, Failure> {
     if let Some(asked) = fields.array("compression")? {
         let mut agreed: Vec<Compressor> = Vec::new();
         for name in asked {
-            // A client may name one as often as it likes.
+            // A client may repeat a name.
             let found = name?.as_str().and_then(compressor).filter(|found| !agreed.contains(found));
             agreed.extend(found);
         }
         let names: Vec<Bson> = agreed.iter().map(|compressor| compressor.name().into()).collect();
+        // As in MongoDB the field is absent if nothing was agreed on.
         if !names.is_empty() {
             reply.insert("compression", names);
         }
@@ -79,6 +82,7 @@ fn shared_part(call: &Call) -> Result<Document, Failure> {
     if let Some(mechanisms) = sasl::mechanisms(fields)? {
         reply.insert("saslSupportedMechs", mechanisms);
     }
+    // Last, because it changes the connection: a hello that is refused above must not have begun a login.
     if let Some(start) = fields.document("speculativeAuthenticate")?
         && let Some(started) = sasl::speculate(call, start)?
     {
@@ -87,25 +91,27 @@ fn shared_part(call: &Call) -> Result<Document, Failure> {
     Ok(reply)
 }
 
-/// Waits for something new, if the client asked for it: it names the topology that it knows, and for how long to wait
-/// for another one. There is never another one, but there may be another process.
+/// Waits, if the client asked for it: it sends the topology that it knows, and how long to wait for a change.
+/// The topology never changes, but the server may stop, and after a restart it is another process.
 pub(super) async fn wait(call: &Call) -> Result<(), Failure> {
     let Some(time) = waiting_time(call)? else { return Ok(()) };
     let mut stopping = call.shared.stopping.clone();
     let stopped = stopping.wait_for(|stopping| *stopping);
+    // No change within the time is the ordinary case: the hello is then answered as usual.
     if timeout(time.min(WAIT_MAX), stopped).await.is_err() {
         return Ok(());
     }
-    // As MongoDB says it: clients then look for another server at once.
+    // As in MongoDB: the higher counter makes clients look for another server at once.
     let topology = doc! { "processId": call.shared.process, "counter": COUNTER + 1 };
     let failure = Failure::new(91, "ShutdownInProgress", "the server is stopping");
-    Err(failure.beside("topologyVersion", topology))
+    Err(failure.with_field("topologyVersion", topology))
 }
 
-/// How long to wait; none if the client asks for no waiting, or does not know this process yet.
+/// How long to wait. Returns `None` if the client does not ask to wait, or does not know this process yet.
 fn waiting_time(call: &Call) -> Result<Option<Duration>, Failure> {
     let fields = call.fields();
     let (known, time) = (fields.document("topologyVersion")?, fields.integer("maxAwaitTimeMS")?);
+    // The two fields come together or not at all. The codes and messages are MongoDB's.
     let (known, time) = match (known, time) {
         (Some(known), Some(time)) => (Fields::of("topologyVersion", known), time),
         (None, None) if call.command.allows_exhaust() => {
@@ -135,10 +141,12 @@ fn waiting_time(call: &Call) -> Result<Option<Duration>, Failure> {
     let Ok(time) = u64::try_from(time) else {
         return Err(Failure::new(31_373, "Location31373", "maxAwaitTimeMS must be a non-negative integer"));
     };
-    // To an answer that was not asked for, the client's knowledge is that of the answer before.
+    // A client that received an answer without asking for it knows what that answer said, not what it sent
+    // itself.
     if process != call.shared.process && !call.command.is_repeated() {
         return Ok(None);
     }
+    // Such a counter was never sent by this process, so the client mixes something up.
     if counter > COUNTER && process == call.shared.process {
         let message = format!(
             "Received a topology version with counter: {counter} which is greater than the server topology version counter: {COUNTER}"
@@ -148,13 +156,13 @@ fn waiting_time(call: &Call) -> Result<Option<Duration>, Failure> {
     Ok(Some(Duration::from_millis(time)))
 }
 
-/// What the program behind the driver calls itself, if the command says it.
+/// The name of the client's program, if the command contains it.
 pub(super) fn application_of(call: &Call) -> Option<String> {
     let client = call.fields().document("client").ok().flatten()?;
     application(client).ok().flatten()
 }
 
-/// What the program behind the driver calls itself.
+/// The name of the client's program in its metadata.
 fn application(client: &RawDocument) -> Result<Option<String>, Failure> {
     let Some(application) = Fields::of("client", client).document("application")? else { return Ok(None) };
     Ok(Fields::of("application", application).text("name")?.map(str::to_owned))

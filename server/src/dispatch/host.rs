@@ -1,4 +1,4 @@
-//! `hostInfo` and `serverStatus`: the machine, and what the server does on it.
+//! `hostInfo` and `serverStatus`: the machine, and what the server has done on it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,6 +11,7 @@ use crate::reply::Reply;
 
 pub(super) fn host(call: &Call) -> Result<Reply, Failure> {
     call.fields().allow(&[])?;
+    // The cores that this process may use, which can be fewer than those of the machine.
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let names = rustix::system::uname();
     Ok(doc! {
@@ -31,7 +32,7 @@ pub(super) fn host(call: &Call) -> Result<Reply, Failure> {
     .into())
 }
 
-/// Which sections are wanted is not asked: all are given.
+/// `serverStatus`. All sections are returned, whichever the client asks for.
 #[expect(clippy::unnecessary_wraps, reason = "it stands in the table of commands")]
 pub(super) fn status(call: &Call) -> Result<Reply, Failure> {
     let shared = &call.shared;
@@ -48,12 +49,14 @@ pub(super) fn status(call: &Call) -> Result<Reply, Failure> {
         "uptimeMillis": i64::try_from(uptime.as_millis()).unwrap_or(i64::MAX),
         "uptimeEstimate": long(uptime.as_secs()),
         "localTime": DateTime::now(),
+        // MongoDB's word for errors: `user` are refused commands, `msg` malformed messages.
         "asserts": {
             "regular": 0, "warning": 0, "msg": number(&counters.malformed), "user": number(&counters.refusals),
             "rollovers": 0,
         },
         "connections": {
             "current": long(current),
+            // How many more connections the limit allows.
             "available": long(u64::from(shared.settings.connections_max).saturating_sub(current)),
             "totalCreated": number(&counters.connections_total),
             "rejected": number(&counters.connections_refused),
@@ -91,9 +94,11 @@ fn cursors(call: &Call) -> Document {
     }
 }
 
-/// In mebibytes, where the system tells.
+/// The memory of the process in mebibytes, on systems that report it.
 fn memory() -> Document {
+    // Linux: the first two numbers are the virtual and the resident size, in pages.
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    // Not always 4 KiB.
     let page = rustix::param::page_size() as u64;
     let mut mebibytes =
         pages.split(' ').map(|pages| pages.parse::<u64>().ok().map(|pages| (pages * page) >> 20));
@@ -110,5 +115,6 @@ fn number(counter: &AtomicU64) -> Bson {
 }
 
 fn long(number: u64) -> Bson {
+    // BSON has no unsigned numbers.
     Bson::Int64(i64::try_from(number).unwrap_or(i64::MAX))
 }

@@ -1,7 +1,8 @@
-//! From a command to its answer: one table of names, one file for each family of commands.
+//! From a command to its answer: one table of names, and one file for each family of commands.
 //!
-//! Nothing here knows what documents mean: commands that concern them go to the engine as they came. What the table
-//! does not name is the engine's to refuse, which tells what is unknown from what is left out.
+//! Nothing here knows what documents mean: commands about documents go to the engine unchanged. The engine
+//! refuses every name that is not in the table, because it knows which commands MongoDB has and CairnDB does
+//! not support.
 
 mod access;
 mod api;
@@ -27,18 +28,18 @@ use std::time::Instant;
 
 use crate::dispatch::access::Access;
 use crate::dispatch::call::Run;
-use crate::fail_points::{Fault, spelled};
+use crate::fail_points::{InjectedFault, spelled};
 use crate::failure::Failure;
 use crate::reply::Reply;
 use crate::shared::{Counters, count};
 
-/// How many logins may fail on a connection before it is closed.
+/// The number of failed logins after which a connection is closed.
 const FAILED_LOGINS_MAX: u32 = 5;
 
-/// What becomes of a command.
+/// The result of a command.
 pub(crate) enum Outcome {
     Answer(Reply),
-    /// The same, and then the connection is closed.
+    /// An answer after which the connection is closed.
     Last(Reply),
     /// The connection is closed without an answer.
     Close,
@@ -133,25 +134,28 @@ const COMMANDS: &[(&str, Entry)] = &[
     ("whatsmyuri", open(diagnostic::address)),
 ];
 
-/// What a name outside of the table gets: the engine's refusal. Should the engine have a command that the table does not
-/// name, it is not for everybody.
+/// The entry of a command that the engine has and the table does not name. It is for `root` alone, so that a
+/// new command of the engine is not open to everyone by mistake.
 const UNNAMED: Entry = write(engine::forward);
-/// What a name gets that nobody knows: the same refusal, which any user may hear.
+/// The entry of a name that is no command. The engine refuses it, and every user may see that.
 const UNKNOWN: Entry = read(engine::forward);
 
-/// Answers a command.
+/// Runs a command and answers it.
 pub(crate) async fn answer(mut call: Call) -> Outcome {
     let (shared, peer) = (std::sync::Arc::clone(&call.shared), std::sync::Arc::clone(&call.peer));
     count(operation(&shared.counters, call.command.name()));
+    // Before the command runs, because it takes the call with it.
     let used = top::used(&call);
     let start = Instant::now();
     let mut operation = call.operation();
     if ends_with_client(&call.command) {
         operation = operation.watched_by(&peer.socket);
     }
+    // From here on `currentOp` lists the command, and `killOp` reaches it even while it waits for its turn.
     let running = call.shared.operations.begin(operation);
     call.cancellation = running.cancellation();
     call.operation_id = running.id();
+    // Only successes count in `top`, and they are answered at once; what follows is about failures.
     let failure = match run(call).await {
         Ok(outcome) => {
             if let Some((kind, namespace)) = used {
@@ -168,19 +172,22 @@ pub(crate) async fn answer(mut call: Call) -> Outcome {
     if !is_failed_login {
         return Outcome::Answer(reply);
     }
+    // Outside of the pool: a guesser that waits takes nothing from other clients.
     tokio::time::sleep(shared.settings.failed_login_pause).await;
     if peer.failed_logins() < FAILED_LOGINS_MAX { Outcome::Answer(reply) } else { Outcome::Last(reply) }
 }
 
-/// Whether nothing is left to do once the client is gone. A write whose client wants no answer is done for its own sake, and
-/// what does not go to the engine is either short or a greeting that waits.
+/// Whether a command ends when its client disconnects. A write whose client waits for no answer goes on.
+/// Commands outside of the pool are short, or a hello that waits.
 fn ends_with_client(command: &Command) -> bool {
     !command.wants_no_answer() && matches!(entry(command.name()).run, Run::Pool(_))
 }
 
 async fn run(call: Call) -> Result<Outcome, Failure> {
     let entry = entry(call.command.name());
-    access::admit(&call, access_of(&call, entry)?)?;
+    // First of all, so that a command that is not allowed tells nothing about its fields, and meets no fail
+    // point.
+    access::authorize(&call, access_of(&call, entry)?)?;
     let fault = fault(&call);
     if let Some(time) = fault.block {
         tokio::time::sleep(time).await;
@@ -191,6 +198,7 @@ async fn run(call: Call) -> Result<Outcome, Failure> {
     if let Some(failure) = fault.failure() {
         return Err(failure);
     }
+    // After the fail point: a command that is made to fail is not examined further.
     api::check(&call)?;
     call.check()?;
     if call.shared.settings.has_test_commands
@@ -200,10 +208,11 @@ async fn run(call: Call) -> Result<Outcome, Failure> {
         return Err(Failure::new(50, "MaxTimeMSExpired", "operation exceeded time limit"));
     }
     let mut reply = execute(call, entry.run).await?;
+    // A write concern error comes with a command that was executed.
     if let Some(error) = fault.write_concern_error {
-        reply = reply.beside("writeConcernError", error);
+        reply = reply.with_field("writeConcernError", error);
         if let Some(labels) = fault.labels {
-            reply = reply.beside("errorLabels", labels);
+            reply = reply.with_field("errorLabels", labels);
         }
     }
     Ok(Outcome::Answer(reply))
@@ -217,6 +226,7 @@ async fn execute(call: Call, run: Run) -> Result<Reply, Failure> {
             hello::wait(&call).await?;
             if sasl::is_speculative(&call) { pool.run(move || run(&call)).await? } else { run(&call) }
         }
+        // The pause is computed and waited for outside of the pool, so that guesses do not take its places.
         Run::Login(run) => {
             let pause = sasl::pause(&call)?;
             if !pause.is_zero() {
@@ -234,7 +244,7 @@ fn entry(name: &str) -> Entry {
     named.unwrap_or(if cairndb::has_command(name) { UNNAMED } else { UNKNOWN })
 }
 
-/// Who may run the command: an explanation needs what it explains.
+/// Who may run the command. An `explain` also needs what the explained command needs.
 fn access_of(call: &Call, found: Entry) -> Result<Access, Failure> {
     if call.command.name() != "explain" {
         return Ok(found.access);
@@ -243,18 +253,19 @@ fn access_of(call: &Call, found: Entry) -> Result<Access, Failure> {
     Ok(explained.map_or(found.access, |name| entry(name).access.max(found.access)))
 }
 
-/// What a fail point does to the command: nothing, but in a suite.
-fn fault(call: &Call) -> Fault {
+/// What a fail point does to the command. Without test commands this is nothing.
+fn fault(call: &Call) -> InjectedFault {
     let name = call.command.name();
     if !call.shared.settings.has_test_commands || name == "configureFailPoint" {
-        return Fault::default();
+        return InjectedFault::default();
     }
-    // A hello that names the application is already one of it.
+    // The client's name is known from its hello, and the first hello itself is one of its commands.
     let application = call.peer.application().or_else(|| hello::application_of(call));
-    call.shared.fail_points.meet(spelled(name), application.as_deref()).unwrap_or_default()
+    call.shared.fail_points.fault_for(spelled(name), application.as_deref()).unwrap_or_default()
 }
 
 fn configure_fail_point(call: &Call) -> Result<Reply, Failure> {
+    // Like a command that does not exist, as on a MongoDB server without test commands.
     if !call.shared.settings.has_test_commands {
         return Err(Failure::new(59, "CommandNotFound", "no such command: 'configureFailPoint'"));
     }
@@ -276,6 +287,7 @@ fn operation<'a>(counters: &'a Counters, name: &str) -> &'a AtomicU64 {
 fn list(call: &Call) -> Result<Reply, Failure> {
     call.fields().allow(&[])?;
     let has_tests = call.shared.settings.has_test_commands;
+    // What a server without test commands would refuse is not listed.
     let shown = COMMANDS.iter().filter(|(name, _)| has_tests || *name != "configureFailPoint");
     let commands = shown.map(|&(name, entry)| {
         let about = cairndb::bson::doc! { "requiresAuth": entry.access != Access::Anyone };
@@ -321,7 +333,7 @@ mod tests {
         assert!(COMMANDS.is_sorted_by(|(left, _), (right, _)| left < right));
     }
 
-    /// The page of compatibility says of these that the server answers them, and of the others that they are refused.
+    /// The documentation lists these as commands of the server, and the others as unsupported.
     #[test]
     fn the_engine_tells_which_commands_are_the_servers() {
         let told = cairndb::UNSUPPORTED_COMMANDS.iter().filter(|table| table.is_of_server);

@@ -1,10 +1,10 @@
-//! What is going on: `currentOp`, and the stage `$currentOp`, which only a server can fill.
+//! The running commands: `currentOp`, and the stage `$currentOp`, which only a server can fill.
 //!
-//! Both are a list of documents that the engine filters as it filters any other.
+//! Both are a list of documents that the engine filters like any other.
 
 use cairndb::bson::{Document, RawArray, RawArrayBuf, RawBsonRef, RawDocumentBuf, cstr, doc};
 
-use crate::dispatch::access::{Access, admit};
+use crate::dispatch::access::{Access, authorize};
 use crate::dispatch::call::Call;
 use crate::failure::Failure;
 use crate::fields::{Fields, whole};
@@ -12,7 +12,7 @@ use crate::reply::Reply;
 
 const STAGE: &str = "$currentOp";
 
-/// `{currentOp: 1, ...}`: fields that are no options are conditions on the operations.
+/// `{currentOp: 1, ...}`. Fields that are not options are conditions on the running commands.
 pub(super) fn current(call: &Call) -> Result<Reply, Failure> {
     on_admin(call)?;
     let fields = call.fields();
@@ -26,6 +26,7 @@ pub(super) fn current(call: &Call) -> Result<Reply, Failure> {
             conditions.insert(name, cairndb::bson::Bson::try_from(value)?);
         }
     }
+    // `$literal` keeps values that look like expressions, a namespace with a `$` for example, as they are.
     let pipeline = [
         doc! { "$documents": { "$literal": call.shared.operations.list(own) } },
         doc! { "$match": conditions },
@@ -35,25 +36,28 @@ pub(super) fn current(call: &Call) -> Result<Reply, Failure> {
     Ok(doc! { "inprog": operations }.into())
 }
 
-/// Ends a command that is going on, by the number that `currentOp` lists. The answer does not wait for the end.
+/// `killOp`: tells a running command to end, by its number in `currentOp`. The answer does not wait for its
+/// end.
 pub(super) fn kill(call: &Call) -> Result<Reply, Failure> {
     let fields = call.fields();
     fields.allow(&["op"])?;
     on_admin(call)?;
     let op = fields.value("op")?.ok_or_else(|| fields.missing("op"))?;
     let id = whole(op).ok_or_else(|| fields.wrong_type("op", op, "long"))?;
-    // As in MongoDB, a command that has ended meanwhile is no error.
+    // As in MongoDB it is no error if the command has ended meanwhile.
     call.shared.operations.kill(id);
     Ok(doc! { "info": "attempting to kill op" }.into())
 }
 
-/// An `aggregate` that begins with `$currentOp`, with the operations in the place of the stage; nothing for any other.
+/// An `aggregate` that begins with `$currentOp`, with the running commands in place of the stage. Returns
+/// `None` for every other command.
 pub(super) fn with_operations(call: &Call) -> Result<Option<RawDocumentBuf>, Failure> {
     if call.command.name() != "aggregate" {
         return Ok(None);
     }
     let Some((pipeline, options)) = first_stage(call, STAGE)? else { return Ok(None) };
     on_admin(call)?;
+    // The stage reads no collection, so MongoDB accepts it only in `{aggregate: 1}`.
     if call.fields().argument()?.and_then(whole) != Some(1) {
         let message = format!("{STAGE} must be run against the 'admin' database with {{aggregate: 1}}");
         return Err(Failure::new(73, "InvalidNamespace", message));
@@ -74,12 +78,12 @@ pub(super) fn with_operations(call: &Call) -> Result<Option<RawDocumentBuf>, Fai
         }
         options.boolean(option)?;
     }
-    // Another user's commands are for those who may do everything.
-    admit(call, Access::Root)?;
+    // The stage shows the commands of all users.
+    authorize(call, Access::Root)?;
     with_documents(call, pipeline, &call.shared.operations.list(None)).map(Some)
 }
 
-/// The command with documents in the place of the first stage of its pipeline.
+/// The command with `documents` in place of the first stage of its pipeline.
 pub(super) fn with_documents(
     call: &Call,
     pipeline: &RawArray,
@@ -92,6 +96,7 @@ pub(super) fn with_documents(
         stages.push(stage?);
     }
     let mut body = RawDocumentBuf::new();
+    // The order of the fields is kept: the first one is the command.
     for field in call.command.body() {
         let (name, value) = field?;
         if name == cstr!("pipeline") {
@@ -103,7 +108,7 @@ pub(super) fn with_documents(
     Ok(body)
 }
 
-/// The pipeline and the options of its first stage, if that is the stage of this name.
+/// The pipeline, and the options of its first stage if it is the stage with this name.
 pub(super) fn first_stage<'a>(
     call: &'a Call,
     stage: &str,

@@ -1,4 +1,4 @@
-//! `getParameter`: what can be said of the server's settings.
+//! `getParameter`: the server's settings as MongoDB names them.
 
 use cairndb::bson::{Document, doc};
 
@@ -8,11 +8,12 @@ use crate::failure::Failure;
 use crate::limits::SESSION_TIMEOUT;
 use crate::reply::Reply;
 
-/// One of the parameters by name, several, or all of them.
+/// `getParameter`: parameters by name, or all of them.
 pub(super) fn get(call: &Call) -> Result<Reply, Failure> {
     let fields = call.fields();
     let all = parameters(call);
     let argument = fields.argument()?;
+    // Both forms are MongoDB's: `{getParameter: "*"}` and `{getParameter: {allParameters: true}}`.
     let is_all = argument.is_some_and(|argument| {
         argument.as_str() == Some("*")
             || argument
@@ -23,6 +24,7 @@ pub(super) fn get(call: &Call) -> Result<Reply, Failure> {
         return Ok(all.into());
     }
     let mut found = Document::new();
+    // Unknown names are left out, as in MongoDB, as long as one of the names is known.
     for field in call.command.body().iter().skip(1) {
         let (name, _) = field?;
         if let Some(value) = all.get(name.as_str()) {
@@ -41,6 +43,7 @@ fn parameters(call: &Call) -> Document {
         "authenticationMechanisms": [MECHANISM],
         "cursorTimeoutMillis": timeout,
         "enableTestCommands": call.shared.settings.has_test_commands,
+        // Tools ask for this one before they use newer commands.
         "featureCompatibilityVersion": { "version": "7.0" },
         "localLogicalSessionTimeoutMinutes": i32::try_from(SESSION_TIMEOUT.as_secs() / 60).unwrap_or(i32::MAX),
         "requireApiVersion": false,

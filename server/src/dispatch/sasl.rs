@@ -1,14 +1,14 @@
 //! Logging in and out: `saslStart`, `saslContinue`, the login that a `hello` begins, `logout`.
 //!
-//! A client learns that it failed, and nothing else: an unknown user is asked like a known one, and refused for the same
-//! reason after the same work. The log says what it was.
+//! A client learns that its login failed, and nothing else. The login of an unknown user takes the same steps
+//! as that of a known one and fails with the same error. The log contains the reason.
 
 use std::time::{Duration, Instant};
 
 use cairndb::bson::spec::BinarySubtype;
 use cairndb::bson::{Binary, Bson, Document, RawBsonRef, RawDocument, doc};
 
-use crate::auth::conversation::{Conversation, ID, Step};
+use crate::auth::conversation::{Conversation, ID, LoginStep};
 use crate::auth::credentials::{Credentials, MECHANISM};
 use crate::auth::scram::{ClientFirst, Exchange, Rejected};
 use crate::auth::users::{DATABASE, Role, User, UserError, nonce};
@@ -22,7 +22,7 @@ pub(super) const AUTHENTICATION_FAILED: i32 = 18;
 
 const START_FIELDS: [&str; 5] = ["autoAuthorize", "db", "mechanism", "options", "payload"];
 
-/// Begins a login.
+/// `saslStart`: begins a login.
 pub(super) fn start(call: &Call) -> Result<Reply, Failure> {
     let fields = call.fields();
     fields.allow(&START_FIELDS)?;
@@ -31,8 +31,8 @@ pub(super) fn start(call: &Call) -> Result<Reply, Failure> {
     Ok(started.ok_or_else(|| refuse(call))?.into())
 }
 
-/// Begins a login with the first message of a connection. One that cannot begin is not mentioned: the client will start
-/// it by itself, and see why.
+/// Begins a login within the first hello of a connection. Returns `None` if it cannot begin: the client then
+/// sends a `saslStart`, and gets the error.
 pub(super) fn speculate(call: &Call, start: &RawDocument) -> Result<Option<Document>, Failure> {
     let fields = Fields::of("saslStart", start);
     if fields.value("saslStart")?.is_none() || check_mechanism(fields).is_err() {
@@ -42,12 +42,13 @@ pub(super) fn speculate(call: &Call, start: &RawDocument) -> Result<Option<Docum
     begin(call, fields, database)
 }
 
-/// Takes the next message of a login.
+/// `saslContinue`: takes the next message of a login.
 pub(super) fn go_on(call: &Call) -> Result<Reply, Failure> {
     let fields = call.fields();
     fields.allow(&["conversationId", "payload"])?;
     let payload = payload(fields)?;
     let id = fields.integer("conversationId")?.ok_or_else(|| fields.missing("conversationId"))?;
+    // Asked first: the conversation is taken out of the connection below, so that a proof is checked once.
     let proving = call.peer.proving_user();
     let Some(conversation) = call.peer.take_conversation() else {
         return Err(Failure::new(17, "ProtocolError", "No SASL session state found"));
@@ -55,18 +56,20 @@ pub(super) fn go_on(call: &Call) -> Result<Reply, Failure> {
     if id != i64::from(ID) {
         return Err(Failure::new(17, "ProtocolError", "sasl: Mismatched conversation id"));
     }
-    match conversation.go_on(payload) {
-        Ok(Step::Next(conversation, message)) => {
+    match conversation.receive(payload) {
+        Ok(LoginStep::Next(conversation, message)) => {
             call.peer.keep_conversation(conversation);
             Ok(reply(&message, false).into())
         }
-        Ok(Step::Done(user, message)) => {
+        Ok(LoginStep::Done(user, message)) => {
             tracing::info!(connection = call.peer.id, user = user.name, "logged in");
+            // Before the login is visible: the user's next connection need not wait for old failures.
             call.shared.guesses.forget(&user.name, &call.peer.host);
             call.peer.log_in(user);
             Ok(reply(&message, true).into())
         }
         Err(rejected) => {
+            // Only a wrong proof is a guess. A malformed message before it tells nothing about the password.
             if let Some(user) = proving {
                 call.shared.guesses.note(&user, &call.peer.host, Instant::now());
             }
@@ -76,12 +79,12 @@ pub(super) fn go_on(call: &Call) -> Result<Reply, Failure> {
     }
 }
 
-/// How long a proof has to wait before it is looked at, because others failed.
+/// How long a proof has to wait before it is checked, because of earlier failures.
 pub(super) fn pause(call: &Call) -> Result<Duration, Failure> {
     let Some(user) = call.peer.proving_user().filter(|_| call.command.name() == "saslContinue") else {
         return Ok(Duration::ZERO);
     };
-    call.shared.guesses.admit(&user, &call.peer.host, Instant::now()).map_err(|_| {
+    call.shared.guesses.take_turn(&user, &call.peer.host, Instant::now()).map_err(|_| {
         tracing::info!(connection = call.peer.id, from = %call.peer.host, "refused one of too many logins");
         // The proof was not looked at, and is not to be tried again.
         call.peer.take_conversation();
@@ -89,20 +92,21 @@ pub(super) fn pause(call: &Call) -> Result<Duration, Failure> {
     })
 }
 
-/// The mechanisms other than this one, which have a command of their own.
+/// `authenticate`: the mechanisms with a command of their own, none of which is supported.
 pub(super) fn authenticate(call: &Call) -> Result<Reply, Failure> {
+    // The mechanism of a command that names none, from before MongoDB 3.0.
     let mechanism = call.fields().text("mechanism")?.unwrap_or("MONGODB-CR");
     Err(unavailable(mechanism))
 }
 
-/// Forgets who the connection is.
+/// `logout`: the connection belongs to no user afterwards.
 pub(super) fn log_out(call: &Call) -> Result<Reply, Failure> {
     call.fields().allow(&[])?;
     call.peer.log_out();
     Ok(doc! {}.into())
 }
 
-/// `saslSupportedMechs: "database.user"`. Whether the user exists is not told.
+/// The answer to `saslSupportedMechs: "database.user"`. Unknown users get the same answer.
 pub(super) fn mechanisms(fields: Fields<'_>) -> Result<Option<Bson>, Failure> {
     let Some(of) = fields.text("saslSupportedMechs")? else { return Ok(None) };
     if !of.contains('.') {
@@ -111,8 +115,9 @@ pub(super) fn mechanisms(fields: Fields<'_>) -> Result<Option<Bson>, Failure> {
     Ok(Some(vec![MECHANISM].into()))
 }
 
-/// Nothing if the client's message is not one to go on from.
+/// Begins a conversation. Returns `None` if the client's first message is rejected.
 fn begin(call: &Call, fields: Fields<'_>, database: &str) -> Result<Option<Document>, Failure> {
+    // A connection has one conversation at a time: a new login ends one that was not finished.
     call.peer.take_conversation();
     let skips_empty = match fields.document("options")? {
         Some(options) => Fields::of("options", options).boolean("skipEmptyExchange")? == Some(true),
@@ -125,20 +130,23 @@ fn begin(call: &Call, fields: Fields<'_>, database: &str) -> Result<Option<Docum
             return Ok(None);
         }
     };
-    let (user, credentials, is_known) = who(call, database, &first.user)?;
+    let (user, credentials, is_known) = find_user(call, database, &first.user)?;
+    // The nonce comes from the system; without random numbers no login can begin.
     let (exchange, challenge) =
         Exchange::begin(&first, credentials, is_known, &nonce().map_err(|error| broken(&error))?);
     call.peer.keep_conversation(Conversation::new(user, exchange, skips_empty));
     Ok(Some(reply(&challenge, false)))
 }
 
-/// The user, or somebody who is asked the same and never gets in. Both are computed for everybody.
-fn who(call: &Call, database: &str, name: &str) -> Result<(User, Credentials, bool), Failure> {
-    let nobody = Credentials::of_nobody(&call.shared.secret, &format!("{database}.{name}"));
+/// The user and its credentials, or a decoy for an unknown user. Both are computed for every name, so that
+/// the time does not tell them apart.
+fn find_user(call: &Call, database: &str, name: &str) -> Result<(User, Credentials, bool), Failure> {
+    let decoy = Credentials::decoy(&call.shared.secret, &format!("{database}.{name}"));
     let found = call.shared.users.find(name).map_err(|error| broken(&error))?;
+    // All users belong to one database. The same name in another database is an unknown user.
     Ok(match found.filter(|_| database == DATABASE) {
         Some((user, credentials)) => (user, credentials, true),
-        None => (User { name: name.to_owned(), role: Role::ReadAnyDatabase }, nobody, false),
+        None => (User { name: name.to_owned(), role: Role::ReadAnyDatabase }, decoy, false),
     })
 }
 
@@ -176,13 +184,13 @@ fn refuse(call: &Call) -> Failure {
     Failure::new(AUTHENTICATION_FAILED, "AuthenticationFailed", "Authentication failed.")
 }
 
-/// A store that cannot be read is nothing that a stranger needs to know more of.
+/// The failure of a store that cannot be read. The client learns nothing more.
 fn broken(error: &UserError) -> Failure {
     tracing::error!(%error, "users cannot be looked up");
     Failure::internal("users cannot be looked up")
 }
 
-/// Whether a `hello` begins a login, for which the store is read.
+/// Whether a `hello` begins a login, which reads the store.
 pub(super) fn is_speculative(call: &Call) -> bool {
     let field = call.command.body().get("speculativeAuthenticate");
     matches!(field, Ok(Some(RawBsonRef::Document(_))))

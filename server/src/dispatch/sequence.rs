@@ -1,4 +1,4 @@
-//! CairnDB's own: from whose blocks a connection's sequences draw.
+//! `setAcquirer`, CairnDB's own command: from which blocks a connection takes the values of sequences.
 
 use cairndb::bson::doc;
 
@@ -6,13 +6,14 @@ use crate::dispatch::call::Call;
 use crate::failure::Failure;
 use crate::reply::Reply;
 
-/// `{setAcquirer: "shared" | "own"}`: for this connection, from now on. Whoever leaves blocks of its own gives back what
-/// nobody took of them.
+/// `{setAcquirer: "shared" | "own"}`, for this connection from now on. When a connection leaves its own
+/// blocks, their unused values are given back.
 pub(super) fn set_acquirer(call: &Call) -> Result<Reply, Failure> {
     let fields = call.fields();
     fields.allow(&[])?;
     match fields.text("setAcquirer")? {
         Some("shared") => call.peer.set_client(call.shared.client.clone()),
+        // A new acquirer each time: its blocks are given up with the last handle to it.
         Some("own") => call.peer.set_client(call.shared.client.acquirer()),
         other => {
             let found = other.unwrap_or_default();

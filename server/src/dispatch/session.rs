@@ -1,4 +1,4 @@
-//! Sessions, and the transactions that there are none of.
+//! Sessions, and the commands of transactions, which do not exist here.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::auth::users::DATABASE;
 use crate::cursors::random;
-use crate::dispatch::access::{Access, admit};
+use crate::dispatch::access::{Access, authorize};
 use crate::dispatch::call::Call;
 use crate::dispatch::operation::{first_stage, with_documents};
 use crate::failure::Failure;
@@ -19,11 +19,11 @@ use crate::sessions::{self, Session, SessionId};
 
 const STAGE: &str = "$listLocalSessions";
 
-/// Makes a session.
+/// `startSession`: makes a session.
 pub(super) fn start(call: &Call) -> Result<Reply, Failure> {
     call.fields().allow(&[])?;
     let mut id = (u128::from(random()) << 64 | u128::from(random())).to_be_bytes();
-    // The bits that say that it is a random UUID.
+    // The bits that mark a random UUID, version 4.
     id[6] = id[6] & 0x0f | 0x40;
     id[8] = id[8] & 0x3f | 0x80;
     call.shared.sessions.touch(Session { id, user: call.user_name() })?;
@@ -39,23 +39,24 @@ pub(super) fn refresh(call: &Call) -> Result<Reply, Failure> {
     Ok(doc! {}.into())
 }
 
-/// Ends the caller's sessions with their cursors. A stranger has none.
+/// `endSessions`: ends sessions of the caller and closes their cursors. A stranger has none.
 pub(super) fn end(call: &Call) -> Result<Reply, Failure> {
     let (ids, user) = (listed(call)?, call.user_name());
+    // A stranger's sessions are never kept, and its ids could be those of a connection without a login.
     if !call.is_of_stranger() {
         end_where(call, |session| session.user == user && ids.contains(&session.id));
     }
     Ok(doc! {}.into())
 }
 
-/// Ends sessions with their cursors.
+/// `killSessions`: ends sessions and closes their cursors. An empty list means all sessions.
 pub(super) fn kill(call: &Call) -> Result<Reply, Failure> {
     let ids = listed(call)?;
     end_where(call, |session| ids.is_empty() || ids.contains(&session.id));
     Ok(doc! {}.into())
 }
 
-/// Ends the sessions of all users with their cursors.
+/// `killAllSessions`: ends the sessions of all users and closes their cursors.
 pub(super) fn kill_all(call: &Call) -> Result<Reply, Failure> {
     call.fields().allow(&[])?;
     end_where(call, |_| true);
@@ -63,12 +64,13 @@ pub(super) fn kill_all(call: &Call) -> Result<Reply, Failure> {
 }
 
 fn end_where(call: &Call, of: impl Fn(&Session) -> bool) {
+    // Sessions first: a cursor that is opened in one meanwhile is then found by the next sweep.
     call.shared.sessions.end(&of);
     call.shared.cursors.kill_where(|owner| owner.session.as_ref().is_some_and(&of));
 }
 
-/// An `aggregate` that begins with `$listLocalSessions`, with the sessions in the place of the stage: the caller's, those of
-/// `users`, or all with `allUsers`. `None` for any other.
+/// An `aggregate` that begins with `$listLocalSessions`, with the sessions in place of the stage: those of
+/// the caller, of `users`, or all with `allUsers`. Returns `None` for every other command.
 pub(super) fn with_sessions(call: &Call) -> Result<Option<RawDocumentBuf>, Failure> {
     if call.command.name() != "aggregate" {
         return Ok(None);
@@ -84,15 +86,17 @@ pub(super) fn with_sessions(call: &Call) -> Result<Option<RawDocumentBuf>, Failu
     let options = Fields::of(STAGE, options.as_document().ok_or_else(wrong)?);
     options.allow_all(&["allUsers", "users"])?;
     let (all, users) = (options.boolean("allUsers")? == Some(true), asked_users(options)?);
+    // The message is MongoDB's.
     if all && users.is_some() {
         let message =
             format!("{STAGE} may not specify {{allUsers: true}} and {{users: [...]}} at the same time");
         return Err(Failure::new(72, "InvalidOptions", message));
     }
+    // To name oneself in `users` is to ask for one's own sessions, for which no right is needed.
     let own = vec![call.user_name()];
     let is_own = !all && users.as_ref().is_none_or(|users| *users == own);
     if !is_own {
-        admit(call, Access::Root)?;
+        authorize(call, Access::Root)?;
     }
     let users = users.unwrap_or(own);
     let listed = call.shared.sessions.list();
@@ -101,7 +105,7 @@ pub(super) fn with_sessions(call: &Call) -> Result<Option<RawDocumentBuf>, Failu
     with_documents(call, pipeline, &documents).map(Some)
 }
 
-/// Names of users; all belong to one database.
+/// The names in `users`. All users belong to one database, so the database is only checked to be there.
 fn asked_users(options: Fields<'_>) -> Result<Option<Vec<Option<String>>>, Failure> {
     let Some(users) = options.array("users")? else { return Ok(None) };
     let name = |user: Result<RawBsonRef<'_>, _>| {
@@ -116,12 +120,13 @@ fn asked_users(options: Fields<'_>) -> Result<Option<Vec<Option<String>>>, Failu
     users.into_iter().map(name).collect::<Result<_, Failure>>().map(Some)
 }
 
-/// As MongoDB shows a session: by its id, and the digest of its user.
+/// A session as MongoDB shows it: its id, and the digest of its user.
 fn show(session: &Session, heard: Duration) -> Document {
     let id = Binary { subtype: BinarySubtype::Uuid, bytes: session.id.to_vec() };
     let user = session.user.as_ref().map_or_else(String::new, |user| format!("{user}@{DATABASE}"));
     let uid = Binary { subtype: BinarySubtype::Generic, bytes: Sha256::digest(&user).to_vec() };
     let mut shown = doc! { "_id": { "id": id, "uid": uid } };
+    // Sessions are kept by a clock that cannot be set, so the time of day is computed when it is shown.
     let last = SystemTime::now().checked_sub(heard).unwrap_or(SystemTime::UNIX_EPOCH);
     shown.insert("lastUse", DateTime::from_system_time(last));
     if !user.is_empty() {
@@ -130,7 +135,7 @@ fn show(session: &Session, heard: Duration) -> Document {
     shown
 }
 
-/// `commitTransaction` and `abortTransaction`: those that belong to one were refused before.
+/// `commitTransaction` and `abortTransaction` without a transaction. Those within one were refused before.
 pub(super) fn without_transaction(call: &Call) -> Result<Reply, Failure> {
     let name = call.command.name();
     let message = format!("'{name}' was not sent in a transaction, and a standalone has none");

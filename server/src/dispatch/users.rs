@@ -1,4 +1,4 @@
-//! `usersInfo` and `connectionStatus`: who may log in, and who has.
+//! `usersInfo` and `connectionStatus`: who may log in, and who is logged in.
 
 use cairndb::bson::{Bson, Document, RawBsonRef, doc};
 
@@ -9,9 +9,9 @@ use crate::failure::Failure;
 use crate::fields::{Fields, whole};
 use crate::reply::Reply;
 
-/// The users that are asked for: `1` for all of the database, `{forAllDBs: true}`, a name, `{user, db}`, or an array of the
-/// last two. Where
-/// users must log in, readers see themselves. Credentials are never shown.
+/// `usersInfo`. The argument is `1` for all users of the database, `{forAllDBs: true}`, a name, `{user, db}`,
+/// or an array of the last two. Where users must log in, a reader sees only itself. Credentials are never
+/// shown.
 pub(super) fn list(call: &Call) -> Result<Reply, Failure> {
     let fields = call.fields();
     fields.allow(&[
@@ -20,6 +20,7 @@ pub(super) fn list(call: &Call) -> Result<Reply, Failure> {
         "showCustomData",
         "showPrivileges",
     ])?;
+    // Refused and not ignored, or a tool would back up users without their credentials.
     if fields.boolean("showCredentials")? == Some(true) {
         let message = "the field 'showCredentials' of 'usersInfo' is not supported";
         return Err(Failure::new(238, "NotImplemented", message));
@@ -34,11 +35,13 @@ pub(super) fn list(call: &Call) -> Result<Reply, Failure> {
         None if asks_for_all(asked)? => vec![(None, DATABASE.to_owned())],
         None => vec![asked_for(call, fields, asked)?],
     };
+    // Where no login is required, a login does not restrict what a connection may see.
     let viewer = call.peer.user().filter(|_| call.shared.settings.requires_user);
     let is_visible = |user: &User| {
         viewer.as_ref().is_none_or(|viewer| viewer.role == Role::Root || viewer.name == user.name)
     };
     let users = call.shared.users.list().map_err(|error| {
+        // The reason goes to the log alone: it may name a damaged document of another user.
         tracing::error!(%error, "users cannot be listed");
         Failure::internal("users cannot be listed")
     })?;
@@ -49,11 +52,12 @@ pub(super) fn list(call: &Call) -> Result<Reply, Failure> {
     Ok(doc! { "users": shown.map(|user| Bson::from(show(user))).collect::<Vec<_>>() }.into())
 }
 
-/// Who the connection is, and what it may do.
+/// `connectionStatus`: the user of the connection, and what the user may do.
 pub(super) fn connection_status(call: &Call) -> Result<Reply, Failure> {
     let fields = call.fields();
     fields.allow(&["showPrivileges"])?;
     let user = call.peer.user();
+    // Lists of one or no entry: a connection is logged in as one user at most.
     let each = |of: fn(&User) -> Bson| user.iter().map(of).collect::<Vec<Bson>>();
     let mut about = doc! {
         "authenticatedUsers": each(|user| doc! { "user": &user.name, "db": DATABASE }.into()),
@@ -65,7 +69,7 @@ pub(super) fn connection_status(call: &Call) -> Result<Reply, Failure> {
     Ok(doc! { "authInfo": about }.into())
 }
 
-/// Whether it is `{forAllDBs: true}`.
+/// Whether the argument is `{forAllDBs: true}`.
 fn asks_for_all(asked: RawBsonRef<'_>) -> Result<bool, Failure> {
     let Some(asked) = asked.as_document().filter(|asked| matches!(asked.get("forAllDBs"), Ok(Some(_))))
     else {
@@ -79,7 +83,7 @@ fn asks_for_all(asked: RawBsonRef<'_>) -> Result<bool, Failure> {
     Err(Failure::bad_value("the field 'forAllDBs' of 'usersInfo' must be true"))
 }
 
-/// A name, or all names, and a database.
+/// The name (`None` for all names) and the database of one argument.
 fn asked_for(
     call: &Call,
     fields: Fields<'_>,
@@ -96,6 +100,7 @@ fn asked_for(
         let database = user.text("db")?.ok_or_else(|| user.missing("db"))?;
         return Ok((Some(name.to_owned()), database.to_owned()));
     }
+    // Last, because an array may contain only the two forms above; MongoDB accepts `1` in any numeric type.
     if whole(value) == Some(1) {
         return Ok((None, database));
     }

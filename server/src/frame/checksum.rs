@@ -1,21 +1,35 @@
-//! The CRC-32C that a message may end with, over all bytes in front of it.
+//! The CRC-32C checksum at the end of a message, which covers all bytes before it.
 
 use crate::frame::FrameError;
 
-/// How long a checksum is.
+/// The length of a checksum, in bytes.
 pub const CHECKSUM_BYTES: usize = 4;
 
-/// The message without its checksum, which must be right.
+/// Returns the message without its checksum, after checking it.
 ///
 /// # Errors
 /// The checksum is missing or differs.
+///
+/// ```
+/// use cairndb_server::frame::checksum;
+///
+/// let message = [b"123456789".as_slice(), &checksum::of(b"123456789")].concat();
+/// assert_eq!(checksum::verify(&message)?, b"123456789");
+/// assert!(checksum::verify(b"123456789").is_err());
+/// # Ok::<(), cairndb_server::frame::FrameError>(())
+/// ```
 pub fn verify(message: &[u8]) -> Result<&[u8], FrameError> {
     let (covered, found) = message.split_last_chunk().ok_or(FrameError::Truncated("the checksum"))?;
+    // Compared in plain time: a checksum protects against broken networks, not against attackers.
     let (found, expected) = (u32::from_le_bytes(*found), crc32c::crc32c(covered));
     if found == expected { Ok(covered) } else { Err(FrameError::Checksum { found, expected }) }
 }
 
 /// The checksum of a message.
+///
+/// ```
+/// assert_eq!(cairndb_server::frame::checksum::of(b"123456789"), 0xe306_9283_u32.to_le_bytes());
+/// ```
 pub fn of(message: &[u8]) -> [u8; CHECKSUM_BYTES] {
     crc32c::crc32c(message).to_le_bytes()
 }

@@ -1,4 +1,4 @@
-//! `OP_COMPRESSED`: another message, compressed.
+//! `OP_COMPRESSED`: a message that contains another one in compressed form.
 
 use std::io::Read;
 
@@ -8,6 +8,12 @@ use crate::frame::header::{HEADER_BYTES, Header, OP_COMPRESSED};
 use crate::frame::{FrameError, MESSAGE_BYTES_MAX, take_i32};
 
 /// How a message is compressed.
+///
+/// ```
+/// use cairndb_server::frame::compressed::Compressor;
+///
+/// assert!(Compressor::ALL.iter().any(|compressor| compressor.name() == "snappy"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compressor {
     /// Not at all.
@@ -20,7 +26,23 @@ pub enum Compressor {
     Zstd,
 }
 
-/// A compressed message that was not decompressed yet.
+/// A compressed message that is not decompressed yet.
+///
+/// ```
+/// use cairndb_server::frame::compressed::{Compressed, Compressor, pack};
+/// use cairndb_server::frame::header::{HEADER_BYTES, Header, OP_MSG};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let header = Header { length: HEADER_BYTES + 1000, request_id: 1, response_to: 0, opcode: OP_MSG };
+/// let message = [&header.bytes()[..], &[7; 1000]].concat();
+/// let packed = pack(&message, Compressor::Zstd)?;
+/// assert!(packed.len() < 100);
+///
+/// let compressed = Compressed::parse(&packed.into(), &[Compressor::Zstd])?;
+/// assert_eq!(compressed.unpack(1, 0)?, message);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compressed {
     /// The kind of the message inside.
@@ -33,10 +55,16 @@ pub struct Compressed {
 }
 
 impl Compressor {
-    /// All of them, as they are offered: the one that is preferred first.
+    /// All compressors, in the order in which the server prefers them.
     pub const ALL: [Self; 4] = [Self::Zstd, Self::Snappy, Self::Zlib, Self::Noop];
 
-    /// The name by which a hello offers it.
+    /// The name of the compressor in a hello.
+    ///
+    /// ```
+    /// use cairndb_server::frame::compressed::Compressor;
+    ///
+    /// assert_eq!(Compressor::Zstd.name(), "zstd");
+    /// ```
     pub fn name(self) -> &'static str {
         match self {
             Self::Noop => "noop",
@@ -60,11 +88,25 @@ impl Compressed {
     /// Reads a whole message, its header included, and leaves it compressed.
     ///
     /// # Errors
-    /// The message is too short, compressed twice, announces more than a message may have, or by a compressor that is
-    /// not among `agreed`.
+    /// The message is too short or compressed twice, announces more bytes than a message may have, or has a
+    /// compressor that is not in `agreed`.
+    ///
+    /// ```
+    /// use cairndb_server::frame::FrameError;
+    /// use cairndb_server::frame::compressed::{Compressed, Compressor, pack};
+    /// use cairndb_server::frame::header::{Header, OP_MSG};
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// let message = Header { length: 16, request_id: 1, response_to: 0, opcode: OP_MSG }.bytes();
+    /// let packed = pack(&message, Compressor::Zlib)?.into();
+    /// assert_eq!(Compressed::parse(&packed, &[Compressor::Snappy]), Err(FrameError::Compressor(2)));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn parse(message: &Bytes, agreed: &[Compressor]) -> Result<Self, FrameError> {
         let mut rest = message.get(HEADER_BYTES..).ok_or(FrameError::Truncated("the header"))?;
         let opcode = take_i32(&mut rest, "the inner opcode")?;
+        // A message within a message within a message would evade the limits of memory and time.
         if opcode == OP_COMPRESSED {
             return Err(FrameError::Opcode(opcode));
         }
@@ -79,10 +121,12 @@ impl Compressed {
         Ok(Self { opcode, announced, compressor, packed: message.slice_ref(packed) })
     }
 
-    /// The message inside, with a header. At most what it announces is produced.
+    /// Decompresses the message inside and gives it a header. It produces no more bytes than were announced.
     ///
     /// # Errors
-    /// The compressed bytes are malformed, or do not give the announced length.
+    /// The compressed bytes are malformed, or do not have the announced length.
+    ///
+    /// The example of [`Compressed`] unpacks one.
     pub fn unpack(&self, request_id: i32, response_to: i32) -> Result<Bytes, FrameError> {
         let announced = usize::try_from(self.announced).unwrap_or(0);
         let length = HEADER_BYTES + announced;
@@ -100,6 +144,7 @@ impl Compressed {
         };
         let announced = self.announced;
         unpacked.map_err(|reason| FrameError::Decompression { announced, reason })?;
+        // Too many bytes were refused above; too few would leave a wrong length in the header.
         if message.len() != length {
             let reason = format!("there are {}", message.len() - HEADER_BYTES);
             return Err(FrameError::Decompression { announced, reason });
@@ -108,10 +153,23 @@ impl Compressed {
     }
 }
 
-/// A message, its header included, as a compressed one.
+/// Compresses a message, its header included.
 ///
 /// # Errors
-/// What the compressor said.
+/// The message has no header, or the compressor fails.
+///
+/// ```
+/// use cairndb_server::frame::compressed::{Compressor, pack};
+/// use cairndb_server::frame::header::{Header, OP_COMPRESSED, OP_MSG};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let message = Header { length: 16, request_id: 1, response_to: 0, opcode: OP_MSG }.bytes();
+/// let packed = pack(&message, Compressor::Snappy)?;
+/// let header = Header::parse(packed.first_chunk().expect("a header"))?;
+/// assert_eq!(header.opcode, OP_COMPRESSED);
+/// # Ok(())
+/// # }
+/// ```
 pub fn pack(message: &[u8], compressor: Compressor) -> std::io::Result<Vec<u8>> {
     let (front, inner) = message.split_at_checked(HEADER_BYTES).unwrap_or((message, &[]));
     let header = front.first_chunk().and_then(|front| Header::parse(front).ok());
@@ -126,6 +184,7 @@ pub fn pack(message: &[u8], compressor: Compressor) -> std::io::Result<Vec<u8>> 
         }
         Compressor::Zstd => zstd::stream::encode_all(inner, zstd::DEFAULT_COMPRESSION_LEVEL)?,
     };
+    // Nine bytes: the inner opcode, the inner length, and the number of the compressor.
     let length = HEADER_BYTES + 9 + packed.len();
     let mut bytes = Vec::with_capacity(length);
     bytes.extend_from_slice(&Header { length, opcode: OP_COMPRESSED, ..header }.bytes());
@@ -145,13 +204,13 @@ fn append(bytes: &[u8], announced: usize, message: &mut Vec<u8>) -> Result<(), S
 }
 
 fn append_snappy(packed: &[u8], announced: usize, message: &mut Vec<u8>) -> Result<(), String> {
-    // Snappy says in front how much there is; asked before anything is allocated.
+    // Snappy announces the length at its beginning, so it is checked before anything is allocated.
     let length = snap::raw::decompress_len(packed).map_err(|error| error.to_string())?;
-    // At best one byte in three stands for 64, so a short text cannot announce much.
+    // At best three bytes of Snappy stand for 64, so few bytes cannot announce much.
     if length != announced || length / 32 > packed.len() {
         return Err(format!("{} packed bytes announce {length}", packed.len()));
     }
-    // Straight into the message: at no time are the bytes there twice.
+    // Straight into the message: a buffer of its own would need the memory twice.
     let start = message.len();
     message.resize(start + length, 0);
     let room = message.get_mut(start..).unwrap_or_default();
@@ -159,6 +218,7 @@ fn append_snappy(packed: &[u8], announced: usize, message: &mut Vec<u8>) -> Resu
 }
 
 fn append_all(decoder: impl Read, announced: usize, message: &mut Vec<u8>) -> Result<(), String> {
+    // One byte more than announced, so that a message that is too long is noticed and not cut off.
     let read = decoder.take(announced as u64 + 1).read_to_end(message).map_err(|error| error.to_string())?;
     if read > announced { Err("there are more".to_owned()) } else { Ok(()) }
 }

@@ -1,28 +1,37 @@
-//! The 16 bytes in front of every message.
+//! The 16 bytes at the beginning of every message.
 
 use crate::frame::{FrameError, MESSAGE_BYTES_MAX};
 
-/// How long a header is.
+/// The length of a header, in bytes.
 pub const HEADER_BYTES: usize = 16;
-/// The answer to an [`OP_QUERY`].
+/// The opcode of the answer to an [`OP_QUERY`].
 pub const OP_REPLY: i32 = 1;
-/// A query of old; here only the first hello of a connection.
+/// The opcode of a query of the legacy protocol. Here it is only the first hello of a connection.
 pub const OP_QUERY: i32 = 2004;
-/// Another message, compressed.
+/// The opcode of a compressed message.
 pub const OP_COMPRESSED: i32 = 2012;
-/// A command or its answer.
+/// The opcode of a command or its answer.
 pub const OP_MSG: i32 = 2013;
 
 /// A message's length, numbers and kind.
+///
+/// ```
+/// use cairndb_server::frame::header::{HEADER_BYTES, Header, OP_MSG};
+///
+/// let header = Header { length: HEADER_BYTES, request_id: 7, response_to: 0, opcode: OP_MSG };
+/// assert_eq!(header.bytes().len(), HEADER_BYTES);
+/// assert_eq!(Header::parse(&header.bytes())?, header);
+/// # Ok::<(), cairndb_server::frame::FrameError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Of the whole message, in bytes.
+    /// The length of the whole message, in bytes.
     pub length: usize,
     /// The sender's number of the message.
     pub request_id: i32,
     /// The number of the message that this one answers.
     pub response_to: i32,
-    /// What kind of message it is.
+    /// The kind of the message.
     pub opcode: i32,
 }
 
@@ -30,11 +39,20 @@ impl Header {
     /// Reads a header.
     ///
     /// # Errors
-    /// A length that no message has.
+    /// [`FrameError::MessageLength`] for a length that no message can have.
+    ///
+    /// ```
+    /// use cairndb_server::frame::header::{Header, OP_MSG};
+    ///
+    /// let bytes = [16, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0xdd, 7, 0, 0];
+    /// assert_eq!(Header::parse(&bytes)?.opcode, OP_MSG);
+    /// # Ok::<(), cairndb_server::frame::FrameError>(())
+    /// ```
     pub fn parse(bytes: &[u8; HEADER_BYTES]) -> Result<Self, FrameError> {
         let (fields, _) = bytes.as_chunks::<4>();
         let [length, request_id, response_to, opcode] = [0, 1, 2, 3]
             .map(|place| fields.get(place).map_or(0, |field: &[u8; 4]| i32::from_le_bytes(*field)));
+        // A negative length would become a huge one if it was cast.
         let bytes = usize::try_from(length).map_err(|_| FrameError::MessageLength(length))?;
         if !(HEADER_BYTES..=MESSAGE_BYTES_MAX).contains(&bytes) {
             return Err(FrameError::MessageLength(length));
@@ -42,10 +60,17 @@ impl Header {
         Ok(Self { length: bytes, request_id, response_to, opcode })
     }
 
-    /// The header as bytes.
+    /// The header as bytes, little-endian as the protocol has all its integers.
     ///
     /// # Panics
     /// If the length is beyond 2^31 - 1, which no message has.
+    ///
+    /// ```
+    /// use cairndb_server::frame::header::{Header, OP_MSG};
+    ///
+    /// let header = Header { length: 16, request_id: 1, response_to: 0, opcode: OP_MSG };
+    /// assert_eq!(header.bytes(), [16, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0xdd, 7, 0, 0]);
+    /// ```
     pub fn bytes(self) -> [u8; HEADER_BYTES] {
         let length = i32::try_from(self.length).expect("a message is shorter than 2 GiB");
         let mut bytes = [0; HEADER_BYTES];

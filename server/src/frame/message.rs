@@ -1,4 +1,4 @@
-//! `OP_MSG`: a body, and documents beside it.
+//! `OP_MSG`: a command or its answer, with a body and with sequences of documents outside of the body.
 
 use bytes::{BufMut, Bytes};
 
@@ -6,38 +6,69 @@ use crate::frame::checksum::{self, CHECKSUM_BYTES};
 use crate::frame::header::{HEADER_BYTES, Header, OP_MSG};
 use crate::frame::{FrameError, take_document, take_i32, take_name};
 
-/// The message ends with a checksum.
+/// The flag of a message that ends with a checksum.
 pub const CHECKSUM_PRESENT: u32 = 1;
-/// The sender sends another message, or wants no answer to this one.
+/// The flag of a message after which the sender sends another one, or waits for no answer.
 pub const MORE_TO_COME: u32 = 1 << 1;
-/// The sender takes several answers.
+/// The flag of a command whose sender accepts several answers.
 pub const EXHAUST_ALLOWED: u32 = 1 << 16;
-/// A message with one of these bits that is not known must be refused.
+/// A message with an unknown flag among these bits must be refused.
 const REQUIRED_FLAGS: u32 = 0xffff;
-/// How many sections of documents a message may have: no command has more than two.
+/// The highest number of document sequences in a message. No command has more than two.
 const SEQUENCES_MAX: usize = 16;
-/// How much of a section's name an error shows.
+/// The number of characters of a sequence's name that an error shows.
 const NAME_CHARS_SHOWN_MAX: usize = 64;
-/// Flags and the kind of the first section stand between the header and the body of an answer.
+/// The bytes before the body of an answer: the header, the flags and the kind of the first section.
+///
+/// ```
+/// use cairndb_server::frame::message::{ANSWER_FRONT_BYTES, finish_answer};
+///
+/// let empty_document = [5, 0, 0, 0, 0];
+/// let mut answer = [&[0; ANSWER_FRONT_BYTES][..], &empty_document].concat();
+/// finish_answer(&mut answer, 2, 1);
+/// assert_eq!(answer[0], 26);
+/// ```
 pub const ANSWER_FRONT_BYTES: usize = HEADER_BYTES + 4 + 1;
 
 /// A command or an answer.
+///
+/// ```
+/// use cairndb::bson::rawdoc;
+/// use cairndb_server::frame::message::Message;
+///
+/// let body = rawdoc! { "ping": 1, "$db": "admin" }.into_bytes().into();
+/// let ping = Message { flags: 0, body, sequences: Vec::new() };
+/// assert_eq!(Message::parse(&ping.bytes(1, 0).into())?, ping);
+/// # Ok::<(), cairndb_server::frame::FrameError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Flag bits as they came.
+    /// The flag bits.
     pub flags: u32,
-    /// The document of the only section of kind 0: framed, but not looked into.
+    /// The document of the only section of kind 0. Only its length was checked.
     pub body: Bytes,
-    /// Sections of kind 1.
-    pub sequences: Vec<Sequence>,
+    /// The sections of kind 1.
+    pub sequences: Vec<DocumentSequence>,
 }
 
-/// Documents that stand beside a body, one behind the other.
+/// Documents of a command that are sent outside of its body, one after the other.
+///
+/// ```
+/// use cairndb::bson::rawdoc;
+/// use cairndb_server::frame::message::{DocumentSequence, Message};
+///
+/// let document = rawdoc! { "_id": 1 }.into_bytes();
+/// let documents = DocumentSequence { field: "documents".to_owned(), documents: document.into() };
+/// let body = rawdoc! { "insert": "things", "$db": "shop" }.into_bytes().into();
+/// let insert = Message { flags: 0, body, sequences: vec![documents] };
+/// assert_eq!(Message::parse(&insert.bytes(1, 0).into())?.sequences, insert.sequences);
+/// # Ok::<(), cairndb_server::frame::FrameError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sequence {
-    /// The name of the field that they are.
+pub struct DocumentSequence {
+    /// The field of the command to which the documents belong.
     pub field: String,
-    /// Their bytes, not looked into.
+    /// The bytes of the documents, which were not checked.
     pub documents: Bytes,
 }
 
@@ -46,17 +77,22 @@ impl Message {
     ///
     /// # Errors
     /// Unknown required flags, a wrong checksum, sections that do not fill the message.
+    ///
+    /// The example of [`Message`] reads one.
     pub fn parse(message: &Bytes) -> Result<Self, FrameError> {
         let mut rest = message.get(HEADER_BYTES..).ok_or(FrameError::Truncated("the header"))?;
         let flags = take_i32(&mut rest, "the flags")?.cast_unsigned();
+        // By the protocol the upper 16 bits are optional, and a receiver ignores those that it does not know.
         let unknown = flags & REQUIRED_FLAGS & !(CHECKSUM_PRESENT | MORE_TO_COME);
         if unknown != 0 {
             return Err(FrameError::Flags(unknown));
         }
+        // Before the sections are read: what a broken network changed must not be understood by half.
         if flags & CHECKSUM_PRESENT != 0 {
             checksum::verify(message)?;
             rest = rest.split_last_chunk::<CHECKSUM_BYTES>().ok_or(FrameError::Truncated("the checksum"))?.0;
         }
+        // Sections may come in any order, so the body is known only at the end.
         let (mut body, mut sequences) = (None, Vec::new());
         while let Some((&kind, section)) = rest.split_first() {
             rest = section;
@@ -71,7 +107,14 @@ impl Message {
         Ok(Self { flags, body: message.slice_ref(body), sequences })
     }
 
-    /// Whether the sender takes several answers to one question.
+    /// Whether the sender accepts several answers to this command.
+    ///
+    /// ```
+    /// use cairndb_server::frame::message::{EXHAUST_ALLOWED, Message};
+    ///
+    /// let message = Message { flags: EXHAUST_ALLOWED, body: Default::default(), sequences: Vec::new() };
+    /// assert!(message.allows_exhaust() && !message.wants_no_answer());
+    /// ```
     pub fn allows_exhaust(&self) -> bool {
         self.flags & EXHAUST_ALLOWED != 0
     }
@@ -81,13 +124,23 @@ impl Message {
         self.flags & MORE_TO_COME != 0
     }
 
-    /// The message as bytes, with a checksum if its flags say so.
+    /// The message as bytes. It ends with a checksum if its flags say so.
+    ///
+    /// ```
+    /// use cairndb::bson::rawdoc;
+    /// use cairndb_server::frame::message::{CHECKSUM_PRESENT, Message};
+    ///
+    /// let body = rawdoc! {}.into_bytes();
+    /// let plain = Message { flags: 0, body: body.into(), sequences: Vec::new() };
+    /// let checked = Message { flags: CHECKSUM_PRESENT, ..plain.clone() };
+    /// assert_eq!(checked.bytes(1, 0).len(), plain.bytes(1, 0).len() + 4);
+    /// ```
     pub fn bytes(&self, request_id: i32, response_to: i32) -> Vec<u8> {
         let mut bytes = vec![0; HEADER_BYTES];
         bytes.put_u32_le(self.flags);
         bytes.put_u8(0);
         bytes.extend_from_slice(&self.body);
-        for Sequence { field, documents } in &self.sequences {
+        for DocumentSequence { field, documents } in &self.sequences {
             let length = 4 + field.len() + 1 + documents.len();
             bytes.put_u8(1);
             bytes.put_i32_le(i32::try_from(length).unwrap_or(i32::MAX));
@@ -106,7 +159,8 @@ impl Message {
     }
 }
 
-/// Makes an answer of a document in front of which [`ANSWER_FRONT_BYTES`] were left free.
+/// Completes an answer: writes the header and the flags into the [`ANSWER_FRONT_BYTES`] that were left free
+/// before its document.
 pub fn finish_answer(bytes: &mut [u8], request_id: i32, response_to: i32) {
     let header = Header { length: bytes.len(), request_id, response_to, opcode: OP_MSG };
     write_header(bytes, header);
@@ -116,7 +170,17 @@ pub fn finish_answer(bytes: &mut [u8], request_id: i32, response_to: i32) {
     }
 }
 
-/// Says in an answer that another one follows without being asked for.
+/// Marks an answer as one after which another answer follows.
+///
+/// ```
+/// use cairndb_server::frame::message::{ANSWER_FRONT_BYTES, Message, announce_another, finish_answer};
+///
+/// let mut answer = [&[0; ANSWER_FRONT_BYTES][..], &[5, 0, 0, 0, 0]].concat();
+/// finish_answer(&mut answer, 2, 1);
+/// announce_another(&mut answer);
+/// assert!(Message::parse(&answer.into())?.wants_no_answer());
+/// # Ok::<(), cairndb_server::frame::FrameError>(())
+/// ```
 pub fn announce_another(bytes: &mut [u8]) {
     if let Some(flags) = bytes.get_mut(HEADER_BYTES..HEADER_BYTES + 4) {
         flags.copy_from_slice(&MORE_TO_COME.to_le_bytes());
@@ -129,8 +193,10 @@ fn write_header(bytes: &mut [u8], header: Header) {
     }
 }
 
-/// What is kept of a section takes more than the section may: their number is bounded.
-fn add_sequence(sequence: Sequence, sequences: &mut Vec<Sequence>) -> Result<(), FrameError> {
+/// Adds a sequence. A sequence in memory takes more than an empty section of a message, so their number is
+/// bounded.
+fn add_sequence(sequence: DocumentSequence, sequences: &mut Vec<DocumentSequence>) -> Result<(), FrameError> {
+    // As in MongoDB. It also keeps the number of sequences below that of the fields of a command.
     if sequences.iter().any(|other| other.field == sequence.field) {
         return Err(FrameError::SectionTwice(sequence.field.chars().take(NAME_CHARS_SHOWN_MAX).collect()));
     }
@@ -141,15 +207,16 @@ fn add_sequence(sequence: Sequence, sequences: &mut Vec<Sequence>) -> Result<(),
     Ok(())
 }
 
-fn take_sequence(message: &Bytes, rest: &mut &[u8]) -> Result<Sequence, FrameError> {
+fn take_sequence(message: &Bytes, rest: &mut &[u8]) -> Result<DocumentSequence, FrameError> {
     let left = rest.len();
     let announced = take_i32(rest, "the size of a section")?;
+    // The length includes its own four bytes, so a smaller one is never right.
     let wrong = FrameError::SectionLength { announced, found: left };
     let length = usize::try_from(announced).ok().filter(|&length| length >= 4).ok_or(wrong.clone())?;
     let (mut section, behind) = rest.split_at_checked(length - 4).ok_or(wrong)?;
     *rest = behind;
     let field = take_name(&mut section, "the name of a section")?.to_owned();
-    Ok(Sequence { field, documents: message.slice_ref(section) })
+    Ok(DocumentSequence { field, documents: message.slice_ref(section) })
 }
 
 #[cfg(test)]
@@ -236,7 +303,7 @@ mod tests {
         fn messages_come_back(flags in 0_u32..4, fields in btree_map("[a-z]{0,8}", vec(any::<i32>(), 0..5), 0..4)) {
             let sequences = fields.into_iter().map(|(field, numbers)| {
                 let documents = numbers.into_iter().flat_map(|n| rawdoc! { "n": n }.into_bytes()).collect::<Vec<u8>>();
-                Sequence { field, documents: documents.into() }
+                DocumentSequence { field, documents: documents.into() }
             });
             let message = Message { flags, body: body(), sequences: sequences.collect() };
             prop_assert_eq!(Message::parse(&message.bytes(7, 8).into()), Ok(message));

@@ -1,16 +1,27 @@
-//! `OP_QUERY`, of which only commands are left.
+//! `OP_QUERY` of the legacy protocol, of which only commands are left.
 
 use bytes::Bytes;
 
 use crate::frame::header::HEADER_BYTES;
 use crate::frame::{FrameError, take_document, take_i32, take_name};
 
-/// A query of old.
+/// A query of the legacy protocol.
+///
+/// ```
+/// use cairndb::bson::rawdoc;
+/// use cairndb_server::frame::query::Query;
+///
+/// let document = rawdoc! { "isMaster": 1 }.into_bytes();
+/// // 16 bytes of header, then flags, namespace, the numbers to skip and to return, and the command.
+/// let message = [&[0; 20][..], b"admin.$cmd\0", &[0; 8], &document].concat();
+/// assert_eq!(Query::parse(&message.into())?.command_database(), Some("admin"));
+/// # Ok::<(), cairndb_server::frame::FrameError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// `database.collection`; a command's ends with `.$cmd`.
+    /// `database.collection`. The namespace of a command ends with `.$cmd`.
     pub namespace: String,
-    /// What is asked: framed, but not looked into.
+    /// The query. Only its length was checked.
     pub document: Bytes,
 }
 
@@ -18,22 +29,25 @@ impl Query {
     /// Reads a whole message, its header included.
     ///
     /// # Errors
-    /// The message ends within a part, or bytes stand behind it.
+    /// The message ends within a part, or bytes follow its end.
+    ///
+    /// The example of [`Query`] reads one.
     pub fn parse(message: &Bytes) -> Result<Self, FrameError> {
         let mut rest = message.get(HEADER_BYTES..).ok_or(FrameError::Truncated("the header"))?;
+        // None of the flags, nor of the numbers below, means anything for a command.
         take_i32(&mut rest, "the flags")?;
         let namespace = take_name(&mut rest, "the namespace")?.to_owned();
         take_i32(&mut rest, "the number to skip")?;
         take_i32(&mut rest, "the number to return")?;
         let document = message.slice_ref(take_document(&mut rest, "the query")?);
         if !rest.is_empty() {
-            // Which fields are wanted: a command has no use for it.
+            // A projection, which a command does not have. It is read to find out whether bytes follow it.
             take_document(&mut rest, "the fields")?;
         }
         if rest.is_empty() { Ok(Self { namespace, document }) } else { Err(FrameError::Trailing(rest.len())) }
     }
 
-    /// The database of a command.
+    /// The database of a command. Returns `None` for a query of a collection.
     pub fn command_database(&self) -> Option<&str> {
         self.namespace.strip_suffix(".$cmd")
     }

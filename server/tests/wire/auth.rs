@@ -1,4 +1,4 @@
-//! Logging in, and what is refused to whom.
+//! Logging in, and what strangers and readers may not do.
 
 use cairndb::Client;
 use cairndb::bson::spec::BinarySubtype;
@@ -62,20 +62,20 @@ fn a_password_is_prepared_and_a_name_is_not() {
 fn an_unknown_user_is_refused_like_a_wrong_password() {
     let fixture = guarded();
     let wrong = log_in(&mut fixture.peer(), "ada", "pencils").unwrap_err();
-    let unknown = log_in(&mut fixture.peer(), "nobody", "pencil").unwrap_err();
+    let unknown = log_in(&mut fixture.peer(), "carol", "pencil").unwrap_err();
     assert_eq!(wrong, unknown);
     assert_eq!((code(&wrong), wrong.get_str("errmsg").ok()), (18, Some("Authentication failed.")));
     let salt = |name: &str| {
         let challenge = text(&fixture.peer().run(on_admin(start(name))));
         challenge.split_once(",s=").map(|(_, rest)| rest.to_owned()).unwrap()
     };
-    assert_eq!(salt("nobody"), salt("nobody"));
-    assert_ne!(salt("nobody"), salt("somebody"));
-    assert_eq!(salt("nobody").len(), salt("ada").len());
+    assert_eq!(salt("carol"), salt("carol"));
+    assert_ne!(salt("carol"), salt("dave"));
+    assert_eq!(salt("carol").len(), salt("ada").len());
 }
 
 #[test]
-fn a_user_of_another_database_is_none() {
+fn a_user_of_another_database_is_unknown() {
     let fixture = guarded();
     let mut peer = fixture.peer();
     let mut on_shop = start("ada");
@@ -121,7 +121,7 @@ fn a_proof_counts_once_and_for_its_own_conversation() {
     let proof = login.proof();
     assert_eq!(code(&peer.run(go_on(&proof))), 0);
     assert_eq!(code(&peer.run(go_on(&proof))), 17);
-    // The same messages again meet another nonce of the server, with which the proof does not fit.
+    // Replayed messages fail: the server sends another nonce, and the proof does not fit it.
     let mut second = fixture.peer();
     let challenge = text(&second.run(on_admin(start("ada"))));
     assert!(challenge.starts_with(&format!("r={NONCE}")));
@@ -166,8 +166,8 @@ fn a_hello_begins_a_login() {
     let login = Login::new("ada", "pencil", &text(hello.get_document("speculativeAuthenticate").unwrap()));
     let ended = peer.run(go_on(&login.proof()));
     assert_eq!((ended.get_bool("done").ok(), text(&ended)), (Some(true), login.signature()));
-    // Whether a user exists is not told, and what cannot begin is not mentioned.
-    let unknown = peer.run(on_admin(doc! { "hello": 1, "saslSupportedMechs": "admin.nobody" }));
+    // Unknown users get the same reply, and a login that cannot begin leaves no trace in it.
+    let unknown = peer.run(on_admin(doc! { "hello": 1, "saslSupportedMechs": "admin.carol" }));
     assert_eq!(unknown.get_array("saslSupportedMechs").unwrap().len(), 1);
     for (field, value) in [("mechanism", Bson::from("MONGODB-X509")), ("payload", payload("n,,"))] {
         let mut other = begin.clone();
@@ -179,7 +179,7 @@ fn a_hello_begins_a_login() {
 }
 
 #[test]
-fn before_a_login_hardly_anything_is_answered() {
+fn before_a_login_few_commands_are_answered() {
     let fixture = guarded();
     let mut peer = fixture.peer();
     for open in
@@ -253,7 +253,8 @@ fn readers_read_and_write_nothing() {
         assert_eq!(code(&reply), 13, "{command}: {reply}");
     }
     assert_eq!(peer.run(on_shop(doc! { "count": "orders" })).get_i32("n").ok(), Some(5));
-    // What nobody has is nobody's secret; what the engine has and a reader may not is none either.
+    // Unknown and unsupported commands are refused as such, and commands that a reader may not run as
+    // unauthorized.
     for (unknown, expected) in [
         (doc! { "bogus": 1 }, 59),
         (doc! { "explain": { "bogus": 1 } }, 59),
@@ -264,7 +265,7 @@ fn readers_read_and_write_nothing() {
     }
     let explained = peer.run(on_shop(doc! { "explain": { "find": "orders" } }));
     assert_eq!(code(&explained), 0, "{explained}");
-    // A cursor is its user's.
+    // A cursor belongs to its user.
     let found = logged_in(&fixture, "ada", "pencil").run(on_shop(doc! { "find": "orders", "batchSize": 2 }));
     let cursor = found.get_document("cursor").unwrap().get_i64("id").unwrap();
     assert_eq!(code(&peer.run(on_shop(doc! { "getMore": cursor, "collection": "orders" }))), 13);
@@ -273,7 +274,7 @@ fn readers_read_and_write_nothing() {
 }
 
 #[test]
-fn a_cursor_is_ended_by_its_user_or_root() {
+fn a_cursor_is_closed_by_its_user_or_root() {
     let fixture = guarded();
     let mut ada = logged_in(&fixture, "ada", "pencil");
     fill(&mut ada, "orders", 5);
@@ -293,14 +294,14 @@ fn a_cursor_is_ended_by_its_user_or_root() {
 }
 
 #[test]
-fn a_session_is_its_user_s() {
+fn a_session_belongs_to_its_user() {
     let fixture = guarded();
     let mut ada = logged_in(&fixture, "ada", "pencil");
     fill(&mut ada, "orders", 5);
     let lsid = || doc! { "id": Binary { subtype: BinarySubtype::Uuid, bytes: vec![3; 16] } };
     let found = ada.run(doc! { "find": "orders", "batchSize": 2, "lsid": lsid(), "$db": "shop" });
     let id = found.get_document("cursor").and_then(|cursor| cursor.get_i64("id")).expect("a cursor");
-    // Neither a stranger nor another user ends it.
+    // Neither a stranger nor another user can close it.
     for mut peer in [fixture.peer(), logged_in(&fixture, "reader", "IX")] {
         assert_eq!(code(&peer.run(on_admin(doc! { "endSessions": [lsid()] }))), 0);
     }
@@ -311,7 +312,7 @@ fn a_session_is_its_user_s() {
 }
 
 #[test]
-fn nobody_touches_the_collection_of_users_by_commands() {
+fn no_command_touches_the_collection_of_users() {
     for fixture in [guarded(), Fixture::over(add_users, |builder| builder)] {
         let mut peer = logged_in(&fixture, "ada", "pencil");
         for name in ["system.users", "system.keys"] {
@@ -342,7 +343,7 @@ fn nobody_touches_the_collection_of_users_by_commands() {
         }
         assert_eq!(code(&peer.run(on_admin(doc! { "dropDatabase": 1 }))), 20);
         let users =
-            peer.run(on_admin(doc! { "usersInfo": ["ada", { "user": "reader", "db": "admin" }, "nobody"] }));
+            peer.run(on_admin(doc! { "usersInfo": ["ada", { "user": "reader", "db": "admin" }, "carol"] }));
         let users = users.get_array("users").unwrap();
         assert_eq!(users.len(), 2);
         let mut elsewhere = |asked: Document| {

@@ -1,4 +1,4 @@
-//! Budgets of bytes: who takes much, or takes long, leaves enough for others.
+//! Budgets of memory: a client that takes much, or is slow, leaves enough for others.
 
 use cairndb::bson::{Document, doc};
 use cairndb_server::frame::header::{Header, OP_MSG};
@@ -34,9 +34,9 @@ fn announcements_hold_nothing() {
     assert_eq!(reply.get_i32("n").ok(), Some(1), "{reply}");
 }
 
-/// Those that hold a part each would wait for each other, if none could go beyond the budget.
+/// Messages that each hold a part of the budget would wait for each other if none could exceed it.
 #[test]
-fn messages_that_do_not_fit_beside_each_other_are_all_answered() {
+fn messages_that_do_not_fit_together_are_all_answered() {
     let fixture = Fixture::with(|builder| builder.request_bytes_max(4 << 20));
     std::thread::scope(|scope| {
         let inserts: Vec<_> = (0..6)
@@ -54,10 +54,10 @@ fn messages_that_do_not_fit_beside_each_other_are_all_answered() {
     });
 }
 
-/// Each command with a cursor took 16 MiB, whatever it read: a few of them, or readers that take no answers, stopped all
-/// others.
+/// Each command with a cursor took 16 MiB, whatever it read: a few of them, or readers that take no answers,
+/// stopped all others.
 #[test]
-fn readers_that_take_no_answers_stop_no_others() {
+fn readers_that_receive_no_answers_stop_no_others() {
     let fixture = Fixture::with(|builder| builder.answer_bytes_max(24 << 20));
     let mut peer = fixture.peer();
     fill(&mut peer, "small", 5);
@@ -71,7 +71,7 @@ fn readers_that_take_no_answers_stop_no_others() {
         assert_eq!(batch(&peer.run(doc! { "find": "small", "$db": "shop" })), (0, 5));
         assert_eq!(peer.run(doc! { "count": "small", "$db": "shop" }).get_i32("n").ok(), Some(5));
     }
-    // Those that do read get everything, in batches as short as they have to be.
+    // Clients that read get all documents, in short batches.
     drop(slow);
     let reply = peer.run(doc! { "find": "large", "$db": "shop" });
     let (mut id, mut len) = batch(&reply);

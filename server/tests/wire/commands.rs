@@ -8,7 +8,7 @@ use cairndb_server::frame::header::{HEADER_BYTES, Header, OP_QUERY, OP_REPLY};
 use crate::peer::{Answer, Peer, decode, encode};
 use crate::{Fixture, PATIENCE, fill};
 
-/// What an `OP_QUERY` gets; nothing if the connection is closed.
+/// The answer to an `OP_QUERY`. Returns `None` if the connection is closed.
 fn query(peer: &mut Peer, namespace: &str, command: &Document) -> Option<Document> {
     let inner = [&[0; 4][..], namespace.as_bytes(), &[0; 9], &encode(command)].concat();
     let header =
@@ -20,7 +20,7 @@ fn query(peer: &mut Peer, namespace: &str, command: &Document) -> Option<Documen
 }
 
 #[test]
-fn hello_tells_what_drivers_read() {
+fn hello_has_the_fields_that_drivers_read() {
     let fixture = Fixture::new();
     let mut peer = fixture.peer();
     let reply = peer.run(doc! { "hello": 1, "client": { "driver": {} }, "loadBalanced": false, "backpressure": true, "$db": "admin" });
@@ -31,7 +31,7 @@ fn hello_tells_what_drivers_read() {
     } {
         assert_eq!(reply.get(&field), Some(&expected), "{field}");
     }
-    // Nothing that would make drivers send what a standalone refuses.
+    // No field that makes drivers send what a standalone refuses.
     for field in ["setName", "hosts", "compression", "msg"] {
         assert!(!reply.contains_key(field), "{field}");
     }
@@ -40,7 +40,7 @@ fn hello_tells_what_drivers_read() {
 }
 
 #[test]
-fn a_query_of_old_is_only_a_hello() {
+fn a_legacy_query_can_only_be_a_hello() {
     let fixture = Fixture::new();
     let mut peer = fixture.peer();
     let hello = query(&mut peer, "admin.$cmd", &doc! { "ismaster": 1, "helloOk": true }).unwrap();
@@ -53,7 +53,7 @@ fn a_query_of_old_is_only_a_hello() {
 }
 
 #[test]
-fn writes_tell_what_they_did_and_what_was_refused() {
+fn writes_report_results_and_refusals() {
     let fixture = Fixture::new();
     let mut peer = fixture.peer();
     let documents = [doc! { "_id": 1 }, doc! { "_id": 1 }, doc! { "_id": 2 }];
@@ -78,7 +78,7 @@ fn writes_tell_what_they_did_and_what_was_refused() {
 }
 
 #[test]
-fn what_is_left_out_has_its_code_and_name() {
+fn unsupported_commands_have_their_code_and_name() {
     let fixture = Fixture::new();
     let mut peer = fixture.peer();
     let mut refused = |command: Document, code: i32, name: &str| {
@@ -105,7 +105,7 @@ fn what_is_left_out_has_its_code_and_name() {
 }
 
 #[test]
-fn shells_and_tools_get_what_they_ask_at_the_start() {
+fn shells_and_tools_get_what_they_ask_at_first() {
     let fixture = Fixture::new();
     let mut peer = fixture.peer();
     let mut run = |command: Document| {
@@ -153,7 +153,7 @@ fn an_acquirer_of_its_own_draws_from_its_own_blocks() {
     assert_eq!((next(&mut second), next(&mut first), next(&mut second)), (11, 3, 12));
     run(&mut second, doc! { "setAcquirer": "shared" });
     assert_eq!(next(&mut second), 4);
-    // What the second left of its block is at the end of all, so it is given back.
+    // The rest of the second block is the end of the reserve, so it is given back.
     run(&mut first, doc! { "sequenceNext": "s", "n": 100 });
     assert_eq!(next(&mut first), 13);
 }
@@ -166,7 +166,7 @@ fn an_acquirer_ends_with_its_connection() {
     first.run(doc! { "createSequence": "s", "options": options, "$db": "shop" });
     second.run(doc! { "setAcquirer": "own", "$db": "shop" });
     second.run(doc! { "sequenceNext": "s", "n": 2, "$db": "shop" });
-    // Another block lies behind, so the rest of the second's cannot be given back, and is listed as lost.
+    // Another block follows, so the rest of the second one cannot be given back and is listed as lost.
     first.run(doc! { "sequenceNext": "s", "$db": "shop" });
     drop(second);
     let lost = |peer: &mut Peer| {
@@ -219,7 +219,7 @@ fn names_of_commands_are_case_sensitive() {
 }
 
 #[test]
-fn what_is_going_on_is_the_question_itself() {
+fn current_op_lists_itself() {
     let fixture = Fixture::new();
     let mut peer = fixture.peer();
     peer.run(doc! { "insert": "a", "documents": [{ "_id": 1 }], "$db": "shop" });
@@ -242,7 +242,7 @@ fn what_is_going_on_is_the_question_itself() {
 }
 
 #[test]
-fn what_is_going_on_is_asked_of_admin() {
+fn current_op_runs_on_admin() {
     let fixture = Fixture::new();
     let mut peer = fixture.peer();
     let mut check = |command: Document, code: i32| {
@@ -258,7 +258,7 @@ fn what_is_going_on_is_asked_of_admin() {
 }
 
 #[test]
-fn an_explanation_says_who_gave_it() {
+fn an_explanation_names_the_server() {
     let fixture = Fixture::new();
     let mut peer = fixture.peer();
     fill(&mut peer, "orders", 5);
@@ -282,9 +282,9 @@ fn an_explanation_says_who_gave_it() {
     assert!(!refused.contains_key("serverInfo"));
 }
 
-/// `apiStrict` was taken, and not kept to.
+/// `apiStrict` was once accepted and not enforced.
 #[test]
-fn a_strict_client_gets_nothing_beyond_its_api() {
+fn a_strict_client_is_refused_everything_beyond_its_api() {
     let fixture = Fixture::new();
     let mut peer = fixture.peer();
     fill(&mut peer, "a", 3);
@@ -325,7 +325,7 @@ fn a_strict_client_gets_nothing_beyond_its_api() {
 }
 
 #[test]
-fn top_tells_how_collections_were_used() {
+fn top_counts_the_uses_of_collections() {
     let fixture = Fixture::new();
     let mut peer = fixture.peer();
     fill(&mut peer, "a", 3);
@@ -378,7 +378,7 @@ fn sessions_are_listed() {
 }
 
 #[test]
-fn options_of_what_is_going_on_are_mongodb_s() {
+fn current_op_has_the_options_of_mongodb() {
     let fixture = Fixture::new();
     let stages = bson!([{ "$currentOp": { "truncateOps": true, "localOps": true } }]);
     let reply = fixture.peer().run(doc! { "aggregate": 1, "pipeline": stages, "cursor": {}, "$db": "admin" });

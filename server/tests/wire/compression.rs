@@ -1,4 +1,4 @@
-//! Compressed messages: agreed on in hello, answered alike, and bounded.
+//! Compressed messages: agreed on in a hello, answered with the same compressor, and bounded.
 
 use cairndb::bson::doc;
 use cairndb_server::frame::compressed::{Compressed, Compressor, pack};
@@ -52,7 +52,7 @@ fn bombs_and_liars_close_the_connection() {
             );
         }
     }
-    // What was not agreed on.
+    // Compressors that both sides did not agree on.
     let ping = message(doc! { "ping": 1, "$db": "admin" }).bytes(1, 0);
     let packed = pack(&ping, Compressor::Zlib).expect("packed");
     assert_eq!(agreed(&fixture, Compressor::Zstd).answer(&packed), Answer::Closed);

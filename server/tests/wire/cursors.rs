@@ -1,4 +1,4 @@
-//! Cursors between two batches: sizes, owners, ends.
+//! Cursors between two batches: their batches, their owners, and how they are closed.
 
 use std::time::{Duration, Instant};
 
@@ -112,7 +112,7 @@ fn cursors_are_killed_by_number_and_by_session() {
     refused(&get_more(&mut peer, third, doc! { "lsid": session(2) }), 43);
 }
 
-/// A number below `metrics.cursor.open`.
+/// A number in `metrics.cursor.open` of `serverStatus`.
 fn open_cursors(peer: &mut Peer, which: &str) -> i64 {
     let status = peer.run(doc! { "serverStatus": 1, "$db": "admin" });
     let cursors = status.get_document("metrics").and_then(|metrics| metrics.get_document("cursor"));
@@ -128,9 +128,9 @@ fn wait_for_cursors(peer: &mut Peer, which: &str, expected: i64) {
     }
 }
 
-/// The batch that a cursor was killed in once looked like its last one: 5 of 9 documents, and the end.
+/// A cursor that was killed within a batch once returned it like the last one: 5 of 9 documents, and the end.
 #[test]
-fn a_cursor_that_is_killed_within_a_batch_says_so() {
+fn a_cursor_that_is_killed_within_a_batch_fails() {
     let fixture = Fixture::new();
     let mut peer = fixture.peer();
     fill(&mut peer, "a", 400);
@@ -139,7 +139,7 @@ fn a_cursor_that_is_killed_within_a_batch_says_so() {
         |_| doc! { "killSessions": [session(7)], "$db": "admin" },
         |_| doc! { "endSessions": [session(7)], "$db": "admin" },
     ];
-    // Each document takes a while, so that the kill comes long before the last.
+    // Each document takes a while, so that the kill comes long before the last one.
     let sum = bson!({ "$reduce": {
         "input": { "$range": [0, 20_000] }, "initialValue": 0, "in": { "$add": ["$$value", "$$this"] },
     } });
@@ -160,7 +160,7 @@ fn a_cursor_that_is_killed_within_a_batch_says_so() {
     }
 }
 
-/// Nothing ended them once but a kill or the end of the server.
+/// Once only a kill or the end of the server closed them.
 #[test]
 fn cursors_without_a_timeout_go_with_their_session_or_connection() {
     let fixture = Fixture::new();
@@ -172,7 +172,7 @@ fn cursors_without_a_timeout_go_with_their_session_or_connection() {
     let mut in_session = stays();
     in_session.insert("lsid", session(1));
     let (in_session, _) = batch(&find(&mut other, in_session));
-    // Any connection may go on with it while its own is there.
+    // Any connection may read it while its own connection is open.
     assert_eq!(batch(&get_more(&mut peer, id, doc! { "batchSize": 1 })), (id, 1));
     drop(other);
     wait_for_cursors(&mut peer, "total", 1);
@@ -185,7 +185,7 @@ fn cursors_without_a_timeout_go_with_their_session_or_connection() {
 }
 
 #[test]
-fn idle_cursors_end_unless_they_were_to_stay() {
+fn idle_cursors_are_closed_unless_they_have_no_timeout() {
     let fixture = Fixture::with(|builder| builder.cursor_timeout(Duration::from_millis(50)));
     let mut peer = fixture.peer();
     fill(&mut peer, "a", 10);

@@ -1,4 +1,4 @@
-//! Ending commands that run: by their number, and with the server.
+//! Ending running commands: by their number, with their client, and with the server.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -11,7 +11,7 @@ use cairndb_server::frame::message::{MORE_TO_COME, Message};
 use crate::peer::{Answer, message};
 use crate::{Fixture, PATIENCE, fill};
 
-/// A command that would go on for hours over one document.
+/// A command that would run for hours over one document.
 pub(crate) fn endless() -> Document {
     let wide = || doc! { "$range": [0, 100_000] };
     let inner = doc! { "$map": { "input": wide(), "as": "z", "in": { "$add": ["$$x", "$$y", "$$z"] } } };
@@ -38,7 +38,7 @@ pub(crate) fn wait_for<T>(
     }
 }
 
-/// Waits until the aggregation runs, and gives its number.
+/// Waits until the aggregation runs. Returns its number.
 #[track_caller]
 fn running(fixture: &Fixture) -> i64 {
     let mut peer = fixture.peer();
@@ -64,14 +64,14 @@ fn a_command_is_ended_by_its_number() {
     assert_eq!(killed.get_f64("ok").ok(), Some(1.0), "{killed}");
     let refused = answer.join().expect("an answer");
     assert_eq!(refused.get_i32("code").ok(), Some(11_601), "{refused}");
-    // As in MongoDB, an operation that has ended is no error; one without a number is.
+    // As in MongoDB it is no error if the operation has ended, but one if the number is missing.
     assert_eq!(peer.run(doc! { "killOp": 1, "op": op, "$db": "admin" }).get_f64("ok").ok(), Some(1.0));
     assert_eq!(peer.run(doc! { "killOp": 1, "$db": "admin" }).get_i32("code").ok(), Some(40_414));
     assert_eq!(peer.run(doc! { "killOp": 1, "op": "x", "$db": "admin" }).get_i32("code").ok(), Some(14));
     assert_eq!(peer.run(doc! { "killOp": 1, "op": op, "$db": "shop" }).get_i32("code").ok(), Some(13));
 }
 
-/// A stop with a grace of ten seconds took twenty-eight: what ran was waited for, however long it took.
+/// A stop with a grace of ten seconds once took twenty-eight: it waited for the running commands to end.
 #[test]
 fn a_server_that_stops_ends_what_still_runs() {
     let mut fixture = Fixture::with(|builder| builder.grace(Duration::from_millis(10)));
@@ -83,9 +83,9 @@ fn a_server_that_stops_ends_what_still_runs() {
     answer.join().expect("an answer or an end");
 }
 
-/// An aggregation went on for a minute after its client's socket timeout.
+/// An aggregation once ran for a minute after its client's socket timeout.
 #[test]
-fn a_client_that_hangs_up_ends_its_command() {
+fn a_client_that_disconnects_ends_its_command() {
     let fixture = Fixture::new();
     fill(&mut fixture.peer(), "a", 1);
     let mut leaving = fixture.peer();
@@ -96,7 +96,7 @@ fn a_client_that_hangs_up_ends_its_command() {
 }
 
 #[test]
-fn a_client_that_hangs_up_a_unix_socket_ends_its_command() {
+fn a_client_that_disconnects_a_unix_socket_ends_its_command() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("sock");
     let fixture = Fixture::with(|builder| builder.unix_socket(&path));
@@ -108,7 +108,7 @@ fn a_client_that_hangs_up_a_unix_socket_ends_its_command() {
     ended(&fixture);
 }
 
-/// As in MongoDB: a client that will send nothing more is gone, although it could still read.
+/// As in MongoDB a client that closes its sending half counts as disconnected, although it could still read.
 #[test]
 fn a_client_that_closes_its_half_ends_its_command() {
     let fixture = Fixture::new();
@@ -120,15 +120,15 @@ fn a_client_that_closes_its_half_ends_its_command() {
     assert_eq!(leaving.answer(&[]), Answer::Document(279));
 }
 
-/// What waits in the socket is neither lost nor taken for an end.
+/// A message that waits in the socket is neither lost nor taken for a disconnect.
 #[test]
-fn a_client_that_sends_the_next_command_early_is_not_cut() {
+fn a_client_that_sends_the_next_command_early_is_not_disconnected() {
     let fixture = Fixture::new();
     fill(&mut fixture.peer(), "a", 1);
     let mut busy = fixture.peer();
     assert!(busy.send(&message(endless()).bytes(77, 0)));
     assert!(busy.send(&message(doc! { "ping": 1, "$db": "admin" }).bytes(78, 0)));
-    // Long enough for clients that are gone to be looked for several times.
+    // Long enough for several looks for disconnected clients.
     let mut peer = fixture.peer();
     let is_old = |operation: &Document| operation.get_i64("microsecs_running").expect("a time") > 1_000_000;
     let old = |operation: Option<&Document>| operation.is_none_or(is_old).then_some(());
@@ -139,7 +139,7 @@ fn a_client_that_sends_the_next_command_early_is_not_cut() {
     assert_eq!(busy.answer(&[]), Answer::Document(0));
 }
 
-/// A client may send a write that it wants no answer to, and go.
+/// A client may send an unacknowledged write and disconnect.
 #[test]
 fn a_write_without_an_answer_outlives_its_client() {
     let fixture = Fixture::with(cairndb_server::ServerBuilder::test_commands);

@@ -1,4 +1,4 @@
-//! Faults on demand.
+//! Fail points: faults on demand.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ fn ping() -> Vec<u8> {
 }
 
 #[test]
-fn without_test_commands_there_are_none() {
+fn without_test_commands_there_are_no_fail_points() {
     let reply = configure(&mut Fixture::new().peer(), "alwaysOn", doc! { "failCommands": ["ping"] });
     assert_eq!(reply.get_i32("code").ok(), Some(59));
     let commands = Fixture::new().peer().run(doc! { "listCommands": 1, "$db": "admin" });
@@ -64,7 +64,7 @@ fn a_connection_is_closed_without_an_answer() {
 }
 
 #[test]
-fn a_command_is_held_up() {
+fn a_command_is_blocked_for_a_while() {
     let fixture = fixture();
     let mut peer = fixture.peer();
     let data = doc! { "failCommands": ["ping"], "blockConnection": true, "blockTimeMS": 300 };
@@ -96,7 +96,7 @@ fn a_write_is_done_and_its_concern_fails() {
 }
 
 #[test]
-fn only_the_program_that_is_meant_meets_it() {
+fn only_the_named_program_meets_a_fail_point() {
     let fixture = fixture();
     let (mut peer, mut meant) = (fixture.peer(), fixture.peer());
     let hello = doc! { "hello": 1, "client": { "application": { "name": "shop" } }, "$db": "admin" };
@@ -106,7 +106,7 @@ fn only_the_program_that_is_meant_meets_it() {
 }
 
 #[test]
-fn a_command_meets_it_by_any_of_its_names() {
+fn a_command_meets_a_fail_point_by_any_of_its_names() {
     let fixture = fixture();
     let mut peer = fixture.peer();
     let pairs = [("findAndModify", "findandmodify"), ("buildInfo", "buildinfo"), ("isMaster", "ismaster")];
@@ -120,7 +120,7 @@ fn a_command_meets_it_by_any_of_its_names() {
 }
 
 #[test]
-fn a_program_meets_it_with_its_own_hello() {
+fn a_program_meets_a_fail_point_with_its_own_hello() {
     let fixture = fixture();
     let data = doc! { "failCommands": ["hello"], "errorCode": 91, "appName": "shop" };
     configure(&mut fixture.peer(), "alwaysOn", data);
@@ -133,7 +133,7 @@ fn a_program_meets_it_with_its_own_hello() {
 }
 
 #[test]
-fn the_time_of_commands_with_a_limit_is_over() {
+fn commands_with_a_time_limit_time_out() {
     let fixture = fixture();
     let mut peer = fixture.peer();
     let turn = |peer: &mut Peer, mode: Bson| {
@@ -149,7 +149,7 @@ fn the_time_of_commands_with_a_limit_is_over() {
 }
 
 #[test]
-fn malformed_ones_are_refused() {
+fn malformed_fail_points_are_refused() {
     let fixture = fixture();
     let mut peer = fixture.peer();
     let code = |reply: Document| reply.get_i32("code").unwrap_or(0);

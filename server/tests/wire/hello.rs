@@ -1,4 +1,4 @@
-//! Hellos that wait for something new, as the monitors of drivers send them.
+//! Hellos that wait for a change of the topology, as the monitors of drivers send them.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use cairndb_server::frame::message::{EXHAUST_ALLOWED, MORE_TO_COME, Message};
 use crate::Fixture;
 use crate::peer::{Peer, decode, message};
 
-/// What the server says of its topology.
+/// The topology version of the server.
 fn topology(peer: &mut Peer) -> Document {
     let hello = peer.run(doc! { "hello": 1, "$db": "admin" });
     hello.get_document("topologyVersion").expect("a topology").clone()
@@ -20,7 +20,7 @@ fn waiting(topology: Document, milliseconds: i64) -> Document {
 }
 
 #[test]
-fn a_hello_waits_as_long_as_nothing_is_new() {
+fn a_hello_waits_while_the_topology_stays_the_same() {
     let fixture = Fixture::new();
     let mut peer = fixture.peer();
     let known = topology(&mut peer);
@@ -30,7 +30,7 @@ fn a_hello_waits_as_long_as_nothing_is_new() {
     assert!(start.elapsed() >= Duration::from_millis(300));
     assert_eq!(reply.get_document("topologyVersion").ok(), Some(&known));
     assert_eq!(reply.get_bool("isWritablePrimary").ok(), Some(true));
-    // Another run of the server is news: an hour would be beyond the peer's patience.
+    // Another process is a change, so the hello does not wait for its hour.
     let other = doc! { "processId": ObjectId::new(), "counter": 7_i64 };
     assert_eq!(peer.run(waiting(other, 3_600_000)).get_document("topologyVersion").ok(), Some(&known));
     for legacy in ["isMaster", "ismaster"] {
@@ -44,7 +44,7 @@ fn a_hello_waits_as_long_as_nothing_is_new() {
 fn a_hello_is_answered_again_and_again_where_that_is_allowed() {
     let fixture = Fixture::new();
     let mut peer = fixture.peer();
-    // The first is answered at once, because another process is known; then the server's own is.
+    // The first hello is answered at once, because it names another process; the next ones name the server's.
     let known = doc! { "processId": ObjectId::new(), "counter": 0_i64 };
     let asked = Message { flags: EXHAUST_ALLOWED, ..message(waiting(known, 50)) };
     assert!(peer.send(&asked.bytes(31, 0)));
@@ -66,7 +66,7 @@ fn a_refused_hello_is_not_answered_again() {
     let asked = Message { flags: EXHAUST_ALLOWED, ..message(doc! { "hello": 1, "$db": "admin" }) };
     let reply = peer.run_message(&asked);
     assert_eq!(reply.get_i32("code").ok(), Some(51_756), "{reply}");
-    // Other commands are answered once, whatever the client would take.
+    // Other commands are answered once, even if the client accepts several answers.
     let ping = Message { flags: EXHAUST_ALLOWED, ..message(doc! { "ping": 1, "$db": "admin" }) };
     assert!(peer.send(&ping.bytes(5, 0)));
     let (_, answer) = peer.receive().expect("an answer");
@@ -75,7 +75,7 @@ fn a_refused_hello_is_not_answered_again() {
 }
 
 #[test]
-fn malformed_ones_are_refused() {
+fn malformed_hellos_are_refused() {
     let fixture = Fixture::new();
     let mut peer = fixture.peer();
     let known = topology(&mut peer);
@@ -102,12 +102,12 @@ fn malformed_ones_are_refused() {
 }
 
 #[test]
-fn a_server_that_stops_ends_the_waiting() {
+fn a_server_that_stops_answers_waiting_hellos() {
     let mut fixture = Fixture::new();
     let mut peer = fixture.peer();
     let known = topology(&mut peer);
     assert!(peer.send(&message(waiting(known.clone(), 600_000)).bytes(1, 0)));
-    // The next connection is accepted after the hello was sent, so that it is mostly waiting by now.
+    // The next connection is accepted after the hello was sent, so the hello is probably waiting by now.
     topology(&mut fixture.peer());
     fixture.stop();
     if let Some((_, answer)) = peer.receive() {

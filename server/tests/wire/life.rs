@@ -19,11 +19,11 @@ fn addresses_beyond_the_machine_need_users_and_tls() {
         let builder = || Server::builder(client.clone()).tcp(address.parse().unwrap());
         let plain = runtime().block_on(builder().bind()).expect_err("refused");
         assert!(matches!(plain, Error::Plaintext(_)), "{plain}");
-        let nobody = runtime().block_on(builder().insecure_plaintext().bind()).expect_err("refused");
-        assert!(nobody.to_string().contains("cairn user add"), "{nobody}");
+        let refused = runtime().block_on(builder().insecure_plaintext().bind()).expect_err("refused");
+        assert!(refused.to_string().contains("cairn user add"), "{refused}");
     }
-    let nobody = Server::builder(client.clone()).require_users().unbound();
-    assert!(matches!(nobody, Err(Error::NoUsers(_))));
+    let refused = Server::builder(client.clone()).require_users().unbound();
+    assert!(matches!(refused, Err(Error::NoUsers(_))));
     let nothing = runtime().block_on(Server::builder(client.clone()).bind());
     assert!(matches!(nothing, Err(Error::NothingToListenOn)));
     let none = Server::builder(client).connections_max(0).unbound();
@@ -41,7 +41,7 @@ fn connections_are_bounded() {
 }
 
 #[test]
-fn stopping_ends_connections_and_cursors_and_lets_the_store_go() {
+fn stopping_ends_connections_and_cursors_and_releases_the_store() {
     let mut fixture = Fixture::new();
     let mut peer = fixture.peer();
     fill(&mut peer, "a", 10);
@@ -50,7 +50,7 @@ fn stopping_ends_connections_and_cursors_and_lets_the_store_go() {
     let mut torn = fixture.peer();
     torn.send(&[48, 0, 0]);
     drop(torn);
-    // It closes the store, which an open cursor would not let happen.
+    // The store is closed here, which would fail if a cursor were open.
     fixture.stop();
     assert_eq!(peer.receive(), None);
 }
@@ -63,7 +63,7 @@ fn a_unix_socket_serves_its_user_and_goes_with_the_server() {
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
-    // What a process that died left behind.
+    // The socket file of a dead process.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let mut fixture = Fixture::with(|builder| builder.unix_socket(&path));
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);

@@ -1,4 +1,4 @@
-//! The client's side of a login, written apart from the server's.
+//! The client's side of a login, written without the server's code.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -11,7 +11,7 @@ use crate::peer::Peer;
 
 pub(crate) const NONCE: &str = "fyko+d2lbbFgONRv9qkxdawL";
 
-/// A challenge, and the password that answers it.
+/// A challenge of the server, and the password for it.
 pub(crate) struct Login {
     bare: String,
     challenge: String,
@@ -42,7 +42,7 @@ pub(crate) fn on_admin(mut command: Document) -> Document {
     command
 }
 
-/// Logs in; the reply that refuses it, otherwise.
+/// Logs in. Fails with the reply that refuses the login.
 pub(crate) fn log_in(peer: &mut Peer, name: &str, password: &str) -> Result<(), Document> {
     let started = peer.run(on_admin(start(name)));
     if started.get_f64("ok").ok() != Some(1.0) {

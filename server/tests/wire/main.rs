@@ -1,4 +1,5 @@
-//! A scripted peer over real sockets: what a driver sends, what no driver would send, and what comes back.
+//! A scripted client over real sockets: messages that drivers send, messages that no driver sends, and the
+//! answers.
 
 mod auth;
 mod budgets;
@@ -67,7 +68,7 @@ impl Fixture {
         Peer::connect(self.address)
     }
 
-    /// Stops the server, and closes the store: nothing may keep it open.
+    /// Stops the server and closes the store, which fails if anything keeps it open.
     fn stop(&mut self) {
         drop(self.stop.take());
         self.serving.take().expect("it runs").join().expect("it ended in order");
@@ -91,5 +92,5 @@ fn fill(peer: &mut Peer, collection: &str, documents: i32) {
     assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
 }
 
-/// How long a peer waits for what must come.
+/// How long a peer waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,4 +1,4 @@
-//! Bytes that no driver sends: an error or a closed connection, and nobody else notices.
+//! Bytes that no driver sends: they get an error or a closed connection, and other clients are not affected.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn header(length: i32, opcode: i32) -> Vec<u8> {
     [length, 1, 0, opcode].iter().flat_map(|field| field.to_le_bytes()).collect()
 }
 
-/// A whole message around the bytes behind the flags.
+/// A whole message with the given bytes after its flags.
 fn around(sections: &[u8]) -> Vec<u8> {
     let length = HEADER_BYTES + 4 + sections.len();
     let header = Header { length, request_id: 1, response_to: 0, opcode: OP_MSG };
@@ -45,12 +45,12 @@ fn lengths_that_no_message_has_close_the_connection() {
 }
 
 #[test]
-fn opcodes_of_old_and_of_nobody_close_the_connection() {
+fn legacy_and_unknown_opcodes_close_the_connection() {
     let fixture = Fixture::new();
     for opcode in [0, 1, 1000, 2001, 2002, 2005, 2006, 2007, 2010, 2011, 2014, -1, i32::MAX] {
         check(&fixture, &[header(20, opcode), vec![0; 4]].concat(), &Answer::Closed);
     }
-    // Nothing was agreed on.
+    // No compressor was agreed on.
     check(&fixture, &[header(26, 2012), vec![0; 10]].concat(), &Answer::Closed);
 }
 
@@ -85,7 +85,7 @@ fn a_wrong_checksum_and_unknown_flags_close_the_connection() {
 }
 
 #[test]
-fn sections_that_lie_are_refused() {
+fn sections_with_wrong_lengths_are_refused() {
     let fixture = Fixture::new();
     let body = encode(&doc! { "insert": "a", "$db": "shop" });
     let with_body = |rest: &[u8]| around(&[&[0], &body[..], rest].concat());
@@ -107,7 +107,7 @@ fn sections_that_lie_are_refused() {
 }
 
 #[test]
-fn commands_that_are_none_are_refused() {
+fn documents_that_are_no_commands_are_refused() {
     let fixture = Fixture::new();
     let refused = |command, code| {
         check(&fixture, &message(command).bytes(1, 0), &Answer::Document(code));
@@ -162,14 +162,14 @@ fn deep_documents_are_refused() {
 }
 
 #[test]
-fn half_a_message_and_silence_is_cut() {
+fn a_client_that_stops_within_a_message_is_disconnected() {
     let fixture = Fixture::with(|builder| builder.message_timeout(Duration::from_millis(100)));
     for length in [1, 16, 30] {
         let mut peer = fixture.peer();
         peer.send(&ping()[..length]);
         assert_eq!(peer.receive(), None, "{length}");
     }
-    // Between messages a client may be silent.
+    // A client may be silent between two messages.
     let mut idle = fixture.peer();
     assert_eq!(fixture.peer().answer(&ping()[..20]), Answer::Closed);
     assert_eq!(idle.answer(&ping()), Answer::Document(0));
@@ -218,7 +218,7 @@ fn writes_that_want_no_answer_get_none() {
     let (header, _) = peer.receive().expect("the answer to the second");
     assert_eq!(header.response_to, 2);
     assert_eq!(peer.run(doc! { "count": "a", "$db": "shop" }).get_i32("n").ok(), Some(2));
-    // Refusals are not told either.
+    // Refusals are not sent either.
     assert!(
         peer.send(
             &Message { flags: MORE_TO_COME, ..message(doc! { "bogus": 1, "$db": "shop" }) }.bytes(3, 0)

@@ -1,4 +1,4 @@
-//! The other end of a connection, which knows nothing of the server but its protocol.
+//! A client of the server that knows nothing but its protocol.
 
 use std::borrow::Borrow;
 use std::io::{ErrorKind, Read, Write};
@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use bytes::Bytes;
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
 use cairndb_server::frame::header::{HEADER_BYTES, Header, OP_MSG};
-use cairndb_server::frame::message::{Message, Sequence};
+use cairndb_server::frame::message::{DocumentSequence, Message};
 
 use crate::PATIENCE;
 
@@ -15,7 +15,7 @@ pub(crate) struct Peer {
     stream: TcpStream,
 }
 
-/// What came back.
+/// What the server did with the bytes of a peer.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Answer {
     /// The connection was closed.
@@ -32,17 +32,17 @@ impl Peer {
         Self { stream }
     }
 
-    /// Sends bytes; `false` if the connection is closed.
+    /// Sends bytes. Returns `false` if the connection is closed.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
 
-    /// Says that nothing more will come.
+    /// Closes the sending half of the connection.
     pub(crate) fn shut_down_writing(&self) {
         self.stream.shutdown(std::net::Shutdown::Write).expect("it was open");
     }
 
-    /// The next message; nothing if the connection is closed.
+    /// The next message. Returns `None` if the connection is closed.
     pub(crate) fn receive(&mut self) -> Option<(Header, Bytes)> {
         let mut front = [0; HEADER_BYTES];
         if let Err(error) = self.stream.read_exact(&mut front) {
@@ -56,7 +56,7 @@ impl Peer {
         Some((header, [front.to_vec(), rest].concat().into()))
     }
 
-    /// What becomes of these bytes.
+    /// Sends bytes. Returns what the server does with them.
     pub(crate) fn answer(&mut self, bytes: &[u8]) -> Answer {
         self.send(bytes);
         match self.receive() {
@@ -69,7 +69,7 @@ impl Peer {
         }
     }
 
-    /// The same where the other side does not speak this protocol: whatever it says is read up to the end.
+    /// Sends bytes to a side that does not speak this protocol, and reads its answer up to the end.
     pub(crate) fn answer_or_close(&mut self, bytes: &[u8]) -> Answer {
         self.send(bytes);
         let mut said = Vec::new();
@@ -80,17 +80,17 @@ impl Peer {
         }
     }
 
-    /// Runs a command and gives its reply.
+    /// Runs a command. Returns its reply.
     #[track_caller]
     pub(crate) fn run(&mut self, command: Document) -> Document {
         self.run_message(&message(command))
     }
 
-    /// The same with documents beside it.
+    /// Runs a command with a sequence of documents. Returns its reply.
     #[track_caller]
     pub(crate) fn run_with(&mut self, command: Document, field: &str, documents: &[Document]) -> Document {
         let documents: Vec<u8> = documents.iter().flat_map(encode).collect();
-        let sequences = vec![Sequence { field: field.to_owned(), documents: documents.into() }];
+        let sequences = vec![DocumentSequence { field: field.to_owned(), documents: documents.into() }];
         self.run_message(&Message { sequences, ..message(command) })
     }
 

@@ -1,4 +1,4 @@
-//! What somebody can make the server hold who has not logged in, and what is left for users.
+//! What clients can make the server hold before they log in, and what is left for users.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ fn ada(fixture: &Fixture) -> Peer {
     peer
 }
 
-/// A ping with a comment of that length.
+/// A ping with a comment of `bytes` bytes.
 fn ping(bytes: usize) -> Vec<u8> {
     message(doc! { "ping": 1, "comment": "x".repeat(bytes), "$db": "admin" }).bytes(1, 0)
 }
@@ -37,13 +37,13 @@ fn large_messages_are_for_users() {
     let mut stranger = fixture.peer();
     assert_eq!(stranger.answer(&ping(60_000)), Answer::Document(0));
     assert_eq!(stranger.answer(&ping(70_000)), Answer::Closed);
-    // The announcement is enough.
+    // The announced length is enough to be refused.
     assert_eq!(fixture.peer().answer(&ping(70_000)[..16]), Answer::Closed);
     let mut user = ada(&fixture);
     assert_eq!(user.answer(&ping(70_000)), Answer::Document(0));
     user.run(on_admin(doc! { "logout": 1 }));
     assert_eq!(user.answer(&ping(70_000)), Answer::Closed);
-    // Without a login everybody is a user.
+    // If no login is required, every client counts as a user.
     assert_eq!(Fixture::new().peer().answer(&ping(70_000)), Answer::Document(0));
 }
 
@@ -87,7 +87,7 @@ fn silent_strangers_are_closed_and_silent_users_are_not() {
     assert_eq!(polite.answer(&ping(1)), Answer::Document(0));
     assert_eq!((silent.receive(), polite.receive()), (None, None));
     assert_eq!(user.answer(&ping(1)), Answer::Document(0));
-    // Who may do everything without a login may also be silent.
+    // If no login is required, a client may also be silent.
     let open = Fixture::with(|builder| builder.login_timeout(Duration::from_millis(10)));
     let mut idle = open.peer();
     let end = Instant::now() + Duration::from_millis(100);
@@ -106,7 +106,7 @@ fn a_compressor_is_agreed_on_once() {
     assert_eq!(hello.get_array("compression").ok(), Some(&vec!["zlib".into(), "zstd".into()]));
 }
 
-/// After a few failures guesses wait for each other, on however many connections.
+/// After a few failures guesses wait for each other, also on different connections.
 #[test]
 fn guessing_becomes_slow() {
     let fixture = guarded(|builder| builder.failed_login_pause(Duration::from_millis(10)));
@@ -130,11 +130,12 @@ fn guessing_becomes_slow() {
 
 #[test]
 fn sections_are_few_and_have_different_names() {
-    use cairndb_server::frame::message::Sequence;
+    use cairndb_server::frame::message::DocumentSequence;
     let fixture = Fixture::new();
     let mut peer = fixture.peer();
     let mut refused = |names: Vec<String>, code: i32| {
-        let sequences = names.into_iter().map(|field| Sequence { field, documents: Vec::new().into() });
+        let sequences =
+            names.into_iter().map(|field| DocumentSequence { field, documents: Vec::new().into() });
         let insert = message(doc! { "insert": "a", "$db": "shop" });
         let asked = cairndb_server::frame::message::Message { sequences: sequences.collect(), ..insert };
         let reply = peer.run_message(&asked);

@@ -1,4 +1,4 @@
-//! TLS with a certificate of our own.
+//! TLS with a certificate that the test makes.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -65,7 +65,7 @@ fn write(path: &Path, label: &str, bytes: &[u8]) {
     std::fs::write(path, text).expect("written");
 }
 
-/// Runs a command and gives its reply.
+/// Runs a command. Returns its reply.
 fn run(stream: &mut (impl Read + Write), command: Document) -> Document {
     stream.write_all(&message(command).bytes(7, 0)).expect("sent");
     let mut front = [0; HEADER_BYTES];
@@ -78,7 +78,7 @@ fn run(stream: &mut (impl Read + Write), command: Document) -> Document {
 }
 
 #[test]
-fn commands_are_answered_behind_tls_and_only_there() {
+fn commands_are_answered_over_tls_alone() {
     let files = Files::new();
     let fixture = Fixture::with(|builder| builder.tls(files.tls()));
     let ping = message(doc! { "ping": 1, "$db": "admin" }).bytes(7, 0);
@@ -87,14 +87,15 @@ fn commands_are_answered_behind_tls_and_only_there() {
     for _ in 0..3 {
         assert_eq!(run(&mut stream, doc! { "ping": 1, "$db": "admin" }), doc! { "ok": 1.0 });
     }
-    // A message that is none ends the connection, and TLS says that it ended: without that, reading would fail.
+    // A message that is none ends the connection, and TLS says that it ended: without that, reading would
+    // fail.
     stream.write_all(&[0; HEADER_BYTES]).unwrap();
     assert_eq!(stream.read(&mut [0]).unwrap(), 0);
 }
 
-/// The end of the socket is seen below TLS.
+/// A disconnect is seen at the socket, below TLS.
 #[test]
-fn a_client_that_hangs_up_behind_tls_ends_its_command() {
+fn a_tls_client_that_disconnects_ends_its_command() {
     let files = Files::new();
     let fixture = Fixture::with(|builder| builder.tls(files.tls()));
     let mut looking = files.connect(&fixture);
@@ -108,7 +109,7 @@ fn a_client_that_hangs_up_behind_tls_ends_its_command() {
 }
 
 #[test]
-fn files_that_are_no_pair_are_refused_by_name() {
+fn files_that_are_not_a_pair_are_refused_by_name() {
     let (files, others) = (Files::new(), Files::new());
     let (certificate, key) = (files.path("certificate.pem"), files.path("key.pem"));
     let refused = |certificate: &Path, key: &Path| Tls::from_pem_files(certificate, key).unwrap_err();

@@ -10,7 +10,7 @@ use cairndb::bson::{Document, RawDocumentBuf, rawdoc};
 use cairndb_benches::measure::{on_one_core, speed_ratio, time};
 use cairndb_benches::ours::Ours;
 use cairndb_server::Server;
-use cairndb_server::frame::message::{Message, Sequence};
+use cairndb_server::frame::message::{DocumentSequence, Message};
 use mongodb::Client as Driver;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -156,7 +156,7 @@ pub(crate) fn be_server(kind: &str) {
 fn insertion(documents: &[RawDocumentBuf]) -> Vec<u8> {
     let body = rawdoc! { "insert": "orders", "$db": "bench" }.into_bytes();
     let documents: Vec<u8> = documents.iter().flat_map(|document| document.as_bytes().to_vec()).collect();
-    let documents = Sequence { field: "documents".to_owned(), documents: documents.into() };
+    let documents = DocumentSequence { field: "documents".to_owned(), documents: documents.into() };
     Message { flags: 0, body: body.into(), sequences: vec![documents] }.bytes(1, 0)
 }
 
