@@ -331,7 +331,7 @@ impl Responder {
         };
         let message = self.offload(bytes, unpack).await??;
         let header = Header::parse(message.first_chunk().ok_or(Ended::Torn)?)?;
-        // The kind of the message inside is known only now.
+        // Inside may also be a reply, which no client sends to a server.
         if !matches!(header.opcode, OP_MSG | OP_QUERY) {
             return Err(FrameError::Opcode(header.opcode).into());
         }

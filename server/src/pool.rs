@@ -124,7 +124,7 @@ mod tests {
             let (started, running) = oneshot::channel();
             let (tell, heard) = mpsc::channel();
             let call = move || {
-                started.send(()).expect("somebody waits for it");
+                started.send(()).expect("the test waits for it");
                 heard.recv_timeout(PATIENCE)
             };
             let calling = runtime.spawn(async { Pool::new(1).run(call).await });

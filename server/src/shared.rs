@@ -151,7 +151,7 @@ impl Shared {
             // An eighth, in addition to what users have: strangers that fill it keep no user from sending.
             greetings: Budget::new(settings.request_bytes_max / 8),
             answers: Budget::new(settings.answer_bytes_max),
-            // Each command that runs may leave one answer without memory behind, and no more.
+            // Each running command may have made one answer without memory of the budget.
             unsent: Semaphore::new(settings.calls_max as usize),
             guesses: Guesses::new(settings.failed_login_pause),
             usage: Usage::default(),

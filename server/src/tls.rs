@@ -60,8 +60,12 @@ pub enum TlsError {
 /// # let folder = tempfile::tempdir()?;
 /// # let (certificate, key) = (folder.path().join("certificate.pem"), folder.path().join("key.pem"));
 /// # let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?;
-/// # std::fs::write(&certificate, made.cert.pem())?;
-/// # std::fs::write(&key, made.signing_key.serialize_pem())?;
+/// # use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+/// # let pem = |label: &str, bytes: &[u8]| {
+/// #     format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", BASE64.encode(bytes))
+/// # };
+/// # std::fs::write(&certificate, pem("CERTIFICATE", made.cert.der()))?;
+/// # std::fs::write(&key, pem("PRIVATE KEY", &made.signing_key.serialize_der()))?;
 /// # let client = Client::open(folder.path().join("shop"))?;
 /// let tls = Tls::from_pem_files(&certificate, &key)?;
 /// let server = Server::builder(client).tls(tls);

@@ -60,7 +60,7 @@ pub(crate) struct Usage {
 impl Usage {
     pub(crate) fn note(&self, kind: UseKind, namespace: String, time: Duration) {
         let mut table = self.table.lock();
-        // The names come from clients, so the table would grow without end; what is full counts no new names.
+        // The names come from clients, so the table could grow without end. A full table counts no new names.
         if table.len() >= NAMESPACES_MAX && !table.contains_key(&namespace) {
             return;
         }

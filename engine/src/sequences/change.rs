@@ -121,7 +121,7 @@ impl SetCurrentValue<'_> {
     /// # db.create_sequence("tickets").run()?;
     /// let tickets = db.sequence("tickets");
     /// tickets.set_current_value(500).run()?;
-    /// assert!(tickets.set_current_value(400).run().is_err(), "400 lies behind");
+    /// assert!(tickets.set_current_value(400).run().is_err(), "500 was passed already");
     /// # Ok(())
     /// # }
     /// ```

@@ -49,7 +49,7 @@ impl Sequence {
     /// // The rest of the block is given up, and the values in between are skipped.
     /// tickets.set_current_value(5000).run()?;
     /// let gaps = tickets.gaps().run()?;
-    /// assert!(gaps.iter().any(|gap| gap.first <= 10 && gap.count > 1));
+    /// assert_eq!((gaps[0].first, gaps[0].cause.as_str()), (2, "explicitValue"));
     /// # Ok(())
     /// # }
     /// ```

@@ -38,7 +38,7 @@ pub(super) fn open(call: &Call) -> Result<Reply, Failure> {
         0
     } else if is_only_batch && batch.is_short() {
         // No next batch could bring the rest.
-        let message = "the answers that clients have not pinned yet leave no memory for this one";
+        let message = "the answers that clients have not received yet leave no memory for this one";
         return Err(Failure::new(146, "ExceededMemoryLimit", message));
     } else if is_only_batch {
         0

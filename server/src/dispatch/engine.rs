@@ -15,7 +15,7 @@ pub(super) fn forward(call: &Call) -> Result<Reply, Failure> {
     if !is_unacknowledged(call)? {
         return run(call, call.command.body().to_owned());
     }
-    // Copied only in this case: the documents of an ordinary command are passed on without a copy.
+    // Field by field: a raw document cannot lose a field in place.
     let mut body = RawDocumentBuf::new();
     for field in call.command.body() {
         let (name, value) = field?;

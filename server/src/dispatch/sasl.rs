@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::reply::Reply;
 
-/// The number of every refusal that has to do with who somebody is.
+/// MongoDB's number of every failed login.
 pub(super) const AUTHENTICATION_FAILED: i32 = 18;
 
 const START_FIELDS: [&str; 5] = ["autoAuthorize", "db", "mechanism", "options", "payload"];

@@ -53,7 +53,7 @@ pub(super) fn used(call: &Call) -> Option<(UseKind, String)> {
         }
         "collMod" | "create" | "createIndexes" | "deleteIndexes" | "dropIndexes" | "findAndModify"
         | "findandmodify" | "truncate" => UseKind::WritingCommands,
-        // MongoDB counts these as well, but not under a collection.
+        // The others name no collection, or do not use the one that they name.
         _ => return None,
     };
     Some((kind, format!("{}.{collection}", call.command.database())))

@@ -213,8 +213,8 @@ fn take_sequence(message: &Bytes, rest: &mut &[u8]) -> Result<DocumentSequence, 
     // The length includes its own four bytes, so a smaller one is never right.
     let wrong = FrameError::SectionLength { announced, found: left };
     let length = usize::try_from(announced).ok().filter(|&length| length >= 4).ok_or(wrong.clone())?;
-    let (mut section, behind) = rest.split_at_checked(length - 4).ok_or(wrong)?;
-    *rest = behind;
+    let (mut section, following) = rest.split_at_checked(length - 4).ok_or(wrong)?;
+    *rest = following;
     let field = take_name(&mut section, "the name of a section")?.to_owned();
     Ok(DocumentSequence { field, documents: message.slice_ref(section) })
 }

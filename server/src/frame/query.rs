@@ -59,10 +59,11 @@ mod tests {
 
     use super::*;
 
-    fn query(behind: &[u8]) -> Bytes {
+    fn query(following: &[u8]) -> Bytes {
         let document = rawdoc! { "ismaster": 1 }.into_bytes();
         let numbers = [0, 0, 0, 0, 255, 255, 255, 255];
-        let parts: [&[u8]; 6] = [&[0; HEADER_BYTES], &[0; 4], b"admin.$cmd\0", &numbers, &document, behind];
+        let parts: [&[u8]; 6] =
+            [&[0; HEADER_BYTES], &[0; 4], b"admin.$cmd\0", &numbers, &document, following];
         parts.concat().into()
     }
 
