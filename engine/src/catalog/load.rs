@@ -52,7 +52,7 @@ impl Catalog {
     pub(crate) fn save(&self, store: &Store, database: &Database) -> Result<()> {
         let mut batch = Batch::new(database);
         for state in self.sequences.all() {
-            // `None`: its mark on disk is right already.
+            // `None`: the mark on disk is right, or the outcome of its last write is unknown.
             if let Some((mark, gaps)) = state.sequence.close() {
                 stage_mark(&mut batch, &state.identity, &mark, &gaps);
             }
