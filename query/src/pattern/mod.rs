@@ -1,8 +1,8 @@
 //! Regular expressions: `$regex` of filters, `$regexMatch` of expressions, and regular expressions as values.
 //!
-//! Patterns are matched by PCRE2, as MongoDB does, within limits of steps and memory; one that is nothing but a text, from
-//! the start or anywhere, is compared without it. What a search beyond its limits or a caller that stops it leaves
-//! open is an error, never "no match".
+//! PCRE2 matches patterns, as in MongoDB, within limits of steps and memory. A pattern that is only a fixed
+//! text, at the start or anywhere, is compared without PCRE2. A search that exceeds its limits or is stopped
+//! gives an error, never "no match".
 
 mod prefix;
 mod room;
@@ -25,7 +25,7 @@ pub(crate) use crate::pattern::watch::{Unanswered, Watch};
 /// The longest pattern accepted, in bytes: PCRE's own limit in MongoDB.
 const PATTERN_BYTES_MAX: usize = 32_764;
 
-/// A pattern ready to be matched. Cheap to clone.
+/// A compiled pattern. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     source: Arc<Source>,
@@ -36,15 +36,15 @@ struct Source {
     text: String,
     options: String,
     matcher: Matcher,
-    /// What every matching text starts with, if anything.
+    /// The fixed text that every match starts with, if any.
     prefix: Option<String>,
-    /// The memory that is taken as long as the pattern lives.
+    /// Releases the pattern's memory when the last clone is dropped.
     _charge: Charge,
 }
 
 #[derive(Debug)]
 enum Matcher {
-    /// The pattern stands for this very text.
+    /// The pattern is only this text.
     Text {
         anchor: Anchor,
         text: String,
@@ -52,23 +52,23 @@ enum Matcher {
     Program(Program),
 }
 
-/// Why a pattern was refused.
+/// Why a pattern was refused. The caller makes its own error of it, which names the operator.
 #[derive(Debug)]
 pub(crate) enum PatternError {
-    /// It holds a zero character.
+    /// It contains a zero character.
     Zero,
     /// It has more bytes than the limit.
     TooLong { length: usize, limit: usize },
-    /// The letter is no option.
+    /// The options have an unknown letter.
     OptionUnknown { option: char },
-    /// It cannot be read.
+    /// PCRE2 cannot compile it.
     Invalid { pattern: String, reason: String },
     /// The patterns of the request take too much memory.
     TooMany { limit: usize },
 }
 
 impl Pattern {
-    /// Reads a pattern and its options, letters out of `imsxu`. It takes its memory from `room`.
+    /// Compiles a pattern with its options, letters of `imsxu`. It takes its memory from `room`.
     pub(crate) fn parse(pattern: &str, options: &str, room: &Room) -> Result<Self, PatternError> {
         if pattern.contains('\0') || options.contains('\0') {
             return Err(PatternError::Zero);
@@ -77,6 +77,7 @@ impl Pattern {
             return Err(PatternError::TooLong { length: pattern.len(), limit: PATTERN_BYTES_MAX });
         }
         let flags = parse_options(options)?;
+        // Most patterns of users are fixed texts. Comparing is faster than any matcher, and needs no limits.
         let prefix = Prefix::of(pattern, flags);
         let (matcher, bytes) = if let Some(anchor) = prefix.whole {
             (Matcher::Text { anchor, text: prefix.text.clone() }, prefix.text.len())
@@ -88,6 +89,8 @@ impl Pattern {
             let bytes = program.bytes();
             (Matcher::Program(program), bytes)
         };
+        // The size is known only now. So one pattern may exceed the limit for as long as it takes to refuse
+        // it.
         let charge = room.take(bytes + pattern.len() + size_of::<Source>());
         let charge = charge.ok_or(PatternError::TooMany { limit: BYTES_MAX })?;
         let (text, options) = (pattern.to_owned(), options.to_owned());
@@ -95,37 +98,43 @@ impl Pattern {
         Ok(Self { source: Arc::new(Source { text, options, matcher, prefix, _charge: charge }) })
     }
 
-    /// Reads a regular expression that is a value.
+    /// Compiles a BSON regular expression.
     pub(crate) fn of(regex: RawRegexRef<'_>, room: &Room) -> Result<Self, PatternError> {
         Self::parse(regex.pattern.as_str(), regex.options.as_str(), room)
     }
 
-    /// The pattern as it was written.
+    /// The pattern as given.
     pub(crate) fn text(&self) -> &str {
         &self.source.text
     }
 
+    /// The option letters as given.
     pub(crate) fn options(&self) -> &str {
         &self.source.options
     }
 
-    /// What every matching text starts with, if anything.
+    /// The fixed text that every match starts with, if any.
     pub(crate) fn prefix(&self) -> Option<&str> {
         self.source.prefix.as_deref()
     }
 
-    /// Whether a value is a text that matches, or the same regular expression. A search without answer is told to
-    /// `watch`, and counts as no match until whoever made the watch asks it.
+    /// Whether a value is a string or symbol that matches, or a regular expression equal to this one.
+    ///
+    /// If the search fails, the result is `false` and `watch` keeps the error: see [`Watch::outcome`].
     pub(crate) fn matches(&self, value: RawBsonRef<'_>, watch: &Watch<'_>) -> bool {
         if let Some(text) = text(value) {
-            return watch.answer(self, |is_over| self.matches_text(text, is_over));
+            return watch.answer(self.text(), |is_over| self.matches_text(text, is_over));
         }
+        // As in MongoDB a pattern also matches itself as a stored value. Both texts must be equal as written.
         value.as_regex().is_some_and(|regex| {
             regex.pattern.as_str() == self.text() && regex.options.as_str() == self.options()
         })
     }
 
-    /// Whether a text matches. `is_over` is asked from time to time; `true` stops the search.
+    /// Whether a text matches. The search calls `is_over` from time to time and stops if it returns `true`.
+    ///
+    /// # Errors
+    /// If the search exceeds its limits or is stopped.
     pub(crate) fn matches_text(&self, text: &str, is_over: &dyn Fn() -> bool) -> Result<bool, MatchError> {
         match &self.source.matcher {
             Matcher::Text { anchor: Anchor::Start, text: wanted } => Ok(text.starts_with(wanted.as_str())),
@@ -134,7 +143,10 @@ impl Pattern {
         }
     }
 
-    /// The first match that starts at the byte `start` or later; `start` lies between characters.
+    /// The first match that starts at the byte `start` or later. `start` must be between two characters.
+    ///
+    /// # Errors
+    /// If the search exceeds its limits or is stopped.
     pub(crate) fn find_at(
         &self,
         text: &str,
@@ -147,6 +159,7 @@ impl Pattern {
         };
         let rest = text.get(start..).unwrap_or_default();
         let at = match anchor {
+            // An anchor means the start of the text and not the start of this search.
             Anchor::Start => (start == 0 && rest.starts_with(wanted)).then_some(0),
             Anchor::Anywhere => rest.find(wanted).map(|at| start + at),
         };
@@ -155,6 +168,7 @@ impl Pattern {
     }
 }
 
+/// The option letters as flags of the matcher.
 fn parse_options(options: &str) -> Result<Options, PatternError> {
     let mut flags = Options::default();
     for option in options.chars() {
@@ -163,7 +177,7 @@ fn parse_options(options: &str) -> Result<Options, PatternError> {
             'm' => flags.is_multi_line = true,
             's' => flags.dot_matches_all = true,
             'x' => flags.ignores_space = true,
-            // Patterns and texts are Unicode in any case.
+            // Patterns and texts are always Unicode, so this option changes nothing.
             'u' => {}
             _ => return Err(PatternError::OptionUnknown { option }),
         }

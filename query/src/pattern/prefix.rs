@@ -1,45 +1,50 @@
-//! The fixed text that a pattern starts with: for the bounds of an index, and for patterns that are nothing else.
+//! The fixed text that a pattern starts with. It gives the bounds of an index scan, and replaces PCRE2 for
+//! patterns that are only this text.
 //!
-//! The invariant: every text that the pattern matches begins with the leading text told here. In doubt nothing is told.
+//! The invariant: every text that the pattern matches starts with the prefix found here. In doubt the prefix
+//! is shorter or empty.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
 use pcre::program::Options;
 
-/// Where a text must stand.
+/// Where a fixed text must be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
-    /// At the start of what is searched.
+    /// At the start of the searched text.
     Start,
     /// Anywhere.
     Anywhere,
 }
 
-/// The text that a pattern begins with.
+/// The fixed text that a pattern starts with.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Prefix {
-    /// The characters up to the first that stands for something else.
+    /// The characters before the first special one.
     pub(super) text: String,
-    /// Where they must stand.
+    /// Where they must be found.
     anchor: Anchor,
-    /// The anchor, if the pattern is nothing but this text.
+    /// The anchor, if the pattern is only this text.
     pub(super) whole: Option<Anchor>,
 }
 
 impl Prefix {
-    /// Reads the start of a pattern.
+    /// Finds the fixed text at the start of a pattern.
     pub(super) fn of(pattern: &str, options: Options) -> Self {
+        // With several lines `^` matches after every line break as well. `\A` never does.
         let from_start = pattern.strip_prefix("\\A");
         let from_start = from_start.or_else(|| pattern.strip_prefix('^').filter(|_| !options.is_multi_line));
         let anchor = if from_start.is_some() { Anchor::Start } else { Anchor::Anywhere };
         let body = from_start.unwrap_or(pattern);
+        // Strings that differ in case are not next to each other in an index.
         if options.ignores_case {
             return Self { text: String::new(), anchor, whole: None };
         }
         let mut reader = Reader { rest: body.chars().peekable(), text: String::new() };
         let ends_there = reader.read(options.ignores_space);
         let rest = reader.rest.collect::<String>();
+        // `.*` also matches the empty text, so at the end it does not change which texts match.
         let whole = (ends_there && (rest.is_empty() || rest == ".*")).then_some(anchor);
         if has_alternatives(&rest) {
             return Self { text: String::new(), anchor, whole: None };
@@ -47,27 +52,32 @@ impl Prefix {
         Self { text: reader.text, anchor, whole }
     }
 
-    /// What every text that the pattern matches starts with.
+    /// The text that every match starts with. Returns `None` if there is none, or if it may stand anywhere.
     pub(super) fn leading(self) -> Option<String> {
         (self.anchor == Anchor::Start && !self.text.is_empty()).then_some(self.text)
     }
 }
 
+/// Reads literal characters from the start of a pattern.
 struct Reader<'p> {
     rest: Peekable<Chars<'p>>,
     text: String,
 }
 
 impl Reader<'_> {
-    /// Takes characters that stand for themselves. Whether all that was passed is in the text: not if a quantifier
-    /// follows, which says how often the last one stands there.
+    /// Takes characters that match themselves, up to the first special one.
+    ///
+    /// Returns `false` if the text is not exactly what the pattern matches up to there, because a quantifier
+    /// may follow.
     fn read(&mut self, ignores_space: bool) -> bool {
         while let Some(&letter) = self.rest.peek() {
             match letter {
+                // These allow zero repetitions, so the character before them need not be there.
                 '*' | '?' | '{' => {
                     self.text.pop();
                     return false;
                 }
+                // At least one repetition: the character is there, but more may follow it.
                 '+' => return false,
                 '(' => {
                     self.before_group();
@@ -75,7 +85,8 @@ impl Reader<'_> {
                 }
                 '^' | '$' | '.' | '[' | ')' | '|' => return true,
                 '\\' => {
-                    // Only what is surely the character itself goes on.
+                    // An escaped letter or digit is a class, an assertion or a reference. Escaped punctuation
+                    // is literal.
                     let mut ahead = self.rest.clone();
                     ahead.next();
                     match ahead.next() {
@@ -88,14 +99,15 @@ impl Reader<'_> {
                             self.text.push(escaped);
                         }
                         Some('E') => {
-                            // It means nothing here, so that a quantifier behind it is the last character's.
+                            // `\E` without `\Q` is ignored, so a quantifier after it applies to the character
+                            // before.
                             self.text.pop();
                             return false;
                         }
                         Some(_) | None => return false,
                     }
                 }
-                // What is left out can stand between a character and its quantifier.
+                // Ignored text may separate a character from its quantifier, which is not searched for here.
                 _ if ignores_space && (letter == '#' || letter.is_whitespace() || letter.is_control()) => {
                     self.text.pop();
                     return false;
@@ -109,18 +121,19 @@ impl Reader<'_> {
         true
     }
 
-    /// Takes back the last character where what looks like a group is none, so that a quantifier behind it may be the
-    /// character's.
+    /// Takes back the last character if a comment or a directive follows, which looks like a group. A
+    /// quantifier after it would apply to the character.
     fn before_group(&mut self) {
         let mut ahead = self.rest.clone();
         ahead.next();
+        // `(?:`, `(?=` and their like are groups. `(?#comment)`, `(?C1)` and `(*VERB)` are not.
         let is_special = ahead.next_if(|mark| matches!(mark, '?' | '*')).is_some();
         if is_special && !ahead.peek().is_some_and(|mark| matches!(mark, ':' | '=' | '!' | '<' | '>' | 'P')) {
             self.text.pop();
         }
     }
 
-    /// Takes what stands before `\E`, or all that is left.
+    /// Takes the characters up to `\E`, or all that are left.
     fn quoted(&mut self) {
         while let Some(letter) = self.rest.next() {
             if letter == '\\' && self.rest.peek() == Some(&'E') {
@@ -132,23 +145,28 @@ impl Reader<'_> {
     }
 }
 
-/// Whether what follows the fixed text may be followed by another branch of the whole pattern, which need not start with that
-/// text. Bars within groups and classes are none; where reading on would need more of PCRE's syntax than is known
-/// here, every bar counts.
+/// Whether `rest`, the pattern after the fixed text, may contain another alternative of the whole pattern.
+/// That one need not start with the text.
+///
+/// Bars inside of groups and classes do not count. If `rest` has syntax that this function does not read,
+/// every bar does.
 fn has_alternatives(rest: &str) -> bool {
     if !rest.contains('|') {
         return false;
     }
     let is_plain = !["(*", "(?C", "(?#", "\\Q", "\\c", "#"].iter().any(|part| rest.contains(part));
+    // In these a parenthesis or bracket may be literal, so counting them would be wrong.
     if !is_plain {
         return true;
     }
+    // A bar counts only outside of all groups.
     let mut letters = rest.chars();
     let mut depth = 0_usize;
     while let Some(letter) = letters.next() {
         match letter {
             '\\' => drop(letters.next()),
             '(' => depth += 1,
+            // A parenthesis that closes no group is beyond this reader, too.
             ')' | '|' if depth == 0 => return true,
             ')' => depth -= 1,
             '[' if !skip_class(&mut letters) => return true,
@@ -158,11 +176,12 @@ fn has_alternatives(rest: &str) -> bool {
     depth != 0
 }
 
-/// Goes behind the bracket that ends a class; whether there is one, in a class without brackets of its own.
+/// Skips a class, whose opening bracket was read. Returns `false` if it does not end, or has brackets inside.
 fn skip_class(letters: &mut Chars<'_>) -> bool {
     let mut is_first = true;
     while let Some(letter) = letters.next() {
         match letter {
+            // A bracket that comes first, even after `^`, is a member and does not end the class.
             '^' if is_first => continue,
             '\\' => drop(letters.next()),
             '[' => return false,

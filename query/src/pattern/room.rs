@@ -1,20 +1,20 @@
-//! The memory that the compiled patterns of one request may take together.
+//! The limit on the memory of all compiled patterns of one request.
 //!
-//! A pattern of a few bytes can grow to 64 KiB when it is compiled, and a request may hold a million of them.
+//! A pattern of a few bytes can grow to 64 KiB when it is compiled, and a request can have a million of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many bytes the patterns of a request may take.
+/// The most bytes that the patterns of a request may take together.
 pub(super) const BYTES_MAX: usize = 16 << 20;
 
-/// What patterns that live at the same time may take. Clones share it.
+/// The memory that is left for the patterns of a request. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Room {
     taken: Arc<AtomicUsize>,
 }
 
-/// What one pattern takes, until it is dropped.
+/// The memory of one pattern. Dropping it gives the memory back.
 #[derive(Debug)]
 pub(super) struct Charge {
     room: Room,
@@ -22,10 +22,11 @@ pub(super) struct Charge {
 }
 
 impl Room {
-    /// Takes so many bytes, if they are left.
+    /// Takes `bytes` bytes. Returns `None` if fewer are left.
     pub(super) fn take(&self, bytes: usize) -> Option<Charge> {
         let taken = self.taken.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        // A charge too much is given back as it is dropped.
+        // Adding first and looking afterwards is safe for threads: of two that would exceed the limit
+        // together, one at least is refused. A refused charge gives its bytes back when it is dropped here.
         let charge = Charge { room: self.clone(), bytes };
         (taken <= BYTES_MAX).then_some(charge)
     }

@@ -110,8 +110,8 @@ fn plain_text_is_found_as_pcre_finds_it() {
     check_spans("é", "eé", 1, Some((1, 3)));
 }
 
-/// What PCRE2 says is known; that the shortcut for plain text says the same is shown by giving it the same pattern in
-/// a way that the shortcut does not take.
+/// What PCRE2 says is known; that the shortcut for plain text says the same is shown by giving it the same
+/// pattern in a way that the shortcut does not take.
 #[test]
 fn the_shortcut_for_plain_text_agrees_with_pcre() {
     let patterns = ["", "^", "a", "^a", "\\Aab.*", "a\\.b", "\\Qa|b\\E", "^é", "]}", "a\nb"];
@@ -163,7 +163,7 @@ fn the_patterns_of_a_request_take_bounded_memory() {
 }
 
 #[test]
-fn a_search_without_answer_is_told_to_the_watch() {
+fn the_watch_keeps_the_error_of_a_search() {
     let pattern = Pattern::parse("^(a+)+c?$", "", &Room::default()).unwrap();
     let text = format!("{}b", "a".repeat(40));
     let watch = Watch::default();
