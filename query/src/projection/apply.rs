@@ -1,9 +1,10 @@
-//! Applying a projection: one walk over the document's bytes, which copies what stays.
+//! Applying a projection: one walk over the bytes of the document, which copies what stays.
 //!
-//! The rules of MongoDB that shape it: arrays are gone through, arrays in arrays as well; fields keep the order of the
-//! document, and computed ones follow in the order of the projection; a value that is no object gives way to one if
-//! something is computed below it. `$slice` and `.$` are steps of their own in MongoDB, which do not look into
-//! arrays in arrays, and of which `.$` takes the first array on its path.
+//! The rules are MongoDB's. A path goes through arrays, and through arrays inside of arrays. Fields keep the
+//! order of the document, and computed fields follow in the order of the projection. A value that is no
+//! object is replaced by an object if a field below it is computed. In MongoDB `$slice` and `.$` are steps of
+//! their own: neither goes through an array inside of an array, and `.$` applies to the first array of its
+//! path.
 
 use bson::spec::ElementType;
 use bson::{RawDocument, RawDocumentBuf};
@@ -12,70 +13,76 @@ use index::validate::{DOCUMENT_BYTES_MAX, NESTING_MAX};
 use crate::expression::Variables;
 use crate::filter::Filter;
 use crate::projection::error::Error;
-use crate::projection::tree::{Action, Child, Node};
-use crate::projection::{Mode, Projection};
+use crate::projection::tree::{Action, Child, Mode, Node, Tree};
 use crate::raw::{Field, Fields, Malformed, Mark, Operand, Writer};
 
-/// How many levels are gone through: what an insert accepts, and an empty object below it.
+/// The most levels of a document: as many as an insert accepts, and one more for an empty object at the
+/// deepest level.
 const DEPTH_MAX: usize = NESTING_MAX + 1;
 
-/// How many bytes a result may have: a little more than a stored document, as it is never stored.
+/// The largest result in bytes. MongoDB allows a little more than for a stored document, because a result is
+/// not stored.
 const RESULT_BYTES_MAX: usize = DOCUMENT_BYTES_MAX + 16 * 1024;
 
-/// How many bytes are set aside for the fields that stay; more are found when they are needed.
+/// The bytes that are allocated in advance for an inclusion, which mostly keeps a few small fields.
 const INCLUDED_BYTES_GUESS: usize = 256;
 
 /// Applies a projection to a document.
 pub(super) fn apply(
-    projection: &Projection,
+    tree: &Tree,
     document: &RawDocument,
     variables: &Variables,
 ) -> Result<RawDocumentBuf, Error> {
     variables.operation().pass(document.as_bytes().len())?;
-    let capacity = match projection.mode {
+    // An exclusion keeps most bytes, so it gets room for all of them at once.
+    let capacity = match tree.mode {
         Mode::Inclusion => document.as_bytes().len().min(INCLUDED_BYTES_GUESS),
         Mode::Exclusion => document.as_bytes().len(),
     };
     let out = Writer::with_capacity(capacity);
-    let mut walk = Walk { projection, root: document, variables, out, depth: 0 };
+    let mut walk = Walk { tree, root: document, variables, out, depth: 0 };
     let open = walk.out.open();
-    walk.document(&projection.root, document, Way::Objects)?;
+    walk.document(&tree.root, document, Nesting::Objects)?;
     walk.close(open)?;
     RawDocumentBuf::from_bytes(walk.out.into_bytes()).map_err(|_| Error::InvalidDocument)
 }
 
+/// The walk over one document.
 struct Walk<'w> {
-    projection: &'w Projection,
+    tree: &'w Tree,
+    /// The whole document, which expressions and filters need at any depth.
     root: &'w RawDocument,
     variables: &'w Variables,
     out: Writer,
     depth: usize,
 }
 
-/// What lies between the root and where the walk is.
+/// Which containers are between the whole document and the current value. A later variant includes the
+/// earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Way {
-    /// Objects alone.
+enum Nesting {
+    /// Only objects.
     Objects,
-    /// Arrays of objects, too.
+    /// Arrays of objects as well.
     Arrays,
     /// An array directly in an array.
     ArrayInArray,
 }
 
 impl<'w> Walk<'w> {
-    /// Writes what stays of a document's fields, and what is added to them.
-    fn document(&mut self, node: &'w Node, document: &'w RawDocument, way: Way) -> Result<(), Error> {
+    /// Writes the fields of a document that stay, and those that are added.
+    fn document(&mut self, node: &'w Node, document: &'w RawDocument, nesting: Nesting) -> Result<(), Error> {
         self.descend()?;
         for element in Fields::of(document) {
             let element = element?;
-            match (node.action(element.name()), self.projection.mode) {
-                (Some(action), _) => self.field(action, &element, way)?,
+            match (node.action(element.name()), self.tree.mode) {
+                (Some(action), _) => self.field(action, &element, nesting)?,
                 (None, Mode::Exclusion) => self.out.copy(element.whole()),
                 (None, Mode::Inclusion) => {}
             }
         }
-        if self.projection.mode == Mode::Inclusion {
+        // Nothing is computed in an exclusion, and its `$elemMatch` is written in the place of the field.
+        if self.tree.mode == Mode::Inclusion {
             for child in node.additions() {
                 self.add(child, document)?;
             }
@@ -84,16 +91,18 @@ impl<'w> Walk<'w> {
         Ok(())
     }
 
-    fn field(&mut self, action: &'w Action, element: &Field<'w>, way: Way) -> Result<(), Error> {
+    /// Writes what stays of a field with an action. Fields that are added come later: see `add`.
+    fn field(&mut self, action: &'w Action, element: &Field<'w>, nesting: Nesting) -> Result<(), Error> {
         let is_array = element.kind() == ElementType::Array;
         match action {
-            Action::Slice(slice) if is_array && way < Way::ArrayInArray => {
+            Action::Slice(slice) if is_array && nesting < Nesting::ArrayInArray => {
                 let array = element.container()?;
                 let kept = slice.range(Fields::of(array).count());
                 let elements = Fields::of(array).skip(kept.start).take(kept.len());
                 self.array(element.name(), elements)
             }
-            Action::Positional if is_array && way == Way::Objects => {
+            // Below an array the first array of the path was found already, and this one is copied whole.
+            Action::Positional if is_array && nesting == Nesting::Objects => {
                 let found = self.positional_element(element)?;
                 self.array(element.name(), std::iter::once(Ok(found)))
             }
@@ -101,43 +110,53 @@ impl<'w> Walk<'w> {
                 self.out.copy(element.whole());
                 Ok(())
             }
-            Action::ElemMatch(filter) if self.projection.mode == Mode::Exclusion => {
+            // Only with `$slice`: alone it makes an inclusion.
+            Action::ElemMatch(filter) if self.tree.mode == Mode::Exclusion => {
                 self.elem_match(element, filter)
             }
             Action::Exclude | Action::ElemMatch(_) | Action::Computed(_) => Ok(()),
-            Action::Nested(node) => self.nested(node, element, way),
+            Action::Nested(node) => self.nested(node, element, nesting),
         }
     }
 
-    /// Writes a field that something happens below of.
-    fn nested(&mut self, node: &'w Node, element: &Field<'w>, way: Way) -> Result<(), Error> {
-        if element.kind() != ElementType::Array || !node.has_positional() || way != Way::Objects {
-            self.value(node, element.name(), element, way)?;
+    /// Writes a field with actions on fields below it.
+    fn nested(&mut self, node: &'w Node, element: &Field<'w>, nesting: Nesting) -> Result<(), Error> {
+        if element.kind() != ElementType::Array || !node.has_positional() || nesting != Nesting::Objects {
+            self.value(node, element.name(), element, nesting)?;
             return Ok(());
         }
+        // This is the first array of a path with `.$`: only the element found stays, and the rest of the path
+        // applies to it.
         let found = self.positional_element(element)?;
         self.out.header(ElementType::Array, element.name());
         let open = self.out.open();
-        if !self.value(node, "0", &found, Way::Arrays)? {
+        if !self.value(node, "0", &found, Nesting::Arrays)? {
             return Err(mismatch(element, 0));
         }
         self.close(open)
     }
 
-    /// Writes what stays of a value, under a name, unless nothing does.
-    fn value(&mut self, node: &'w Node, name: &str, element: &Field<'w>, way: Way) -> Result<bool, Error> {
+    /// Writes what stays of a value as the field `name`. Returns `false` if nothing stays.
+    fn value(
+        &mut self,
+        node: &'w Node,
+        name: &str,
+        element: &Field<'w>,
+        nesting: Nesting,
+    ) -> Result<bool, Error> {
         let is_array = element.kind() == ElementType::Array;
         if is_array || element.kind() == ElementType::EmbeddedDocument {
             let nested = element.container()?;
             self.out.header(element.kind(), name);
             let open = self.out.open();
             if is_array {
-                self.elements(node, nested, way)?;
+                self.elements(node, nested, nesting)?;
             } else {
-                self.document(node, nested, way)?;
+                self.document(node, nested, nesting)?;
             }
             self.close(open)?;
-        } else if self.projection.mode == Mode::Exclusion {
+        } else if self.tree.mode == Mode::Exclusion {
+            // A value without fields has none to exclude, so it stays as it is.
             self.copy_as(name, element);
         } else if node.adds() {
             self.new_object(name, node)?;
@@ -147,15 +166,16 @@ impl<'w> Walk<'w> {
         Ok(true)
     }
 
-    /// Writes what stays of an array's elements.
-    fn elements(&mut self, node: &'w Node, array: &'w RawDocument, way: Way) -> Result<(), Error> {
+    /// Writes what stays of the elements of an array.
+    fn elements(&mut self, node: &'w Node, array: &'w RawDocument, nesting: Nesting) -> Result<(), Error> {
         self.descend()?;
-        let mut position = Position::default();
+        // Elements may disappear, so those that stay are numbered anew.
+        let mut position = ElementPosition::default();
         for element in Fields::of(array) {
             let element = element?;
             let is_array = element.kind() == ElementType::Array;
-            let way = if is_array { Way::ArrayInArray } else { way.max(Way::Arrays) };
-            if self.value(node, position.name(), &element, way)? {
+            let nesting = if is_array { Nesting::ArrayInArray } else { nesting.max(Nesting::Arrays) };
+            if self.value(node, position.name(), &element, nesting)? {
                 position.advance();
             }
         }
@@ -163,7 +183,7 @@ impl<'w> Walk<'w> {
         Ok(())
     }
 
-    /// Writes elements as they are, as an array.
+    /// Writes an array of whole elements.
     fn array(
         &mut self,
         name: &str,
@@ -171,7 +191,7 @@ impl<'w> Walk<'w> {
     ) -> Result<(), Error> {
         self.out.header(ElementType::Array, name);
         let open = self.out.open();
-        let mut position = Position::default();
+        let mut position = ElementPosition::default();
         for element in elements {
             self.copy_as(position.name(), &element?);
             position.advance();
@@ -179,7 +199,7 @@ impl<'w> Walk<'w> {
         self.close(open)
     }
 
-    /// Writes the first element of an array that a filter finds, unless there is none.
+    /// Writes an array with the first element that matches, or nothing if none does.
     fn elem_match(&mut self, element: &Field<'w>, filter: &Filter) -> Result<(), Error> {
         if element.kind() != ElementType::Array {
             return Ok(());
@@ -194,7 +214,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// Writes a field that the document need not have.
+    /// Writes a field that the document may lack.
     fn add(&mut self, child: &'w Child, document: &'w RawDocument) -> Result<(), Error> {
         match &child.action {
             Action::Computed(expression) => {
@@ -207,6 +227,7 @@ impl<'w> Walk<'w> {
                 Some(element) => self.elem_match(&element, filter),
                 None => Ok(()),
             },
+            // If the document has the field, it was written with its additions already.
             Action::Nested(node) => match find(document, &child.name)? {
                 Some(_) => Ok(()),
                 None => self.new_object(&child.name, node),
@@ -215,22 +236,24 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// Writes an object of nothing but computed fields.
+    /// Writes an object that has only computed fields.
     fn new_object(&mut self, name: &str, node: &'w Node) -> Result<(), Error> {
         self.out.header(ElementType::EmbeddedDocument, name);
         let open = self.out.open();
+        // There is no document at this path, so nothing is found in an empty one.
         for child in node.additions() {
             self.add(child, RawDocument::from_bytes(EMPTY).map_err(|_| Error::InvalidDocument)?)?;
         }
         self.close(open)
     }
 
-    /// The element of an array that the query's filter found.
+    /// The element of an array that `.$` means.
     fn positional_element(&self, array: &Field<'w>) -> Result<Field<'w>, Error> {
-        let filter = self.projection.filter.as_ref();
+        let filter = self.tree.filter.as_ref();
         let position =
             filter.map_or(Ok(None), |filter| filter.array_position(self.root, self.variables.operation()))?;
         let position = position.ok_or_else(|| Error::NoPosition { path: array.name().to_owned() })?;
+        // The filter may have found the position in another array, which can be longer than this one.
         let element = Fields::of(array.container()?).nth(position);
         Ok(element.ok_or_else(|| mismatch(array, position))??)
     }
@@ -241,7 +264,7 @@ impl<'w> Walk<'w> {
         self.out.copy(element.bytes());
     }
 
-    /// Ends a document or array.
+    /// Ends a document or array, and checks the size of the result so far.
     fn close(&mut self, mark: Mark) -> Result<(), Error> {
         self.out.close(mark);
         let length = self.out.len();
@@ -251,6 +274,7 @@ impl<'w> Walk<'w> {
         Ok(())
     }
 
+    /// Counts a level, so that stored bytes that are nested without end cannot exhaust the stack.
     fn descend(&mut self) -> Result<(), Error> {
         if self.depth == DEPTH_MAX {
             return Err(Error::TooDeep { limit: DEPTH_MAX });
@@ -263,17 +287,18 @@ impl<'w> Walk<'w> {
 /// A document without fields.
 const EMPTY: &[u8] = &[5, 0, 0, 0, 0];
 
-/// The position of the next element of an array, as a name.
+/// The position of the next array element and its text, which is the element's field name in BSON.
 #[derive(Default)]
-struct Position {
+struct ElementPosition {
     next: usize,
     name: String,
 }
 
-impl Position {
+impl ElementPosition {
     fn name(&mut self) -> &str {
         use std::fmt::Write as _;
 
+        // One buffer for all names of an array, instead of an allocation for each element.
         self.name.clear();
         // Writing to a string cannot fail.
         let _ = write!(self.name, "{}", self.next);
@@ -289,7 +314,7 @@ fn mismatch(array: &Field<'_>, position: usize) -> Error {
     Error::PositionMismatch { path: array.name().to_owned(), position }
 }
 
-/// The first element of a name.
+/// The first field of this name.
 fn find<'d>(document: &'d RawDocument, name: &str) -> Result<Option<Field<'d>>, Error> {
     for element in Fields::of(document) {
         let element = element?;

@@ -3,28 +3,39 @@
 use crate::path::PathRefusal;
 use crate::raw::Malformed;
 
-/// What is wrong with a projection, or with a document that it met.
+/// What is wrong with a projection, or with the document that it is applied to.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_query::expression::Variables;
+/// use cairndb_query::projection::Projection;
+/// use cairndb_query::projection::error::{Error, Fault};
+///
+/// let mixed = Projection::parse(&rawdoc! { "a": 1, "b": 0 }, None, &Variables::default());
+/// let fault = Fault::ExclusionInInclusion;
+/// assert_eq!(mixed.unwrap_err(), Error::Malformed { path: "b".to_owned(), fault });
+/// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operation that projects is to end.
+    /// The operation is to end.
     #[error(transparent)]
     Interrupted(#[from] crate::operation::Interruption),
     /// A part of the projection is wrong.
     #[error("{fault}: '{path}'")]
     Malformed {
-        /// The dotted path that it names.
+        /// The dotted path of the part.
         path: String,
         /// What is wrong.
         fault: Fault,
     },
-    /// A stage that projects nothing.
+    /// The stage `$project` has an empty projection.
     #[error("projection specification must have at least one field")]
     Empty,
-    /// MongoDB has the operator, this store has not.
+    /// MongoDB has the operator, but CairnDB does not.
     #[error("operator {operator} of '{path}' is not supported in a projection")]
     Unsupported {
-        /// The dotted path that it stands under.
+        /// The dotted path of the field with the operator.
         path: String,
         /// The operator's name.
         operator: String,
@@ -32,15 +43,15 @@ pub enum Error {
     /// The condition of `$elemMatch` is refused.
     #[error(transparent)]
     Filter(#[from] crate::error::Error),
-    /// An expression is refused, or has no value for a document.
+    /// An expression is refused, or fails for a document.
     #[error(transparent)]
     Expression(#[from] crate::expression::error::Error),
     /// The projection is not well-formed BSON.
     #[error("malformed projection: element {position} of '{path}' cannot be read")]
     InvalidBson {
-        /// The object that is broken; empty at the top level.
+        /// The dotted path of the malformed object, or an empty text for the whole projection.
         path: String,
-        /// The first element that is broken, counted from 0.
+        /// The position of the first malformed element, counted from 0.
         position: usize,
     },
     /// The document is not well-formed BSON.
@@ -49,7 +60,7 @@ pub enum Error {
     /// The document is nested too deeply.
     #[error("document has more than {limit} levels")]
     TooDeep {
-        /// How many levels are accepted.
+        /// The most levels that are accepted.
         limit: usize,
     },
     /// The result is larger than a document may be.
@@ -57,54 +68,54 @@ pub enum Error {
     TooLarge {
         /// Its length, in bytes.
         length: usize,
-        /// The longest one accepted.
+        /// The largest length that is accepted, in bytes.
         limit: usize,
     },
-    /// The filter matched without finding an element of the array that `.$` is to show.
+    /// The filter matched, but not by an element of an array, so `.$` has none to return.
     #[error("positional operator '.$' couldn't find a matching element in the array: '{path}'")]
     NoPosition {
         /// The dotted path of the array.
         path: String,
     },
-    /// The array has no element where the filter found one in another array.
+    /// The filter gave a position in another array, and the array of `.$` has no such element.
     #[error("positional operator '.$' element mismatch: '{path}' has no element {position}")]
     PositionMismatch {
         /// The dotted path of the array.
         path: String,
-        /// Where the element would stand.
+        /// The position that the filter gave, counted from 0.
         position: usize,
     },
 }
 
-/// What is wrong with a part of a projection.
+/// What is wrong with a part of a projection. For its use see [`Error`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The path is there already, as a whole or by a part below it.
+    /// The projection has the same path already, or a path below it.
     #[error("path collision")]
     Collision,
-    /// The path goes through one that is there already.
+    /// The path goes through another path of the projection.
     #[error("path collision, remaining portion {rest}")]
     CollisionAbove {
-        /// What follows the path that is there.
+        /// The rest of the path after the other one.
         rest: String,
     },
-    /// A field is included where others are excluded.
+    /// A field is included, and another one is excluded.
     #[error("cannot do inclusion on a field in exclusion projection")]
     InclusionInExclusion,
-    /// A field is excluded where others are included.
+    /// A field is excluded, and another one is included.
     #[error("cannot do exclusion on a field in inclusion projection")]
     ExclusionInInclusion,
-    /// A field is computed where others are excluded.
+    /// A field is computed, and another one is excluded.
     #[error("cannot use an expression in exclusion projection")]
     ExpressionInExclusion,
-    /// A field gets a value where others are excluded.
+    /// A field is set to a value, and another one is excluded.
     #[error("cannot use a value in exclusion projection")]
     ValueInExclusion,
     /// An object without fields.
     #[error("an empty sub-projection is not a valid value")]
     EmptyObject,
-    /// A name that no expression has.
+    /// No expression has this name.
     #[error("unknown expression {operator}")]
     UnknownExpression {
         /// The name.
@@ -113,19 +124,19 @@ pub enum Fault {
     /// More than one `.$`.
     #[error("cannot specify more than one positional projection")]
     PositionalTwice,
-    /// `.$` before other parts of the path.
+    /// `.$` is not at the end of its path.
     #[error("positional projection may only be used at the end of a path")]
     PositionalInside,
-    /// `.$` of a field that is excluded.
+    /// `.$` with an exclusion.
     #[error("positional projection cannot be used with exclusion")]
     PositionalExclusion,
-    /// `.$` with an object beside it.
+    /// `.$` with an object as its value.
     #[error("positional projection cannot be used with an expression or sub object")]
     PositionalObject,
-    /// `.$` with another value beside it.
+    /// `.$` with a value that is neither a number nor a boolean.
     #[error("positional projection cannot be used with a literal")]
     PositionalValue,
-    /// `.$` without a filter that finds an element.
+    /// `.$` without a filter.
     #[error("projections with a positional operator require a filter")]
     PositionalWithoutFilter,
     /// `.$` in a stage.
@@ -149,7 +160,7 @@ pub enum Fault {
     /// `$elemMatch` in a stage.
     #[error("cannot use $elemMatch in aggregation projection")]
     ElemMatchInStage,
-    /// A name that is no path.
+    /// The path is malformed.
     #[error("{0}")]
     Path(PathRefusal),
 }

@@ -1,8 +1,9 @@
-//! Projections: which fields of a document are shown, and which are computed.
+//! Projections: which fields of a document are returned, and which are computed.
 //!
-//! [`Projection::parse`] checks everything that can be checked without a document; [`Projection::apply`] copies the
-//! bytes that stay and decodes nothing. What a projection may use differs between a command that finds, where
-//! `$slice`, `$elemMatch` and `.$` show parts of arrays, and a stage, where `$slice` is an expression.
+//! [`Projection::parse`] checks everything that needs no document. [`Projection::apply`] copies the bytes of
+//! the fields that stay and decodes nothing. The projection of a find command has `$slice`, `$elemMatch` and
+//! `.$` for parts of arrays. That of the stage `$project` has none of these, and `$slice` is an expression
+//! there.
 
 mod apply;
 pub mod error;
@@ -15,8 +16,8 @@ use bson::{RawDocument, RawDocumentBuf};
 use crate::expression::Variables;
 use crate::filter::Filter;
 use crate::projection::error::Error;
-use crate::projection::parse::{Parser, Place};
-use crate::projection::tree::Node;
+use crate::projection::parse::{Dialect, Parser};
+use crate::projection::tree::{Mode, Tree};
 
 /// A projection, parsed once and applied to any number of documents from any number of threads.
 ///
@@ -35,71 +36,111 @@ use crate::projection::tree::Node;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Projection {
-    root: Node,
-    mode: Mode,
-    /// Finds the element that `.$` shows.
-    filter: Option<Filter>,
-}
-
-/// What happens to the fields that a projection does not name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    /// They are left out.
-    Inclusion,
-    /// They stay.
-    Exclusion,
+    tree: Tree,
 }
 
 impl Projection {
-    /// Reads the projection of a command that finds documents by `filter`.
+    /// Parses the projection of a find command. `filter` is the filter of the command, which `.$` needs.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::expression::Variables;
+    /// use cairndb_query::filter::Filter;
+    /// use cairndb_query::projection::Projection;
+    ///
+    /// let variables = Variables::default();
+    /// let filter = Filter::parse(&rawdoc! { "grades": { "$gte": 85 } }).unwrap();
+    /// let projection = Projection::parse(&rawdoc! { "grades.$": 1 }, Some(&filter), &variables)?;
+    /// let shown = projection.apply(&rawdoc! { "_id": 1, "grades": [70, 87, 90] }, &variables)?;
+    /// assert_eq!(shown, rawdoc! { "_id": 1, "grades": [87] });
+    /// # Ok::<(), cairndb_query::projection::error::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// What is wrong with a path, an operator or an expression, or with what stands beside each other.
+    /// For a path, an operator or an expression that is refused, and for parts that exclude each other.
     pub fn parse(
         projection: &RawDocument,
         filter: Option<&Filter>,
         variables: &Variables,
     ) -> Result<Self, Error> {
-        Parser::new(Place::Find(filter), variables).parse(projection)
+        Ok(Self { tree: Parser::new(Dialect::Find(filter), variables).parse(projection)? })
     }
 
-    /// Reads the argument of the stage `$project`.
+    /// Parses the argument of the stage `$project`.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::expression::Variables;
+    /// use cairndb_query::projection::Projection;
+    ///
+    /// let variables = Variables::default();
+    /// let total = rawdoc! { "_id": 0, "total": { "$add": ["$price", "$fee"] } };
+    /// let projection = Projection::parse_stage(&total, &variables)?;
+    /// let shown = projection.apply(&rawdoc! { "_id": 1, "price": 10, "fee": 2 }, &variables)?;
+    /// assert_eq!(shown, rawdoc! { "total": 12 });
+    /// # Ok::<(), cairndb_query::projection::error::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// As [`parse`](Self::parse), and if it is empty or uses what only commands can.
+    /// Those of [`parse`](Self::parse), and for an empty projection or one with what only find commands
+    /// allow.
     pub fn parse_stage(projection: &RawDocument, variables: &Variables) -> Result<Self, Error> {
         if projection.is_empty() {
             return Err(Error::Empty);
         }
-        Parser::new(Place::Stage, variables).parse(projection)
+        Ok(Self { tree: Parser::new(Dialect::Stage, variables).parse(projection)? })
     }
 
-    /// Whether every document is shown as it is.
-    pub fn is_empty(&self) -> bool {
-        self.mode == Mode::Exclusion && self.root.is_empty()
-    }
-
-    /// Whether it shows the element of an array by which a document matched, so that it needs the document that matched.
-    pub fn is_positional(&self) -> bool {
-        self.filter.is_some()
-    }
-
-    /// Whether something is added to documents, rather than only left out.
-    pub(crate) fn adds(&self) -> bool {
-        self.root.adds()
-    }
-
-    /// What is shown of a document.
+    /// Whether the projection returns every document unchanged.
     ///
-    /// `variables` must define what was defined when the projection was parsed, perhaps with other values.
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::expression::Variables;
+    /// use cairndb_query::projection::Projection;
+    ///
+    /// assert!(Projection::parse(&rawdoc! {}, None, &Variables::default())?.is_empty());
+    /// # Ok::<(), cairndb_query::projection::error::Error>(())
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.tree.mode == Mode::Exclusion && self.tree.root.is_empty()
+    }
+
+    /// Whether the projection has `.$`. It must be applied to the document that the filter matched then, and
+    /// not to what an update made of it.
+    pub fn is_positional(&self) -> bool {
+        self.tree.filter.is_some()
+    }
+
+    /// Whether the projection may add fields, and not only leave some out.
+    pub(crate) fn adds(&self) -> bool {
+        self.tree.root.adds()
+    }
+
+    /// The projected document.
+    ///
+    /// `variables` must define the same names as those that the projection was parsed with. The values may
+    /// differ.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::expression::Variables;
+    /// use cairndb_query::projection::Projection;
+    ///
+    /// let variables = Variables::default();
+    /// let projection = Projection::parse(&rawdoc! { "log": { "$slice": -1 }, "secret": 0 }, None, &variables)?;
+    /// let shown = projection.apply(&rawdoc! { "_id": 1, "log": ["a", "b"], "secret": "x" }, &variables)?;
+    /// assert_eq!(shown, rawdoc! { "_id": 1, "log": ["b"] });
+    /// # Ok::<(), cairndb_query::projection::error::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// If an expression has no value, the filter found no element for `.$`, or the document is malformed.
+    /// If an expression fails, if the filter gives no element for `.$`, or if the document is malformed.
     pub fn apply(&self, document: &RawDocument, variables: &Variables) -> Result<RawDocumentBuf, Error> {
+        // One copy of the whole is cheaper than a walk that copies field by field.
         if self.is_empty() {
             return Ok(document.to_owned());
         }
-        apply::apply(self, document, variables)
+        apply::apply(&self.tree, document, variables)
     }
 }
 

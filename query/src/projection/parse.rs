@@ -1,7 +1,7 @@
-//! From a projection to its tree: all checks of paths, of operators, and of what may stand beside what.
+//! From a projection to its tree: all checks of paths and operators, and of parts that exclude each other.
 //!
-//! The invariant: a path has a bounded number of parts, and an object in an object is a longer path; so whatever the
-//! document, the tree's depth is bounded.
+//! The invariant: the depth of the tree is bounded for every document. A path has a bounded number of
+//! components, and a nested object is a longer path.
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
@@ -11,22 +11,21 @@ use crate::filter::Filter;
 use crate::path::parse_path;
 use crate::projection::error::{Error, Fault};
 use crate::projection::slice::Slice;
-use crate::projection::tree::{Action, Node};
-use crate::projection::{Mode, Projection};
+use crate::projection::tree::{Action, Mode, Node, Tree};
 use crate::value::{describe, is_true};
 
 const ID: &str = "_id";
 
-/// Where a projection stands: what it may use differs.
+/// What a projection belongs to, which decides what it may use.
 #[derive(Clone, Copy)]
-pub(super) enum Place<'f> {
-    /// A command that finds by a filter.
+pub(super) enum Dialect<'f> {
+    /// A find command, with its filter.
     Find(Option<&'f Filter>),
     /// A stage of a pipeline.
     Stage,
 }
 
-/// What a `.$` in a name means.
+/// Where a path has `.$`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Positional {
     None,
@@ -34,20 +33,21 @@ enum Positional {
     AtEnd,
 }
 
-/// What is said of `_id`.
+/// What the projection does with `_id`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Id {
     Nothing,
-    /// That it is excluded or computed, or something of a field below it.
+    /// It is excluded or computed, or the projection names a field below it.
     Other,
     Included,
 }
 
-/// What was seen so far.
+/// The parser with the parts that it has read.
 pub(super) struct Parser<'p> {
-    place: Place<'p>,
+    dialect: Dialect<'p>,
     variables: &'p Variables,
     root: Node,
+    /// The mode, once a part has decided it.
     mode: Option<Mode>,
     id: Id,
     has_slice: bool,
@@ -56,9 +56,9 @@ pub(super) struct Parser<'p> {
 }
 
 impl<'p> Parser<'p> {
-    pub(super) fn new(place: Place<'p>, variables: &'p Variables) -> Self {
+    pub(super) fn new(dialect: Dialect<'p>, variables: &'p Variables) -> Self {
         Self {
-            place,
+            dialect,
             variables,
             root: Node::default(),
             mode: None,
@@ -69,26 +69,33 @@ impl<'p> Parser<'p> {
         }
     }
 
-    pub(super) fn parse(mut self, projection: &RawDocument) -> Result<Projection, Error> {
+    /// Parses the whole projection.
+    pub(super) fn parse(mut self, projection: &RawDocument) -> Result<Tree, Error> {
         self.object("", projection)?;
         let mode = self.mode.unwrap_or_else(|| self.implied_mode());
         match mode {
+            // MongoDB returns `_id` unless it is excluded by name.
             Mode::Inclusion if self.id == Id::Nothing => {
                 self.root.insert(ID, Action::Include).map_err(|fault| malformed(ID, fault))?;
             }
+            // In an exclusion every field that is not named stays, so `_id: 1` changes nothing.
             Mode::Exclusion if self.id == Id::Included => self.root.remove(ID),
             Mode::Inclusion | Mode::Exclusion => {}
         }
+        // The last step, because positions in a sealed tree do not survive an insertion.
         self.root.seal();
-        let filter = match self.place {
-            Place::Find(filter) if self.has_positional => filter.cloned(),
-            Place::Find(_) | Place::Stage => None,
+        // Cloned only if it is needed: most projections have no `.$`.
+        let filter = match self.dialect {
+            Dialect::Find(filter) if self.has_positional => filter.cloned(),
+            Dialect::Find(_) | Dialect::Stage => None,
         };
-        Ok(Projection { root: self.root, mode, filter })
+        Ok(Tree { root: self.root, mode, filter })
     }
 
-    /// What a projection is that names nothing but `_id` and parts of arrays.
+    /// The mode of a projection in which no part decides it: it names only `_id` and parts of arrays.
     fn implied_mode(&self) -> Mode {
+        // As in MongoDB: `_id: 1` implies an inclusion, and so does `$elemMatch` without `$slice`. All else
+        // is an exclusion.
         if self.id == Id::Included || (self.has_elem_match && !self.has_slice) {
             Mode::Inclusion
         } else {
@@ -96,7 +103,7 @@ impl<'p> Parser<'p> {
         }
     }
 
-    /// Reads all fields of an object that stands at a path, or of the whole projection.
+    /// Parses all fields of the object at a path. The path of the whole projection is empty.
     fn object(&mut self, path: &str, object: &RawDocument) -> Result<(), Error> {
         for (position, element) in object.iter_elements().enumerate() {
             let (name, value) = element
@@ -106,6 +113,7 @@ impl<'p> Parser<'p> {
                 self.field(&format!("{path}.{name}"), value)?;
                 continue;
             }
+            // Naming a field below `_id` is enough to keep `_id` from being included as a whole.
             if self.id == Id::Nothing && (name == ID || name.starts_with("_id.")) {
                 self.id = Id::Other;
             }
@@ -114,9 +122,11 @@ impl<'p> Parser<'p> {
         Ok(())
     }
 
+    /// Parses what happens to the field at a path.
     fn field(&mut self, path: &str, value: RawBsonRef<'_>) -> Result<(), Error> {
         let positional = Positional::of(path);
-        if matches!(self.place, Place::Stage) && positional != Positional::None {
+        // Before all other checks, since a stage refuses `.$` anywhere in a path.
+        if matches!(self.dialect, Dialect::Stage) && positional != Positional::None {
             return Err(malformed(path, Fault::PositionalInStage));
         }
         if positional == Positional::Inside {
@@ -128,6 +138,7 @@ impl<'p> Parser<'p> {
                 Positional::Inside | Positional::AtEnd => Err(malformed(path, Fault::PositionalObject)),
             };
         }
+        // Numbers and booleans include or exclude. Any other value is a constant or a field path to compute.
         let is_switch = value.as_bool().is_some() || index::number::Number::of(value).is_some();
         match (is_switch, positional) {
             (true, Positional::None) if is_true(value) => self.include(path),
@@ -139,6 +150,7 @@ impl<'p> Parser<'p> {
         }
     }
 
+    /// Adds an inclusion. That of `_id` decides no mode, because `_id` may be included or excluded in both.
     fn include(&mut self, path: &str) -> Result<(), Error> {
         if path == ID {
             self.id = Id::Included;
@@ -148,6 +160,7 @@ impl<'p> Parser<'p> {
         self.insert(path, Action::Include)
     }
 
+    /// Adds an exclusion. That of `_id` decides no mode.
     fn exclude(&mut self, path: &str) -> Result<(), Error> {
         if path == ID {
             self.id = Id::Other;
@@ -157,6 +170,7 @@ impl<'p> Parser<'p> {
         self.insert(path, Action::Exclude)
     }
 
+    /// Adds a path that ends with `.$`.
     fn positional(&mut self, path: &str) -> Result<(), Error> {
         if self.has_positional {
             return Err(malformed(path, Fault::PositionalTwice));
@@ -164,7 +178,7 @@ impl<'p> Parser<'p> {
         if self.has_elem_match {
             return Err(malformed(path, Fault::PositionalAfterElemMatch));
         }
-        if !matches!(self.place, Place::Find(Some(_))) {
+        if !matches!(self.dialect, Dialect::Find(Some(_))) {
             return Err(malformed(path, Fault::PositionalWithoutFilter));
         }
         self.require(Mode::Inclusion, path, Fault::InclusionInExclusion)?;
@@ -172,16 +186,19 @@ impl<'p> Parser<'p> {
         self.insert(path.strip_suffix(".$").unwrap_or(path), Action::Positional)
     }
 
+    /// Parses an object: an operator, an expression, or the fields below the path.
     fn object_or_expression(&mut self, path: &str, object: &RawDocument) -> Result<(), Error> {
         let mut names = object.iter_elements().map(|element| element.map(|element| element.key().as_str()));
         let first = names.next().ok_or_else(|| malformed(path, Fault::EmptyObject))?;
         let first = first.map_err(|_| Error::InvalidBson { path: path.to_owned(), position: 0 })?;
+        // The parts of a database reference are field names, in spite of the dollar sign.
         let is_operator = first.starts_with('$') && !matches!(first, "$id" | "$ref" | "$db");
         if is_operator && names.next().is_none() {
             let operand = object.get(first).ok().flatten();
             let operand = operand.ok_or_else(|| Error::InvalidBson { path: path.to_owned(), position: 0 })?;
             return self.operator(path, first, operand, object);
         }
+        // The path of the object is checked here, since only the paths of its fields are added to the tree.
         parse_path(path).map_err(|refusal| malformed(path, Fault::Path(refusal)))?;
         if self.root.has_leaf(path) {
             return Err(malformed(path, Fault::Collision));
@@ -189,6 +206,7 @@ impl<'p> Parser<'p> {
         self.object(path, object)
     }
 
+    /// Parses an operator, which is the only field of `object`.
     fn operator(
         &mut self,
         path: &str,
@@ -196,16 +214,18 @@ impl<'p> Parser<'p> {
         operand: RawBsonRef<'_>,
         object: &RawDocument,
     ) -> Result<(), Error> {
-        match (name, self.place) {
+        match (name, self.dialect) {
             ("$meta", _) => Err(Error::Unsupported { path: path.to_owned(), operator: name.to_owned() }),
-            ("$elemMatch", Place::Stage) => Err(malformed(path, Fault::ElemMatchInStage)),
-            ("$elemMatch", Place::Find(_)) => self.elem_match(path, operand),
-            ("$slice", Place::Find(_)) if let Some(slice) = Slice::parse(operand) => {
+            ("$elemMatch", Dialect::Stage) => Err(malformed(path, Fault::ElemMatchInStage)),
+            ("$elemMatch", Dialect::Find(_)) => self.elem_match(path, operand),
+            // With other operands, and in stages, `$slice` is an expression.
+            ("$slice", Dialect::Find(_)) if let Some(slice) = Slice::parse(operand) => {
                 self.has_slice = true;
                 self.insert(path, Action::Slice(slice))
             }
             (_, _) => {
                 let value = RawBsonRef::Document(object);
+                // An unknown name gets another error here than inside of an expression.
                 match self.compute(path, value, Fault::ExpressionInExclusion) {
                     Err(Error::Expression(ExpressionError::UnknownOperator { operator }))
                         if operator == name =>
@@ -218,6 +238,7 @@ impl<'p> Parser<'p> {
         }
     }
 
+    /// Adds `$elemMatch`.
     fn elem_match(&mut self, path: &str, operand: RawBsonRef<'_>) -> Result<(), Error> {
         if operand.as_document().is_none() {
             return Err(malformed(path, Fault::ElemMatchType { found: describe(operand) }));
@@ -228,6 +249,7 @@ impl<'p> Parser<'p> {
         if path.contains('.') {
             return Err(malformed(path, Fault::ElemMatchNested));
         }
+        // The operand becomes a filter of the field, whose position in a document is the element to show.
         let mut condition = RawDocumentBuf::new();
         condition.append(bson::raw::cstr!("$elemMatch"), operand);
         let name = bson::raw::CString::try_from(path).map_err(|_| Error::InvalidDocument)?;
@@ -238,13 +260,18 @@ impl<'p> Parser<'p> {
         self.insert(path, Action::ElemMatch(Box::new(filter)))
     }
 
+    /// Adds a computed value, which needs an inclusion. `fault` is the error if the projection is an
+    /// exclusion.
     fn compute(&mut self, path: &str, value: RawBsonRef<'_>, fault: Fault) -> Result<(), Error> {
         self.require(Mode::Inclusion, path, fault)?;
         let expression = Expression::parse(value, self.variables)?;
         self.insert(path, Action::Computed(Box::new(expression)))
     }
 
-    /// Settles what the projection is, or finds that it is the other.
+    /// Decides the mode of the projection.
+    ///
+    /// # Errors
+    /// `fault`, if an earlier part decided the other mode.
     fn require(&mut self, mode: Mode, path: &str, fault: Fault) -> Result<(), Error> {
         if self.mode.is_some_and(|settled| settled != mode) {
             return Err(malformed(path, fault));
@@ -253,6 +280,7 @@ impl<'p> Parser<'p> {
         Ok(())
     }
 
+    /// Adds an action to the tree.
     fn insert(&mut self, path: &str, action: Action) -> Result<(), Error> {
         parse_path(path).map_err(|refusal| malformed(path, Fault::Path(refusal)))?;
         self.root.insert(path, action).map_err(|fault| malformed(path, fault))

@@ -1,4 +1,4 @@
-//! `$slice` of a projection: a part of an array, counted from its beginning or its end.
+//! `$slice` of a projection: a part of an array, counted from its start or its end.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::value::elements;
 pub(super) enum Slice {
     First(usize),
     Last(usize),
-    /// So many from a position; below zero it counts from the end.
+    /// `count` elements after `skip` elements. A negative `skip` is a position counted from the end.
     From {
         skip: i32,
         count: usize,
@@ -21,19 +21,22 @@ pub(super) enum Slice {
 }
 
 impl Slice {
-    /// Reads a number, or a position with a number above zero. Anything else may still be an expression.
+    /// Parses a number, or an array of a position and a number above zero.
+    ///
+    /// Returns `None` for any other operand, which may be the expression `$slice`.
     pub(super) fn parse(operand: RawBsonRef<'_>) -> Option<Self> {
         if let Some(count) = truncated(operand) {
             let limit = usize::try_from(count.unsigned_abs()).ok()?;
             return Some(if count < 0 { Self::Last(limit) } else { Self::First(limit) });
         }
+        // MongoDB's expression has the same form with a field path first, so a wrong type is no error yet.
         let mut parts = elements(operand.as_array()?);
         let (skip, count) = (truncated(parts.next()?)?, truncated(parts.next()?)?);
         let count = usize::try_from(count).ok().filter(|count| *count > 0)?;
         if parts.next().is_some() { None } else { Some(Self::From { skip, count }) }
     }
 
-    /// The positions that stay of an array with `len` elements.
+    /// The positions of the elements that stay, of an array with `len` elements.
     pub(super) fn range(self, len: usize) -> Range<usize> {
         match self {
             Self::First(count) => 0..count.min(len),
@@ -47,14 +50,18 @@ impl Slice {
     }
 }
 
-/// A number cut off to an integer of 32 bits; what lies beyond counts as the nearest one, and NaN as zero.
+/// A number truncated to an integer of 32 bits. A number beyond that becomes the nearest one, and NaN becomes
+/// zero.
 fn truncated(value: RawBsonRef<'_>) -> Option<i32> {
     let number = Number::of(value)?;
     let integer = if let RawBsonRef::Decimal128(decimal) = value {
+        // `to_i64` takes no decimal with a fraction, so it is truncated first.
         to_integer(decimal, Rounding::TowardZero)
     } else {
         value.as_f64().map_or(number, |double| Number::from_f64(double.trunc())).to_i64()
     };
+    // Beyond 64 bits (or NaN) there is no integer, and the sign decides which end of the range is the
+    // nearest.
     let integer = integer.unwrap_or_else(|| {
         if number > Number::from_i64(0) {
             i64::MAX

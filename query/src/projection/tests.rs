@@ -1,4 +1,4 @@
-//! What is shown of documents, in which order, and every refusal with its number.
+//! Which fields are returned, in which order, and every refusal with its number.
 
 use bson::{Bson, Document, RawDocumentBuf, bson, doc};
 

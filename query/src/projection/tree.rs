@@ -1,24 +1,43 @@
-//! The tree of a projection: for each name, what happens to the field.
+//! The tree of a projection: for each field name, what happens to the field.
 //!
-//! While it is built, children stand as the projection names them. Then [`Node::seal`] sorts them for look-ups and
-//! notes what has to be added at the end. Parsing bounds the depth, so recursion here is safe.
+//! While the tree is built, children are in the order of the projection. Then [`Node::seal`] sorts them for
+//! searches and records which ones may add a field. Parsing bounds the depth, so recursion here is safe.
 
 use crate::expression::Expression;
 use crate::filter::Filter;
 use crate::projection::error::Fault;
 use crate::projection::slice::Slice;
 
+/// A parsed projection.
+#[derive(Clone, Debug)]
+pub(super) struct Tree {
+    pub(super) root: Node,
+    pub(super) mode: Mode,
+    /// The filter that finds the element for `.$`, if the projection has one.
+    pub(super) filter: Option<Filter>,
+}
+
+/// What happens to the fields that a projection does not name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// They are left out.
+    Inclusion,
+    /// They stay.
+    Exclusion,
+}
+
 /// What happens to the fields of a document.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Node {
     /// Ascending by name, once sealed.
     children: Vec<Child>,
-    /// Places of the children that may add a field, as the projection names them.
+    /// The children that may add a field, by position, in the order of the projection.
     additions: Vec<usize>,
-    /// Whether an array at or below this node is cut down to the element that the filter found.
+    /// Whether this node or one below it is the end of a path with `.$`.
     has_positional: bool,
 }
 
+/// A named field and what happens to it.
 #[derive(Clone, Debug)]
 pub(super) struct Child {
     pub(super) name: String,
@@ -36,7 +55,7 @@ pub(super) enum Action {
     ElemMatch(Box<Filter>),
     /// Only the element that the query's filter found stays.
     Positional,
-    /// The value is computed, whatever there was.
+    /// A computed value replaces the field or adds it.
     Computed(Box<Expression>),
     /// Something happens to fields below.
     Nested(Node),
@@ -46,6 +65,7 @@ impl Node {
     /// Adds an action at the end of a path.
     pub(super) fn insert(&mut self, path: &str, action: Action) -> Result<(), Fault> {
         match path.split_once('.') {
+            // MongoDB refuses a path that is given twice, even with the same action.
             None if self.children.iter().any(|child| child.name == path) => Err(Fault::Collision),
             None => {
                 self.children.push(Child { name: path.to_owned(), action });
@@ -55,7 +75,7 @@ impl Node {
         }
     }
 
-    /// Whether something happens to the field at the end of a path that is not done by fields below it.
+    /// Whether the path itself has an action, and not only paths below it.
     pub(super) fn has_leaf(&self, path: &str) -> bool {
         let (name, rest) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
         match (self.children.iter().find(|child| child.name == name).map(|child| &child.action), rest) {
@@ -65,12 +85,14 @@ impl Node {
         }
     }
 
+    /// Removes what happens to a field.
     pub(super) fn remove(&mut self, name: &str) {
         self.children.retain(|child| child.name != name);
     }
 
-    /// Ends building.
+    /// Ends the building of the tree. Searches work only afterwards.
     pub(super) fn seal(&mut self) {
+        // By name, because the positions are known only after sorting.
         let mut additions = Vec::new();
         for child in &mut self.children {
             let (adds, has_positional) = match &mut child.action {
@@ -78,6 +100,7 @@ impl Node {
                     node.seal();
                     (!node.additions.is_empty(), node.has_positional)
                 }
+                // MongoDB writes both after the other fields, even if the document has the field itself.
                 Action::ElemMatch(_) | Action::Computed(_) => (true, false),
                 Action::Positional => (false, true),
                 Action::Include | Action::Exclude | Action::Slice(_) => (false, false),
@@ -87,44 +110,49 @@ impl Node {
                 additions.push(child.name.clone());
             }
         }
+        // Each field of each document is searched by name.
         self.children.sort_by(|left, right| left.name.cmp(&right.name));
-        self.additions = additions.iter().filter_map(|name| self.place(name)).collect();
+        self.additions = additions.iter().filter_map(|name| self.position(name)).collect();
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.children.is_empty()
     }
 
+    /// Whether a path with `.$` goes through this node.
     pub(super) fn has_positional(&self) -> bool {
         self.has_positional
     }
 
-    /// Whether fields may be added that a document does not have.
+    /// Whether the projection may add fields that a document does not have.
     pub(super) fn adds(&self) -> bool {
         !self.additions.is_empty()
     }
 
-    /// What happens to a field, once sealed.
+    /// What happens to a field. The tree must be sealed.
     pub(super) fn action(&self, name: &str) -> Option<&Action> {
-        self.children.get(self.place(name)?).map(|child| &child.action)
+        self.children.get(self.position(name)?).map(|child| &child.action)
     }
 
-    /// The children that may add a field, as the projection names them, once sealed.
+    /// The children that may add a field, in the order of the projection. The tree must be sealed.
     pub(super) fn additions(&self) -> impl Iterator<Item = &Child> {
-        self.additions.iter().filter_map(|place| self.children.get(*place))
+        self.additions.iter().filter_map(|at| self.children.get(*at))
     }
 
-    fn place(&self, name: &str) -> Option<usize> {
+    fn position(&self, name: &str) -> Option<usize> {
         self.children.binary_search_by(|child| child.name.as_str().cmp(name)).ok()
     }
 
-    /// The node below a name, which is made if there is none.
+    /// The node of a name, which is added if there is none.
+    ///
+    /// # Errors
+    /// If the name has an action of its own. `rest` is the part of the path after it.
     fn nested(&mut self, name: &str, rest: &str) -> Result<&mut Node, Fault> {
-        let place = self.children.iter().position(|child| child.name == name).unwrap_or_else(|| {
+        let at = self.children.iter().position(|child| child.name == name).unwrap_or_else(|| {
             self.children.push(Child { name: name.to_owned(), action: Action::Nested(Node::default()) });
             self.children.len() - 1
         });
-        match self.children.get_mut(place).map(|child| &mut child.action) {
+        match self.children.get_mut(at).map(|child| &mut child.action) {
             Some(Action::Nested(node)) => Ok(node),
             Some(_) | None => Err(Fault::CollisionAbove { rest: rest.to_owned() }),
         }
