@@ -1,8 +1,8 @@
-//! Collecting documents and giving them back in order.
+//! Collecting documents and returning them in order.
 //!
-//! With a limit only the documents that are first so far are kept, in a heap whose top is the last of them: a document
-//! that comes no earlier costs its key, drawn into a buffer that is there already, and one comparison. Its payload
-//! is never made. Documents that compare equal come out as they came in.
+//! With a limit only the first documents so far are kept, in a heap with the last of them on top. A document
+//! that comes after it costs one key, in a buffer that is there already, and one comparison. Its payload is
+//! not made. Documents with equal keys keep the order in which they were pushed.
 
 use std::collections::BinaryHeap;
 use std::vec::IntoIter;
@@ -12,11 +12,24 @@ use bson::{RawDocument, RawDocumentBuf};
 use crate::operation::{OperationContext, Reservation};
 use crate::sort::Sort;
 use crate::sort::error::Error;
-use crate::sort::key::{Drawing, Standing};
+use crate::sort::key::KeyEncoder;
 
 /// What a sorter keeps of a document.
+///
+/// ```
+/// use cairndb_query::sort::collect::Payload;
+///
+/// struct Name(String);
+///
+/// impl Payload for Name {
+///     fn heap_bytes(&self) -> usize {
+///         self.0.capacity()
+///     }
+/// }
+/// assert!(Name("Ada".to_owned()).heap_bytes() >= 3);
+/// ```
 pub trait Payload {
-    /// How many bytes it takes on the heap.
+    /// The bytes that the payload takes on the heap, which count for the sorter's limit of memory.
     fn heap_bytes(&self) -> usize;
 }
 
@@ -38,7 +51,7 @@ impl Payload for Box<[u8]> {
     }
 }
 
-/// Collects documents, or what is to be kept of them, in the order of a sort.
+/// Sorts documents, or what it keeps of each one, within a limit of memory.
 ///
 /// ```
 /// use bson::{RawDocumentBuf, rawdoc};
@@ -57,117 +70,178 @@ impl Payload for Box<[u8]> {
 #[derive(Debug)]
 pub struct Sorter<P> {
     sort: Sort,
-    kept: Kept<P>,
-    drawing: Drawing,
-    /// How many documents came.
+    buffer: Buffer<P>,
+    encoder: KeyEncoder,
+    /// The number of documents that were pushed.
     pushed: u64,
     memory_bytes: usize,
     memory_bytes_max: usize,
     room: Reservation,
 }
 
+/// The documents that may be returned.
 #[derive(Debug)]
-enum Kept<P> {
+enum Buffer<P> {
+    /// All of them, in any order.
     All(Vec<Entry<P>>),
+    /// The first `limit` so far. The top of the heap is the last of them.
     First { limit: usize, heap: BinaryHeap<Entry<P>> },
 }
 
 #[derive(Debug)]
 struct Entry<P> {
     key: Vec<u8>,
-    /// Which document it was; decides between equal keys.
+    /// The number of the document. It decides between equal keys, so the sort is stable.
     number: u64,
     payload: P,
 }
 
 impl<P: Payload> Sorter<P> {
-    /// A sorter that keeps all documents, or the first `limit`, in at most `memory_bytes_max` bytes.
+    /// A sorter that keeps all documents, or the first `limit` of them, in at most `memory_bytes_max` bytes.
+    ///
+    /// ```
+    /// use bson::{RawDocumentBuf, rawdoc};
+    /// use cairndb_query::sort::Sort;
+    /// use cairndb_query::sort::collect::Sorter;
+    ///
+    /// let mut sorter = Sorter::<RawDocumentBuf>::new(Sort::parse(&rawdoc! { "a": 1 })?, None, 1_000);
+    /// let large = rawdoc! { "a": "x".repeat(1_000) };
+    /// assert!(sorter.push(&large, || large.clone()).is_err());
+    /// # Ok::<(), cairndb_query::sort::error::Error>(())
+    /// ```
     pub fn new(sort: Sort, limit: Option<usize>, memory_bytes_max: usize) -> Self {
-        let kept = match limit {
-            None => Kept::All(Vec::new()),
-            Some(limit) => Kept::First { limit, heap: BinaryHeap::new() },
+        let buffer = match limit {
+            None => Buffer::All(Vec::new()),
+            Some(limit) => Buffer::First { limit, heap: BinaryHeap::new() },
         };
-        let (drawing, room) = (Drawing::default(), Reservation::default());
-        Self { sort, kept, drawing, pushed: 0, memory_bytes: 0, memory_bytes_max, room }
+        let (encoder, room) = (KeyEncoder::default(), Reservation::default());
+        Self { sort, buffer, encoder, pushed: 0, memory_bytes: 0, memory_bytes_max, room }
     }
 
-    /// The sorter for an operation, which counts the documents and holds what is kept.
+    /// Makes the sorter a part of an operation: documents count as its steps, and what is kept as its memory.
+    ///
+    /// ```
+    /// use bson::{RawDocumentBuf, rawdoc};
+    /// use cairndb_query::operation::OperationContext;
+    /// use cairndb_query::sort::Sort;
+    /// use cairndb_query::sort::collect::Sorter;
+    ///
+    /// let operation = OperationContext::default();
+    /// let sorter = Sorter::<RawDocumentBuf>::new(Sort::parse(&rawdoc! { "a": 1 })?, None, 1_000);
+    /// assert!(sorter.within(&operation).is_empty());
+    /// # Ok::<(), cairndb_query::sort::error::Error>(())
+    /// ```
     pub fn within(self, operation: &OperationContext) -> Self {
         Self { room: Reservation::of(operation), ..self }
     }
 
-    /// Takes a document. `payload` is asked for only if the document is kept.
+    /// Adds a document. `payload` is called only if the document is kept.
     ///
     /// # Errors
-    /// If the document cannot be sorted, or what is kept takes too much memory.
+    /// If the document cannot be sorted, if what is kept exceeds the limit of memory, or if the operation is
+    /// to end.
     #[inline]
     pub fn push(&mut self, document: &RawDocument, payload: impl FnOnce() -> P) -> Result<(), Error> {
+        // Each document counts, also one that is not kept: its key is encoded in any case.
         self.room.operation().pass(document.as_bytes().len())?;
         let number = self.pushed;
         self.pushed += 1;
-        let standing = self.drawing.draw(&self.sort, document, self.kept.last_key())?;
-        if standing == Standing::NotBefore || self.kept.is_closed() {
+        self.encoder.encode(&self.sort.order, document)?;
+        // An equal key is not before the last one: earlier documents stay first.
+        let is_before = self.buffer.last_key().is_none_or(|last| self.encoder.key() < last);
+        // With a limit of 0 the heap stays empty and has no last key, so this case is asked apart.
+        if !is_before || self.buffer.is_closed() {
             return Ok(());
         }
         self.keep(number, payload())
     }
 
-    /// How many documents are kept.
+    /// The number of documents that are kept.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::sort::Sort;
+    /// use cairndb_query::sort::collect::Sorter;
+    ///
+    /// let mut sorter = Sorter::new(Sort::parse(&rawdoc! { "a": 1 })?, Some(1), 1 << 20);
+    /// for document in [rawdoc! { "a": 2 }, rawdoc! { "a": 1 }] {
+    ///     sorter.push(&document, || document.clone())?;
+    /// }
+    /// assert_eq!(sorter.len(), 1);
+    /// # Ok::<(), cairndb_query::sort::error::Error>(())
+    /// ```
     pub fn len(&self) -> usize {
-        match &self.kept {
-            Kept::All(entries) => entries.len(),
-            Kept::First { heap, .. } => heap.len(),
+        match &self.buffer {
+            Buffer::All(entries) => entries.len(),
+            Buffer::First { heap, .. } => heap.len(),
         }
     }
 
-    /// Whether none is kept.
+    /// Whether no document is kept.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many bytes the kept documents and their keys take.
+    /// The bytes of the documents that are kept, with their keys.
     pub fn memory_bytes(&self) -> usize {
         self.memory_bytes
     }
 
-    /// What was kept, in order.
+    /// The payloads that were kept, in order.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::sort::Sort;
+    /// use cairndb_query::sort::collect::Sorter;
+    ///
+    /// let mut sorter = Sorter::new(Sort::parse(&rawdoc! { "a": 1 })?, None, 1 << 20);
+    /// for (document, name) in [(rawdoc! { "a": 2 }, "two"), (rawdoc! { "a": 1 }, "one")] {
+    ///     sorter.push(&document, || name.as_bytes().to_vec())?;
+    /// }
+    /// assert!(sorter.into_sorted_iter().eq([b"one", b"two"]));
+    /// # Ok::<(), cairndb_query::sort::error::Error>(())
+    /// ```
     pub fn into_sorted_iter(self) -> Sorted<P> {
-        let entries = match self.kept {
-            Kept::All(mut entries) => {
+        let entries = match self.buffer {
+            Buffer::All(mut entries) => {
+                // The numbers make all entries different, so an unstable sort gives a stable result.
                 entries.sort_unstable();
                 entries
             }
-            Kept::First { heap, .. } => heap.into_sorted_vec(),
+            Buffer::First { heap, .. } => heap.into_sorted_vec(),
         };
         let payloads: Vec<P> = entries.into_iter().map(|entry| entry.payload).collect();
         Sorted { rest: payloads.into_iter(), _room: self.room }
     }
 
-    /// Keeps the document whose key was drawn last.
+    /// Keeps the document whose key was encoded last.
     fn keep(&mut self, number: u64, payload: P) -> Result<(), Error> {
         let payload_bytes = payload.heap_bytes();
-        match &mut self.kept {
-            Kept::All(entries) => {
-                let entry = Entry { key: self.drawing.key().to_vec(), number, payload };
+        match &mut self.buffer {
+            Buffer::All(entries) => {
+                let entry = Entry { key: self.encoder.key().to_vec(), number, payload };
                 self.memory_bytes += entry.bytes(payload_bytes);
                 entries.push(entry);
             }
-            Kept::First { limit, heap } if heap.len() < *limit => {
-                let entry = Entry { key: self.drawing.key().to_vec(), number, payload };
+            // Keys are copied at their exact length, and the encoder keeps its larger buffer.
+            Buffer::First { limit, heap } if heap.len() < *limit => {
+                let entry = Entry { key: self.encoder.key().to_vec(), number, payload };
                 self.memory_bytes += entry.bytes(payload_bytes);
                 heap.push(entry);
             }
-            Kept::First { heap, .. } => {
-                // The last one makes room, and the heap restores its order when the access ends.
+            Buffer::First { heap, .. } => {
+                // The new document replaces the last one, and the heap restores its order when `last` is
+                // dropped.
                 if let Some(mut last) = heap.peek_mut() {
                     self.memory_bytes -= last.bytes(last.payload.heap_bytes());
-                    self.drawing.swap_key(&mut last.key);
+                    self.encoder.swap_key(&mut last.key);
                     last.number = number;
                     last.payload = payload;
                     self.memory_bytes += last.bytes(payload_bytes);
                 }
             }
         }
+        // The document is in memory already, so the limit may be exceeded by one document for a moment.
         if self.memory_bytes > self.memory_bytes_max {
             return Err(Error::MemoryExceeded { limit: self.memory_bytes_max });
         }
@@ -175,7 +249,7 @@ impl<P: Payload> Sorter<P> {
     }
 }
 
-/// What a sorter kept, in order. The operation holds all of it until this is dropped.
+/// The payloads of a sorter, in order. Their memory counts for the operation until the iterator is dropped.
 #[derive(Debug)]
 pub struct Sorted<P> {
     rest: IntoIter<P>,
@@ -196,8 +270,9 @@ impl<P> Iterator for Sorted<P> {
 
 impl<P> ExactSizeIterator for Sorted<P> {}
 
-impl<P> Kept<P> {
-    /// The key that a document must come before, once there is no room for more.
+impl<P> Buffer<P> {
+    /// The key before which a document must come to be kept. Returns `None` while there is room for every
+    /// document.
     fn last_key(&self) -> Option<&[u8]> {
         match self {
             Self::First { limit, heap } if heap.len() >= *limit => Some(heap.peek()?.key.as_slice()),
@@ -205,13 +280,14 @@ impl<P> Kept<P> {
         }
     }
 
-    /// Whether nothing is ever kept.
+    /// Whether no document is ever kept, because the limit is 0.
     fn is_closed(&self) -> bool {
         matches!(self, Self::First { limit: 0, .. })
     }
 }
 
 impl<P> Entry<P> {
+    /// The bytes of an entry whose payload takes `payload_bytes`.
     fn bytes(&self, payload_bytes: usize) -> usize {
         size_of::<Self>() + self.key.len() + payload_bytes
     }

@@ -1,14 +1,24 @@
-//! Why a sort was refused, or could not be carried out.
+//! Why a sort was refused, or failed for a document.
 //!
-//! Commands that find and stages that sort number some of these differently; both numbers are here.
+//! MongoDB has different numbers for some of these errors in find commands and in the stage `$sort`. Both are
+//! here.
 
 use crate::path::PathRefusal;
 
-/// What is wrong with a sort, or with a document that is to be sorted.
+/// What is wrong with a sort, or with a document that it is applied to.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_query::sort::Sort;
+/// use cairndb_query::sort::error::Error;
+///
+/// let error = Sort::parse(&rawdoc! { "age": 2 }).unwrap_err();
+/// assert!(matches!(error, Error::Direction { field, .. } if field == "age"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operation that sorts is to end.
+    /// The operation is to end.
     #[error(transparent)]
     Interrupted(#[from] crate::operation::Interruption),
     /// A direction is a number other than 1 and -1.
@@ -19,7 +29,7 @@ pub enum Error {
         /// What was given.
         found: String,
     },
-    /// A direction is no number.
+    /// A direction is not a number.
     #[error("illegal key in $sort specification: '{field}' has {found}")]
     DirectionType {
         /// The field's dotted path.
@@ -27,15 +37,15 @@ pub enum Error {
         /// What was given.
         found: String,
     },
-    /// The order by a text's score or the like.
+    /// An order by metadata, such as a text score.
     #[error("sorting by {expression} in '{field}' is not supported")]
     UnsupportedExpression {
-        /// The name beside it.
+        /// The name of the field with the expression.
         field: String,
         /// The expression's name.
         expression: String,
     },
-    /// Another object in the place of a direction.
+    /// A direction is an object that is not `$meta`.
     #[error("$meta is the only expression that a sort may hold, and '{field}' has {found}")]
     Expression {
         /// The field's dotted path.
@@ -46,18 +56,18 @@ pub enum Error {
     /// Too many fields.
     #[error("a sort has at most {limit} fields, not {count}")]
     TooManyFields {
-        /// How many were given.
+        /// The number of fields.
         count: usize,
-        /// How many are accepted.
+        /// The largest number that is accepted.
         limit: usize,
     },
-    /// A field stands twice.
+    /// A field is given twice.
     #[error("$sort key must not contain duplicate keys (duplicate: '{field}')")]
     FieldTwice {
         /// The field's dotted path.
         field: String,
     },
-    /// A name that is no path.
+    /// A path is malformed.
     #[error("'{field}' cannot be sorted by: {refusal}")]
     Path {
         /// The name as given.
@@ -65,10 +75,10 @@ pub enum Error {
         /// What is wrong with it.
         refusal: PathRefusal,
     },
-    /// `$natural` beside other fields.
+    /// `$natural` with other fields.
     #[error("cannot include '$natural' in compound sort")]
     NaturalCompound,
-    /// `$natural` with another value than 1 and -1.
+    /// `$natural` with a value other than 1 and -1.
     #[error("$natural sort cannot be set to a value other than -1 or 1, and has {found}")]
     NaturalDirection {
         /// What was given.
@@ -77,28 +87,28 @@ pub enum Error {
     /// The sort is not well-formed BSON.
     #[error("malformed sort: element {position} cannot be read")]
     InvalidBson {
-        /// The first element that is broken, counted from 0.
+        /// The position of the first malformed element, counted from 0.
         position: usize,
     },
-    /// Two fields of the sort lie in different arrays of one document.
+    /// Two fields of the sort go through different arrays of one document.
     #[error("cannot sort with keys that are parallel arrays: {reason}")]
     ParallelArrays {
-        /// The arrays.
+        /// The paths of the arrays.
         reason: String,
     },
     /// A numeric part of a path is both a position of an array and a field of one of its elements.
     #[error("cannot sort: {reason}")]
     AmbiguousPosition {
-        /// The field.
+        /// A sentence that names the field.
         reason: String,
     },
-    /// A document has too many combinations of elements to sort by.
+    /// A document has too many combinations of array elements to sort by.
     #[error("cannot sort: {reason}")]
     TooManyKeys {
-        /// The limit.
+        /// A sentence that names the limit.
         reason: String,
     },
-    /// What is to be sorted does not fit into memory.
+    /// The documents to sort exceed the limit of memory.
     #[error("sort exceeded the memory limit of {limit} bytes")]
     MemoryExceeded {
         /// The limit, in bytes.
@@ -117,7 +127,7 @@ const EXPRESSION: i32 = 17_312;
 const FIELD_TWICE: i32 = 7_472_500;
 
 impl Error {
-    /// MongoDB's number for the error where a command finds.
+    /// MongoDB's number for the error in a find command.
     pub fn code(&self) -> i32 {
         match self {
             Self::Interrupted(interruption) => interruption.code(),
@@ -139,7 +149,7 @@ impl Error {
     }
 
     /// MongoDB's number for the error in the stage `$sort`.
-    pub fn stage_code(&self) -> i32 {
+    pub(crate) fn stage_code(&self) -> i32 {
         match self {
             Self::Direction { .. } => STAGE_DIRECTION,
             Self::DirectionType { .. } => STAGE_DIRECTION_TYPE,
@@ -161,7 +171,7 @@ impl Error {
 }
 
 impl From<index::error::Error> for Error {
-    /// What drawing the keys of a document found wrong.
+    /// The error of a document whose keys cannot be extracted.
     fn from(error: index::error::Error) -> Self {
         if let index::error::Error::ParallelArrays { second, first } = &error {
             return Self::ParallelArrays { reason: format!("[{second}] [{first}]") };

@@ -1,10 +1,8 @@
-//! From a document to the bytes of its place in a sort.
+//! The sort key of a document, as bytes.
 //!
-//! Nearly every document meets no array on the way to its fields, or one array at the end of one field: its key is
-//! written straight into a buffer that is used again and again. Any other is left to the index's own
-//! rule, [`index::extract`], whose least key is the document's.
-
-use std::cmp::Ordering;
+//! Nearly every document has no array on the paths of the sort, or one array at the end of one path. Its key
+//! is written directly into a buffer that is used again. For any other document [`index::extract`] gives the
+//! keys that an index on the same fields has, and the lowest one is the sort key.
 
 use bson::{RawArray, RawBsonRef, RawDocument};
 use index::element::field;
@@ -14,30 +12,33 @@ use index::path::FieldPath;
 use index::spec::IndexSpec;
 
 use crate::sort::error::Error;
-use crate::sort::{Order, Sort};
 use crate::value::elements;
+
+/// What documents are sorted by.
+#[derive(Clone, Debug)]
+pub(super) enum Order {
+    /// By their order in storage, in this direction.
+    Natural(Direction),
+    /// By fields. Documents with equal fields keep the order in which they came.
+    Fields {
+        fields: Vec<Field>,
+        /// An index on the same fields, or `None` without fields.
+        spec: Option<IndexSpec>,
+    },
+}
 
 /// One field of a sort.
 #[derive(Clone, Debug)]
 pub(super) struct Field {
     path: FieldPath,
-    /// The names of the path.
+    /// The components of the path, split once for all documents.
     names: Vec<String>,
     direction: Direction,
 }
 
-/// How a document stands to the last one that is still wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// It comes first. Without a bound, every document does.
-    Before,
-    /// It comes at the same place or later.
-    NotBefore,
-}
-
-/// The buffers that keys are drawn in.
+/// Encodes sort keys into buffers that it uses again for each document.
 #[derive(Debug, Default)]
-pub(super) struct Drawing {
+pub(super) struct KeyEncoder {
     key: Vec<u8>,
     extracted: ExtractedKeys,
 }
@@ -56,19 +57,22 @@ impl Field {
         self.direction
     }
 
-    /// Appends the document's value to the key; `false` if an array is on the way to it, or at its end and not the first
-    /// of the key.
+    /// Appends the document's value to the key.
+    ///
+    /// Returns `false` if it cannot: an array is on the path before its end, or at its end while `has_array`
+    /// says that the key has one already.
     #[inline]
     fn append(&self, document: &RawDocument, has_array: &mut bool, key: &mut Vec<u8>) -> bool {
         let mut names = self.names.iter();
         let Some(mut name) = names.next() else { return false };
+        // `name` is one component behind the loop, so that the last one is left for the value below.
         let mut level = document;
         for below in names {
             match field(level, name) {
                 Some(RawBsonRef::Document(document)) => level = document,
                 Some(RawBsonRef::Array(_)) => return false,
                 Some(_) | None => {
-                    // Missing sorts as null.
+                    // A missing field sorts as null.
                     encode(RawBsonRef::Null, self.direction, key);
                     return true;
                 }
@@ -77,6 +81,8 @@ impl Field {
         }
         match field(level, name) {
             None => encode(RawBsonRef::Null, self.direction, key),
+            // With two arrays the lowest key is not that of the lowest elements: they may be the same array
+            // or, which is an error, different ones.
             Some(RawBsonRef::Array(_)) if *has_array => return false,
             Some(RawBsonRef::Array(array)) => {
                 *has_array = true;
@@ -88,52 +94,48 @@ impl Field {
     }
 }
 
-impl Drawing {
-    /// Draws the key of a document, unless it turns out not to come before `bound`.
+impl KeyEncoder {
+    /// Encodes the key of a document. [`key`](Self::key) returns it.
     #[inline]
-    pub(super) fn draw(
-        &mut self,
-        sort: &Sort,
-        document: &RawDocument,
-        bound: Option<&[u8]>,
-    ) -> Result<Standing, Error> {
+    pub(super) fn encode(&mut self, order: &Order, document: &RawDocument) -> Result<(), Error> {
         self.key.clear();
-        if let Order::Fields { fields, spec: Some(spec) } = &sort.order
-            && !self.append_straight(fields, document)
+        // With `$natural`, or without fields, all keys stay empty and thus equal.
+        if let Order::Fields { fields, spec: Some(spec) } = order
+            && !self.append_directly(fields, document)
         {
             self.extract(spec, document)?;
         }
-        Ok(match bound.map(|bound| self.key.as_slice().cmp(bound)) {
-            None | Some(Ordering::Less) => Standing::Before,
-            Some(Ordering::Equal | Ordering::Greater) => Standing::NotBefore,
-        })
+        Ok(())
     }
 
-    /// Writes the key of a document that has at most one array at its fields, and none on the way to them.
+    /// Appends the key of a document with at most one array, at the end of a path. Returns `false` for other
+    /// documents.
     #[inline]
-    fn append_straight(&mut self, fields: &[Field], document: &RawDocument) -> bool {
+    fn append_directly(&mut self, fields: &[Field], document: &RawDocument) -> bool {
         let mut has_array = false;
         fields.iter().all(|field| field.append(document, &mut has_array, &mut self.key))
     }
 
-    /// The key that was drawn last.
+    /// The key that was encoded last.
     pub(super) fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// The key that was drawn last, for good.
-    pub(super) fn take_key(self) -> Vec<u8> {
+    /// The key that was encoded last.
+    pub(super) fn into_key(self) -> Vec<u8> {
         self.key
     }
 
-    /// Puts the key into the place of another one, whose room is used for the next.
+    /// Exchanges the key with another one, whose buffer serves the next document. This saves an allocation
+    /// for each document that a sorter keeps.
     pub(super) fn swap_key(&mut self, other: &mut Vec<u8>) {
         std::mem::swap(&mut self.key, other);
     }
 
-    /// The least of the keys that an index on the same fields has of the document.
+    /// Encodes the lowest of the keys that an index on the same fields has of the document.
     fn extract(&mut self, spec: &IndexSpec, document: &RawDocument) -> Result<(), Error> {
         extract(spec, document, &mut self.extracted)?;
+        // The attempt to encode it directly may have left some bytes.
         self.key.clear();
         let first = self.extracted.iter().next();
         self.key.extend_from_slice(first.map(|(key, _)| key).unwrap_or_default());
@@ -141,10 +143,12 @@ impl Drawing {
     }
 }
 
-/// Appends the element of an array that comes first in a direction.
+/// Appends the element of an array that comes first in a direction, or undefined for an empty array.
 fn encode_first(array: &RawArray, direction: Direction, key: &mut Vec<u8>) {
     let start = key.len();
     for element in elements(array) {
+        // Each element is encoded after the best one so far, and whichever comes later in the order is cut
+        // away.
         let best = key.len();
         encode(element, direction, key);
         let (before, candidate) = key.split_at(best);

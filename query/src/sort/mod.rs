@@ -1,11 +1,12 @@
-//! Sorts: which document comes before which.
+//! Sorts: the order of documents.
 //!
-//! A [`Sort`] is parsed once and draws a [`SortKey`] from any document: bytes whose plain order is the order of the
-//! documents. [`Sorter`](collect::Sorter) collects documents and gives them back in order, all or the first few.
+//! A [`Sort`] is parsed once and gives a [`SortKey`] for each document: bytes that compare as the documents
+//! do. [`Sorter`](collect::Sorter) collects documents and returns them in order, all of them or the first
+//! few.
 //!
-//! The invariant: the order is that of an ascending or descending index on the same fields. An array stands for its
-//! least element where the field ascends and for its greatest where it descends; an empty array counts as undefined,
-//! a missing field as null; and if several fields go through one array, they are taken from one element of it.
+//! The invariant: the order is that of an index on the same fields. An array is sorted by its lowest element
+//! if the field ascends and by its highest if it descends. An empty array counts as undefined, and a missing
+//! field as null. If several fields go through the same array, their values come from the same element.
 
 pub mod collect;
 pub mod error;
@@ -18,11 +19,12 @@ use index::spec::{IndexSpec, SpecOptions};
 
 use crate::path::parse_path;
 use crate::sort::error::Error;
-use crate::sort::key::{Drawing, Field};
+use crate::sort::key::{Field, KeyEncoder, Order};
 use crate::value::{describe, integer};
 
-/// How many fields a sort may have.
-pub const SORT_FIELDS_MAX: usize = 32;
+/// The most fields of a sort: as many as an index may have, since an index of the same fields gives its
+/// order.
+const SORT_FIELDS_MAX: usize = 32;
 
 const NATURAL: &str = "$natural";
 
@@ -43,37 +45,49 @@ pub struct Sort {
     order: Order,
 }
 
-/// Where a document stands in a sort. Keys of one sort compare as its documents do.
+/// The position of a document in a sort. Keys of the same sort compare as the documents do.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_query::sort::Sort;
+///
+/// let sort = Sort::parse(&rawdoc! { "scores": -1 })?;
+/// // An array is sorted by its highest element in descending order.
+/// assert!(sort.key(&rawdoc! { "scores": [1, 9] })? < sort.key(&rawdoc! { "scores": 8 })?);
+/// # Ok::<(), cairndb_query::sort::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SortKey(Vec<u8>);
 
-#[derive(Clone, Debug)]
-enum Order {
-    /// As the documents come, or the other way round.
-    Natural(Direction),
-    /// By fields, and as they come where these are equal.
-    Fields {
-        fields: Vec<Field>,
-        /// The same fields as an index has them; none if there are no fields.
-        spec: Option<IndexSpec>,
-    },
-}
-
 impl SortKey {
-    /// The bytes that carry the order.
+    /// The key as bytes, which compare as the keys do.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
 impl Sort {
-    /// Reads a sort: paths with 1 or -1, or `$natural` alone.
+    /// Parses a sort: paths with 1 or -1, or `$natural` alone.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::sort::Sort;
+    ///
+    /// assert_eq!(Sort::parse(&rawdoc! { "age": -1, "name": 1 })?.fields().len(), 2);
+    /// assert!(Sort::parse(&rawdoc! { "age": "down" }).is_err());
+    /// # Ok::<(), cairndb_query::sort::error::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// For a path or a direction that is refused, a field given twice, and too many fields.
     pub fn parse(sort: &RawDocument) -> Result<Self, Error> {
         let mut parts = Vec::new();
         for (position, element) in sort.iter_elements().enumerate() {
             let part = element.and_then(|element| Ok((element.key().as_str(), element.value()?)));
             parts.push(part.map_err(|_| Error::InvalidBson { position })?);
         }
+        // `$natural` is the order of storage. It replaces an order by fields, so both together have no
+        // meaning.
         if let Some((_, value)) = parts.iter().find(|(name, _)| *name == NATURAL) {
             if parts.len() > 1 {
                 return Err(Error::NaturalCompound);
@@ -97,8 +111,19 @@ impl Sort {
         Ok(Self { order: Order::Fields { fields, spec } })
     }
 
-    /// The direction of `$natural`, if that is the sort. Its keys are all equal: whoever walks the documents must
-    /// walk them in that direction.
+    /// The direction of `$natural`, or `None` for a sort by fields.
+    ///
+    /// The keys of such a sort are all equal, so the documents must be read in this direction.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::sort::Sort;
+    /// use index::key::Direction;
+    ///
+    /// assert_eq!(Sort::parse(&rawdoc! { "$natural": -1 })?.natural(), Some(Direction::Descending));
+    /// assert_eq!(Sort::parse(&rawdoc! { "age": -1 })?.natural(), None);
+    /// # Ok::<(), cairndb_query::sort::error::Error>(())
+    /// ```
     pub fn natural(&self) -> Option<Direction> {
         match &self.order {
             Order::Natural(direction) => Some(*direction),
@@ -106,7 +131,16 @@ impl Sort {
         }
     }
 
-    /// The fields and their directions, the most important first; none for `$natural`.
+    /// The fields with their directions, the most important one first. `$natural` has none.
+    ///
+    /// ```
+    /// use cairndb_query::sort::Sort;
+    ///
+    /// let sort = Sort::parse(&bson::rawdoc! { "age": -1, "name": 1 })?;
+    /// let paths: Vec<&str> = sort.fields().map(|(path, _)| path.as_str()).collect();
+    /// assert_eq!(paths, ["age", "name"]);
+    /// # Ok::<(), cairndb_query::sort::error::Error>(())
+    /// ```
     pub fn fields(&self) -> impl ExactSizeIterator<Item = (&FieldPath, Direction)> {
         let fields = match &self.order {
             Order::Natural(_) => &[],
@@ -115,24 +149,33 @@ impl Sort {
         fields.iter().map(|field| (field.path(), field.direction()))
     }
 
-    /// Whether every order is right, so that nothing need be sorted.
+    /// Whether the sort has no field, so that documents in any order are sorted. `$natural` has none either.
+    ///
+    /// ```
+    /// use cairndb_query::sort::Sort;
+    ///
+    /// assert!(Sort::parse(&bson::rawdoc! {})?.is_empty());
+    /// # Ok::<(), cairndb_query::sort::error::Error>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.fields().len() == 0
     }
 
-    /// Where a document stands.
+    /// The sort key of a document. For its use see [`SortKey`].
     ///
     /// # Errors
-    /// If two fields lie in different arrays of the document.
+    /// If two fields of the sort go through different arrays of the document.
     pub fn key(&self, document: &RawDocument) -> Result<SortKey, Error> {
-        let mut drawing = Drawing::default();
-        drawing.draw(self, document, None)?;
-        Ok(SortKey(drawing.take_key()))
+        let mut encoder = KeyEncoder::default();
+        encoder.encode(&self.order, document)?;
+        Ok(SortKey(encoder.into_key()))
     }
 }
 
+/// Parses one field of a sort.
 fn parse_part(name: &str, value: RawBsonRef<'_>) -> Result<(FieldPath, Direction), Error> {
     if let Some(object) = value.as_document() {
+        // MongoDB takes an object only for `$meta`, which sorts by a text score.
         let expression = object.iter_elements().next().and_then(Result::ok);
         return Err(match expression.map(|element| element.key().as_str()) {
             Some("$meta") => {
@@ -144,6 +187,7 @@ fn parse_part(name: &str, value: RawBsonRef<'_>) -> Result<(FieldPath, Direction
     if index::number::Number::of(value).is_none() {
         return Err(Error::DirectionType { field: name.to_owned(), found: describe(value) });
     }
+    // The direction is checked before the path, which decides the error if both are wrong.
     let direction = direction(value);
     let direction =
         direction.ok_or_else(|| Error::Direction { field: name.to_owned(), found: describe(value) })?;
@@ -151,6 +195,7 @@ fn parse_part(name: &str, value: RawBsonRef<'_>) -> Result<(FieldPath, Direction
     Ok((path, direction))
 }
 
+/// The direction of a number, 1 or -1 of any type.
 fn direction(value: RawBsonRef<'_>) -> Option<Direction> {
     match integer(value) {
         Some(1) => Some(Direction::Ascending),
@@ -159,7 +204,7 @@ fn direction(value: RawBsonRef<'_>) -> Option<Direction> {
     }
 }
 
-/// The index that has the sort's keys.
+/// The specification of an index on the fields of a sort.
 fn index_spec(fields: &[Field]) -> Result<IndexSpec, Error> {
     let mut keys = RawDocumentBuf::new();
     for field in fields {

@@ -1,4 +1,4 @@
-//! Which document comes first, what sorts are refused, and what a sorter keeps.
+//! Which document comes first, which sorts are refused, and what a sorter keeps.
 
 use bson::{Bson, Document, RawDocumentBuf, bson, doc};
 
