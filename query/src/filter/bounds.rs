@@ -1,22 +1,34 @@
-//! Which values a field can have where a test of it is met.
+//! Which values of a field meet a test, as intervals for the scan of an index.
 //!
-//! The answers are for choosing an index, and err on the side of too many values; where they are to be taken away, on the
-//! side of too few. A missing field counts as null, as it does in an index. How the tests of a whole filter bound the
-//! entries of an index is in `entries`.
+//! The set need not be exact. A scan may read too many values but never too few, so its set is a superset of
+//! the values that meet the test. Where a set is subtracted (`$ne`, `$nor`, `$not`), it must be a subset
+//! instead. A missing field counts as null, as it does in an index. How the tests of a whole filter bound
+//! entries is in `entries`.
 
 use bson::spec::ElementType;
 use bson::{RawArray, RawBson, Regex};
 use index::interval::{Bound, Interval, Intervals, Limit};
 use index::order::{TypeClass, type_class};
 
-use crate::filter::Arrays;
 use crate::filter::compare::{Comparison, Membership, Relation};
 use crate::filter::evaluate::{Condition, Test};
 use crate::pattern::Pattern;
 use crate::value::elements;
 
-/// Values, one of which an index has for every document with a value that meets the test; `None` if any value will do.
-pub(super) fn admitted(test: &Test, arrays: Arrays) -> Option<Intervals> {
+/// Whether values of a field may be arrays or lie in arrays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrays {
+    /// No document has an array at the path or on the way to it, as for `_id` and every index that is not
+    /// multikey.
+    Absent,
+    /// Some document may have an array there.
+    Possible,
+}
+
+/// A superset of the values that meet `test`: an index has one of them for every document with such a value.
+///
+/// Returns `None` if the test says null_points about the values in an index.
+pub(super) fn superset(test: &Test, arrays: Arrays) -> Option<Intervals> {
     match test {
         Test::Compare(comparison) => compared(comparison, arrays),
         Test::In(membership) => Some(members(membership, arrays)),
@@ -27,19 +39,21 @@ pub(super) fn admitted(test: &Test, arrays: Arrays) -> Option<Intervals> {
             Interval::class(TypeClass::Binary),
         ])),
         Test::Pattern(pattern) => Some(Intervals::from_any(matched(pattern))),
-        Test::AnyElement(condition) => Some(all_that_meet(condition)),
+        // An index holds the elements themselves, so the set of the element is that of the entry.
+        Test::AnyElement(condition) => Some(condition_superset(condition)),
         Test::Exists | Test::Size(_) | Test::AnyObject(_) => None,
     }
 }
 
-/// Values that all meet the test, so that a document which lacks it has none of them.
-pub(super) fn meeting(test: &Test) -> Intervals {
+/// A subset of the values that meet `test`: a document that does not meet the test has none of them.
+pub(super) fn subset(test: &Test) -> Intervals {
     match test {
-        // Within one class, and for values, these sets are exact.
+        // For values of one class that are no arrays, these sets are exact.
         Test::Compare(comparison) => compared(comparison, Arrays::Absent).unwrap_or_default(),
         Test::In(membership) => {
             let values = membership.values().iter().cloned().map(Interval::point);
-            Intervals::from_any(values.chain(membership.has_null().then(nothing).into_iter().flatten()))
+            // Patterns are left out: the texts that match one form no interval.
+            Intervals::from_any(values.chain(membership.has_null().then(null_points).into_iter().flatten()))
         }
         Test::Type(_)
         | Test::Mod(_)
@@ -52,63 +66,69 @@ pub(super) fn meeting(test: &Test) -> Intervals {
     }
 }
 
-/// Null and undefined. A missing field counts as null; a filter takes all three for one.
-pub(super) fn nothing() -> [Interval; 2] {
+/// The points null and undefined. For a filter both are equal to a missing field, which an index stores as
+/// null.
+pub(super) fn null_points() -> [Interval; 2] {
     [Interval::point(RawBson::Undefined), Interval::point(RawBson::Null)]
 }
 
-/// All values that meet a condition, which is asked of one value as it is; perhaps more.
-fn all_that_meet(condition: &Condition) -> Intervals {
+/// A superset of the values that meet a condition. An array counts as itself, not as its elements.
+fn condition_superset(condition: &Condition) -> Intervals {
     match condition {
         Condition::All(conditions) => {
-            let sets = conditions.iter().map(all_that_meet);
+            let sets = conditions.iter().map(condition_superset);
             sets.fold(Intervals::all(), |all, set| all.intersection(&set))
         }
         Condition::Any(conditions) => {
-            conditions.iter().map(all_that_meet).fold(Intervals::none(), Intervals::union)
+            conditions.iter().map(condition_superset).fold(Intervals::none(), Intervals::union)
         }
-        Condition::Not(condition) => only_that_meet(condition).complement(),
-        // Here the value itself is the array.
+        // The complement of a subset is a superset of what does not match. That is why both directions exist.
+        Condition::Not(condition) => condition_subset(condition).complement(),
+        // These tests look into the value, which must be an array itself.
         Condition::Test(Test::AnyElement(_) | Test::AnyObject(_) | Test::Size(_)) => {
             Interval::class(TypeClass::Array).into()
         }
-        Condition::Test(test) => admitted(test, Arrays::Absent).unwrap_or_else(Intervals::all),
+        Condition::Test(test) => superset(test, Arrays::Absent).unwrap_or_else(Intervals::all),
     }
 }
 
-/// Values that all meet a condition; perhaps not all of them.
-fn only_that_meet(condition: &Condition) -> Intervals {
+/// A subset of the values that meet a condition. An array counts as itself, not as its elements.
+fn condition_subset(condition: &Condition) -> Intervals {
     match condition {
         Condition::All(conditions) => {
-            let sets = conditions.iter().map(only_that_meet);
+            let sets = conditions.iter().map(condition_subset);
             sets.fold(Intervals::all(), |all, set| all.intersection(&set))
         }
         Condition::Any(conditions) => {
-            conditions.iter().map(only_that_meet).fold(Intervals::none(), Intervals::union)
+            conditions.iter().map(condition_subset).fold(Intervals::none(), Intervals::union)
         }
-        Condition::Not(condition) => all_that_meet(condition).complement(),
-        Condition::Test(test) => meeting(test),
+        Condition::Not(condition) => condition_superset(condition).complement(),
+        Condition::Test(test) => subset(test),
     }
 }
 
+/// The values that meet a comparison, or `None` if the entries of arrays are not bounded by it.
 fn compared(comparison: &Comparison, arrays: Arrays) -> Option<Intervals> {
     let (operand, relation) = (comparison.operand(), comparison.relation());
     let class = type_class(operand.as_raw_bson_ref());
     let limit = match relation {
-        Relation::Eq if class == TypeClass::Null => return Some(Intervals::from_any(nothing())),
+        Relation::Eq if class == TypeClass::Null => return Some(Intervals::from_any(null_points())),
         Relation::Eq => return Some(Intervals::from_any(equal(operand, arrays))),
         Relation::Gt | Relation::Lt => Limit::Exclusive,
         Relation::Gte | Relation::Lte => Limit::Inclusive,
     };
-    // An index has the elements of an array. The array itself, which it has not, may stand in the relation to another
-    // one, and to the outermost values, which compare with every class.
-    let outermost =
+    // A multikey index holds the elements of an array and not the array. The array itself may meet a
+    // comparison with another array, or with the key at the end of the order, which compares with every
+    // class. No element bounds that.
+    let end_key =
         if matches!(relation, Relation::Gt | Relation::Gte) { TypeClass::MinKey } else { TypeClass::MaxKey };
-    if arrays == Arrays::Possible && (class == TypeClass::Array || class == outermost) {
+    if arrays == Arrays::Possible && (class == TypeClass::Array || class == end_key) {
         return None;
     }
     if class == TypeClass::Null {
-        let null = (limit == Limit::Inclusive).then(nothing);
+        // No value is greater or less than null within its class, so only `$gte` and `$lte` match: null
+        // itself.
+        let null = (limit == Limit::Inclusive).then(null_points);
         return Some(Intervals::from_any(null.into_iter().flatten()));
     }
     Some(Intervals::from_any(match relation {
@@ -117,27 +137,31 @@ fn compared(comparison: &Comparison, arrays: Arrays) -> Option<Intervals> {
     }))
 }
 
-/// What an index has for a value that is equal to `operand`: the value itself, and for an array its elements.
+/// What an index has for a value equal to `operand`: that value, or, for an array, one entry that it surely
+/// has.
 fn equal(operand: &RawBson, arrays: Arrays) -> impl Iterator<Item = Interval> {
     let array = operand.as_array().filter(|_| arrays == Arrays::Possible);
+    // One entry of the array is enough: the filter then checks the documents that have it.
     let first = array.map(|array| Interval::point(first_entry(array)));
-    // An element of an array may be equal to an array as well.
+    // The operand stays in the set, because an array inside of an array is an entry as a whole.
     first.into_iter().chain([Interval::point(operand.clone())])
 }
 
-/// One value that an index has for an array.
+/// An entry that an index has for an array: its first element, or undefined if it is empty.
 fn first_entry(array: &RawArray) -> RawBson {
     elements(array).next().map_or(RawBson::Undefined, RawBson::from)
 }
 
+/// The values that a member of `$in` equals or matches.
 fn members(membership: &Membership, arrays: Arrays) -> Intervals {
     let values = membership.values().iter().flat_map(|value| equal(value, arrays));
-    let null = membership.has_null().then(nothing).into_iter().flatten();
+    let null = membership.has_null().then(null_points).into_iter().flatten();
     Intervals::from_any(values.chain(null).chain(membership.patterns().iter().flat_map(matched)))
 }
 
+/// The values of some types, as whole type classes, or `None` if an array is among the types.
 fn typed(types: &[ElementType], arrays: Arrays) -> Option<Intervals> {
-    // An array is not in an index itself, and an empty one stands there as undefined.
+    // A multikey index does not hold an array itself. It holds its elements, or undefined for an empty array.
     let is_bounded = |kind: &ElementType| arrays == Arrays::Absent || *kind != ElementType::Array;
     types
         .iter()
@@ -145,8 +169,11 @@ fn typed(types: &[ElementType], arrays: Arrays) -> Option<Intervals> {
         .then(|| Intervals::from_any(types.iter().map(|kind| Interval::class(class_of(*kind)))))
 }
 
-/// The texts that start as the pattern says, and the pattern itself as a value.
+/// The strings with the pattern's fixed prefix, and the regular expression as a stored value, which matches
+/// as well.
 fn matched(pattern: &Pattern) -> Vec<Interval> {
+    // Text that does not convert (it holds a zero byte) is in no stored value, so the whole class is a safe
+    // set.
     let itself = match (pattern.text().try_into(), pattern.options().try_into()) {
         (Ok(pattern), Ok(options)) => Interval::point(RawBson::RegularExpression(Regex { pattern, options })),
         (Err(_), _) | (_, Err(_)) => Interval::class(TypeClass::RegularExpression),
@@ -155,18 +182,21 @@ fn matched(pattern: &Pattern) -> Vec<Interval> {
     vec![texts, itself]
 }
 
-/// The texts that start with `prefix`: those below the same text with its last character one higher.
+/// The strings that start with `prefix`: from it to the same string with its last character one higher.
+///
+/// Returns `None` for an empty prefix.
 fn starting_with(prefix: &str) -> Option<Interval> {
     let last = prefix.chars().next_back()?;
     let (kept, _) = prefix.split_at_checked(prefix.len() - last.len_utf8())?;
     let lower = Bound { value: RawBson::String(prefix.to_owned()), limit: Limit::Inclusive };
-    // Without a higher character, all texts from the prefix on.
+    // The last character is the highest one. Then the range stays open at its upper end.
     let Some(next) = (last..=char::MAX).nth(1) else {
         return Interval::above(lower.value, Limit::Inclusive);
     };
     Interval::new(lower, Bound { value: RawBson::String(format!("{kept}{next}")), limit: Limit::Exclusive })
 }
 
+/// The class in which values of a type sort. Several types share one, so a class may hold more than the type.
 fn class_of(kind: ElementType) -> TypeClass {
     match kind {
         ElementType::Double | ElementType::Int32 | ElementType::Int64 | ElementType::Decimal128 => {

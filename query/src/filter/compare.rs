@@ -1,8 +1,8 @@
-//! Comparing one value with an operand: `$eq`, `$gt` and their kin, and `$in`.
+//! Comparing one value with an operand: `$eq`, `$gt`, `$gte`, `$lt`, `$lte` and `$in`.
 //!
-//! Order and equality are [`index::order::compare`]'s. What is added here is what query operators do
-//! differently: they compare within one type class only, take null, undefined and a missing field for
-//! the same, and never find NaN smaller or greater than anything.
+//! Order and equality come from [`index::order::compare`]. This file adds what query operators do
+//! differently: they compare only values of one type class; null, undefined and a missing field are equal;
+//! and NaN is neither less nor greater than any number.
 
 use std::cmp::Ordering;
 
@@ -11,7 +11,7 @@ use index::order::{TypeClass, compare, type_class};
 
 use crate::pattern::{Pattern, Watch};
 
-/// How a value must stand to the operand.
+/// How a value must compare with the operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Relation {
     Eq,
@@ -21,11 +21,12 @@ pub(super) enum Relation {
     Lte,
 }
 
-/// A relation to an operand, which is never undefined.
+/// A comparison with an operand. The operand is never undefined: the parser refuses that.
 #[derive(Clone, Debug)]
 pub(super) struct Comparison {
     relation: Relation,
     operand: RawBson,
+    // Both are properties of the operand, kept because each value that is tested asks for them.
     class: TypeClass,
     is_nan: bool,
 }
@@ -44,16 +45,18 @@ impl Comparison {
         &self.operand
     }
 
-    /// Whether a value, or a field that is missing, stands in the relation.
+    /// Whether a value meets the comparison. `None` is a missing field.
     #[inline]
     pub(super) fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool {
         let Some(value) = value else { return self.matches_class(TypeClass::Undefined) };
         let class = type_class(value);
+        // MongoDB's type bracketing: `{$gt: 5}` matches no string, although strings sort after numbers.
         if class != self.class {
             return self.matches_class(class);
         }
         match compare(value, self.operand.as_raw_bson_ref()) {
-            Ordering::Equal => self.admits_equal(),
+            // NaN is equal to NaN, so this branch needs no check for it.
+            Ordering::Equal => self.includes_equal(),
             Ordering::Greater => {
                 matches!(self.relation, Relation::Gt | Relation::Gte) && self.is_ordered(value)
             }
@@ -61,12 +64,13 @@ impl Comparison {
         }
     }
 
-    /// Whether a value of another class than the operand's matches.
+    /// Whether a value of a class other than the operand's meets the comparison.
     fn matches_class(&self, class: TypeClass) -> bool {
-        let is_nothing = |class| matches!(class, TypeClass::Null | TypeClass::Undefined);
-        if is_nothing(class) && is_nothing(self.class) {
-            return self.admits_equal();
+        let is_null = |class| matches!(class, TypeClass::Null | TypeClass::Undefined);
+        if is_null(class) && is_null(self.class) {
+            return self.includes_equal();
         }
+        // The two keys at the ends of the order compare with values of every class.
         match self.relation {
             Relation::Eq => false,
             Relation::Gt | Relation::Gte => self.class == TypeClass::MinKey,
@@ -74,27 +78,33 @@ impl Comparison {
         }
     }
 
-    fn admits_equal(&self) -> bool {
+    /// Whether a value that is equal to the operand meets the comparison.
+    fn includes_equal(&self) -> bool {
         matches!(self.relation, Relation::Eq | Relation::Gte | Relation::Lte)
     }
 
-    /// Whether neither side is NaN.
+    /// Whether neither `value` nor the operand is NaN, which has no order among numbers.
     fn is_ordered(&self, value: RawBsonRef<'_>) -> bool {
+        // `value` is of the operand's class, so one look at the class spares most values the comparison with
+        // NaN.
         self.class != TypeClass::Number || (!self.is_nan && !is_nan(value))
     }
 }
 
-/// A set of values and patterns, one of which must match.
+/// The operand of `$in`: a value must equal one of the values or match one of the patterns.
 #[derive(Clone, Debug)]
 pub(super) struct Membership {
-    /// Ascending, without null, and each value once.
+    /// Without null, ascending, and without duplicates, so that it can be searched by halving.
     values: Vec<RawBson>,
     has_null: bool,
     patterns: Vec<Pattern>,
 }
 
 impl Membership {
+    /// A set of `values` in any order, which may hold duplicates and null, and of `patterns`.
     pub(super) fn new<'v>(values: impl IntoIterator<Item = RawBsonRef<'v>>, patterns: Vec<Pattern>) -> Self {
+        // Null is kept apart, because undefined and a missing field are equal to it and `compare` tells them
+        // apart.
         let (nulls, others): (Vec<_>, Vec<_>) =
             values.into_iter().partition(|value| type_class(*value) == TypeClass::Null);
         let mut values = others.into_iter().map(RawBson::from).collect::<Vec<_>>();
@@ -103,11 +113,12 @@ impl Membership {
         Self { values, has_null: !nulls.is_empty(), patterns }
     }
 
-    /// The values other than null, ascending.
+    /// The values in ascending order, without null.
     pub(super) fn values(&self) -> &[RawBson] {
         &self.values
     }
 
+    /// Whether null is a member.
     pub(super) fn has_null(&self) -> bool {
         self.has_null
     }
@@ -116,12 +127,13 @@ impl Membership {
         &self.patterns
     }
 
-    /// Whether a value, or a field that is missing, is a member.
+    /// Whether a value is a member or matches a pattern. `None` is a missing field.
     pub(super) fn matches(&self, value: Option<RawBsonRef<'_>>, watch: &Watch<'_>) -> bool {
         let Some(value) = value else { return self.has_null };
         if matches!(type_class(value), TypeClass::Null | TypeClass::Undefined) {
             return self.has_null;
         }
+        // The search costs the least and patterns cost the most, so they come last.
         self.values.binary_search_by(|member| compare(member.as_raw_bson_ref(), value)).is_ok()
             || self.patterns.iter().any(|pattern| pattern.matches(value, watch))
     }

@@ -1,4 +1,5 @@
-//! Tests of one value by its type and by the remainder of a division: `$type` and `$mod`.
+//! Tests of one value by its type and by the remainder of a division: `$type` and `$mod`. Here is also what
+//! decides whether a document is made of operators.
 
 use bson::spec::ElementType;
 use bson::{RawBsonRef, RawDocument};
@@ -7,13 +8,13 @@ use index::number::{Decimal, unpack};
 use crate::error::Fault;
 use crate::value::{describe, elements, integer};
 
-/// The types that a value may have.
+/// The operand of `$type`: the types that a value may have.
 #[derive(Clone, Debug)]
 pub(super) struct TypeSet {
     types: Vec<ElementType>,
 }
 
-/// Names of types, ascending, with the types that they stand for.
+/// The names of types in ascending order, with the types that each one means.
 const NAMES: &[(&str, &[ElementType])] = &[
     ("array", &[ElementType::Array]),
     ("binData", &[ElementType::Binary]),
@@ -40,7 +41,7 @@ const NAMES: &[(&str, &[ElementType])] = &[
 ];
 
 impl TypeSet {
-    /// Reads a type, or a list of types, each a name or a number.
+    /// Parses a type or an array of types. Each is a name or a number.
     pub(super) fn parse(operand: RawBsonRef<'_>) -> Result<Self, Fault> {
         let mut types = Vec::new();
         match operand.as_array() {
@@ -54,16 +55,18 @@ impl TypeSet {
         if types.is_empty() { Err(Fault::TypesEmpty) } else { Ok(Self { types }) }
     }
 
+    /// The types, in the order of the operand.
     pub(super) fn types(&self) -> &[ElementType] {
         &self.types
     }
 
+    /// Whether the type of a value is one of them.
     pub(super) fn matches(&self, value: RawBsonRef<'_>) -> bool {
         self.types.contains(&value.element_type())
     }
 }
 
-/// What a number must leave when it is divided.
+/// The operand of `$mod`: a divisor, which is not 0, and the remainder that a number must leave.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Modulo {
     divisor: i64,
@@ -71,7 +74,7 @@ pub(super) struct Modulo {
 }
 
 impl Modulo {
-    /// Reads `[divisor, remainder]`; fractions are cut off.
+    /// Parses `[divisor, remainder]`. Fractions are truncated.
     pub(super) fn parse(operand: RawBsonRef<'_>) -> Result<Self, Fault> {
         let Some(array) = operand.as_array() else {
             return Err(Fault::WrongType { expected: "an array", found: describe(operand) });
@@ -86,24 +89,27 @@ impl Modulo {
         if modulo.divisor == 0 { Err(Fault::DivisorZero) } else { Ok(modulo) }
     }
 
+    /// Whether a value is a number that leaves the remainder. Its fraction is truncated first.
     pub(super) fn matches(&self, value: RawBsonRef<'_>) -> bool {
-        // The one division that overflows, of the least integer by -1, leaves nothing; so does wrapping.
+        // One division overflows: the lowest integer by -1. Its remainder is 0, which wrapping gives as well.
         truncated(value).is_some_and(|value| value.wrapping_rem(self.divisor) == self.remainder)
     }
 }
 
-/// Whether a document below a field is made of operators: its first name starts with a dollar sign, and it is no
-/// database reference.
+/// Whether a document below a field is made of operators, and not a value to equal.
 pub(super) fn is_operators(document: &RawDocument) -> bool {
+    // As in MongoDB the first name decides. A database reference (`{$ref, $id}`) is a value in spite of its
+    // names.
     starts_with_dollar(document) && !(has(document, "$ref") && has(document, "$id"))
 }
 
-/// Whether the operand of `$elemMatch` is made of operators. Here any part of a reference makes it one.
+/// Whether the operand of `$elemMatch` is made of operators, and not a filter of objects.
 pub(super) fn is_element_operators(document: &RawDocument) -> bool {
+    // Here one part of a database reference is enough: it is a field to filter by.
     starts_with_dollar(document) && !["$ref", "$id", "$db"].into_iter().any(|name| has(document, name))
 }
 
-/// The types that a name stands for.
+/// The types that a name means.
 pub(super) fn named_types(name: &str) -> Option<&'static [ElementType]> {
     let place = NAMES.binary_search_by_key(&name, |(known, _)| known).ok()?;
     NAMES.get(place).map(|(_, types)| *types)
@@ -118,10 +124,12 @@ fn starts_with_dollar(document: &RawDocument) -> bool {
     first_name(document).is_some_and(|name| name.starts_with('$'))
 }
 
+/// Whether a document has a field of this name.
 fn has(document: &RawDocument, name: &str) -> bool {
     document.iter_elements().map_while(Result::ok).any(|element| element.key().as_str() == name)
 }
 
+/// The types that one member of the operand means.
 fn parse_type(operand: RawBsonRef<'_>) -> Result<Vec<ElementType>, Fault> {
     if let Some(name) = operand.as_str() {
         let types = named_types(name).map(<[_]>::to_vec);
@@ -131,7 +139,8 @@ fn parse_type(operand: RawBsonRef<'_>) -> Result<Vec<ElementType>, Fault> {
         return Err(Fault::TypeOperand { found: describe(operand) });
     }
     let number = match integer(operand) {
-        // BSON stores the least key as 255; queries know it by its sign.
+        // BSON stores the type of the lowest key as 255, and MongoDB's queries call it -1. So 255 is no
+        // number of a type.
         Some(-1) => Some(ElementType::MinKey as u8),
         Some(number) => u8::try_from(number).ok().filter(|number| *number != ElementType::MinKey as u8),
         None => None,
@@ -142,16 +151,17 @@ fn parse_type(operand: RawBsonRef<'_>) -> Result<Vec<ElementType>, Fault> {
     }
 }
 
-/// A number cut off to an integer, if it is finite and the integer has 64 bits.
+/// A number truncated to an integer. Returns `None` unless it is finite and within 64 bits.
 fn truncated(value: RawBsonRef<'_>) -> Option<i64> {
     if let Some(double) = value.as_f64() {
         return integer(RawBsonRef::Double(double.trunc()));
     }
+    // `integer` takes no decimal with a fraction, so the fraction is divided away here.
     let RawBsonRef::Decimal128(decimal) = value else { return integer(value) };
     match unpack(decimal) {
         Decimal::Finite { negative, coefficient, exponent: exponent @ ..0 } => {
             let unit = 10_u128.checked_pow(exponent.unsigned_abs());
-            // A unit beyond 128 bits is greater than any coefficient.
+            // If the power of ten exceeds 128 bits, it exceeds every coefficient, and the integer part is 0.
             let magnitude = unit.map_or(0, |unit| coefficient / unit);
             let magnitude = i128::try_from(magnitude).ok()?;
             i64::try_from(if negative { -magnitude } else { magnitude }).ok()

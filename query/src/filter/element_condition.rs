@@ -1,5 +1,5 @@
-//! Conditions on the elements of an array, in the language of filters: what `$pull` removes, and what an array filter
-//! of an update lets through.
+//! Conditions on the elements of an array, written as filters: which elements `$pull` removes, and which ones
+//! an array filter of an update selects.
 
 use bson::raw::{CString, cstr};
 use bson::spec::ElementType;
@@ -13,37 +13,39 @@ use crate::filter::operator;
 use crate::operation::OperationContext;
 use crate::pattern::Room;
 
-/// A question to one element.
+/// A predicate on one array element.
 #[derive(Clone, Debug)]
 pub(crate) struct ElementCondition {
     filter: Filter,
     subject: Subject,
 }
 
-/// Why an array filter has no name.
+/// Why an array filter does not name one identifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NameFault {
-    /// It speaks of no field.
+    /// It has no condition on a field.
     None,
-    /// It speaks of two.
+    /// It has conditions on two top-level fields.
     Several { first: String, second: String },
-    /// It is about a whole document.
+    /// It has an operator that applies to the whole document.
     Whole { operator: &'static str },
 }
 
-/// What the filter sees.
+/// The document that the filter is applied to.
 #[derive(Clone, Debug)]
 enum Subject {
-    /// An element that is an object; no other matches.
+    /// The element itself, which must be an object.
     Object,
-    /// A document whose only field, of this name, is the element.
+    /// A document with one field of this name, whose value is the element.
     Field(CString),
 }
 
 impl ElementCondition {
-    /// Reads a condition as `$pull` takes it, unless it is a plain value to equal: an object of fields is a filter of
-    /// objects, operators and regular expressions are asked of each element.
+    /// Parses the operand of `$pull`. Returns `None` for a plain value, which elements must equal.
+    ///
+    /// An object of fields is a filter of objects. Operators and regular expressions apply to each element.
     pub(crate) fn parse(operand: RawBsonRef<'_>, room: &Room) -> Result<Option<Self>, Error> {
+        // A filter needs a field, so operators get one with an empty name.
         let on_element = |operand: RawBsonRef<'_>| {
             let name = cstr!("").to_owned();
             let mut filter = RawDocumentBuf::new();
@@ -54,6 +56,7 @@ impl ElementCondition {
         let Some(document) = operand.as_document() else {
             return if operand.as_regex().is_some() { on_element(operand) } else { Ok(None) };
         };
+        // `{$pull: {a: {$or: […]}}}` filters objects, although its operand starts with a dollar sign.
         let is_clause = first_name(document).and_then(operator::clause).is_some();
         if is_operators(document) && !is_clause {
             return on_element(operand);
@@ -61,15 +64,16 @@ impl ElementCondition {
         Ok(Some(Self { filter: Filter::parse_plain(document, room)?, subject: Subject::Object }))
     }
 
-    /// A filter of documents that have the element under a name.
+    /// A condition from a filter that names the element as `name`.
     pub(crate) fn named(filter: Filter, name: CString) -> Self {
         Self { filter, subject: Subject::Field(name) }
     }
 
-    /// Whether an element, given as its type and its stored bytes, meets the condition.
+    /// Whether an element of type `kind`, with `bytes` as stored, meets the condition.
     ///
     /// # Errors
-    /// [`Error::PatternFailed`] if a regular expression finds no answer within its limits.
+    /// [`Error::PatternFailed`] if a regular expression exceeds its limits, [`Error::Interrupted`] if the
+    /// operation is to end.
     pub(crate) fn matches(
         &self,
         kind: ElementType,
@@ -84,7 +88,10 @@ impl ElementCondition {
                 Ok(_) | Err(_) => Ok(false),
             },
             Subject::Field(name) => {
+                // The document is written by hand, because the element's bytes need no decoding for it.
                 let name = name.as_str().as_bytes();
+                // Length prefix, type, name with its zero byte, value, and the zero byte that ends a
+                // document.
                 let length = 4 + 1 + name.len() + 1 + bytes.len() + 1;
                 let mut document = Vec::with_capacity(length);
                 document.extend(i32::try_from(length).unwrap_or(i32::MAX).to_le_bytes());
@@ -93,6 +100,7 @@ impl ElementCondition {
                 document.push(0);
                 document.extend_from_slice(bytes);
                 document.push(0);
+                // Malformed bytes match nothing, as everywhere in a filter.
                 RawDocument::from_bytes(&document)
                     .map_or(Ok(false), |document| self.filter.matches_within(document, operation))
             }
@@ -101,7 +109,8 @@ impl ElementCondition {
 }
 
 impl Filter {
-    /// The top-level field that everything in the filter is about.
+    /// The one top-level field that all conditions of the filter are about: the identifier of an array
+    /// filter.
     pub(crate) fn only_field(&self) -> Result<&str, NameFault> {
         let mut fields = Vec::new();
         collect_fields(&self.root, &mut fields)?;
@@ -115,6 +124,7 @@ impl Filter {
     }
 }
 
+/// Adds the top-level field of each condition.
 fn collect_fields<'f>(node: &'f Node, fields: &mut Vec<&'f str>) -> Result<(), NameFault> {
     match node {
         Node::All(nodes) | Node::Any(nodes) => {

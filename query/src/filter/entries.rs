@@ -1,130 +1,179 @@
-//! What a filter says of the entries that an index has of a matching document.
+//! Bounds on the entries that an index has of the documents that match a filter.
 //!
-//! An index has one entry for a document without arrays at its fields, and several for one with arrays. A condition on a
-//! field without arrays holds of every entry. A condition on a field with arrays holds of some entry, and two such
-//! conditions may hold of two different ones: `{a: {$gt: 1, $lt: 9}}` matches `[0, 10]`. They bound the same entry only if
-//! one element must meet both (`$elemMatch`), or if the fields never vary together, because they share no array:
-//! a document with two arrays side by side is in no index on both.
+//! An index has one entry for a document without arrays at the indexed fields, and several for one with
+//! arrays. A condition on a field without arrays is true of every entry. A condition on a field with arrays
+//! is true of at least one entry, and two such conditions may be true of two different ones: `{a: {$gt: 1,
+//! $lt: 9}}` matches `[0, 10]`. They bound the same entry only if one element must meet both (`$elemMatch`),
+//! or if the fields share no array. (No index can have a document with separate arrays at two of its fields,
+//! so then only one of them has an array.)
 //!
-//! The invariant: for every matching document some entry lies within the bounds, with a value at a field if
-//! [`EntryBounds::has_value`] says so.
+//! The invariant: for every matching document at least one entry is within the bounds. If
+//! [`EntryBounds::has_value`] is set, that entry has a value that is not missing.
 
 use bson::RawBson;
 use index::interval::{Interval, Intervals};
 use index::multikey::{ArrayComponents, has_position};
 use index::path::FieldPath;
 
-use crate::filter::Arrays;
-use crate::filter::bounds::{admitted, meeting, nothing};
+use crate::filter::bounds::{Arrays, null_points, subset, superset};
 use crate::filter::evaluate::{Node, Test};
 use crate::pattern::Watch;
 
-/// A field of an index, and what is known of arrays at it.
+/// A field of an index, and where documents have arrays on its path.
+///
+/// ```
+/// use cairndb_query::filter::entries::IndexedField;
+/// use index::multikey::ArrayComponents;
+/// use index::path::FieldPath;
+///
+/// let path = FieldPath::parse("items.price")?;
+/// let without_arrays = IndexedField { path: &path, arrays: ArrayComponents::NONE };
+/// assert!(without_arrays.arrays.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct IndexedField<'a> {
-    /// Where its values lie.
+    /// The dotted path of its values.
     pub path: &'a FieldPath,
-    /// Which components of the path have led to an array in any document.
+    /// The components of the path at which some document has an array.
     pub arrays: ArrayComponents,
 }
 
-/// Bounds that some entry of every matching document lies within.
+/// Bounds on the fields of an index. Every matching document has at least one entry within them.
+///
+/// ```
+/// use bson::{RawBsonRef, rawdoc};
+/// use cairndb_query::filter::Filter;
+/// use cairndb_query::filter::entries::IndexedField;
+/// use index::multikey::ArrayComponents;
+/// use index::path::FieldPath;
+///
+/// let filter = Filter::parse(&rawdoc! { "price": { "$lt": 10 } })?;
+/// let price = FieldPath::parse("price")?;
+/// let bounds = filter.entry_bounds(&[IndexedField { path: &price, arrays: ArrayComponents::NONE }]);
+/// assert!(bounds.sets[0].contains(RawBsonRef::Int32(9)));
+/// // A missing price is not below 10, so the entries of a sparse index are enough.
+/// assert!(bounds.has_value);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct EntryBounds {
     /// For each field of the index, the values that the entry can have.
     pub sets: Vec<Intervals>,
-    /// Whether the entry has a value at one of the fields that is not missing, so that a sparse index holds it.
+    /// Whether the entry has a value at one of the fields at least. A sparse index has only such entries.
     pub has_value: bool,
 }
 
 impl EntryBounds {
-    /// Whether no document can match.
+    /// Whether no document can match, because no value is left for one of the fields.
+    ///
+    /// ```
+    /// use cairndb_query::filter::Filter;
+    /// use cairndb_query::filter::entries::IndexedField;
+    /// use index::multikey::ArrayComponents;
+    /// use index::path::FieldPath;
+    ///
+    /// let filter = Filter::parse(&bson::rawdoc! { "age": { "$gt": 40, "$lt": 30 } })?;
+    /// let age = FieldPath::parse("age")?;
+    /// assert!(filter.entry_bounds(&[IndexedField { path: &age, arrays: ArrayComponents::NONE }]).is_empty());
+    /// // One element of an array may be above 40 and another one below 30.
+    /// assert!(!filter.entry_bounds(&[IndexedField { path: &age, arrays: ArrayComponents::ALL }]).is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.sets.iter().any(Intervals::is_empty)
     }
 }
 
-/// What is known of one entry of a matching document.
+/// What a part of the filter implies for one entry of a matching document.
 #[derive(Clone, Debug)]
 pub(super) struct Constraint {
-    /// The values that the entry can have at bounded fields, by position; each position once, ascending.
+    /// The values that the entry can have at the fields that are bounded, by position, ascending and without
+    /// duplicates.
     sets: Vec<(usize, Intervals)>,
-    /// The fields of which it is known through a choice among entries; the others' bounds hold of every entry.
+    /// The fields with arrays that single this entry out among the document's. If it is empty, the bounds are
+    /// true of every entry.
     chosen_by: FieldMask,
     /// Whether the entry has a value that is not missing.
     has_value: bool,
 }
 
-/// Fields of an index by position; there are at most 32.
+/// A set of fields of an index, a bit for each position. An index has at most 32 fields.
 type FieldMask = u32;
 
-/// The fields of an index as they are reached from one object: the document, or an element that `$elemMatch` looks at.
+/// The fields of an index as seen from one object: the document, or an array element below `$elemMatch`.
 struct View<'a> {
+    /// For each field of the index the rest of its path, or `None` if it does not go through the object.
     fields: Vec<Option<Reached<'a>>>,
 }
 
-/// What is left of a field's path.
+/// The part of a field's path below the object of a view.
 #[derive(Clone, Copy)]
 struct Reached<'a> {
     rest: &'a str,
     arrays: ArrayComponents,
-    /// Whether the whole path may go through positions of arrays, of which an index holds less than a filter sees.
+    /// Whether the whole path may name positions in arrays. For these an index has fewer values than a filter
+    /// sees.
     is_positional: bool,
 }
 
 impl Constraint {
-    /// The bounds on an entry of `count` fields; those that are not bounded may have any value.
+    /// The bounds on all `count` fields of the index. A field without bounds may have any value.
     pub(super) fn into_bounds(self, count: usize) -> EntryBounds {
         let mut sets = vec![Intervals::all(); count];
         for (at, set) in self.sets {
-            if let Some(place) = sets.get_mut(at) {
-                *place = set;
+            if let Some(bounded) = sets.get_mut(at) {
+                *bounded = set;
             }
         }
         EntryBounds { sets, has_value: self.has_value }
     }
 
-    /// Nothing is known.
-    fn unknown() -> Self {
+    /// A constraint that every entry meets.
+    fn unrestricted() -> Self {
         Self { sets: Vec::new(), chosen_by: 0, has_value: false }
     }
 
-    /// No entry is one of a matching document.
+    /// A constraint that no entry meets.
     fn impossible(count: usize) -> Self {
         let sets = (0..count).map(|at| (at, Intervals::none())).collect();
         Self { sets, chosen_by: 0, has_value: true }
     }
 
-    /// How useful a constraint is: bounds on earlier fields first, then the narrower ones.
+    /// The sort key of a constraint, the most useful first: by the earliest bounded field, then by its width.
     fn usefulness(&self) -> (usize, usize) {
+        // Entries are sorted by the first field first, so only a bound on the leading fields makes a scan
+        // shorter.
         self.sets.first().map_or((usize::MAX, usize::MAX), |(at, set)| (*at, width(set)))
     }
 }
 
-/// What the conjunction of some nodes says of an entry.
+/// The constraint on one entry of the documents that match all of the nodes.
 pub(super) fn conjunction<'n>(
     nodes: impl IntoIterator<Item = &'n Node>,
     fields: &[IndexedField<'_>],
 ) -> Constraint {
     let view = View::of(fields);
-    view.all(nodes.into_iter().map(|node| view.known(node)).collect())
+    view.all(nodes.into_iter().map(|node| view.matching(node)).collect())
 }
 
-/// What two constraints on entries of the same document say together.
+/// The constraint that joins two constraints on entries of the same document.
 pub(super) fn both(first: Constraint, second: Constraint, fields: &[IndexedField<'_>]) -> Constraint {
     View::of(fields).all(vec![first, second])
 }
 
 impl<'a> View<'a> {
+    /// The fields as seen from the document.
     fn of(fields: &[IndexedField<'a>]) -> Self {
         let reached = |field: &IndexedField<'a>| {
+            // Without arrays a numeric component can only be a field's name.
             let is_positional = !field.arrays.is_empty() && has_position(field.path);
             Some(Reached { rest: field.path.as_str(), arrays: field.arrays, is_positional })
         };
         Self { fields: fields.iter().map(reached).collect() }
     }
 
-    /// The fields below `path`, seen from an object there.
+    /// The fields below `path`, as seen from an object there.
     fn below(&self, path: &FieldPath) -> Self {
         let depth = path.components().count();
         let reached = |field: &Option<Reached<'a>>| {
@@ -139,7 +188,8 @@ impl<'a> View<'a> {
         self.fields.len()
     }
 
-    /// The field at just this path, with its position.
+    /// The field with exactly this path, and its position. Returns `None` if there is none, or if no bound on
+    /// it would be safe.
     fn at(&self, path: &FieldPath) -> Option<(usize, Reached<'a>)> {
         let (at, field) = self.fields.iter().enumerate().find_map(|(at, field)| {
             field.filter(|field| field.rest == path.as_str()).map(|field| (at, field))
@@ -147,90 +197,95 @@ impl<'a> View<'a> {
         (!field.is_positional).then_some((at, field))
     }
 
-    /// What is known where `node` matches.
-    fn known(&self, node: &Node) -> Constraint {
+    /// The constraint on an entry of the objects that match `node`.
+    fn matching(&self, node: &Node) -> Constraint {
         match node {
-            Node::All(nodes) => self.all(nodes.iter().map(|node| self.known(node)).collect()),
-            Node::Any(nodes) => self.any(nodes.iter().map(|node| self.known(node)).collect()),
-            Node::Not(node) => self.known_without(node),
-            Node::Field(path, test) => self.tested(path, test),
-            Node::Expression(_) | Node::Schema(_) => Constraint::unknown(),
+            Node::All(nodes) => self.all(nodes.iter().map(|node| self.matching(node)).collect()),
+            Node::Any(nodes) => self.any(nodes.iter().map(|node| self.matching(node)).collect()),
+            Node::Not(node) => self.not_matching(node),
+            Node::Field(path, test) => self.met(path, test),
+            // Neither is translated into values of single fields.
+            Node::Expression(_) | Node::Schema(_) => Constraint::unrestricted(),
         }
     }
 
-    /// What is known where `node` does not match.
-    fn known_without(&self, node: &Node) -> Constraint {
+    /// The constraint on an entry of the objects that do not match `node`.
+    fn not_matching(&self, node: &Node) -> Constraint {
         match node {
-            Node::All(nodes) => self.any(nodes.iter().map(|node| self.known_without(node)).collect()),
-            Node::Any(nodes) => self.all(nodes.iter().map(|node| self.known_without(node)).collect()),
-            Node::Not(node) => self.known(node),
-            Node::Field(path, test) => self.failed(path, test),
-            Node::Expression(_) | Node::Schema(_) => Constraint::unknown(),
+            // De Morgan's laws: "not all" is "any does not", and the other way round.
+            Node::All(nodes) => self.any(nodes.iter().map(|node| self.not_matching(node)).collect()),
+            Node::Any(nodes) => self.all(nodes.iter().map(|node| self.not_matching(node)).collect()),
+            Node::Not(node) => self.matching(node),
+            Node::Field(path, test) => self.not_met(path, test),
+            Node::Expression(_) | Node::Schema(_) => Constraint::unrestricted(),
         }
     }
 
-    /// Some value at the path meets the test.
-    fn tested(&self, path: &FieldPath, test: &Test) -> Constraint {
-        let mut known = match test {
-            Test::AnyObject(node) => self.in_some_object(path, node),
-            Test::Compare(_)
-            | Test::In(_)
-            | Test::Exists
-            | Test::Type(_)
-            | Test::Mod(_)
-            | Test::Pattern(_)
-            | Test::Bits(_)
-            | Test::Size(_)
-            | Test::AnyElement(_) => Constraint::unknown(),
+    /// The constraint on an entry of the objects in which some value at the path meets the test.
+    fn met(&self, path: &FieldPath, test: &Test) -> Constraint {
+        // Of all tests only this one is about fields below its own.
+        let mut constraint = if let Test::AnyObject(node) = test {
+            self.in_some_object(path, node)
+        } else {
+            Constraint::unrestricted()
         };
-        let Some((at, field)) = self.at(path) else { return known };
+        let Some((at, field)) = self.at(path) else { return constraint };
         let arrays = if field.arrays.is_empty() { Arrays::Absent } else { Arrays::Possible };
-        known.sets.extend(admitted(test, arrays).map(|set| (at, set)));
-        known.has_value |= !test.matches(None, &Watch::default());
+        constraint.sets.extend(superset(test, arrays).map(|set| (at, set)));
+        // A test that a missing field does not meet is met by a value.
+        constraint.has_value |= !test.matches(None, &Watch::default());
         if arrays == Arrays::Possible {
-            known.chosen_by |= mask(at);
+            constraint.chosen_by |= mask(at);
         }
-        known
+        constraint
     }
 
-    /// An element of an array at the path is an object that matches: all that is known of it is known of its entries.
+    /// The constraint on an entry of the objects in which an element of the array at the path matches `node`.
     fn in_some_object(&self, path: &FieldPath, node: &Node) -> Constraint {
         let below = self.below(path);
         if below.fields.iter().all(Option::is_none) {
-            return Constraint::unknown();
+            return Constraint::unrestricted();
         }
-        let mut known = below.known(node);
-        // Which element it is was chosen, so bounds that hold of all its entries do not hold of the document's.
+        let mut constraint = below.matching(node);
+        // Bounds that are true of all entries of this element are not true of the entries of the other
+        // elements.
         for (at, field) in below.fields.iter().enumerate() {
             if field.is_some() {
-                known.chosen_by |= mask(at);
+                constraint.chosen_by |= mask(at);
             }
         }
-        known
+        constraint
     }
 
-    /// No value at the path meets the test. This is known of every entry.
-    fn failed(&self, path: &FieldPath, test: &Test) -> Constraint {
-        let mut known = Constraint::unknown();
-        let Some((at, field)) = self.at(path) else { return known };
+    /// The constraint on an entry of the objects in which no value at the path meets the test. It is true of
+    /// every entry, so no field is in `chosen_by`.
+    fn not_met(&self, path: &FieldPath, test: &Test) -> Constraint {
+        let mut constraint = Constraint::unrestricted();
+        let Some((at, field)) = self.at(path) else { return constraint };
+        // `$exists: false`: an index stores a missing field as null.
         if matches!(test, Test::Exists) {
-            known.sets.push((at, Interval::point(RawBson::Null).into()));
-            return known;
+            constraint.sets.push((at, Interval::point(RawBson::Null).into()));
+            return constraint;
         }
-        let left = meeting(test).complement();
-        // For arrays an index has null or undefined in places where a filter sees no value that could meet anything.
-        let left = if field.arrays.is_empty() { left } else { left.union(Intervals::from_any(nothing())) };
+        let left = subset(test).complement();
+        // For arrays an index has null or undefined where a filter sees neither (undefined for an empty
+        // array). So these two stay in the set, even if null meets the test.
+        let left =
+            if field.arrays.is_empty() { left } else { left.union(Intervals::from_any(null_points())) };
         if !left.is_all() {
-            known.sets.push((at, left));
+            constraint.sets.push((at, left));
         }
-        known
+        constraint
     }
 
-    /// One entry meets some of the constraints: all that hold of every entry, and as many of the others as must hold of
-    /// the same one.
+    /// The constraint on an entry of the objects that meet all `constraints`.
+    ///
+    /// It joins those that are true of every entry, and as many of the others as must be true of the same
+    /// entry.
     fn all(&self, constraints: Vec<Constraint>) -> Constraint {
         let (mut chosen, mut together): (Vec<_>, Vec<_>) =
             constraints.into_iter().partition(|constraint| constraint.chosen_by != 0);
+        // The most useful one is taken first, because it may keep the others from being taken.
         chosen.sort_by_key(Constraint::usefulness);
         let mut chosen_by = 0;
         for constraint in chosen {
@@ -245,22 +300,23 @@ impl<'a> View<'a> {
         Constraint { sets, chosen_by, has_value }
     }
 
-    /// One of the constraints is met.
+    /// The constraint on an entry of the objects that meet at least one of `constraints`.
     fn any(&self, constraints: Vec<Constraint>) -> Constraint {
         let count = constraints.len();
+        // `$alwaysFalse`, or `$all` without members: no object matches.
         if count == 0 {
             return Constraint::impossible(self.count());
         }
         let chosen_by = constraints.iter().fold(0, |mask, constraint| mask | constraint.chosen_by);
         let has_value = constraints.iter().all(|constraint| constraint.has_value);
         let sets = self.by_field(constraints).into_iter().enumerate();
-        // Where one constraint leaves a field open, any value may be met.
+        // If one constraint leaves a field open, the field may have any value.
         let sets = sets.filter(|(_, sets)| sets.len() == count);
         let sets = sets.map(|(at, sets)| (at, Intervals::from_any(sets.into_iter().flatten()))).collect();
         Constraint { sets, chosen_by, has_value }
     }
 
-    /// The sets of all constraints, field by field.
+    /// The sets of all constraints, in a list for each field.
     fn by_field(&self, constraints: Vec<Constraint>) -> Vec<Vec<Intervals>> {
         let mut fields = vec![Vec::new(); self.count()];
         for (at, set) in constraints.into_iter().flat_map(|constraint| constraint.sets) {
@@ -271,8 +327,8 @@ impl<'a> View<'a> {
         fields
     }
 
-    /// Whether what holds of an entry through some fields, and what holds through others, may hold of two different
-    /// entries: an array lies on the way to a field of both.
+    /// Whether a constraint through the fields of `first` and one through those of `second` may be true of
+    /// two different entries. They may if an array lies on the way to a field of both.
     fn may_differ(&self, first: FieldMask, second: FieldMask) -> bool {
         let fields = |mask: FieldMask| {
             let fields = self.fields.iter().enumerate().filter(move |(at, _)| mask & self::mask(*at) != 0);
@@ -283,6 +339,7 @@ impl<'a> View<'a> {
 }
 
 impl Reached<'_> {
+    /// Whether a component that both paths start with leads to an array.
     fn shares_array(&self, other: &Self) -> bool {
         let common =
             self.rest.split('.').zip(other.rest.split('.')).take_while(|(left, right)| left == right);
@@ -290,13 +347,15 @@ impl Reached<'_> {
     }
 }
 
+/// The set of the one field at a position.
 fn mask(at: usize) -> FieldMask {
     u32::try_from(at).ok().and_then(|at| 1_u32.checked_shl(at)).unwrap_or(0)
 }
 
-/// The values that lie in all sets. Neighbors are intersected first, then what came of them: so each interval is looked
-/// at once for each doubling of the number of sets, and not once for each set.
+/// The values that are in all sets.
 fn common(mut sets: Vec<Intervals>) -> Intervals {
+    // Sets are intersected in pairs, then the results in pairs. Each interval is read log2(n) times so.
+    // Intersecting one set after the other would read it n times.
     while sets.len() > 1 {
         let pairs = sets.chunks(2).map(|pair| match pair {
             [first, second] => first.intersection(second),
@@ -308,7 +367,7 @@ fn common(mut sets: Vec<Intervals>) -> Intervals {
     sets.pop().unwrap_or_else(Intervals::all)
 }
 
-/// How much a set narrows, in coarse steps: the number of points, or one of a few classes.
+/// How many values a set leaves, for comparison: the number of points, or more than that for ranges.
 fn width(set: &Intervals) -> usize {
     if set.is_empty() {
         0

@@ -1,4 +1,4 @@
-//! What a filter says a document's fields are: the equalities that must hold, from which an upsert starts.
+//! The equalities of a filter that every match meets. An upsert builds the new document from them.
 
 use bson::RawBsonRef;
 use index::path::FieldPath;
@@ -8,8 +8,20 @@ use crate::filter::compare::Relation;
 use crate::filter::evaluate::{Node, Test};
 
 impl Filter {
-    /// Fields that must equal a value, with the value, in the order of the filter: equalities by themselves, in
-    /// `$and`, in the only branch of an `$or`, as the only member of an `$in` or as the members of an `$all`.
+    /// The fields that must equal a value, with the value, in the order of the filter.
+    ///
+    /// These are equalities at the top level, in `$and`, in the only branch of an `$or`, as the only member
+    /// of an `$in`, and as members of an `$all`.
+    ///
+    /// ```
+    /// use bson::{RawBsonRef, rawdoc};
+    /// use cairndb_query::filter::Filter;
+    ///
+    /// let filter = Filter::parse(&rawdoc! { "city": "Oslo", "age": { "$gt": 30 } })?;
+    /// let [(path, value)] = filter.equalities()[..] else { panic!("one equality") };
+    /// assert_eq!((path.as_str(), value), ("city", RawBsonRef::String("Oslo")));
+    /// # Ok::<(), cairndb_query::error::Error>(())
+    /// ```
     pub fn equalities(&self) -> Vec<(&FieldPath, RawBsonRef<'_>)> {
         let mut found = Vec::new();
         collect(&self.root, &mut found);
@@ -17,9 +29,11 @@ impl Filter {
     }
 }
 
+/// Adds the equalities that a match of `node` must meet.
 fn collect<'f>(node: &'f Node, found: &mut Vec<(&'f FieldPath, RawBsonRef<'f>)>) {
     match node {
         Node::All(nodes) => nodes.iter().for_each(|node| collect(node, found)),
+        // Of several branches it is not known which one the new document should meet.
         Node::Any(nodes) => {
             if let [only] = nodes.as_slice() {
                 collect(only, found);
@@ -30,12 +44,13 @@ fn collect<'f>(node: &'f Node, found: &mut Vec<(&'f FieldPath, RawBsonRef<'f>)>)
     }
 }
 
-/// The one value that meets a test.
+/// The value that a test compares with for equality. Returns `None` for tests that several values meet.
 fn equal_value(test: &Test) -> Option<RawBsonRef<'_>> {
     match test {
         Test::Compare(comparison) if comparison.relation() == Relation::Eq => {
             Some(comparison.operand().as_raw_bson_ref())
         }
+        // MongoDB takes an `$in` with one member for an equality.
         Test::In(membership) => match (membership.values(), membership.has_null(), membership.patterns()) {
             ([only], false, []) => Some(only.as_raw_bson_ref()),
             ([], true, []) => Some(RawBsonRef::Null),

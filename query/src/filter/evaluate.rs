@@ -1,11 +1,11 @@
 //! The tree of a filter, and whether a document matches it.
 //!
-//! There are three kinds of question: a [`Node`] asks a document, a [`Condition`] one value, and a [`Test`] is what
-//! both are made of. A test of a field holds if any value that the path reaches meets it; how paths
-//! reach values is [`index::path::leaves`]' rule. Parsing bounds the depth of every tree, so recursion here is safe.
+//! A [`Node`] is a predicate on a document and a [`Condition`] one on a value. Both consist of [`Test`]s. A
+//! test of a field is met if any value at the path meets it; [`index::path::leaves`] defines which values are
+//! at a path. Parsing bounds the depth of every tree, so recursion here is safe.
 //!
-//! Every question counts as a step of the operation that asks. Once that is to end, answers mean nothing and come fast:
-//! [`Watch::outcome`] tells.
+//! Each evaluation counts as a step of its operation. Once the operation is to end, results are meaningless
+//! and come fast, and [`Watch::outcome`] returns an error instead of them.
 
 use std::ops::ControlFlow;
 
@@ -18,10 +18,11 @@ use crate::filter::array::{any_element, any_object, has_length};
 use crate::filter::bits::Bits;
 use crate::filter::compare::{Comparison, Membership};
 use crate::filter::element::{Modulo, TypeSet};
-use crate::filter::schema::Schema;
+use crate::filter::schema::tree::Schema;
 use crate::pattern::{Pattern, Watch};
+use crate::value::document_or_array;
 
-/// A question to a document.
+/// A predicate on a document.
 #[derive(Clone, Debug)]
 pub(super) enum Node {
     /// Every part must match; without parts, every document does.
@@ -30,15 +31,15 @@ pub(super) enum Node {
     Any(Vec<Node>),
     /// The part must not match.
     Not(Box<Node>),
-    /// Some value that the path reaches must meet the test.
+    /// Some value at the path must meet the test.
     Field(FieldPath, Test),
-    /// The expression must be true. It can fail, and stands only where a whole document is asked.
+    /// The expression must be true. It can fail, and the parser allows it only on whole documents.
     Expression(Box<Expression>),
-    /// The document must have a shape.
+    /// The document must be valid by the schema.
     Schema(Box<Schema>),
 }
 
-/// A question to one value.
+/// A predicate on one value.
 #[derive(Clone, Debug)]
 pub(super) enum Condition {
     All(Vec<Condition>),
@@ -47,7 +48,7 @@ pub(super) enum Condition {
     Test(Test),
 }
 
-/// A question to one value that needs no other question.
+/// A single operator with its operand, which one value meets or not.
 #[derive(Clone, Debug)]
 pub(super) enum Test {
     Compare(Comparison),
@@ -59,15 +60,16 @@ pub(super) enum Test {
     Bits(Bits),
     /// The value is an array of this length.
     Size(usize),
-    /// The value is an array with an object that matches.
+    /// The value is an array with an object, or an array taken as one, that matches the node.
     AnyObject(Box<Node>),
     /// The value is an array with an element that meets the condition.
     AnyElement(Box<Condition>),
 }
 
 impl Node {
-    /// Nodes that must all match; one alone stays itself.
+    /// Joins nodes that must all match. A single node is returned as it is.
     pub(super) fn all(mut nodes: Vec<Node>) -> Node {
+        // Most filters have a single condition. This saves them a level of the tree for each document.
         match nodes.pop() {
             Some(only) if nodes.is_empty() => only,
             last => {
@@ -77,7 +79,7 @@ impl Node {
         }
     }
 
-    /// The parts that must all match, those of parts included.
+    /// Adds the parts that must all match, through nested conjunctions.
     pub(super) fn collect_conjuncts<'n>(&'n self, conjuncts: &mut Vec<&'n Node>) {
         match self {
             Node::All(nodes) => nodes.iter().for_each(|node| node.collect_conjuncts(conjuncts)),
@@ -87,7 +89,7 @@ impl Node {
         }
     }
 
-    /// The parts one of which must match, those of parts included; the node itself if it has none.
+    /// Adds the parts of which one must match, through nested disjunctions. Any other node is its only part.
     pub(super) fn collect_branches<'n>(&'n self, branches: &mut Vec<&'n Node>) {
         match self {
             Node::Any(nodes) => nodes.iter().for_each(|node| node.collect_branches(branches)),
@@ -97,7 +99,9 @@ impl Node {
         }
     }
 
-    /// The question of what is asked of some value to the fields that `path` reaches.
+    /// The node for a condition on the values at `path`.
+    ///
+    /// `{a: {$gt: 1, $lt: 9}}` becomes two fields, because a different array element may meet each operator.
     pub(super) fn field(path: &FieldPath, condition: Condition) -> Node {
         let below = |conditions: Vec<Condition>| {
             conditions.into_iter().map(|condition| Node::field(path, condition)).collect()
@@ -105,18 +109,20 @@ impl Node {
         match condition {
             Condition::All(conditions) => Node::all(below(conditions)),
             Condition::Any(conditions) => Node::Any(below(conditions)),
+            // The negation goes outside of the field: no value may meet the test, not only one that does not.
             Condition::Not(condition) => Node::Not(Box::new(Node::field(path, *condition))),
             Condition::Test(test) => Node::Field(path.clone(), test),
         }
     }
 
+    /// Whether a document matches. A filter with expressions needs [`try_matches`](Self::try_matches).
     pub(super) fn matches(&self, document: &RawDocument, watch: &Watch<'_>) -> bool {
         match self {
             Node::All(nodes) => nodes.iter().all(|node| node.matches(document, watch)),
             Node::Any(nodes) => nodes.iter().any(|node| node.matches(document, watch)),
             Node::Not(node) => !node.matches(document, watch),
             Node::Schema(schema) => schema.matches(RawBsonRef::Document(document), watch),
-            // Only `try_matches` can tell that an expression failed, and which variables it sees.
+            // Here there are no variables, and an expression that fails could not be reported.
             Node::Expression(_) => false,
             Node::Field(path, test) => {
                 let mut is_match = false;
@@ -124,17 +130,20 @@ impl Node {
                     is_match = test.matches_leaf(&leaf, watch);
                     if is_match { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                 };
+                // Each field may walk the whole document, so its bytes are charged once for each field.
                 if watch.passes(document.as_bytes().len()) {
+                    // Whether the walk was broken off is of no interest: `is_match` says what it found.
                     let _ = leaves_within(document, path, &|bytes| going_on(watch, bytes), &mut visit);
                 }
                 is_match
             }
         }
     }
-}
 
-impl Node {
-    /// Whether a document matches, or why an expression cannot tell.
+    /// Whether a document matches.
+    ///
+    /// # Errors
+    /// [`Error::Expression`] if an expression fails.
     pub(super) fn try_matches(
         &self,
         document: &RawDocument,
@@ -142,6 +151,7 @@ impl Node {
         watch: &Watch<'_>,
     ) -> Result<bool, Error> {
         match self {
+            // As in MongoDB the first part that decides ends the walk, so a later expression may never fail.
             Node::All(nodes) => {
                 for node in nodes {
                     if !node.try_matches(document, variables, watch)? {
@@ -160,11 +170,12 @@ impl Node {
             }
             Node::Not(node) => Ok(!node.try_matches(document, variables, watch)?),
             Node::Expression(expression) => Ok(expression.matches(document, variables)?),
+            // Neither can contain an expression: the parser allows none below a field.
             Node::Field(..) | Node::Schema(_) => Ok(self.matches(document, watch)),
         }
     }
 
-    /// Whether there is an expression among the parts.
+    /// Whether there is an expression in the tree.
     pub(super) fn has_expression(&self) -> bool {
         match self {
             Node::All(nodes) | Node::Any(nodes) => nodes.iter().any(Node::has_expression),
@@ -176,7 +187,7 @@ impl Node {
 }
 
 impl Condition {
-    /// Whether one value meets the condition; an array counts as itself only.
+    /// Whether one value meets the condition. An array counts as itself, not as its elements.
     pub(super) fn matches(&self, value: RawBsonRef<'_>, watch: &Watch<'_>) -> bool {
         match self {
             Condition::All(conditions) => conditions.iter().all(|condition| condition.matches(value, watch)),
@@ -188,18 +199,45 @@ impl Condition {
 }
 
 impl Test {
-    /// Whether what a path reached meets the test, as a whole or by one of its elements.
+    /// Whether the value at a path meets the test, as a whole or by one of its elements.
     #[inline]
     fn matches_leaf(&self, leaf: &Leaf<'_>, watch: &Watch<'_>) -> bool {
         let is_met = |element: RawBsonRef<'_>| watch.goes_on() && self.matches(Some(element), watch);
+        // A path that ends in a position (`a.0`) names an element: `expand` is unset, and its own elements do
+        // not count.
         self.matches(leaf.value, watch)
             || (leaf.expand
                 && self.looks_into_arrays()
                 && leaf.value.is_some_and(|value| any_element(value, is_met)))
     }
 
-    /// Whether the elements of an array are tried as well as the array.
-    pub(super) fn looks_into_arrays(&self) -> bool {
+    /// Whether `element`, of the array at a leaf, makes the leaf meet the test.
+    pub(super) fn is_met_by_element(
+        &self,
+        element: RawBsonRef<'_>,
+        leaf: &Leaf<'_>,
+        watch: &Watch<'_>,
+    ) -> bool {
+        match self {
+            // As in `matches`: an array inside of the array counts as an object with positions for names.
+            Test::AnyObject(node) => {
+                document_or_array(element).is_some_and(|object| node.matches(object, watch))
+            }
+            Test::AnyElement(condition) => condition.matches(element, watch),
+            // Only the array as a whole has a length.
+            Test::Size(_) => false,
+            Test::Compare(_)
+            | Test::In(_)
+            | Test::Exists
+            | Test::Type(_)
+            | Test::Mod(_)
+            | Test::Pattern(_)
+            | Test::Bits(_) => leaf.expand && self.matches(Some(element), watch),
+        }
+    }
+
+    /// Whether the test is applied to the elements of an array as well as to the array.
+    fn looks_into_arrays(&self) -> bool {
         match self {
             Test::Compare(_)
             | Test::In(_)
@@ -212,12 +250,13 @@ impl Test {
         }
     }
 
-    /// Whether one value, or a field that is missing, meets the test.
+    /// Whether a value meets the test. `None` is a missing field.
     #[inline]
     pub(super) fn matches(&self, value: Option<RawBsonRef<'_>>, watch: &Watch<'_>) -> bool {
         match (self, value) {
             (Test::Compare(comparison), value) => comparison.matches(value),
             (Test::In(membership), value) => membership.matches(value, watch),
+            // Only these two have operands (null among them) that a missing field can meet.
             (_, None) => false,
             (Test::Exists, Some(_)) => true,
             (Test::Type(types), Some(value)) => types.matches(value),
@@ -225,6 +264,7 @@ impl Test {
             (Test::Pattern(pattern), Some(value)) => pattern.matches(value, watch),
             (Test::Bits(bits), Some(value)) => bits.matches(value),
             (Test::Size(length), Some(value)) => has_length(value, *length),
+            // An array may have a million elements, so each one counts as a step.
             (Test::AnyObject(node), Some(value)) => {
                 any_object(value, |object| watch.goes_on() && node.matches(object, watch))
             }
@@ -235,6 +275,7 @@ impl Test {
     }
 }
 
+/// Charges `bytes` to the operation, and breaks if it is to end.
 fn going_on(watch: &Watch<'_>, bytes: usize) -> ControlFlow<()> {
     if watch.passes(bytes) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }

@@ -1,7 +1,8 @@
 //! Filters: which documents a query selects.
 //!
-//! [`Filter::parse`] checks everything once; [`Filter::matches`] then decodes nothing. What an operator
-//! means for one value stands in the module of its family, and how a path reaches values in the `index` crate.
+//! [`Filter::parse`] checks operators and operands once. [`Filter::matches`] then reads raw BSON and decodes
+//! nothing. The file of each family of operators says what they mean for one value. The `index` crate defines
+//! which values are at a path.
 
 mod array;
 mod bits;
@@ -12,6 +13,7 @@ pub(crate) mod element_condition;
 pub mod entries;
 mod equality;
 mod evaluate;
+mod operand;
 mod operator;
 mod parse;
 mod position;
@@ -28,6 +30,8 @@ use crate::filter::entries::{EntryBounds, IndexedField};
 use crate::filter::evaluate::Node;
 use crate::operation::OperationContext;
 use crate::pattern::{Room, Watch};
+
+pub use crate::filter::bounds::Arrays;
 
 /// A filter, parsed once and matched against any number of documents from any number of threads.
 ///
@@ -46,23 +50,25 @@ pub struct Filter {
     has_expression: bool,
 }
 
-/// Whether values of a field may be arrays or lie in arrays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrays {
-    /// No document has an array at the path or on the way to it, as for `_id` and every index that is not multikey.
-    Absent,
-    /// Some document may have one.
-    Possible,
-}
-
 impl Filter {
-    /// Reads a filter and checks all its operators and arguments. `$expr` is refused: see
-    /// [`parse_with`](Self::parse_with).
+    /// Parses a filter without expressions. For `$expr` use [`parse_with`](Self::parse_with).
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::filter::Filter;
+    ///
+    /// assert!(Filter::parse(&rawdoc! { "age": { "$gte": 18 } }).is_ok());
+    /// let error = Filter::parse(&rawdoc! { "age": { "$atLeast": 18 } }).unwrap_err();
+    /// assert_eq!(error.to_string(), "unknown operator: $atLeast of 'age'");
+    /// ```
+    ///
+    /// # Errors
+    /// For an operator that is unknown, unsupported or malformed, and for BSON that cannot be read.
     pub fn parse(filter: &RawDocument) -> Result<Self, Error> {
         Ok(Self { root: parse::parse(filter, None)?, has_expression: false })
     }
 
-    /// Reads a filter that may have expressions over the given variables; ask it by
+    /// Parses a filter that may have expressions, which use `variables`. Evaluate it with
     /// [`try_matches`](Self::try_matches).
     ///
     /// ```
@@ -75,45 +81,89 @@ impl Filter {
     /// assert!(filter.try_matches(&rawdoc! { "spent": 12, "budget": 10 }, &variables)?);
     /// # Ok::<(), cairndb_query::error::Error>(())
     /// ```
+    ///
+    /// # Errors
+    /// Those of [`parse`](Self::parse), and [`Error::Expression`] for an expression that is refused.
     pub fn parse_with(filter: &RawDocument, variables: &Variables) -> Result<Self, Error> {
         let root = parse::parse(filter, Some(variables))?;
         let has_expression = root.has_expression();
         Ok(Self { root, has_expression })
     }
 
-    /// Reads a filter of array elements, or within an update: neither expressions nor schemas may stand there.
+    /// Parses a filter of array elements, or one inside of an update. Expressions and schemas are not allowed
+    /// there.
     pub(crate) fn parse_plain(filter: &RawDocument, room: &Room) -> Result<Self, Error> {
         Ok(Self { root: parse::parse_plain(filter, room)?, has_expression: false })
     }
 
-    /// Whether a document matches. An expression cannot be asked here, and never matches; a regular expression that
-    /// takes too long to answer makes the document one that does not match.
+    /// Whether a document matches.
+    ///
+    /// A filter with expressions matches nothing here, and a regular expression that exceeds its limits does
+    /// not match. [`try_matches`](Self::try_matches) evaluates the first and returns an error for the second.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::filter::Filter;
+    ///
+    /// let filter = Filter::parse(&rawdoc! { "name": { "$regex": "^Ad" }, "age": { "$ne": 30 } })?;
+    /// assert!(filter.matches(&rawdoc! { "name": "Ada", "age": 36 }));
+    /// assert!(!filter.matches(&rawdoc! { "name": "Ada", "age": 30 }));
+    /// # Ok::<(), cairndb_query::error::Error>(())
+    /// ```
     pub fn matches(&self, document: &RawDocument) -> bool {
         self.matches_within(document, &OperationContext::default()).unwrap_or(false)
     }
 
-    /// Whether a document matches, for filters without expressions. Every question counts as a step of the operation.
+    /// Whether a document matches a filter without expressions. The evaluation counts as steps of
+    /// `operation`.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::filter::Filter;
+    /// use cairndb_query::operation::OperationContext;
+    ///
+    /// let operation = OperationContext::default();
+    /// let filter = Filter::parse(&rawdoc! { "tags": { "$all": ["a", "b"] } })?;
+    /// assert!(filter.matches_within(&rawdoc! { "tags": ["b", "c", "a"] }, &operation)?);
+    /// # Ok::<(), cairndb_query::error::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// [`Error::Interrupted`] if the operation is to end, [`Error::PatternFailed`] if a regular expression finds no
-    /// answer within its limits.
+    /// [`Error::Interrupted`] if the operation is to end, [`Error::PatternFailed`] if a regular expression
+    /// exceeds its limits.
     pub fn matches_within(
         &self,
         document: &RawDocument,
         operation: &OperationContext,
     ) -> Result<bool, Error> {
+        // `matches` of a node cannot fail. The watch keeps the first failure, which takes precedence over the
+        // result.
         let watch = Watch::of(operation);
         let is_match = self.root.matches(document, &watch);
         Ok(watch.outcome(is_match)?)
     }
 
-    /// Whether a document matches, with values for the variables that expressions use, within the operation that they
-    /// belong to.
+    /// Whether a document matches, with values for the variables of its expressions.
+    ///
+    /// The variables carry the operation, of which the evaluation takes steps.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::expression::Variables;
+    /// use cairndb_query::filter::Filter;
+    ///
+    /// let variables = Variables::default();
+    /// let filter = Filter::parse_with(&rawdoc! { "$expr": { "$lt": ["$low", "$high"] } }, &variables)?;
+    /// assert!(filter.try_matches(&rawdoc! { "low": 1, "high": 2 }, &variables)?);
+    /// assert!(!filter.try_matches(&rawdoc! { "low": 2, "high": 2 }, &variables)?);
+    /// # Ok::<(), cairndb_query::error::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// [`Error::Expression`] if an expression has no value for the document, [`Error::PatternFailed`] if a regular
-    /// expression finds no answer within its limits, [`Error::Interrupted`] if the operation is to end.
+    /// [`Error::Expression`] if an expression fails for the document, [`Error::PatternFailed`] if a regular
+    /// expression exceeds its limits, [`Error::Interrupted`] if the operation is to end.
     pub fn try_matches(&self, document: &RawDocument, variables: &Variables) -> Result<bool, Error> {
+        // Without expressions the walk that cannot fail is the shorter one.
         if !self.has_expression {
             return self.matches_within(document, variables.operation());
         }
@@ -122,24 +172,32 @@ impl Filter {
         Ok(watch.outcome(is_match)?)
     }
 
-    /// Whether there is an expression in the filter, so that it must be asked by
-    /// [`try_matches`](Self::try_matches).
+    /// Whether the filter has an expression, so that only [`try_matches`](Self::try_matches) evaluates it.
     pub fn has_expression(&self) -> bool {
         self.has_expression
     }
 
-    /// Whether the filter asks nothing, so that every document matches.
+    /// Whether the filter has no condition, so that every document matches.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::filter::Filter;
+    ///
+    /// assert!(Filter::parse(&rawdoc! {})?.is_empty());
+    /// assert!(!Filter::parse(&rawdoc! { "a": { "$exists": true } })?.is_empty());
+    /// # Ok::<(), cairndb_query::error::Error>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         matches!(&self.root, Node::All(nodes) if nodes.is_empty())
     }
 
-    /// Values of the dotted `path`, at least one of which every matching document has; perhaps more than needed,
-    /// and all values if nothing is known.
+    /// A set of values at the dotted `path` such that every matching document has one of them.
     ///
-    /// A document "has" what an index on the path holds for it: the value, null for a missing field, and for an
-    /// array its elements, or undefined if it is empty. Where arrays are absent there is only one value, and the
-    /// conditions of the filter narrow it together; otherwise each may be met by another element, and the
-    /// narrowest is taken.
+    /// The set may be larger than necessary, and has all values if the filter says nothing about the path. A
+    /// document has the values that an index on the path stores for it: the value, null for a missing field,
+    /// and for an array its elements, or undefined if it is empty. If `arrays` are absent, there is one
+    /// value, and all conditions narrow the set. Otherwise a different element may meet each condition, and
+    /// the narrowest set of one condition is taken.
     ///
     /// ```
     /// use bson::{RawBsonRef, rawdoc};
@@ -151,7 +209,7 @@ impl Filter {
     /// # Ok::<(), cairndb_query::error::Error>(())
     /// ```
     pub fn intervals(&self, path: &str, arrays: Arrays) -> Intervals {
-        // A path with a zero byte is no field's.
+        // No field has a zero byte in its name, so the filter says nothing about such a path.
         let Ok(path) = FieldPath::parse(path) else { return Intervals::all() };
         let arrays = match arrays {
             Arrays::Absent => ArrayComponents::NONE,
@@ -161,7 +219,8 @@ impl Filter {
         bounds.sets.into_iter().next().unwrap_or_else(Intervals::all)
     }
 
-    /// Bounds that some entry of every matching document lies within, in an index on these fields.
+    /// Bounds on the entries of an index on `fields`. Every matching document has at least one entry within
+    /// them.
     ///
     /// ```
     /// use bson::{RawBsonRef, rawdoc};
@@ -181,13 +240,24 @@ impl Filter {
         entries::conjunction([&self.root], fields).into_bounds(fields.len())
     }
 
-    /// The first `count` of those `$or`s that every match meets a branch of, with what else every match meets.
+    /// The first `count` of the `$or`s that every match must meet, each with the other conditions of the
+    /// filter.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::filter::Filter;
+    ///
+    /// let filter = Filter::parse(&rawdoc! { "open": true, "$or": [{ "city": "Oslo" }, { "zip": 150 }] })?;
+    /// assert_eq!(filter.alternatives(8)[0].count(), 2);
+    /// # Ok::<(), cairndb_query::error::Error>(())
+    /// ```
     pub fn alternatives(&self, count: usize) -> Vec<Alternatives<'_>> {
         let mut conjuncts = Vec::new();
         self.root.collect_conjuncts(&mut conjuncts);
         let alternatives = conjuncts.iter().enumerate().filter_map(|(at, node)| {
             let mut branches = Vec::new();
             node.collect_branches(&mut branches);
+            // The other conditions are needed too: together with one branch they bound a scan more tightly.
             let others = conjuncts.iter().enumerate().filter(|(other, _)| *other != at);
             (branches.len() > 1)
                 .then(|| Alternatives { branches, others: others.map(|(_, node)| *node).collect() })
@@ -196,7 +266,10 @@ impl Filter {
     }
 }
 
-/// The branches of an `$or`, one of which every match meets, and the conditions beside it, all of which it meets.
+/// The branches of an `$or` and the other conditions of the filter. A match meets one branch and all other
+/// conditions.
+///
+/// The planner makes a scan for each branch of it: see [`Filter::alternatives`].
 #[derive(Clone, Debug)]
 pub struct Alternatives<'a> {
     branches: Vec<&'a Node>,
@@ -204,13 +277,30 @@ pub struct Alternatives<'a> {
 }
 
 impl Alternatives<'_> {
-    /// How many branches there are; at least two.
+    /// The number of branches, at least two.
     pub fn count(&self) -> usize {
         self.branches.len()
     }
 
-    /// For each branch, bounds that some entry of every document lies within that matches by this branch.
+    /// For each branch, bounds on the entries of an index on `fields`. A document that matches by a branch
+    /// has at least one entry within the bounds of this branch.
+    ///
+    /// ```
+    /// use bson::{RawBsonRef, rawdoc};
+    /// use cairndb_query::filter::Filter;
+    /// use cairndb_query::filter::entries::IndexedField;
+    /// use index::multikey::ArrayComponents;
+    /// use index::path::FieldPath;
+    ///
+    /// let filter = Filter::parse(&rawdoc! { "$or": [{ "city": "Oslo" }, { "city": "Rome", "zip": 184 }] })?;
+    /// let city = FieldPath::parse("city")?;
+    /// let fields = [IndexedField { path: &city, arrays: ArrayComponents::NONE }];
+    /// let branches = filter.alternatives(1)[0].entry_bounds(&fields);
+    /// assert!(branches[1].sets[0].contains(RawBsonRef::String("Rome")));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn entry_bounds(&self, fields: &[IndexedField<'_>]) -> Vec<EntryBounds> {
+        // All branches share this part, so it is computed once.
         let others = entries::conjunction(self.others.iter().copied(), fields);
         let bounds = self.branches.iter().map(|branch| {
             let branch = entries::conjunction([*branch], fields);

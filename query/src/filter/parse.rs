@@ -1,7 +1,7 @@
 //! From a filter document to its tree: all checks of operators and their arguments.
 //!
-//! The invariant: whatever the document, parsing recurses at most [`DEPTH_MAX`] levels, and so does everything that
-//! later walks the tree.
+//! The invariant: for every document, parsing recurses at most [`DEPTH_MAX`] levels, and so does everything
+//! that later walks the tree.
 
 use bson::{RawBsonRef, RawDocument};
 use index::path::FieldPath;
@@ -13,89 +13,89 @@ use crate::filter::bits::{BitTest, Bits};
 use crate::filter::compare::{Comparison, Membership, Relation};
 use crate::filter::element::{Modulo, TypeSet, first_name, is_element_operators, is_operators};
 use crate::filter::evaluate::{Condition, Node, Test};
+use crate::filter::operand::{DEPTH_MAX, fields, members, pattern_error};
 use crate::filter::operator::{self, Clause, Known, Operator};
 use crate::filter::schema;
-use crate::pattern::{Pattern, PatternError, Room};
+use crate::pattern::{Pattern, Room};
 use crate::value::{describe, integer, is_true};
 
-/// How deeply operators may be nested.
-pub(super) const DEPTH_MAX: usize = 100;
-
-/// Reads a whole filter.
+/// Parses a whole filter. Without `variables`, `$expr` is refused.
 pub(super) fn parse(filter: &RawDocument, variables: Option<&Variables>) -> Result<Node, Error> {
     let expressions = variables.map_or(Expressions::Unsupported, Expressions::Allowed);
+    // Only variables belong to a request with a limit for all its patterns. Without them the filter has its
+    // own limit.
     let own = Room::default();
     let room = variables.map_or(&own, Variables::room);
-    Place { path: "", depth: 0, expressions, room }.document(filter)
+    ParseContext { path: "", depth: 0, expressions, room }.document(filter)
 }
 
-/// Reads a filter within another command's argument, where neither expressions nor schemas may stand.
+/// Parses a filter inside of another command's argument, where `$expr` and `$jsonSchema` are not allowed.
 pub(super) fn parse_plain(filter: &RawDocument, room: &Room) -> Result<Node, Error> {
-    Place { path: "", depth: 0, expressions: Expressions::Forbidden, room }.document(filter)
+    ParseContext { path: "", depth: 0, expressions: Expressions::Forbidden, room }.document(filter)
 }
 
-/// Whether an expression may stand somewhere.
+/// Whether `$expr` and `$jsonSchema` are allowed in a part of a filter.
 #[derive(Clone, Copy)]
 enum Expressions<'p> {
-    /// Whoever asks the filter could not say that an expression failed.
+    /// No expression, because the caller of the filter cannot receive an expression's error.
     Unsupported,
-    /// Not in this argument, nor a schema.
+    /// Neither an expression nor a schema, in the whole argument.
     Forbidden,
-    /// Not within arrays: an expression sees a whole document.
+    /// No expression, because the part is applied to array elements and an expression needs the whole
+    /// document.
     Nested,
-    /// Not within arrays, and in this argument no schema either.
+    /// Neither: the part is applied to array elements, in an argument that forbids schemas as well.
     NestedForbidden,
-    /// With these variables.
+    /// Both. Expressions use these variables.
     Allowed(&'p Variables),
 }
 
-/// Where in the filter something stands, for its errors and its depth.
+/// What the parser knows about the part of the filter that it reads.
 #[derive(Clone, Copy)]
-struct Place<'p> {
-    /// The fields that led here, joined by dots.
+struct ParseContext<'p> {
+    /// The field names down to this part, joined by dots. Errors name it.
     path: &'p str,
+    /// How many operators enclose this part.
     depth: usize,
     expressions: Expressions<'p>,
-    /// What compiled patterns may take.
+    /// The memory that compiled patterns may take.
     room: &'p Room,
 }
 
-/// One operator below a field, or one clause, with its argument.
+/// An operator with its operand, below a field or at the level of fields.
 #[derive(Clone, Copy)]
-struct Call<'c> {
-    place: Place<'c>,
+struct OperatorCall<'c> {
+    context: ParseContext<'c>,
     name: &'c str,
     operand: RawBsonRef<'c>,
 }
 
-impl Place<'_> {
-    /// Reads fields and clauses, all of which must match.
+impl ParseContext<'_> {
+    /// Parses a document of fields and clauses. All of them must match.
     fn document(self, document: &RawDocument) -> Result<Node, Error> {
         let mut nodes = Vec::new();
-        for (at, element) in document.iter_elements().enumerate() {
-            let (name, operand) = element
-                .and_then(|element| Ok((element.key().as_str(), element.value()?)))
-                .map_err(|_| self.invalid(at))?;
-            let call = Call { place: self, name, operand };
+        for field in fields(document, self.path) {
+            let (name, operand) = field?;
+            let call = OperatorCall { context: self, name, operand };
             nodes.extend(if name.starts_with('$') { call.clause()? } else { Some(call.field()?) });
         }
         Ok(Node::all(nodes))
     }
 
-    /// Reads operators below a field, all of which must match.
+    /// Parses the operators below a field. All of them must match.
     fn operators(self, document: &RawDocument) -> Result<Condition, Error> {
         let mut conditions = Vec::new();
-        for (at, element) in document.iter_elements().enumerate() {
-            let (name, operand) = element
-                .and_then(|element| Ok((element.key().as_str(), element.value()?)))
-                .map_err(|_| self.invalid(at))?;
-            conditions.extend(Call { place: self, name, operand }.operator(document)?);
+        for field in fields(document, self.path) {
+            let (name, operand) = field?;
+            conditions.extend(OperatorCall { context: self, name, operand }.operator(document)?);
         }
         Ok(Condition::All(conditions))
     }
 
-    /// The place one level further down.
+    /// The context of the operands of `operator`, one level further down.
     fn deeper(self, operator: &str) -> Result<Self, Error> {
+        // Every recursion of this parser passes here. So this one check also bounds what later walks the
+        // tree.
         if self.depth == DEPTH_MAX {
             return Err(self.malformed(operator, Fault::TooDeep { limit: DEPTH_MAX }));
         }
@@ -105,41 +105,40 @@ impl Place<'_> {
     fn malformed(self, operator: &str, fault: Fault) -> Error {
         Error::Malformed { path: self.path.to_owned(), operator: operator.to_owned(), fault }
     }
-
-    fn invalid(self, at: usize) -> Error {
-        Error::InvalidBson { path: self.path.to_owned(), reason: format!("element {at} cannot be read") }
-    }
 }
 
-impl<'c> Call<'c> {
-    /// Reads what stands under a field: operators, a regular expression, or a value to equal.
+impl<'c> OperatorCall<'c> {
+    /// Parses the operand of a field: operators, a regular expression, or a value to equal.
     fn field(self) -> Result<Node, Error> {
-        let outer = self.place.path;
+        let outer = self.context.path;
         let path = if outer.is_empty() { self.name.to_owned() } else { format!("{outer}.{}", self.name) };
-        let place = Place { path: &path, ..self.place };
+        let context = ParseContext { path: &path, ..self.context };
+        // Below `$elemMatch` the node is applied to an element, so its own path starts there. Only errors
+        // name the whole path.
         let field = FieldPath::parse(self.name)
-            .map_err(|error| place.malformed("$eq", Fault::Path { reason: error.to_string() }))?;
+            .map_err(|error| context.malformed("$eq", Fault::Path { reason: error.to_string() }))?;
         let condition = match self.operand.as_document() {
-            Some(document) if is_operators(document) => place.deeper("$eq")?.operators(document)?,
+            Some(document) if is_operators(document) => context.deeper("$eq")?.operators(document)?,
             Some(_) | None => {
-                let call = Call { place, name: "$eq", operand: self.operand };
+                let call = OperatorCall { context, name: "$eq", operand: self.operand };
                 call.value_or_pattern()?
             }
         };
         Ok(Node::field(&field, condition))
     }
 
-    /// Reads an operator in the place of a field; a comment gives nothing.
+    /// Parses an operator at the level of fields. Returns `None` for `$comment`, which selects nothing.
     fn clause(self) -> Result<Option<Node>, Error> {
         match operator::clause(self.name) {
             None => Err(self.unknown()),
             Some(Known::Unsupported) => Err(self.unsupported()),
             Some(Known::Supported(clause)) => Ok(match clause {
-                Clause::And => Some(Node::all(self.alternatives()?)),
-                Clause::Or => Some(Node::Any(self.alternatives()?)),
-                Clause::Nor => Some(Node::Not(Box::new(Node::Any(self.alternatives()?)))),
+                Clause::And => Some(Node::all(self.branches()?)),
+                Clause::Or => Some(Node::Any(self.branches()?)),
+                Clause::Nor => Some(Node::Not(Box::new(Node::Any(self.branches()?)))),
                 Clause::AlwaysTrue => Some(self.constant(Node::All(Vec::new()))?),
                 Clause::AlwaysFalse => Some(self.constant(Node::Any(Vec::new()))?),
+                // MongoDB lets a filter select by the parts of a database reference, in spite of their names.
                 Clause::Reference => Some(self.field()?),
                 Clause::Expr => Some(self.expression()?),
                 Clause::JsonSchema => Some(self.schema()?),
@@ -148,8 +147,10 @@ impl<'c> Call<'c> {
         }
     }
 
+    /// Parses `$expr`, where it is allowed.
     fn expression(self) -> Result<Node, Error> {
-        match self.place.expressions {
+        // Each case has an error of its own, so a caller learns whether the operator or its position is wrong.
+        match self.context.expressions {
             Expressions::Unsupported => Err(self.unsupported()),
             Expressions::Forbidden => Err(self.not_allowed()),
             Expressions::Nested | Expressions::NestedForbidden => Err(self.malformed(Fault::NotTopLevel)),
@@ -159,30 +160,33 @@ impl<'c> Call<'c> {
         }
     }
 
+    /// Parses `$jsonSchema`, where it is allowed: also where expressions are not, if the argument takes
+    /// schemas.
     fn schema(self) -> Result<Node, Error> {
-        match self.place.expressions {
+        match self.context.expressions {
             Expressions::Forbidden | Expressions::NestedForbidden => Err(self.not_allowed()),
-            Expressions::Unsupported | Expressions::Nested | Expressions::Allowed(_) => {
-                Ok(Node::Schema(Box::new(schema::parse(self.operand, self.place.depth, self.place.room)?)))
-            }
+            Expressions::Unsupported | Expressions::Nested | Expressions::Allowed(_) => Ok(Node::Schema(
+                Box::new(schema::parse::parse(self.operand, self.context.depth, self.context.room)?),
+            )),
         }
     }
 
-    /// Reads the list of filters below `$and`, `$or` and `$nor`.
-    fn alternatives(self) -> Result<Vec<Node>, Error> {
+    /// Parses the filters in the array of `$and`, `$or` or `$nor`.
+    fn branches(self) -> Result<Vec<Node>, Error> {
         let members = self.members()?;
         if members.is_empty() {
             return Err(self.malformed(Fault::Empty { expected: "the array" }));
         }
-        let place = self.place.deeper(self.name)?;
+        let context = self.context.deeper(self.name)?;
         let parse = |(position, member): (usize, &RawBsonRef<'_>)| {
             let fault = || Fault::WrongMember { position, expected: "an object", found: describe(*member) };
             let document = member.as_document().ok_or_else(|| self.malformed(fault()))?;
-            place.document(document)
+            context.document(document)
         };
         members.iter().enumerate().map(parse).collect()
     }
 
+    /// Returns `node` if the operand is 1, the only one that `$alwaysTrue` and `$alwaysFalse` take.
     fn constant(self, node: Node) -> Result<Node, Error> {
         if integer(self.operand) == Some(1) {
             return Ok(node);
@@ -190,7 +194,9 @@ impl<'c> Call<'c> {
         Err(self.malformed(Fault::NotOne { found: describe(self.operand) }))
     }
 
-    /// Reads an operator below a field; `siblings` is the document that it stands in.
+    /// Parses an operator below a field. `siblings` is the document that holds the operator.
+    ///
+    /// Returns `None` for `$options`, which is a part of `$regex`.
     fn operator(self, siblings: &RawDocument) -> Result<Option<Condition>, Error> {
         let operator = match operator::operator(self.name) {
             None => return Err(self.unknown()),
@@ -203,6 +209,7 @@ impl<'c> Call<'c> {
             Operator::Gte => self.comparison(Relation::Gte)?,
             Operator::Lt => self.comparison(Relation::Lt)?,
             Operator::Lte => self.comparison(Relation::Lte)?,
+            // MongoDB refuses a regular expression as the operand of `$ne`, though `$eq` takes one.
             Operator::Ne => not(self.comparison_without_regex(Relation::Eq)?),
             Operator::In => self.membership()?,
             Operator::Nin => not(self.membership()?),
@@ -220,6 +227,7 @@ impl<'c> Call<'c> {
             Operator::ElemMatch => self.element_match()?,
             Operator::Regex => self.regex(siblings)?,
             Operator::Options => {
+                // `$regex` reads its options itself, because they may stand before or after it.
                 self.option_text()?;
                 let is_alone = siblings.get("$regex").ok().flatten().is_none();
                 return if is_alone { Err(self.malformed(Fault::OptionsAlone)) } else { Ok(None) };
@@ -227,8 +235,9 @@ impl<'c> Call<'c> {
         }))
     }
 
-    /// `$gt` and its kin take no regular expression; equality takes it as a value.
+    /// Parses `$eq`, `$gt`, `$gte`, `$lt` or `$lte`.
     fn comparison(self, relation: Relation) -> Result<Condition, Error> {
+        // Equality compares a regular expression as a value. MongoDB refuses to order by one.
         if relation != Relation::Eq {
             return self.comparison_without_regex(relation);
         }
@@ -248,26 +257,28 @@ impl<'c> Call<'c> {
         Ok(Condition::Test(Test::Compare(Comparison::new(relation, self.operand))))
     }
 
-    /// A value that stands without operator: a regular expression is matched, anything else compared.
+    /// Parses an operand without an operator: a regular expression is matched, any other value is compared.
     fn value_or_pattern(self) -> Result<Condition, Error> {
         match self.operand.as_regex() {
             Some(regex) => {
-                let pattern = Pattern::of(regex, self.place.room)
-                    .map_err(|error| pattern_refused(self.place.path, "$regex", error))?;
+                let pattern = Pattern::of(regex, self.context.room)
+                    .map_err(|error| pattern_error(self.context.path, "$regex", error))?;
                 Ok(Condition::Test(Test::Pattern(pattern)))
             }
             None => self.comparison(Relation::Eq),
         }
     }
 
+    /// Parses the array of `$in` or `$nin`.
     fn membership(self) -> Result<Condition, Error> {
         let mut values = Vec::new();
         let mut patterns = Vec::new();
         for (position, member) in self.members()?.into_iter().enumerate() {
             self.check_plain(position, member)?;
+            // As a member a regular expression is matched, while `$eq` compares it.
             if let Some(regex) = member.as_regex() {
-                let pattern = Pattern::of(regex, self.place.room);
-                patterns.push(pattern.map_err(|error| pattern_refused(self.place.path, self.name, error))?);
+                let pattern = Pattern::of(regex, self.context.room);
+                patterns.push(pattern.map_err(|error| pattern_error(self.context.path, self.name, error))?);
             } else if member == RawBsonRef::Undefined {
                 return Err(self.malformed(Fault::Undefined));
             } else {
@@ -277,7 +288,9 @@ impl<'c> Call<'c> {
         Ok(Condition::Test(Test::In(Membership::new(values, patterns))))
     }
 
+    /// Parses the operand of `$not`, before it is negated.
     fn negated(self) -> Result<Condition, Error> {
+        // `$not` takes a regular expression directly, while `{$not: 5}` is an error in MongoDB.
         if self.operand.as_regex().is_some() {
             return self.value_or_pattern();
         }
@@ -287,9 +300,10 @@ impl<'c> Call<'c> {
         if document.is_empty() {
             return Err(self.malformed(Fault::Empty { expected: "the object of operators" }));
         }
-        self.place.deeper(self.name)?.operators(document)
+        self.context.deeper(self.name)?.operators(document)
     }
 
+    /// Parses the array of `$all`: values, or `$elemMatch` conditions.
     fn all(self) -> Result<Condition, Error> {
         let members = self.members()?;
         let is_element_match = |member: &RawBsonRef<'_>| {
@@ -297,51 +311,57 @@ impl<'c> Call<'c> {
         };
         let are_element_matches = members.first().is_some_and(is_element_match);
         if members.is_empty() {
-            // Not even an empty array has all of nothing.
+            // In MongoDB `{$all: []}` matches no document, although every array has all members of an empty list.
             return Ok(Condition::Any(Vec::new()));
         }
         let mut conditions = Vec::with_capacity(members.len());
         for (position, member) in members.into_iter().enumerate() {
+            // The first member decides what the others must be. MongoDB refuses a mixture.
             if are_element_matches != is_element_match(&member) {
                 return Err(self.malformed(Fault::MixedMembers { position }));
             }
-            let first = member.as_document().filter(|_| are_element_matches);
-            if let Some(operand) = first.and_then(|member| member.get("$elemMatch").ok().flatten()) {
-                let place = self.place.deeper(self.name)?;
-                conditions.push(Call { place, name: "$elemMatch", operand }.element_match()?);
+            let object = member.as_document().filter(|_| are_element_matches);
+            if let Some(operand) = object.and_then(|member| member.get("$elemMatch").ok().flatten()) {
+                let context = self.context.deeper(self.name)?;
+                conditions.push(OperatorCall { context, name: "$elemMatch", operand }.element_match()?);
                 continue;
             }
             self.check_plain(position, member)?;
-            conditions.push(Call { operand: member, ..self }.value_or_pattern()?);
+            conditions.push(OperatorCall { operand: member, ..self }.value_or_pattern()?);
         }
         Ok(Condition::All(conditions))
     }
 
+    /// Parses `$elemMatch`: operators for each element, or a filter for elements that are objects.
     fn element_match(self) -> Result<Condition, Error> {
         let Some(document) = self.operand.as_document() else { return Err(self.wrong_type("an object")) };
-        let place = self.place.deeper(self.name)?;
-        let expressions = match place.expressions {
+        let context = self.context.deeper(self.name)?;
+        let expressions = match context.expressions {
             Expressions::Forbidden | Expressions::NestedForbidden => Expressions::NestedForbidden,
             Expressions::Unsupported | Expressions::Nested | Expressions::Allowed(_) => Expressions::Nested,
         };
-        let place = Place { expressions, ..place };
+        // The elements are no whole documents from here on.
+        let context = ParseContext { expressions, ..context };
+        // `{$elemMatch: {$or: […]}}` starts with a dollar sign, and is a filter of objects all the same.
         let is_clause = first_name(document).and_then(operator::clause).is_some();
         let test = if is_element_operators(document) && !is_clause {
-            Test::AnyElement(Box::new(place.operators(document)?))
+            Test::AnyElement(Box::new(context.operators(document)?))
         } else {
-            Test::AnyObject(Box::new(place.document(document)?))
+            Test::AnyObject(Box::new(context.document(document)?))
         };
         Ok(Condition::Test(test))
     }
 
-    /// Reads `$regex` together with the `$options` beside it.
+    /// Parses `$regex` with the `$options` from the same document.
     fn regex(self, siblings: &RawDocument) -> Result<Condition, Error> {
         let options = siblings.get("$options").ok().flatten();
-        let options =
-            options.map(|operand| Call { name: "$options", operand, ..self }.option_text()).transpose()?;
+        let options = options
+            .map(|operand| OperatorCall { name: "$options", operand, ..self }.option_text())
+            .transpose()?;
         let parsed = if let Some(regex) = self.operand.as_regex() {
             let own = regex.options.as_str();
             if options.is_some_and(|options| !options.is_empty()) && !own.is_empty() {
+                // MongoDB's number for this error depends on which of the two comes first.
                 let is_first = siblings.iter_elements().map_while(Result::ok).find_map(|element| {
                     let name = element.key().as_str();
                     matches!(name, "$regex" | "$options").then_some(name == "$regex")
@@ -353,17 +373,19 @@ impl<'c> Call<'c> {
                     Fault::OptionsBeforePattern
                 }));
             }
+            // At most one of the two has letters here.
             let options = if own.is_empty() { options.unwrap_or(own) } else { own };
-            Pattern::parse(regex.pattern.as_str(), options, self.place.room)
+            Pattern::parse(regex.pattern.as_str(), options, self.context.room)
         } else if let Some(pattern) = self.operand.as_str() {
-            Pattern::parse(pattern, options.unwrap_or_default(), self.place.room)
+            Pattern::parse(pattern, options.unwrap_or_default(), self.context.room)
         } else {
             return Err(self.wrong_type("a string or a regular expression"));
         };
-        let pattern = parsed.map_err(|error| pattern_refused(self.place.path, self.name, error))?;
+        let pattern = parsed.map_err(|error| pattern_error(self.context.path, self.name, error))?;
         Ok(Condition::Test(Test::Pattern(pattern)))
     }
 
+    /// The operand of `$options`, which must be a string.
     fn option_text(self) -> Result<&'c str, Error> {
         self.operand.as_str().ok_or_else(|| self.wrong_type("a string"))
     }
@@ -372,28 +394,29 @@ impl<'c> Call<'c> {
         self.test(Bits::parse(test, self.operand).map(Test::Bits))
     }
 
+    /// Turns the parsed operand of an operator into a condition, or its fault into an error.
     fn test(self, parsed: Result<Test, Fault>) -> Result<Condition, Error> {
         parsed.map(Condition::Test).map_err(|fault| self.malformed(fault))
     }
 
-    /// The members of an operand that must be an array.
+    /// The members of the operand, which must be an array.
     fn members(self) -> Result<Vec<RawBsonRef<'c>>, Error> {
         let Some(array) = self.operand.as_array() else { return Err(self.wrong_type("an array")) };
-        let read = |(at, member): (usize, Result<_, _>)| member.map_err(|_| self.place.invalid(at));
-        array.into_iter().enumerate().map(read).collect()
+        members(array, self.context.path)
     }
 
-    /// Refuses operators in place of a value.
+    /// Refuses a member that is a document of operators, where only values are allowed.
     fn check_plain(self, position: usize, member: RawBsonRef<'_>) -> Result<(), Error> {
         let Some(document) = member.as_document().filter(|document| is_operators(document)) else {
             return Ok(());
         };
+        // `{$in: [{$gt: 5}]}` would never match what its author means, so MongoDB refuses it.
         let operator = first_name(document).unwrap_or_default().to_owned();
         Err(self.malformed(Fault::NestedOperator { position, operator }))
     }
 
     fn malformed(self, fault: Fault) -> Error {
-        self.place.malformed(self.name, fault)
+        self.context.malformed(self.name, fault)
     }
 
     fn wrong_type(self, expected: &'static str) -> Error {
@@ -401,29 +424,16 @@ impl<'c> Call<'c> {
     }
 
     fn unknown(self) -> Error {
-        Error::UnknownOperator { path: self.place.path.to_owned(), operator: self.name.to_owned() }
+        Error::UnknownOperator { path: self.context.path.to_owned(), operator: self.name.to_owned() }
     }
 
     fn unsupported(self) -> Error {
-        Error::UnsupportedOperator { path: self.place.path.to_owned(), operator: self.name.to_owned() }
+        Error::UnsupportedOperator { path: self.context.path.to_owned(), operator: self.name.to_owned() }
     }
 
     fn not_allowed(self) -> Error {
         Error::NotAllowed { operator: self.name.to_owned() }
     }
-}
-
-/// The error for a pattern, with the place that the pattern belongs to.
-pub(super) fn pattern_refused(path: &str, operator: &str, error: PatternError) -> Error {
-    let (path, operator) = (path.to_owned(), operator.to_owned());
-    let fault = match error {
-        PatternError::Zero => Fault::PatternZero,
-        PatternError::TooLong { length, limit } => Fault::PatternTooLong { length, limit },
-        PatternError::OptionUnknown { option } => Fault::OptionUnknown { option },
-        PatternError::Invalid { pattern, reason } => Fault::PatternInvalid { pattern, reason },
-        PatternError::TooMany { limit } => Fault::PatternsTooMany { limit },
-    };
-    Error::Malformed { path, operator, fault }
 }
 
 fn not(condition: Condition) -> Condition {

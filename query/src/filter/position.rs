@@ -1,13 +1,12 @@
-//! Which array element made a document match: what the positional operator `$` of an update and of a projection
-//! stands for.
+//! The array element by which a document matches: the position that `$` means in an update or a projection.
 //!
-//! Only what must hold can say so: under `$or` of several branches, `$nor` and `$not` no element is to be blamed. Of
-//! several conditions on arrays the last one decides. An element that meets a condition by itself comes before the
-//! array that meets it as a whole.
+//! Only a condition that every match meets can give the position, so conditions below `$or` (of several
+//! branches), `$nor` and `$not` give none. The last condition on an array decides. If both an element and the
+//! array as a whole meet a condition, the element is taken.
 
 use std::ops::ControlFlow;
 
-use bson::{RawBsonRef, RawDocument};
+use bson::RawDocument;
 use index::path::{Leaf, leaves};
 
 use crate::error::Error;
@@ -15,12 +14,13 @@ use crate::filter::Filter;
 use crate::filter::evaluate::{Node, Test};
 use crate::operation::OperationContext;
 use crate::pattern::Watch;
-use crate::value::{document_or_array, elements};
+use crate::value::elements;
 
 impl Filter {
-    /// The position, in the outermost array on the way, of the first element by which a document matches.
+    /// The position of the first array element by which a document matches, in the outermost array of the
+    /// path.
     ///
-    /// Nothing is told if no condition on an array helped. The document must be one that the filter matches.
+    /// Returns `None` if no condition on an array gives a position. The filter must match the document.
     ///
     /// ```
     /// use bson::rawdoc;
@@ -35,8 +35,8 @@ impl Filter {
     /// ```
     ///
     /// # Errors
-    /// [`Error::PatternFailed`] if a regular expression finds no answer within its limits, [`Error::Interrupted`] if
-    /// the operation is to end.
+    /// [`Error::PatternFailed`] if a regular expression exceeds its limits, [`Error::Interrupted`] if the
+    /// operation is to end.
     pub fn array_position(
         &self,
         document: &RawDocument,
@@ -48,9 +48,12 @@ impl Filter {
     }
 }
 
+/// The position that a node gives for a document that it matches.
 fn position(node: &Node, document: &RawDocument, watch: &Watch<'_>) -> Option<usize> {
     match node {
+        // The last condition that gives a position decides, as in MongoDB.
         Node::All(nodes) => nodes.iter().rev().find_map(|node| position(node, document, watch)),
+        // A single branch must hold. Of several it is not known which one the document meets.
         Node::Any(nodes) => match nodes.as_slice() {
             [only] => position(only, document, watch),
             [] | [_, _, ..] => None,
@@ -69,9 +72,10 @@ fn position(node: &Node, document: &RawDocument, watch: &Watch<'_>) -> Option<us
     }
 }
 
-/// Breaks if a leaf meets the test, with the element by which it does if there is one.
+/// Breaks if the value of a leaf meets the test, with the position of the element by which it does, if any.
 fn matching_element(test: &Test, leaf: &Leaf<'_>, watch: &Watch<'_>) -> ControlFlow<Option<usize>> {
-    let by_element = leaf.value.and_then(|value| element_of(test, value, leaf.expand, watch));
+    let by_element = element_of(test, leaf, watch);
+    // The path went through an array already: then the position in that outer array counts.
     match (by_element, leaf.position) {
         (Some(_), Some(outer)) => ControlFlow::Break(Some(outer)),
         (Some(element), None) => ControlFlow::Break(Some(element)),
@@ -80,25 +84,10 @@ fn matching_element(test: &Test, leaf: &Leaf<'_>, watch: &Watch<'_>) -> ControlF
     }
 }
 
-/// The first element of an array that meets the test, or that makes the array meet it.
-fn element_of(test: &Test, value: RawBsonRef<'_>, expand: bool, watch: &Watch<'_>) -> Option<usize> {
-    let array = value.as_array()?;
-    match test {
-        Test::AnyObject(node) => elements(array)
-            .position(|element| document_or_array(element).is_some_and(|object| node.matches(object, watch))),
-        Test::AnyElement(condition) => elements(array).position(|element| condition.matches(element, watch)),
-        Test::Compare(_)
-        | Test::In(_)
-        | Test::Exists
-        | Test::Type(_)
-        | Test::Mod(_)
-        | Test::Pattern(_)
-        | Test::Bits(_)
-        | Test::Size(_) => {
-            let looks_inside = expand && test.looks_into_arrays();
-            elements(array).position(|element| looks_inside && test.matches(Some(element), watch))
-        }
-    }
+/// The position of the first element, of the array at a leaf, that makes the leaf meet the test.
+fn element_of(test: &Test, leaf: &Leaf<'_>, watch: &Watch<'_>) -> Option<usize> {
+    let array = leaf.value?.as_array()?;
+    elements(array).position(|element| test.is_met_by_element(element, leaf, watch))
 }
 
 #[cfg(test)]

@@ -1,18 +1,18 @@
-//! When two values are the same to a schema: as the order of values has it, but whatever the order of an object's
-//! fields is.
+//! When two values are equal for a schema: as in the order of all values, but with the fields of objects in
+//! any order.
 
+use bson::raw::RawElement;
 use bson::{RawBsonRef, RawDocument};
 use index::key::{Direction, encode};
 use index::validate::NESTING_MAX;
 
-use crate::filter::schema::object::fields;
 use crate::value::elements;
 
-/// Bytes that two values share if and only if they are the same.
+/// Bytes of a value. Two values have equal bytes if and only if the values are equal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Identity(Vec<u8>);
 
-// No encoded value starts with one of these.
+// No encoded value starts with one of these bytes, so they cannot be taken for a part of one.
 const END: u8 = 0x00;
 const OBJECT: u8 = 0x01;
 const ARRAY: u8 = 0x02;
@@ -26,9 +26,14 @@ impl Identity {
     }
 }
 
-/// Appends a value, with the fields of objects ascending by name. What is nested more deeply than any stored document
-/// is taken in the order that it has: that needs no recursion.
+/// The fields of a document up to the first malformed one.
+pub(super) fn fields(document: &RawDocument) -> impl Iterator<Item = RawElement<'_>> {
+    document.iter_elements().map_while(Result::ok)
+}
+
+/// Appends a value, with the fields of objects in ascending order of their names.
 fn write(value: RawBsonRef<'_>, depth: usize, bytes: &mut Vec<u8>) {
+    // No stored document is nested so deeply. The rest is encoded as it is, because that needs no recursion.
     if depth > NESTING_MAX {
         return encode(value, Direction::Ascending, bytes);
     }
@@ -50,6 +55,7 @@ fn write_object(document: &RawDocument, depth: usize, bytes: &mut Vec<u8>) {
     bytes.push(OBJECT);
     for (name, value) in sorted {
         bytes.push(FIELD);
+        // A name has no zero byte, so the byte after it ends it.
         bytes.extend_from_slice(name.as_bytes());
         bytes.push(END);
         write(value, depth + 1, bytes);

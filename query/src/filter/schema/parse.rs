@@ -1,7 +1,7 @@
-//! From a schema's keywords to its rules.
+//! From the keywords of a schema to its rules.
 //!
-//! A keyword that JSON Schema has and MongoDB refuses, one that MongoDB has and this store has not, and one that
-//! nobody knows are three different errors.
+//! There are three different errors for a keyword: JSON Schema has it and MongoDB refuses it, MongoDB has it
+//! and CairnDB does not, and neither has it.
 
 use bson::spec::ElementType;
 use bson::{RawBsonRef, RawDocument};
@@ -10,11 +10,9 @@ use index::number::{Decimal, Number, unpack};
 use crate::error::{Error, Fault, KeywordFault};
 use crate::filter::compare::{Comparison, Relation};
 use crate::filter::element::named_types;
-use crate::filter::parse::{DEPTH_MAX, pattern_refused};
-use crate::filter::schema::array::Items;
+use crate::filter::operand::{self, DEPTH_MAX, pattern_error};
 use crate::filter::schema::equality::Identity;
-use crate::filter::schema::object::{Demand, Dependency, Properties};
-use crate::filter::schema::{Limit, Rest, Rule, Schema, number};
+use crate::filter::schema::tree::{Demand, Dependency, Items, Limit, Properties, Rest, Rule, Schema, number};
 use crate::pattern::{Pattern, Room};
 use crate::value::{describe, integer};
 
@@ -71,7 +69,7 @@ const KEYWORDS: &[(&str, Known)] = &[
     ("uniqueItems", Known::Supported),
 ];
 
-/// The types that `type` knows, ascending, with their names among all types.
+/// The names of types for the keyword `type` in ascending order, with their names for `bsonType`.
 const JSON_TYPES: &[(&str, &str)] = &[
     ("array", "array"),
     ("boolean", "bool"),
@@ -81,36 +79,67 @@ const JSON_TYPES: &[(&str, &str)] = &[
     ("string", "string"),
 ];
 
-/// Reads a schema that stands `depth` levels deep in a filter.
-pub(in crate::filter) fn parse(schema: RawBsonRef<'_>, depth: usize, room: &Room) -> Result<Schema, Error> {
-    let place = Place { path: String::new(), depth, room: room.clone() };
-    let Some(document) = schema.as_document() else {
-        let fault = Fault::SchemaType { found: describe(schema) };
-        return Err(Error::Malformed { path: place.path, operator: OPERATOR.to_owned(), fault });
-    };
-    place.schema(document)
+/// The keywords for one end of a range of numbers.
+struct EndKeywords {
+    /// The keyword for the number.
+    number: &'static str,
+    /// The keyword whose boolean excludes the number itself.
+    exclusive: &'static str,
+    /// The relation to the number if it is allowed.
+    inclusion: Relation,
+    /// The relation to the number if it is excluded.
+    exclusion: Relation,
 }
 
-/// Where in the outermost schema something stands, for its errors and its depth.
-struct Place {
-    /// The properties that led here, joined by dots.
+const MINIMUM: EndKeywords = EndKeywords {
+    number: "minimum",
+    exclusive: "exclusiveMinimum",
+    inclusion: Relation::Gte,
+    exclusion: Relation::Gt,
+};
+
+const MAXIMUM: EndKeywords = EndKeywords {
+    number: "maximum",
+    exclusive: "exclusiveMaximum",
+    inclusion: Relation::Lte,
+    exclusion: Relation::Lt,
+};
+
+/// Parses the operand of `$jsonSchema`, which `depth` operators of the filter enclose.
+pub(crate) fn parse(schema: RawBsonRef<'_>, depth: usize, room: &Room) -> Result<Schema, Error> {
+    let context = SchemaContext { path: String::new(), depth, room: room.clone() };
+    let Some(document) = schema.as_document() else {
+        let fault = Fault::SchemaType { found: describe(schema) };
+        return Err(Error::Malformed { path: context.path, operator: OPERATOR.to_owned(), fault });
+    };
+    context.schema(document)
+}
+
+/// What the parser knows about the schema that it reads, inside of the outermost one.
+struct SchemaContext {
+    /// The properties down to this schema, joined by dots. Errors name it.
     path: String,
+    /// How many operators and schemas enclose this one.
     depth: usize,
+    /// The memory that compiled patterns may take.
     room: Room,
 }
 
-/// A schema's keywords, each known and there once.
+/// The keywords of a schema. Each one is supported, and none is given twice.
 struct Keywords<'s> {
-    place: &'s Place,
+    context: &'s SchemaContext,
     given: Vec<(&'s str, RawBsonRef<'s>)>,
 }
 
-impl Place {
+impl SchemaContext {
     fn schema(&self, document: &RawDocument) -> Result<Schema, Error> {
+        // Schemas share the limit of operators, so a filter's tree is bounded whichever of them it is made
+        // of.
         if self.depth > DEPTH_MAX {
             return Err(self.malformed(Fault::TooDeep { limit: DEPTH_MAX }));
         }
         let keywords = self.keywords(document)?;
+        // They require nothing of a value, but MongoDB refuses any but strings.
         for name in ["title", "description"] {
             keywords.typed(name, "a string", RawBsonRef::as_str)?;
         }
@@ -126,10 +155,8 @@ impl Place {
 
     fn keywords<'s>(&'s self, document: &'s RawDocument) -> Result<Keywords<'s>, Error> {
         let mut given: Vec<(&str, RawBsonRef<'_>)> = Vec::new();
-        for (at, element) in document.iter_elements().enumerate() {
-            let (name, value) = element
-                .and_then(|element| Ok((element.key().as_str(), element.value()?)))
-                .map_err(|_| self.invalid(at))?;
+        for field in operand::fields(document, &self.path) {
+            let (name, value) = field?;
             let known = KEYWORDS.binary_search_by_key(&name, |(known, _)| known);
             match known.ok().and_then(|place| KEYWORDS.get(place)).map(|(_, known)| *known) {
                 None => return Err(self.refuse(name, KeywordFault::Unknown)),
@@ -144,15 +171,15 @@ impl Place {
                 Some(Known::Supported) => given.push((name, value)),
             }
         }
-        Ok(Keywords { place: self, given })
+        Ok(Keywords { context: self, given })
     }
 
-    /// A place one level further down, in the same value or in a part of it without a name.
+    /// The context of a schema inside of this one, for the same value or for a part of it without a name.
     fn deeper(&self) -> Self {
         Self { path: self.path.clone(), depth: self.depth + 1, room: self.room.clone() }
     }
 
-    /// A place one level further down, in a property.
+    /// The context of the schema of a property.
     fn property(&self, name: &str) -> Self {
         let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
         Self { path, depth: self.depth + 1, room: self.room.clone() }
@@ -165,18 +192,16 @@ impl Place {
     fn refuse(&self, keyword: &str, fault: KeywordFault) -> Error {
         self.malformed(Fault::Keyword { keyword: keyword.to_owned(), fault })
     }
-
-    fn invalid(&self, at: usize) -> Error {
-        Error::InvalidBson { path: self.path.clone(), reason: format!("element {at} cannot be read") }
-    }
 }
 
 impl<'s> Keywords<'s> {
+    /// A keyword's value, if it is given.
     fn get(&self, keyword: &str) -> Option<RawBsonRef<'s>> {
         self.given.iter().find(|(name, _)| *name == keyword).map(|(_, value)| *value)
     }
 
-    /// A keyword's value, if it is given, as what it must be.
+    /// A keyword's value as `read` returns it, if the keyword is given. `expected` is the type that the error
+    /// names.
     fn typed<T>(
         &self,
         keyword: &str,
@@ -185,14 +210,13 @@ impl<'s> Keywords<'s> {
     ) -> Result<Option<T>, Error> {
         let Some(value) = self.get(keyword) else { return Ok(None) };
         let fault = || KeywordFault::WrongType { expected, found: describe(value) };
-        read(value).map(Some).ok_or_else(|| self.place.refuse(keyword, fault()))
+        read(value).map(Some).ok_or_else(|| self.context.refuse(keyword, fault()))
     }
 
     /// The members of a keyword's value, which must be an array.
     fn members(&self, keyword: &str) -> Result<Option<Vec<RawBsonRef<'s>>>, Error> {
         let Some(array) = self.typed(keyword, "an array", RawBsonRef::as_array)? else { return Ok(None) };
-        let read = |(at, member): (usize, Result<_, _>)| member.map_err(|_| self.place.invalid(at));
-        array.into_iter().enumerate().map(read).collect::<Result<_, _>>().map(Some)
+        operand::members(array, &self.context.path).map(Some)
     }
 
     /// The fields of a keyword's value, which must be an object.
@@ -200,22 +224,22 @@ impl<'s> Keywords<'s> {
         let Some(object) = self.typed(keyword, "an object", RawBsonRef::as_document)? else {
             return Ok(Vec::new());
         };
-        let fields = object.iter_elements().enumerate().map(|(at, element)| {
-            let field = element.and_then(|element| Ok((element.key().as_str(), element.value()?)));
-            field.map_err(|_| self.place.invalid(at))
-        });
-        fields.collect()
+        operand::fields(object, &self.context.path).collect()
     }
 
+    /// A member of a keyword's value as the object that it must be.
     fn member_object(&self, keyword: &str, value: RawBsonRef<'s>) -> Result<&'s RawDocument, Error> {
         let fault = || KeywordFault::WrongMember { expected: "an object", found: describe(value) };
-        value.as_document().ok_or_else(|| self.place.refuse(keyword, fault()))
+        value.as_document().ok_or_else(|| self.context.refuse(keyword, fault()))
     }
 
+    /// The rule for `type` or `bsonType`, of which a schema may have only one.
     fn types(&self) -> Result<Option<Rule>, Error> {
+        // Both keywords name types, `bsonType` with the names of `$type`. MongoDB takes one of them at a
+        // time.
         let (keyword, value) = match (self.get("type"), self.get("bsonType")) {
             (None, None) => return Ok(None),
-            (Some(_), Some(_)) => return Err(self.place.refuse("bsonType", KeywordFault::TypeTwice)),
+            (Some(_), Some(_)) => return Err(self.context.refuse("bsonType", KeywordFault::TypeTwice)),
             (Some(value), None) => ("type", value),
             (None, Some(value)) => ("bsonType", value),
         };
@@ -228,18 +252,21 @@ impl<'s> Keywords<'s> {
                 expected: "a string or an array of strings",
                 found: describe(value),
             };
-            return Err(self.place.refuse(keyword, fault));
+            return Err(self.context.refuse(keyword, fault));
         };
         let mut types = Vec::new();
+        // A name may mean several types (`number`), so the rule has a list of types and not of names.
         for name in names {
             types.extend_from_slice(self.type_of(keyword, name)?);
         }
         Ok(Some(Rule::Types(types)))
     }
 
+    /// The types that a name means for the keyword, `type` or `bsonType`.
     fn type_of(&self, keyword: &str, name: &str) -> Result<&'static [ElementType], Error> {
+        // JSON Schema has this type, and MongoDB refuses it with an error of its own.
         if name == "integer" {
-            return Err(self.place.refuse(keyword, KeywordFault::TypeInteger));
+            return Err(self.context.refuse(keyword, KeywordFault::TypeInteger));
         }
         let found = if keyword == "bsonType" {
             named_types(name)
@@ -248,68 +275,71 @@ impl<'s> Keywords<'s> {
             place.and_then(|place| JSON_TYPES.get(place)).and_then(|(_, alias)| named_types(alias))
         };
         let fault = || KeywordFault::TypeName { found: describe(RawBsonRef::String(name)) };
-        found.ok_or_else(|| self.place.refuse(keyword, fault()))
+        found.ok_or_else(|| self.context.refuse(keyword, fault()))
     }
 
-    /// The members of a keyword's value, which must be different strings, at least one.
+    /// The members of a keyword's value, which must be one string at least, without duplicates.
     fn names(&self, keyword: &str) -> Result<Option<Vec<&'s str>>, Error> {
         let Some(members) = self.members(keyword)? else { return Ok(None) };
         self.distinct_names(keyword, &members).map(Some)
     }
 
+    /// `members` as strings, of which there must be one at least, without duplicates.
     fn distinct_names(&self, keyword: &str, members: &[RawBsonRef<'s>]) -> Result<Vec<&'s str>, Error> {
         let mut names = Vec::with_capacity(members.len());
         for member in members {
             let fault = || KeywordFault::WrongMember { expected: "a string", found: describe(*member) };
-            names.push(member.as_str().ok_or_else(|| self.place.refuse(keyword, fault()))?);
+            names.push(member.as_str().ok_or_else(|| self.context.refuse(keyword, fault()))?);
         }
         if names.is_empty() {
-            return Err(self.place.refuse(keyword, KeywordFault::Empty));
+            return Err(self.context.refuse(keyword, KeywordFault::Empty));
         }
+        // Sorting a copy finds a duplicate without comparing all pairs, and keeps the order of the names.
         let mut sorted = names.clone();
         sorted.sort_unstable();
         match sorted.windows(2).find(|pair| pair.first() == pair.last()).and_then(<[_]>::first) {
             None => Ok(names),
             Some(name) => {
                 let fault = KeywordFault::MemberTwice { found: describe(RawBsonRef::String(name)) };
-                Err(self.place.refuse(keyword, fault))
+                Err(self.context.refuse(keyword, fault))
             }
         }
     }
 
     fn number_rules(&self, rules: &mut Vec<Rule>) -> Result<(), Error> {
-        rules.extend(self.bound(("minimum", "exclusiveMinimum"), (Relation::Gte, Relation::Gt))?);
-        rules.extend(self.bound(("maximum", "exclusiveMaximum"), (Relation::Lte, Relation::Lt))?);
+        rules.extend(self.bound(&MINIMUM)?);
+        rules.extend(self.bound(&MAXIMUM)?);
         if let Some(divisor) = self.typed("multipleOf", "a number", number)? {
             let is_positive = match unpack(divisor) {
+                // MongoDB refuses negative divisors and zero, and NaN is neither.
                 Decimal::Nan => true,
                 Decimal::Infinity { negative } => !negative,
                 Decimal::Finite { negative, coefficient, .. } => !negative && coefficient > 0,
             };
             if !is_positive {
                 let found = self.get("multipleOf").map(describe).unwrap_or_default();
-                return Err(self.place.refuse("multipleOf", KeywordFault::NotPositive { found }));
+                return Err(self.context.refuse("multipleOf", KeywordFault::NotPositive { found }));
             }
             rules.push(Rule::MultipleOf(divisor));
         }
         Ok(())
     }
 
-    /// A least or greatest number, which a second keyword makes exclusive.
-    fn bound(
-        &self,
-        (keyword, exclusive): (&'static str, &str),
-        (inclusion, exclusion): (Relation, Relation),
-    ) -> Result<Option<Rule>, Error> {
+    /// The rule for one end of a range of numbers, if its number is given.
+    fn bound(&self, end: &EndKeywords) -> Result<Option<Rule>, Error> {
         let is_number = |value| Number::of(value).map(|_| value);
-        let is_exclusive = self.typed(exclusive, "a boolean", RawBsonRef::as_bool)?;
-        let Some(operand) = self.typed(keyword, "a number", is_number)? else {
+        let is_exclusive = self.typed(end.exclusive, "a boolean", RawBsonRef::as_bool)?;
+        let Some(operand) = self.typed(end.number, "a number", is_number)? else {
+            // In draft 4 the exclusive keyword is a boolean about the other one and means nothing alone.
             return match is_exclusive {
                 None => Ok(None),
-                Some(_) => Err(self.place.refuse(exclusive, KeywordFault::BoundMissing { keyword })),
+                Some(_) => {
+                    let fault = KeywordFault::BoundMissing { keyword: end.number };
+                    Err(self.context.refuse(end.exclusive, fault))
+                }
             };
         };
-        let relation = if is_exclusive == Some(true) { exclusion } else { inclusion };
+        let relation = if is_exclusive == Some(true) { end.exclusion } else { end.inclusion };
         Ok(Some(Rule::Compare(Comparison::new(relation, operand))))
     }
 
@@ -323,16 +353,17 @@ impl<'s> Keywords<'s> {
     }
 
     fn pattern(&self, pattern: &str) -> Result<Pattern, Error> {
-        Pattern::parse(pattern, "", &self.place.room)
-            .map_err(|error| pattern_refused(&self.place.path, OPERATOR, error))
+        Pattern::parse(pattern, "", &self.context.room)
+            .map_err(|error| pattern_error(&self.context.path, OPERATOR, error))
     }
 
     /// A keyword's value, which must be an integer of 0 or more.
     fn count(&self, keyword: &str) -> Result<Option<usize>, Error> {
         let Some(value) = self.get(keyword) else { return Ok(None) };
+        // As everywhere in MongoDB's schemas the type of the number does not matter: 2.0 is a count.
         let count = integer(value).and_then(|count| usize::try_from(count).ok());
         let fault = || KeywordFault::Count { found: describe(value) };
-        count.map(Some).ok_or_else(|| self.place.refuse(keyword, fault()))
+        count.map(Some).ok_or_else(|| self.context.refuse(keyword, fault()))
     }
 
     fn array_rules(&self, rules: &mut Vec<Rule>) -> Result<(), Error> {
@@ -341,17 +372,18 @@ impl<'s> Keywords<'s> {
         if self.typed("uniqueItems", "a boolean", RawBsonRef::as_bool)? == Some(true) {
             rules.push(Rule::UniqueItems);
         }
+        // Checked even if it is not used below: MongoDB refuses a bad operand in any case.
         let rest = self.rest("additionalItems")?;
         let Some(items) = self.get("items") else { return Ok(()) };
         if let Some(schema) = items.as_document() {
-            // One schema for all elements leaves no others.
-            let rest = Rest::Meets(Box::new(self.place.deeper().schema(schema)?));
+            // One schema is about all elements, so `additionalItems` is about none.
+            let rest = Rest::Meets(Box::new(self.context.deeper().schema(schema)?));
             rules.push(Rule::Items(Items { first: Vec::new(), rest }));
             return Ok(());
         }
         if items.as_array().is_none() {
             let fault = KeywordFault::WrongType { expected: "an object or an array", found: describe(items) };
-            return Err(self.place.refuse("items", fault));
+            return Err(self.context.refuse("items", fault));
         }
         let first = self.schemas("items")?.unwrap_or_default();
         rules.push(Rule::Items(Items { first, rest }));
@@ -361,12 +393,12 @@ impl<'s> Keywords<'s> {
     /// A keyword's value, which must be an array of schemas.
     fn schemas(&self, keyword: &str) -> Result<Option<Vec<Schema>>, Error> {
         let Some(members) = self.members(keyword)? else { return Ok(None) };
-        let place = self.place.deeper();
-        let parse = |member: RawBsonRef<'s>| place.schema(self.member_object(keyword, member)?);
+        let context = self.context.deeper();
+        let parse = |member: RawBsonRef<'s>| context.schema(self.member_object(keyword, member)?);
         members.into_iter().map(parse).collect::<Result<_, _>>().map(Some)
     }
 
-    /// What is said of everything that nothing else is said of.
+    /// The value of `additionalItems` or `additionalProperties`.
     fn rest(&self, keyword: &str) -> Result<Rest, Error> {
         let Some(value) = self.get(keyword) else { return Ok(Rest::Allowed) };
         if let Some(is_allowed) = value.as_bool() {
@@ -375,7 +407,7 @@ impl<'s> Keywords<'s> {
         let schema = self.typed(keyword, "an object or a boolean", RawBsonRef::as_document)?;
         match schema {
             None => Ok(Rest::Allowed),
-            Some(schema) => Ok(Rest::Meets(Box::new(self.place.deeper().schema(schema)?))),
+            Some(schema) => Ok(Rest::Meets(Box::new(self.context.deeper().schema(schema)?))),
         }
     }
 
@@ -385,18 +417,22 @@ impl<'s> Keywords<'s> {
         if let Some(names) = self.names("required")? {
             rules.push(Rule::Required(names.into_iter().map(str::to_owned).collect()));
         }
+        // A property's name becomes a part of the path in errors. Patterns and the other schemas have no name
+        // to add.
         let mut named = Vec::new();
         for (name, schema) in self.fields("properties")? {
             let schema = self.member_object("properties", schema)?;
-            named.push((name.to_owned(), self.place.property(name).schema(schema)?));
+            named.push((name.to_owned(), self.context.property(name).schema(schema)?));
         }
+        // Sorted, because each field of each document is looked up here.
         named.sort_by(|(left, _), (right, _)| left.cmp(right));
         let mut patterns = Vec::new();
         for (pattern, schema) in self.fields("patternProperties")? {
             let schema = self.member_object("patternProperties", schema)?;
-            patterns.push((self.pattern(pattern)?, self.place.deeper().schema(schema)?));
+            patterns.push((self.pattern(pattern)?, self.context.deeper().schema(schema)?));
         }
         let rest = self.rest("additionalProperties")?;
+        // Without any requirement the rule is left out, since it would walk all fields of a document.
         if !named.is_empty() || !patterns.is_empty() || !matches!(rest, Rest::Allowed) {
             rules.push(Rule::Properties(Properties { named, patterns, rest }));
         }
@@ -407,17 +443,17 @@ impl<'s> Keywords<'s> {
         Ok(())
     }
 
+    /// What `dependencies` requires of an object that has `field`: a schema, or the names of other fields.
     fn demand(&self, field: &str, demand: RawBsonRef<'s>) -> Result<Demand, Error> {
         if let Some(schema) = demand.as_document() {
-            return Ok(Demand::Schema(self.place.deeper().schema(schema)?));
+            return Ok(Demand::Schema(self.context.deeper().schema(schema)?));
         }
         let Some(array) = demand.as_array() else {
             let fault =
                 KeywordFault::WrongMember { expected: "an object or an array", found: describe(demand) };
-            return Err(self.place.property(field).refuse("dependencies", fault));
+            return Err(self.context.property(field).refuse("dependencies", fault));
         };
-        let read = |(at, member): (usize, Result<_, _>)| member.map_err(|_| self.place.invalid(at));
-        let members = array.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+        let members = operand::members(array, &self.context.path)?;
         let names = self.distinct_names("dependencies", &members)?;
         Ok(Demand::Fields(names.into_iter().map(str::to_owned).collect()))
     }
@@ -427,7 +463,7 @@ impl<'s> Keywords<'s> {
         rules.extend(self.alternatives("anyOf")?.map(Rule::AnyOf));
         rules.extend(self.alternatives("oneOf")?.map(Rule::OneOf));
         if let Some(schema) = self.typed("not", "an object", RawBsonRef::as_document)? {
-            rules.push(Rule::Not(Box::new(self.place.deeper().schema(schema)?)));
+            rules.push(Rule::Not(Box::new(self.context.deeper().schema(schema)?)));
         }
         if let Some(members) = self.members("enum")? {
             rules.push(self.enumeration(&members)?);
@@ -435,26 +471,28 @@ impl<'s> Keywords<'s> {
         Ok(())
     }
 
-    /// A keyword's value, which must be an array of schemas, at least one.
+    /// A keyword's value, which must be an array of one schema at least.
     fn alternatives(&self, keyword: &str) -> Result<Option<Vec<Schema>>, Error> {
         match self.schemas(keyword)? {
             Some(schemas) if schemas.is_empty() => {
-                Err(self.place.refuse(keyword, KeywordFault::NoAlternatives))
+                Err(self.context.refuse(keyword, KeywordFault::NoAlternatives))
             }
             schemas => Ok(schemas),
         }
     }
 
+    /// The rule for `enum`. MongoDB refuses two equal members.
     fn enumeration(&self, members: &[RawBsonRef<'s>]) -> Result<Rule, Error> {
         if members.is_empty() {
-            return Err(self.place.refuse("enum", KeywordFault::Empty));
+            return Err(self.context.refuse("enum", KeywordFault::Empty));
         }
         let mut identities = Vec::with_capacity(members.len());
         for member in members {
             let identity = Identity::of(*member);
+            // Equal means what it means for documents, so `{a: 1, b: 2}` and `{b: 2, a: 1}` are duplicates.
             if identities.contains(&identity) {
                 let fault = KeywordFault::MemberTwice { found: describe(*member) };
-                return Err(self.place.refuse("enum", fault));
+                return Err(self.context.refuse("enum", fault));
             }
             identities.push(identity);
         }

@@ -1,4 +1,4 @@
-//! Every keyword at its edges, and every refusal with its number.
+//! Every keyword at its limits, and every refusal with its number.
 
 use bson::{Bson, Document, RawDocumentBuf, bson, doc};
 
@@ -19,11 +19,11 @@ fn check_document(schema: &Document, document: &Document, is_match: bool) {
     assert_eq!(filter.matches(&raw(document)), is_match, "{document} by {schema}");
 }
 
-/// Checks which values of one property a schema admits.
+/// Checks which values of one property are valid by a schema.
 #[track_caller]
-fn check(schema: &Document, admitted: &[Bson], refused: &[Bson]) {
+fn check(schema: &Document, valid: &[Bson], refused: &[Bson]) {
     let schema = doc! { "properties": { "a": schema.clone() } };
-    for (values, is_match) in [(admitted, true), (refused, false)] {
+    for (values, is_match) in [(valid, true), (refused, false)] {
         for value in values {
             check_document(&schema, &doc! { "a": value.clone() }, is_match);
         }
@@ -185,8 +185,8 @@ fn schemas_are_combined() {
 #[test]
 fn enumerations_hold_values_whatever_the_order_of_fields() {
     let schema = doc! { "enum": [1, "a", Bson::Null, { "b": 1, "c": 2 }, [1, 2]] };
-    let admitted = [bson!(1.0), bson!("a"), Bson::Null, bson!({ "c": 2, "b": 1 }), bson!([1, 2])];
-    check(&schema, &admitted, &[bson!(2), bson!([2, 1]), bson!([1]), Bson::Undefined]);
+    let valid = [bson!(1.0), bson!("a"), Bson::Null, bson!({ "c": 2, "b": 1 }), bson!([1, 2])];
+    check(&schema, &valid, &[bson!(2), bson!([2, 1]), bson!([1]), Bson::Undefined]);
     check_document(&doc! { "enum": [{ "a": 1 }, 5] }, &doc! { "a": 1 }, true);
     check_document(&doc! { "enum": [5] }, &doc! { "a": 1 }, false);
 }
