@@ -1,4 +1,4 @@
-//! Which values a filter can match: never fewer than it does.
+//! The values that a filter can match: a superset of those that it matches.
 
 use bson::{Bson, Document, bson, doc};
 use cairndb_query::filter::Arrays;
@@ -67,7 +67,7 @@ fn patterns_with_a_fixed_start_are_narrow() {
 }
 
 #[test]
-fn conditions_narrow_together_where_arrays_are_absent() {
+fn conditions_narrow_together_if_arrays_are_absent() {
     let filter = doc! { "a": { "$gt": 5, "$lt": 9 }, "b": 1 };
     check_in(&filter, Arrays::Absent, &[bson!(6)], &[bson!(5), bson!(9), bson!(100)]);
     let wide = parse(&filter).intervals("a", Arrays::Possible);
@@ -76,7 +76,7 @@ fn conditions_narrow_together_where_arrays_are_absent() {
 }
 
 #[test]
-fn the_narrowest_condition_is_taken_where_arrays_are_possible() {
+fn the_narrowest_condition_is_taken_if_arrays_are_possible() {
     let filter = doc! { "a": { "$gt": 0, "$in": [3, 4], "$eq": 9 } };
     check_in(&filter, Arrays::Possible, &[bson!(9)], &[bson!(3), bson!(1)]);
     check_in(&filter, Arrays::Absent, &[], &[bson!(9), bson!(3)]);
@@ -95,7 +95,7 @@ fn alternatives_are_joined() {
 }
 
 #[test]
-fn what_is_unknown_is_everything() {
+fn other_conditions_give_all_values() {
     for condition in [
         bson!({ "$ne": null }),
         bson!({ "$exists": true }),
@@ -112,7 +112,7 @@ fn what_is_unknown_is_everything() {
 fn an_index_holds_no_whole_arrays() {
     let is_all = |filter: Document| parse(&filter).intervals("a", Arrays::Possible).is_all();
     assert!(is_all(doc! { "a": { "$gt": [1] } }) && is_all(doc! { "a": { "$type": "array" } }));
-    // An array is found by its first element, unless it is an element itself.
+    // An array is found by its first element, unless it is itself an element of another one.
     check_in(&doc! { "a": [1] }, Arrays::Possible, &[bson!(1), bson!([1])], &[bson!(2), Bson::Undefined]);
     check_in(&doc! { "a": { "$in": [1, []] } }, Arrays::Possible, &[bson!(1), Bson::Undefined], &[bson!(2)]);
     check_in(&doc! { "a": [1] }, Arrays::Absent, &[bson!([1])], &[bson!(1), bson!([])]);
@@ -131,7 +131,7 @@ fn narrow() -> impl Strategy<Value = (Document, Vec<Document>)> {
     (filter, prop::collection::vec(value.prop_map(|value| doc! { "a": value }), 32))
 }
 
-/// Every match must be found by a scan of the ranges that the filter gives for an index on `path`.
+/// Checks that a scan of the ranges that the filter gives for an index on `path` finds every match.
 fn check_scan(filter: &Document, path: &str, documents: &[Document]) -> Result<(), TestCaseError> {
     let spec = IndexSpec::parse(&raw(&doc! { path: 1 }), SpecOptions::default()).expect("an index");
     let parsed = parse(filter);

@@ -1,4 +1,4 @@
-//! What filters say of the entries of compound indexes: some entry of every match lies within the bounds.
+//! The bounds that filters give for compound indexes: every match has an entry within them.
 
 use bson::{Bson, Document, bson, doc};
 use cairndb_query::filter::entries::{EntryBounds, IndexedField};
@@ -28,7 +28,7 @@ fn indexed<'a>(spec: &'a IndexSpec, arrays: &[ArrayComponents]) -> Vec<IndexedFi
         .collect()
 }
 
-/// The entries of a document, each as its values, and where its arrays are; nothing if it cannot be indexed.
+/// The entries of a document as values, and where its arrays are. Returns `None` if it cannot be indexed.
 fn entries(spec: &IndexSpec, document: &Document) -> Option<(Vec<Vec<Bson>>, Vec<ArrayComponents>)> {
     let mut keys = ExtractedKeys::default();
     extract(spec, &raw(document), &mut keys).ok()?;
@@ -53,7 +53,7 @@ fn is_found(spec: &IndexSpec, bounds: &EntryBounds, document: &Document) -> bool
     entries(spec, document).is_some_and(|(rows, _)| rows.iter().any(|row| lies_within(row, bounds)))
 }
 
-/// Every document that matches has an entry within the bounds, and in a sparse index if they say so.
+/// Checks that every match has an entry within the bounds, and one in a sparse index if they promise it.
 fn check_found(
     filter: &Document,
     fields: &Document,
@@ -75,7 +75,7 @@ fn check_found(
             let whole = parsed.entry_bounds(&fields);
             let branches =
                 parsed.alternatives(8).into_iter().map(|alternatives| alternatives.entry_bounds(&fields));
-            // Of an `$or`, one branch must find it.
+            // One branch of an `$or` must find the document.
             let is_found_by = |bounds: &EntryBounds| {
                 is_found(&full, bounds, document)
                     && (!bounds.has_value || is_found(&sparse, bounds, document))
@@ -135,7 +135,7 @@ fn relation() -> impl Strategy<Value = Document> {
     ]
 }
 
-/// Conditions on paths that share their arrays, alone, on one element, negated and in alternatives.
+/// Conditions on paths through the same arrays: alone, below `$elemMatch`, negated and in branches.
 pub(crate) fn dense_filter() -> impl Strategy<Value = Document> {
     let condition = (dense_path(), relation()).prop_map(|(path, relation)| doc! { path: relation });
     let inner =
@@ -197,7 +197,7 @@ proptest! {
     }
 }
 
-/// Which of some rows of values a filter admits in an index whose fields have these arrays.
+/// Checks which entries are within the bounds of a filter, in an index whose fields have these arrays.
 #[track_caller]
 fn check(filter: &Document, arrays: [u64; 2], inside: &[[Bson; 2]], outside: &[[Bson; 2]]) {
     let spec = spec(&doc! { "a.x": 1, "a.y": 1 }, Sparseness::NotSparse).expect("an index");
@@ -240,14 +240,14 @@ fn conditions_on_one_element_bound_its_entry_together() {
         &[[bson!(1), bson!(3)]],
         &[[bson!(1), bson!(5)], [bson!(2), bson!(3)], [bson!(1), bson!(2)]],
     );
-    // An array below the element is entered once more.
+    // Another array below the element is a choice of its own.
     check(&filter, [1, 3], &[[bson!(1), bson!(9)]], &[[bson!(2), bson!(3)]]);
     let scalars = doc! { "a.x": { "$elemMatch": { "$gt": 1, "$lt": 5 } } };
     check(&scalars, [2, 0], &[[bson!(3), bson!(0)]], &[[bson!(1), bson!(0)], [bson!(5), bson!(0)]]);
 }
 
 #[test]
-fn what_no_value_may_be_is_known_of_every_entry() {
+fn negated_conditions_bound_every_entry() {
     let filter = doc! { "a.x": { "$ne": 1 }, "a.y": { "$nin": [2, 3] } };
     check(
         &filter,
@@ -256,7 +256,7 @@ fn what_no_value_may_be_is_known_of_every_entry() {
         &[[bson!(1), bson!(0)], [bson!(0), bson!(2)]],
     );
     check(&doc! { "a.x": { "$ne": null } }, [0, 0], &[[bson!(1), bson!(0)]], &[[Bson::Null, bson!(0)]]);
-    // An empty array is no null, and stands in an index as undefined.
+    // An empty array is not null, and an index stores it as undefined.
     check(
         &doc! { "a.x": { "$ne": null } },
         [2, 0],
@@ -305,7 +305,7 @@ fn whole_arrays_are_found_by_an_element() {
         &[[Bson::Null, bson!(0)]],
     );
     check(&doc! { "a.x": { "$gt": [4] } }, [2, 0], &[[bson!(1), bson!(0)]], &[]);
-    // The array itself is greater than the least key, whatever its elements are.
+    // The array itself is greater than the lowest key, whatever its elements are.
     check(&doc! { "a.x": { "$gt": Bson::MinKey } }, [2, 0], &[[Bson::MinKey, bson!(0)]], &[]);
 }
 
@@ -316,7 +316,7 @@ fn an_element_that_is_an_array_is_an_entry_as_a_whole() {
 }
 
 #[test]
-fn only_what_is_there_is_in_a_sparse_index() {
+fn a_sparse_index_has_only_values_that_are_there() {
     let spec = spec(&doc! { "a": 1, "b": 1 }, Sparseness::Sparse).expect("an index");
     let has_value = |filter: Document| parse(&filter).entry_bounds(&indexed(&spec, &[])).has_value;
     for filter in
@@ -336,7 +336,7 @@ fn only_what_is_there_is_in_a_sparse_index() {
 }
 
 #[test]
-fn positions_bound_nothing_where_arrays_are() {
+fn positions_give_no_bounds_in_arrays() {
     let spec = spec(&doc! { "a.0": 1 }, Sparseness::NotSparse).expect("an index");
     let bounds = |arrays| {
         parse(&doc! { "a.0": 5 }).entry_bounds(&indexed(&spec, &[ArrayComponents::from_bits(arrays)]))
@@ -345,7 +345,7 @@ fn positions_bound_nothing_where_arrays_are() {
 }
 
 #[test]
-fn alternatives_keep_what_stands_beside_them() {
+fn alternatives_keep_the_other_conditions() {
     let filter: Filter =
         parse(&doc! { "b": { "$gt": 0 }, "$or": [{ "a": 1 }, { "$or": [{ "b": 5 }, { "b": 6 }] }] });
     let spec = spec(&doc! { "b": 1 }, Sparseness::NotSparse).expect("an index");

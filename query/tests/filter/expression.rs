@@ -1,4 +1,4 @@
-//! `$expr`: expressions among the clauses of a filter.
+//! `$expr`: expressions in filters.
 
 use bson::{Document, doc, rawdoc};
 use cairndb_query::expression::Variables;
@@ -43,7 +43,7 @@ fn expressions_compare_fields_with_each_other() {
 }
 
 #[test]
-fn expressions_stand_beside_and_inside_other_clauses() {
+fn expressions_combine_with_other_clauses() {
     let expression = doc! { "$expr": { "$eq": ["$a", "$b"] } };
     let mut beside = expression.clone();
     beside.insert("c", 1);
@@ -58,7 +58,7 @@ fn expressions_stand_beside_and_inside_other_clauses() {
 }
 
 #[test]
-fn an_expression_that_fails_is_an_error_unless_nothing_asks_it() {
+fn an_expression_that_fails_is_an_error_only_if_it_is_evaluated() {
     let filter = doc! { "a": 1, "$expr": { "$divide": [1, "$zero"] } };
     let filter = Filter::parse_with(&raw(&filter), &variables()).expect("a filter");
     let error = filter.try_matches(&rawdoc! { "a": 1, "zero": 0 }, &variables()).expect_err("no answer");
@@ -86,7 +86,7 @@ fn filters_without_expressions_are_as_before() {
 }
 
 #[test]
-fn expressions_narrow_no_index() {
+fn expressions_give_no_bounds() {
     let filter = rawdoc! { "$expr": { "$eq": ["$a", 1] }, "b": 2 };
     let filter = Filter::parse_with(&filter, &variables()).expect("a filter");
     assert!(filter.intervals("a", Arrays::Absent).is_all());

@@ -1,4 +1,4 @@
-//! Filters from outside: what they match, what they refuse, and what they tell about values.
+//! Filters through the public API: what they match, what they refuse, and which bounds they give.
 
 mod bounds;
 mod entries;

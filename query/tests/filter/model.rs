@@ -1,6 +1,6 @@
-//! Filters against a naive model over decoded documents, and properties that hold for any filter.
+//! Filters compared with a naive model over decoded documents, and properties of every filter.
 //!
-//! The model reads the filter document itself and shares nothing with the crate but the order of values.
+//! The model reads the filter document itself and shares only the order of values with the crate.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "a naive model tells apart only what its rules speak of")]
 
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 use crate::{binary, decimal, raw, regex};
 
-/// A value that a path reached, or none where a field is missing.
+/// A value at a path, or `None` for a missing field.
 struct Reached {
     value: Option<Bson>,
     expands: bool,
@@ -209,7 +209,7 @@ fn all_meet(operators: &Document, value: Option<&Bson>) -> bool {
     })
 }
 
-/// Reduces negations and `$all` to questions of existence.
+/// Reduces negations and `$all` to whether some value meets an operator.
 fn decide(operator: &str, operand: &Bson, exists: &dyn Fn(&str, &Bson) -> bool) -> bool {
     match operator {
         "$ne" => !exists("$eq", operand),
@@ -377,7 +377,7 @@ pub(crate) fn operators() -> impl Strategy<Value = Document> {
     })
 }
 
-/// Plain values keep clear of documents that look like operators, which the generated ones never do.
+/// Filters. No plain value in them looks like a document of operators.
 pub(crate) fn filter() -> impl Strategy<Value = Document> {
     let condition = prop_oneof![3 => operators().prop_map(Bson::Document), 1 => operand(), 1 => pattern()];
     let fields = prop::collection::vec((path(), condition), 1..3);
@@ -393,7 +393,7 @@ fn matches(filter: &Document, document: &Document) -> bool {
     crate::parse(filter).matches(&raw(document))
 }
 
-/// Names and values that make a filter likely to go wrong in every way.
+/// Names and values that often make a filter malformed.
 fn wild_value() -> impl Strategy<Value = Bson> {
     let leaf = prop_oneof![
         scalar(),

@@ -1,4 +1,4 @@
-//! Plans, followed in memory: whatever indexes there are, a plan finds what a look at every document finds.
+//! Plans, executed in memory: with any indexes a plan finds the same documents as a scan of all documents.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +43,7 @@ fn spec(fields: &Document, options: SpecOptions) -> Option<IndexSpec> {
 }
 
 impl Collection {
-    /// Only documents that all indexes take, as inserts would have it.
+    /// Keeps the documents that every index accepts, because an insert would refuse the others.
     fn of(documents: Vec<Document>, specs: Vec<IndexSpec>) -> Self {
         let indexes = specs.into_iter().map(|spec| Stored {
             arrays: vec![ArrayComponents::NONE; spec.fields().len()],
@@ -84,7 +84,7 @@ impl Collection {
         self.indexes.iter().map(|index| IndexView { spec: &index.spec, arrays: &index.arrays }).collect()
     }
 
-    /// The documents that a plan reaches, each at its first visit.
+    /// The documents that a plan reaches, in the order of their first visits.
     fn reached(&self, access: &Access) -> Vec<usize> {
         let mut order = match access {
             Access::Nothing => Vec::new(),
@@ -127,7 +127,7 @@ impl Collection {
         RawBson::from(self.document(document).get("_id").expect("well-formed").expect("an _id"))
     }
 
-    /// The plan finds what the filter matches, and sorted if it says so.
+    /// Checks that a plan finds every match, and in order if it is sorted.
     fn check(&self, plan: &Plan, filter: &Filter, sort: Option<&Sort>) -> Result<(), TestCaseError> {
         let matches = |document: &usize| filter.matches(self.document(*document));
         let expected: Vec<usize> = (0..self.documents.len()).filter(matches).collect();
@@ -156,7 +156,7 @@ fn directed(mut order: Vec<usize>, direction: Direction) -> Vec<usize> {
     order
 }
 
-/// Whether a field's key bytes stand for a value of the set.
+/// Whether the key bytes of a field are those of a value in the set.
 fn lies_within(own: &[u8], direction: Direction, set: &Intervals) -> bool {
     let encoded = |value: bson::RawBsonRef<'_>| {
         let mut bytes = Vec::new();
@@ -200,7 +200,7 @@ fn any_sort() -> impl Strategy<Value = Document> {
     })
 }
 
-/// Filters that often leave fields with one value, and ask for `_id`s as well.
+/// Filters that often leave one value of a field, and sometimes have a condition on `_id`.
 fn any_filter() -> impl Strategy<Value = Document> {
     let equal = (dense_path(), 0..3).prop_map(|(path, number)| doc! { path: number });
     let id = (0..20, select(vec!["$gt", "$lte", "$ne", "$eq"]))
@@ -222,7 +222,7 @@ proptest! {
         let views = collection.views();
         let sort = Sort::parse(&raw(&sort)).expect("a sort");
         let hints = (0..views.len()).map(Hint::Index).chain([Hint::Records(Direction::Descending)]).map(Some);
-        // Documents whose fields of the sort lie in different arrays have no place in it.
+        // A document with fields of the sort in different arrays cannot be sorted.
         let is_sortable = collection.documents.iter().all(|document| sort.key(document).is_ok());
         let hints: Vec<_> = hints.chain([None]).collect();
         for filter in filters {
@@ -252,8 +252,8 @@ fn index_on(fields: &Document, options: SpecOptions) -> (IndexSpec, Vec<ArrayCom
     (spec, arrays)
 }
 
-/// A plan as a short text: the index's position, how many of its fields are bounded, and how it is walked.
-fn told(access: &Access) -> String {
+/// A plan as a short text: the position of the index, the number of bounded fields, and the direction.
+fn described(access: &Access) -> String {
     let arrow = |direction| if direction == Direction::Ascending { '+' } else { '-' };
     match access {
         Access::Nothing => "nothing".to_owned(),
@@ -265,27 +265,28 @@ fn told(access: &Access) -> String {
             let bounded = scan.bounds.iter().filter(|set| !set.is_all()).count();
             format!("{}: {bounded} bounded{}", scan.index, arrow(scan.direction))
         }
-        Access::Union(parts) => parts.iter().map(told).collect::<Vec<_>>().join(" or "),
+        Access::Union(parts) => parts.iter().map(described).collect::<Vec<_>>().join(" or "),
     }
 }
 
 #[track_caller]
 fn check_with(
     indexes: &[(IndexSpec, Vec<ArrayComponents>)],
-    (filter, sort): (Document, Document),
+    filter: &Document,
+    sort: &Document,
     hint: Option<Hint>,
     expected: &str,
 ) {
     let views: Vec<_> = indexes.iter().map(|(spec, arrays)| IndexView { spec, arrays }).collect();
-    let (parsed, parsed_sort) = (parse(&filter), Sort::parse(&raw(&sort)).expect("a sort"));
+    let (parsed, parsed_sort) = (parse(filter), Sort::parse(&raw(sort)).expect("a sort"));
     let parsed_sort = (!parsed_sort.is_empty()).then_some(&parsed_sort);
     let request = Request { filter: Some(&parsed), sort: parsed_sort, indexes: &views, hint };
     let plan = plans(&request).swap_remove(0);
     let sorted = if plan.is_sorted { "" } else { ", sorted" };
-    assert_eq!(format!("{}{sorted}", told(&plan.access)), expected, "{filter} by {sort}");
+    assert_eq!(format!("{}{sorted}", described(&plan.access)), expected, "{filter} by {sort}");
 }
 
-/// What is chosen among: 0 `{a, b}`, 1 `{b}`, 2 unique `{c, d}`, 3 `{tags}`, 4 `{a, tags, b}`, 5 sparse `{e}`,
+/// The indexes to choose from: 0 `{a, b}`, 1 `{b}`, 2 unique `{c, d}`, 3 `{tags}`, 4 `{a, tags, b}`, 5 sparse `{e}`,
 /// 6 `{f: 1, g: -1}`.
 fn indexes() -> Vec<(IndexSpec, Vec<ArrayComponents>)> {
     let plain = SpecOptions::default();
@@ -303,13 +304,13 @@ fn indexes() -> Vec<(IndexSpec, Vec<ArrayComponents>)> {
 }
 
 #[track_caller]
-fn check(filter: Document, expected: &str) {
-    check_with(&indexes(), (filter, doc! {}), None, expected);
+fn check(filter: impl Into<Document>, expected: &str) {
+    check_with(&indexes(), &filter.into(), &doc! {}, None, expected);
 }
 
 #[track_caller]
-fn check_sorted(filter: Document, sort: Document, expected: &str) {
-    check_with(&indexes(), (filter, sort), None, expected);
+fn check_sorted(filter: impl Into<Document>, sort: impl Into<Document>, expected: &str) {
+    check_with(&indexes(), &filter.into(), &sort.into(), None, expected);
 }
 
 #[test]
@@ -359,7 +360,7 @@ fn arrays_give_no_order() {
 }
 
 #[test]
-fn bounds_come_before_a_look_at_everything() {
+fn bounds_come_before_a_scan_of_all_records() {
     check(doc! { "b": { "$gte": 1, "$lt": 5 } }, "1: 1 bounded+");
     check(doc! { "b": { "$ne": 1 } }, "1: 1 bounded+");
     check(doc! { "b": { "$exists": false } }, "1: 1 bounded+");
@@ -397,9 +398,9 @@ fn branches_are_joined_if_each_has_bounds() {
 }
 
 #[test]
-fn a_hint_is_followed_where_nothing_is_lost() {
+fn a_hint_is_followed_if_no_match_is_lost() {
     let hinted = |filter: Document, sort: Document, hint, expected: &str| {
-        check_with(&indexes(), (filter, sort), Some(hint), expected);
+        check_with(&indexes(), &filter, &sort, Some(hint), expected);
     };
     hinted(doc! { "a": 1, "b": 2 }, doc! {}, Hint::Index(1), "1: 1 bounded+");
     hinted(doc! { "a": 1 }, doc! {}, Hint::Index(6), "6: 0 bounded+");

@@ -1,6 +1,6 @@
-//! Projections against a naive one over decoded documents, and what holds for any projection.
+//! Projections compared with a naive implementation over decoded documents, and properties of every projection.
 //!
-//! The naive one knows inclusion and exclusion by sets of paths and nothing else.
+//! The naive implementation has only inclusion and exclusion, by sets of paths.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "a naive projection tells apart only what has parts")]
 
@@ -14,20 +14,22 @@ fn raw(document: &Document) -> RawDocumentBuf {
     RawDocumentBuf::try_from(document).expect("a document that can be written")
 }
 
-/// How a path stands to the ones that are named.
-enum Place {
+/// The relation of a path to the paths of a projection.
+enum PathRelation {
+    /// It is one of them.
     Named,
+    /// One of them goes through it.
     Above,
-    Aside,
+    Unrelated,
 }
 
-fn place(paths: &[&str], path: &str) -> Place {
+fn relation(paths: &[&str], path: &str) -> PathRelation {
     if paths.contains(&path) {
-        Place::Named
+        PathRelation::Named
     } else if paths.iter().any(|named| named.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'))) {
-        Place::Above
+        PathRelation::Above
     } else {
-        Place::Aside
+        PathRelation::Unrelated
     }
 }
 
@@ -44,10 +46,10 @@ fn included(value: &Bson, paths: &[&str], path: &str) -> Option<Bson> {
 fn include(document: &Document, paths: &[&str], prefix: &str) -> Document {
     let fields = document.iter().filter_map(|(name, value)| {
         let path = format!("{prefix}{name}");
-        let value = match place(paths, &path) {
-            Place::Named => Some(value.clone()),
-            Place::Above => included(value, paths, &format!("{path}.")),
-            Place::Aside => None,
+        let value = match relation(paths, &path) {
+            PathRelation::Named => Some(value.clone()),
+            PathRelation::Above => included(value, paths, &format!("{path}.")),
+            PathRelation::Unrelated => None,
         };
         Some((name.clone(), value?))
     });
@@ -65,10 +67,10 @@ fn excluded(value: &Bson, paths: &[&str], path: &str) -> Bson {
 fn exclude(document: &Document, paths: &[&str], prefix: &str) -> Document {
     let fields = document.iter().filter_map(|(name, value)| {
         let path = format!("{prefix}{name}");
-        match place(paths, &path) {
-            Place::Named => None,
-            Place::Above => Some((name.clone(), excluded(value, paths, &format!("{path}.")))),
-            Place::Aside => Some((name.clone(), value.clone())),
+        match relation(paths, &path) {
+            PathRelation::Named => None,
+            PathRelation::Above => Some((name.clone(), excluded(value, paths, &format!("{path}.")))),
+            PathRelation::Unrelated => Some((name.clone(), value.clone())),
         }
     });
     fields.collect()
@@ -93,7 +95,7 @@ fn document() -> impl Strategy<Value = Document> {
     prop::collection::vec((name(), value()), 0..5).prop_map(Document::from_iter)
 }
 
-/// Paths of which none is the beginning of another.
+/// Paths of which none starts with another one.
 fn paths() -> impl Strategy<Value = Vec<&'static str>> {
     let all = vec!["a", "a.b", "a.b.c", "a.c", "b.a", "b.0", "b.b", "c", "c.a.a"];
     prop::sample::subsequence(all, 1..5).prop_map(|paths| {
@@ -130,7 +132,7 @@ fn project(projection: &Document, document: &Document) -> RawDocumentBuf {
     projection.apply(&raw(document), &Variables::default()).expect("a document")
 }
 
-/// Anything that may stand beside a path.
+/// Any value that a path may have in a projection.
 fn operand() -> impl Strategy<Value = Bson> {
     let operands = vec![
         bson!(0),
@@ -179,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_shown_is_shown_again_as_it_is(paths in paths(), document in document(), switch in 0..2_i32) {
+    fn a_second_projection_changes_nothing(paths in paths(), document in document(), switch in 0..2_i32) {
         let projection = paths.iter().map(|path| ((*path).to_owned(), bson!(switch))).collect::<Document>();
         let once = project(&projection, &document);
         let again = Document::try_from(once.clone()).expect("a document");
@@ -230,7 +232,7 @@ proptest! {
     }
 
     #[test]
-    fn slices_keep_what_a_naive_one_keeps(length in 0..6_i32, skip in -8..8_i32, count in 1..8_i32) {
+    fn slices_keep_what_a_naive_slice_keeps(length in 0..6_i32, skip in -8..8_i32, count in 1..8_i32) {
         let array: Vec<i32> = (0..length).collect();
         let start = if skip < 0 { (length + skip).max(0) } else { skip };
         let kept: Vec<i32> = array.iter().copied().filter(|at| (start..start + count).contains(at)).collect();

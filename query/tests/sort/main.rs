@@ -1,7 +1,7 @@
-//! Sorts against a naive one: decoded values, compared one by one, in a stable sort.
+//! Sorts compared with a naive implementation: a stable sort that compares decoded values.
 //!
-//! The naive one draws the least or greatest element of arrays itself, for one field; several fields are tried on
-//! documents without arrays, where nothing has to be drawn together.
+//! For one field the naive sort takes the lowest or highest element of an array itself. Several fields are tested on
+//! documents without arrays, because values from one array would have to come from the same element.
 
 use std::cmp::Ordering;
 
@@ -20,8 +20,8 @@ fn compare(left: &Bson, right: &Bson) -> Ordering {
     index::order::compare(left.as_raw_bson_ref(), right.as_raw_bson_ref())
 }
 
-/// What a document is sorted by: through objects, and through one array at the end.
-fn drawn(document: &Document, path: &str, sign: i32) -> Bson {
+/// The value that a document is sorted by. The path goes through objects and may end in an array.
+fn sort_value(document: &Document, path: &str, sign: i32) -> Bson {
     let mut reached = Bson::Document(document.clone());
     for name in path.split('.') {
         let Bson::Document(object) = &reached else { return Bson::Null };
@@ -39,7 +39,7 @@ fn naive(sort: &Document, documents: &[Document]) -> Vec<Document> {
     sorted.sort_by(|left, right| {
         let by_field = sort.iter().map(|(path, sign)| {
             let sign = sign.as_i32().expect("a direction");
-            let ordering = compare(&drawn(left, path, sign), &drawn(right, path, sign));
+            let ordering = compare(&sort_value(left, path, sign), &sort_value(right, path, sign));
             if sign > 0 { ordering } else { ordering.reverse() }
         });
         by_field.fold(Ordering::Equal, Ordering::then)
@@ -83,7 +83,7 @@ fn value() -> impl Strategy<Value = Bson> {
     ]
 }
 
-/// Documents with a number that tells them apart.
+/// Documents with a number that is different in each one.
 fn documents(value: impl Strategy<Value = Bson>) -> impl Strategy<Value = Vec<Document>> {
     let name = prop::sample::select(vec!["a", "b", "c"]).prop_map(str::to_owned);
     let document = prop::collection::vec((name, value), 0..4).prop_map(Document::from_iter);
@@ -130,7 +130,7 @@ proptest! {
         sign in direction(),
         limit in limit(),
     ) {
-        // An array on the way is another matter than one at the end.
+        // The naive sort reads only an array at the end of a path, and not one before its end.
         let is_plain = |document: &Document| path == "a" || !matches!(document.get("a"), Some(Bson::Array(_)));
         let documents: Vec<_> = documents.into_iter().filter(is_plain).collect();
         check(&Document::from_iter([(path.to_owned(), sign.into())]), limit, &documents)?;
@@ -148,7 +148,7 @@ proptest! {
     }
 
     #[test]
-    fn one_array_beside_other_fields_sorts_as_a_naive_stable_sort(
+    fn one_array_and_other_fields_sorts_as_a_naive_stable_sort(
         documents in documents(scalar()),
         array in prop::collection::vec(scalar(), 0..4),
         at in any::<prop::sample::Index>(),
@@ -164,7 +164,7 @@ proptest! {
     }
 
     #[test]
-    fn least_keys_of_the_index_are_the_keys_of_the_sort(
+    fn lowest_keys_of_the_index_are_the_keys_of_the_sort(
         documents in documents(value()),
         path in prop::sample::select(vec!["a", "a.a", "a.0", "a.1"]),
         sign in direction(),
