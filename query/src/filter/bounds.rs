@@ -15,7 +15,7 @@ use crate::filter::evaluate::{Condition, Test};
 use crate::pattern::Pattern;
 use crate::value::elements;
 
-/// Whether values of a field may be arrays or lie in arrays.
+/// Whether values of a field may be arrays or elements of arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrays {
     /// No document has an array at the path or on the way to it, as for `_id` and every index that is not
@@ -27,7 +27,7 @@ pub enum Arrays {
 
 /// A superset of the values that meet `test`: an index has one of them for every document with such a value.
 ///
-/// Returns `None` if the test says null_points about the values in an index.
+/// Returns `None` if the test says nothing about the values in an index.
 pub(super) fn superset(test: &Test, arrays: Arrays) -> Option<Intervals> {
     match test {
         Test::Compare(comparison) => compared(comparison, arrays),

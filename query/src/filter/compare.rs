@@ -26,7 +26,7 @@ pub(super) enum Relation {
 pub(super) struct Comparison {
     relation: Relation,
     operand: RawBson,
-    // Both are properties of the operand, kept because each value that is tested asks for them.
+    // Both are properties of the operand. They are kept, because every value that is tested needs them.
     class: TypeClass,
     is_nan: bool,
 }
@@ -133,7 +133,7 @@ impl Membership {
         if matches!(type_class(value), TypeClass::Null | TypeClass::Undefined) {
             return self.has_null;
         }
-        // The search costs the least and patterns cost the most, so they come last.
+        // The search costs less than matching a pattern, so it comes first.
         self.values.binary_search_by(|member| compare(member.as_raw_bson_ref(), value)).is_ok()
             || self.patterns.iter().any(|pattern| pattern.matches(value, watch))
     }

@@ -60,7 +60,7 @@ pub struct IndexedField<'a> {
 pub struct EntryBounds {
     /// For each field of the index, the values that the entry can have.
     pub sets: Vec<Intervals>,
-    /// Whether the entry has a value at one of the fields at least. A sparse index has only such entries.
+    /// Whether the entry has a value at one or more of the fields. A sparse index has only such entries.
     pub has_value: bool,
 }
 
@@ -328,7 +328,7 @@ impl<'a> View<'a> {
     }
 
     /// Whether a constraint through the fields of `first` and one through those of `second` may be true of
-    /// two different entries. They may if an array lies on the way to a field of both.
+    /// two different entries. They may if the paths of both go through the same array.
     fn may_differ(&self, first: FieldMask, second: FieldMask) -> bool {
         let fields = |mask: FieldMask| {
             let fields = self.fields.iter().enumerate().filter(move |(at, _)| mask & self::mask(*at) != 0);

@@ -149,7 +149,8 @@ impl<'c> OperatorCall<'c> {
 
     /// Parses `$expr`, where it is allowed.
     fn expression(self) -> Result<Node, Error> {
-        // Each case has an error of its own, so a caller learns whether the operator or its position is wrong.
+        // Each case has an error of its own, so a caller learns whether the operator or its position is
+        // wrong.
         match self.context.expressions {
             Expressions::Unsupported => Err(self.unsupported()),
             Expressions::Forbidden => Err(self.not_allowed()),
@@ -311,7 +312,8 @@ impl<'c> OperatorCall<'c> {
         };
         let are_element_matches = members.first().is_some_and(is_element_match);
         if members.is_empty() {
-            // In MongoDB `{$all: []}` matches no document, although every array has all members of an empty list.
+            // In MongoDB `{$all: []}` matches no document, although every array has all members of an empty
+            // list.
             return Ok(Condition::Any(Vec::new()));
         }
         let mut conditions = Vec::with_capacity(members.len());

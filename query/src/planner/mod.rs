@@ -51,7 +51,7 @@ pub struct IndexView<'a> {
     pub arrays: &'a [ArrayComponents],
 }
 
-/// What the planner is asked for.
+/// What to plan: the filter, the sort, the indexes and the hint.
 ///
 /// ```
 /// use bson::rawdoc;

@@ -149,7 +149,7 @@ impl<P: Payload> Sorter<P> {
         self.encoder.encode(&self.sort.order, document)?;
         // An equal key is not before the last one: earlier documents stay first.
         let is_before = self.buffer.last_key().is_none_or(|last| self.encoder.key() < last);
-        // With a limit of 0 the heap stays empty and has no last key, so this case is asked apart.
+        // With a limit of 0 the heap stays empty and has no last key, so this case has a check of its own.
         if !is_before || self.buffer.is_closed() {
             return Ok(());
         }

@@ -65,7 +65,7 @@ impl Field {
     fn append(&self, document: &RawDocument, has_array: &mut bool, key: &mut Vec<u8>) -> bool {
         let mut names = self.names.iter();
         let Some(mut name) = names.next() else { return false };
-        // `name` is one component behind the loop, so that the last one is left for the value below.
+        // The loop reads one component ahead, so that `name` is the last one after it.
         let mut level = document;
         for below in names {
             match field(level, name) {

@@ -278,13 +278,13 @@ impl<'s> Keywords<'s> {
         found.ok_or_else(|| self.context.refuse(keyword, fault()))
     }
 
-    /// The members of a keyword's value, which must be one string at least, without duplicates.
+    /// The members of a keyword's value, which must be at least one string, without duplicates.
     fn names(&self, keyword: &str) -> Result<Option<Vec<&'s str>>, Error> {
         let Some(members) = self.members(keyword)? else { return Ok(None) };
         self.distinct_names(keyword, &members).map(Some)
     }
 
-    /// `members` as strings, of which there must be one at least, without duplicates.
+    /// `members` as strings. There must be at least one, and no duplicates.
     fn distinct_names(&self, keyword: &str, members: &[RawBsonRef<'s>]) -> Result<Vec<&'s str>, Error> {
         let mut names = Vec::with_capacity(members.len());
         for member in members {
@@ -330,14 +330,12 @@ impl<'s> Keywords<'s> {
         let is_number = |value| Number::of(value).map(|_| value);
         let is_exclusive = self.typed(end.exclusive, "a boolean", RawBsonRef::as_bool)?;
         let Some(operand) = self.typed(end.number, "a number", is_number)? else {
+            if is_exclusive.is_none() {
+                return Ok(None);
+            }
             // In draft 4 the exclusive keyword is a boolean about the other one and means nothing alone.
-            return match is_exclusive {
-                None => Ok(None),
-                Some(_) => {
-                    let fault = KeywordFault::BoundMissing { keyword: end.number };
-                    Err(self.context.refuse(end.exclusive, fault))
-                }
-            };
+            let fault = KeywordFault::BoundMissing { keyword: end.number };
+            return Err(self.context.refuse(end.exclusive, fault));
         };
         let relation = if is_exclusive == Some(true) { end.exclusion } else { end.inclusion };
         Ok(Some(Rule::Compare(Comparison::new(relation, operand))))
@@ -471,7 +469,7 @@ impl<'s> Keywords<'s> {
         Ok(())
     }
 
-    /// A keyword's value, which must be an array of one schema at least.
+    /// A keyword's value, which must be an array of at least one schema.
     fn alternatives(&self, keyword: &str) -> Result<Option<Vec<Schema>>, Error> {
         match self.schemas(keyword)? {
             Some(schemas) if schemas.is_empty() => {
