@@ -79,7 +79,7 @@ impl Collection {
             let field = self.fields.get_mut(*place).expect("a field");
             field.numbers.give_up();
         }
-        self.attempt(document, (&wants, &first.in_use), made_id).map_err(|second| {
+        self.attempt(document, (&wants, &first.in_use), made_id).inspect_err(|second| {
             // Values that are in use by others are passed for good, but only by two refusals of this kind.
             if !second.in_use.is_empty() {
                 let mut fields = self.fields.clone();
@@ -87,7 +87,6 @@ impl Collection {
                 pass(&mut fields, &second.in_use);
                 self.fields = fields;
             }
-            second
         })
     }
 
