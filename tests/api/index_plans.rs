@@ -2,7 +2,7 @@
 //! documents it looks at.
 
 use cairndb::bson::{Bson, Document, Regex, bson, doc};
-use cairndb::{IndexModel, IndexOptions};
+use cairndb::{Hint, IndexModel, IndexOptions};
 
 use crate::{Fixture, refused};
 
@@ -268,4 +268,22 @@ fn a_document_that_moves_within_the_index_is_changed_once() {
             && numbers.iter().all(|n| n.as_i32().is_some_and(|n| (10_000..11_000).contains(&n)))
     );
     fixture.verify_clean();
+}
+
+// A sort that begins with `_id` was answered from the records' order without an index, and refused with one: the fields
+// after `_id` lay in different arrays, and only a plan that sorts looked at them.
+#[test]
+fn what_follows_the_id_in_a_sort_is_not_asked_for() {
+    let fixture = Fixture::new();
+    let arrays = fixture.client.database("shop").collection::<Document>("arrays");
+    arrays.insert_many((0..4).map(|id| doc! { "_id": id, "a": [id, 1], "b": [2, id] })).run().unwrap();
+    arrays.create_index(IndexModel::builder().keys(doc! { "a": 1 }).build()).run().unwrap();
+    let sort = doc! { "_id": -1, "a": 1, "b": 1 };
+    let plain: Vec<Document> =
+        arrays.find(doc! {}).sort(sort.clone()).run().unwrap().map(Result::unwrap).collect();
+    let hint = Hint::Keys(doc! { "a": 1 });
+    let hinted: Vec<Document> =
+        arrays.find(doc! {}).sort(sort).hint(hint).run().unwrap().map(Result::unwrap).collect();
+    assert_eq!(plain.len(), 4);
+    assert_eq!(hinted, plain);
 }

@@ -29,9 +29,9 @@ pub(crate) struct Order {
 impl Order {
     /// The order that a sort and a hint ask for.
     pub(crate) fn of(sort: Option<&Document>, hint: Option<&Hint>) -> Result<Self> {
-        let sort =
-            sort.map(|sort| Ok::<_, crate::error::Error>(Sort::parse(&RawDocumentBuf::try_from(sort)?)?));
-        let sort = sort.transpose()?;
+        let parse =
+            |sort| Ok::<_, crate::error::Error>(Sort::parse(&RawDocumentBuf::try_from(sort)?)?.up_to("_id")?);
+        let sort = sort.map(parse).transpose()?;
         let hinted = hint.and_then(|hint| match hint {
             Hint::Keys(keys) => natural(keys),
             Hint::Name(_) => None,

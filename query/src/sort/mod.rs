@@ -161,6 +161,35 @@ impl Sort {
         self.fields().len() == 0
     }
 
+    /// The same order for documents of which no two share the value at `unique`: what comes after that field decides
+    /// nothing, and is left out.
+    ///
+    /// Asking for it all the same would refuse documents whose later fields lie in different arrays, but only where a
+    /// plan sorts; where the documents come in order they would be found.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::sort::Sort;
+    ///
+    /// let sort = Sort::parse(&rawdoc! { "_id": 1, "tags": 1, "scores": 1 })?.up_to("_id")?;
+    /// assert_eq!(sort.fields().len(), 1);
+    /// assert!(sort.key(&rawdoc! { "_id": 7, "tags": [1], "scores": [2] }).is_ok());
+    /// # Ok::<(), cairndb_query::sort::error::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// None that [`Sort::parse`] has not reported.
+    pub fn up_to(mut self, unique: &str) -> Result<Self, Error> {
+        if let Order::Fields { fields, spec } = &mut self.order
+            && let Some(place) = fields.iter().position(|field| field.path().as_str() == unique)
+            && place + 1 < fields.len()
+        {
+            fields.truncate(place + 1);
+            *spec = Some(index_spec(fields)?);
+        }
+        Ok(self)
+    }
+
     /// The sort key of a document. For its use see [`SortKey`].
     ///
     /// # Errors
