@@ -98,6 +98,14 @@ pub enum SequenceError {
         /// The other.
         other: String,
     },
+    /// A collection would have more auto-increment fields than it may.
+    #[error("{count} auto-increment fields are more than the {limit} that a collection may have")]
+    TooManyFields {
+        /// How many there would be.
+        count: usize,
+        /// How many there may be: [`FIELDS_MAX`](crate::auto_increment::FIELDS_MAX).
+        limit: usize,
+    },
     /// A field that the collection has already is the same as the new one, or one lies in the other.
     #[error("the auto-increment field {field} conflicts with the field {existing} of the collection")]
     FieldConflict {
@@ -201,6 +209,7 @@ impl SequenceError {
             | Self::Name { .. }
             | Self::Field { .. }
             | Self::FieldTwice { .. }
+            | Self::TooManyFields { .. }
             | Self::FieldValue { .. }
             | Self::FieldParent { .. } => (-6, "SDB_INVALIDARG"),
             Self::Exists { .. } => (-323, "SDB_SEQUENCE_EXIST"),
@@ -248,6 +257,7 @@ mod tests {
         check(&SequenceError::Name { name: text(), reason: "it is empty" }, -6, "SDB_INVALIDARG");
         check(&SequenceError::Field { field: text(), reason: "a name in it is empty" }, -6, "SDB_INVALIDARG");
         check(&SequenceError::FieldTwice { field, other }, -6, "SDB_INVALIDARG");
+        check(&SequenceError::TooManyFields { count: 65, limit: 64 }, -6, "SDB_INVALIDARG");
         let (expected, found) = ("absent", "null");
         check(&SequenceError::FieldValue { field: text(), expected, found }, -6, "SDB_INVALIDARG");
         let (parent, field) = (text(), text());

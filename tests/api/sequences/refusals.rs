@@ -77,6 +77,20 @@ fn fields_have_errors_of_their_own() {
 }
 
 #[test]
+fn a_collection_has_a_bounded_number_of_fields() {
+    let numbers = Numbers::with(doc! {});
+    let things = numbers.db.collection::<Document>("things");
+    let field = |number: i32| AutoIncrement::builder().field(format!("f{number}")).build();
+    (0..64).for_each(|number| things.create_auto_increment(field(number)).run().unwrap());
+    let text = "65 auto-increment fields are more than the 64 that a collection may have";
+    says(things.create_auto_increment(field(64)).run(), INVALID, BAD_VALUE, text);
+    things.drop_auto_increment("f0").run().unwrap();
+    things.create_auto_increment(field(64)).run().unwrap();
+    things.insert_one(doc! {}).run().unwrap();
+    things.drop().run().unwrap();
+}
+
+#[test]
 fn an_error_of_a_field_names_the_collection() {
     let numbers = Numbers::with(doc! {});
     let things = numbers.db.collection::<Document>("things");
