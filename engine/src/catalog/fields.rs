@@ -1,7 +1,7 @@
 //! New auto-increment fields: their options are checked, and the fields staged with their sequences.
 
 use sequence::attributes::Attributes;
-use sequence::auto_increment::{Field, FieldOptions};
+use sequence::auto_increment::{FIELDS_MAX, Field, FieldOptions};
 use sequence::error::SequenceError;
 use sequence::state::State;
 
@@ -80,6 +80,11 @@ pub(crate) fn parse_fields<'a>(
     options: &'a [FieldOptions],
     present: &AutoFields,
 ) -> Result<Vec<NewField<'a>>> {
+    let count = present.iter().count() + options.len();
+    // Before the fields are looked at: each is compared with all others.
+    if count > FIELDS_MAX {
+        return Err(SequenceError::TooManyFields { count, limit: FIELDS_MAX }.into());
+    }
     let mut parsed: Vec<NewField<'a>> = Vec::new();
     for options in options {
         let field = Field::create(options)?;

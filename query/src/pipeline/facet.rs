@@ -5,6 +5,7 @@
 //!
 //! Not here: parsing the stages and running them. The callers give both to the functions of this file.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bson::raw::CString;
@@ -48,10 +49,11 @@ pub(super) fn parse<S>(
     parse_stages: impl Fn(&[RawDocumentBuf]) -> Result<S, Error>,
 ) -> Result<Vec<(CString, S)>, Fault> {
     let mut pipelines: Vec<(CString, S)> = Vec::new();
+    let mut names = HashSet::new();
     for field in Fields::of(operand) {
         let field = field?;
         let name = field_name(field.name())?;
-        if pipelines.iter().any(|(known, _)| *known == name) {
+        if !names.insert(name.clone()) {
             return Err(unmade(field.name(), "it stands twice", NAME_TWICE));
         }
         // Each field is parsed completely before the next, so the first mistake in the text is the one reported.

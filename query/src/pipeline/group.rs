@@ -3,7 +3,7 @@
 //! Two documents are in one group if their keys compare as equal: 1 and 1.0 are one group, whose `_id` is the first of
 //! them. A missing key is null. Groups come out in the order of their first documents.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::vec::IntoIter;
 
 use bson::raw::{CString, cstr};
@@ -44,65 +44,70 @@ impl Group {
     pub(super) fn parse(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Self, Fault> {
         let document = object(STAGE, operand, NOT_OBJECT)?;
         let mut id = None;
-        let mut fields = Vec::new();
+        let mut output = Output::default();
         for field in Fields::of(document) {
             let field = field?;
             // The key can be anywhere among the fields; in the result it comes first.
             if field.name() != ID {
-                add_field(&mut fields, &field, variables)?;
+                output.add(&field, variables)?;
             } else if id.replace(Expression::parse(field.value()?, variables)?).is_some() {
                 return Err(unmade(ID, "it stands twice", ID_TWICE));
             }
         }
         let missing = Fault::OptionMissing { stage: STAGE, option: ID, code: ID_MISSING };
-        Ok(Self { id: id.ok_or(missing)?, fields })
+        Ok(Self { id: id.ok_or(missing)?, fields: output.fields })
     }
 
     /// A group for a stage that is translated into one: the key, and the other fields as in a `$group`.
     pub(super) fn by(id: RawBsonRef<'_>, output: &RawDocument, variables: &Variables) -> Result<Self, Fault> {
         let id = Expression::parse(id, variables)?;
-        let mut fields = Vec::new();
+        let mut fields = Output::default();
         for field in Fields::of(output) {
-            add_field(&mut fields, &field?, variables)?;
+            fields.add(&field?, variables)?;
         }
-        Ok(Self { id, fields })
+        Ok(Self { id, fields: fields.fields })
     }
 }
 
-/// Parses the accumulator of one field and adds it.
-fn add_field(
-    fields: &mut Vec<(CString, Accumulator)>,
-    field: &Field<'_>,
-    variables: &Variables,
-) -> Result<(), Fault> {
-    // Each name is compared with all before it, so the work grows with the square of the number of fields.
-    variables.operation().steps(fields.len() as u64)?;
-    let name = field.name();
-    if name.contains('.') {
-        return Err(unmade(name, "a name must not hold a dot", FIELD_DOT));
+/// The fields that accumulators fill, while they are read.
+#[derive(Default)]
+struct Output {
+    fields: Vec<(CString, Accumulator)>,
+    /// The names of `fields`, so that a second of a name is found without a look at each.
+    names: HashSet<String>,
+}
+
+impl Output {
+    fn add(&mut self, field: &Field<'_>, variables: &Variables) -> Result<(), Fault> {
+        variables.operation().steps(1)?;
+        let name = field.name();
+        if name.contains('.') {
+            return Err(unmade(name, "a name must not hold a dot", FIELD_DOT));
+        }
+        if name.starts_with('$') {
+            return Err(unmade(name, "a name must not start with a dollar sign", FIELD_DOLLAR));
+        }
+        if name == ID || !self.names.insert(name.to_owned()) {
+            return Err(unmade(name, "it stands twice", FIELD_TWICE));
+        }
+        let value = field.value()?;
+        let accumulator = value.as_document();
+        let accumulator = accumulator.ok_or_else(|| {
+            let found = describe(value);
+            let expected = "an object with an accumulator for each field";
+            Fault::Operand { stage: STAGE, expected, found, code: FIELD_NOT_OBJECT }
+        })?;
+        let operators = Fields::of(accumulator).collect::<Result<Vec<_>, _>>()?;
+        // `{total: {$sum: 1, $max: 1}}` would be two values for one field.
+        let [operator] = operators.as_slice() else {
+            return Err(unmade(name, "it must have exactly one accumulator", FIELD_OPERATORS));
+        };
+        let parsed = Accumulator::parse(operator.name(), operator.value()?, variables)?;
+        let name =
+            CString::try_from(name).map_err(|error| Fault::InvalidBson { reason: error.to_string() })?;
+        self.fields.push((name, parsed));
+        Ok(())
     }
-    if name.starts_with('$') {
-        return Err(unmade(name, "a name must not start with a dollar sign", FIELD_DOLLAR));
-    }
-    if name == ID || fields.iter().any(|(known, _)| known.as_str() == name) {
-        return Err(unmade(name, "it stands twice", FIELD_TWICE));
-    }
-    let value = field.value()?;
-    let accumulator = value.as_document();
-    let accumulator = accumulator.ok_or_else(|| {
-        let found = describe(value);
-        let expected = "an object with an accumulator for each field";
-        Fault::Operand { stage: STAGE, expected, found, code: FIELD_NOT_OBJECT }
-    })?;
-    let operators = Fields::of(accumulator).collect::<Result<Vec<_>, _>>()?;
-    // `{total: {$sum: 1, $max: 1}}` would be two values for one field.
-    let [operator] = operators.as_slice() else {
-        return Err(unmade(name, "it must have exactly one accumulator", FIELD_OPERATORS));
-    };
-    let parsed = Accumulator::parse(operator.name(), operator.value()?, variables)?;
-    let name = CString::try_from(name).map_err(|error| Fault::InvalidBson { reason: error.to_string() })?;
-    fields.push((name, parsed));
-    Ok(())
 }
 
 /// The error for a field that the groups cannot have.

@@ -3,6 +3,8 @@
 //! While the tree is built, children are in the order of the projection. Then [`Node::seal`] sorts them for
 //! searches and records which ones may add a field. Parsing bounds the depth, so recursion here is safe.
 
+use std::collections::HashMap;
+
 use crate::expression::Expression;
 use crate::filter::Filter;
 use crate::projection::error::Fault;
@@ -31,6 +33,8 @@ pub(super) enum Mode {
 pub(super) struct Node {
     /// Ascending by name, once sealed.
     children: Vec<Child>,
+    /// The position of each child until the tree is sealed, so that a projection of many fields is read in linear time.
+    positions: HashMap<String, usize>,
     /// The children that may add a field, by position, in the order of the projection.
     additions: Vec<usize>,
     /// Whether this node or one below it is the end of a path with `.$`.
@@ -66,9 +70,9 @@ impl Node {
     pub(super) fn insert(&mut self, path: &str, action: Action) -> Result<(), Fault> {
         match path.split_once('.') {
             // MongoDB refuses a path that is given twice, even with the same action.
-            None if self.children.iter().any(|child| child.name == path) => Err(Fault::Collision),
+            None if self.positions.contains_key(path) => Err(Fault::Collision),
             None => {
-                self.children.push(Child { name: path.to_owned(), action });
+                self.push(path, action);
                 Ok(())
             }
             Some((name, rest)) => self.nested(name, rest)?.insert(rest, action),
@@ -78,20 +82,25 @@ impl Node {
     /// Whether the path itself has an action, and not only paths below it.
     pub(super) fn has_leaf(&self, path: &str) -> bool {
         let (name, rest) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
-        match (self.children.iter().find(|child| child.name == name).map(|child| &child.action), rest) {
+        let child = self.positions.get(name).and_then(|at| self.children.get(*at));
+        match (child.map(|child| &child.action), rest) {
             (Some(Action::Nested(node)), Some(rest)) => node.has_leaf(rest),
             (Some(Action::Nested(_)), None) | (None, _) => false,
             (Some(_), _) => rest.is_none(),
         }
     }
 
-    /// Removes what happens to a field.
+    /// Removes what happens to a field, before the tree is sealed.
     pub(super) fn remove(&mut self, name: &str) {
-        self.children.retain(|child| child.name != name);
+        if let Some(removed) = self.positions.remove(name) {
+            self.children.remove(removed);
+            self.positions.values_mut().filter(|at| **at > removed).for_each(|at| *at -= 1);
+        }
     }
 
     /// Ends the building of the tree. Searches work only afterwards.
     pub(super) fn seal(&mut self) {
+        self.positions = HashMap::new();
         // By name, because the positions are known only after sorting.
         let mut additions = Vec::new();
         for child in &mut self.children {
@@ -143,15 +152,23 @@ impl Node {
         self.children.binary_search_by(|child| child.name.as_str().cmp(name)).ok()
     }
 
+    /// Adds a child, and returns its position.
+    fn push(&mut self, name: &str, action: Action) -> usize {
+        let at = self.children.len();
+        self.children.push(Child { name: name.to_owned(), action });
+        self.positions.insert(name.to_owned(), at);
+        at
+    }
+
     /// The node of a name, which is added if there is none.
     ///
     /// # Errors
     /// If the name has an action of its own. `rest` is the part of the path after it.
     fn nested(&mut self, name: &str, rest: &str) -> Result<&mut Node, Fault> {
-        let at = self.children.iter().position(|child| child.name == name).unwrap_or_else(|| {
-            self.children.push(Child { name: name.to_owned(), action: Action::Nested(Node::default()) });
-            self.children.len() - 1
-        });
+        let at = match self.positions.get(name) {
+            Some(at) => *at,
+            None => self.push(name, Action::Nested(Node::default())),
+        };
         match self.children.get_mut(at).map(|child| &mut child.action) {
             Some(Action::Nested(node)) => Ok(node),
             Some(_) | None => Err(Fault::CollisionAbove { rest: rest.to_owned() }),

@@ -24,6 +24,11 @@ impl Identity {
         write(value, 0, &mut bytes);
         Self(bytes)
     }
+
+    /// How many bytes there are to compare.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.len()
+    }
 }
 
 /// The fields of a document up to the first malformed one.

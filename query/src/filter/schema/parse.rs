@@ -3,6 +3,8 @@
 //! There are three different errors for a keyword: JSON Schema has it and MongoDB refuses it, MongoDB has it
 //! and CairnDB does not, and neither has it.
 
+use std::collections::HashSet;
+
 use bson::spec::ElementType;
 use bson::{RawBsonRef, RawDocument};
 use index::number::{Decimal, Number, unpack};
@@ -484,15 +486,13 @@ impl<'s> Keywords<'s> {
         if members.is_empty() {
             return Err(self.context.refuse("enum", KeywordFault::Empty));
         }
-        let mut identities = Vec::with_capacity(members.len());
+        let mut identities = HashSet::with_capacity(members.len());
         for member in members {
-            let identity = Identity::of(*member);
             // Equal means what it means for documents, so `{a: 1, b: 2}` and `{b: 2, a: 1}` are duplicates.
-            if identities.contains(&identity) {
+            if !identities.insert(Identity::of(*member)) {
                 let fault = KeywordFault::MemberTwice { found: describe(*member) };
                 return Err(self.context.refuse("enum", fault));
             }
-            identities.push(identity);
         }
         Ok(Rule::Enum(identities))
     }

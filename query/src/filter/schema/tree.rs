@@ -7,6 +7,8 @@
 
 use std::collections::HashSet;
 
+use std::collections::HashSet;
+
 use bson::spec::ElementType;
 use bson::{Decimal128, RawArray, RawBsonRef, RawDocument};
 
@@ -27,7 +29,7 @@ pub(crate) struct Schema {
 pub(super) enum Rule {
     // Of any value.
     Types(Vec<ElementType>),
-    Enum(Vec<Identity>),
+    Enum(HashSet<Identity>),
     AllOf(Vec<Schema>),
     AnyOf(Vec<Schema>),
     OneOf(Vec<Schema>),
@@ -109,9 +111,8 @@ impl Rule {
             Self::Types(types) => types.contains(&value.element_type()),
             Self::Enum(members) => {
                 let identity = Identity::of(value);
-                // The value is compared with every member, so a long list costs the operation more than one
-                // step.
-                watch.passes(members.len() * size_of::<Identity>()) && members.contains(&identity)
+                // A large value costs the operation more than one step; how many members there are does not matter.
+                watch.passes(identity.bytes()) && members.contains(&identity)
             }
             Self::AllOf(schemas) => schemas.iter().all(|schema| schema.matches(value, watch)),
             Self::AnyOf(schemas) => schemas.iter().any(|schema| schema.matches(value, watch)),
