@@ -37,7 +37,7 @@ const TURN: usize = 5000;
 
 type Figure = (&'static str, fn() -> f64);
 
-const FIGURES: [Figure; 22] = [
+const FIGURES: [Figure; 23] = [
     ("insert_one_raw", insert_one_raw),
     ("insert_one_typed", insert_one_typed),
     ("insert_many_raw", insert_many_raw),
@@ -49,6 +49,7 @@ const FIGURES: [Figure; 22] = [
     ("insert_auto_increment", numbering::insert_auto_increment),
     ("insert_auto_increment_id", numbering::insert_auto_increment_id),
     ("sequence_next", numbering::sequence_next),
+    ("sequence_reserves", numbering::sequence_reserves),
     ("sequence_threads_2", numbering::sequence_threads_2),
     ("insert_gapless", numbering::insert_gapless),
     ("insert_ordered_threads_4", numbering::insert_ordered_threads_4),

@@ -5,14 +5,20 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cairndb::bson::RawDocumentBuf;
-use cairndb::{AutoIncrement, Collection, Contract, Sequence};
+use cairndb::{AutoIncrement, Collection, Contract, Sequence, SequenceOptions};
 use cairndb_benches::measure::{median_of_rounds, speed_in_turns, speed_ratio, time};
 use cairndb_benches::ours::Ours;
+use cairndb_benches::raw::Raw;
+use rocksdb::WriteOptions;
 
 use crate::rounds::{DOCUMENTS, insert_all, raw_orders, side_by_side};
 
 /// Values of one round on one thread.
 const VALUES: u64 = 2_000_000;
+/// Values of one round with a sync for each reserve.
+const SYNCED_VALUES: u64 = 200_000;
+/// The default `CacheSize`.
+const RESERVE: u64 = 1000;
 /// Documents that a collection is given before it is the other's turn.
 const TURN: usize = 1000;
 /// Writers of `insert_ordered_threads_4`.
@@ -78,9 +84,10 @@ pub(crate) fn insert_ordered_threads_4() -> f64 {
     speed_ratio(|| round(Contract::Ordered), || round(Contract::Fast))
 }
 
+/// Values a second out of blocks in memory: a reserve of as many values as a round takes is synced once.
 pub(crate) fn sequence_next() -> f64 {
     let ours = Ours::create();
-    let sequence = tickets(&ours);
+    let sequence = tickets(&ours, VALUES);
     let counter = AtomicU64::new(0);
     speed_ratio(
         || time(|| take(&sequence, VALUES)),
@@ -94,10 +101,34 @@ pub(crate) fn sequence_next() -> f64 {
     )
 }
 
+/// Values a second with the default `CacheSize`, each reserve of which is synced before its first value leaves, against
+/// raw RocksDB that syncs one record for as many numbers.
+pub(crate) fn sequence_reserves() -> f64 {
+    let (ours, raw) = (Ours::create(), Raw::create());
+    let sequence = tickets(&ours, RESERVE);
+    let mut synced = WriteOptions::default();
+    synced.set_sync(true);
+    let counter = AtomicU64::new(0);
+    speed_ratio(
+        || time(|| take(&sequence, SYNCED_VALUES)),
+        || {
+            time(|| {
+                for _ in 0..SYNCED_VALUES {
+                    let number = counter.fetch_add(1, Ordering::AcqRel);
+                    if number.is_multiple_of(RESERVE) {
+                        let end = (number + RESERVE).to_be_bytes();
+                        raw.db().put_opt(b"reserve", end, &synced).expect("a record is written");
+                    }
+                }
+            })
+        },
+    )
+}
+
 /// Values a second of two threads together against those of one.
 pub(crate) fn sequence_threads_2() -> f64 {
     let ours = Ours::create();
-    let sequence = tickets(&ours);
+    let sequence = tickets(&ours, VALUES);
     let half = VALUES / 2;
     speed_ratio(
         || time(|| side_by_side(|| take(&sequence, half), || take(&sequence, half))),
@@ -105,9 +136,12 @@ pub(crate) fn sequence_threads_2() -> f64 {
     )
 }
 
-fn tickets(ours: &Ours) -> Sequence {
+/// A sequence that takes values in reserves of `cache_size`.
+fn tickets(ours: &Ours, cache_size: u64) -> Sequence {
     let db = ours.client().database("bench");
-    db.create_sequence("tickets").run().expect("a new sequence");
+    let cache_size = i64::try_from(cache_size).expect("a small number");
+    let options = SequenceOptions::builder().cache_size(cache_size).build();
+    db.create_sequence("tickets").with_options(options).run().expect("a new sequence");
     db.sequence("tickets")
 }
 
