@@ -1,8 +1,8 @@
-//! The fields of a well-formed document, walked without checking every element on the way again.
+//! Reads fields of a validated document without checking its bytes a second time.
 //!
-//! `bson` verifies each name and string that it passes, which is what a stranger's bytes need and a
-//! validated document does not. What is found here is exactly what `RawDocument::get` finds: the first
-//! field of that name. Bytes that are not well-formed give nothing, and never a panic.
+//! `bson` verifies each name and string that it passes. Bytes from outside need that; a validated document
+//! does not. A lookup here finds exactly what `RawDocument::get` finds: the first field of that name.
+//! Malformed bytes give `None` or end the walk. They never cause a panic.
 
 use std::str;
 
@@ -14,41 +14,66 @@ use bson::{DateTime, Decimal128, RawBinaryRef, RawBsonRef, RawDocument, RawRegex
 /// Where a document's first element starts: after the length.
 const FIRST_ELEMENT: usize = 4;
 
-/// One element of a document, where it lies.
+/// One element of a document, borrowed from the document's bytes.
+///
+/// ```
+/// use cairndb_index::element::{Element, elements};
+///
+/// let document = bson::rawdoc! { "a": true };
+/// let element: Element<'_> = elements(document.as_bytes()).next().unwrap();
+/// assert_eq!((element.name, element.value), (&b"a"[..], &[1][..]));
+/// assert_eq!(element.whole, b"\x08a\0\x01");
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Element<'a> {
     /// Type byte, name, zero byte and value.
     pub whole: &'a [u8],
-    /// Its type.
+    /// The type that the type byte names.
     pub kind: ElementType,
-    /// Its name.
+    /// The name, without its zero byte.
     pub name: &'a [u8],
-    /// The value's bytes.
+    /// The bytes of the value.
     pub value: &'a [u8],
 }
 
-/// The elements of a document that [`validate`](crate::validate::validate) accepted, in their order. On bytes that are not
-/// well-formed the walk ends early.
+/// The elements of a document that [`validate`](crate::validate::validate) accepted, in stored order. On
+/// malformed bytes the iterator ends early.
+///
+/// ```
+/// let document = bson::rawdoc! { "a": 1, "b": "text" };
+/// let names: Vec<&[u8]> =
+///     cairndb_index::element::elements(document.as_bytes()).map(|element| element.name).collect();
+/// assert_eq!(names, [b"a", b"b"]);
+/// ```
 pub fn elements(document: &[u8]) -> impl Iterator<Item = Element<'_>> {
     let mut rest = document.get(FIRST_ELEMENT..).unwrap_or_default();
     std::iter::from_fn(move || {
         let (kind, after_kind) = rest.split_first()?;
+        // The document's closing zero byte is no type, so the walk ends there.
         let kind = ElementType::from(*kind)?;
         let name = after_kind.get(..after_kind.iter().position(|byte| *byte == 0)?)?;
         let after_name = after_kind.get(name.len() + 1..)?;
         let value = after_name.get(..value_bytes(kind, after_name)?)?;
-        let (whole, behind) = rest.split_at_checked(name.len() + 2 + value.len())?;
-        rest = behind;
+        // Two more than name and value: the type byte, and the zero byte after the name.
+        let (whole, after_element) = rest.split_at_checked(name.len() + 2 + value.len())?;
+        rest = after_element;
         Some(Element { whole, kind, name, value })
     })
 }
 
-/// The value of the first field called `name`.
+/// The value of the first field called `name`. Returns `None` if the document has no such field.
+///
+/// ```
+/// let document = bson::rawdoc! { "a": 1, "b": 2 };
+/// let found = cairndb_index::element::field(&document, "b");
+/// assert_eq!(found, Some(bson::RawBsonRef::Int32(2)));
+/// ```
 #[inline]
 pub fn field<'a>(document: &'a RawDocument, name: &str) -> Option<RawBsonRef<'a>> {
     let bytes = document.as_bytes();
     let mut start = FIRST_ELEMENT;
-    // Most names differ in their first byte, an empty one in its end: that is one comparison instead of a call.
+    // Most names differ in their first byte: one comparison there saves comparing whole names. An empty name is
+    // found by its zero byte.
     let first = name.bytes().next().unwrap_or_default();
     loop {
         let (kind, after_kind) = bytes.get(start..)?.split_first()?;
@@ -64,14 +89,21 @@ pub fn field<'a>(document: &'a RawDocument, name: &str) -> Option<RawBsonRef<'a>
     }
 }
 
-/// The value of the element whose type byte stands at `offset` in the bytes of a well-formed document.
+/// The value of the element whose type byte is at `offset` in the bytes of a well-formed document.
+///
+/// ```
+/// let document = bson::rawdoc! { "_id": 7 };
+/// // Four bytes of length come first.
+/// let value = cairndb_index::element::value_at_offset(&document, 4);
+/// assert_eq!(value, Some(bson::RawBsonRef::Int32(7)));
+/// ```
 pub fn value_at_offset(document: &RawDocument, offset: usize) -> Option<RawBsonRef<'_>> {
     let (kind, after_kind) = document.as_bytes().get(offset..)?.split_first()?;
     let value = after_kind.get(after_kind.iter().position(|byte| *byte == 0)? + 1..)?;
     build(ElementType::from(*kind)?, value).or_else(|| value_by_walk(document, offset))
 }
 
-/// The same by `bson`, which alone builds some kinds.
+/// The value of the element at `offset`, found by `bson`, for the types that only `bson` can build.
 fn value_by_walk(document: &RawDocument, offset: usize) -> Option<RawBsonRef<'_>> {
     let mut start = FIRST_ELEMENT;
     for element in document.iter_elements() {
@@ -87,6 +119,8 @@ fn value_by_walk(document: &RawDocument, offset: usize) -> Option<RawBsonRef<'_>
 /// How many bytes the value at the front of `bytes` has.
 #[inline]
 fn value_bytes(kind: ElementType, bytes: &[u8]) -> Option<usize> {
+    // The length of a document, an array and code with a scope includes its own four bytes. That of a string
+    // and of binary data does not.
     Some(match kind {
         ElementType::Null | ElementType::Undefined | ElementType::MinKey | ElementType::MaxKey => 0,
         ElementType::Boolean => 1,
@@ -127,6 +161,7 @@ fn build(kind: ElementType, bytes: &[u8]) -> Option<RawBsonRef<'_>> {
             RawBsonRef::DateTime(DateTime::from_millis(i64::from_le_bytes(*bytes.first_chunk()?)))
         }
         ElementType::Timestamp => {
+            // BSON stores the increment before the time.
             let (increment, rest) = bytes.split_first_chunk()?;
             let increment = u32::from_le_bytes(*increment);
             RawBsonRef::Timestamp(Timestamp { time: u32::from_le_bytes(*rest.first_chunk()?), increment })
@@ -146,6 +181,7 @@ fn build(kind: ElementType, bytes: &[u8]) -> Option<RawBsonRef<'_>> {
             let (pattern, options): (&CStr, &CStr) = (pattern.try_into().ok()?, options.try_into().ok()?);
             RawBsonRef::RegularExpression(RawRegexRef { pattern, options })
         }
+        // `bson` has no public constructor for these.
         ElementType::Array | ElementType::DbPointer | ElementType::JavaScriptCodeWithScope => return None,
     })
 }
@@ -155,6 +191,7 @@ fn length(bytes: &[u8]) -> Option<usize> {
 }
 
 fn string(bytes: &[u8]) -> Option<&str> {
+    // The length includes the closing zero byte, which is no part of the text.
     let end = 4 + length(bytes)?.checked_sub(1)?;
     str::from_utf8(bytes.get(4..end)?).ok()
 }

@@ -6,6 +6,17 @@
 use thiserror::Error;
 
 /// What went wrong in a function of this crate.
+///
+/// ```
+/// use cairndb_index::error::{Error, PathFault};
+/// use cairndb_index::path::FieldPath;
+///
+/// let error = FieldPath::parse("a..b")?.validate_names().unwrap_err();
+/// assert_eq!(error.to_string(), "invalid path 'a..b': component 1 is empty");
+/// let fault = PathFault::EmptyComponent { component: 1 };
+/// assert_eq!(error, Error::PathInvalid { path: "a..b".into(), fault });
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,15 +26,15 @@ pub enum Error {
     /// Key bytes hold something that no value encodes to.
     #[error("key holds {value:#04x} where {expected} is expected")]
     KeyMalformed {
-        /// What the layout demands at that place.
+        /// What the layout demands there.
         expected: &'static str,
-        /// The byte that stands there, as it is before complementing for a descending field.
+        /// The byte found there, with the complement of a descending field undone.
         value: u8,
     },
     /// Key bytes hold a number beyond the range and precision of every type.
     #[error("key holds a number that no type has")]
     KeyNumberUnrepresentable,
-    /// Type bytes do not belong to the key beside them.
+    /// Type bytes do not belong to their key.
     #[error("type bytes do not fit the key: {expected} is expected")]
     TypesMalformed {
         /// What the key demands of its type bytes.
@@ -38,9 +49,9 @@ pub enum Error {
     /// Bytes are not one well-formed document.
     #[error("malformed document at byte {offset}{}: {fault}", in_field(path))]
     DocumentMalformed {
-        /// Where the fault lies, in bytes from the start of the outermost document.
+        /// Where the fault is, in bytes from the start of the outermost document.
         offset: usize,
-        /// The dotted path of the field it lies in, empty if it belongs to the document itself.
+        /// The dotted path of the field at fault; empty if the outermost document itself is at fault.
         path: String,
         /// What is wrong there.
         fault: DocumentFault,
@@ -89,7 +100,7 @@ pub enum Error {
         /// The field's dotted path.
         field: String,
     },
-    /// The value beside a field of an index definition is not a direction.
+    /// The value of a field in an index definition is not a direction.
     #[error("index field '{field}' needs a non-zero number or the name of an index kind, not {value}")]
     IndexDirectionInvalid {
         /// The field's dotted path.
@@ -97,7 +108,7 @@ pub enum Error {
         /// The value given, as relaxed extended JSON.
         value: String,
     },
-    /// An index definition asks for a kind of index that MongoDB has and this store has not.
+    /// An index definition asks for a kind of index that MongoDB has and this store does not support.
     #[error("index kind '{kind}' of field '{field}' is not supported")]
     IndexKindUnsupported {
         /// The field's dotted path.
@@ -133,7 +144,18 @@ pub enum Error {
     },
 }
 
-/// What is wrong at one place of a malformed document.
+/// What is wrong with the bytes of a malformed document.
+///
+/// ```
+/// use cairndb_index::error::{DocumentFault, Error};
+///
+/// let Err(Error::DocumentMalformed { offset, fault, .. }) =
+///     cairndb_index::validate::validate(b"\x05\0\0\0\x01")
+/// else {
+///     panic!("the last byte is not zero")
+/// };
+/// assert_eq!((offset, fault), (4, DocumentFault::TerminatorWrong { found: 1 }));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DocumentFault {
@@ -156,13 +178,13 @@ pub enum DocumentFault {
     /// Bytes follow the end of the document.
     #[error("{excess} bytes follow the document")]
     TrailingBytes {
-        /// How many.
+        /// The number of bytes after the end.
         excess: usize,
     },
     /// A string or document does not end in a zero byte.
     #[error("{found:#04x} stands where a terminating zero byte is expected")]
     TerminatorWrong {
-        /// The byte that stands there.
+        /// The byte found there.
         found: u8,
     },
     /// A name or regular expression runs to the end of its document.
@@ -208,6 +230,14 @@ pub enum DocumentFault {
 }
 
 /// What is wrong with a dotted path.
+///
+/// ```
+/// use cairndb_index::error::{Error, PathFault};
+///
+/// let error = cairndb_index::path::FieldPath::parse("a\0b").unwrap_err();
+/// let fault = PathFault::ZeroByte { offset: 1 };
+/// assert_eq!(error, Error::PathInvalid { path: "a\0b".into(), fault });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PathFault {
@@ -223,7 +253,7 @@ pub enum PathFault {
     /// A zero byte, which no field name can hold.
     #[error("it holds a zero byte at {offset}")]
     ZeroByte {
-        /// Where, in bytes.
+        /// Where the zero byte is, in bytes from the start of the path.
         offset: usize,
     },
     /// A component starts with a dollar sign and is not one of a reference's `$ref`, `$id` and `$db`.
@@ -234,15 +264,15 @@ pub enum PathFault {
     },
 }
 
-/// How much of a path an error repeats.
+/// How many characters of a path an error message repeats.
 const PATH_CHARACTERS_MAX: usize = 64;
 
-/// ` in field 'path'`, or nothing for the document itself.
+/// ` in field 'path'`, or an empty text for the document itself.
 fn in_field(path: &str) -> String {
     if path.is_empty() { String::new() } else { format!(" in field '{}'", start_of(path)) }
 }
 
-/// The beginning of a path, which may have a hundred parts.
+/// The beginning of a path, cut so that a path of a hundred parts does not fill the log.
 fn start_of(path: &str) -> String {
     let mut letters = path.chars();
     let start = letters.by_ref().take(PATH_CHARACTERS_MAX).collect::<String>();

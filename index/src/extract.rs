@@ -1,13 +1,13 @@
 //! The keys that a document has in an index, by MongoDB's rules for arrays, missing fields and sparse indexes.
 //!
-//! A document without arrays on the way to the fields has one key, written straight into a reused
+//! A document without arrays on the paths of the fields has one key, written directly into a reused
 //! buffer. Otherwise the fields are followed together, array by array, because fields below one array
 //! are paired element by element.
 //!
-//! The invariant: whatever [`leaves`](crate::path::leaves) offers for a field has a key, so that a scan of the
-//! index finds every document that a filter matches. Three exceptions are left to the planner: an array as a
-//! whole has no key beside its elements', an empty one has undefined's, and a path with a position has no
-//! key for elements that lack a field of that name.
+//! The invariant: every value that [`leaves`](crate::path::leaves) offers for a field has a key, so a scan of
+//! the index finds every document that a filter matches. The planner knows three exceptions: an array as a
+//! whole has no key of its own, only its elements have; an empty array has the key of undefined; and a path
+//! with a position has no key for elements without a field of that name.
 
 use std::ptr;
 
@@ -21,23 +21,28 @@ use crate::path;
 use crate::spec::{IndexField, IndexSpec};
 
 /// How many keys a document may have in one index, before equal ones are merged.
-pub const KEYS_MAX: usize = 100_000;
+pub(crate) const KEYS_MAX: usize = 100_000;
 
 /// How many bytes the keys of a document may take in one index.
 ///
-/// It is met only by documents that repeat a long value beside every element of a long array.
-pub const KEY_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Only a document that repeats a long value for every element of a long array reaches it.
+pub(crate) const KEY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// One key of a document, on its own.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct ExtractedKey {
-    /// The encoded fields; their order is the index's order.
-    pub bytes: Vec<u8>,
-    /// What restores the exact types of the values.
-    pub types: Vec<u8>,
-}
-
-/// The keys of one document in one index, in buffers that are used again for the next document.
+/// The keys of one document in one index. The buffers are used again for the next document.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_index::extract::{ExtractedKeys, extract};
+/// use cairndb_index::spec::{IndexSpec, SpecOptions};
+///
+/// let spec = IndexSpec::parse(&rawdoc! { "a": 1 }, SpecOptions::default())?;
+/// let mut keys = ExtractedKeys::default();
+/// for document in [rawdoc! { "a": 1 }, rawdoc! { "a": [1, 2] }] {
+///     extract(&spec, &document, &mut keys)?;
+/// }
+/// assert_eq!((keys.len(), keys.is_multikey()), (2, true));
+/// # Ok::<(), cairndb_index::error::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ExtractedKeys {
     bytes: Vec<u8>,
@@ -55,7 +60,13 @@ struct Ends {
 }
 
 impl ExtractedKeys {
-    /// Forgets the keys and keeps the memory.
+    /// Removes all keys but keeps the memory of the buffers.
+    ///
+    /// ```
+    /// let mut keys = cairndb_index::extract::ExtractedKeys::default();
+    /// keys.clear();
+    /// assert!(keys.is_empty());
+    /// ```
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.types.clear();
@@ -63,9 +74,22 @@ impl ExtractedKeys {
         self.arrays.clear();
     }
 
-    /// The key bytes and type bytes of every key, ascending by key bytes, which are distinct.
+    /// The key bytes and type bytes of every key, in ascending order of the key bytes, each key once.
     ///
-    /// Where elements of an array are equal and differ in type, `1` and `1.0` say, the smaller type bytes are kept.
+    /// If elements of an array are equal but differ in type, as `1` and `1.0`, the smaller type bytes are kept.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_index::extract::{ExtractedKeys, extract};
+    /// use cairndb_index::spec::{IndexSpec, SpecOptions};
+    ///
+    /// let spec = IndexSpec::parse(&rawdoc! { "a": 1 }, SpecOptions::default())?;
+    /// let mut keys = ExtractedKeys::default();
+    /// extract(&spec, &rawdoc! { "a": [2, 1, 2] }, &mut keys)?;
+    /// assert!(keys.iter().map(|(bytes, _)| bytes).is_sorted());
+    /// assert_eq!(keys.iter().len(), 2);
+    /// # Ok::<(), cairndb_index::error::Error>(())
+    /// ```
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> + Clone {
         self.ends.iter().map(|ends| (self.key_bytes(*ends), self.key_types(*ends)))
     }
@@ -75,28 +99,35 @@ impl ExtractedKeys {
         self.ends.len()
     }
 
-    /// Whether the document has no key, as in a sparse index that it has no field of.
+    /// Whether the document has no key. Only a sparse index has documents without a key.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Whether an array was met on the way to any field, even if it gave a single key.
+    /// Whether the path of any field led to an array, even if that gave a single key.
     ///
-    /// Bounds on an index with such documents must not be intersected: each may be met by another element.
+    /// Bounds on an index with such documents must not be intersected: different elements may satisfy them.
     pub fn is_multikey(&self) -> bool {
         !self.arrays.is_empty()
     }
 
-    /// For each field of the index, the components of its path that led to an array; empty if none did.
+    /// For each field of the index, the components of its path that led to an array. Empty if no array was
+    /// found.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_index::extract::{ExtractedKeys, extract};
+    /// use cairndb_index::spec::{IndexSpec, SpecOptions};
+    ///
+    /// let spec = IndexSpec::parse(&rawdoc! { "a.b": 1 }, SpecOptions::default())?;
+    /// let mut keys = ExtractedKeys::default();
+    /// extract(&spec, &rawdoc! { "a": { "b": [1, 2] } }, &mut keys)?;
+    /// let arrays = keys.array_components()[0];
+    /// assert!(arrays.contains(1) && !arrays.contains(0));
+    /// # Ok::<(), cairndb_index::error::Error>(())
+    /// ```
     pub fn array_components(&self) -> &[ArrayComponents] {
         &self.arrays
-    }
-
-    /// The keys as values of their own.
-    pub fn to_keys(&self) -> Vec<ExtractedKey> {
-        self.iter()
-            .map(|(bytes, types)| ExtractedKey { bytes: bytes.to_vec(), types: types.to_vec() })
-            .collect()
     }
 
     fn key_bytes(&self, ends: Ends) -> &[u8] {
@@ -113,7 +144,7 @@ impl ExtractedKeys {
         Ends { bytes: (last.bytes.1, last.bytes.1), types: (last.types.1, last.types.1) }
     }
 
-    /// Drops what was written since the last finished key.
+    /// Removes the bytes that were written since the last finished key.
     fn discard_unfinished(&mut self) {
         let start = self.start();
         self.bytes.truncate(start.bytes.0);
@@ -124,11 +155,13 @@ impl ExtractedKeys {
         key::encode_with_types(value, field.direction, &mut self.bytes, &mut self.types);
     }
 
-    /// Ends the key that was written; runs of equal elements give it once.
+    /// Ends the key that was written. A key equal to the one before it is dropped.
     fn finish(&mut self) -> Result<(), Error> {
         let start = self.start();
         let ends =
             Ends { bytes: (start.bytes.0, self.bytes.len()), types: (start.types.0, self.types.len()) };
+        // Only the neighbor is compared: that keeps a long run of equal elements below the limits. Equal keys
+        // that are further apart meet in `sort`.
         let is_repeated = self.ends.last().is_some_and(|last| {
             self.key_bytes(*last) == self.key_bytes(ends) && self.key_types(*last) == self.key_types(ends)
         });
@@ -139,6 +172,7 @@ impl ExtractedKeys {
         if self.ends.len() == KEYS_MAX {
             return Err(Error::TooManyKeys { limit: KEYS_MAX });
         }
+        // Checked after each key, so the buffer outgrows the limit by one key at most.
         if self.bytes.len() > KEY_BYTES_MAX {
             return Err(Error::KeysTooLarge { limit: KEY_BYTES_MAX });
         }
@@ -148,6 +182,8 @@ impl ExtractedKeys {
 
     fn sort(&mut self) {
         let mut ends = std::mem::take(&mut self.ends);
+        // The type bytes take part in the order, so `dedup`, which keeps the first of equal keys, keeps the one
+        // with the smallest type bytes, in whatever order the elements came.
         ends.sort_unstable_by_key(|ends| (self.key_bytes(*ends), self.key_types(*ends)));
         ends.dedup_by_key(|ends| self.key_bytes(*ends));
         self.ends = ends;
@@ -157,16 +193,16 @@ impl ExtractedKeys {
 /// Replaces `keys` by the keys that a well-formed document has in an index.
 ///
 /// * A missing field counts as null, an empty array as undefined.
-/// * An array gives a key for each element, and not for itself; below it, each element that is an object is
-///   followed, and every other one counts as lacking the rest of the path.
-/// * A component `0`, `1`, … picks that element if the array has it. If the path ends there, an array in that
-///   place is one value.
+/// * An array gives a key for each element, and none for itself. If the path goes on below the array, it
+///   follows each element that is an object; for any other element the rest of the path counts as missing.
+/// * A component `0`, `1`, … picks the element at that position if the array has it. If the path ends there and
+///   the element is itself an array, that array is one value.
 /// * A sparse index has no key for a document, or an element, in which all fields are missing.
 ///
 /// # Errors
-/// [`Error::ParallelArrays`] if fields of a compound index meet different arrays, [`Error::AmbiguousPosition`] if a
-/// numeric component is a position and a field at once, [`Error::TooManyKeys`] and [`Error::KeysTooLarge`]
-/// beyond the limits. After an error there are no keys.
+/// [`Error::ParallelArrays`] if fields of a compound index meet different arrays, [`Error::AmbiguousPosition`]
+/// if a numeric component is a position and a field at once, [`Error::TooManyKeys`] and
+/// [`Error::KeysTooLarge`] beyond the limits. After an error `keys` is empty.
 ///
 /// # Examples
 /// ```
@@ -182,6 +218,7 @@ impl ExtractedKeys {
 /// ```
 pub fn extract(spec: &IndexSpec, document: &RawDocument, keys: &mut ExtractedKeys) -> Result<(), Error> {
     keys.clear();
+    // Most documents have no array here. Their one key needs no slots and no sorting.
     if let Some(missing) = append_without_arrays(spec, document, keys) {
         if spec.is_sparse() && missing == spec.fields().len() {
             keys.discard_unfinished();
@@ -189,6 +226,7 @@ pub fn extract(spec: &IndexSpec, document: &RawDocument, keys: &mut ExtractedKey
         }
         return keys.finish();
     }
+    // An array was met. The fields written so far belong into the key of every element, so all start again.
     keys.discard_unfinished();
     keys.arrays.resize(spec.fields().len(), ArrayComponents::NONE);
     let slots = spec.fields().iter().map(|field| Slot::Open { rest: field.path.as_str(), chosen: None });
@@ -201,7 +239,8 @@ pub fn extract(spec: &IndexSpec, document: &RawDocument, keys: &mut ExtractedKey
     Ok(())
 }
 
-/// Writes the one key of a document that no field meets an array in, and counts missing fields; else gives none.
+/// Writes the one key of a document in which no field meets an array, and returns the number of missing fields.
+/// Returns `None` if a field meets an array.
 fn append_without_arrays(
     spec: &IndexSpec,
     document: &RawDocument,
@@ -231,7 +270,7 @@ enum Found<'a> {
         array: &'a RawArray,
         /// The last component before the array.
         name: &'a str,
-        /// What follows, if anything.
+        /// The components after `name`, if there are any.
         rest: Option<&'a str>,
     },
 }
@@ -242,7 +281,7 @@ enum Slot<'a> {
     /// The rest of the path starts at the current element.
     Open {
         rest: &'a str,
-        /// If `rest` starts with a position of the array that the element lies in: what lies there.
+        /// If `rest` starts with a position that the array around the element has: what lies there.
         chosen: Option<Chosen<'a>>,
     },
     /// The path leads nowhere; counts as null.
@@ -272,9 +311,9 @@ struct Crossing<'a> {
 /// How a field of the index meets an array.
 #[derive(Clone, Copy)]
 enum Route<'a> {
-    /// It does not.
-    Aside,
-    /// The path ends there.
+    /// The path of the field does not lead to the array.
+    Elsewhere,
+    /// The path ends at the array.
     Ends,
     /// The rest of the path goes on from each element.
     Through(&'a str),
@@ -318,8 +357,10 @@ fn advance<'a>(
             array,
             name,
             as_whole: false,
-            routes: vec![Route::Aside; count],
+            routes: vec![Route::Elsewhere; count],
         });
+        // Fields below one array are paired element by element. Two arrays would give a key for each pair of
+        // their elements, a product that MongoDB refuses too. Nothing is copied, so an array has one address.
         if !ptr::eq(shared.array, array) {
             return Err(Error::ParallelArrays { second: name.to_owned(), first: shared.name.to_owned() });
         }
@@ -331,7 +372,7 @@ fn advance<'a>(
     Ok(crossing)
 }
 
-/// What one open field leads to from the current element.
+/// What one open field finds in the current element.
 fn step<'a>(
     element: Option<&'a RawDocument>,
     rest: &'a str,
@@ -341,6 +382,7 @@ fn step<'a>(
         return Ok(element.map_or(Found::Missing, |document| follow(document, rest)));
     };
     let name = path::split(rest).0;
+    // As in MongoDB: a name that is both a position and a field has two meanings, and neither is preferred.
     if element.is_some_and(|document| element::field(document, name).is_some()) {
         return Err(Error::AmbiguousPosition { field: name.to_owned() });
     }
@@ -357,14 +399,19 @@ fn cross<'a>(
     let routes = crossing.routes.as_slice();
     note_arrays(spec, keys, routes);
     let mut elements = crossing.array.into_iter().map_while(Result::ok).peekable();
+    // MongoDB gives an empty array the key of undefined: it has no element that could give a key, and without
+    // one a scan of the index would miss the document.
     if elements.peek().is_none() {
         let ended = Slot::Value(RawBsonRef::Undefined);
         let slots = routes.iter().zip(slots).map(|(route, slot)| continued(*route, *slot, ended, None));
         return expand(spec, keys, None, slots.collect());
     }
     let chosen: Vec<_> = routes.iter().map(|route| choose(crossing.array, *route)).collect();
+    // A field that took a position of the array finds the same under every element. If all fields do, one
+    // element gives all keys; otherwise a position in a long array of arrays would be followed once for each
+    // element, which is quadratic.
     let depends_on_element = routes.iter().zip(&chosen).any(|(route, chosen)| match route {
-        Route::Aside => false,
+        Route::Elsewhere => false,
         Route::Ends => !crossing.as_whole,
         Route::Through(_) => chosen.is_none(),
     });
@@ -377,7 +424,7 @@ fn cross<'a>(
         if depends_on_element || is_first {
             expand(spec, keys, element.as_document(), next)?;
         } else {
-            // The keys are known already, but the element may make a position ambiguous.
+            // The keys are written already, but this element may still make a position ambiguous.
             advance(element.as_document(), &mut next)?;
         }
         is_first = false;
@@ -385,28 +432,30 @@ fn cross<'a>(
     Ok(())
 }
 
-/// Notes for each field that meets an array which component of its path did.
+/// Records for each field that meets the array which component of its path led there.
 fn note_arrays(spec: &IndexSpec, keys: &mut ExtractedKeys, routes: &[Route<'_>]) {
     for ((field, arrays), route) in spec.fields().iter().zip(&mut keys.arrays).zip(routes) {
         let remaining = match route {
-            Route::Aside => continue,
+            Route::Elsewhere => continue,
             Route::Ends => 0,
             Route::Through(rest) => rest.split('.').count(),
         };
+        // The array is the value of the last component that is not in the rest.
         arrays.insert(field.path.components().count() - remaining - 1);
     }
 }
 
-/// A field's slot behind an array: unchanged if the field does not go through the array.
+/// A field's slot for one element of an array. Unchanged if the field's path does not lead to the array.
 fn continued<'a>(route: Route<'a>, slot: Slot<'a>, ended: Slot<'a>, chosen: Option<Chosen<'a>>) -> Slot<'a> {
     match route {
-        Route::Aside => slot,
+        Route::Elsewhere => slot,
         Route::Ends => ended,
         Route::Through(rest) => Slot::Open { rest, chosen },
     }
 }
 
-/// Where a path leads to whose rest starts with a position that the array has.
+/// What the path finds at a position of the array. Returns `None` unless the rest of the path starts with a
+/// position that the array has.
 fn choose<'a>(array: &'a RawArray, route: Route<'a>) -> Option<Chosen<'a>> {
     let Route::Through(rest) = route else { return None };
     let (name, tail) = path::split(rest);
@@ -420,7 +469,7 @@ fn choose<'a>(array: &'a RawArray, route: Route<'a>) -> Option<Chosen<'a>> {
     Some(Chosen { found, is_array: nested.is_some() })
 }
 
-/// Takes field after field from an object, up to the path's end or an array.
+/// Follows a path through objects, up to its end or to an array.
 fn follow<'a>(document: &'a RawDocument, path: &'a str) -> Found<'a> {
     let mut document = document;
     let (mut name, mut tail) = path::split(path);
@@ -443,6 +492,7 @@ fn append_slots(spec: &IndexSpec, keys: &mut ExtractedKeys, slots: &[Slot<'_>]) 
     for (slot, field) in slots.iter().zip(spec.fields()) {
         let value = match slot {
             Slot::Value(value) => *value,
+            // No slot is open here: `advance` found no array, so it closed them all.
             Slot::Missing | Slot::Open { .. } => RawBsonRef::Null,
         };
         keys.append(value, field);
@@ -552,8 +602,9 @@ mod tests {
     #[test]
     fn equal_elements_of_different_types_are_one_key() {
         let spec = spec(&doc! { "a": 1 }, Sparseness::NotSparse);
-        let keys = extracted(&spec, &doc! { "a": [1.0, 1, 1_i64] }).unwrap().to_keys();
-        assert_eq!(keys, extracted(&spec, &doc! { "a": [1] }).unwrap().to_keys());
+        let keys = extracted(&spec, &doc! { "a": [1.0, 1, 1_i64] }).unwrap();
+        let int32 = extracted(&spec, &doc! { "a": [1] }).unwrap();
+        assert_eq!(keys.iter().collect::<Vec<_>>(), int32.iter().collect::<Vec<_>>());
     }
 
     #[test]

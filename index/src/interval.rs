@@ -1,7 +1,7 @@
-//! Sets of values of one field, as ordered lists of intervals in the order of [`compare`](crate::order::compare).
+//! Sets of values of one field: sorted lists of intervals in the order of [`compare`](crate::order::compare).
 //!
-//! What a filter means by `$gt: 5` (numbers only, no NaN) is here as [`Interval::above`] and its kin; how the
-//! sets become key ranges is in `range`. Arrays are no concern of this module: a value is looked at as a whole.
+//! [`Interval::above`] and [`Interval::below`] say what a filter means by `$gt: 5` (numbers only, no NaN). How
+//! the sets become key ranges is in `range`. This module knows no rule for arrays: each value counts as a whole.
 //!
 //! The invariant: the intervals of an [`Intervals`] ascend, are not empty, and neither overlap nor touch.
 
@@ -14,11 +14,20 @@ use bson::{Binary, DateTime, RawBson, RawBsonRef, RawDocument, Regex, Timestamp}
 use crate::order::{self, TypeClass};
 
 /// Whether a bound belongs to its interval.
+///
+/// ```
+/// use bson::{RawBson, RawBsonRef};
+/// use cairndb_index::interval::{Interval, Limit};
+///
+/// let five = RawBsonRef::Int32(5);
+/// let holds_five = |limit| Interval::above(RawBson::Int32(5), limit).unwrap().contains(five);
+/// assert!(holds_five(Limit::Inclusive) && !holds_five(Limit::Exclusive));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Limit {
-    /// It does.
+    /// The bound belongs to the interval.
     Inclusive,
-    /// It does not.
+    /// The bound is the first value outside of the interval.
     Exclusive,
 }
 
@@ -31,7 +40,16 @@ pub struct Bound {
     pub limit: Limit,
 }
 
-/// All values from a lower to an upper bound; never empty by its bounds.
+/// All values from a lower to an upper bound. The lower bound is always below the upper one.
+///
+/// ```
+/// use bson::{RawBson, RawBsonRef};
+/// use cairndb_index::interval::{Bound, Interval, Limit};
+///
+/// let bound = |value, limit| Bound { value: RawBson::Int32(value), limit };
+/// let interval = Interval::new(bound(1, Limit::Inclusive), bound(3, Limit::Exclusive)).unwrap();
+/// assert!(interval.contains(RawBsonRef::Double(2.5)) && !interval.contains(RawBsonRef::Int32(3)));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Interval {
     lower: Cut,
@@ -39,7 +57,16 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The values between two bounds, or `None` if there can be none.
+    /// The values between two bounds. Returns `None` if no value can lie between them.
+    ///
+    /// ```
+    /// use bson::RawBson;
+    /// use cairndb_index::interval::{Bound, Interval, Limit};
+    ///
+    /// let bound = |value| Bound { value: RawBson::Int32(value), limit: Limit::Inclusive };
+    /// assert!(Interval::new(bound(1), bound(2)).is_some());
+    /// assert!(Interval::new(bound(2), bound(1)).is_none());
+    /// ```
     pub fn new(lower: Bound, upper: Bound) -> Option<Self> {
         Self::between(
             Cut { value: lower.value, after: lower.limit == Limit::Exclusive },
@@ -47,7 +74,14 @@ impl Interval {
         )
     }
 
-    /// One value, and all that are equal to it: `1` is `1.0`.
+    /// One value, with all values that are equal to it: `1` is `1.0`.
+    ///
+    /// ```
+    /// use bson::{RawBson, RawBsonRef};
+    ///
+    /// let one = cairndb_index::interval::Interval::point(RawBson::Int32(1));
+    /// assert!(one.is_point() && one.contains(RawBsonRef::Double(1.0)));
+    /// ```
     pub fn point(value: RawBson) -> Self {
         Self { lower: Cut::before(value.clone()), upper: Cut::after(value) }
     }
@@ -58,15 +92,36 @@ impl Interval {
     }
 
     /// Every value of a class.
+    ///
+    /// ```
+    /// use bson::RawBsonRef;
+    /// use cairndb_index::interval::Interval;
+    /// use cairndb_index::order::TypeClass;
+    ///
+    /// let texts = Interval::class(TypeClass::String);
+    /// assert!(texts.contains(RawBsonRef::String("")) && !texts.contains(RawBsonRef::Int32(0)));
+    /// ```
     pub fn class(class: TypeClass) -> Self {
         Self { lower: Cut::before(least(class)), upper: end_of(class) }
     }
 
-    /// What `$gt` and `$gte` select: larger values of the same class, or of any class above `MinKey` itself.
+    /// What `$gt` and `$gte` select: larger values of the same class. For `MinKey` that is every other value.
     ///
-    /// Nothing is larger than NaN. Null gives itself if inclusive, without undefined, which a filter adds.
+    /// No value is larger than NaN. An inclusive null selects null; the filter adds undefined to it.
+    ///
+    /// ```
+    /// use bson::{RawBson, RawBsonRef};
+    /// use cairndb_index::interval::{Interval, Limit};
+    ///
+    /// let above = Interval::above(RawBson::Int32(5), Limit::Exclusive).unwrap();
+    /// assert!(above.contains(RawBsonRef::Double(5.5)) && !above.contains(RawBsonRef::String("6")));
+    /// assert!(Interval::above(RawBson::Null, Limit::Exclusive).is_none());
+    /// ```
     pub fn above(value: RawBson, limit: Limit) -> Option<Self> {
         let class = order::type_class(value.as_raw_bson_ref());
+        // MongoDB compares within the class of the operand (type bracketing), except that `MinKey` and `MaxKey`
+        // compare with every value. NaN is the lowest number: without its own case `$gte: NaN` would take in all
+        // numbers.
         let upper = if class == TypeClass::MinKey {
             Cut::after(RawBson::MaxKey)
         } else if is_nan(&value) {
@@ -77,14 +132,23 @@ impl Interval {
         Self::between(Cut { value, after: limit == Limit::Exclusive }, upper)
     }
 
-    /// What `$lt` and `$lte` select: smaller values of the same class, or of any class below `MaxKey` itself.
+    /// What `$lt` and `$lte` select: smaller values of the same class. For `MaxKey` that is every other value.
     ///
-    /// NaN is not smaller than a number. Null gives itself if inclusive, without undefined.
+    /// NaN is not smaller than a number. An inclusive null selects null; the filter adds undefined to it.
+    ///
+    /// ```
+    /// use bson::{RawBson, RawBsonRef};
+    /// use cairndb_index::interval::{Interval, Limit};
+    ///
+    /// let below = Interval::below(RawBson::Int32(5), Limit::Inclusive).unwrap();
+    /// assert!(below.contains(RawBsonRef::Int64(5)) && !below.contains(RawBsonRef::Double(f64::NAN)));
+    /// ```
     pub fn below(value: RawBson, limit: Limit) -> Option<Self> {
         let class = order::type_class(value.as_raw_bson_ref());
         let lower = if class == TypeClass::MaxKey {
             Cut::before(RawBson::MinKey)
         } else if class == TypeClass::Number && !is_nan(&value) {
+            // NaN sorts below all numbers, but no filter with `$lt` selects it.
             Cut::before(RawBson::Double(f64::NEG_INFINITY))
         } else {
             Cut::before(least(class))
@@ -92,26 +156,42 @@ impl Interval {
         Self::between(lower, Cut { value, after: limit == Limit::Inclusive })
     }
 
-    /// The lower end.
+    /// The lower bound, and whether it belongs to the interval.
+    ///
+    /// ```
+    /// use bson::{RawBson, RawBsonRef};
+    /// use cairndb_index::interval::{Interval, Limit};
+    ///
+    /// let above = Interval::above(RawBson::Int32(5), Limit::Exclusive).unwrap();
+    /// assert_eq!(above.lower(), (RawBsonRef::Int32(5), Limit::Exclusive));
+    /// ```
     pub fn lower(&self) -> (RawBsonRef<'_>, Limit) {
         let limit = if self.lower.after { Limit::Exclusive } else { Limit::Inclusive };
         (self.lower.value.as_raw_bson_ref(), limit)
     }
 
-    /// The upper end.
+    /// The upper bound, and whether it belongs to the interval.
+    ///
+    /// ```
+    /// use bson::{RawBson, RawBsonRef};
+    /// use cairndb_index::interval::{Interval, Limit};
+    ///
+    /// let below = Interval::below(RawBson::Int32(5), Limit::Inclusive).unwrap();
+    /// assert_eq!(below.upper(), (RawBsonRef::Int32(5), Limit::Inclusive));
+    /// ```
     pub fn upper(&self) -> (RawBsonRef<'_>, Limit) {
         let limit = if self.upper.after { Limit::Inclusive } else { Limit::Exclusive };
         (self.upper.value.as_raw_bson_ref(), limit)
     }
 
-    /// Whether it holds one value only, and those equal to it.
+    /// Whether all values of the interval are equal.
     pub fn is_point(&self) -> bool {
         !self.lower.after
             && self.upper.after
             && order::compare(self.lower.value.as_raw_bson_ref(), self.upper.value.as_raw_bson_ref()).is_eq()
     }
 
-    /// Whether a value lies within.
+    /// Whether a value lies in the interval.
     pub fn contains(&self, value: RawBsonRef<'_>) -> bool {
         self.lower.is_below(value) && !self.upper.is_below(value)
     }
@@ -122,29 +202,55 @@ impl Interval {
 }
 
 /// A set of values: intervals in ascending order with gaps between them.
+///
+/// ```
+/// use bson::{RawBson, RawBsonRef};
+/// use cairndb_index::interval::{Interval, Intervals};
+///
+/// let point = |value| Interval::point(RawBson::Int32(value));
+/// let set = Intervals::from_any([point(7), point(3)]);
+/// assert!(set.contains(RawBsonRef::Int32(3)) && !set.contains(RawBsonRef::Int32(5)));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Intervals {
     intervals: Vec<Interval>,
 }
 
 impl Intervals {
-    /// No value.
+    /// The set without any value.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Every value.
+    /// The set of all values.
+    ///
+    /// ```
+    /// use bson::RawBsonRef;
+    /// use cairndb_index::interval::Intervals;
+    ///
+    /// assert!(Intervals::all().contains(RawBsonRef::Null) && Intervals::all().is_all());
+    /// ```
     pub fn all() -> Self {
         Self { intervals: vec![Interval::full()] }
     }
 
     /// The values that lie in any of the given intervals, which may overlap and come in any order.
+    ///
+    /// ```
+    /// use bson::RawBson;
+    /// use cairndb_index::interval::{Interval, Intervals, Limit};
+    ///
+    /// let below = Interval::below(RawBson::Int32(5), Limit::Inclusive);
+    /// let above = Interval::above(RawBson::Int32(3), Limit::Inclusive);
+    /// assert_eq!(Intervals::from_any(below.into_iter().chain(above)).as_slice().len(), 1);
+    /// ```
     pub fn from_any(intervals: impl IntoIterator<Item = Interval>) -> Self {
         let mut sorted: Vec<Interval> = intervals.into_iter().collect();
         sorted.sort_by(|left, right| left.lower.compare(&right.lower));
         let mut intervals: Vec<Interval> = Vec::with_capacity(sorted.len());
         for next in sorted {
             match intervals.last_mut() {
+                // Intervals that only touch are joined too: `is_all` and `contains` rely on gaps.
                 Some(last) if next.lower.compare(&last.upper).is_le() => {
                     if last.upper.compare(&next.upper).is_lt() {
                         last.upper = next.upper;
@@ -162,6 +268,16 @@ impl Intervals {
     }
 
     /// The values that lie in both sets.
+    ///
+    /// ```
+    /// use bson::{RawBson, RawBsonRef};
+    /// use cairndb_index::interval::{Interval, Intervals, Limit};
+    ///
+    /// let above = Intervals::from_any(Interval::above(RawBson::Int32(3), Limit::Inclusive));
+    /// let below = Intervals::from_any(Interval::below(RawBson::Int32(5), Limit::Inclusive));
+    /// let both = above.intersection(&below);
+    /// assert!(both.contains(RawBsonRef::Int32(4)) && !both.contains(RawBsonRef::Int32(6)));
+    /// ```
     pub fn intersection(&self, other: &Self) -> Self {
         let (mut left, mut right) = (self.intervals.iter().peekable(), other.intervals.iter().peekable());
         let mut intervals = Vec::new();
@@ -170,6 +286,7 @@ impl Intervals {
             let is_first_shorter = first.upper.compare(&second.upper).is_lt();
             let upper = if is_first_shorter { &first.upper } else { &second.upper };
             intervals.extend(Interval::between(lower.clone(), upper.clone()));
+            // The interval that ends first meets nothing that comes later in the other set.
             if is_first_shorter {
                 left.next()
             } else {
@@ -180,6 +297,14 @@ impl Intervals {
     }
 
     /// The values that do not lie in the set.
+    ///
+    /// ```
+    /// use bson::{RawBson, RawBsonRef};
+    /// use cairndb_index::interval::{Interval, Intervals};
+    ///
+    /// let others = Intervals::from(Interval::point(RawBson::Int32(5))).complement();
+    /// assert!(others.contains(RawBsonRef::Null) && !others.contains(RawBsonRef::Int64(5)));
+    /// ```
     pub fn complement(&self) -> Self {
         let mut intervals = Vec::with_capacity(self.intervals.len() + 1);
         let mut lower = Cut::before(RawBson::MinKey);
@@ -193,6 +318,7 @@ impl Intervals {
 
     /// Whether the set holds a value.
     pub fn contains(&self, value: RawBsonRef<'_>) -> bool {
+        // Intervals are disjoint, so only the last one that starts at or below the value can hold it.
         let after = self.intervals.partition_point(|interval| interval.lower.is_below(value));
         after.checked_sub(1).and_then(|at| self.intervals.get(at)).is_some_and(|last| last.contains(value))
     }
@@ -212,7 +338,7 @@ impl Intervals {
         self.intervals.iter().all(Interval::is_point)
     }
 
-    /// Whether every value lies within.
+    /// Whether the set holds every value.
     pub fn is_all(&self) -> bool {
         // Intervals do not touch, so a set of several has gaps.
         matches!(self.intervals.as_slice(), [_]) && self.complement().is_empty()
@@ -235,7 +361,7 @@ impl From<Interval> for Intervals {
     }
 }
 
-/// A place between values: just before or just after one. Intervals are pairs of them.
+/// A cut between values: just before or just after one of them. An interval is a pair of cuts.
 #[derive(Clone, Debug)]
 struct Cut {
     value: RawBson,
@@ -252,6 +378,7 @@ impl Cut {
     }
 
     fn compare(&self, other: &Self) -> Ordering {
+        // At one value, the cut before it is the lower one: `false` sorts below `true`.
         order::compare(self.value.as_raw_bson_ref(), other.value.as_raw_bson_ref())
             .then(self.after.cmp(&other.after))
     }
@@ -269,7 +396,7 @@ fn is_nan(value: &RawBson) -> bool {
     order::compare(value.as_raw_bson_ref(), RawBsonRef::Double(f64::NAN)).is_eq()
 }
 
-/// The place after the last value of a class: most have no largest one, and end where the next class starts.
+/// The cut after the last value of a class. Most classes have no largest value and end where the next class starts.
 fn end_of(class: TypeClass) -> Cut {
     let next = match class {
         TypeClass::MinKey | TypeClass::Undefined | TypeClass::Null | TypeClass::MaxKey => {
@@ -320,10 +447,11 @@ fn least(class: TypeClass) -> RawBson {
     }
 }
 
-/// A pointer to the empty namespace and the zero id, which `bson` lets one read but not build.
+/// A pointer to the empty namespace and the zero id. `bson` can read such a value but not build it.
 fn least_pointer() -> RawBson {
     let bytes = b"\x18\0\0\0\x0c\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
     let pointer = RawDocument::from_bytes(bytes).ok().and_then(|document| document.get("").ok().flatten());
+    // The bytes are constant and well-formed, so the pointer is always read. Code is the class that follows.
     pointer.map_or(RawBson::JavaScriptCode(String::new()), RawBson::from)
 }
 

@@ -1,14 +1,14 @@
-//! Whether the fields of a key lie within bounds, told from its bytes.
+//! Decides from the bytes of a key whether its fields lie within bounds.
 //!
-//! Ranges of keys bound the leading fields. What is asked of the fields after those is told here, before a document is
-//! read for a key that cannot lead to a match.
+//! Ranges of keys bound the leading fields only. Bounds on later fields are checked here, so that no document
+//! is read for a key that cannot lead to a match.
 
 use crate::interval::Intervals;
 use crate::key::{self, Direction};
 use crate::range::{KeyRange, field_pieces};
 use crate::spec::IndexSpec;
 
-/// Bounds on the fields of an index, ready to be held against its keys.
+/// Bounds on the fields of an index, prepared for checking its keys.
 ///
 /// ```
 /// use bson::{RawBson, rawdoc};
@@ -35,12 +35,28 @@ pub struct KeyBounds {
 #[derive(Clone, Debug)]
 struct FieldBounds {
     direction: Direction,
-    /// Ascending ranges of the field's own bytes; `None` if every value will do.
+    /// Ascending ranges of the field's own bytes. `None` if every value is within the bounds.
     pieces: Option<Vec<KeyRange>>,
 }
 
 impl KeyBounds {
-    /// The bounds on each field of an index, in their order; fields without any are not bounded.
+    /// The bounds on the fields of an index, in the order of the fields. Fields beyond the end of `bounds` are
+    /// not bounded.
+    ///
+    /// ```
+    /// use bson::{RawBson, RawBsonRef, rawdoc};
+    /// use cairndb_index::interval::{Interval, Intervals};
+    /// use cairndb_index::key::{Direction, encode};
+    /// use cairndb_index::key_bounds::KeyBounds;
+    /// use cairndb_index::spec::{IndexSpec, SpecOptions};
+    ///
+    /// let spec = IndexSpec::parse(&rawdoc! { "a": 1 }, SpecOptions::default())?;
+    /// let bounds = KeyBounds::of(&spec, &[Interval::point(RawBson::Int32(5)).into()]);
+    /// let mut key = Vec::new();
+    /// encode(RawBsonRef::Double(5.0), Direction::Ascending, &mut key);
+    /// assert_eq!(bounds.check(&key), Some((key.len(), true)));
+    /// # Ok::<(), cairndb_index::error::Error>(())
+    /// ```
     pub fn of(spec: &IndexSpec, bounds: &[Intervals]) -> Self {
         let fields = spec.fields().iter().enumerate().map(|(at, field)| {
             let set = bounds.get(at).filter(|set| !set.is_all());
@@ -52,13 +68,13 @@ impl KeyBounds {
         Self { fields: fields.collect() }
     }
 
-    /// No bounds: every key lies within.
+    /// Bounds that every key of the index lies within.
     pub fn unbounded(spec: &IndexSpec) -> Self {
         Self::of(spec, &[])
     }
 
-    /// How many bytes the fields take at the front of a key, and whether all of them lie within the bounds; `None` if
-    /// the bytes are not those of the fields.
+    /// The number of bytes that the fields take at the front of a key, and whether all of them lie within the
+    /// bounds. Returns `None` if the bytes are not a key of the index.
     pub fn check(&self, key: &[u8]) -> Option<(usize, bool)> {
         let mut length = 0;
         let mut is_within = true;
@@ -66,14 +82,16 @@ impl KeyBounds {
             let rest = key.get(length..)?;
             let own = rest.get(..key::skip(rest, field.direction).ok()?)?;
             length += own.len();
+            // The walk goes on after a field outside of its bounds: the length of all fields is asked for too.
             is_within = is_within && field.pieces.as_ref().is_none_or(|pieces| holds(pieces, own));
         }
         Some((length, is_within))
     }
 }
 
-/// Whether one of some ascending ranges holds the bytes.
+/// Whether one of the ascending ranges holds the bytes.
 fn holds(pieces: &[KeyRange], own: &[u8]) -> bool {
+    // Ranges are disjoint, so only the last one that starts at or below the bytes can hold them.
     let after = pieces.partition_point(|piece| piece.start.as_slice() <= own);
     after.checked_sub(1).and_then(|at| pieces.get(at)).is_some_and(|piece| piece.contains(own))
 }

@@ -1,14 +1,14 @@
-//! Where arrays were met on the way to the fields of an index.
+//! Which components of an index's paths have led to arrays.
 //!
-//! An index whose documents have no arrays at its fields has one entry for each document, and every bound on it holds of
-//! that entry. Where arrays are, a document has several entries, and two bounds may be met by different ones. So a
-//! planner must know which components of which paths have led to an array.
+//! An index without arrays at its fields has one entry for each document, and a matching document meets all
+//! bounds with that one entry. With arrays, a document has several entries, and different entries may meet
+//! different bounds. So the planner must know which components of which paths have led to an array.
 //!
-//! The invariant: what is told is never too little. A component may be told to hold arrays though none does any more.
+//! The invariant: no array is missed. A component may still be marked after its last array is gone.
 
 use crate::path::{self, FieldPath};
 
-/// How many components of a path are told apart; later ones count as the last of them.
+/// How many components of a path have a bit of their own. All later ones share the last bit.
 const COMPONENTS_MAX: usize = 64;
 
 /// The components of one dotted path that have led to an array, in any document of an index.
@@ -31,17 +31,26 @@ impl ArrayComponents {
     /// Every component may have led to an array.
     pub const ALL: Self = Self { bits: u64::MAX };
 
-    /// Reads what [`bits`](Self::bits) gave.
+    /// The components that [`bits`](Self::bits) returned earlier.
+    ///
+    /// ```
+    /// use cairndb_index::multikey::ArrayComponents;
+    ///
+    /// let mut components = ArrayComponents::NONE;
+    /// components.insert(2);
+    /// assert_eq!(components.bits(), 0b100);
+    /// assert_eq!(ArrayComponents::from_bits(0b100), components);
+    /// ```
     pub fn from_bits(bits: u64) -> Self {
         Self { bits }
     }
 
-    /// One bit for each component, the first component's lowest.
+    /// One bit for each component; the first component has the lowest bit.
     pub fn bits(self) -> u64 {
         self.bits
     }
 
-    /// Notes that a component, counted from 0, led to an array.
+    /// Marks that a component, counted from 0, led to an array.
     pub fn insert(&mut self, component: usize) {
         self.bits |= bit(component);
     }
@@ -56,7 +65,14 @@ impl ArrayComponents {
         self.bits == 0
     }
 
-    /// The components of both.
+    /// The components that are in `self`, in `other`, or in both.
+    ///
+    /// ```
+    /// use cairndb_index::multikey::ArrayComponents;
+    ///
+    /// let (one, two) = (ArrayComponents::from_bits(0b01), ArrayComponents::from_bits(0b10));
+    /// assert!(one.union(two).covers(one) && !one.covers(two));
+    /// ```
     pub fn union(self, other: Self) -> Self {
         Self { bits: self.bits | other.bits }
     }
@@ -66,28 +82,52 @@ impl ArrayComponents {
         other.bits & !self.bits == 0
     }
 
-    /// The components from `first` on, as those of a path that starts there.
+    /// The components from `first` on, counted from 0 again, for the rest of a path that starts there.
     ///
-    /// What was told apart no longer is taken for present.
+    /// If the shared last bit is set, every component that it may stand for counts as marked.
+    ///
+    /// ```
+    /// use cairndb_index::multikey::ArrayComponents;
+    ///
+    /// let mut components = ArrayComponents::NONE;
+    /// components.insert(2);
+    /// assert!(components.from_component(1).contains(1));
+    /// ```
     pub fn from_component(self, first: usize) -> Self {
         if first == 0 || self.bits == 0 {
             return self;
         }
         let has_last = self.contains(COMPONENTS_MAX - 1);
         let kept = if first >= COMPONENTS_MAX { 0 } else { self.bits >> first };
-        // The last bit stands for all later components, any of which may be meant.
+        // The last bit stands for all later components. Any of them may be the marked one, and a mark that is
+        // missing would give wrong results, so all are marked.
         let unknown = if has_last { u64::MAX << COMPONENTS_MAX.saturating_sub(first + 1).min(63) } else { 0 };
         Self { bits: kept | unknown }
     }
 
     /// Whether any of the first `count` components may have led to an array.
+    ///
+    /// ```
+    /// let components = cairndb_index::multikey::ArrayComponents::from_bits(0b10);
+    /// assert!(!components.has_any_of_first(1) && components.has_any_of_first(2));
+    /// ```
     pub fn has_any_of_first(self, count: usize) -> bool {
+        // A shift by all 64 bits would overflow.
         let mask = if count >= COMPONENTS_MAX { u64::MAX } else { bit(count) - 1 };
         self.bits & mask != 0
     }
 }
 
-/// Whether a path has a component that may stand for a position in an array: digits, and not the first.
+/// Whether a path has a component that may be a position in an array: digits, and not the first component.
+///
+/// ```
+/// use cairndb_index::multikey::has_position;
+/// use cairndb_index::path::FieldPath;
+///
+/// assert!(has_position(&FieldPath::parse("a.0")?));
+/// assert!(!has_position(&FieldPath::parse("a.b")?));
+/// # Ok::<(), cairndb_index::error::Error>(())
+/// ```
 pub fn has_position(path: &FieldPath) -> bool {
     path.components().skip(1).any(|name| path::array_index(name).is_some())
 }

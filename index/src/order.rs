@@ -1,7 +1,7 @@
 //! The one definition of how BSON values compare: type classes first, then the rule of the class.
 //!
 //! The order is total, and it is MongoDB's binary comparison (`BSONElement::compareElements` and
-//! `canonicalizeBSONType` in its sources), without collations. Nothing here knows key bytes, which
+//! `canonicalizeBSONType` in its sources), without collations. This module knows neither key bytes, which
 //! must sort the same way, nor the looser equality of query operators.
 //!
 //! Values are walked with a stack on the heap, so that no nesting overflows the thread's stack.
@@ -15,7 +15,14 @@ use bson::{RawBinaryRef, RawBsonRef, RawDbPointerRef, RawDocument, RawDocumentBu
 
 use crate::number;
 
-/// The brackets that values are sorted into before anything else is looked at, in ascending order.
+/// The type classes that decide a comparison first, in ascending order.
+///
+/// ```
+/// use cairndb_index::order::{TypeClass, type_class};
+///
+/// assert!(TypeClass::Number < TypeClass::String);
+/// assert_eq!(type_class(bson::RawBsonRef::Double(1.5)), TypeClass::Number);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum TypeClass {
@@ -55,7 +62,7 @@ pub enum TypeClass {
     MaxKey,
 }
 
-/// The bracket that a value belongs to.
+/// The class that a value belongs to.
 #[inline]
 pub fn type_class(value: RawBsonRef<'_>) -> TypeClass {
     match value {
@@ -99,10 +106,27 @@ pub fn compare(left: RawBsonRef<'_>, right: RawBsonRef<'_>) -> Ordering {
     }
 }
 
-/// Compares two documents pair by pair, in stored order: type class, then name, then value.
-/// A proper prefix is smaller.
+/// Compares two documents field by field in stored order: type class, then name, then value. If all fields
+/// of one document start the other, the shorter document is smaller.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_index::order::compare_documents;
+///
+/// // Both have a number first, so the names decide before the values.
+/// assert!(compare_documents(&rawdoc! { "a": 9 }, &rawdoc! { "b": 1 }).is_lt());
+/// assert!(compare_documents(&rawdoc! { "a": 9 }, &rawdoc! { "a": 9, "b": 1 }).is_lt());
+/// ```
 pub fn compare_documents(left: &RawDocument, right: &RawDocument) -> Ordering {
     compare_containers(Container::document(left), Container::document(right))
+}
+
+/// One value of a container.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Member<'a> {
+    /// The field's name in a document; `None` in an array.
+    pub(crate) name: Option<&'a str>,
+    pub(crate) value: RawBsonRef<'a>,
 }
 
 /// The elements of a document or of an array that are still to be visited.
@@ -120,17 +144,17 @@ impl<'a> Container<'a> {
         Self::Document(document.iter_elements())
     }
 
-    /// The next value, with its name if it is in a document.
-    pub(crate) fn next(&mut self) -> Option<(Option<&'a str>, RawBsonRef<'a>)> {
+    pub(crate) fn next(&mut self) -> Option<Member<'a>> {
         let next = match self {
             Self::Document(elements) => elements.next().map(|element| {
                 let element = element?;
-                Ok((Some(element.key().as_str()), element.value()?))
+                Ok(Member { name: Some(element.key().as_str()), value: element.value()? })
             }),
-            Self::Array(values) => values.next().map(|value| Ok((None, value?))),
+            Self::Array(values) => values.next().map(|value| Ok(Member { name: None, value: value? })),
             Self::Ended => None,
         };
         let next: bson::error::Result<_> = next?;
+        // `bson` may go on after a malformed element. Ending here keeps comparisons and keys in agreement.
         if next.is_err() {
             *self = Self::Ended;
         }
@@ -138,13 +162,13 @@ impl<'a> Container<'a> {
     }
 }
 
-/// The length that BSON stores with binary data. The deprecated subtype 2 repeats the length in
-/// front of the bytes, and that repetition counts.
+/// The length that BSON stores with binary data. The deprecated subtype 2 repeats the length before the
+/// bytes, and the four bytes of that repetition count.
 pub(crate) fn stored_binary_len(binary: RawBinaryRef<'_>) -> usize {
     if binary.subtype == BinarySubtype::BinaryOld { binary.bytes.len() + 4 } else { binary.bytes.len() }
 }
 
-/// What comparing two values without their elements told.
+/// What comparing two values without their elements showed.
 enum Step<'l, 'r> {
     Decided(Ordering),
     Descend(Container<'l>, Container<'r>),
@@ -154,6 +178,7 @@ fn compare_containers(left: Container<'_>, right: Container<'_>) -> Ordering {
     let mut open = Vec::with_capacity(4);
     open.push((left, right));
     while let Some((left, right)) = open.last_mut() {
+        // A container that ends first is smaller, as in MongoDB; the stack holds equal beginnings only.
         let step = match (left.next(), right.next()) {
             (None, None) => {
                 open.pop();
@@ -172,13 +197,11 @@ fn compare_containers(left: Container<'_>, right: Container<'_>) -> Ordering {
     Ordering::Equal
 }
 
-fn compare_elements<'l, 'r>(
-    (left_name, left): (Option<&str>, RawBsonRef<'l>),
-    (right_name, right): (Option<&str>, RawBsonRef<'r>),
-) -> Step<'l, 'r> {
-    let by_class = type_class(left).cmp(&type_class(right));
-    match by_class.then_with(|| left_name.cmp(&right_name)) {
-        Ordering::Equal => compare_values(left, right),
+fn compare_elements<'l, 'r>(left: Member<'l>, right: Member<'r>) -> Step<'l, 'r> {
+    // MongoDB's order within documents: the class, then the name, and the value last.
+    let by_class = type_class(left.value).cmp(&type_class(right.value));
+    match by_class.then_with(|| left.name.cmp(&right.name)) {
+        Ordering::Equal => compare_values(left.value, right.value),
         ordering @ (Ordering::Less | Ordering::Greater) => Step::Decided(ordering),
     }
 }
@@ -189,7 +212,7 @@ fn compare_values<'l, 'r>(left: RawBsonRef<'l>, right: RawBsonRef<'r>) -> Step<'
     if by_class != Ordering::Equal {
         return Step::Decided(by_class);
     }
-    // Both are of one class now, so each accessor below finds what the left side is.
+    // Both values have one class now, so each accessor below succeeds and the final `unwrap_or` is not reached.
     let ordering = match left {
         RawBsonRef::MinKey | RawBsonRef::Undefined | RawBsonRef::Null | RawBsonRef::MaxKey => {
             Some(Ordering::Equal)
@@ -222,6 +245,7 @@ fn compare_values<'l, 'r>(left: RawBsonRef<'l>, right: RawBsonRef<'r>) -> Step<'
             });
         }
         RawBsonRef::JavaScriptCodeWithScope(left) => {
+            // The code decides before the scope.
             let right = right.as_javascript_with_scope();
             let by_code = right.map_or(Ordering::Equal, |right| left.code.cmp(right.code));
             if by_code == Ordering::Equal {

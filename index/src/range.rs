@@ -1,11 +1,11 @@
 //! Bounds on an index's leading fields as ranges of its keys.
 //!
-//! A query narrows fields one by one; keys lie in the order of the first field, then the second, and so
-//! on. So points on a field allow the next one to narrow as well, while after anything wider the rest is left to
-//! a filter over what the ranges give. Which bounds a filter implies, and whether an index's arrays allow to
-//! combine them, is the planner's business.
+//! Keys sort by the first field, then the second, and so on. So after single values of a field the bounds of
+//! the next field narrow the ranges too. After a wider bound they cannot, and the caller filters the keys by
+//! the remaining bounds. The planner decides which bounds a filter implies, and whether the arrays of an
+//! index allow combining them.
 //!
-//! Ranges are made one by one as they are asked for, since bounds on two fields can stand for the product of many.
+//! Ranges are made one by one on request, because bounds on several fields multiply.
 //!
 //! The invariant: ranges ascend, are disjoint, and hold every key whose values lie within the bounds.
 
@@ -13,26 +13,44 @@ use crate::interval::{Interval, Intervals, Limit};
 use crate::key::{self, Direction};
 use crate::spec::IndexSpec;
 
-/// How many ranges the values of several fields may multiply to, before wider ones are taken. Bounds on the first field
-/// alone give as many as they have intervals.
-pub const PRODUCT_MAX: usize = 1 << 20;
+/// How many ranges the values of several fields may multiply to before wider ranges are taken instead. Bounds
+/// on the first field alone are not limited.
+pub(crate) const PRODUCT_MAX: usize = 1 << 20;
 
-/// Keys from `start` on, up to but without `end`.
+/// The keys from `start` up to `end`, without `end` itself.
+///
+/// ```
+/// use cairndb_index::range::KeyRange;
+///
+/// let range = KeyRange { start: b"a".to_vec(), end: Some(b"c".to_vec()) };
+/// assert!(range.contains(b"a") && range.contains(b"bz") && !range.contains(b"c"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRange {
     /// The first key that may belong to the range.
     pub start: Vec<u8>,
-    /// The first key after the range; without one it runs to the end of the index.
+    /// The first key after the range. `None` if the range goes to the end of the index.
     pub end: Option<Vec<u8>>,
 }
 
 impl KeyRange {
-    /// Every key.
+    /// The range of all keys.
+    ///
+    /// ```
+    /// assert!(cairndb_index::range::KeyRange::full().contains(b"any"));
+    /// ```
     pub fn full() -> Self {
         Self { start: Vec::new(), end: None }
     }
 
     /// Every key that starts with `prefix`.
+    ///
+    /// ```
+    /// use cairndb_index::range::KeyRange;
+    ///
+    /// let range = KeyRange::prefix(b"ab".to_vec());
+    /// assert!(range.contains(b"ab") && range.contains(b"abc") && !range.contains(b"ac"));
+    /// ```
     pub fn prefix(prefix: Vec<u8>) -> Self {
         let end = prefix_successor(&prefix);
         Self { start: prefix, end }
@@ -45,21 +63,35 @@ impl KeyRange {
 }
 
 /// Whether ranges hold more keys than their bounds ask for.
+///
+/// ```
+/// use bson::{RawBson, rawdoc};
+/// use cairndb_index::interval::{Interval, Intervals};
+/// use cairndb_index::range::{Exactness, key_ranges};
+/// use cairndb_index::spec::{IndexSpec, SpecOptions};
+///
+/// // A bound on the second field alone narrows nothing, because keys sort by the first.
+/// let spec = IndexSpec::parse(&rawdoc! { "a": 1, "b": 1 }, SpecOptions::default())?;
+/// let five = Intervals::from(Interval::point(RawBson::Int32(5)));
+/// let ranges = key_ranges(&spec, &[Intervals::all(), five]);
+/// assert_eq!(ranges.exactness(), Exactness::Wider);
+/// # Ok::<(), cairndb_index::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Exactness {
     /// They hold exactly the keys whose values lie within the bounds.
     Exact,
-    /// They may hold others, which a filter has to drop.
+    /// They may hold other keys too, which the caller has to filter out.
     Wider,
 }
 
-/// The ranges for some bounds: disjoint, in ascending order of keys, each made when it is asked for. There are none if no
-/// key can lie within the bounds.
+/// The key ranges of bounds: disjoint, in ascending order of keys, each made on request. Empty if no key can
+/// lie within the bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRanges {
-    /// The key bytes of each field that is fixed to one of some values.
+    /// For each leading field that is bounded by single values: the key bytes of these values.
     points: Vec<Vec<Vec<u8>>>,
-    /// The pieces of the field after those, if it is bounded by more than values.
+    /// The ranges of the field after those, if it is bounded by intervals.
     last: Option<Vec<KeyRange>>,
     len: usize,
     fields_max: usize,
@@ -77,7 +109,7 @@ impl KeyRanges {
         self.len == 0
     }
 
-    /// Whether they hold more keys than asked for.
+    /// Whether the ranges hold more keys than the bounds ask for.
     pub fn exactness(&self) -> Exactness {
         self.exactness
     }
@@ -87,12 +119,26 @@ impl KeyRanges {
         self.points.len() + usize::from(self.last.is_some())
     }
 
-    /// Whether every range holds the keys of one value for each field of the index, and so one key in a unique one.
+    /// Whether every range fixes each field of the index to one value. In a unique index such a range has at
+    /// most one key.
+    ///
+    /// ```
+    /// use bson::{RawBson, rawdoc};
+    /// use cairndb_index::interval::{Interval, Limit};
+    /// use cairndb_index::range::key_ranges;
+    /// use cairndb_index::spec::{IndexSpec, SpecOptions};
+    ///
+    /// let spec = IndexSpec::parse(&rawdoc! { "a": 1 }, SpecOptions::default())?;
+    /// assert!(key_ranges(&spec, &[Interval::point(RawBson::Int32(5)).into()]).are_points());
+    /// let above = Interval::above(RawBson::Int32(5), Limit::Exclusive).unwrap();
+    /// assert!(!key_ranges(&spec, &[above.into()]).are_points());
+    /// # Ok::<(), cairndb_index::error::Error>(())
+    /// ```
     pub fn are_points(&self) -> bool {
         self.last.is_none() && self.points.len() == self.fields_max
     }
 
-    /// The range at a position, counted from the lowest.
+    /// The range at a position, counted from the lowest. Returns `None` if there are fewer ranges.
     pub fn get(&self, position: usize) -> Option<KeyRange> {
         if position >= self.len {
             return None;
@@ -103,7 +149,8 @@ impl KeyRanges {
             piece = pieces.get(rest % pieces.len());
             rest /= pieces.len();
         }
-        // The position is a number whose digits choose a value of each field, the last field's digit coming last.
+        // The position is a number with one digit for each field, the last field's digit being the lowest. Each
+        // digit chooses a value of its field, so ascending positions give ascending keys.
         let mut chosen = Vec::with_capacity(self.points.len());
         for values in self.points.iter().rev() {
             chosen.push(values.get(rest % values.len()).map(Vec::as_slice).unwrap_or_default());
@@ -114,7 +161,21 @@ impl KeyRanges {
         Some(piece.map_or_else(|| KeyRange::prefix(prefix.clone()), |piece| within(&prefix, piece)))
     }
 
-    /// The ranges, each made when its turn comes.
+    /// The ranges in ascending order, each made when the iterator reaches it.
+    ///
+    /// ```
+    /// use bson::{RawBson, rawdoc};
+    /// use cairndb_index::interval::{Interval, Intervals};
+    /// use cairndb_index::range::key_ranges;
+    /// use cairndb_index::spec::{IndexSpec, SpecOptions};
+    ///
+    /// let spec = IndexSpec::parse(&rawdoc! { "a": 1 }, SpecOptions::default())?;
+    /// let points = [3, 1, 2].map(|value| Interval::point(RawBson::Int32(value)));
+    /// let ranges = key_ranges(&spec, &[Intervals::from_any(points)]);
+    /// assert!(ranges.iter().map(|range| range.start).is_sorted());
+    /// assert_eq!(ranges.iter().count(), 3);
+    /// # Ok::<(), cairndb_index::error::Error>(())
+    /// ```
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = KeyRange> + '_ {
         (0..self.len).filter_map(|position| self.get(position))
     }
@@ -122,9 +183,8 @@ impl KeyRanges {
 
 /// Turns bounds on the leading fields of an index into key ranges.
 ///
-/// `bounds` holds one set of values for each of the first fields, in the order of the spec; fields without one
-/// are not bounded. Bounds beyond the last field are an error of the caller and are ignored, which makes the
-/// result wider.
+/// `bounds` holds one set of values for each of the first fields, in the order of the spec; later fields are
+/// not bounded. Bounds beyond the last field are ignored, which makes the result wider.
 ///
 /// # Examples
 /// ```
@@ -151,12 +211,16 @@ pub fn key_ranges(spec: &IndexSpec, bounds: &[Intervals]) -> KeyRanges {
     if bounded > fields_max {
         found.exactness = Exactness::Wider;
     }
+    // Each field fixed to single values multiplies the ranges and lets the next field narrow them. The first
+    // field with a wider bound is the last one that counts, since later fields do not sort the keys any more.
     for (used, (field, set)) in spec.fields().iter().zip(bounds).take(bounded).enumerate() {
         if set.is_all() {
             found.exactness = Exactness::Wider;
             return found;
         }
         let product = found.len.saturating_mul(set.as_slice().len());
+        // Two `$in` lists of thousands would multiply to millions of seeks. Then one range from the lowest to the
+        // highest value is cheaper, and a filter drops what is too much.
         let fits = used == 0 || product <= PRODUCT_MAX;
         if fits && set.is_points() {
             found.points.push(field_points(set, field.direction));
@@ -175,8 +239,9 @@ pub fn key_ranges(spec: &IndexSpec, bounds: &[Intervals]) -> KeyRanges {
     found
 }
 
-/// The smallest byte string above every one that starts with `prefix`; none if there is no such string.
-pub fn prefix_successor(prefix: &[u8]) -> Option<Vec<u8>> {
+/// The smallest byte string above every one that starts with `prefix`. Returns `None` if there is no such string.
+pub(crate) fn prefix_successor(prefix: &[u8]) -> Option<Vec<u8>> {
+    // A byte of 0xff cannot grow, so it is cut off and the byte before it grows instead.
     let kept = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
     let mut successor = prefix.get(..=kept)?.to_vec();
     if let Some(last) = successor.last_mut() {
@@ -189,6 +254,7 @@ pub fn prefix_successor(prefix: &[u8]) -> Option<Vec<u8>> {
 fn field_points(set: &Intervals, direction: Direction) -> Vec<Vec<u8>> {
     let points = set.as_slice().iter().map(|interval| {
         let mut bytes = Vec::new();
+        // Both ends of a point are equal, so either has the key.
         key::encode(interval.lower().0, direction, &mut bytes);
         bytes
     });
@@ -212,7 +278,7 @@ fn field_piece(interval: &Interval, direction: Direction) -> KeyRange {
         Direction::Ascending => (interval.lower(), interval.upper()),
         Direction::Descending => (interval.upper(), interval.lower()),
     };
-    // No value's key is a prefix of another's, so all keys that start with it belong to the value.
+    // No field's bytes are a prefix of another's, so all keys that start with them belong to that value.
     let mut start = Vec::new();
     key::encode(first, direction, &mut start);
     if first_limit == Limit::Exclusive {
@@ -227,13 +293,13 @@ fn field_piece(interval: &Interval, direction: Direction) -> KeyRange {
     KeyRange { start, end }
 }
 
-/// One range that covers ascending ranges.
+/// The one range from the start of the first range to the end of the last.
 fn hull(pieces: Vec<KeyRange>) -> Vec<KeyRange> {
     let end = pieces.last().and_then(|last| last.end.clone());
     pieces.into_iter().take(1).map(|first| KeyRange { start: first.start, end: end.clone() }).collect()
 }
 
-/// A range of a field's bytes behind a prefix of earlier fields.
+/// A range of a field's bytes, with the bytes of earlier fields before it.
 fn within(prefix: &[u8], piece: &KeyRange) -> KeyRange {
     let start = [prefix, piece.start.as_slice()].concat();
     let end = match &piece.end {

@@ -1,7 +1,7 @@
-//! What an index is declared on: an ordered list of fields with directions, and whether it is unique or sparse.
+//! The declaration of an index: an ordered list of fields with directions, and whether it is unique or sparse.
 //!
-//! Names, identifiers and the state of a build belong to the catalog. Kinds of index that MongoDB has and
-//! this store has not are refused by name, apart from what is simply wrong.
+//! Names, identifiers and the state of a build belong to the catalog. Kinds of index that MongoDB has and this
+//! store does not support have an error of their own, apart from invalid declarations.
 //!
 //! The invariant: a spec that exists has 1 to 32 distinct fields with declared directions.
 
@@ -16,7 +16,7 @@ use crate::path::FieldPath;
 use crate::validate;
 
 /// The largest number of fields of an index.
-pub const INDEX_FIELDS_MAX: usize = 32;
+pub(crate) const INDEX_FIELDS_MAX: usize = 32;
 
 /// The kinds of index that MongoDB knows by name, sorted; none of them is supported.
 pub const UNSUPPORTED_KINDS: [&str; 8] = [
@@ -30,39 +30,57 @@ pub const UNSUPPORTED_KINDS: [&str; 8] = [
     "text",
 ];
 
-/// The component that stands for every field in a wildcard index.
+/// The component that means every field in a wildcard index.
 const WILDCARD: &str = "$**";
 
 /// One field of an index.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IndexField {
-    /// Where its values lie.
+    /// The path of the indexed values.
     pub path: FieldPath,
-    /// How its keys sort.
+    /// Whether keys sort as the values or in reverse.
     pub direction: Direction,
 }
 
 /// Whether two documents may have the same key.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_index::spec::{IndexSpec, SpecOptions, Uniqueness};
+///
+/// let options = SpecOptions { uniqueness: Uniqueness::Unique, ..SpecOptions::default() };
+/// assert!(IndexSpec::parse(&rawdoc! { "email": 1 }, options)?.is_unique());
+/// # Ok::<(), cairndb_index::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Uniqueness {
-    /// They may.
+    /// Any number of documents may have the same key.
     #[default]
     NotUnique,
-    /// They may not. One document may still have the same key twice, from two elements of an array.
+    /// No two documents may have the same key. One document may have it twice, from two elements of an array.
     Unique,
 }
 
 /// Whether a document without any of the fields has a key.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_index::spec::{IndexSpec, Sparseness, SpecOptions};
+///
+/// let options = SpecOptions { sparseness: Sparseness::Sparse, ..SpecOptions::default() };
+/// assert!(IndexSpec::parse(&rawdoc! { "nickname": 1 }, options)?.is_sparse());
+/// # Ok::<(), cairndb_index::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sparseness {
-    /// It has: missing fields count as null.
+    /// Every document has a key: missing fields count as null.
     #[default]
     NotSparse,
-    /// It has none.
+    /// A document without any of the fields has no key.
     Sparse,
 }
 
-/// What else is declared of an index.
+/// The options of an index: whether it is unique and whether it is sparse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SpecOptions {
     /// Whether two documents may have the same key.
@@ -73,8 +91,18 @@ pub struct SpecOptions {
 
 /// The declaration of an index, checked once and immutable.
 ///
-/// Two specs are equal if they order the same fields in the same directions under the same options:
+/// Two specs are equal if they have the same fields in the same order and directions, and the same options:
 /// `{a: 1}` and `{a: 1.0}` declare the same index.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_index::spec::{IndexSpec, SpecOptions};
+///
+/// let spec = |keys| IndexSpec::parse(keys, SpecOptions::default());
+/// assert_eq!(spec(&rawdoc! { "a": 1 })?, spec(&rawdoc! { "a": 2.5 })?);
+/// assert_ne!(spec(&rawdoc! { "a": 1 })?, spec(&rawdoc! { "a": -1 })?);
+/// # Ok::<(), cairndb_index::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct IndexSpec {
     fields: Vec<IndexField>,
@@ -91,7 +119,7 @@ impl PartialEq for IndexSpec {
 impl Eq for IndexSpec {}
 
 impl IndexSpec {
-    /// Reads a key pattern: field paths with positive numbers for ascending, negative ones for descending.
+    /// Parses a key pattern: field paths with a positive number for ascending, a negative one for descending.
     ///
     /// # Errors
     /// [`Error::IndexFieldCount`], [`Error::IndexFieldTwice`], [`Error::IndexDirectionInvalid`],
@@ -114,6 +142,7 @@ impl IndexSpec {
         if !(1..=INDEX_FIELDS_MAX).contains(&count) {
             return Err(Error::IndexFieldCount { count, limit: INDEX_FIELDS_MAX });
         }
+        // The pattern was validated above, so no element is an error.
         for (name, value) in keys.iter().map_while(Result::ok) {
             let field = parse_field(name.as_str(), value)?;
             if fields.iter().any(|earlier| earlier.path == field.path) {
@@ -124,7 +153,18 @@ impl IndexSpec {
         Ok(Self { fields, options, keys: keys.to_owned() })
     }
 
-    /// The fields in order; at least one.
+    /// The fields in order. There is at least one.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_index::key::Direction;
+    /// use cairndb_index::spec::{IndexSpec, SpecOptions};
+    ///
+    /// let spec = IndexSpec::parse(&rawdoc! { "city": 1, "born": -1 }, SpecOptions::default())?;
+    /// assert_eq!(spec.fields()[1].path.as_str(), "born");
+    /// assert_eq!(spec.fields()[1].direction, Direction::Descending);
+    /// # Ok::<(), cairndb_index::error::Error>(())
+    /// ```
     pub fn fields(&self) -> &[IndexField] {
         &self.fields
     }
@@ -145,11 +185,20 @@ impl IndexSpec {
     }
 
     /// The name that an index gets if the user gives none: paths and numbers, joined by underscores.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_index::spec::{IndexSpec, SpecOptions};
+    ///
+    /// let spec = IndexSpec::parse(&rawdoc! { "a.b": -1 }, SpecOptions::default())?;
+    /// assert_eq!(spec.default_name(), "a.b_-1");
+    /// # Ok::<(), cairndb_index::error::Error>(())
+    /// ```
     pub fn default_name(&self) -> String {
         let mut name = String::new();
         for (path, value) in self.keys.iter().map_while(Result::ok) {
             let separator = if name.is_empty() { "" } else { "_" };
-            // Writing to a string cannot fail.
+            // As MongoDB names it: the double 1.0 gives "a_1". Writing to a string cannot fail.
             let _ = match value.as_f64() {
                 Some(number) => write!(name, "{separator}{}_{number}", path.as_str()),
                 None => write!(name, "{separator}{}_{}", path.as_str(), text(value)),
@@ -165,6 +214,7 @@ impl IndexSpec {
 }
 
 fn parse_field(name: &str, value: RawBsonRef<'_>) -> Result<IndexField, Error> {
+    // Before the path is checked: `$**` would be refused as a name, which is not what is wrong with it.
     if name.rsplit('.').next() == Some(WILDCARD) {
         let kind = "wildcard".to_owned();
         return Err(Error::IndexKindUnsupported { field: name.to_owned(), kind });
@@ -182,9 +232,10 @@ fn parse_field(name: &str, value: RawBsonRef<'_>) -> Result<IndexField, Error> {
     }
 }
 
-/// The sign of a number; neither zero nor NaN has one.
+/// The direction that the sign of a number means. Returns `None` for zero, NaN and values that are no numbers.
 fn direction(value: RawBsonRef<'_>) -> Option<Direction> {
     if order::type_class(value) != TypeClass::Number
+        // NaN sorts below zero and would count as descending.
         || order::compare(value, RawBsonRef::Double(f64::NAN)).is_eq()
     {
         return None;
@@ -199,7 +250,7 @@ fn direction(value: RawBsonRef<'_>) -> Option<Direction> {
     }
 }
 
-/// A value as text for names and messages.
+/// A value as relaxed extended JSON, for names and messages.
 fn text(value: RawBsonRef<'_>) -> String {
     bson::Bson::try_from(value).map_or_else(|error| error.to_string(), |value| value.to_string())
 }

@@ -1,10 +1,10 @@
 //! What a well-formed document is: the precondition of everything else in the workspace.
 //!
-//! One pass over the raw bytes, without recursion and without allocating. Rules about the meaning of
+//! One pass over the raw bytes, without recursion and without allocation. Rules about the meaning of
 //! fields (which types an `_id` may have, names starting with `$`) are not here: they differ between
 //! an insert, a replacement and a query.
 //!
-//! The invariant: whatever is accepted, `bson` reads from end to end without an error.
+//! The invariant: `bson` reads every accepted document from start to end without an error.
 
 use std::ops::Range;
 use std::str;
@@ -25,15 +25,15 @@ pub const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// array may stand one level below the limit, and reading needs room for `NESTING_MAX + 1` levels.
 pub const NESTING_MAX: usize = 180;
 
-/// How much of a name appears in a message, in bytes: a broken document may hold a name of megabytes.
+/// How many bytes of a name appear in a message. A malformed document may hold a name of megabytes.
 const NAME_BYTES_SHOWN_MAX: usize = 64;
 
-/// One in every byte, and the highest bit of every byte, which ASCII leaves clear.
+/// `ONES` has the lowest bit of every byte set, `HIGHS` the highest, which is clear in ASCII.
 const ONES: u64 = u64::from_le_bytes([1; 8]);
 const HIGHS: u64 = u64::from_le_bytes([0x80; 8]);
 
-/// The type bytes that there are. The check of a document branches on them as they stand: to make an [`ElementType`] of
-/// each first is a call for each element.
+/// The type bytes of BSON. The check branches on the bytes themselves, because converting each to an
+/// [`ElementType`] first costs a call for every element.
 mod kind {
     use bson::spec::ElementType;
 
@@ -60,23 +60,31 @@ mod kind {
     pub(super) const MIN_KEY: u8 = ElementType::MinKey as u8;
 }
 
-/// A document that [`validate`] accepted, and what it saw on the way.
+/// A document that [`validate`] accepted, with facts collected during the check.
+///
+/// ```
+/// let document = bson::rawdoc! { "_id": 7, "tags": ["a"] };
+/// let valid = cairndb_index::validate::validate(document.as_bytes())?;
+/// assert_eq!((valid.nesting(), valid.has_zero_timestamp()), (2, false));
+/// # Ok::<(), cairndb_index::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ValidDocument<'a> {
     document: &'a RawDocument,
-    id: Option<IdPlace>,
+    id: Option<IdElement>,
     zero_timestamp: bool,
     nesting: usize,
 }
 
+/// Where the `_id` element starts and ends in the document.
 #[derive(Clone, Copy, Debug)]
-struct IdPlace {
+struct IdElement {
     start: usize,
     end: usize,
 }
 
 impl<'a> ValidDocument<'a> {
-    /// The document as `bson` reads it.
+    /// The document as a raw document of `bson`.
     pub fn as_raw(&self) -> &'a RawDocument {
         self.document
     }
@@ -86,17 +94,40 @@ impl<'a> ValidDocument<'a> {
         self.document.as_bytes()
     }
 
-    /// The value of the top-level `_id`.
+    /// The value of the top-level `_id`. Returns `None` if the document has no `_id`.
+    ///
+    /// ```
+    /// let document = bson::rawdoc! { "a": 1, "_id": 7 };
+    /// let valid = cairndb_index::validate::validate(document.as_bytes())?;
+    /// assert_eq!(valid.id(), Some(bson::RawBsonRef::Int32(7)));
+    /// # Ok::<(), cairndb_index::error::Error>(())
+    /// ```
     pub fn id(&self) -> Option<RawBsonRef<'a>> {
-        self.id.and_then(|place| element::value_at_offset(self.document, place.start))
+        self.id.and_then(|id| element::value_at_offset(self.document, id.start))
     }
 
-    /// Where the `_id` element stands in [`as_bytes`](Self::as_bytes), from its type byte to the end of its value.
+    /// The range of the `_id` element in [`as_bytes`](Self::as_bytes), from its type byte to the end of its
+    /// value. Returns `None` if the document has no `_id`.
+    ///
+    /// ```
+    /// let document = bson::rawdoc! { "_id": 7 };
+    /// let valid = cairndb_index::validate::validate(document.as_bytes())?;
+    /// let element = &valid.as_bytes()[valid.id_element().unwrap()];
+    /// assert_eq!(element, b"\x10_id\0\x07\0\0\0");
+    /// # Ok::<(), cairndb_index::error::Error>(())
+    /// ```
     pub fn id_element(&self) -> Option<Range<usize>> {
-        self.id.map(|place| place.start..place.end)
+        self.id.map(|id| id.start..id.end)
     }
 
     /// Whether a top-level field is `Timestamp(0, 0)`, which an insert replaces by the current time.
+    ///
+    /// ```
+    /// let zero = bson::Timestamp { time: 0, increment: 0 };
+    /// let document = bson::rawdoc! { "at": zero };
+    /// assert!(cairndb_index::validate::validate(document.as_bytes())?.has_zero_timestamp());
+    /// # Ok::<(), cairndb_index::error::Error>(())
+    /// ```
     pub fn has_zero_timestamp(&self) -> bool {
         self.zero_timestamp
     }
@@ -109,11 +140,11 @@ impl<'a> ValidDocument<'a> {
 
 /// Checks that `bytes` are exactly one well-formed document within the limits.
 ///
-/// Empty and duplicate field names are accepted as they come, except that there is at most one
-/// top-level `_id`. Names starting with `$` or holding dots are accepted, too.
+/// Empty and duplicate field names are accepted, except that there is at most one top-level `_id`. Names
+/// starting with `$` or holding dots are accepted, too.
 ///
 /// # Errors
-/// [`Error::DocumentMalformed`] with the place and the fault, [`Error::DocumentTooLarge`],
+/// [`Error::DocumentMalformed`] with the offset and the fault, [`Error::DocumentTooLarge`],
 /// [`Error::DocumentTooDeep`] or [`Error::DuplicateId`].
 ///
 /// # Examples
@@ -129,17 +160,26 @@ pub fn validate(bytes: &[u8]) -> Result<ValidDocument<'_>, Error> {
     validate_each(bytes, |_| {})
 }
 
-/// The same, and shows each top-level element on the way, from its type byte to the end of its value. What was shown
-/// counts only if the document is accepted.
+/// Checks `bytes` as [`validate`] does, and passes each top-level element to `show`, from its type byte to the
+/// end of its value. Elements are shown before the rest is checked, so they count only if the document is
+/// accepted.
 ///
 /// # Errors
 /// As [`validate`].
+///
+/// ```
+/// let document = bson::rawdoc! { "a": 1, "b": 2 };
+/// let mut count = 0;
+/// cairndb_index::validate::validate_each(document.as_bytes(), |_element| count += 1)?;
+/// assert_eq!(count, 2);
+/// # Ok::<(), cairndb_index::error::Error>(())
+/// ```
 pub fn validate_each(bytes: &[u8], show: impl FnMut(&[u8])) -> Result<ValidDocument<'_>, Error> {
     check(bytes, DOCUMENT_BYTES_MAX, show)
 }
 
-/// Checks `bytes` as [`validate`] does, but with another limit of the size. A command that brings a document is larger
-/// than the document.
+/// Checks `bytes` as [`validate`] does, but with a limit of `bytes_max` bytes: a command that holds a document is
+/// larger than the document.
 ///
 /// # Errors
 /// As [`validate`].
@@ -161,13 +201,14 @@ fn check(bytes: &[u8], bytes_max: usize, mut show: impl FnMut(&[u8])) -> Result<
     let mut cursor = Cursor { bytes, at: 0, name_at: None };
     let outermost_end = cursor.open_outermost().map_err(|fault| cursor.malformed(&[], fault))?;
 
-    let mut id: Option<IdPlace> = None;
+    let mut id: Option<IdElement> = None;
     let mut zero_timestamp = false;
     let mut nesting = 1;
+    // 1.4 KiB that a flat document never needs: they are made at the first nested container.
     let mut levels: Option<Levels> = None;
-    // Levels open below the outermost document, and where the terminator of the innermost stands.
+    // The number of levels open below the outermost document, and the offset of the innermost terminator.
     let (mut open, mut end) = (0_usize, outermost_end);
-    // Where the top-level element starts that is being read.
+    // The offset at which the current top-level element starts.
     let mut start = cursor.at;
     loop {
         if cursor.at == end {
@@ -183,6 +224,7 @@ fn check(bytes: &[u8], bytes_max: usize, mut show: impl FnMut(&[u8])) -> Result<
             nesting = nesting.max(open + 1);
             end = inner_end;
         }
+        // From here on a top-level element is complete, with everything nested in it.
         if open > 0 {
             continue;
         }
@@ -192,11 +234,12 @@ fn check(bytes: &[u8], bytes_max: usize, mut show: impl FnMut(&[u8])) -> Result<
             if id.is_some() {
                 return Err(Error::DuplicateId { offset: start });
             }
-            id = Some(IdPlace { start, end: cursor.at });
+            id = Some(IdElement { start, end: cursor.at });
         }
         zero_timestamp |= is_zero_timestamp(element);
         start = cursor.at;
     }
+    // `from_bytes` checks the length and the last byte only, both accepted above, so this error is not reached.
     let document = RawDocument::from_bytes(bytes).map_err(|_| {
         let fault = DocumentFault::Truncated { needed: bytes.len(), room: bytes.len() };
         cursor.malformed(&[], fault)
@@ -205,15 +248,16 @@ fn check(bytes: &[u8], bytes_max: usize, mut show: impl FnMut(&[u8])) -> Result<
 }
 
 fn is_zero_timestamp(element: &[u8]) -> bool {
+    // Nine: the eight bytes of the value, and the zero byte that ends the name.
     element.first() == Some(&kind::TIMESTAMP) && element.ends_with(&[0; 9])
 }
 
 /// One level below the outermost document that is being read.
 #[derive(Clone, Copy, Default)]
 struct Level {
-    /// Where the name of the element that opened the level starts.
+    /// The offset of the name of the element that opened the level.
     name_at: u32,
-    /// Where the terminating zero byte of the level stands.
+    /// The offset of the level's terminating zero byte.
     end: u32,
 }
 
@@ -225,16 +269,16 @@ fn opened(levels: Option<&Levels>, open: usize) -> &[Level] {
     levels.and_then(|levels| levels.get(..open)).unwrap_or_default()
 }
 
-/// Where the terminator of the innermost of `open` levels stands; nothing if none is open.
+/// The offset of the terminator of the innermost of `open` levels. Returns `None` if no level is open.
 fn terminator(levels: Option<&Levels>, open: usize) -> Option<usize> {
     opened(levels, open).last().map(|level| level.end as usize)
 }
 
-/// Reads elements. `at` is where a fault lies whenever a method returns one.
+/// Reads elements. When a method returns a fault, `at` is its offset.
 struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Where the name of the element being read starts, once its type byte has been passed.
+    /// The offset of the current element's name. `None` until its type byte is read.
     name_at: Option<usize>,
 }
 
@@ -250,12 +294,13 @@ impl Cursor<'_> {
         Err(DocumentFault::TrailingBytes { excess })
     }
 
-    /// Steps over the length of a document that must end before `limit`; gives the place of its terminator.
+    /// Steps over the length of a document that must end before `limit`. Returns the offset of its terminator.
     #[inline]
     fn open(&mut self, limit: usize) -> Result<usize, DocumentFault> {
         let start = self.at;
         let length = self.length(limit)?;
         let room = limit - start;
+        // The smallest document has five bytes: its length and its terminator.
         let end = usize::try_from(length)
             .ok()
             .filter(|length| (5..=room).contains(length))
@@ -277,12 +322,12 @@ impl Cursor<'_> {
         Ok(())
     }
 
-    /// Reads one element of a document whose terminator stands at `end`.
+    /// Reads one element of a document whose terminator is at `end`.
     ///
-    /// A document, array or scope that is not empty is opened only, and the place of its terminator returned.
+    /// A document, array or scope that is not empty is only opened; the offset of its terminator is returned.
     #[expect(
         clippy::inline_always,
-        reason = "it stands at one place, and a call for each element costs a tenth of an insert"
+        reason = "it has one caller, and a call for each element costs a tenth of an insert"
     )]
     #[inline(always)]
     fn element(&mut self, end: usize) -> Result<Option<usize>, DocumentFault> {
@@ -291,6 +336,7 @@ impl Cursor<'_> {
         let type_byte = self.byte(end)?;
         self.name_at = Some(self.at);
         self.cstring(end)?;
+        // The most common types come first.
         match type_byte {
             kind::STRING | kind::CODE | kind::SYMBOL => self.string(end)?,
             kind::INT32 => self.skip(4, end)?,
@@ -316,6 +362,7 @@ impl Cursor<'_> {
                 let inner_end = self.code_with_scope(end)?;
                 return Ok(self.unless_empty(inner_end));
             }
+            // The fault is the type byte, not the name or value that was read after it.
             _ => {
                 self.at = start;
                 return Err(DocumentFault::TypeUnknown { type_byte });
@@ -324,7 +371,7 @@ impl Cursor<'_> {
         Ok(None)
     }
 
-    /// Steps over the terminator of an empty document, so that it needs no level of its own.
+    /// Steps over the terminator of an empty document, which so needs no level of its own.
     #[inline]
     fn unless_empty(&mut self, inner_end: usize) -> Option<usize> {
         if self.at == inner_end {
@@ -372,7 +419,7 @@ impl Cursor<'_> {
         Err(DocumentFault::Boolean { value })
     }
 
-    /// A name: UTF-8 up to a zero byte. Nearly all are ASCII and shorter than a word.
+    /// Reads a name: UTF-8 up to a zero byte. Nearly all names are ASCII and shorter than eight bytes.
     #[inline]
     fn cstring(&mut self, end: usize) -> Result<(), DocumentFault> {
         let word = self.bytes.get(self.at..end).and_then(<[u8]>::first_chunk);
@@ -383,7 +430,7 @@ impl Cursor<'_> {
         self.long_cstring(end)
     }
 
-    /// Any name, with its faults.
+    /// Reads a name of any length, and finds its faults.
     fn long_cstring(&mut self, end: usize) -> Result<(), DocumentFault> {
         let rest = self.bytes.get(self.at..end).unwrap_or_default();
         let (length, ascii) = name_end(rest);
@@ -397,7 +444,7 @@ impl Cursor<'_> {
         Ok(())
     }
 
-    /// A length, that many bytes of UTF-8, and a zero byte that the length includes.
+    /// Reads a string: a length, UTF-8, and a zero byte that the length includes.
     #[inline]
     fn string(&mut self, end: usize) -> Result<(), DocumentFault> {
         let start = self.at;
@@ -408,6 +455,7 @@ impl Cursor<'_> {
             self.at = start;
             return Err(DocumentFault::Length { length, room });
         };
+        // A fault counts valid bytes from `at`, so `at` moves past the text only after this check.
         utf8(self.bytes.get(self.at..text_end).unwrap_or_default())?;
         self.expect_zero(text_end)?;
         self.at = text_end + 1;
@@ -424,6 +472,7 @@ impl Cursor<'_> {
             return Err(DocumentFault::Length { length, room });
         };
         let after = self.at + size;
+        // The deprecated subtype repeats its length before the bytes, and `bson` refuses a wrong one.
         if BinarySubtype::from(subtype) == BinarySubtype::BinaryOld {
             let inner = self.length(after)?;
             if usize::try_from(inner).ok().and_then(|inner| inner.checked_add(4)) != Some(size) {
@@ -435,7 +484,7 @@ impl Cursor<'_> {
         Ok(())
     }
 
-    /// Reads the code, and opens the scope; gives the place of the scope's terminator.
+    /// Reads the code and opens the scope. Returns the offset of the scope's terminator.
     fn code_with_scope(&mut self, end: usize) -> Result<usize, DocumentFault> {
         let start = self.at;
         let length = self.length(end)?;
@@ -445,12 +494,14 @@ impl Cursor<'_> {
             return Err(DocumentFault::Length { length, room });
         };
         let after = start + declared;
+        // A length below its own four bytes.
         if self.at > after {
             self.at = start;
             return Err(DocumentFault::Length { length, room });
         }
         self.string(after)?;
         let inner_end = self.open(after)?;
+        // Code and scope must fill the declared length exactly: a reader that skips by it must arrive there.
         let taken = inner_end + 1 - start;
         if taken != declared {
             self.at = start;
@@ -460,11 +511,11 @@ impl Cursor<'_> {
     }
 
     #[inline]
-    fn expect_zero(&mut self, place: usize) -> Result<(), DocumentFault> {
-        match self.bytes.get(place) {
+    fn expect_zero(&mut self, offset: usize) -> Result<(), DocumentFault> {
+        match self.bytes.get(offset) {
             Some(0) => Ok(()),
             Some(found) => {
-                self.at = place;
+                self.at = offset;
                 Err(DocumentFault::TerminatorWrong { found: *found })
             }
             None => Err(DocumentFault::Truncated { needed: 1, room: 0 }),
@@ -476,11 +527,11 @@ impl Cursor<'_> {
         Error::DocumentMalformed { offset: self.at, path: self.path(levels), fault }
     }
 
-    /// The dotted path of the element being read, for messages: names that are not UTF-8 are shown lossily.
+    /// The dotted path of the current element, for messages. Bytes that are not UTF-8 are replaced.
     fn path(&self, levels: &[Level]) -> String {
-        let places = levels.iter().map(|level| level.name_at as usize).chain(self.name_at);
-        let names = places.map(|place| {
-            let rest = self.bytes.get(place..).unwrap_or_default();
+        let offsets = levels.iter().map(|level| level.name_at as usize).chain(self.name_at);
+        let names = offsets.map(|offset| {
+            let rest = self.bytes.get(offset..).unwrap_or_default();
             let name = rest.iter().take(NAME_BYTES_SHOWN_MAX).take_while(|byte| **byte != 0).copied();
             String::from_utf8_lossy(&name.collect::<Vec<u8>>()).into_owned()
         });
@@ -488,13 +539,13 @@ impl Cursor<'_> {
     }
 }
 
-/// Offsets lie within `DOCUMENT_BYTES_MAX`, which is far below `u32::MAX`.
-fn offset(place: usize) -> u32 {
-    u32::try_from(place).unwrap_or(u32::MAX)
+/// An offset in 32 bits, which halves the size of the levels. Lengths in BSON have 31 bits.
+fn offset(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
 }
 
 fn utf8(text: &[u8]) -> Result<(), DocumentFault> {
-    // For short texts the bare look for ASCII is much faster than the decoder.
+    // Most texts are short and ASCII, and for those this test is much faster than the decoder.
     if is_ascii(text) {
         return Ok(());
     }
@@ -504,7 +555,8 @@ fn utf8(text: &[u8]) -> Result<(), DocumentFault> {
     }
 }
 
-/// Eight bytes at a time; the last eight of a longer text are looked at again rather than one by one.
+/// Whether a text is ASCII, eight bytes at a time. The last bytes of a longer text are tested as one word that
+/// overlaps the word before it.
 #[inline]
 fn is_ascii(text: &[u8]) -> bool {
     let (words, rest) = text.as_chunks::<8>();
@@ -516,25 +568,28 @@ fn is_ascii(text: &[u8]) -> bool {
     (seen | last) & HIGHS == 0
 }
 
-/// Where the first zero byte of `word` stands, if there is one and all before it is ASCII.
+/// The position of the first zero byte of `word`. Returns `None` if there is no zero byte, or a byte before it
+/// is not ASCII.
 #[inline]
 fn short_name_end(word: [u8; 8]) -> Option<usize> {
     let word = u64::from_le_bytes(word);
     let zeros = zero_bytes(word);
-    // The bits below the mark of the first zero byte: those of the bytes in front of it, and its own.
+    // All bits below the mark of the first zero byte: the bytes before it, and its own lower bits.
     let before = zeros.wrapping_sub(1) & !zeros;
     (zeros != 0 && word & before & HIGHS == 0).then(|| zeros.trailing_zeros() as usize / 8)
 }
 
-/// Marks zero bytes by their highest bits. The lowest mark is that of the first one; higher ones may be false.
+/// Marks zero bytes by their highest bits. The lowest mark is right; a mark above it may be false.
 #[inline]
 fn zero_bytes(word: u64) -> u64 {
+    // Subtracting one sets the highest bit of a zero byte, and borrows from the next byte, which can mark that one
+    // falsely. Bytes that had the bit before are masked out.
     word.wrapping_sub(ONES) & !word & HIGHS
 }
 
-/// How many bytes stand before the first zero byte, all of them if there is none, and whether they are ASCII.
+/// The number of bytes before the first zero byte (all bytes if there is none), and whether they are ASCII.
 ///
-/// Eight bytes at a time: names are most of a small document, and this is the insert path.
+/// Works on eight bytes at a time: names are most of a small document, and every insert passes here.
 #[inline]
 fn name_end(bytes: &[u8]) -> (usize, bool) {
     let (words, rest) = bytes.as_chunks::<8>();

@@ -1,12 +1,11 @@
-//! The primitives of keys: texts that end themselves, lengths, and a reader that sees through the
-//! complement of a descending field.
+//! The primitives of keys: self-delimiting texts, lengths, and a reader that undoes the complement of a
+//! descending field.
 //!
-//! A text is its bytes, where 0x00 becomes 01 01 and 0x01 becomes 01 02, and a closing 0x00. The
-//! closing byte is smaller than any byte that may follow instead, and the two escapes sort as the
-//! bytes they stand for: so texts sort as their bytes do, a proper prefix first, and none is a
-//! prefix of another.
+//! A text is written as its bytes, with 0x00 as 01 01 and 0x01 as 01 02, and a closing 0x00. The closing
+//! byte is smaller than any byte that may come in its place, and the two escapes sort as the bytes they
+//! stand for. So texts sort as their bytes do, a proper prefix first, and none is a prefix of another.
 
-use super::{Direction, END, ESCAPE, LONG_LENGTH};
+use super::layout::{Direction, END, ESCAPE, LONG_LENGTH};
 use crate::error::Error;
 
 /// Appends a text of any bytes.
@@ -14,6 +13,7 @@ use crate::error::Error;
 pub(super) fn write_text(text: &[u8], key: &mut Vec<u8>) {
     key.reserve(text.len() + 1);
     let mut rest = text;
+    // Bytes of 0 and 1 are rare, so the stretches between them are copied whole.
     while let Some((clean, &low, after)) = split_at_low_byte(rest) {
         key.extend_from_slice(clean);
         key.extend_from_slice(&[ESCAPE, low + 1]);
@@ -23,9 +23,10 @@ pub(super) fn write_text(text: &[u8], key: &mut Vec<u8>) {
     key.push(END);
 }
 
-/// Splits off what stands before and after the first byte that needs an escape.
+/// The text before the first byte that needs an escape, that byte, and the text after it.
 #[inline]
 fn split_at_low_byte(text: &[u8]) -> Option<(&[u8], &u8, &[u8])> {
+    // Sixteen bytes at a time find the chunk; only that one is searched byte by byte.
     let (chunks, _) = text.as_chunks::<16>();
     let mut position = 16 * chunks.iter().take_while(|chunk| !has_low_byte(chunk)).count();
     let (_, rest) = text.split_at_checked(position)?;
@@ -35,7 +36,7 @@ fn split_at_low_byte(text: &[u8]) -> Option<(&[u8], &u8, &[u8])> {
     Some((clean, low, after))
 }
 
-/// Whether any byte needs an escape. The smallest byte tells, and it is found without a branch.
+/// Whether any byte needs an escape: whether the smallest one does, which is found without a branch.
 #[inline]
 fn has_low_byte(chunk: &[u8; 16]) -> bool {
     chunk.iter().fold(u8::MAX, |smallest, &byte| smallest.min(byte)) <= ESCAPE
@@ -43,6 +44,7 @@ fn has_low_byte(chunk: &[u8; 16]) -> bool {
 
 /// Appends a length, so that lengths sort by value.
 pub(super) fn write_len(len: usize, key: &mut Vec<u8>) {
+    // The marker of a long length is above every short one, so long lengths sort after all short ones.
     match u8::try_from(len) {
         Ok(short) if short < LONG_LENGTH => key.push(short),
         Ok(_) | Err(_) => {
@@ -53,7 +55,7 @@ pub(super) fn write_len(len: usize, key: &mut Vec<u8>) {
     }
 }
 
-/// Reads the bytes of one field as they were before any complement.
+/// Reads the bytes of one field, with the complement of a descending field undone.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'k> {
     bytes: &'k [u8],
@@ -115,6 +117,7 @@ impl<'k> Reader<'k> {
     }
 
     pub(super) fn skip_text(&mut self) -> Result<(), Error> {
+        // An escape never holds the closing byte, so the first such byte is the end.
         let end = self.mask ^ END;
         let len = self.bytes.iter().position(|&byte| byte == end).ok_or(Error::KeyTruncated)?;
         self.skip(len + 1)
@@ -133,6 +136,7 @@ impl<'k> Reader<'k> {
             return Ok(usize::from(first));
         }
         let long = u32::from_be_bytes(self.array()?);
+        // A short length in the long form would give one value two keys.
         match usize::try_from(long) {
             Ok(len) if len >= usize::from(LONG_LENGTH) => Ok(len),
             Ok(_) | Err(_) => Err(Error::KeyMalformed { expected: "a length of at least 255", value: first }),

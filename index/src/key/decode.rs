@@ -1,21 +1,21 @@
 //! From key bytes back to values.
 //!
-//! Values are restored as BSON bytes, which needs no recursion: lengths are filled in when a
-//! container ends. Any input gives a value or an error. What is written is bounded by a small
-//! multiple of what was read, and nesting by [`DECODE_DEPTH_MAX`].
+//! Values are restored as BSON bytes, which needs no recursion: lengths are filled in when a container
+//! ends. Any input gives a value or an error. The output is at most a small multiple of the input, and
+//! nesting is bounded by [`DECODE_DEPTH_MAX`].
 
 use bson::spec::{BinarySubtype, ElementType};
 use bson::{Bson, RawDocument};
 
 use super::bytes::Reader;
-use super::number::{read_number, skip_magnitude};
-use super::type_bytes::{restore_number, restore_text_type};
-use super::{
+use super::layout::{
     CLASS_MASK, DECODE_DEPTH_MAX, Direction, END, LONG_LENGTH, TAG_ARRAY, TAG_BINARY, TAG_CODE,
     TAG_CODE_WITH_SCOPE, TAG_DATE, TAG_DB_POINTER, TAG_FALSE, TAG_MAX_KEY, TAG_MIN_KEY, TAG_NAN,
     TAG_NEGATIVE, TAG_NULL, TAG_OBJECT, TAG_OBJECT_ID, TAG_POSITIVE, TAG_REGULAR_EXPRESSION, TAG_STRING,
     TAG_TIMESTAMP, TAG_TRUE, TAG_UNDEFINED, TAG_ZERO,
 };
+use super::number::{read_number, skip_magnitude};
+use super::type_bytes::{restore_number, restore_text_type};
 use crate::error::Error;
 
 /// Takes one field from the front of the key, and its type bytes if there are any.
@@ -24,7 +24,7 @@ pub(super) fn decode_value(
     direction: Direction,
     types: Option<&mut &[u8]>,
 ) -> Result<Bson, Error> {
-    // A document of the value alone, under the empty name.
+    // `bson` reads values only from documents, so the value is written as one under the empty name.
     const TYPE_AT: usize = 4;
     let mut document = vec![0; TYPE_AT + 2];
     let element_type = decode_bytes(key, direction, types, &mut document)?;
@@ -44,6 +44,7 @@ pub(super) fn decode_bytes(
     document: &mut Vec<u8>,
 ) -> Result<ElementType, Error> {
     let start = document.len();
+    // The decoder works on copies of both positions: on an error the caller's must not have moved.
     let mut rest_of_types = types.as_deref().copied();
     let reader = Reader::new(key, direction);
     let mut decoder = Decoder { reader, types: rest_of_types.as_mut(), document, open: Vec::new() };
@@ -66,6 +67,7 @@ pub(super) fn skip(key: &[u8], direction: Direction) -> Result<usize, Error> {
     let mut open = Vec::new();
     loop {
         open.extend(skip_value(&mut reader)?);
+        // One value may end many containers at once.
         loop {
             let Some(kind) = open.last() else { return Ok(key.len() - reader.rest().len()) };
             if reader.peek()? != END {
@@ -81,12 +83,12 @@ pub(super) fn skip(key: &[u8], direction: Direction) -> Result<usize, Error> {
     }
 }
 
-/// What a container that is being read gives its elements.
+/// What kind of container is being read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Names, which are in the key.
+    /// Its elements have names, which are in the key.
     Document,
-    /// Positions, which are not.
+    /// Its elements have positions, which are not in the key.
     Array,
 }
 
@@ -126,11 +128,11 @@ fn skip_value(reader: &mut Reader<'_>) -> Result<Option<Kind>, Error> {
 /// A container that is being read.
 struct Open {
     kind: Kind,
-    /// Where its length stands in the document.
+    /// Where the container's length is written in the document.
     len_at: usize,
-    /// Where the length of the code with this scope stands.
+    /// For the scope of code: where the length of both is written.
     code_at: Option<usize>,
-    /// How many elements were begun.
+    /// The number of elements read so far.
     elements: usize,
 }
 
@@ -151,6 +153,7 @@ impl Decoder<'_, '_, '_> {
                 self.close()?;
                 continue;
             }
+            // The type comes before the name in BSON but is known only after the value: a byte is kept free for it.
             let position = container.elements;
             container.elements += 1;
             let kind = container.kind;
@@ -163,14 +166,15 @@ impl Decoder<'_, '_, '_> {
         Ok(outermost)
     }
 
-    /// Reads what stands before an element's value, and checks that the class in front of a name
-    /// is that of the value.
+    /// Reads what comes before an element's value.
     fn read_name(&mut self, kind: Kind, position: usize) -> Result<(), Error> {
         if kind == Kind::Array {
             self.document.extend(position.to_string().as_bytes());
         } else {
             let class = self.reader.byte()?;
             self.read_cstring()?;
+            // The class comes first because documents compare by class before name. A key whose class differs
+            // from that of the value was never written, and would sort differently than it reads.
             let tag = self.reader.peek()?;
             if tag & CLASS_MASK != class {
                 return Err(Error::KeyMalformed {
@@ -199,6 +203,7 @@ impl Decoder<'_, '_, '_> {
             TAG_OBJECT => self.begin(Kind::Document, None).map(|()| ElementType::EmbeddedDocument),
             TAG_ARRAY => self.begin(Kind::Array, None).map(|()| ElementType::Array),
             TAG_CODE_WITH_SCOPE => {
+                // BSON puts one length before code and scope together; the scope's end fills it in.
                 let code_at = self.document.len();
                 self.document.extend([0; 4]);
                 self.read_string()?;
@@ -208,7 +213,7 @@ impl Decoder<'_, '_, '_> {
         }
     }
 
-    /// Reads a value without elements, and without type bytes.
+    /// Reads a value that has neither elements nor type bytes.
     fn read_plain(&mut self, tag: u8) -> Result<ElementType, Error> {
         let element_type = match tag {
             TAG_MIN_KEY => ElementType::MinKey,
@@ -224,6 +229,7 @@ impl Decoder<'_, '_, '_> {
                 ElementType::ObjectId
             }
             TAG_DATE => {
+                // The key holds the sign bit inverted, so that negative times sort first.
                 let millis = i64::from_be_bytes(self.reader.array()?) ^ i64::MIN;
                 self.document.extend(millis.to_le_bytes());
                 ElementType::DateTime
@@ -255,6 +261,7 @@ impl Decoder<'_, '_, '_> {
         let len = unstored_binary_len(stored, subtype)?;
         self.document.extend(len_bytes(stored)?);
         self.document.push(subtype);
+        // The deprecated subtype repeats its length; the key leaves the repetition out.
         if len != stored {
             self.document.extend(len_bytes(len)?);
         }
@@ -288,10 +295,11 @@ impl Decoder<'_, '_, '_> {
         Ok(())
     }
 
-    /// Reads a text as BSON keeps names and patterns: no zero in it, one behind it.
+    /// Reads a text as BSON stores names and patterns: without zero bytes inside, with one at the end.
     fn read_cstring(&mut self) -> Result<(), Error> {
         let start = self.document.len();
         self.reader.text(self.document)?;
+        // Keys can escape a zero, but in BSON it would end the name early and shift all that follows.
         if self.checked_text(start)?.contains('\0') {
             return Err(Error::KeyMalformed { expected: "a name or pattern without zeros", value: 0 });
         }
@@ -299,7 +307,7 @@ impl Decoder<'_, '_, '_> {
         Ok(())
     }
 
-    /// The text at the end of the document, if it is UTF-8.
+    /// The text from `start` to the end of the document.
     fn checked_text(&self, start: usize) -> Result<&str, Error> {
         let text = self.document.get(start..).unwrap_or_default();
         str::from_utf8(text).map_err(|error| {
@@ -309,6 +317,7 @@ impl Decoder<'_, '_, '_> {
     }
 
     fn begin(&mut self, kind: Kind, code_at: Option<usize>) -> Result<(), Error> {
+        // Damaged bytes could nest as deep as they are long, and later readers of the document recurse.
         if self.open.len() == DECODE_DEPTH_MAX {
             return Err(Error::KeyTooDeep { limit: DECODE_DEPTH_MAX });
         }
@@ -325,7 +334,7 @@ impl Decoder<'_, '_, '_> {
     }
 }
 
-/// The length of binary data without the length that the deprecated subtype repeats.
+/// The length of binary data without the second length that the deprecated subtype has.
 fn unstored_binary_len(stored: usize, subtype: u8) -> Result<usize, Error> {
     if subtype != u8::from(BinarySubtype::BinaryOld) {
         return Ok(stored);
@@ -339,7 +348,7 @@ fn len_bytes(len: usize) -> Result<[u8; 4], Error> {
     i32::try_from(len).map(i32::to_le_bytes).map_err(|_| too_long)
 }
 
-/// Writes, at a place kept free, how long the document is from there.
+/// Writes the length of the document from `at` to its end into the four bytes at `at`.
 fn fill_len(document: &mut [u8], at: usize) -> Result<(), Error> {
     let len = len_bytes(document.len() - at)?;
     fill(document, at, &len);
@@ -347,7 +356,7 @@ fn fill_len(document: &mut [u8], at: usize) -> Result<(), Error> {
 }
 
 fn fill(document: &mut [u8], at: usize, bytes: &[u8]) {
-    for (place, byte) in document.iter_mut().skip(at).zip(bytes) {
-        *place = *byte;
+    for (slot, byte) in document.iter_mut().skip(at).zip(bytes) {
+        *slot = *byte;
     }
 }

@@ -1,23 +1,23 @@
 //! From values to key bytes.
 //!
-//! Scalars are written straight. Documents and arrays are walked with a stack on the heap, so that
+//! Scalars are written directly. Documents and arrays are walked with a stack on the heap, so that
 //! no nesting overflows the thread's stack. A malformed nested element ends its container.
 
 use bson::{RawBinaryRef, RawBsonRef, RawDbPointerRef, Timestamp};
 
 use super::bytes::{write_len, write_text};
-use super::number::{write_double, write_integer, write_number};
-use super::type_bytes::Types;
-use super::{
+use super::layout::{
     CLASS_MASK, Direction, END, TAG_ARRAY, TAG_BINARY, TAG_CODE, TAG_CODE_WITH_SCOPE, TAG_DATE,
     TAG_DB_POINTER, TAG_FALSE, TAG_MAX_KEY, TAG_MIN_KEY, TAG_NULL, TAG_OBJECT, TAG_OBJECT_ID,
     TAG_REGULAR_EXPRESSION, TAG_STRING, TAG_TIMESTAMP, TAG_TRUE, TAG_UNDEFINED, TYPE_STRING, TYPE_SYMBOL,
     first_bytes,
 };
+use super::number::{write_double, write_integer, write_number};
+use super::type_bytes::Types;
 use crate::number::Number;
-use crate::order::{Container, pointer_bytes, stored_binary_len, type_class};
+use crate::order::{Container, Member, pointer_bytes, stored_binary_len, type_class};
 
-/// Appends one field to the key, and what the key does not tell to the types.
+/// Appends one field to `key`, and its type bytes to `types`.
 #[inline]
 pub(super) fn encode_field<T: Types>(
     value: RawBsonRef<'_>,
@@ -29,12 +29,13 @@ pub(super) fn encode_field<T: Types>(
     if let Some(container) = write_value(value, key, types) {
         write_elements(container, key, types);
     }
+    // The complement reverses the order of whole fields only because no field is a prefix of another.
     if direction == Direction::Descending {
         key.get_mut(start..).unwrap_or_default().iter_mut().for_each(|byte| *byte = !*byte);
     }
 }
 
-/// Appends a value, up to its elements if it has any: these are given back.
+/// Appends a value without its elements. Returns the elements, if it has any.
 #[inline]
 fn write_value<'v, T: Types>(
     value: RawBsonRef<'v>,
@@ -76,6 +77,7 @@ fn write_value<'v, T: Types>(
         RawBsonRef::MaxKey => key.push(TAG_MAX_KEY),
         RawBsonRef::Binary(binary) => write_binary(binary, key),
         RawBsonRef::Timestamp(Timestamp { time, increment }) => {
+            // MongoDB compares the time first, which BSON stores last.
             write_tagged(TAG_TIMESTAMP, (u64::from(time) << 32 | u64::from(increment)).to_be_bytes(), key);
         }
         RawBsonRef::RegularExpression(expression) => {
@@ -105,11 +107,12 @@ fn write_elements<T: Types>(container: Container<'_>, key: &mut Vec<u8>, types: 
     let mut open = Vec::with_capacity(4);
     open.push(container);
     while let Some(container) = open.last_mut() {
-        let Some((name, value)) = container.next() else {
+        let Some(Member { name, value }) = container.next() else {
             key.push(END);
             open.pop();
             continue;
         };
+        // Fields of documents compare by class, then name, then value, so the class comes before the name.
         if let Some(name) = name {
             key.push(first_bytes(type_class(value)).start() & CLASS_MASK);
             write_text(name.as_bytes(), key);
@@ -132,7 +135,7 @@ fn write_tagged_text(tag: u8, text: &str, key: &mut Vec<u8>) {
     write_text(text.as_bytes(), key);
 }
 
-/// A signed integer so that its bytes sort by value: with the sign bit inverted.
+/// The bytes of a signed integer with the sign bit inverted, which sort by value.
 #[inline]
 fn signed_bytes(value: i64) -> [u8; 8] {
     (value ^ i64::MIN).to_be_bytes()
@@ -140,6 +143,7 @@ fn signed_bytes(value: i64) -> [u8; 8] {
 
 fn write_binary(binary: RawBinaryRef<'_>, key: &mut Vec<u8>) {
     key.push(TAG_BINARY);
+    // MongoDB compares the length first, then the subtype. With the length known, the bytes need no escapes.
     write_len(stored_binary_len(binary), key);
     key.push(binary.subtype.into());
     key.extend_from_slice(binary.bytes);
@@ -148,6 +152,7 @@ fn write_binary(binary: RawBinaryRef<'_>, key: &mut Vec<u8>) {
 fn write_pointer(pointer: RawDbPointerRef<'_>, key: &mut Vec<u8>) {
     let bytes = pointer_bytes(pointer);
     key.push(TAG_DB_POINTER);
+    // The id has a fixed size, so the length of the namespace orders pointers as their whole length does.
     write_len(bytes.len().saturating_sub(12), key);
     key.extend_from_slice(&bytes);
 }

@@ -1,5 +1,5 @@
 //! The bytes of a number after its tag. Positive numbers are written as below, negative ones with
-//! every byte complemented, and NaN and zero are their tags alone.
+//! every byte complemented. NaN and zero have a tag and no bytes.
 //!
 //! ```text
 //! 5 bytes  the upper 39 bits of the double, without its sign, and a bit: whether more follows
@@ -10,14 +10,14 @@
 //! 4 bytes  nine digits (31 bits), and a bit: whether another group follows
 //! ```
 //!
-//! Each part is written only if the bit before it says so. The bit is the lowest of its bytes and
-//! is clear exactly if nothing but zeros would follow, so a number that ends sorts below all that
-//! go on from the same bytes: the bytes sort as the parts of a [`Magnitude`] do.
+//! Each part is written only if the bit before it is set. That bit is the lowest of its bytes, and it is
+//! clear exactly if only zeros would follow. So a number that ends sorts below all numbers that continue
+//! after the same bytes, and the bytes sort as the parts of a [`Magnitude`] do.
 
 use std::cmp::Reverse;
 
 use super::bytes::Reader;
-use super::{DECIMAL_EXPONENT_BIAS, DIGIT_GROUP, TAG_NAN, TAG_NEGATIVE, TAG_POSITIVE, TAG_ZERO};
+use super::layout::{DECIMAL_EXPONENT_BIAS, DIGIT_GROUP, TAG_NAN, TAG_NEGATIVE, TAG_POSITIVE, TAG_ZERO};
 use crate::error::Error;
 use crate::number::{DIGITS_ALIGNED, Digits, Magnitude, Number, Parts, is_counted_in_units, split_integer};
 
@@ -34,13 +34,13 @@ pub(super) fn write_number(number: Number, key: &mut Vec<u8>) {
         Parts::Negative(Reverse(magnitude)) => (Sign::Negative, magnitude),
     };
     let Magnitude { double, units, digits } = *magnitude;
-    write_double_and_units(sign, double, (units, u16::from(digits.is_some())), key);
+    write_double_and_rest(sign, double, AfterDouble { units, has_digits: u16::from(digits.is_some()) }, key);
     if let Some(digits) = digits {
         write_digits(sign, digits, key);
     }
 }
 
-/// Appends an integer as [`write_number`] would, on a shorter way.
+/// Appends an integer, with the same bytes as [`write_number`], but without taking a [`Number`] apart.
 #[inline]
 pub(super) fn write_integer(value: i64, key: &mut Vec<u8>) {
     if value == 0 {
@@ -48,10 +48,10 @@ pub(super) fn write_integer(value: i64, key: &mut Vec<u8>) {
     }
     let (double, units) = split_integer(value.unsigned_abs());
     let sign = if value < 0 { Sign::Negative } else { Sign::Positive };
-    write_double_and_units(sign, double, (units, 0), key);
+    write_double_and_rest(sign, double, AfterDouble { units, has_digits: 0 }, key);
 }
 
-/// Appends a double as [`write_number`] would, on a shorter way.
+/// Appends a double, with the same bytes as [`write_number`], but without taking a [`Number`] apart.
 #[inline]
 pub(super) fn write_double(value: f64, key: &mut Vec<u8>) {
     let magnitude = value.abs().to_bits();
@@ -61,7 +61,7 @@ pub(super) fn write_double(value: f64, key: &mut Vec<u8>) {
         key.push(TAG_NAN);
     } else {
         let sign = if value < 0.0 { Sign::Negative } else { Sign::Positive };
-        write_double_and_units(sign, magnitude, (0, 0), key);
+        write_double_and_rest(sign, magnitude, AfterDouble { units: 0, has_digits: 0 }, key);
     }
 }
 
@@ -72,14 +72,24 @@ enum Sign {
     Positive,
 }
 
-/// Appends the tag, the double, and the units with the bit that tells whether digits follow.
+/// What a number has beyond its double.
+#[derive(Clone, Copy)]
+struct AfterDouble {
+    /// Whole units beyond the double.
+    units: u16,
+    /// 1 if decimal digits follow, else 0: the bit as it is written.
+    has_digits: u16,
+}
+
+/// Appends the tag, the double, and the units with the bit that says whether digits follow.
 #[inline]
-fn write_double_and_units(sign: Sign, double: u64, (units, has_digits): (u16, u16), key: &mut Vec<u8>) {
+fn write_double_and_rest(sign: Sign, double: u64, after: AfterDouble, key: &mut Vec<u8>) {
+    let AfterDouble { units, has_digits } = after;
     let low = double & LOW_MASK;
     let goes_on = low != 0 || units != 0 || has_digits != 0;
     let head = (double >> LOW_BITS) << 1 | u64::from(goes_on);
     if !goes_on {
-        // Most integers that there are.
+        // Nearly all integers in practice end here: tag and head are one write of six bytes.
         let whole = match sign {
             Sign::Positive => u64::from(TAG_POSITIVE) << 40 | head,
             Sign::Negative => u64::from(TAG_NEGATIVE) << 40 | head ^ u64::MAX >> 24,
@@ -94,7 +104,7 @@ fn write_double_and_units(sign: Sign, double: u64, (units, has_digits): (u16, u1
         Sign::Positive => u128::from(TAG_POSITIVE) << 120 | whole,
         Sign::Negative => u128::from(TAG_NEGATIVE) << 120 | whole ^ u128::MAX >> 8,
     };
-    // Arrays of known sizes are copied in a few instructions, which slices are not.
+    // An array of known size is copied by a few instructions, a slice by a call.
     let bytes = whole.to_be_bytes();
     if counted {
         key.extend_from_slice(first::<11>(&bytes));
@@ -113,6 +123,7 @@ fn write_digits(sign: Sign, digits: Digits, key: &mut Vec<u8>) {
     let exponent = u16::try_from(digits.exponent + DECIMAL_EXPONENT_BIAS);
     let exponent = exponent.expect("a decimal's first digit is at an exponent of -6176 to 6144");
     key.extend_from_slice(&exponent.to_be_bytes());
+    // The digits are aligned to the first one, so trailing groups of zeros can be left out.
     let mut rest = digits.aligned;
     for following in (0..GROUPS).rev() {
         let unit = u128::from(DIGIT_GROUP).pow(following);
@@ -128,7 +139,7 @@ fn write_digits(sign: Sign, digits: Digits, key: &mut Vec<u8>) {
     }
 }
 
-/// Reads the number of a tag, and refuses bytes that no number has.
+/// Reads the number after `tag`. Bytes that [`write_number`] never writes are an error.
 pub(super) fn read_number(tag: u8, reader: &mut Reader<'_>) -> Result<Number, Error> {
     let parts = match tag {
         TAG_NAN => Parts::Nan,
@@ -147,6 +158,7 @@ pub(super) fn skip_magnitude(tag: u8, reader: &mut Reader<'_>) -> Result<(), Err
 
 fn read_magnitude(tag: u8, reader: &mut Reader<'_>) -> Result<Magnitude, Error> {
     let magnitude = read_parts(tag, reader)?;
+    // Every value has one form. Any other bytes would decode to a value whose own key differs.
     if magnitude.is_canonical() { Ok(magnitude) } else { Err(malformed("a number in its one form", tag)) }
 }
 
@@ -170,6 +182,7 @@ fn read_parts(tag: u8, reader: &mut Reader<'_>) -> Result<Magnitude, Error> {
             [value] => return Err(malformed("0 or 1 after a double", value)),
         }
     };
+    // The bit said that more follows, but only zeros did.
     if double == upper && units == 0 && !has_digits {
         return Err(malformed("more of a number", tag));
     }
@@ -185,8 +198,7 @@ fn read_digits(complement: bool, reader: &mut Reader<'_>) -> Result<Digits, Erro
         let bytes = read(complement, reader)?;
         let group = u32::from_be_bytes(bytes);
         let [first, ..] = bytes;
-        // The first group starts with a digit that is not zero, the last one does not end the
-        // digits in a group of zeros, and there is room for four.
+        // The first digit is not zero, the last group is not all zeros, and there are at most four groups.
         let is_first = aligned == 0;
         let is_last = group & 1 == 0;
         let value = group >> 1;

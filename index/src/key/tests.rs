@@ -10,9 +10,13 @@ use bson::{
 };
 use proptest::prelude::*;
 
+use super::layout::{
+    CLASS_MASK, DECODE_DEPTH_MAX, TYPE_DECIMAL, TYPE_DECIMAL_ZERO, TYPE_DOUBLE, TYPE_DOUBLE_NEGATIVE_ZERO,
+    TYPE_INT32, TYPE_INT64, TYPE_STRING, first_bytes,
+};
 use super::*;
 use crate::number::Number;
-use crate::order::{compare, type_class};
+use crate::order::{TypeClass, compare, type_class};
 use crate::proptest_support::{Raw, any_double, any_number, any_value, db_pointer, nested};
 
 const BOTH: [Direction; 2] = [Direction::Ascending, Direction::Descending];

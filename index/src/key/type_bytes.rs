@@ -1,13 +1,13 @@
-//! Type bytes: what a key does not tell about a value, because equal values have equal keys.
+//! Type bytes: the types that a key leaves out, because equal values have equal keys.
 //!
-//! One byte for a number or a text, which says the type and, for a decimal, how many zeros its
-//! coefficient ends in; a few more bytes for what is rare. Nothing for any other value. They stand
-//! in the order of the key, and only a reader of that key can read them.
+//! A number or a text has one byte, which names the type and, for a decimal, the number of zeros at the
+//! end of its coefficient. Rare values have a few more bytes. All other values have none. Type bytes
+//! come in the order of the key, and only a reader of that key can tell where each belongs.
 
 use bson::spec::ElementType;
 use bson::{Decimal128, RawBsonRef};
 
-use super::{
+use super::layout::{
     TYPE_DECIMAL, TYPE_DECIMAL_BYTES, TYPE_DECIMAL_ZERO, TYPE_DOUBLE, TYPE_DOUBLE_NAN,
     TYPE_DOUBLE_NEGATIVE_ZERO, TYPE_INT32, TYPE_INT64, TYPE_STRING, TYPE_SYMBOL,
 };
@@ -19,11 +19,11 @@ pub(super) trait Types {
     /// Appends type bytes.
     fn note(&mut self, bytes: &[u8]);
 
-    /// Notes the type of a number, and of nothing else.
+    /// Appends the type bytes of a number. Does nothing for any other value.
     fn note_number(&mut self, value: RawBsonRef<'_>);
 }
 
-/// Keeps nothing.
+/// Drops all type bytes, for keys that are only compared.
 pub(super) struct NoTypes;
 
 impl Types for NoTypes {
@@ -69,6 +69,7 @@ impl Types for Vec<u8> {
 }
 
 fn note_double(value: f64, types: &mut Vec<u8>) {
+    // All NaNs share one key and so do both zeros; the bits tell them apart.
     if value.is_nan() {
         types.push(TYPE_DOUBLE_NAN);
         types.extend_from_slice(&value.to_le_bytes());
@@ -80,7 +81,7 @@ fn note_double(value: f64, types: &mut Vec<u8>) {
 }
 
 fn note_decimal(value: Decimal128, types: &mut Vec<u8>) {
-    // Only the canonical form of a finite decimal can be put together again from its parts.
+    // Only the canonical form of a finite decimal can be rebuilt from its parts. All others are kept as bytes.
     if let Decimal::Finite { negative, coefficient, exponent } = unpack(value)
         && pack(negative, coefficient, exponent) == Some(value)
     {
@@ -88,6 +89,7 @@ fn note_decimal(value: Decimal128, types: &mut Vec<u8>) {
             types.push(TYPE_DECIMAL + trailing_zeros(coefficient));
             return;
         }
+        // The exponent of a zero is no part of its value, so the key does not hold it.
         if let Ok(biased) = u16::try_from(exponent - EXPONENT_MIN) {
             types.push(TYPE_DECIMAL_ZERO);
             types.extend_from_slice(&(u16::from(negative) << 15 | biased).to_be_bytes());
@@ -98,8 +100,8 @@ fn note_decimal(value: Decimal128, types: &mut Vec<u8>) {
     types.extend_from_slice(&value.bytes());
 }
 
-/// Appends the BSON bytes of a number in the type that its type bytes say, or without type bytes in
-/// the smallest type.
+/// Appends the BSON bytes of a number, in the type that its type bytes name. Without type bytes it is the
+/// smallest type that holds the number.
 pub(super) fn restore_number(
     number: Number,
     types: Option<&mut &[u8]>,
@@ -134,6 +136,7 @@ fn restore_double(number: Number, kind: u8, types: &mut &[u8]) -> Result<f64, Er
         TYPE_DOUBLE_NEGATIVE_ZERO => -0.0,
         _ => fits(number.to_f64().filter(|value| !value.is_nan()), "a double")?,
     };
+    // Type bytes of another key would restore a value that this key does not stand for.
     fits((Number::from_f64(value) == number).then_some(value), "a double of equal value")
 }
 
@@ -146,6 +149,7 @@ fn restore_decimal(number: Number, kind: u8, types: &mut &[u8]) -> Result<Decima
         }
         TYPE_DECIMAL_BYTES => Decimal128::from_bytes(take(types)?),
         _ => {
+            // A coefficient has at most 34 digits, of which at least one is not zero.
             let zeros = kind.checked_sub(TYPE_DECIMAL).filter(|&zeros| zeros <= 33);
             return fits(number.to_decimal128(fits(zeros, "a type of number")?), "a decimal");
         }
@@ -171,7 +175,7 @@ fn restore_smallest(number: Number, document: &mut Vec<u8>) -> Result<ElementTyp
     Ok(ElementType::Decimal128)
 }
 
-/// The type that type bytes say a text has; without type bytes, a string.
+/// The type of a text, as its type bytes name it. Without type bytes it is a string.
 pub(super) fn restore_text_type(types: Option<&mut &[u8]>) -> Result<ElementType, Error> {
     let Some(types) = types else { return Ok(ElementType::String) };
     match take(types)? {

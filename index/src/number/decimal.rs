@@ -1,7 +1,7 @@
-//! Decimal128 taken apart and put together: sign, coefficient and exponent, without arithmetic.
+//! Conversion of decimal128 to its sign, coefficient and exponent and back, without arithmetic.
 //!
-//! BSON stores IEEE 754-2008 decimal128 with the binary integer coefficient, little-endian. A finite
-//! value whose coefficient has more than 34 digits is not canonical, and counts as zero.
+//! BSON stores IEEE 754-2008 decimal128 with a binary integer coefficient, little-endian. A finite value
+//! whose coefficient has more than 34 digits is not canonical and counts as zero.
 
 use bson::Decimal128;
 
@@ -16,14 +16,22 @@ const SIGN_BIT: u32 = 127;
 const EXPONENT_MASK: u16 = (1 << 14) - 1;
 const COEFFICIENT_BITS: u32 = 113;
 
-/// A decimal128 by its parts.
+/// The parts of a decimal128.
+///
+/// ```
+/// use cairndb_index::number::{Decimal, unpack};
+///
+/// let price: bson::Decimal128 = "-1.50".parse()?;
+/// assert_eq!(unpack(price), Decimal::Finite { negative: true, coefficient: 150, exponent: -2 });
+/// # Ok::<(), bson::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decimal {
     /// Not a number, of any sign, kind and payload.
     Nan,
-    /// One of the two infinities.
+    /// Positive or negative infinity.
     Infinity {
-        /// Whether it is the lower one.
+        /// Whether it is negative infinity.
         negative: bool,
     },
     /// `coefficient` * 10^`exponent`, negated if `negative`.
@@ -37,10 +45,19 @@ pub enum Decimal {
     },
 }
 
-/// Takes a decimal128 apart. Every bit pattern means something.
+/// The parts of a decimal128. Every bit pattern has a meaning.
+///
+/// ```
+/// use cairndb_index::number::{Decimal, unpack};
+///
+/// let infinity: bson::Decimal128 = "Infinity".parse()?;
+/// assert_eq!(unpack(infinity), Decimal::Infinity { negative: false });
+/// # Ok::<(), bson::error::Error>(())
+/// ```
 pub fn unpack(decimal: Decimal128) -> Decimal {
     let bits = u128::from_le_bytes(decimal.bytes());
     let negative = bits >> SIGN_BIT == 1;
+    // Five ones mark a NaN, four ones and a zero an infinity; whatever else the bits hold does not matter then.
     let combination = bits >> (SIGN_BIT - 5) & 0b1_1111;
     if combination == 0b1_1111 {
         return Decimal::Nan;
@@ -48,8 +65,8 @@ pub fn unpack(decimal: Decimal128) -> Decimal {
     if combination == 0b1_1110 {
         return Decimal::Infinity { negative };
     }
-    // With both leading bits set the coefficient starts with the binary digits 100, which makes it
-    // larger than 34 digits: such a value is zero, and only its exponent counts.
+    // With both leading bits set the coefficient starts with the binary digits 100, so it has more than 34
+    // decimal digits. IEEE 754 counts such a value as zero; only its exponent is read.
     let (exponent_shift, coefficient) = if combination >> 3 == 0b11 {
         (COEFFICIENT_BITS - 2, 0)
     } else {
@@ -62,7 +79,15 @@ pub fn unpack(decimal: Decimal128) -> Decimal {
     Decimal::Finite { negative, coefficient, exponent }
 }
 
-/// Puts a finite decimal128 together, or nothing if a part is out of its range.
+/// The finite decimal128 with the given parts. Returns `None` if a part is out of its range.
+///
+/// ```
+/// use cairndb_index::number::{EXPONENT_MAX, pack};
+///
+/// assert_eq!(pack(false, 150, -2), Some("1.50".parse()?));
+/// assert_eq!(pack(false, 1, EXPONENT_MAX + 1), None);
+/// # Ok::<(), bson::error::Error>(())
+/// ```
 pub fn pack(negative: bool, coefficient: u128, exponent: i32) -> Option<Decimal128> {
     if coefficient > COEFFICIENT_MAX || exponent > EXPONENT_MAX {
         return None;
@@ -72,8 +97,8 @@ pub fn pack(negative: bool, coefficient: u128, exponent: i32) -> Option<Decimal1
     Some(Decimal128::from_bytes(bits.to_le_bytes()))
 }
 
-/// Removes the trailing zeros of a coefficient other than zero, so that equal values become the
-/// same pair, and tells how many there were.
+/// Removes the trailing zeros of a coefficient other than zero, so that equal values have equal parts.
+/// Returns the coefficient, the exponent, and the number of zeros removed.
 pub(super) fn strip_zeros(mut coefficient: u128, mut exponent: i32) -> (u128, i32, u8) {
     let mut zeros = 0;
     while coefficient != 0 && coefficient.is_multiple_of(10) {

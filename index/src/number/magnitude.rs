@@ -1,12 +1,12 @@
-//! Magnitudes: how far a number is from zero, taken apart so that the parts sort as the values do.
+//! Magnitudes: the distance of a number from zero, in parts that sort as the values do.
 //!
-//! Here are the ways from integers, doubles and decimals to the parts and back. All are exact; the
-//! one place that rounds, parsing a decimal as a double, is corrected by an exact comparison.
+//! Conversions from integers, doubles and decimals to the parts and back. All are exact: the one step
+//! that rounds, parsing a decimal as a double, is corrected by an exact comparison.
 
 use std::cmp::Ordering;
 
 use super::decimal::{COEFFICIENT_MAX, strip_zeros};
-use super::wide;
+use super::wide::{self, BinaryFloat};
 
 /// The digits that [`Digits::aligned`] has room for: 34, rounded up to whole groups of nine.
 pub(crate) const DIGITS_ALIGNED: u32 = 36;
@@ -14,7 +14,7 @@ pub(crate) const DIGITS_ALIGNED: u32 = 36;
 const MANTISSA_BITS: u32 = 52;
 const EXPONENT_BIAS: i32 = 1075;
 const TWO_TO_63: u64 = 1 << 63;
-/// The bits of the doubles 2^53 and 2^63. From the one up to the other, not all integers are doubles.
+/// The bits of the doubles 2^53 and 2^63. Between them, not all integers are doubles.
 const UNITS_FIRST: u64 = (1023 + 53) << MANTISSA_BITS;
 const UNITS_END: u64 = (1023 + 63) << MANTISSA_BITS;
 
@@ -29,7 +29,7 @@ pub(crate) struct Magnitude {
     pub(crate) digits: Option<Digits>,
 }
 
-/// The digits of a decimal: 0.`aligned` * 10^(`exponent` + 1), so to speak.
+/// The digits of a decimal: its value is `aligned` * 10^(`exponent` - 35).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Digits {
     /// The decimal exponent of the first digit.
@@ -65,13 +65,14 @@ impl Magnitude {
         if exact {
             return Self::from_double(double);
         }
-        // The integers up to 2^63 are gone, so a value in the range of the units has a fraction.
+        // Integers up to 2^63 were handled above, so a value in the range of the units has a fraction.
         let units = if is_counted_in_units(double) { units_beyond(double, coefficient, exponent) } else { 0 };
         Self { double, units, digits: Some(Digits::new(coefficient, exponent)) }
     }
 
-    /// Whether these are the parts that some number really has.
+    /// Whether a number has exactly these parts. Parts that were read from damaged bytes may have none.
     pub(crate) fn is_canonical(&self) -> bool {
+        // A number's parts are a function of its value: converting there and back must give the same parts.
         match self.digits {
             Some(digits) => {
                 let (coefficient, exponent, _) = strip_zeros(digits.aligned, digits.last_exponent());
@@ -89,7 +90,7 @@ impl Magnitude {
         (self.units == 0 && self.digits.is_none()).then_some(f64::from_bits(self.double))
     }
 
-    /// The magnitude as an integer, of at most 2^63 if the parts belong together.
+    /// The magnitude as an integer. Canonical parts give at most 2^63.
     pub(super) fn to_integer(self) -> Option<u64> {
         let whole = integer_double(self.double)?;
         self.digits.is_none().then_some(whole + u64::from(self.units))
@@ -118,7 +119,7 @@ impl Digits {
         Self { exponent: exponent + following, aligned }
     }
 
-    /// The exponent of the last digit that there is room for.
+    /// The exponent of the last of the [`DIGITS_ALIGNED`] digits.
     fn last_exponent(self) -> i32 {
         self.exponent - 35
     }
@@ -135,6 +136,7 @@ pub(crate) fn is_counted_in_units(double: u64) -> bool {
 #[inline]
 pub(crate) fn split_integer(value: u64) -> (u64, u16) {
     assert!(value <= TWO_TO_63, "integers beyond 2^63 are decimals");
+    // A double has 53 bits of precision, so of an integer with n leading zeros the low 11 - n bits are lost.
     let excess = 11_u32.saturating_sub(value.leading_zeros());
     let mask = (1 << excess) - 1;
     #[expect(clippy::cast_possible_truncation, reason = "at most eleven bits are masked")]
@@ -154,8 +156,10 @@ fn small_integer(coefficient: u128, exponent: i32) -> Option<u64> {
 /// The bits of the largest double that is not larger than a decimal other than zero, and whether
 /// the two are equal.
 fn truncate_to_double(coefficient: u128, exponent: i32) -> (u64, bool) {
+    // The standard library's parser is correctly rounded, so its result is at most one double too large.
     let text = format!("{coefficient}e{exponent}");
     let nearest: f64 = text.parse().expect("digits, an e and an integer form a number");
+    // A decimal is finite: beyond the largest double it still sorts below infinity.
     if nearest.is_infinite() {
         return (f64::MAX.to_bits(), false);
     }
@@ -163,8 +167,8 @@ fn truncate_to_double(coefficient: u128, exponent: i32) -> (u64, bool) {
         return (0, false);
     }
     let bits = nearest.to_bits();
-    // Parsing rounds to the nearest double: the one below is certainly smaller than the decimal.
-    match wide::compare_decimal_with_binary((coefficient, exponent), mantissa_and_power(bits)) {
+    // If the nearest double is larger than the decimal, the double before it is smaller.
+    match wide::compare_decimal_with_binary(coefficient, exponent, finite_parts(bits)) {
         Ordering::Less => (bits - 1, false),
         Ordering::Equal => (bits, true),
         Ordering::Greater => (bits, false),
@@ -173,31 +177,34 @@ fn truncate_to_double(coefficient: u128, exponent: i32) -> (u64, bool) {
 
 /// How many whole units lie between a double from 2^53 up to 2^63 and a decimal with a fraction.
 fn units_beyond(double: u64, coefficient: u128, exponent: i32) -> u16 {
+    // A value with a fraction has a negative exponent, so dividing cuts the fraction off.
     let whole = 10_u128.checked_pow(exponent.unsigned_abs()).map_or(0, |power| coefficient / power);
     let base = integer_double(double).map_or(0, u128::from);
     u16::try_from(whole - base).expect("fewer units than two neighboring doubles are apart")
 }
 
-/// The value of the finite double with the given bits: mantissa * 2^power.
-fn mantissa_and_power(bits: u64) -> (u64, i32) {
+/// The parts of the finite double with the given bits.
+fn finite_parts(bits: u64) -> BinaryFloat {
     let fraction = bits & ((1 << MANTISSA_BITS) - 1);
     let biased = i32::try_from(bits >> MANTISSA_BITS).expect("eleven bits without the sign");
+    // Subnormal doubles have the smallest exponent and no implied leading one.
     if biased == 0 {
-        (fraction, 1 - EXPONENT_BIAS)
+        BinaryFloat { mantissa: fraction, power: 1 - EXPONENT_BIAS }
     } else {
-        (fraction | 1 << MANTISSA_BITS, biased - EXPONENT_BIAS)
+        BinaryFloat { mantissa: fraction | 1 << MANTISSA_BITS, power: biased - EXPONENT_BIAS }
     }
 }
 
 /// The double with the given bits as an integer, if it is one of at most 2^63.
 fn integer_double(bits: u64) -> Option<u64> {
-    let (mantissa, power) = mantissa_and_power(bits);
+    let BinaryFloat { mantissa, power } = finite_parts(bits);
     if bits > UNITS_END {
         None
     } else if power >= 0 {
         Some(mantissa << power)
     } else {
         let shift = power.unsigned_abs();
+        // An integer only if the bits that are shifted out are zeros.
         let value = mantissa.checked_shr(shift).unwrap_or(0);
         (value.checked_shl(shift) == Some(mantissa)).then_some(value)
     }
@@ -208,7 +215,7 @@ fn double_to_decimal(bits: u64) -> Option<(u128, i32)> {
     if bits >= f64::INFINITY.to_bits() || bits == 0 {
         return None;
     }
-    let (mantissa, power) = mantissa_and_power(bits);
+    let BinaryFloat { mantissa, power } = finite_parts(bits);
     let twos = mantissa.trailing_zeros();
     let mut odd = u128::from(mantissa >> twos);
     let mut power = power + i32::try_from(twos).ok()?;
@@ -218,6 +225,7 @@ fn double_to_decimal(bits: u64) -> Option<(u128, i32)> {
         return (coefficient <= COEFFICIENT_MAX).then_some((coefficient, power));
     }
     let mut exponent = 0;
+    // Pairs of a two and a five become tens, which keeps large doubles like 1e30 within 34 digits.
     while power > 0 && odd.is_multiple_of(5) {
         odd /= 5;
         power -= 1;

@@ -1,13 +1,13 @@
 //! One exact order over int32, int64, double and decimal128, by mathematical value.
 //!
-//! A [`Number`] is a value without its type. It is the largest double that is not beyond the value
-//! (toward zero), and what is left of the value beyond that double: nothing for a double, a count of
-//! units for an integer, all decimal digits for a decimal that is no double.
+//! A [`Number`] is a value without its type: the value rounded toward zero to a double, and what that
+//! double lacks. A double lacks nothing, an integer a count of units, and a decimal that is no double has
+//! all its decimal digits.
 //!
-//! Why that is exact: cutting toward zero to a double never reverses an order, so two values with
-//! different doubles are ordered by these; among values with one double the units beyond it, and
-//! then the digits, order them. Equal values have equal parts, because every part is a function of
-//! the value alone. All NaNs are one number below the others, and both zeros are one number.
+//! Why that is exact: rounding toward zero never reverses an order, so values with different doubles are
+//! ordered by their doubles; values with the same double are ordered by the units beyond it, then by
+//! the digits. Equal values have equal parts, because every part depends on the value alone. All NaNs are
+//! one number below all others, and both zeros are one number.
 
 mod decimal;
 mod magnitude;
@@ -39,7 +39,7 @@ pub struct Number {
     parts: Parts,
 }
 
-/// A number by its parts. The derived order is the order of the numbers.
+/// The parts of a number. The derived order is the order of the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Parts {
     /// Every NaN of every type.
@@ -53,7 +53,15 @@ pub(crate) enum Parts {
 }
 
 impl Number {
-    /// The number that a BSON value is, or nothing for a value of another class.
+    /// The number of a BSON value. Returns `None` if the value is no number.
+    ///
+    /// ```
+    /// use bson::RawBsonRef;
+    /// use cairndb_index::number::Number;
+    ///
+    /// assert_eq!(Number::of(RawBsonRef::Int32(2)), Number::of(RawBsonRef::Double(2.0)));
+    /// assert_eq!(Number::of(RawBsonRef::String("2")), None);
+    /// ```
     #[inline]
     pub fn of(value: RawBsonRef<'_>) -> Option<Self> {
         match value {
@@ -81,13 +89,13 @@ impl Number {
         }
     }
 
-    /// The value of an integer.
+    /// The number of an integer.
     #[inline]
     pub fn from_i64(value: i64) -> Self {
         Self::new(value < 0, Magnitude::from_integer(value.unsigned_abs()))
     }
 
-    /// The value of a double.
+    /// The number of a double.
     #[inline]
     pub fn from_f64(value: f64) -> Self {
         if value.is_nan() {
@@ -97,7 +105,15 @@ impl Number {
         Self::new(bits & SIGN_BIT != 0, Magnitude::from_double(bits & !SIGN_BIT))
     }
 
-    /// The value of a decimal.
+    /// The number of a decimal.
+    ///
+    /// ```
+    /// use cairndb_index::number::Number;
+    ///
+    /// // The decimal 0.1 is smaller than the double that is written 0.1.
+    /// assert!(Number::from_decimal128("0.1".parse()?) < Number::from_f64(0.1));
+    /// # Ok::<(), bson::error::Error>(())
+    /// ```
     pub fn from_decimal128(value: Decimal128) -> Self {
         match unpack(value) {
             Decimal::Nan => Self { parts: Parts::Nan },
@@ -122,6 +138,7 @@ impl Number {
 
     #[inline]
     fn new(negative: bool, magnitude: Magnitude) -> Self {
+        // The sign of a zero is dropped: 0.0 and -0.0 are equal in MongoDB.
         let parts = if magnitude == Magnitude::ZERO {
             Parts::Zero
         } else if negative {
@@ -132,19 +149,35 @@ impl Number {
         Self { parts }
     }
 
-    /// The number as an integer, if it is one within 64 bits.
+    /// The number as an integer. Returns `None` if it is no integer of 64 bits.
+    ///
+    /// ```
+    /// use cairndb_index::number::Number;
+    ///
+    /// assert_eq!(Number::from_f64(7.0).to_i64(), Some(7));
+    /// assert_eq!(Number::from_f64(7.5).to_i64(), None);
+    /// ```
     pub fn to_i64(&self) -> Option<i64> {
         match self.parts {
             Parts::Nan => None,
             Parts::Zero => Some(0),
             Parts::Positive(magnitude) => i64::try_from(magnitude.to_integer()?).ok(),
             Parts::Negative(std::cmp::Reverse(magnitude)) => {
+                // Not the negation of a positive integer: the least i64 has none.
                 0_i64.checked_sub_unsigned(magnitude.to_integer()?)
             }
         }
     }
 
-    /// The number as a double, if it is one. NaN has the usual bits, and zero no sign.
+    /// The number as a double. Returns `None` if no double is equal to it. NaN has the usual bits, and a
+    /// zero is positive.
+    ///
+    /// ```
+    /// use cairndb_index::number::Number;
+    ///
+    /// assert_eq!(Number::from_i64(7).to_f64(), Some(7.0));
+    /// assert_eq!(Number::from_i64((1 << 53) + 1).to_f64(), None);
+    /// ```
     pub fn to_f64(&self) -> Option<f64> {
         match self.parts {
             Parts::Nan => Some(f64::NAN),
@@ -154,14 +187,15 @@ impl Number {
         }
     }
 
-    /// The number as a finite decimal whose coefficient ends in `zeros` zeros, if there is one.
-    /// Zero itself is not among them: its exponent is not part of its value.
+    /// The number as a finite decimal whose coefficient ends in `zeros` zeros. Returns `None` if there is no
+    /// such decimal, and for zero, whose exponent is not part of its value.
     pub(crate) fn to_decimal128(self, zeros: u8) -> Option<Decimal128> {
         let (negative, magnitude) = match self.parts {
             Parts::Nan | Parts::Zero => return None,
             Parts::Positive(magnitude) => (false, magnitude),
             Parts::Negative(std::cmp::Reverse(magnitude)) => (true, magnitude),
         };
+        // The zeros tell 1.0 from 1.00, which are equal and must come back as they were.
         let (coefficient, exponent) = magnitude.to_decimal()?;
         let coefficient = coefficient.checked_mul(10_u128.checked_pow(u32::from(zeros))?)?;
         pack(negative, coefficient, exponent - i32::from(zeros))
@@ -176,6 +210,7 @@ impl Number {
 /// Compares two numbers of BSON types exactly; without a detour where both have one type.
 #[inline]
 pub(crate) fn compare(left: RawBsonRef<'_>, right: RawBsonRef<'_>) -> Ordering {
+    // Fields mostly hold one type. Only mixed types, decimals and NaN need the exact parts.
     if let (RawBsonRef::Int32(left), RawBsonRef::Int32(right)) = (left, right) {
         return left.cmp(&right);
     }

@@ -1,7 +1,7 @@
-//! Natural numbers of any size, with just the operations that relate a decimal to a binary fraction.
+//! Natural numbers of any size, with the operations that compare a decimal with a binary fraction.
 //!
-//! Used only for decimals that no cheaper way decides. Sizes are bounded by the callers: a decimal
-//! that lies in the range of doubles needs fewer than 1,000 bits here.
+//! Used only for decimals that no cheaper test decides. The callers bound the size: a decimal in the
+//! range of doubles needs fewer than 1,000 bits here.
 
 use std::cmp::Ordering;
 
@@ -11,25 +11,29 @@ struct Wide {
     limbs: Vec<u64>,
 }
 
-/// Compares `coefficient` * 10^`exponent` with `mantissa` * 2^`power`, exactly.
-pub(super) fn compare_decimal_with_binary(
-    (coefficient, exponent): (u128, i32),
-    (mantissa, power): (u64, i32),
-) -> Ordering {
-    // 10^x is 5^x * 2^x. Negative powers of five move to the other side; the powers of two are
-    // then taken as one shift of the side that has more of them.
+/// The value of a finite double: `mantissa` * 2^`power`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BinaryFloat {
+    pub(super) mantissa: u64,
+    pub(super) power: i32,
+}
+
+/// Compares `coefficient` * 10^`exponent` with a double, exactly.
+pub(super) fn compare_decimal_with_binary(coefficient: u128, exponent: i32, double: BinaryFloat) -> Ordering {
+    // 10^x is 5^x * 2^x. A negative power of five moves to the other side, so no division is needed. The powers
+    // of two of both sides become one shift of the side that has more of them.
     let mut decimal = Wide::new(coefficient);
-    let mut binary = Wide::new(u128::from(mantissa));
+    let mut binary = Wide::new(u128::from(double.mantissa));
     let fives = exponent.unsigned_abs();
     let with_fives = if exponent >= 0 { &mut decimal } else { &mut binary };
     with_fives.multiply_by_power_of_five(fives);
-    let shift = exponent - power;
+    let shift = exponent - double.power;
     let with_twos = if shift >= 0 { &mut decimal } else { &mut binary };
     with_twos.shift_left(shift.unsigned_abs());
     decimal.compare(&binary)
 }
 
-/// The largest power of five in 64 bits, and its exponent.
+/// The exponent of the largest power of five in 64 bits.
 const FIVES_STEP: u32 = 27;
 
 impl Wide {
@@ -75,6 +79,7 @@ impl Wide {
     }
 
     fn compare(&self, other: &Self) -> Ordering {
+        // Without leading zero limbs, the number with more limbs is the larger one.
         let by_size = self.limbs.len().cmp(&other.limbs.len());
         by_size.then_with(|| self.limbs.iter().rev().cmp(other.limbs.iter().rev()))
     }
@@ -91,7 +96,8 @@ mod tests {
 
     #[track_caller]
     fn check(decimal: (u128, i32), binary: (u64, i32), expected: Ordering) {
-        assert_eq!(compare_decimal_with_binary(decimal, binary), expected);
+        let double = BinaryFloat { mantissa: binary.0, power: binary.1 };
+        assert_eq!(compare_decimal_with_binary(decimal.0, decimal.1, double), expected);
     }
 
     #[test]
