@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crossbeam::utils::CachePadded;
 
 use crate::run::Run;
-use crate::state::Standing;
+use crate::state::Progress;
 use crate::store::Provider;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -21,11 +21,8 @@ const CLOSED: u64 = 1 << 62;
 pub(crate) struct Block {
     run: Run,
     /// Where the first value stands.
-    start: Place,
-    /// Where the sequence stood before the block was taken from it.
-    origin: Standing,
-    /// How often the sequence had started over when the block was taken.
-    cycled_count: i32,
+    start: SequencePosition,
+    origin: Origin,
     /// What the store answered when it wrote the block's reserve.
     receipt: u64,
     /// When so many values are taken, the next reserve is asked for; never at [`CLOSED`].
@@ -34,21 +31,30 @@ pub(crate) struct Block {
     taken: CachePadded<AtomicU64>,
 }
 
-/// A place among all values of a sequence, in the order in which they are handed to acquirers.
+/// A position among all values of a sequence, in the order in which they are handed to acquirers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct SequencePosition {
     pub(crate) ordinal: u64,
-    /// The value before the place, if there is one.
+    /// The value before the position. `None` at the first value.
     pub(crate) before: Option<i64>,
+}
+
+/// What a block was taken from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    /// The sequence's progress before the block was taken.
+    pub(crate) progress: Progress,
+    /// How often the sequence had started over once the block was taken.
+    pub(crate) cycled_count: i32,
 }
 
 impl Block {
     /// A block of which nothing is taken, from a sequence that stood at `origin`, and has started over `cycled_count`
     /// times since it was made.
-    pub(crate) fn new(run: Run, start: Place, (origin, cycled_count): (Standing, i32), receipt: u64) -> Self {
+    pub(crate) fn new(run: Run, start: SequencePosition, origin: Origin, receipt: u64) -> Self {
         assert!(run.count() < CLOSED, "a block is shorter than the position of a closed one");
         let taken = CachePadded::new(AtomicU64::new(0));
-        Self { run, start, origin, cycled_count, receipt, low_at: CLOSED, provider: None, taken }
+        Self { run, start, origin, receipt, low_at: CLOSED, provider: None, taken }
     }
 
     /// Asks for the next reserve when half of the block is used: it is the last one of its reserve.
@@ -121,20 +127,20 @@ impl Block {
 
     /// The last value that was taken or skipped; the one before the block if there is none.
     pub(crate) fn last_taken(&self) -> Option<i64> {
-        self.place()?.before
+        self.position()?.before
     }
 
     /// Where the next value stands; nothing in a closed block, because it may be reopened where it was closed.
     #[inline]
-    pub(crate) fn place(&self) -> Option<Place> {
+    pub(crate) fn position(&self) -> Option<SequencePosition> {
         let taken = self.taken.load(Ordering::Acquire);
-        (taken < CLOSED).then(|| self.place_behind(taken.min(self.run.count())))
+        (taken < CLOSED).then(|| self.position_after(taken.min(self.run.count())))
     }
 
     /// Where the value stands that follows the first `taken`.
-    pub(crate) fn place_behind(&self, taken: u64) -> Place {
+    pub(crate) fn position_after(&self, taken: u64) -> SequencePosition {
         let before = if taken == 0 { self.start.before } else { Some(self.run.at(taken - 1)) };
-        Place { ordinal: self.start.ordinal + taken, before }
+        SequencePosition { ordinal: self.start.ordinal + taken, before }
     }
 
     /// The term after the last one that was taken or skipped; it may lie behind the block.
@@ -144,15 +150,15 @@ impl Block {
     }
 
     /// Where a sequence stands to which all but the first `taken` values were returned.
-    pub(crate) fn standing_behind(&self, taken: u64) -> Standing {
+    pub(crate) fn progress_after(&self, taken: u64) -> Progress {
         match taken.checked_sub(1) {
-            None => self.origin,
-            Some(last) => Standing::at(self.run.at(last), self.cycled_count),
+            None => self.origin.progress,
+            Some(last) => Progress::at(self.run.at(last), self.origin.cycled_count),
         }
     }
 
     pub(crate) fn cycled_count(&self) -> i32 {
-        self.cycled_count
+        self.origin.cycled_count
     }
 
     pub(crate) fn run(&self) -> Run {
@@ -174,10 +180,10 @@ impl fmt::Debug for Block {
 mod tests {
     use super::*;
 
-    /// The terms 11, 21, 31, 41 behind the value 1, at the places from 7 on.
+    /// The terms 11, 21, 31, 41 after the value 1, at the positions from 7 on.
     fn block() -> Block {
-        let start = Place { ordinal: 7, before: Some(1) };
-        Block::new(Run::new(11, 10, 4), start, (Standing::at(1, 0), 0), 0)
+        let start = SequencePosition { ordinal: 7, before: Some(1) };
+        Block::new(Run::new(11, 10, 4), start, Origin { progress: Progress::at(1, 0), cycled_count: 0 }, 0)
     }
 
     fn values(run: Run) -> Vec<i64> {
@@ -252,7 +258,7 @@ mod tests {
         assert_eq!(block.take_one(), Some(11));
         assert_eq!(values(block.close()), [21, 31, 41]);
         assert_eq!((values(block.close()), values(block.skip_to(99))), (vec![], vec![]));
-        assert_eq!((block.take(2), block.take_one(), block.place()), (None, None, None));
+        assert_eq!((block.take(2), block.take_one(), block.position()), (None, None, None));
         assert!(block.rest().is_empty());
     }
 
@@ -262,16 +268,16 @@ mod tests {
         block.take(3);
         let rest = block.close();
         let again = block.reopened(block.run().count() - rest.count());
-        assert_eq!((values(again.rest()), again.place()), (vec![41], Some(block.place_behind(3))));
+        assert_eq!((values(again.rest()), again.position()), (vec![41], Some(block.position_after(3))));
     }
 
     #[test]
-    fn places_are_counted_from_the_start() {
+    fn positions_are_counted_from_the_start() {
         let block = block();
-        assert_eq!(block.place(), Some(Place { ordinal: 7, before: Some(1) }));
+        assert_eq!(block.position(), Some(SequencePosition { ordinal: 7, before: Some(1) }));
         block.take(2);
-        assert_eq!(block.place(), Some(Place { ordinal: 9, before: Some(21) }));
-        assert_eq!(block.standing_behind(0), Standing::at(1, 0));
-        assert_eq!(block.standing_behind(2), Standing::at(21, 0));
+        assert_eq!(block.position(), Some(SequencePosition { ordinal: 9, before: Some(21) }));
+        assert_eq!(block.progress_after(0), Progress::at(1, 0));
+        assert_eq!(block.progress_after(2), Progress::at(21, 0));
     }
 }

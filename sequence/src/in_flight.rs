@@ -1,33 +1,33 @@
 //! Writes under way: which values of a sequence may still become visible.
 //!
-//! A writer registers the place of the next value before it takes one, and leaves when its document is committed or
-//! given up. Whoever reads the next place first and the registered ones after it misses nobody: a value taken
+//! A writer registers the position of the next value before it takes one, and leaves when its document is committed or
+//! given up. Whoever reads the next position first and the registered ones after it misses nobody: a value taken
 //! before that reading was taken after its writer had registered.
 
 use crossbeam::utils::CachePadded;
 use smallvec::SmallVec;
 
-use crate::block::Place;
+use crate::block::SequencePosition;
 use crate::sync::{AtomicU64, Mutex, Ordering, PerThread};
 
-/// Of a berth's word: nobody is there.
+/// Of a slot's word: nobody is there.
 const FREE: u64 = u64::MAX;
-/// Of a berth's word: somebody is about to be there.
+/// Of a slot's word: somebody is about to be there.
 const CLAIMED: u64 = u64::MAX - 1;
 
-/// The registered places.
+/// The registered positions.
 #[derive(Default)]
 pub(crate) struct InFlight {
     /// Of each thread its own, which no other thread claims.
-    berths: PerThread<CachePadded<Berth>>,
+    slots: PerThread<CachePadded<WriterSlot>>,
     /// Of writers whose thread has another one under way.
-    crowd: Mutex<SmallVec<[Place; 4]>>,
+    overflow: Mutex<SmallVec<[SequencePosition; 4]>>,
 }
 
-/// Room for one place. Only its thread claims it; whoever has the pass leaves it. The word is written last and read first,
-/// and again at the end: whoever reads it twice alike has read the place that belongs to it.
-struct Berth {
-    /// The place's ordinal, and in the lowest bit whether a value is before it.
+/// Room for one position. Only its thread claims it; whoever has the pass leaves it. The word is written last and read first,
+/// and again at the end: whoever reads it twice alike has read the position that belongs to it.
+struct WriterSlot {
+    /// The position's ordinal, and in the lowest bit whether a value is before it.
     word: AtomicU64,
     before: AtomicU64,
 }
@@ -35,64 +35,66 @@ struct Berth {
 /// One writer under way. Dropping it leaves.
 #[must_use = "the writer is under way for as long as this lives"]
 pub struct Pass<'a> {
-    stay: Stay<'a>,
+    registration: Registration<'a>,
 }
 
-enum Stay<'a> {
-    Berth(&'a Berth),
-    Crowd(&'a Mutex<SmallVec<[Place; 4]>>, Place),
+enum Registration<'a> {
+    OwnSlot(&'a WriterSlot),
+    Overflow(&'a Mutex<SmallVec<[SequencePosition; 4]>>, SequencePosition),
 }
 
 impl InFlight {
-    /// Registers a writer whose values will stand at `place` or behind it.
+    /// Registers a writer whose values will stand at `position` or behind it.
     #[inline]
-    pub(crate) fn enter(&self, place: Place) -> Pass<'_> {
-        let own = self.berths.get_or_default();
-        let stay = if own.claim(place) { Stay::Berth(own) } else { self.crowd(place) };
-        Pass { stay }
+    pub(crate) fn enter(&self, position: SequencePosition) -> Pass<'_> {
+        let own = self.slots.get_or_default();
+        let registration =
+            if own.claim(position) { Registration::OwnSlot(own) } else { self.register_further(position) };
+        Pass { registration }
     }
 
-    /// The foremost place that a writer registered.
-    pub(crate) fn foremost(&self) -> Option<Place> {
-        self.places().into_iter().min_by_key(|place| place.ordinal)
+    /// The lowest position that a writer registered.
+    pub(crate) fn lowest(&self) -> Option<SequencePosition> {
+        self.positions().into_iter().min_by_key(|position| position.ordinal)
     }
 
-    /// The hindmost place that a writer registered.
-    pub(crate) fn hindmost(&self) -> Option<Place> {
-        self.places().into_iter().max_by_key(|place| place.ordinal)
+    /// The highest position that a writer registered.
+    pub(crate) fn highest(&self) -> Option<SequencePosition> {
+        self.positions().into_iter().max_by_key(|position| position.ordinal)
     }
 
     #[cold]
-    fn crowd(&self, place: Place) -> Stay<'_> {
-        self.crowd.lock().push(place);
-        Stay::Crowd(&self.crowd, place)
+    fn register_further(&self, position: SequencePosition) -> Registration<'_> {
+        self.overflow.lock().push(position);
+        Registration::Overflow(&self.overflow, position)
     }
 
-    fn places(&self) -> SmallVec<[Place; 8]> {
-        let mut places: SmallVec<[Place; 8]> = self.berths.iter().filter_map(|berth| berth.place()).collect();
-        places.extend_from_slice(&self.crowd.lock());
-        places
+    fn positions(&self) -> SmallVec<[SequencePosition; 8]> {
+        let mut positions: SmallVec<[SequencePosition; 8]> =
+            self.slots.iter().filter_map(|slot| slot.position()).collect();
+        positions.extend_from_slice(&self.overflow.lock());
+        positions
     }
 }
 
-impl Default for Berth {
+impl Default for WriterSlot {
     fn default() -> Self {
         Self { word: AtomicU64::new(FREE), before: AtomicU64::new(0) }
     }
 }
 
-impl Berth {
-    /// Registers a place here, unless a writer of this thread is here. Nobody else claims the berth meanwhile, so looking
+impl WriterSlot {
+    /// Registers a position here, unless a writer of this thread is here. Nobody else claims the slot meanwhile, so looking
     /// and claiming need not be one operation.
     #[inline]
-    fn claim(&self, place: Place) -> bool {
+    fn claim(&self, position: SequencePosition) -> bool {
         if self.word.load(Ordering::Acquire) != FREE {
             return false;
         }
         self.word.store(CLAIMED, Ordering::Relaxed);
         // Whoever sees this value sees the claim too, and does not take it for the last writer's.
-        self.before.store(place.before.unwrap_or_default().cast_unsigned(), Ordering::Release);
-        self.word.store(place.ordinal << 1 | u64::from(place.before.is_some()), Ordering::Release);
+        self.before.store(position.before.unwrap_or_default().cast_unsigned(), Ordering::Release);
+        self.word.store(position.ordinal << 1 | u64::from(position.before.is_some()), Ordering::Release);
         true
     }
 
@@ -101,7 +103,7 @@ impl Berth {
         self.word.store(FREE, Ordering::Release);
     }
 
-    fn place(&self) -> Option<Place> {
+    fn position(&self) -> Option<SequencePosition> {
         loop {
             let word = self.word.load(Ordering::Acquire);
             if word >= CLAIMED {
@@ -109,7 +111,10 @@ impl Berth {
             }
             let before = self.before.load(Ordering::Acquire).cast_signed();
             if self.word.load(Ordering::Acquire) == word {
-                return Some(Place { ordinal: word >> 1, before: (word & 1 == 1).then_some(before) });
+                return Some(SequencePosition {
+                    ordinal: word >> 1,
+                    before: (word & 1 == 1).then_some(before),
+                });
             }
         }
     }
@@ -118,12 +123,12 @@ impl Berth {
 impl Drop for Pass<'_> {
     #[inline]
     fn drop(&mut self) {
-        match self.stay {
-            Stay::Berth(berth) => berth.leave(),
-            Stay::Crowd(crowd, own) => {
-                let mut places = crowd.lock();
-                if let Some(own) = places.iter().position(|place| *place == own) {
-                    places.swap_remove(own);
+        match self.registration {
+            Registration::OwnSlot(slot) => slot.leave(),
+            Registration::Overflow(overflow, own) => {
+                let mut positions = overflow.lock();
+                if let Some(own) = positions.iter().position(|position| *position == own) {
+                    positions.swap_remove(own);
                 }
             }
         }
@@ -134,43 +139,43 @@ impl Drop for Pass<'_> {
 mod tests {
     use super::*;
 
-    fn place(ordinal: u64) -> Place {
-        Place { ordinal, before: None }
+    fn position(ordinal: u64) -> SequencePosition {
+        SequencePosition { ordinal, before: None }
     }
 
     #[test]
     fn the_ends_of_all_that_are_under_way() {
         let in_flight = InFlight::default();
-        assert_eq!((in_flight.foremost(), in_flight.hindmost()), (None, None));
-        let passes = [4, 2, 9].map(|ordinal| in_flight.enter(place(ordinal)));
-        assert_eq!((in_flight.foremost(), in_flight.hindmost()), (Some(place(2)), Some(place(9))));
+        assert_eq!((in_flight.lowest(), in_flight.highest()), (None, None));
+        let passes = [4, 2, 9].map(|ordinal| in_flight.enter(position(ordinal)));
+        assert_eq!((in_flight.lowest(), in_flight.highest()), (Some(position(2)), Some(position(9))));
         let [_four, two, nine] = passes;
         drop(two);
         drop(nine);
-        assert_eq!((in_flight.foremost(), in_flight.hindmost()), (Some(place(4)), Some(place(4))));
+        assert_eq!((in_flight.lowest(), in_flight.highest()), (Some(position(4)), Some(position(4))));
     }
 
     #[test]
     fn one_of_two_at_the_same_place_stays() {
         let in_flight = InFlight::default();
-        let first = in_flight.enter(place(3));
-        let second = in_flight.enter(place(3));
+        let first = in_flight.enter(position(3));
+        let second = in_flight.enter(position(3));
         drop(first);
-        assert_eq!(in_flight.foremost(), Some(place(3)));
+        assert_eq!(in_flight.lowest(), Some(position(3)));
         drop(second);
-        assert_eq!(in_flight.foremost(), None);
+        assert_eq!(in_flight.lowest(), None);
     }
 
     #[test]
     fn a_writer_may_leave_in_another_thread() {
         let in_flight = InFlight::default();
-        let passes: Vec<Pass<'_>> = (0..40).map(|ordinal| in_flight.enter(place(ordinal))).collect();
+        let passes: Vec<Pass<'_>> = (0..40).map(|ordinal| in_flight.enter(position(ordinal))).collect();
         std::thread::scope(|scope| {
             for pass in passes {
                 scope.spawn(move || drop(pass));
             }
         });
-        assert_eq!(in_flight.foremost(), None);
+        assert_eq!(in_flight.lowest(), None);
     }
 }
 
@@ -183,10 +188,10 @@ mod interleavings {
 
     use super::*;
 
-    /// Registers and leaves again, always with a value before the place that tells the place.
+    /// Registers and leaves again, always with a value before the position that tells the position.
     fn come_and_go(in_flight: &InFlight, first: u64) {
         for ordinal in first..first + 3 {
-            drop(in_flight.enter(Place { ordinal, before: Some(7 * ordinal.cast_signed()) }));
+            drop(in_flight.enter(SequencePosition { ordinal, before: Some(7 * ordinal.cast_signed()) }));
         }
     }
 
@@ -200,14 +205,14 @@ mod interleavings {
                     spawn(move || come_and_go(&in_flight, first))
                 });
                 for _ in 0..3 {
-                    for place in in_flight.foremost().into_iter().chain(in_flight.hindmost()) {
-                        assert_eq!(place.before, Some(7 * place.ordinal.cast_signed()));
+                    for position in in_flight.lowest().into_iter().chain(in_flight.highest()) {
+                        assert_eq!(position.before, Some(7 * position.ordinal.cast_signed()));
                     }
                 }
                 for writer in writers {
                     writer.join().expect("a writer ends");
                 }
-                assert_eq!(in_flight.foremost(), None);
+                assert_eq!(in_flight.lowest(), None);
             },
             20_000,
         );

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use arc_swap::cache::Cache;
 
-use crate::block::{Block, Place};
+use crate::block::{Block, SequencePosition};
 use crate::run::Run;
 use crate::sync::{Mutex, PerThread, RefCell};
 
@@ -39,17 +39,20 @@ impl Slot {
 
     /// Where the next value stands, if there is a block, and it is not held still by a change.
     #[inline]
-    pub(crate) fn place(&self) -> Option<Place> {
-        self.block.load().as_ref()?.place()
+    pub(crate) fn position(&self) -> Option<SequencePosition> {
+        self.block.load().as_ref()?.position()
     }
 
-    /// Shows where the next value stands, as [`place`](Self::place) tells it, and then takes one.
+    /// Shows where the next value stands, as [`position`](Self::position) tells it, and then takes one.
     #[inline]
-    pub(crate) fn place_taking<R>(&self, show: impl FnOnce(Place) -> R) -> Option<(R, Option<i64>)> {
+    pub(crate) fn position_then_take<R>(
+        &self,
+        show: impl FnOnce(SequencePosition) -> R,
+    ) -> Option<(R, Option<i64>)> {
         let mut seen = self.seen.get_or_default().borrow_mut();
         let seen = seen.get_or_insert_with(|| Cache::new(Arc::clone(&self.block)));
         let block = seen.load().as_ref()?;
-        let shown = show(block.place()?);
+        let shown = show(block.position()?);
         Some((shown, block.take_one()))
     }
 

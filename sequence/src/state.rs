@@ -44,7 +44,7 @@ pub struct Mark {
 
 /// Where a state stands among the values: what changes when values are returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct Progress {
     used: i64,
     initial: bool,
     cycled_count: i32,
@@ -70,7 +70,7 @@ pub struct Sizes {
     pub cache: i64,
 }
 
-impl Standing {
+impl Progress {
     /// Behind `used`, which was taken after the sequence had started over so many times.
     pub(crate) fn at(used: i64, cycled_count: i32) -> Self {
         Self { used, initial: false, cycled_count }
@@ -330,13 +330,13 @@ impl State {
     }
 
     /// Where it stands now.
-    pub fn standing(&self) -> Standing {
-        Standing { used: self.used, initial: self.initial, cycled_count: self.cycled_count }
+    pub fn progress(&self) -> Progress {
+        Progress { used: self.used, initial: self.initial, cycled_count: self.cycled_count }
     }
 
     /// Takes back the last values, which an acquirer held and nobody took: it stands again where it stood before them.
     #[must_use]
-    pub fn returned(&self, to: Standing) -> Self {
+    pub fn returned(&self, to: Progress) -> Self {
         let mut state =
             Self { used: to.used, initial: to.initial, cycled_count: to.cycled_count, ..self.clone() };
         if state.initial {

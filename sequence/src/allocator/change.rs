@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::allocator::held::{Frozen, Held};
 use crate::allocator::ledger::Ledger;
-use crate::allocator::{Sequence, number_of};
+use crate::allocator::sequence::{Sequence, number_of};
 use crate::attributes::Options;
 use crate::error::SequenceError;
 use crate::slot::Slot;

@@ -2,13 +2,21 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::allocator::Taken;
 use crate::allocator::ledger::Ledger;
-use crate::block::{Block, Place};
+use crate::block::{Block, Origin, SequencePosition};
 use crate::run::Run;
 use crate::slot::Slot;
 use crate::state::{Acquired, Mark, State};
 use crate::store::{Cause, Change, Store};
+
+/// Values that were taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// The values.
+    pub run: Run,
+    /// The receipt of the write that reserved them.
+    pub receipt: u64,
+}
 
 /// What stands under the lock.
 pub(super) struct Held {
@@ -43,8 +51,8 @@ enum Refused<E> {
 
 impl Held {
     /// Where the next value stands that the store will hand to an acquirer.
-    pub(super) fn place(&self) -> Place {
-        Place { ordinal: self.next_ordinal, before: self.state.used() }
+    pub(super) fn position(&self) -> SequencePosition {
+        SequencePosition { ordinal: self.next_ordinal, before: self.state.used() }
     }
 
     pub(super) fn slots(&self) -> impl Iterator<Item = Arc<Slot>> {
@@ -201,8 +209,8 @@ impl Held {
 
     /// Puts an acquired block into the slot, from which nobody takes before [`sync`](Self::sync).
     fn install<S: Store>(&mut self, slot: &Slot, acquired: Acquired, store: &S) {
-        let origin = (self.state.standing(), acquired.state.cycled_count());
-        let mut block = Block::new(acquired.run, self.place(), origin, self.receipt);
+        let origin = Origin { progress: self.state.progress(), cycled_count: acquired.state.cycled_count() };
+        let mut block = Block::new(acquired.run, self.position(), origin, self.receipt);
         self.next_ordinal += acquired.run.count();
         self.touched = true;
         self.state = acquired.state;
@@ -262,8 +270,8 @@ impl Held {
     /// Closes the blocks in the slots. What lies at the end of all that acquirers hold is taken back; the rest is lost.
     ///
     /// A writer that registered behind such values would take one of them next, and the safe watermark would not see
-    /// it: nothing in front of `hindmost`, the last place that a writer registered, is taken back.
-    pub(super) fn take_back(&mut self, slots: &[Arc<Slot>], hindmost: Option<Place>) {
+    /// it: nothing in front of `highest`, the last place that a writer registered, is taken back.
+    pub(super) fn take_back(&mut self, slots: &[Arc<Slot>], highest: Option<SequencePosition>) {
         let mut rests = Vec::new();
         for slot in slots {
             if let Some(frozen) = Frozen::of(slot) {
@@ -273,11 +281,13 @@ impl Held {
         }
         rests.retain(|frozen| !frozen.rest.is_empty());
         let is_watched = |frozen: &Frozen| {
-            hindmost.is_some_and(|place| place.ordinal > frozen.block.place_behind(frozen.taken()).ordinal)
+            highest.is_some_and(|position| {
+                position.ordinal > frozen.block.position_after(frozen.taken()).ordinal
+            })
         };
         while let Some(last) = rests.iter().position(|frozen| self.is_tail(frozen) && !is_watched(frozen)) {
             let frozen = rests.swap_remove(last);
-            self.state = self.state.returned(frozen.block.standing_behind(frozen.taken()));
+            self.state = self.state.returned(frozen.block.progress_after(frozen.taken()));
         }
         for frozen in rests {
             self.ledger.list(frozen.rest, Cause::AcquirerClosed);
@@ -294,7 +304,7 @@ impl Held {
             state.used() == Some(rest.last()) && state.cycled_count() == block.cycled_count()
         }) {
             let (block, rest) = rests.swap_remove(last);
-            state = state.returned(block.standing_behind(block.run().count() - rest.count()));
+            state = state.returned(block.progress_after(block.run().count() - rest.count()));
         }
         state.used()
     }

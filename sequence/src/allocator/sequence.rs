@@ -4,23 +4,14 @@
 //! one lock, in one order: compute the next state, make it durable, then show it. A block that is to be dropped
 //! is closed before the write, so that what is lost is known exactly, and put back if the write fails.
 
-mod change;
-mod held;
-mod ledger;
-mod turn;
-
-pub use self::change::Changing;
-pub use self::turn::{Numbering, Turn};
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use crate::allocator::held::Held;
+use crate::allocator::held::{Held, Taken};
 use crate::allocator::ledger::Ledger;
 use crate::attributes::{Attributes, Contract};
 use crate::error::SequenceError;
 use crate::in_flight::{InFlight, Pass};
-use crate::run::Run;
 use crate::slot::Slot;
 use crate::state::{Mark, State};
 use crate::store::{Cause, Gap, Record, Store};
@@ -28,26 +19,17 @@ use crate::sync::Mutex;
 
 /// A sequence in memory, shared by all threads.
 pub struct Sequence {
-    held: Mutex<Held>,
+    pub(super) held: Mutex<Held>,
     /// Held by a writer of an ordered or gapless sequence until its commit is visible, and by every change.
-    turns: Mutex<()>,
-    shared: Arc<Slot>,
+    pub(super) turns: Mutex<()>,
+    pub(super) shared: Arc<Slot>,
     /// The block of an ordered sequence; only whoever has the turn takes from it.
-    ordered: Arc<Slot>,
+    pub(super) ordered: Arc<Slot>,
     in_flight: InFlight,
-    contract: AtomicU8,
-    retired: AtomicBool,
+    pub(super) contract: AtomicU8,
+    pub(super) retired: AtomicBool,
     /// A value was written with its document, and it is not known whether that succeeded. Whoever has the turn looks.
-    in_doubt: AtomicBool,
-}
-
-/// Values that were taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
-    /// The values.
-    pub run: Run,
-    /// The receipt of the write that reserved them.
-    pub receipt: u64,
+    pub(super) in_doubt: AtomicBool,
 }
 
 /// What is known of a sequence at one moment.
@@ -97,7 +79,7 @@ impl Sequence {
         sequence
     }
 
-    fn with_state(state: State, reservations: u64, lost: u64, next_gap: u64) -> Self {
+    pub(super) fn with_state(state: State, reservations: u64, lost: u64, next_gap: u64) -> Self {
         let contract = AtomicU8::new(number_of(state.attributes().contract()));
         let (shared, ordered) = (Arc::default(), Arc::default());
         let held = Held {
@@ -174,19 +156,20 @@ impl Sequence {
     /// Registers a writer whose values may still become visible until the pass is dropped.
     #[inline]
     pub fn enter(&self, slot: &Slot) -> Pass<'_> {
-        if let Some(place) = slot.place() {
-            return self.in_flight.enter(place);
+        if let Some(position) = slot.position() {
+            return self.in_flight.enter(position);
         }
         // Under the lock, so that no value in front of the place is taken back before the writer is seen.
         let held = self.held.lock();
-        let place = slot.block().and_then(|block| block.place()).unwrap_or_else(|| held.place());
-        self.in_flight.enter(place)
+        let position = slot.block().and_then(|block| block.position()).unwrap_or_else(|| held.position());
+        self.in_flight.enter(position)
     }
 
     /// Registers a writer, and takes its first value if a block lasts, with one look at the block.
     #[inline]
     pub fn enter_taking(&self, slot: &Slot) -> (Pass<'_>, Option<i64>) {
-        slot.place_taking(|place| self.in_flight.enter(place)).unwrap_or_else(|| (self.enter(slot), None))
+        slot.position_then_take(|position| self.in_flight.enter(position))
+            .unwrap_or_else(|| (self.enter(slot), None))
     }
 
     /// Makes the next reserve ahead of need: writes and syncs it, so that no taker waits for either. Does nothing where
@@ -253,12 +236,15 @@ impl Sequence {
         let turn = (self.contract() != Contract::Fast).then(|| self.turns.lock());
         let held = self.held.lock();
         let in_blocks =
-            held.blocks().filter(|block| !block.rest().is_empty()).filter_map(|block| block.place());
-        let next = in_blocks.chain([held.place()]).min_by_key(|place| place.ordinal);
+            held.blocks().filter(|block| !block.rest().is_empty()).filter_map(|block| block.position());
+        let next = in_blocks.chain([held.position()]).min_by_key(|position| position.ordinal);
         // Read after the blocks: see `in_flight`.
-        let foremost = self.in_flight.foremost();
+        let lowest = self.in_flight.lowest();
         drop(turn);
-        next.into_iter().chain(foremost).min_by_key(|place| place.ordinal).and_then(|place| place.before)
+        next.into_iter()
+            .chain(lowest)
+            .min_by_key(|position| position.ordinal)
+            .and_then(|position| position.before)
     }
 
     /// What is known at this moment.
@@ -350,7 +336,7 @@ impl Sequence {
     pub(crate) fn close_slot(&self, slot: &Arc<Slot>) {
         let mut held = self.held.lock();
         if !self.is_retired() {
-            held.take_back(std::slice::from_ref(slot), self.in_flight.hindmost());
+            held.take_back(std::slice::from_ref(slot), self.in_flight.highest());
         }
     }
 
@@ -370,16 +356,16 @@ impl Sequence {
     }
 
     /// Where an acquirer's values come from: an ordered sequence has one block for all of them.
-    fn slot_in_use<'s>(&'s self, held: &Held, own: &'s Slot) -> &'s Slot {
+    pub(super) fn slot_in_use<'s>(&'s self, held: &Held, own: &'s Slot) -> &'s Slot {
         if held.state.attributes().contract() == Contract::Ordered { &self.ordered } else { own }
     }
 
-    fn refuse_retired(&self) -> Result<(), SequenceError> {
+    pub(super) fn refuse_retired(&self) -> Result<(), SequenceError> {
         if self.is_retired() { Err(SequenceError::Retired) } else { Ok(()) }
     }
 
     /// For whoever has the turn: others find writes under way that are no doubt yet.
-    fn refuse_doubt(&self) -> Result<(), SequenceError> {
+    pub(super) fn refuse_doubt(&self) -> Result<(), SequenceError> {
         if self.is_in_doubt() { Err(SequenceError::InDoubt) } else { Ok(()) }
     }
 
@@ -388,7 +374,7 @@ impl Sequence {
     }
 }
 
-fn number_of(contract: Contract) -> u8 {
+pub(super) fn number_of(contract: Contract) -> u8 {
     match contract {
         Contract::Fast => 0,
         Contract::Ordered => 1,

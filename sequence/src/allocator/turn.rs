@@ -6,9 +6,9 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::allocator::held::Held;
+use crate::allocator::held::{Held, Taken};
 use crate::allocator::ledger::Ledger;
-use crate::allocator::{Sequence, Taken};
+use crate::allocator::sequence::Sequence;
 use crate::attributes::Contract;
 use crate::error::SequenceError;
 use crate::run::Run;

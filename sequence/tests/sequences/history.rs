@@ -14,20 +14,20 @@ use proptest::prelude::*;
 use crate::memory::{Failure, Rig};
 use crate::reference::{Declared, Handed, ORDERED, Reference, Refused};
 
-/// Where a history happens: values are `base + place * unit + odd`.
+/// Where a history happens: values are `base + step * unit + odd`.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     base: i128,
     unit: i128,
 }
 
-/// How many places a window has.
-const PLACES: i128 = 120;
+/// How many steps a window has.
+const STEPS: i128 = 120;
 
-/// A value of a history: a place and a remainder, or one of the ends of all integers.
+/// A value of a history: a step and a remainder, or one of the ends of all integers.
 #[derive(Clone, Copy, Debug)]
 enum Value {
-    Place(i128, i128),
+    Step(i128, i128),
     Least,
     Greatest,
     /// So many terms from the last one that was handed to an acquirer.
@@ -80,7 +80,7 @@ fn narrow(value: i128) -> i64 {
 impl Window {
     fn value(self, value: Value, reference: Option<&Reference>) -> i64 {
         let own = match value {
-            Value::Place(place, odd) => self.base + place * self.unit + odd.min(self.unit - 1),
+            Value::Step(step, odd) => self.base + step * self.unit + odd.min(self.unit - 1),
             Value::Least => i64::MIN.into(),
             Value::Greatest => i64::MAX.into(),
             Value::Near(terms) => {
@@ -314,7 +314,7 @@ fn refused(failure: &Failure) -> Refused {
 fn windows() -> impl Strategy<Value = Window> {
     let units = prop_oneof![4 => Just(1), 2 => Just(3), 1 => Just(1000), 1 => Just(2_147_483_647_i128)];
     (units, 0..3_u8).prop_map(|(unit, end)| {
-        let width = PLACES * unit;
+        let width = STEPS * unit;
         let base = match end {
             0 => i128::from(i64::MIN),
             1 => i128::from(i64::MAX) - width + 1,
@@ -327,7 +327,7 @@ fn windows() -> impl Strategy<Value = Window> {
 fn values() -> impl Strategy<Value = Value> {
     prop_oneof![
         5 => (-2_i128..30).prop_map(Value::Near),
-        5 => (0..PLACES, 0..3_i128).prop_map(|(place, odd)| Value::Place(place, odd)),
+        5 => (0..STEPS, 0..3_i128).prop_map(|(step, odd)| Value::Step(step, odd)),
         1 => Just(Value::Least),
         1 => Just(Value::Greatest),
     ]
@@ -344,18 +344,18 @@ fn increments() -> impl Strategy<Value = i128> {
 /// New sequences: consistent, most of them narrow enough to be exhausted.
 fn declarations() -> impl Strategy<Value = Change> {
     let sizes = (1..12_i64, 1..25_i64, increments());
-    let places = (0..PLACES - 1, 1..PLACES, 0..PLACES);
-    (sizes, places, any::<bool>(), contracts()).prop_map(
-        |((acquire, more, increment), places, cycled, contract)| {
-            let (min, span, start) = places;
-            let max = (min + span).min(PLACES - 1);
+    let steps = (0..STEPS - 1, 1..STEPS, 0..STEPS);
+    (sizes, steps, any::<bool>(), contracts()).prop_map(
+        |((acquire, more, increment), steps, cycled, contract)| {
+            let (min, span, start) = steps;
+            let max = (min + span).min(STEPS - 1);
             let fits = narrow((max - min) / increment.abs() + 1);
             let cache = (acquire + more - 1).min(fits);
             Change {
                 increment: Some(increment),
-                start: Some(Value::Place(min + start % (max - min + 1), 0)),
-                min: Some(Value::Place(min, 0)),
-                max: Some(Value::Place(max, 0)),
+                start: Some(Value::Step(min + start % (max - min + 1), 0)),
+                min: Some(Value::Step(min, 0)),
+                max: Some(Value::Step(max, 0)),
                 current: None,
                 cache: Some(cache),
                 acquire: Some(acquire.min(cache)),
@@ -369,19 +369,15 @@ fn declarations() -> impl Strategy<Value = Change> {
 /// Changes, some of which break a rule.
 fn changes() -> impl Strategy<Value = Change> {
     let rarely = |strategy| prop::option::weighted(0.2, strategy);
-    let places = || (0..PLACES, 0..3_i128).prop_map(|(place, odd)| Value::Place(place, odd));
-    let limits = (
-        rarely(places().boxed()),
-        rarely(places().boxed()),
-        rarely(places().boxed()),
-        rarely(values().boxed()),
-    );
+    let steps = || (0..STEPS, 0..3_i128).prop_map(|(step, odd)| Value::Step(step, odd));
+    let limits =
+        (rarely(steps().boxed()), rarely(steps().boxed()), rarely(steps().boxed()), rarely(values().boxed()));
     let sizes = (prop::option::weighted(0.2, 0..25_i64), prop::option::weighted(0.2, 0..15_i64));
     let kinds = (prop::option::weighted(0.2, any::<bool>()), prop::option::weighted(0.15, contracts()));
     let increments = prop::option::weighted(0.25, prop_oneof![9 => increments(), 1 => Just(0)]);
     (limits, sizes, kinds, increments).prop_map(|((start, min, max, current), sizes, kinds, increment)| {
         // A value that was set far away would make the reference count for ever.
-        let current = current.filter(|value| matches!(value, Value::Place(..) | Value::Near(_)));
+        let current = current.filter(|value| matches!(value, Value::Step(..) | Value::Near(_)));
         let ((cache, acquire), (cycled, contract)) = (sizes, kinds);
         Change { increment, start, min, max, current, cache, acquire, cycled, contract }
     })

@@ -39,11 +39,11 @@ struct Block {
     next: i128,
     untouched: bool,
     era: u64,
-    origin: Standing,
+    origin: Progress,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Standing {
+struct Progress {
     used: i128,
     initial: bool,
     cycled_count: i128,
@@ -153,7 +153,7 @@ impl Reference {
     /// A block for a slot.
     fn acquire(&mut self, slot: usize) -> Result<(), Refused> {
         let before = self.clone();
-        let origin = self.standing();
+        let origin = self.progress();
         let (values, must_write) = self.next_values(self.declared.acquire, self.declared.cache)?;
         if must_write {
             self.write_or(before)?;
@@ -162,7 +162,7 @@ impl Reference {
         Ok(())
     }
 
-    fn put(&mut self, slot: usize, values: Vec<i128>, origin: Standing) {
+    fn put(&mut self, slot: usize, values: Vec<i128>, origin: Progress) {
         let (Some(first), Some(last)) = (values.first(), values.last()) else { return };
         let block = Block {
             last: *last,
@@ -174,8 +174,8 @@ impl Reference {
             rest: values.into(),
         };
         self.touched = true;
-        if let Some(place) = self.blocks.get_mut(slot) {
-            *place = Some(block);
+        if let Some(held) = self.blocks.get_mut(slot) {
+            *held = Some(block);
         }
     }
 
@@ -252,7 +252,7 @@ impl Reference {
         let before = self.clone();
         self.drop_block(slot, Cause::ExplicitValue, Some(value));
         self.jump(value, Some(value));
-        let origin = self.standing();
+        let origin = self.progress();
         let acquired = self.next_values(declared.acquire, declared.cache);
         self.write_or(before)?;
         if let Ok((values, _)) = acquired {
@@ -419,8 +419,8 @@ impl Reference {
         self.declared.beyond(value, self.declared.limit())
     }
 
-    fn standing(&self) -> Standing {
-        Standing { used: self.used, initial: self.initial, cycled_count: self.cycled_count, era: self.era }
+    fn progress(&self) -> Progress {
+        Progress { used: self.used, initial: self.initial, cycled_count: self.cycled_count, era: self.era }
     }
 
     fn lose(&mut self, values: impl IntoIterator<Item = i128>, cause: Cause) {
@@ -509,7 +509,7 @@ impl Reference {
             let block = blocks.swap_remove(tail);
             match block.before.filter(|_| !block.untouched) {
                 Some(before) => self.used = before,
-                None => self.stand_at(block.origin),
+                None => self.go_back_to(block.origin),
             }
         }
         for block in blocks {
@@ -518,11 +518,11 @@ impl Reference {
         }
     }
 
-    fn stand_at(&mut self, standing: Standing) {
-        self.used = standing.used;
-        self.initial = standing.initial;
-        self.cycled_count = standing.cycled_count;
-        self.era = standing.era;
+    fn go_back_to(&mut self, progress: Progress) {
+        self.used = progress.used;
+        self.initial = progress.initial;
+        self.cycled_count = progress.cycled_count;
+        self.era = progress.era;
         if self.initial {
             self.high_water = self.used;
         }
