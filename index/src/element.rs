@@ -72,8 +72,8 @@ pub fn elements(document: &[u8]) -> impl Iterator<Item = Element<'_>> {
 pub fn field<'a>(document: &'a RawDocument, name: &str) -> Option<RawBsonRef<'a>> {
     let bytes = document.as_bytes();
     let mut start = FIRST_ELEMENT;
-    // Most names differ in their first byte: one comparison there saves comparing whole names. An empty name is
-    // found by its zero byte.
+    // Most names differ in their first byte: one comparison there saves comparing whole names. An empty name
+    // is found by its zero byte.
     let first = name.bytes().next().unwrap_or_default();
     loop {
         let (kind, after_kind) = bytes.get(start..)?.split_first()?;

@@ -1,4 +1,5 @@
-//! The keys that a document has in an index, by MongoDB's rules for arrays, missing fields and sparse indexes.
+//! The keys that a document has in an index, by MongoDB's rules for arrays, missing fields and sparse
+//! indexes.
 //!
 //! A document without arrays on the paths of the fields has one key, written directly into a reused
 //! buffer. Otherwise the fields are followed together, array by array, because fields below one array
@@ -76,7 +77,8 @@ impl ExtractedKeys {
 
     /// The key bytes and type bytes of every key, in ascending order of the key bytes, each key once.
     ///
-    /// If elements of an array are equal but differ in type, as `1` and `1.0`, the smaller type bytes are kept.
+    /// If elements of an array are equal but differ in type, as `1` and `1.0`, the smaller type bytes are
+    /// kept.
     ///
     /// ```
     /// use bson::rawdoc;
@@ -182,8 +184,8 @@ impl ExtractedKeys {
 
     fn sort(&mut self) {
         let mut ends = std::mem::take(&mut self.ends);
-        // The type bytes take part in the order, so `dedup`, which keeps the first of equal keys, keeps the one
-        // with the smallest type bytes, in whatever order the elements came.
+        // The type bytes take part in the order, so `dedup`, which keeps the first of equal keys, keeps the
+        // one with the smallest type bytes, in whatever order the elements came.
         ends.sort_unstable_by_key(|ends| (self.key_bytes(*ends), self.key_types(*ends)));
         ends.dedup_by_key(|ends| self.key_bytes(*ends));
         self.ends = ends;
@@ -200,9 +202,9 @@ impl ExtractedKeys {
 /// * A sparse index has no key for a document, or an element, in which all fields are missing.
 ///
 /// # Errors
-/// [`Error::ParallelArrays`] if fields of a compound index meet different arrays, [`Error::AmbiguousPosition`]
-/// if a numeric component is a position and a field at once, [`Error::TooManyKeys`] and
-/// [`Error::KeysTooLarge`] beyond the limits. After an error `keys` is empty.
+/// [`Error::ParallelArrays`] if fields of a compound index meet different arrays,
+/// [`Error::AmbiguousPosition`] if a numeric component is a position and a field at once,
+/// [`Error::TooManyKeys`] and [`Error::KeysTooLarge`] beyond the limits. After an error `keys` is empty.
 ///
 /// # Examples
 /// ```
@@ -239,8 +241,8 @@ pub fn extract(spec: &IndexSpec, document: &RawDocument, keys: &mut ExtractedKey
     Ok(())
 }
 
-/// Writes the one key of a document in which no field meets an array, and returns the number of missing fields.
-/// Returns `None` if a field meets an array.
+/// Writes the one key of a document in which no field meets an array, and returns the number of missing
+/// fields. Returns `None` if a field meets an array.
 fn append_without_arrays(
     spec: &IndexSpec,
     document: &RawDocument,

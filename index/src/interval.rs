@@ -1,7 +1,8 @@
 //! Sets of values of one field: sorted lists of intervals in the order of [`compare`](crate::order::compare).
 //!
-//! [`Interval::above`] and [`Interval::below`] say what a filter means by `$gt: 5` (numbers only, no NaN). How
-//! the sets become key ranges is in `range`. This module knows no rule for arrays: each value counts as a whole.
+//! [`Interval::above`] and [`Interval::below`] say what a filter means by `$gt: 5` (numbers only, no NaN).
+//! How the sets become key ranges is in `range`. This module knows no rule for arrays: each value counts as a
+//! whole.
 //!
 //! The invariant: the intervals of an [`Intervals`] ascend, are not empty, and neither overlap nor touch.
 
@@ -119,9 +120,9 @@ impl Interval {
     /// ```
     pub fn above(value: RawBson, limit: Limit) -> Option<Self> {
         let class = order::type_class(value.as_raw_bson_ref());
-        // MongoDB compares within the class of the operand (type bracketing), except that `MinKey` and `MaxKey`
-        // compare with every value. NaN is the lowest number: without its own case `$gte: NaN` would take in all
-        // numbers.
+        // MongoDB compares within the class of the operand (type bracketing), except that `MinKey` and
+        // `MaxKey` compare with every value. NaN is the lowest number: without its own case `$gte: NaN` would
+        // take in all numbers.
         let upper = if class == TypeClass::MinKey {
             Cut::after(RawBson::MaxKey)
         } else if is_nan(&value) {
@@ -132,7 +133,8 @@ impl Interval {
         Self::between(Cut { value, after: limit == Limit::Exclusive }, upper)
     }
 
-    /// What `$lt` and `$lte` select: smaller values of the same class. For `MaxKey` that is every other value.
+    /// What `$lt` and `$lte` select: smaller values of the same class. For `MaxKey` that is every other
+    /// value.
     ///
     /// NaN is not smaller than a number. An inclusive null selects null; the filter adds undefined to it.
     ///
@@ -245,6 +247,7 @@ impl Intervals {
     /// assert_eq!(Intervals::from_any(below.into_iter().chain(above)).as_slice().len(), 1);
     /// ```
     pub fn from_any(intervals: impl IntoIterator<Item = Interval>) -> Self {
+        // By their lower ends, so each interval can only join the last one.
         let mut sorted: Vec<Interval> = intervals.into_iter().collect();
         sorted.sort_by(|left, right| left.lower.compare(&right.lower));
         let mut intervals: Vec<Interval> = Vec::with_capacity(sorted.len());
@@ -306,6 +309,8 @@ impl Intervals {
     /// assert!(others.contains(RawBsonRef::Null) && !others.contains(RawBsonRef::Int64(5)));
     /// ```
     pub fn complement(&self) -> Self {
+        // The gaps before, between and after the intervals. `between` drops a gap that holds no value, as the
+        // one before an interval that starts at `MinKey`.
         let mut intervals = Vec::with_capacity(self.intervals.len() + 1);
         let mut lower = Cut::before(RawBson::MinKey);
         for interval in &self.intervals {
@@ -396,7 +401,8 @@ fn is_nan(value: &RawBson) -> bool {
     order::compare(value.as_raw_bson_ref(), RawBsonRef::Double(f64::NAN)).is_eq()
 }
 
-/// The cut after the last value of a class. Most classes have no largest value and end where the next class starts.
+/// The cut after the last value of a class. Most classes have no largest value and end where the next class
+/// starts.
 fn end_of(class: TypeClass) -> Cut {
     let next = match class {
         TypeClass::MinKey | TypeClass::Undefined | TypeClass::Null | TypeClass::MaxKey => {

@@ -40,8 +40,8 @@ struct FieldBounds {
 }
 
 impl KeyBounds {
-    /// The bounds on the fields of an index, in the order of the fields. Fields beyond the end of `bounds` are
-    /// not bounded.
+    /// The bounds on the fields of an index, in the order of the fields. Fields beyond the end of `bounds`
+    /// are not bounded.
     ///
     /// ```
     /// use bson::{RawBson, RawBsonRef, rawdoc};
@@ -82,7 +82,8 @@ impl KeyBounds {
             let rest = key.get(length..)?;
             let own = rest.get(..key::skip(rest, field.direction).ok()?)?;
             length += own.len();
-            // The walk goes on after a field outside of its bounds: the length of all fields is asked for too.
+            // The walk goes on after a field outside of its bounds: the length of all fields is asked for
+            // too.
             is_within = is_within && field.pieces.as_ref().is_none_or(|pieces| holds(pieces, own));
         }
         Some((length, is_within))

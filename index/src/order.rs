@@ -178,7 +178,8 @@ fn compare_containers(left: Container<'_>, right: Container<'_>) -> Ordering {
     let mut open = Vec::with_capacity(4);
     open.push((left, right));
     while let Some((left, right)) = open.last_mut() {
-        // A container that ends first is smaller, as in MongoDB; the stack holds equal beginnings only.
+        // Every pair on the stack is equal up to here, so the first difference decides. A container that ends
+        // first is smaller, as in MongoDB.
         let step = match (left.next(), right.next()) {
             (None, None) => {
                 open.pop();
@@ -208,11 +209,13 @@ fn compare_elements<'l, 'r>(left: Member<'l>, right: Member<'r>) -> Step<'l, 'r>
 
 #[inline]
 fn compare_values<'l, 'r>(left: RawBsonRef<'l>, right: RawBsonRef<'r>) -> Step<'l, 'r> {
+    // Values of different classes are never compared further: every string is above every number.
     let by_class = type_class(left).cmp(&type_class(right));
     if by_class != Ordering::Equal {
         return Step::Decided(by_class);
     }
-    // Both values have one class now, so each accessor below succeeds and the final `unwrap_or` is not reached.
+    // Both values have one class now, so each accessor below succeeds and the final `unwrap_or` is not
+    // reached.
     let ordering = match left {
         RawBsonRef::MinKey | RawBsonRef::Undefined | RawBsonRef::Null | RawBsonRef::MaxKey => {
             Some(Ordering::Equal)
@@ -220,6 +223,7 @@ fn compare_values<'l, 'r>(left: RawBsonRef<'l>, right: RawBsonRef<'r>) -> Step<'
         RawBsonRef::Int32(_) | RawBsonRef::Int64(_) | RawBsonRef::Double(_) | RawBsonRef::Decimal128(_) => {
             Some(number::compare(left, right))
         }
+        // Byte order, not the order of a language: collations are not supported.
         RawBsonRef::String(left) | RawBsonRef::Symbol(left) => {
             right.as_str().or(right.as_symbol()).map(|right| left.cmp(right))
         }

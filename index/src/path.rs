@@ -90,6 +90,7 @@ impl FieldPath {
     /// ```
     pub fn starts_with(&self, prefix: &Self) -> bool {
         match self.text.strip_prefix(prefix.as_str()) {
+            // The dot keeps "ab" from starting with "a".
             Some(rest) => rest.is_empty() || rest.starts_with('.'),
             None => false,
         }
@@ -112,6 +113,7 @@ impl FieldPath {
         if self.text.is_empty() {
             return Err(self.invalid(PathFault::Empty));
         }
+        // A reference is a document of its own, so its fields cannot be at the top level.
         for (component, name) in self.components().enumerate() {
             if name.is_empty() {
                 return Err(self.invalid(PathFault::EmptyComponent { component }));
@@ -213,9 +215,9 @@ pub fn leaves<'a>(
     leaves_within(document, path, &|_| ControlFlow::Continue(()), visit)
 }
 
-/// Visits what [`leaves`] visits, and calls `enter` with the length in bytes of every array before walking it.
-/// An array may hold many elements that are never visited, so its length bounds the work. The walk also stops
-/// when `enter` breaks.
+/// Visits what [`leaves`] visits, and calls `enter` with the length in bytes of every array before walking
+/// it. An array may hold many elements that are never visited, so its length bounds the work. The walk also
+/// stops when `enter` breaks.
 ///
 /// ```
 /// use std::cell::Cell;
@@ -274,6 +276,7 @@ pub fn value_at<'a>(document: &'a RawDocument, path: &FieldPath) -> Option<RawBs
 /// ```
 pub fn array_index(component: &str) -> Option<usize> {
     let is_number = component.bytes().all(|byte| byte.is_ascii_digit());
+    // "01" is a name and no position, as in MongoDB: otherwise one element would have many paths.
     let is_canonical = component == "0" || !component.starts_with('0');
     if is_number && is_canonical { component.parse().ok() } else { None }
 }
@@ -290,9 +293,9 @@ pub(crate) fn split(path: &str) -> (&str, Option<&str>) {
 struct Walk<'a, 'v> {
     visit: &'v mut dyn FnMut(Leaf<'a>) -> ControlFlow<()>,
     enter: &'v dyn Fn(usize) -> ControlFlow<()>,
-    /// Set below an element at which both readings of a number are followed: the address of every array entered
-    /// since, with the length of the path left there. Many readings of a path can lead to the same array. They
-    /// find the same there, apart from the position, and only the first position counts.
+    /// Set below an element at which both readings of a number are followed: the address of every array
+    /// entered since, with the length of the path left there. Many readings of a path can lead to the same
+    /// array. They find the same there, apart from the position, and only the first position counts.
     entered: Option<HashSet<(usize, usize)>>,
 }
 
@@ -348,6 +351,7 @@ impl<'a> Walk<'a, '_> {
             if let Some(document) = embedded {
                 self.document(document, path, position.or(Some(index)))?;
             }
+            // After the other reading of the number, so that visits come in the order of the table above.
             if is_wanted {
                 self.chosen(element, tail, position)?;
             }
@@ -519,8 +523,9 @@ mod tests {
         check_null(&doc! { "a": [1] }, "a.1", false, false);
     }
 
-    /// Each array could be reached by every way to read some of the numbers before it as names and the others as
-    /// positions: a document of 396 bytes kept a walk busy for seconds, and each two levels more doubled that.
+    /// Each array could be reached by every way to read some of the numbers before it as names and the others
+    /// as positions: a document of 396 bytes kept a walk busy for seconds, and each two levels more doubled
+    /// that.
     #[test]
     fn a_walk_takes_no_more_steps_than_there_are_pairs_of_values_and_rests() {
         for depth in 1..=60 {

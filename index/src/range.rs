@@ -149,8 +149,8 @@ impl KeyRanges {
             piece = pieces.get(rest % pieces.len());
             rest /= pieces.len();
         }
-        // The position is a number with one digit for each field, the last field's digit being the lowest. Each
-        // digit chooses a value of its field, so ascending positions give ascending keys.
+        // The position is a number with one digit for each field, the last field's digit being the lowest.
+        // Each digit chooses a value of its field, so ascending positions give ascending keys.
         let mut chosen = Vec::with_capacity(self.points.len());
         for values in self.points.iter().rev() {
             chosen.push(values.get(rest % values.len()).map(Vec::as_slice).unwrap_or_default());
@@ -219,8 +219,8 @@ pub fn key_ranges(spec: &IndexSpec, bounds: &[Intervals]) -> KeyRanges {
             return found;
         }
         let product = found.len.saturating_mul(set.as_slice().len());
-        // Two `$in` lists of thousands would multiply to millions of seeks. Then one range from the lowest to the
-        // highest value is cheaper, and a filter drops what is too much.
+        // Two `$in` lists of thousands would multiply to millions of seeks. Then one range from the lowest to
+        // the highest value is cheaper, and a filter drops what is too much.
         let fits = used == 0 || product <= PRODUCT_MAX;
         if fits && set.is_points() {
             found.points.push(field_points(set, field.direction));
@@ -239,7 +239,8 @@ pub fn key_ranges(spec: &IndexSpec, bounds: &[Intervals]) -> KeyRanges {
     found
 }
 
-/// The smallest byte string above every one that starts with `prefix`. Returns `None` if there is no such string.
+/// The smallest byte string above every one that starts with `prefix`. Returns `None` if there is no such
+/// string.
 pub(crate) fn prefix_successor(prefix: &[u8]) -> Option<Vec<u8>> {
     // A byte of 0xff cannot grow, so it is cut off and the byte before it grows instead.
     let kept = prefix.iter().rposition(|byte| *byte != u8::MAX)?;

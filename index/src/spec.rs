@@ -1,7 +1,8 @@
-//! The declaration of an index: an ordered list of fields with directions, and whether it is unique or sparse.
+//! The declaration of an index: an ordered list of fields with directions, and whether it is unique or
+//! sparse.
 //!
-//! Names, identifiers and the state of a build belong to the catalog. Kinds of index that MongoDB has and this
-//! store does not support have an error of their own, apart from invalid declarations.
+//! Names, identifiers and the state of a build belong to the catalog. Kinds of index that MongoDB has and
+//! this store does not support have an error of their own, apart from invalid declarations.
 //!
 //! The invariant: a spec that exists has 1 to 32 distinct fields with declared directions.
 
@@ -98,7 +99,7 @@ pub struct SpecOptions {
 /// use bson::rawdoc;
 /// use cairndb_index::spec::{IndexSpec, SpecOptions};
 ///
-/// let spec = |keys| IndexSpec::parse(keys, SpecOptions::default());
+/// let spec = |keys: &bson::RawDocument| IndexSpec::parse(keys, SpecOptions::default());
 /// assert_eq!(spec(&rawdoc! { "a": 1 })?, spec(&rawdoc! { "a": 2.5 })?);
 /// assert_ne!(spec(&rawdoc! { "a": 1 })?, spec(&rawdoc! { "a": -1 })?);
 /// # Ok::<(), cairndb_index::error::Error>(())
@@ -144,6 +145,7 @@ impl IndexSpec {
         }
         // The pattern was validated above, so no element is an error.
         for (name, value) in keys.iter().map_while(Result::ok) {
+            // At most 32 fields, so comparing each with all others is cheaper than a set.
             let field = parse_field(name.as_str(), value)?;
             if fields.iter().any(|earlier| earlier.path == field.path) {
                 return Err(Error::IndexFieldTwice { field: field.path.as_str().to_owned() });
@@ -221,6 +223,7 @@ fn parse_field(name: &str, value: RawBsonRef<'_>) -> Result<IndexField, Error> {
     }
     let path = FieldPath::parse(name)?;
     path.validate_names()?;
+    // A known kind and a text without meaning are different mistakes, so they have different errors.
     if let Some(kind) = value.as_str()
         && UNSUPPORTED_KINDS.binary_search(&kind).is_ok()
     {
@@ -232,7 +235,8 @@ fn parse_field(name: &str, value: RawBsonRef<'_>) -> Result<IndexField, Error> {
     }
 }
 
-/// The direction that the sign of a number means. Returns `None` for zero, NaN and values that are no numbers.
+/// The direction that the sign of a number means. Returns `None` for zero, NaN and values that are no
+/// numbers.
 fn direction(value: RawBsonRef<'_>) -> Option<Direction> {
     if order::type_class(value) != TypeClass::Number
         // NaN sorts below zero and would count as descending.

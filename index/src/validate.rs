@@ -160,8 +160,8 @@ pub fn validate(bytes: &[u8]) -> Result<ValidDocument<'_>, Error> {
     validate_each(bytes, |_| {})
 }
 
-/// Checks `bytes` as [`validate`] does, and passes each top-level element to `show`, from its type byte to the
-/// end of its value. Elements are shown before the rest is checked, so they count only if the document is
+/// Checks `bytes` as [`validate`] does, and passes each top-level element to `show`, from its type byte to
+/// the end of its value. Elements are shown before the rest is checked, so they count only if the document is
 /// accepted.
 ///
 /// # Errors
@@ -178,8 +178,8 @@ pub fn validate_each(bytes: &[u8], show: impl FnMut(&[u8])) -> Result<ValidDocum
     check(bytes, DOCUMENT_BYTES_MAX, show)
 }
 
-/// Checks `bytes` as [`validate`] does, but with a limit of `bytes_max` bytes: a command that holds a document is
-/// larger than the document.
+/// Checks `bytes` as [`validate`] does, but with a limit of `bytes_max` bytes: a command that holds a
+/// document is larger than the document.
 ///
 /// # Errors
 /// As [`validate`].
@@ -228,8 +228,10 @@ fn check(bytes: &[u8], bytes_max: usize, mut show: impl FnMut(&[u8])) -> Result<
         if open > 0 {
             continue;
         }
+        // Always found, since the cursor stays within the bytes.
         let Some(element) = bytes.get(start..cursor.at) else { break };
         show(element);
+        // Compared as bytes of the whole element: a name has just been checked, so no name is read again.
         if element.get(1..5) == Some(b"_id\0") {
             if id.is_some() {
                 return Err(Error::DuplicateId { offset: start });
@@ -286,6 +288,7 @@ impl Cursor<'_> {
     fn open_outermost(&mut self) -> Result<usize, DocumentFault> {
         let limit = self.bytes.len();
         let end = self.open(limit)?;
+        // An embedded document may be followed by more; the outermost one must fill its bytes.
         let excess = limit - (end + 1);
         if excess == 0 {
             return Ok(end);
@@ -294,7 +297,8 @@ impl Cursor<'_> {
         Err(DocumentFault::TrailingBytes { excess })
     }
 
-    /// Steps over the length of a document that must end before `limit`. Returns the offset of its terminator.
+    /// Steps over the length of a document that must end before `limit`. Returns the offset of its
+    /// terminator.
     #[inline]
     fn open(&mut self, limit: usize) -> Result<usize, DocumentFault> {
         let start = self.at;
@@ -384,6 +388,7 @@ impl Cursor<'_> {
     #[inline]
     fn byte(&mut self, end: usize) -> Result<u8, DocumentFault> {
         let byte = self.bytes.get(self.at).filter(|_| self.at < end);
+        // `at` is never beyond `end`, so the room does not underflow.
         let byte = byte.copied().ok_or(DocumentFault::Truncated { needed: 1, room: end - self.at })?;
         self.at += 1;
         Ok(byte)
@@ -555,8 +560,8 @@ fn utf8(text: &[u8]) -> Result<(), DocumentFault> {
     }
 }
 
-/// Whether a text is ASCII, eight bytes at a time. The last bytes of a longer text are tested as one word that
-/// overlaps the word before it.
+/// Whether a text is ASCII, eight bytes at a time. The last bytes of a longer text are tested as one word
+/// that overlaps the word before it.
 #[inline]
 fn is_ascii(text: &[u8]) -> bool {
     let (words, rest) = text.as_chunks::<8>();
@@ -568,8 +573,8 @@ fn is_ascii(text: &[u8]) -> bool {
     (seen | last) & HIGHS == 0
 }
 
-/// The position of the first zero byte of `word`. Returns `None` if there is no zero byte, or a byte before it
-/// is not ASCII.
+/// The position of the first zero byte of `word`. Returns `None` if there is no zero byte, or a byte before
+/// it is not ASCII.
 #[inline]
 fn short_name_end(word: [u8; 8]) -> Option<usize> {
     let word = u64::from_le_bytes(word);
@@ -582,8 +587,8 @@ fn short_name_end(word: [u8; 8]) -> Option<usize> {
 /// Marks zero bytes by their highest bits. The lowest mark is right; a mark above it may be false.
 #[inline]
 fn zero_bytes(word: u64) -> u64 {
-    // Subtracting one sets the highest bit of a zero byte, and borrows from the next byte, which can mark that one
-    // falsely. Bytes that had the bit before are masked out.
+    // Subtracting one sets the highest bit of a zero byte, and borrows from the next byte, which can mark
+    // that one falsely. Bytes that had the bit before are masked out.
     word.wrapping_sub(ONES) & !word & HIGHS
 }
 

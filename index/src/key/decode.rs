@@ -50,6 +50,7 @@ pub(super) fn decode_bytes(
     let mut decoder = Decoder { reader, types: rest_of_types.as_mut(), document, open: Vec::new() };
     let element_type = decoder.read_value();
     let rest = decoder.reader.rest();
+    // The caller may go on with its document after an error, so nothing of the field stays in it.
     if element_type.is_err() {
         document.truncate(start);
         return element_type;
@@ -153,7 +154,8 @@ impl Decoder<'_, '_, '_> {
                 self.close()?;
                 continue;
             }
-            // The type comes before the name in BSON but is known only after the value: a byte is kept free for it.
+            // The type comes before the name in BSON but is known only after the value: a byte is kept free
+            // for it.
             let position = container.elements;
             container.elements += 1;
             let kind = container.kind;
@@ -235,6 +237,8 @@ impl Decoder<'_, '_, '_> {
                 ElementType::DateTime
             }
             TAG_TIMESTAMP => {
+                // The key has the time first and big-endian; as one little-endian number, the increment comes
+                // first.
                 let timestamp = u64::from_be_bytes(self.reader.array()?);
                 self.document.extend(timestamp.to_le_bytes());
                 ElementType::Timestamp
@@ -271,6 +275,8 @@ impl Decoder<'_, '_, '_> {
 
     fn read_pointer(&mut self) -> Result<ElementType, Error> {
         let len = self.reader.len()?;
+        // BSON's length of the namespace includes a zero byte that the key leaves out, so it is written
+        // afterwards.
         let len_at = self.document.len();
         self.document.extend([0; 4]);
         self.reader.take(len, self.document)?;

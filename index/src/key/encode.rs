@@ -43,6 +43,7 @@ fn write_value<'v, T: Types>(
     types: &mut T,
 ) -> Option<Container<'v>> {
     match value {
+        // Numbers and texts have type bytes: their classes are the only ones with more than one type.
         RawBsonRef::ObjectId(id) => write_tagged(TAG_OBJECT_ID, id.bytes(), key),
         RawBsonRef::Int32(integer) => {
             write_integer(i64::from(integer), key);
@@ -104,6 +105,7 @@ fn write_value<'v, T: Types>(
 
 /// Appends all elements of a container, of the containers in it, and their ends.
 fn write_elements<T: Types>(container: Container<'_>, key: &mut Vec<u8>, types: &mut T) {
+    // The deepest container is last. Four levels fit most documents without growing.
     let mut open = Vec::with_capacity(4);
     open.push(container);
     while let Some(container) = open.last_mut() {

@@ -54,6 +54,7 @@ pub(super) fn write_integer(value: i64, key: &mut Vec<u8>) {
 /// Appends a double, with the same bytes as [`write_number`], but without taking a [`Number`] apart.
 #[inline]
 pub(super) fn write_double(value: f64, key: &mut Vec<u8>) {
+    // The bits of positive doubles sort as their values do.
     let magnitude = value.abs().to_bits();
     if magnitude == 0 {
         key.push(TAG_ZERO);
@@ -97,6 +98,7 @@ fn write_double_and_rest(sign: Sign, double: u64, after: AfterDouble, key: &mut 
         let [_, _, bytes @ ..] = whole.to_be_bytes();
         return key.extend_from_slice(&bytes);
     }
+    // A double from 2^53 to 2^63 has integers between itself and the next one; elsewhere one bit is enough.
     let counted = is_counted_in_units(double);
     let last = if counted { units << 1 | has_digits } else { has_digits << 8 };
     let whole = u128::from(head) << 80 | u128::from(low) << 56 | u128::from(last) << 40;
@@ -134,6 +136,7 @@ fn write_digits(sign: Sign, digits: Digits, key: &mut Vec<u8>) {
             break;
         }
     }
+    // Among negative numbers the one with more digits is smaller, which the complement gives.
     if sign == Sign::Negative {
         key.iter_mut().skip(start).for_each(|byte| *byte = !*byte);
     }

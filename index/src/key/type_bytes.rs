@@ -81,7 +81,8 @@ fn note_double(value: f64, types: &mut Vec<u8>) {
 }
 
 fn note_decimal(value: Decimal128, types: &mut Vec<u8>) {
-    // Only the canonical form of a finite decimal can be rebuilt from its parts. All others are kept as bytes.
+    // Only the canonical form of a finite decimal can be rebuilt from its parts. All others are kept as
+    // bytes.
     if let Decimal::Finite { negative, coefficient, exponent } = unpack(value)
         && pack(negative, coefficient, exponent) == Some(value)
     {
@@ -107,6 +108,7 @@ pub(super) fn restore_number(
     types: Option<&mut &[u8]>,
     document: &mut Vec<u8>,
 ) -> Result<ElementType, Error> {
+    // Without type bytes the caller wants some value that is equal, for an index that stores none.
     let Some(types) = types else { return restore_smallest(number, document) };
     let [kind] = take(types)?;
     match kind {
@@ -158,6 +160,7 @@ fn restore_decimal(number: Number, kind: u8, types: &mut &[u8]) -> Result<Decima
 }
 
 fn restore_smallest(number: Number, document: &mut Vec<u8>) -> Result<ElementType, Error> {
+    // Integers first, since every small integer is a double and a decimal too.
     if let Some(value) = number.to_i64() {
         if let Ok(value) = i32::try_from(value) {
             document.extend(value.to_le_bytes());

@@ -57,7 +57,8 @@ pub enum Decimal {
 pub fn unpack(decimal: Decimal128) -> Decimal {
     let bits = u128::from_le_bytes(decimal.bytes());
     let negative = bits >> SIGN_BIT == 1;
-    // Five ones mark a NaN, four ones and a zero an infinity; whatever else the bits hold does not matter then.
+    // Five ones mark a NaN, four ones and a zero an infinity; whatever else the bits hold does not matter
+    // then.
     let combination = bits >> (SIGN_BIT - 5) & 0b1_1111;
     if combination == 0b1_1111 {
         return Decimal::Nan;

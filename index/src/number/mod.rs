@@ -101,6 +101,7 @@ impl Number {
         if value.is_nan() {
             return Self { parts: Parts::Nan };
         }
+        // Without the sign bit, the bits of a double are those of its magnitude.
         let bits = value.to_bits();
         Self::new(bits & SIGN_BIT != 0, Magnitude::from_double(bits & !SIGN_BIT))
     }
@@ -117,6 +118,7 @@ impl Number {
     pub fn from_decimal128(value: Decimal128) -> Self {
         match unpack(value) {
             Decimal::Nan => Self { parts: Parts::Nan },
+            // Equal to the infinity of doubles, as in MongoDB.
             Decimal::Infinity { negative } => {
                 Self::new(negative, Magnitude::from_double(f64::INFINITY.to_bits()))
             }
@@ -218,6 +220,7 @@ pub(crate) fn compare(left: RawBsonRef<'_>, right: RawBsonRef<'_>) -> Ordering {
         return left.cmp(&right);
     }
     if let (RawBsonRef::Double(left), RawBsonRef::Double(right)) = (left, right)
+        // NaN has no order among doubles; MongoDB puts it below all numbers, which the parts do.
         && let Some(ordering) = left.partial_cmp(&right)
     {
         return ordering;

@@ -20,8 +20,8 @@ pub(super) struct BinaryFloat {
 
 /// Compares `coefficient` * 10^`exponent` with a double, exactly.
 pub(super) fn compare_decimal_with_binary(coefficient: u128, exponent: i32, double: BinaryFloat) -> Ordering {
-    // 10^x is 5^x * 2^x. A negative power of five moves to the other side, so no division is needed. The powers
-    // of two of both sides become one shift of the side that has more of them.
+    // 10^x is 5^x * 2^x. A negative power of five moves to the other side, so no division is needed. The
+    // powers of two of both sides become one shift of the side that has more of them.
     let mut decimal = Wide::new(coefficient);
     let mut binary = Wide::new(u128::from(double.mantissa));
     let fives = exponent.unsigned_abs();
