@@ -1,49 +1,25 @@
-//! Values per second of a sequence: one by one and many at once, from a shared block and an own one, beside other
-//! threads, with brought values between them, and numbered without gaps. The store costs nothing, so this is what
-//! the allocator costs.
+//! Values per second of a sequence: one by one and many at once, from a shared block and an own one, with
+//! several threads, with announced values in between, and numbered without gaps. The store costs nothing, so
+//! these are the costs of the allocator alone.
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use cairndb_sequence::acquirer::Acquirer;
 use cairndb_sequence::allocator::Sequence;
 use cairndb_sequence::attributes::{Attributes, Contract, Options};
-use cairndb_sequence::error::SequenceError;
 use cairndb_sequence::slot::Slot;
-use cairndb_sequence::store::{Change, Store};
+use cairndb_sequence::store::{Change, Store, Volatile};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-
-/// A store that only counts.
-#[derive(Default)]
-struct Nowhere {
-    writes: AtomicU64,
-}
-
-impl Store for Nowhere {
-    type Error = SequenceError;
-
-    fn reserve(&self, _: &Change<'_>) -> Result<u64, SequenceError> {
-        Ok(self.writes.fetch_add(1, Ordering::Relaxed))
-    }
-
-    fn is_durable(&self, _: u64) -> bool {
-        true
-    }
-
-    fn make_durable(&self, _: u64) -> Result<(), SequenceError> {
-        Ok(())
-    }
-}
 
 fn sequence(contract: Contract) -> Arc<Sequence> {
     let options = Options { contract: Some(contract), ..Options::default() };
     Arc::new(Sequence::new(Attributes::create(&options).expect("allowed")))
 }
 
-/// Time in which a thread for each slot runs `work` so many times.
+/// The time in which one thread for each slot runs `work` `times` times.
 fn measure(slots: &[Arc<Slot>], times: u64, work: impl Fn(&Slot) + Sync) -> Duration {
     let start = Instant::now();
     thread::scope(|scope| {
@@ -61,7 +37,7 @@ fn measure(slots: &[Arc<Slot>], times: u64, work: impl Fn(&Slot) + Sync) -> Dura
 fn take(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("take");
     group.sample_size(20).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500));
-    let (fast, store) = (sequence(Contract::Fast), Nowhere::default());
+    let (fast, store) = (sequence(Contract::Fast), Volatile::default());
     let one = |slot: &Slot| {
         black_box(fast.take_one(slot, &store)).expect("a value is left");
     };
@@ -101,7 +77,7 @@ fn take(criterion: &mut Criterion) {
 fn announce(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("announce");
     group.sample_size(20).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500));
-    let (fast, store) = (sequence(Contract::Fast), Nowhere::default());
+    let (fast, store) = (sequence(Contract::Fast), Volatile::default());
     group.bench_function("ahead", |bencher| {
         bencher.iter(|| {
             let value = fast.take_one(fast.shared(), &store).expect("a value is left");
@@ -118,7 +94,7 @@ fn announce(criterion: &mut Criterion) {
 fn number(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("number");
     group.sample_size(20).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500));
-    let (gapless, store) = (sequence(Contract::Gapless), Nowhere::default());
+    let (gapless, store) = (sequence(Contract::Gapless), Volatile::default());
     for documents in [1_u64, 100] {
         group.throughput(Throughput::Elements(documents));
         group.bench_function(BenchmarkId::new("gapless", documents), |bencher| {

@@ -7,20 +7,48 @@ use crate::allocator::Sequence;
 use crate::fork::Process;
 use crate::slot::Slot;
 
-/// Blocks of its own for every sequence that is used through it; SequoiaDB's coordinator.
+/// An acquirer with its own blocks of every sequence that is used through it. SequoiaDB calls it a
+/// coordinator.
 ///
-/// The shared acquirer of a database has its blocks in the sequences themselves.
+/// The shared acquirer of a database needs no `Acquirer`: its blocks are in the sequences themselves.
+///
+/// ```
+/// use std::sync::Arc;
+/// use cairndb_sequence::acquirer::Acquirer;
+/// use cairndb_sequence::allocator::Sequence;
+/// use cairndb_sequence::attributes::{Attributes, Options};
+/// use cairndb_sequence::store::Volatile;
+///
+/// let sequence = Arc::new(Sequence::new(Attributes::create(&Options::default())?));
+/// let (store, acquirer) = (Volatile::default(), Acquirer::default());
+/// assert_eq!(sequence.take_one(sequence.shared(), &store)?, 1);
+/// // The shared acquirer has the block from 1 to 1000, so this one gets the next block.
+/// assert_eq!(sequence.take_one(&acquirer.slot(7, &sequence), &store)?, 1001);
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
 pub struct Acquirer {
     slots: RwLock<HashMap<u64, Use>>,
     process: Process,
 }
 
-/// A sequence that an acquirer uses, and its place for blocks of it.
+/// A sequence that an acquirer uses, with the acquirer's slot for its blocks.
 type Use = (Arc<Sequence>, Arc<Slot>);
 
 impl Acquirer {
-    /// The acquirer's slot for a sequence, which `id` tells from all others. A renamed sequence is another one with the
-    /// same id, and gets another slot.
+    /// The acquirer's slot for a sequence. `id` identifies the sequence; after a rename, the new sequence has
+    /// the same id and gets a new slot.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use cairndb_sequence::acquirer::Acquirer;
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    ///
+    /// let sequence = Arc::new(Sequence::new(Attributes::create(&Options::default())?));
+    /// let acquirer = Acquirer::default();
+    /// assert!(Arc::ptr_eq(&acquirer.slot(7, &sequence), &acquirer.slot(7, &sequence)));
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn slot(&self, id: u64, sequence: &Arc<Sequence>) -> Arc<Slot> {
         let known = |slots: &HashMap<u64, Use>| {
             let (of, slot) = slots.get(&id)?;
@@ -29,16 +57,19 @@ impl Acquirer {
         if let Some(slot) = known(&self.slots.read().unwrap_or_else(PoisonError::into_inner)) {
             return slot;
         }
+        // A slot that is not kept: the sequence refuses every use, so there is nothing to give back later.
         if sequence.is_retired() {
             return Arc::default();
         }
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have opened it between the two locks. A second slot would hold a second block.
         if let Some(slot) = known(&slots) {
             return slot;
         }
         slots.retain(|_, (sequence, _)| !sequence.is_retired());
         let slot = sequence.open_slot();
         let replaced = slots.insert(id, (Arc::clone(sequence), Arc::clone(&slot)));
+        // Closing takes the lock of the old sequence, which must not wait for the lock here.
         drop(slots);
         if let Some((sequence, slot)) = replaced {
             sequence.close_slot(&slot);
@@ -54,9 +85,11 @@ impl Default for Acquirer {
 }
 
 impl Drop for Acquirer {
-    /// Gives back what nobody took, where it can still be handed out; the rest is listed as lost. Not in a forked child:
-    /// the values are its parent's, and a thread that is not there may hold a lock.
+    /// Gives back the values that were not taken, where they can still be handed out; the rest is listed as
+    /// lost.
     fn drop(&mut self) {
+        // A forked child must not touch them: the values belong to its parent, and a lock may be held by a
+        // thread that exists only there.
         if !self.process.is_current() {
             return;
         }

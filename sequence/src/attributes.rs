@@ -1,7 +1,7 @@
-//! What a sequence is declared to be, and every check of it, in one place.
+//! The declaration of a sequence, and all checks of it.
 //!
-//! Names, defaults and ranges are SequoiaDB's. [`Options`] are what a caller gives, [`Attributes`] what holds once they
-//! were checked: no `Attributes` exist that break a rule. All sums and products are in 128 bits.
+//! Names, defaults and ranges are SequoiaDB's. A caller gives [`Options`]; checked options become
+//! [`Attributes`], which never break a rule. All sums and products are in 128 bits.
 
 use crate::error::{SequenceError, shorten};
 
@@ -10,15 +10,25 @@ const SIZE_MAX: i64 = 2_147_483_647;
 const CACHE_SIZE_DEFAULT: i64 = 1_000;
 const ACQUIRE_SIZE_DEFAULT: i64 = 1_000;
 
-/// What a sequence promises of the order and completeness of its values.
+/// What a sequence promises about the order and completeness of its values.
+///
+/// ```
+/// use cairndb_sequence::attributes::{Attributes, Contract, Options};
+///
+/// let gapless = Options { contract: Some(Contract::Gapless), ..Options::default() };
+/// assert_eq!(Attributes::create(&gapless)?.contract().name(), "gapless");
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Contract {
-    /// Unique values in blocks: the fastest. A value may become visible after a larger one, and a crash leaves a gap.
+    /// Unique values in blocks: the fastest. A value may become visible after a larger one, and a crash
+    /// leaves a gap.
     #[default]
     Fast,
     /// Values become visible in their order. Writers that number by the sequence take turns.
     Ordered,
-    /// No value is ever missing among surviving documents: value and document are one write. Writers take turns.
+    /// No value is ever missing among surviving documents: value and document are one write. Writers take
+    /// turns.
     Gapless,
 }
 
@@ -36,7 +46,16 @@ impl Contract {
     }
 }
 
-/// A value of an option, as far as sequences look at it.
+/// The value of an option, with the types that sequences distinguish.
+///
+/// ```
+/// use cairndb_sequence::attributes::{OptionValue, Options};
+///
+/// let mut options = Options::default();
+/// options.set("Cycled", OptionValue::Boolean(true), "a sequence")?;
+/// assert!(options.set("Cycled", OptionValue::Text("yes"), "a sequence").is_err());
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum OptionValue<'a> {
     /// A 32-bit or 64-bit integer.
@@ -49,7 +68,15 @@ pub enum OptionValue<'a> {
     Other(&'static str),
 }
 
-/// What a caller asks for; what is absent keeps its value, or its default in a new sequence.
+/// The options of a call. An absent option keeps its value, or has its default in a new sequence.
+///
+/// ```
+/// use cairndb_sequence::attributes::{Attributes, Options};
+///
+/// let options = Options { start_value: Some(100), increment: Some(5), ..Options::default() };
+/// assert_eq!(Attributes::create(&options)?.start_value(), 100);
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Distance from one value to the next: not 0, at most 2147483647 either way. Default 1.
@@ -60,7 +87,7 @@ pub struct Options {
     pub min_value: Option<i64>,
     /// The greatest value. Default the greatest 64-bit integer, or -1 if the increment is negative.
     pub max_value: Option<i64>,
-    /// The value from which the sequence goes on; only when changing a sequence.
+    /// The value from which the sequence continues. Only when a sequence is changed.
     pub current_value: Option<i64>,
     /// How many values one durable write reserves. Default 1000.
     pub cache_size: Option<i64>,
@@ -68,11 +95,19 @@ pub struct Options {
     pub acquire_size: Option<i64>,
     /// Whether to start over at the other end when the values are used up. Default false.
     pub cycled: Option<bool>,
-    /// What is promised of order and completeness. Default [`Contract::Fast`].
+    /// The promise about order and completeness. Default [`Contract::Fast`].
     pub contract: Option<Contract>,
 }
 
 /// A sequence's attributes: checked, and consistent with each other.
+///
+/// ```
+/// use cairndb_sequence::attributes::{Attributes, Options};
+///
+/// let countdown = Attributes::create(&Options { increment: Some(-1), ..Options::default() })?;
+/// assert_eq!((countdown.start_value(), countdown.limit(), countdown.edge()), (-1, i64::MIN, -1));
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
     increment: i64,
@@ -86,11 +121,20 @@ pub struct Attributes {
 }
 
 impl Options {
-    /// Sets one option by its name, as documents spell it. `of` says what the option was given for.
+    /// Sets one option by its name in documents. `of` names what the option was given for, for messages.
     ///
     /// # Errors
-    /// [`SequenceError::UnknownOption`], [`SequenceError::FixedOption`] for what only the engine sets,
-    /// [`SequenceError::OptionType`], and [`SequenceError::OptionRange`] for an unknown contract.
+    /// [`SequenceError::UnknownOption`], [`SequenceError::FixedOption`] for an option that only the engine
+    /// sets, [`SequenceError::OptionType`], and [`SequenceError::OptionRange`] for an unknown contract.
+    ///
+    /// ```
+    /// use cairndb_sequence::attributes::{OptionValue, Options};
+    ///
+    /// let mut options = Options::default();
+    /// options.set("Increment", OptionValue::Integer(10), "a sequence")?;
+    /// assert_eq!(options.increment, Some(10));
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn set(&mut self, name: &str, value: OptionValue<'_>, of: &'static str) -> Result<(), SequenceError> {
         match name {
             "Increment" => self.increment = Some(integer("Increment", value)?),
@@ -107,7 +151,7 @@ impl Options {
         Ok(())
     }
 
-    /// Whether nothing is asked for.
+    /// Whether no option is given.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -134,6 +178,7 @@ impl Attributes {
                 place: "when a sequence is created",
             });
         }
+        // SequoiaDB's defaults mirror each other: a descending sequence starts at -1 and goes down.
         let descending = options.increment.is_some_and(|increment| increment < 0);
         let (start, min, max) = if descending { (-1, i64::MIN, -1) } else { (1, 1, i64::MAX) };
         let attributes = Self {
@@ -150,7 +195,7 @@ impl Attributes {
         Ok(attributes)
     }
 
-    /// The attributes after a change; `None` if it changes none of them. Checks them only if it does.
+    /// The attributes after a change. Returns `None` if it changes none of them.
     pub(crate) fn altered(&self, options: &Options) -> Result<Option<Self>, SequenceError> {
         let altered = Self {
             increment: options.increment.unwrap_or(self.increment),
@@ -162,9 +207,12 @@ impl Attributes {
             cycled: options.cycled.unwrap_or(self.cycled),
             contract: options.contract.unwrap_or(self.contract),
         };
+        // Against the new limits, which the same call may set.
         if let Some(value) = options.current_value {
             altered.check_within("CurrentValue", value)?;
         }
+        // Stored attributes that a later version would refuse stay valid as long as a change does not touch
+        // them.
         if altered == *self {
             return Ok(None);
         }
@@ -222,7 +270,7 @@ impl Attributes {
         if self.increment > 0 { self.min_value } else { self.max_value }
     }
 
-    /// Whether a value lies between least and greatest.
+    /// Whether a value is from `MinValue` to `MaxValue`.
     pub(crate) fn contains(&self, value: i64) -> bool {
         (self.min_value..=self.max_value).contains(&value)
     }
@@ -235,14 +283,17 @@ impl Attributes {
         Err(SequenceError::OptionRange { option, expected, value: value.to_string() })
     }
 
-    /// How many values lie from least to greatest, step by step.
+    /// The number of values from `MinValue` to `MaxValue` in steps of the increment.
     pub(crate) fn capacity(&self) -> i128 {
+        // In 128 bits: the distance between the ends of the 64-bit integers does not fit 64 bits.
         let range = i128::from(self.max_value) - i128::from(self.min_value);
         range / i128::from(self.increment).abs() + 1
     }
 
-    /// The rules between attributes, in the order in which they are reported.
+    /// Checks the rules between attributes.
     fn check(&self) -> Result<(), SequenceError> {
+        // Only the first broken rule is reported, and each check may rely on those before it: the capacity
+        // divides by the increment, which is not 0 by then.
         if self.min_value >= self.max_value {
             let expected = format!("less than MaxValue {}", self.max_value);
             return Err(out_of_range("MinValue", expected, self.min_value));
@@ -258,6 +309,7 @@ impl Attributes {
             let expected = format!("at most CacheSize {}", self.cache_size);
             return Err(out_of_range("AcquireSize", expected, self.acquire_size));
         }
+        // A reserve larger than all values would start over within itself.
         let capacity = self.capacity();
         if i128::from(self.cache_size) > capacity {
             let expected = format!("at most the {capacity} values from MinValue to MaxValue");
@@ -278,10 +330,18 @@ fn out_of_range(option: &'static str, expected: String, value: i64) -> SequenceE
     SequenceError::OptionRange { option, expected, value: value.to_string() }
 }
 
-/// The integer that an option's value must be.
+/// The integer of an option that must be one.
 ///
 /// # Errors
 /// [`SequenceError::OptionType`] for a value of any other type: a double is refused, whole or not.
+///
+/// ```
+/// use cairndb_sequence::attributes::{OptionValue, integer};
+///
+/// assert_eq!(integer("CacheSize", OptionValue::Integer(50))?, 50);
+/// assert!(integer("CacheSize", OptionValue::Other("a double")).is_err());
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
 pub fn integer(option: &'static str, value: OptionValue<'_>) -> Result<i64, SequenceError> {
     match value {
         OptionValue::Integer(value) => Ok(value),
@@ -300,10 +360,17 @@ pub(crate) fn boolean(option: &'static str, value: OptionValue<'_>) -> Result<bo
     }
 }
 
-/// The string that an option's value must be.
+/// The string of an option that must be one.
 ///
 /// # Errors
 /// [`SequenceError::OptionType`] for a value of any other type.
+///
+/// ```
+/// use cairndb_sequence::attributes::{OptionValue, text};
+///
+/// assert_eq!(text("Field", OptionValue::Text("order.number"))?, "order.number");
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
 pub fn text<'a>(option: &'static str, value: OptionValue<'a>) -> Result<&'a str, SequenceError> {
     match value {
         OptionValue::Text(value) => Ok(value),
@@ -313,12 +380,13 @@ pub fn text<'a>(option: &'static str, value: OptionValue<'a>) -> Result<&'a str,
     }
 }
 
-/// One of the values that a textual option may have.
+/// The choice that the text of an option names.
 pub(crate) fn choice<T: Copy>(
     option: &'static str,
     value: OptionValue<'_>,
     choices: &[(&'static str, T)],
 ) -> Result<T, SequenceError> {
+    // Compared exactly, as everywhere in options: "Fast" is a mistake, not "fast".
     let given = text(option, value)?;
     choices.iter().find(|(name, _)| *name == given).map(|&(_, choice)| choice).ok_or_else(|| {
         let names: Vec<String> = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect();
@@ -331,6 +399,8 @@ pub(crate) fn choice<T: Copy>(
 }
 
 pub(crate) fn unknown(name: &str, of: &'static str) -> SequenceError {
+    // SequoiaDB has these names, but only the engine sets them. A message of their own says more than
+    // "unknown".
     let fixed = ["Name", "CycledCount", "Initial", "Internal", "Version", "ID", "CLUniqueID", "_id"];
     match fixed.into_iter().find(|option| *option == name) {
         Some(option) => SequenceError::FixedOption { option, place: "by an option" },
@@ -342,7 +412,14 @@ fn contract(value: OptionValue<'_>) -> Result<Contract, SequenceError> {
     choice("Contract", value, &Contract::ALL.map(|contract| (contract.name(), contract)))
 }
 
-/// The refusal of an option's value that does not have the type `expected`.
+/// The error for an option whose value does not have the type `expected`.
+///
+/// ```
+/// use cairndb_sequence::attributes::{OptionValue, wrong_type};
+///
+/// let error = wrong_type("Cycled", "a boolean", OptionValue::Integer(1));
+/// assert_eq!(error.to_string(), "Cycled must be a boolean, not the integer 1");
+/// ```
 pub fn wrong_type(option: &'static str, expected: &'static str, value: OptionValue<'_>) -> SequenceError {
     let found = match value {
         OptionValue::Integer(value) => format!("the integer {value}"),

@@ -1,8 +1,8 @@
-//! Fields that number themselves: which fields may, what an insert does with the value that a document brings, and
-//! what a caller can ask for.
+//! Auto-increment fields: which fields are allowed, what an insert does with a value that a document brings,
+//! and the options of a call.
 //!
-//! The rules are SequoiaDB's. Documents are not known here: whoever walks them asks [`Field::decide`] for each value
-//! that it meets at the field's path.
+//! The rules are SequoiaDB's. This module knows no documents: the caller walks them and calls
+//! [`Field::decide`] for each value at the field's path.
 
 use crate::attributes::{OptionValue, Options, boolean, choice, integer, text, unknown};
 use crate::error::{SequenceError, shorten};
@@ -12,30 +12,52 @@ use crate::error::{SequenceError, shorten};
 pub const FIELDS_MAX: usize = 64;
 
 /// What an insert does with a value that the document brings.
+///
+/// ```
+/// use cairndb_sequence::auto_increment::{Brought, Decision, Field, FieldOptions, Generated};
+///
+/// let options = FieldOptions { field: Some("number".into()), ..FieldOptions::default() };
+/// let mut field = Field::create(&options)?;
+/// assert_eq!(field.decide(Brought::Integer(7))?, Decision::Announce(7));
+/// field.generated = Generated::Always;
+/// assert_eq!(field.decide(Brought::Integer(7))?, Decision::Generate);
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Generated {
-    /// Drops it, and generates one.
+    /// Replaces the value by a generated one.
     Always,
     /// Refuses the document.
     AlwaysStrict,
-    /// Keeps it, whatever it is. An integer moves the sequence.
+    /// Keeps the value, of any type. An integer moves the sequence.
     #[default]
     Default,
-    /// Keeps it if it is a 32-bit or 64-bit integer, which moves the sequence; else refuses the document.
+    /// Keeps a 32-bit or 64-bit integer, which moves the sequence. Refuses a document with any other value.
     Strict,
 }
 
 /// What truncating the collection does to a field's sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnTruncate {
-    /// It starts again at `StartValue`.
+    /// The sequence starts again at `StartValue`.
     #[default]
     Restart,
-    /// It goes on.
+    /// The sequence goes on.
     Continue,
 }
 
-/// What a caller asks for when a field is to number itself, or is changed.
+/// The options of a call that makes or changes an auto-increment field.
+///
+/// ```
+/// use cairndb_sequence::attributes::OptionValue;
+/// use cairndb_sequence::auto_increment::{FieldOptions, Generated};
+///
+/// let mut options = FieldOptions::default();
+/// options.set("Field", OptionValue::Text("order.number"))?;
+/// options.set("Generated", OptionValue::Text("strict"))?;
+/// assert_eq!((options.path()?, options.generated), ("order.number", Some(Generated::Strict)));
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldOptions {
     /// The field's dotted path. Required.
@@ -44,18 +66,30 @@ pub struct FieldOptions {
     pub generated: Option<Generated>,
     /// Whether an explicit null counts as no value. Default false.
     pub generate_on_null: Option<bool>,
-    /// Whether to start behind the greatest integer that the collection has in the field; only when it is made.
-    /// Default false.
+    /// Whether to start after the greatest integer that the collection has in the field. Only when the field
+    /// is made. Default false.
     pub start_from_existing: Option<bool>,
-    /// The value up to which all count as used; only when it is made. None do by default.
+    /// The value up to which all values count as used. Only when the field is made. By default no value does.
     pub used_up_to: Option<i64>,
-    /// What truncating does. Default [`OnTruncate::Restart`].
+    /// What truncating the collection does. Default [`OnTruncate::Restart`].
     pub on_truncate: Option<OnTruncate>,
-    /// The sequence behind the field.
+    /// The options of the field's sequence.
     pub sequence: Options,
 }
 
-/// A field that numbers itself: its path and its mode.
+/// An auto-increment field: its path and its mode.
+///
+/// ```
+/// use cairndb_sequence::auto_increment::{Brought, Decision, Field, FieldOptions};
+///
+/// let options = FieldOptions {
+///     field: Some("number".into()),
+///     generate_on_null: Some(true),
+///     ..FieldOptions::default()
+/// };
+/// assert_eq!(Field::create(&options)?.decide(Brought::Null)?, Decision::Generate);
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     path: String,
@@ -63,11 +97,11 @@ pub struct Field {
     pub generated: Generated,
     /// Whether an explicit null counts as no value.
     pub generate_on_null: bool,
-    /// What truncating does.
+    /// What truncating the collection does.
     pub on_truncate: OnTruncate,
 }
 
-/// A value that a document brings, as far as the rules look at it.
+/// A value that a document brings, with the types that the rules distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Brought {
     /// A 32-bit or 64-bit integer.
@@ -78,14 +112,14 @@ pub enum Brought {
     Other(&'static str),
 }
 
-/// What becomes of it.
+/// What an insert does with the value of one document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It stays, and the sequence takes note of it.
+    /// The value stays and is announced to the sequence, which continues beyond it.
     Announce(i64),
-    /// It stays.
+    /// The value stays.
     Keep,
-    /// It goes, and a value is generated.
+    /// A generated value replaces it.
     Generate,
 }
 
@@ -123,10 +157,19 @@ impl OnTruncate {
 }
 
 impl FieldOptions {
-    /// Sets one option by its name, as documents spell it.
+    /// Sets one option by its name in documents. Options of the sequence are accepted too.
     ///
     /// # Errors
     /// As [`Options::set`].
+    ///
+    /// ```
+    /// use cairndb_sequence::attributes::OptionValue;
+    ///
+    /// let mut options = cairndb_sequence::auto_increment::FieldOptions::default();
+    /// options.set("StartValue", OptionValue::Integer(1000))?;
+    /// assert_eq!(options.sequence.start_value, Some(1000));
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn set(&mut self, name: &str, value: OptionValue<'_>) -> Result<(), SequenceError> {
         match name {
             "Field" => self.field = Some(text("Field", value)?.to_owned()),
@@ -135,6 +178,8 @@ impl FieldOptions {
             "StartFromExisting" => self.start_from_existing = Some(boolean("StartFromExisting", value)?),
             "UsedUpTo" => self.used_up_to = Some(integer("UsedUpTo", value)?),
             "OnTruncate" => self.on_truncate = Some(choice("OnTruncate", value, &OnTruncate::ALL)?),
+            // Sequences refuse `_id` as an option that only the engine sets; the message must name the field
+            // here.
             "_id" => return Err(unknown(name, "an auto-increment field")),
             _ => return self.sequence.set(name, value, "an auto-increment field"),
         }
@@ -155,6 +200,17 @@ impl Field {
     ///
     /// # Errors
     /// [`SequenceError::MissingOption`] without a path, [`SequenceError::Field`] for one that is not allowed.
+    ///
+    /// ```
+    /// use cairndb_sequence::auto_increment::{Field, FieldOptions};
+    ///
+    /// let field = |path: &str| {
+    ///     Field::create(&FieldOptions { field: Some(path.into()), ..FieldOptions::default() })
+    /// };
+    /// assert_eq!(field("order.number")?.path(), "order.number");
+    /// assert!(field("order.$number").is_err());
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn create(options: &FieldOptions) -> Result<Self, SequenceError> {
         let path = options.path()?;
         check_path(path)?;
@@ -169,12 +225,13 @@ impl Field {
     /// The field after a change of its options.
     ///
     /// # Errors
-    /// [`SequenceError::FixedOption`] for what can only be asked when the field is made.
+    /// [`SequenceError::FixedOption`] for an option that is only allowed when the field is made.
     pub fn altered(&self, options: &FieldOptions) -> Result<Self, SequenceError> {
         let fixed = [
             ("StartFromExisting", options.start_from_existing.is_some()),
             ("UsedUpTo", options.used_up_to.is_some()),
         ];
+        // Both set where the sequence starts, and it has started.
         if let Some((option, _)) = fixed.into_iter().find(|(_, is_given)| *is_given) {
             return Err(SequenceError::FixedOption { option, place: "when a field is changed" });
         }
@@ -186,8 +243,22 @@ impl Field {
         })
     }
 
-    /// The same field for documents that are stored as they come, as a restored dump's are: a value that they bring stays,
-    /// whatever the mode is.
+    /// The field for documents that are stored unchanged, like those of a restored dump: they keep their
+    /// values in every mode.
+    ///
+    /// ```
+    /// use cairndb_sequence::auto_increment::{Brought, Decision, Field, FieldOptions, Generated};
+    ///
+    /// let options = FieldOptions {
+    ///     field: Some("number".into()),
+    ///     generated: Some(Generated::AlwaysStrict),
+    ///     ..FieldOptions::default()
+    /// };
+    /// let field = Field::create(&options)?;
+    /// assert!(field.decide(Brought::Integer(7)).is_err());
+    /// assert_eq!(field.bypassed().decide(Brought::Integer(7))?, Decision::Announce(7));
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     #[must_use]
     pub fn bypassed(&self) -> Self {
         Self { generated: Generated::Default, generate_on_null: false, ..self.clone() }
@@ -198,13 +269,23 @@ impl Field {
         &self.path
     }
 
-    /// The names along the path, from the top.
+    /// The names of the path, from the top.
     pub fn segments(&self) -> impl Iterator<Item = &str> {
         self.path.split('.')
     }
 
-    /// Whether the fields are the same, or one lies in the other.
+    /// Whether both paths name the same field, or one field is inside the other.
+    ///
+    /// ```
+    /// use cairndb_sequence::auto_increment::{Field, FieldOptions};
+    ///
+    /// let options = FieldOptions { field: Some("order.number".into()), ..FieldOptions::default() };
+    /// let field = Field::create(&options)?;
+    /// assert!(field.conflicts_with("order") && !field.conflicts_with("order.numbers"));
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn conflicts_with(&self, other: &str) -> bool {
+        // Only the longer path can lie inside the shorter one. The dot keeps "a" and "ab" apart.
         let (short, long) = if self.path.len() <= other.len() {
             (self.path.as_str(), other)
         } else {
@@ -213,18 +294,29 @@ impl Field {
         long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 
-    /// What becomes of a value that a document brings.
+    /// Decides what an insert does with a value that a document brings.
     ///
     /// # Errors
-    /// [`SequenceError::FieldValue`] where the mode refuses it.
+    /// [`SequenceError::FieldValue`] if the mode refuses the value.
+    ///
+    /// ```
+    /// use cairndb_sequence::auto_increment::{Brought, Decision, Field, FieldOptions};
+    ///
+    /// let options = FieldOptions { field: Some("number".into()), ..FieldOptions::default() };
+    /// let field = Field::create(&options)?;
+    /// assert_eq!(field.decide(Brought::Other("a string"))?, Decision::Keep);
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn decide(&self, brought: Brought) -> Result<Decision, SequenceError> {
         let refuse = |expected| {
             let found = brought.type_name();
             Err(SequenceError::FieldValue { field: self.path.clone(), expected, found })
         };
+        // Before the mode: a null that counts as no value is replaced in the strict modes too.
         if brought == Brought::Null && self.generate_on_null {
             return Ok(Decision::Generate);
         }
+        // Every pair by name, so a new mode or type has to be decided here.
         match (self.generated, brought) {
             (Generated::Always, _) => Ok(Decision::Generate),
             (Generated::AlwaysStrict, _) => refuse("absent, because its values are always generated"),
@@ -253,6 +345,13 @@ impl Brought {
 ///
 /// # Errors
 /// [`SequenceError::Name`] with the rule that it breaks.
+///
+/// ```
+/// use cairndb_sequence::auto_increment::check_name;
+///
+/// assert!(check_name("invoices").is_ok());
+/// assert!(check_name("$invoices").is_err() && check_name("sys_1").is_err());
+/// ```
 pub fn check_name(name: &str) -> Result<(), SequenceError> {
     let refuse = |reason| Err(SequenceError::Name { name: shorten(name), reason });
     if name.is_empty() {
@@ -264,19 +363,25 @@ pub fn check_name(name: &str) -> Result<(), SequenceError> {
     if name.starts_with('$') {
         return refuse("it starts with $");
     }
+    // A user's sequence of such a name could collide with that of a field that is made later.
     if is_internal_name(name) {
         return refuse("names that start with SYS belong to auto-increment fields");
     }
     Ok(())
 }
 
-/// Whether the name is one of those that are kept for the sequences behind auto-increment fields.
+/// Whether the name is reserved for the sequences of auto-increment fields.
+///
+/// ```
+/// assert!(cairndb_sequence::auto_increment::is_internal_name("SYS_4_id"));
+/// ```
 pub fn is_internal_name(name: &str) -> bool {
     name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("SYS"))
 }
 
 fn check_path(path: &str) -> Result<(), SequenceError> {
     let refuse = |reason| Err(SequenceError::Field { field: shorten(path), reason });
+    // SequoiaDB's rules. A number would be a position in an array, which an insert does not look into.
     for segment in path.split('.') {
         if segment.is_empty() {
             return refuse("a name in it is empty");

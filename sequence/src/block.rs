@@ -1,8 +1,12 @@
 //! A block: a run of values that one acquirer hands out, and the atomic position in it.
 //!
-//! Taking values is one `fetch_add`; every thread gets the values between the position it found and the one it left.
-//! Skipping and closing are single operations on the same word, so a value is handed out once, or skipped
-//! and then reported once as lost, and never both.
+//! Taking values is one `fetch_add`: every thread gets the values between the position it found and the one
+//! it left. Skipping and closing are single operations on the same word. So each value is either handed out
+//! once, or skipped and reported once as lost.
+//!
+//! The orderings serve the safe watermark. A writer registers its position and then takes a value. The take
+//! is a Release, and a reader of the position uses Acquire: a reader that sees the value taken also sees the
+//! registration.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,12 +24,12 @@ const CLOSED: u64 = 1 << 62;
 /// A run with a position that many threads advance.
 pub(crate) struct Block {
     run: Run,
-    /// Where the first value stands.
+    /// The position of the first value.
     start: SequencePosition,
     origin: Origin,
-    /// What the store answered when it wrote the block's reserve.
+    /// The receipt of the write that made the block's reserve.
     receipt: u64,
-    /// When so many values are taken, the next reserve is asked for; never at [`CLOSED`].
+    /// The number of taken values at which the next reserve is requested. [`CLOSED`] means never.
     low_at: u64,
     provider: Option<Arc<dyn Provider>>,
     taken: CachePadded<AtomicU64>,
@@ -49,47 +53,50 @@ pub(crate) struct Origin {
 }
 
 impl Block {
-    /// A block of which nothing is taken, from a sequence that stood at `origin`, and has started over `cycled_count`
-    /// times since it was made.
+    /// A block of which no value is taken.
     pub(crate) fn new(run: Run, start: SequencePosition, origin: Origin, receipt: u64) -> Self {
         assert!(run.count() < CLOSED, "a block is shorter than the position of a closed one");
         let taken = CachePadded::new(AtomicU64::new(0));
         Self { run, start, origin, receipt, low_at: CLOSED, provider: None, taken }
     }
 
-    /// Asks for the next reserve when half of the block is used: it is the last one of its reserve.
+    /// Requests the next reserve when half of the block is used. For the last block of a reserve.
     pub(crate) fn asking(self, provider: Arc<dyn Provider>) -> Self {
         Self { low_at: self.run.count().div_ceil(2), provider: Some(provider), ..self }
     }
 
-    /// An equal block that is open, its first `taken` values gone.
+    /// An equal block that is open, with its first `taken` values taken.
     pub(crate) fn reopened(&self, taken: u64) -> Self {
         let taken = CachePadded::new(AtomicU64::new(taken));
         Self { provider: self.provider.clone(), taken, ..*self }
     }
 
-    /// Takes up to `count` values; nothing if none is left.
+    /// Takes up to `count` values. Returns `None` if no value is left.
     #[inline]
     pub(crate) fn take(&self, count: u64) -> Option<Run> {
         // No attempt moves the position further than the block is long, so that it never overflows.
         let count = count.min(self.run.count());
-        // A look first: the position of a used-up block must not run away.
+        // A load first, so that attempts on a used-up block do not move its position on and on. Relaxed is
+        // enough: the position only grows, so an old one errs towards trying, and `fetch_add` decides.
         if self.taken.load(Ordering::Relaxed) >= self.run.count() {
             return None;
         }
+        // One operation, so no two threads get the same value. With a load and a store they could.
         let from = self.taken.fetch_add(count, Ordering::AcqRel);
         if from >= self.run.count() {
             return None;
         }
+        // Exactly one taker crosses the mark, so the next reserve is requested once.
         if from < self.low_at && self.low_at <= from + count {
             self.ask();
         }
         Some(self.run.slice(from, from + count))
     }
 
-    /// Takes one value.
+    /// Takes one value. Returns `None` if no value is left.
     #[inline]
     pub(crate) fn take_one(&self) -> Option<i64> {
+        // The load and the orderings are those of `take`.
         if self.taken.load(Ordering::Relaxed) >= self.run.count() {
             return None;
         }
@@ -107,49 +114,59 @@ impl Block {
         }
     }
 
-    /// Skips every value up to `value`; gives those that were skipped.
+    /// Skips every value up to `value`. Returns those that were skipped.
     pub(crate) fn skip_to(&self, value: i64) -> Run {
         let target = self.run.count_to(value);
+        // The maximum leaves a position that takers have moved further, and a closed block closed. The values
+        // from the position found up to the target belong to this call alone, so each is reported as lost
+        // once.
         let from = self.taken.fetch_max(target, Ordering::AcqRel);
         self.run.slice(from, target)
     }
 
-    /// Ends the block; gives the values that nobody took.
+    /// Ends the block. Returns the values that were not taken.
     pub(crate) fn close(&self) -> Run {
+        // A swap: of two threads that close, only one gets the rest. Later takers find the position beyond
+        // the end.
         let from = self.taken.swap(CLOSED, Ordering::AcqRel);
         self.run.slice(from, self.run.count())
     }
 
-    /// The values that nobody took so far.
+    /// The values that are not taken yet. Without a closed block or a lock, some may be taken at once.
     pub(crate) fn rest(&self) -> Run {
         self.run.slice(self.taken.load(Ordering::Acquire), self.run.count())
     }
 
-    /// The last value that was taken or skipped; the one before the block if there is none.
+    /// The last value that was taken or skipped, or the value before the block. Returns `None` if there is
+    /// neither.
     pub(crate) fn last_taken(&self) -> Option<i64> {
         self.position()?.before
     }
 
-    /// Where the next value stands; nothing in a closed block, because it may be reopened where it was closed.
+    /// The position of the next value. Returns `None` for a closed block, because it may be reopened where it
+    /// was closed, before its end.
     #[inline]
     pub(crate) fn position(&self) -> Option<SequencePosition> {
+        // Acquire pairs with the Release of a take: see the header. With Relaxed the watermark could pass a
+        // value that is taken and not committed, because its writer's registration is not visible yet.
         let taken = self.taken.load(Ordering::Acquire);
         (taken < CLOSED).then(|| self.position_after(taken.min(self.run.count())))
     }
 
-    /// Where the value stands that follows the first `taken`.
+    /// The position after the first `taken` values.
     pub(crate) fn position_after(&self, taken: u64) -> SequencePosition {
         let before = if taken == 0 { self.start.before } else { Some(self.run.at(taken - 1)) };
         SequencePosition { ordinal: self.start.ordinal + taken, before }
     }
 
-    /// The term after the last one that was taken or skipped; it may lie behind the block.
+    /// The term after the last one that was taken or skipped. It may lie beyond the block, and beyond 64
+    /// bits.
     pub(crate) fn following(&self) -> i128 {
         let taken = self.taken.load(Ordering::Acquire).min(self.run.count());
         i128::from(self.run.first()) + i128::from(self.run.increment()) * i128::from(taken)
     }
 
-    /// Where a sequence stands to which all but the first `taken` values were returned.
+    /// The progress of a sequence to which all but the first `taken` values are returned.
     pub(crate) fn progress_after(&self, taken: u64) -> Progress {
         match taken.checked_sub(1) {
             None => self.origin.progress,

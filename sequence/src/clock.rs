@@ -1,12 +1,27 @@
 //! Wall-clock time in whole seconds, the only resolution an `ObjectId` has.
 //!
 //! [`SystemClock`] reads the coarse clock where the system has one: it is several times cheaper than the
-//! precise clock and lags by at most one timer tick (1 to 10 milliseconds). Nothing here makes time monotonic;
-//! [`Generator`](crate::generator::Generator) does not rely on it.
+//! precise clock and lags by at most one timer tick (1 to 10 milliseconds). The time may step back;
+//! [`Generator`](crate::generator::Generator) handles that.
 
 use std::sync::Arc;
 
 /// A source of wall-clock time.
+///
+/// ```
+/// use cairndb_sequence::clock::Clock;
+/// use cairndb_sequence::generator::Generator;
+/// use cairndb_sequence::object_id::Layout;
+///
+/// struct Frozen;
+///
+/// impl Clock for Frozen {
+///     fn seconds(&self) -> u64 { 1_700_000_000 }
+/// }
+///
+/// let generator = Generator::with_clock(Layout::Random, Frozen);
+/// assert_eq!(generator.generate().timestamp(), 1_700_000_000);
+/// ```
 pub trait Clock: Send + Sync {
     /// Whole seconds since 1970-01-01T00:00:00Z; 0 for any moment before it.
     fn seconds(&self) -> u64;
@@ -19,6 +34,12 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 }
 
 /// The operating system's wall clock.
+///
+/// ```
+/// use cairndb_sequence::clock::{Clock, SystemClock};
+///
+/// assert!(SystemClock.seconds() > 1_700_000_000, "later than 2023");
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
@@ -26,12 +47,14 @@ impl Clock for SystemClock {
     #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
     #[inline]
     fn seconds(&self) -> u64 {
+        // The coarse clock is a read of shared memory without a system call.
         let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
         now.tv_sec.try_into().unwrap_or(0)
     }
 
     #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
     fn seconds(&self) -> u64 {
+        // A clock before 1970 counts as 1970.
         use std::time::SystemTime;
         SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
     }

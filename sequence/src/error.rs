@@ -1,10 +1,18 @@
-//! What can go wrong in this crate: text that is no `ObjectId`, and everything that a sequence refuses.
+//! The errors of this crate: text that is no `ObjectId`, and everything that a sequence refuses.
 //!
-//! Every variant is the caller's mistake and carries the value it is about, shortened when it is long, so
-//! that an error never grows with its input. What a sequence refuses has two numbers, MongoDB's and SequoiaDB's,
-//! so that programs of either world can match on it.
+//! Every variant is the caller's mistake and holds the value at fault, shortened if it is long, so that an
+//! error never grows with its input. The errors of sequences have two numbers, MongoDB's and SequoiaDB's, so
+//! that programs for either database can match on them.
 
 /// Why text is not an [`ObjectId`](crate::object_id::ObjectId).
+///
+/// ```
+/// use cairndb_sequence::error::Error;
+/// use cairndb_sequence::object_id::ObjectId;
+///
+/// let error = ObjectId::parse("123").unwrap_err();
+/// assert_eq!(error, Error::ObjectIdLength { value: "123".into(), characters: 3 });
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -23,12 +31,19 @@ pub enum Error {
         value: String,
         /// The first character that is no digit, escaped if it is not printable.
         character: String,
-        /// Where it stands, counted in characters from 1.
+        /// The position of the character, counted from 1.
         position: usize,
     },
 }
 
-/// What a sequence refuses, with SequoiaDB's number.
+/// Why a sequence refuses a call, with SequoiaDB's number.
+///
+/// ```
+/// use cairndb_sequence::attributes::{Attributes, Options};
+///
+/// let error = Attributes::create(&Options { increment: Some(0), ..Options::default() }).unwrap_err();
+/// assert_eq!((error.code_name(), error.sequoia_name()), ("BadValue", "SDB_INVALIDARG"));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SequenceError {
@@ -152,7 +167,7 @@ pub enum SequenceError {
         /// The name, shortened.
         name: String,
     },
-    /// The sequence was dropped or renamed while it was in use; whoever knows its name looks it up again.
+    /// The sequence was dropped or renamed while it was in use. The caller can look its name up again.
     #[error("the sequence was dropped or renamed")]
     Retired,
     /// All values are used up and the sequence does not start over.
@@ -161,7 +176,7 @@ pub enum SequenceError {
         /// Its last possible value.
         limit: i64,
     },
-    /// A current value that does not lie ahead.
+    /// A current value that the sequence has passed already.
     #[error("{value} is not ahead of the sequence: {reason}")]
     ValueUsed {
         /// The value that was given.
@@ -169,11 +184,11 @@ pub enum SequenceError {
         /// What it is not ahead of.
         reason: String,
     },
-    /// The current value of a sequence that has given none.
+    /// The current value of a sequence that has handed out no value.
     #[error("the sequence has not been used yet")]
     NeverUsed,
-    /// The write of a gapless sequence's last value with its document failed, and may be on disk all the same: until
-    /// that is known, by loading the sequence again, no value can follow.
+    /// The write of a gapless sequence's last value with its document failed, and may be on disk
+    /// nevertheless. No value can follow until the sequence is loaded again, which shows what is on disk.
     #[error("the outcome of the last write of this gapless sequence is unknown")]
     InDoubt,
 }
@@ -224,10 +239,11 @@ impl SequenceError {
     }
 }
 
-/// How many characters of a rejected value an error repeats.
+/// The number of characters of a rejected value that an error repeats.
 const VALUE_CHARACTERS_MAX: usize = 48;
 
-/// The beginning of `value` for an error's text: control characters escaped, the rest of a long value left out.
+/// The beginning of `value` for an error's text, with control characters escaped and the end of a long value
+/// cut off.
 pub(crate) fn shorten(value: &str) -> String {
     let mut shown = value.chars().take(VALUE_CHARACTERS_MAX).flat_map(char::escape_debug).collect::<String>();
     if value.chars().nth(VALUE_CHARACTERS_MAX).is_some() {

@@ -1,19 +1,26 @@
-//! Noticing that this process is a fork of the one that set things up.
+//! Detects that this process is a fork of the one that set things up.
 //!
-//! Asking for the process id costs a system call, too much for every id. Instead the C library calls
-//! `count_fork` in each new child before `fork` returns there, and asking is one load. A child made by a bare
-//! `clone` system call, past the C library, is not noticed.
+//! Asking for the process id costs a system call, which is too much for every id. Instead the C library calls
+//! `count_fork` in each new child before `fork` returns there, and the test is one load. A child made by a
+//! `clone` system call without the C library is not detected.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How many forks lie between the process that started and this one.
+/// The number of forks between the first process and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// Whether the C library tells us about forks.
+/// Whether the C library reports forks.
 static WATCHED: LazyLock<bool> = LazyLock::new(watch);
 
-/// The process in which something was made. A forked child has a copy of it, and is another process.
+/// The process in which something was made. A forked child is another process, although it has a copy.
+///
+/// ```
+/// use cairndb_sequence::fork::Process;
+///
+/// let maker = Process::current();
+/// assert!(maker.is_current(), "false in a forked child");
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Process {
     watch: ForkWatch,
@@ -21,13 +28,13 @@ pub struct Process {
 }
 
 impl Process {
-    /// The process that calls.
+    /// The process of the caller.
     pub fn current() -> Self {
         let watch = ForkWatch::start();
         Self { watch, generation: watch.generation() }
     }
 
-    /// Whether this process still is the one, and no fork of it.
+    /// Whether the caller is still in this process, and not in a fork of it.
     #[inline]
     pub fn is_current(self) -> bool {
         self.watch.generation() == self.generation
@@ -41,14 +48,17 @@ pub(crate) struct ForkWatch {
 }
 
 impl ForkWatch {
-    /// Starts to watch for forks; later calls only return what the first one found.
+    /// Starts to watch for forks. Later calls only return the result of the first.
     pub(crate) fn start() -> ForkWatch {
         ForkWatch { watched: *WATCHED }
     }
 
-    /// The generation of this process: the number of forks behind it, or its process id if they are not counted.
+    /// The generation of this process: the number of forks before it, or its process id if forks are not
+    /// counted.
     #[inline]
     pub(crate) fn generation(self) -> u32 {
+        // Relaxed: the count changes only before `fork` returns in the child, whose one thread made the
+        // change itself.
         if self.watched { FORKS.load(Ordering::Relaxed) } else { unwatched_generation() }
     }
 }
@@ -67,11 +77,11 @@ fn watch() -> bool {
 
 #[cfg(any(not(unix), miri))]
 fn watch() -> bool {
-    // Without `fork` the count stays zero, which is right.
+    // Without `fork` the count stays zero, and every test finds the process current.
     true
 }
 
-/// The way out when the C library had no memory left for the registration: slow, but as safe.
+/// The process id, for the case that the C library had no memory for the registration: slower, but as safe.
 #[cold]
 fn unwatched_generation() -> u32 {
     std::process::id()

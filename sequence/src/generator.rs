@@ -1,4 +1,4 @@
-//! Making `ObjectId`s: unique, ascending, without a lock.
+//! Generating `ObjectId`s: unique, ascending, without a lock.
 //!
 //! One 64-bit atomic holds seconds (40 bits) and counter (24 bits) of the newest id; a new id takes
 //! `max(newest + 1, now)`. So the ids of one generator strictly ascend in all threads, also while the clock
@@ -26,21 +26,21 @@ const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
 /// sixteenths of the second's counters, about 15.7 million ids.
 const START_BITS: u32 = 20;
 
-/// The latest second that a clock is believed. An id keeps only the low 32 bits; the others let the generator
-/// go on in order inside, past 2106, and leave room for 2^63 ids after the maddest clock.
+/// The latest second that is accepted from a clock. An id keeps only the low 32 bits; with the others the
+/// generator stays in order internally past 2106. Even after the largest time there is room for 2^63 ids.
 const SECONDS_MAX: u64 = 1 << 39;
 
-/// The state that all generators of [`Layout::MachineProcess`] share: with the same five bytes they would
-/// repeat each other's ids otherwise.
+/// The state that all generators of [`Layout::MachineProcess`] share. They have the same five bytes, so with
+/// separate states they would repeat each other's ids.
 static PROCESS: LazyLock<Arc<State>> = LazyLock::new(|| Arc::new(State::new(Layout::MachineProcess)));
 
 /// Makes [`ObjectId`]s, from any number of threads at once.
 ///
-/// Within one process every id is greater than all ids the generator made before, whatever the system clock
-/// does; a clock that stepped back is followed again once it has caught up. Until then, and when more than about
-/// 15 million ids are made in one second, an id's seconds run ahead of the clock. In February 2106 the 32 bits of
-/// seconds wrap to zero: ids stay distinct, but sort below the older ones. (Only a clock that leaps by all of
-/// 2^32 seconds, 136 years, can make an id return.) A clock before 1970 counts as 1970.
+/// Within one process every id is greater than all ids that the generator made before, even if the system
+/// clock steps back; its seconds count again once the clock has caught up. Until then, and when more than
+/// about 15 million ids are made in one second, an id's seconds are ahead of the clock. In February 2106 the
+/// 32 bits of seconds wrap to zero: ids stay distinct, but sort below the older ones. (Only a clock that
+/// jumps by 2^32 seconds, 136 years, can repeat an id.) A clock before 1970 counts as 1970.
 ///
 /// After a `fork` the child uses five bytes of its own: its ids differ from its parent's.
 ///
@@ -61,8 +61,16 @@ pub struct Generator {
 impl Generator {
     /// A generator on the system clock.
     ///
-    /// All generators of [`Layout::MachineProcess`] in a process hand out ids of one ascending series; each
+    /// All generators of [`Layout::MachineProcess`] in a process share one ascending series of ids. Each
     /// generator of [`Layout::Random`] has five random bytes and a series of its own.
+    ///
+    /// ```
+    /// use cairndb_sequence::generator::Generator;
+    /// use cairndb_sequence::object_id::Layout;
+    ///
+    /// let (one, other) = (Generator::new(Layout::Random), Generator::new(Layout::Random));
+    /// assert_ne!(one.generate().origin(), other.generate().origin());
+    /// ```
     pub fn new(layout: Layout) -> Generator {
         let state = match layout {
             Layout::MachineProcess => Arc::clone(&PROCESS),
@@ -71,13 +79,19 @@ impl Generator {
         Generator { time: Time::System, state }
     }
 
-    /// A generator on a clock of the caller's, with a series of its own, for tests and simulations: two such
+    /// A generator on the caller's clock, with a series of its own, for tests and simulations. Two such
     /// generators of [`Layout::MachineProcess`] may repeat each other's ids.
     pub fn with_clock(layout: Layout, clock: impl Clock + 'static) -> Generator {
         Generator { time: Time::Given(Box::new(clock)), state: Arc::new(State::new(layout)) }
     }
 
     /// The next id. Never fails, never blocks.
+    ///
+    /// ```
+    /// let generator = cairndb_sequence::generator::Generator::default();
+    /// let ids: Vec<_> = (0..1000).map(|_| generator.generate()).collect();
+    /// assert!(ids.is_sorted());
+    /// ```
     #[inline]
     pub fn generate(&self) -> ObjectId {
         let origin = self.state.origin();
@@ -107,7 +121,8 @@ impl fmt::Debug for Generator {
     }
 }
 
-/// Where a generator takes its time from. The system clock is a variant of its own so that the call is inlined.
+/// Where a generator takes its time from. The system clock is a variant of its own so that the call is
+/// inlined.
 enum Time {
     System,
     Given(Box<dyn Clock>),
@@ -117,13 +132,13 @@ enum Time {
 struct State {
     layout: Layout,
     forks: ForkWatch,
-    /// Counter at which a fresh second starts: one that an earlier process with the same origin, ended within
-    /// this second, is unlikely to have used.
+    /// The counter at which a new second starts. Random, because an earlier process with the same origin may
+    /// have ended within this second.
     start: u64,
-    /// The maker's five bytes, then the low 24 bits of the fork generation they belong to.
+    /// The maker's five bytes, then the low 24 bits of the fork generation that they belong to.
     origin: AtomicU64,
-    /// Seconds and counter of the newest id. On a cache line of its own: every id writes it, and all else here
-    /// is only read.
+    /// Seconds and counter of the newest id. On a cache line of its own: every id writes it, and the other
+    /// fields are only read.
     newest: CachePadded<AtomicU64>,
 }
 
@@ -140,9 +155,11 @@ impl State {
         }
     }
 
-    /// The maker's bytes, made anew if this process was forked since; the low 24 bits mean nothing to the caller.
+    /// The maker's bytes, renewed if this process was forked since. The low 24 bits have no meaning for the
+    /// caller.
     #[inline]
     fn origin(&self) -> u64 {
+        // One word holds bytes and generation, so no ordering with other memory is needed: Relaxed.
         let known = self.origin.load(Ordering::Relaxed);
         let generation = self.forks.generation();
         if label([0; 5], generation) == known & COUNTER_MASK { known } else { self.renew(known, generation) }
@@ -151,7 +168,8 @@ impl State {
     #[cold]
     fn renew(&self, known: u64, generation: u32) -> u64 {
         let own = label(host::origin(self.layout), generation);
-        // Of several threads of a young child one wins, so that all its ids carry the same bytes.
+        // Several threads of a new child may come here at once. One wins, so that all its ids have the same
+        // bytes.
         match self.origin.compare_exchange(known, own, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => own,
             Err(renewed) => renewed,
@@ -162,12 +180,17 @@ impl State {
     #[inline]
     fn advance(&self, now: u64) -> u64 {
         let now = now.min(SECONDS_MAX);
+        // Relaxed throughout: ids are unique because each change of this one word is atomic, and an id
+        // publishes no other memory.
         let mut newest = self.newest.load(Ordering::Relaxed);
-        // The common case: the clock shows no later second, so the successor is right whoever comes between.
+        // The common case: the clock shows no later second. The successor is right even if other threads have
+        // moved on meanwhile, and one addition cannot fail and retry as an exchange can.
         if newest >> COUNTER_BITS >= now {
             return self.newest.fetch_add(1, Ordering::Relaxed) + 1;
         }
         loop {
+            // The maximum keeps ids ascending when the clock stands still or another thread's clock was
+            // later.
             let next = (newest + 1).max((now << COUNTER_BITS) | self.start);
             match self.newest.compare_exchange_weak(newest, next, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return next,
@@ -177,7 +200,7 @@ impl State {
     }
 }
 
-/// Five bytes and the low 24 bits of `generation` in one number.
+/// Five bytes and the low 24 bits of `generation` in one word.
 fn label(bytes: [u8; 5], generation: u32) -> u64 {
     let [b0, b1, b2, b3, b4] = bytes;
     let [_, g0, g1, g2] = generation.to_be_bytes();

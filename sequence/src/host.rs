@@ -1,4 +1,4 @@
-//! Who is making ids: five bytes that tell this process from all others.
+//! The maker of ids: five bytes that distinguish this process from all others.
 //!
 //! Either a hash of the host's identity and the process id, or five random bytes. Both are made once per
 //! process (and again in a forked child), never per id.
@@ -17,8 +17,8 @@ static IDENTITY: LazyLock<u64> = LazyLock::new(|| {
     [name.as_encoded_bytes(), &[0], machine_id.trim_ascii()].into_iter().fold(FNV_OFFSET, hash)
 });
 
-/// Offset basis and prime of the 64-bit FNV-1a hash, chosen because it is fixed for ever: a process finds the
-/// same machine bytes after every restart and rebuild.
+/// Offset basis and prime of the 64-bit FNV-1a hash. It was chosen because it never changes: a process has
+/// the same machine bytes after every restart and rebuild.
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
@@ -30,13 +30,13 @@ pub(crate) fn origin(layout: Layout) -> [u8; ORIGIN_BYTES] {
     }
 }
 
-/// The first `N` of some random bytes.
+/// `N` random bytes.
 pub(crate) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     if getrandom::fill(&mut bytes).is_err() {
         for (index, byte) in bytes.iter_mut().enumerate() {
-            // No random device (a bare chroot, say): keys the standard library made for its hash tables, plus
-            // what differs between two processes that could hold the same ones.
+            // No random device, as in a bare chroot: the keys of the standard library's hash tables, and
+            // values that differ between two processes with the same keys.
             let seed = (index, std::process::id(), SystemTime::now());
             *byte = RandomState::new().hash_one(seed).to_be_bytes()[0];
         }
@@ -44,8 +44,8 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// Three bytes of host and the low 16 bits of the process id. Its higher bits, zero for most processes, go into
-/// the hash, so that two processes of one host with ids 65,536 apart do not share their bytes.
+/// Three bytes of host and the low 16 bits of the process id. Its higher bits, zero for most processes, go
+/// into the hash, so that two processes of one host with ids 65,536 apart do not share their bytes.
 fn machine_process(identity: u64, process_id: u32) -> [u8; ORIGIN_BYTES] {
     let [high0, high1, low0, low1] = process_id.to_be_bytes();
     let hashed = if process_id > u32::from(u16::MAX) { hash(identity, &[high0, high1]) } else { identity };

@@ -1,8 +1,9 @@
 //! Writes under way: which values of a sequence may still become visible.
 //!
-//! A writer registers the position of the next value before it takes one, and leaves when its document is committed or
-//! given up. Whoever reads the next position first and the registered ones after it misses nobody: a value taken
-//! before that reading was taken after its writer had registered.
+//! A writer registers the position of the next value before it takes one, and unregisters when its document
+//! is committed or given up. The watermark reads the next position first and the registered positions
+//! afterwards, and so misses no writer: a value that was taken before the first reading was taken after its
+//! writer had registered.
 
 use crossbeam::utils::CachePadded;
 use smallvec::SmallVec;
@@ -10,41 +11,60 @@ use smallvec::SmallVec;
 use crate::block::SequencePosition;
 use crate::sync::{AtomicU64, Mutex, Ordering, PerThread};
 
-/// Of a slot's word: nobody is there.
+/// The word of a slot without a writer.
 const FREE: u64 = u64::MAX;
-/// Of a slot's word: somebody is about to be there.
+/// The word of a slot whose writer is registering.
 const CLAIMED: u64 = u64::MAX - 1;
 
 /// The registered positions.
 #[derive(Default)]
 pub(crate) struct InFlight {
-    /// Of each thread its own, which no other thread claims.
+    /// One slot for each thread, which no other thread claims. Padded, so that writers of different threads
+    /// do not share a cache line.
     slots: PerThread<CachePadded<WriterSlot>>,
-    /// Of writers whose thread has another one under way.
+    /// The positions of writers whose thread has another writer in its slot.
     overflow: Mutex<SmallVec<[SequencePosition; 4]>>,
 }
 
-/// Room for one position. Only its thread claims it; whoever has the pass leaves it. The word is written last and read first,
-/// and again at the end: whoever reads it twice alike has read the position that belongs to it.
+/// The position of one writer. Only the slot's own thread claims it; the thread that drops the pass frees it.
+/// The word is written last, and read before and after `before`: a reader that finds it unchanged has read
+/// one position whole.
 struct WriterSlot {
-    /// The position's ordinal, and in the lowest bit whether a value is before it.
+    /// The position's ordinal, and in the lowest bit whether there is a value before it.
     word: AtomicU64,
+    /// The value before the position.
     before: AtomicU64,
 }
 
-/// One writer under way. Dropping it leaves.
-#[must_use = "the writer is under way for as long as this lives"]
+/// The registration of one writer under way. Dropping it unregisters the writer.
+///
+/// ```
+/// use cairndb_sequence::allocator::Sequence;
+/// use cairndb_sequence::attributes::{Attributes, Options};
+/// use cairndb_sequence::in_flight::Pass;
+/// use cairndb_sequence::store::Volatile;
+///
+/// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+/// let pass: Pass<'_> = sequence.enter(sequence.shared());
+/// sequence.take_one(sequence.shared(), &Volatile::default())?;
+/// assert_eq!(sequence.safe_watermark(), None);
+/// drop(pass); // after the commit
+/// assert_eq!(sequence.safe_watermark(), Some(1));
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
+#[must_use = "the writer is registered for as long as this lives"]
 pub struct Pass<'a> {
     registration: Registration<'a>,
 }
 
+/// Where a writer is registered.
 enum Registration<'a> {
     OwnSlot(&'a WriterSlot),
     Overflow(&'a Mutex<SmallVec<[SequencePosition; 4]>>, SequencePosition),
 }
 
 impl InFlight {
-    /// Registers a writer whose values will stand at `position` or behind it.
+    /// Registers a writer whose values will be at `position` or after it.
     #[inline]
     pub(crate) fn enter(&self, position: SequencePosition) -> Pass<'_> {
         let own = self.slots.get_or_default();
@@ -63,6 +83,8 @@ impl InFlight {
         self.positions().into_iter().max_by_key(|position| position.ordinal)
     }
 
+    /// Registers a further writer of a thread. Rare: one thread seldom has two inserts under way in one
+    /// sequence.
     #[cold]
     fn register_further(&self, position: SequencePosition) -> Registration<'_> {
         self.overflow.lock().push(position);
@@ -84,22 +106,30 @@ impl Default for WriterSlot {
 }
 
 impl WriterSlot {
-    /// Registers a position here, unless a writer of this thread is here. Nobody else claims the slot meanwhile, so looking
+    /// Registers a position here, unless the slot has a writer. No other thread claims the slot, so testing
     /// and claiming need not be one operation.
     #[inline]
     fn claim(&self, position: SequencePosition) -> bool {
+        // The writer before may have been freed by another thread. Acquire pairs with that thread's Release,
+        // so the stores below come after its registration has ended for every reader.
         if self.word.load(Ordering::Acquire) != FREE {
             return false;
         }
+        // A reader that finds the slot claimed passes over it. That is right: this writer has taken no value
+        // yet, so the next position, which the reader read earlier, covers whatever it will take.
         self.word.store(CLAIMED, Ordering::Relaxed);
-        // Whoever sees this value sees the claim too, and does not take it for the last writer's.
+        // Release: a reader that sees this value also sees the claim above, so it cannot find the earlier
+        // writer's word unchanged. With Relaxed it could join that word with this value.
         self.before.store(position.before.unwrap_or_default().cast_unsigned(), Ordering::Release);
+        // Release again: a reader that sees this word sees the value that belongs to it.
         self.word.store(position.ordinal << 1 | u64::from(position.before.is_some()), Ordering::Release);
         true
     }
 
     #[inline]
     fn leave(&self) {
+        // Release: a reader that finds the slot free also sees the commit before it. Otherwise the watermark
+        // could pass a value whose document the reader cannot see yet.
         self.word.store(FREE, Ordering::Release);
     }
 
@@ -109,7 +139,12 @@ impl WriterSlot {
             if word >= CLAIMED {
                 return None;
             }
+            // Acquire keeps the second load of the word after this one, and pairs with the Release in
+            // `claim`.
             let before = self.before.load(Ordering::Acquire).cast_signed();
+            // Unchanged: both halves are of one registration. A position always has the same value before it,
+            // so the same word written twice does no harm. Changed: its writer has left, and the slot is read
+            // again.
             if self.word.load(Ordering::Acquire) == word {
                 return Some(SequencePosition {
                     ordinal: word >> 1,
@@ -126,6 +161,7 @@ impl Drop for Pass<'_> {
         match self.registration {
             Registration::OwnSlot(slot) => slot.leave(),
             Registration::Overflow(overflow, own) => {
+                // Two writers may have equal positions. Which of the two entries goes makes no difference.
                 let mut positions = overflow.lock();
                 if let Some(own) = positions.iter().position(|position| *position == own) {
                     positions.swap_remove(own);

@@ -1,13 +1,13 @@
-//! The values that a document store makes up by itself.
+//! The values that a document store generates.
 //!
-//! Two kinds: [`ObjectId`](object_id::ObjectId)s and the [`Generator`](generator::Generator) that hands them out, and
-//! [`Sequence`](allocator::Sequence)s with the rules of auto-increment fields. This crate knows neither BSON documents
-//! nor where anything is stored: an id is twelve bytes, a sequence asks a [`Store`](store::Store) to make its
-//! reserve durable, and whoever writes documents does the rest.
+//! Two kinds: [`ObjectId`](object_id::ObjectId)s, made by a [`Generator`](generator::Generator), and
+//! [`Sequence`](allocator::Sequence)s with the rules of auto-increment fields. This crate knows neither BSON
+//! documents nor files: an id is twelve bytes, a sequence asks a [`Store`](store::Store) to make its reserve
+//! durable, and the caller writes the documents.
 //!
-//! The invariant: a value that was handed out once is not handed out again, however many threads ask, when the
-//! clock stands still or steps back, after a fork, after a crash, and when a write fails. (A sequence that starts
-//! over, or is set back by its owner, repeats values because it was told to.)
+//! The invariant: no value is handed out twice. That holds for any number of threads, when the clock stands
+//! still or steps back, after a fork, after a crash, and when a write fails. (A sequence that starts over, or
+//! that its owner sets back, repeats values on request.)
 
 // Denied, not forbidden: `fork` must register with the C library, which has no safe interface.
 #![deny(unsafe_code)]

@@ -1,7 +1,7 @@
 //! The twelve bytes of an `ObjectId`, as bytes, text and parts.
 //!
-//! Making new ones is [`Generator`](crate::generator::Generator)'s work. The invariant: bytes, text and
-//! [`Ord`] sort alike, because every part is big-endian and lower-case hexadecimal digits sort as their values.
+//! [`Generator`](crate::generator::Generator) makes new ones. The invariant: bytes, text and [`Ord`] sort
+//! alike, because every part is big-endian and lower-case hexadecimal digits sort as their values.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,14 +13,22 @@ use crate::error::{Error, shorten};
 pub const OBJECT_ID_BYTES: usize = 12;
 
 /// Length of an id as text, in characters.
-pub const OBJECT_ID_DIGITS: usize = 2 * OBJECT_ID_BYTES;
+pub(crate) const OBJECT_ID_DIGITS: usize = 2 * OBJECT_ID_BYTES;
 
-/// Length in bytes of the part that tells the maker of an id.
+/// Length in bytes of the part that names the maker of an id.
 pub(crate) const ORIGIN_BYTES: usize = 5;
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// What stands between the seconds and the counter of an id.
+/// What the five bytes between the seconds and the counter of an id hold.
+///
+/// ```
+/// use cairndb_sequence::generator::Generator;
+/// use cairndb_sequence::object_id::Layout;
+///
+/// let id = Generator::new(Layout::MachineProcess).generate();
+/// assert_eq!(u32::from(id.process()), std::process::id() & 0xffff);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Layout {
     /// Three bytes hashed from the host's identity, then the low 16 bits of the process id.
@@ -47,6 +55,12 @@ pub struct ObjectId([u8; OBJECT_ID_BYTES]);
 
 impl ObjectId {
     /// The id with exactly these bytes.
+    ///
+    /// ```
+    /// use cairndb_sequence::object_id::ObjectId;
+    ///
+    /// assert_eq!(ObjectId::from_bytes([0xab; 12]).to_string(), "abababababababababababab");
+    /// ```
     pub const fn from_bytes(bytes: [u8; OBJECT_ID_BYTES]) -> ObjectId {
         ObjectId(bytes)
     }
@@ -56,15 +70,26 @@ impl ObjectId {
         self.0
     }
 
-    /// Reads 24 hexadecimal digits of either case. Fails with [`Error::ObjectIdLength`] or
-    /// [`Error::ObjectIdDigit`] on any other text.
+    /// Parses 24 hexadecimal digits of either case.
+    ///
+    /// # Errors
+    /// [`Error::ObjectIdLength`] or [`Error::ObjectIdDigit`] for any other text.
+    ///
+    /// ```
+    /// use cairndb_sequence::object_id::ObjectId;
+    ///
+    /// assert_eq!(ObjectId::parse("000000010000000000000002")?.counter(), 2);
+    /// assert!(ObjectId::parse("not an id").is_err());
+    /// # Ok::<(), cairndb_sequence::error::Error>(())
+    /// ```
     pub fn parse(text: &str) -> Result<ObjectId, Error> {
+        // Characters, not bytes: a text of other characters must be refused for what the user sees.
         let characters = text.chars().count();
         if characters != OBJECT_ID_DIGITS {
             return Err(Error::ObjectIdLength { value: shorten(text), characters });
         }
         let mut bytes = [0_u8; OBJECT_ID_BYTES];
-        // Each byte is shifted in as two digits, so position and place need no arithmetic of their own.
+        // Two digits are shifted into each byte, so the first digit ends up in its upper half.
         for (position, character) in text.chars().enumerate() {
             let digit = digit_value(character).ok_or_else(|| Error::ObjectIdDigit {
                 value: shorten(text),
@@ -78,18 +103,24 @@ impl ObjectId {
         Ok(ObjectId(bytes))
     }
 
-    /// When the id was made, in whole seconds since 1970; wraps round to zero in February 2106.
+    /// When the id was made, in whole seconds since 1970. Wraps to zero in February 2106.
+    ///
+    /// ```
+    /// let id = cairndb_sequence::object_id::ObjectId::parse("65a1b2c30000000000000000")?;
+    /// assert_eq!(id.timestamp(), 0x65a1_b2c3);
+    /// # Ok::<(), cairndb_sequence::error::Error>(())
+    /// ```
     pub const fn timestamp(self) -> u32 {
         let [s0, s1, s2, s3, ..] = self.0;
         u32::from_be_bytes([s0, s1, s2, s3])
     }
 
-    /// When the id was made, as [`timestamp`](Self::timestamp) tells it.
+    /// When the id was made, from its [`timestamp`](Self::timestamp).
     pub fn system_time(self) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(self.timestamp()))
     }
 
-    /// The five bytes that name the maker, whatever its [`Layout`].
+    /// The five bytes that name the maker, in either [`Layout`].
     pub const fn origin(self) -> [u8; 5] {
         let [_, _, _, _, o0, o1, o2, o3, o4, ..] = self.0;
         [o0, o1, o2, o3, o4]
@@ -119,8 +150,8 @@ impl fmt::Display for ObjectId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = [0_u8; OBJECT_ID_DIGITS];
         let nibbles = self.0.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]);
-        for (place, nibble) in text.iter_mut().zip(nibbles) {
-            *place = DIGITS.get(usize::from(nibble)).copied().unwrap_or(b'?');
+        for (digit, nibble) in text.iter_mut().zip(nibbles) {
+            *digit = DIGITS.get(usize::from(nibble)).copied().unwrap_or(b'?');
         }
         formatter.pad(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
     }

@@ -1,6 +1,13 @@
-//! A run of values: so many terms of a progression, as they are handed out and listed as lost.
+//! A run of values: `count` terms of a progression, as they are handed out and listed as lost.
 
 /// `count` values from `first` on, each `increment` beyond the one before. All of them fit 64 bits.
+///
+/// ```
+/// use cairndb_sequence::run::Run;
+///
+/// let run = Run::new(10, -5, 3);
+/// assert_eq!(run.values().collect::<Vec<_>>(), [10, 5, 0]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     first: i64,
@@ -9,18 +16,31 @@ pub struct Run {
 }
 
 impl Run {
-    /// Values from `first` on.
+    /// `count` values from `first` on.
     ///
     /// # Panics
     /// If the last value does not fit 64 bits: no sequence makes such a run.
+    ///
+    /// ```
+    /// assert_eq!(cairndb_sequence::run::Run::new(1, 10, 3).last(), 21);
+    /// ```
     pub fn new(first: i64, increment: i64, count: u64) -> Self {
         let last = i128::from(first) + i128::from(increment) * i128::from(count.saturating_sub(1));
         assert!(i64::try_from(last).is_ok(), "a run of values leaves the 64-bit integers");
         Self { first, increment, count }
     }
 
-    /// Values from `first` on; nothing if one of them leaves 64 bits, or if they do not step.
+    /// `count` values from `first` on, for numbers from outside. Returns `None` if a value does not fit 64 bits, or if
+    /// `increment` is 0.
+    ///
+    /// ```
+    /// use cairndb_sequence::run::Run;
+    ///
+    /// assert_eq!(Run::checked(1, 2, 3), Some(Run::new(1, 2, 3)));
+    /// assert_eq!(Run::checked(i64::MAX, 1, 2), None);
+    /// ```
     pub fn checked(first: i64, increment: i64, count: u64) -> Option<Self> {
+        // A count from damaged bytes can leave even 128 bits.
         let last = i128::from(first)
             .checked_add(i128::from(increment).checked_mul(i128::from(count.saturating_sub(1)))?)?;
         (increment != 0 && i64::try_from(last).is_ok()).then_some(Self { first, increment, count })
@@ -41,24 +61,34 @@ impl Run {
         self.count
     }
 
-    /// Whether there is no value.
+    /// Whether the run has no value.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The last value; of an empty run the first.
+    /// The last value. For an empty run, the value it would start with.
     pub fn last(&self) -> i64 {
         self.at(self.count.saturating_sub(1))
     }
 
-    /// The value at a position below [`count`](Self::count), from 0.
+    /// The value at a position below [`count`](Self::count), counted from 0.
+    ///
+    /// ```
+    /// assert_eq!(cairndb_sequence::run::Run::new(100, 10, 5).at(2), 120);
+    /// ```
     #[inline]
     pub fn at(&self, position: u64) -> i64 {
-        // Wrapping, because the product alone may leave 64 bits where the sum does not.
+        // The product alone may leave 64 bits where the sum does not; wrapping arithmetic gives the right
+        // sum.
         self.first.wrapping_add(self.increment.wrapping_mul(position.cast_signed()))
     }
 
-    /// All values in their order.
+    /// All values in order.
+    ///
+    /// ```
+    /// let run = cairndb_sequence::run::Run::new(1, 1, 4);
+    /// assert_eq!(run.values().sum::<i64>(), 10);
+    /// ```
     pub fn values(self) -> impl Iterator<Item = i64> {
         (0..self.count).map(move |position| self.at(position))
     }
@@ -75,7 +105,7 @@ impl Run {
         if self.last() == value { self.slice(0, self.count.saturating_sub(1)) } else { self }
     }
 
-    /// This run and the next one as one, if that goes on where this ends.
+    /// This run and `next` as one run. Returns `None` unless `next` continues where this run ends.
     pub(crate) fn joined(&self, next: &Self) -> Option<Self> {
         let following = i128::from(self.last()) + i128::from(self.increment);
         let count = self.count.checked_add(next.count)?;
@@ -97,6 +127,7 @@ impl Run {
     pub(crate) fn count_to(&self, value: i64) -> u64 {
         let distance = i128::from(value) - i128::from(self.first);
         let increment = i128::from(self.increment);
+        // The value lies before the run, where the division would round towards its first value.
         if distance.signum() == -increment.signum() {
             return 0;
         }

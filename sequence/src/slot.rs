@@ -1,4 +1,4 @@
-//! Slots: where an acquirer has its block of a sequence.
+//! Slots: where an acquirer keeps its block of a sequence.
 
 use std::sync::Arc;
 
@@ -9,27 +9,54 @@ use crate::block::{Block, SequencePosition};
 use crate::run::Run;
 use crate::sync::{Mutex, PerThread, RefCell};
 
-/// One acquirer's place for blocks of one sequence. Only the sequence puts blocks in, under its lock.
+/// Where one acquirer keeps its block of one sequence. Only the sequence puts blocks in, under its lock.
+///
+/// ```
+/// use cairndb_sequence::allocator::Sequence;
+/// use cairndb_sequence::attributes::{Attributes, Options};
+/// use cairndb_sequence::slot::Slot;
+/// use cairndb_sequence::store::Volatile;
+///
+/// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+/// let slot: &Slot = sequence.shared();
+/// assert_eq!(sequence.take_one(slot, &Volatile::default())?, 1);
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
 #[derive(Default)]
 pub struct Slot {
     block: Arc<ArcSwapOption<Block>>,
-    /// A block whose reserve may not be on stable storage yet: nobody takes from it before [`show`](Self::show).
+    /// A block whose reserve may not be on stable storage yet. No thread takes from it before
+    /// [`show`](Self::show).
     unsynced: Mutex<Option<Arc<Block>>>,
-    /// The block that each thread saw here last: to look whether it is still the one writes nothing that threads share.
-    /// It stays in memory until its thread comes again.
+    /// The block that each thread saw here last. Checking whether it is still current writes no shared
+    /// memory, so threads do not slow each other down. An old block stays in memory until its thread comes
+    /// again.
     seen: PerThread<RefCell<Option<Seen>>>,
 }
 
 type Seen = Cache<Arc<ArcSwapOption<Block>>, Option<Arc<Block>>>;
 
 impl Slot {
-    /// Takes one value if a block lasts.
+    /// Takes one value without a lock. Returns `None` if the block has no value left.
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::store::Volatile;
+    ///
+    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+    /// assert_eq!(sequence.shared().take_one(), None, "the first block comes with the first reserve");
+    /// sequence.take_one(sequence.shared(), &Volatile::default())?;
+    /// assert_eq!(sequence.shared().take_one(), Some(2));
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     #[inline]
     pub fn take_one(&self) -> Option<i64> {
         self.block.load().as_ref()?.take_one()
     }
 
-    /// Takes up to `count` values if a block lasts; with the receipt of their reserve.
+    /// Takes up to `count` values, with the receipt of their reserve. Returns `None` if the block has no
+    /// value left.
     #[inline]
     pub(crate) fn take(&self, count: u64) -> Option<(Run, u64)> {
         let block = self.block.load();
@@ -37,13 +64,14 @@ impl Slot {
         block.take(count).map(|run| (run, block.receipt()))
     }
 
-    /// Where the next value stands, if there is a block, and it is not held still by a change.
+    /// The position of the next value. Returns `None` if there is no block, or a change has closed it.
     #[inline]
     pub(crate) fn position(&self) -> Option<SequencePosition> {
         self.block.load().as_ref()?.position()
     }
 
-    /// Shows where the next value stands, as [`position`](Self::position) tells it, and then takes one.
+    /// Passes the position of the next value to `show`, and takes one value afterwards. Returns the result of
+    /// `show` and the value, or `None` if there is no open block.
     #[inline]
     pub(crate) fn position_then_take<R>(
         &self,
@@ -52,12 +80,14 @@ impl Slot {
         let mut seen = self.seen.get_or_default().borrow_mut();
         let seen = seen.get_or_insert_with(|| Cache::new(Arc::clone(&self.block)));
         let block = seen.load().as_ref()?;
+        // Register first, take second. The other way round, the watermark could pass the value in between.
         let shown = show(block.position()?);
         Some((shown, block.take_one()))
     }
 
-    /// The block, shown or not.
+    /// The block, even if it waits for a sync.
     pub(crate) fn block(&self) -> Option<Arc<Block>> {
+        // At most one of the two is set: `put` clears the block, and `show` moves the other over.
         self.block.load_full().or_else(|| self.unsynced())
     }
 
@@ -66,13 +96,15 @@ impl Slot {
         self.unsynced.lock().clone()
     }
 
-    /// Puts in a block from which nobody takes yet.
+    /// Puts in a block that no thread takes from yet.
     pub(crate) fn put(&self, block: Block) {
+        // The old block goes first: takers must find it gone and wait for the lock, not take beside the new
+        // one.
         self.block.store(None);
         *self.unsynced.lock() = Some(Arc::new(block));
     }
 
-    /// Lets everyone take from the block: its reserve is on stable storage.
+    /// Lets all threads take from the block, once its reserve is on stable storage.
     pub(crate) fn show(&self) {
         if let Some(block) = self.unsynced.lock().take() {
             self.block.store(Some(block));

@@ -1,15 +1,26 @@
-//! Where a sequence stands, and every step it can take, as pure arithmetic.
+//! The state of a sequence, and every step it can take, as pure arithmetic.
 //!
-//! A step gives the state after it; whoever stores states makes the new one durable first and shows it afterwards.
-//! All sums are in 128 bits, so neither end of the 64-bit integers needs care. The invariants that must survive edits:
-//! no value outside of `MinValue` and `MaxValue`; and `current_value`, which is what survives a crash, is never
-//! behind a value that was handed out.
+//! A step returns the new state; the caller makes it durable first and shows it afterwards. All sums are in
+//! 128 bits, so neither end of the 64-bit integers needs care. The invariants that must survive edits: no
+//! value outside of
+//! `MinValue` and `MaxValue`; and no value that was handed out lies beyond `current_value`, which survives a crash.
 
 use crate::attributes::{Attributes, Contract, Options};
 use crate::error::SequenceError;
 use crate::run::Run;
 
-/// A sequence at one moment. SequoiaDB's words: `CurrentValue`, `Initial`, `CycledCount`, `Version`.
+/// A sequence at one moment. The words are SequoiaDB's: `CurrentValue`, `Initial`, `CycledCount`, `Version`.
+///
+/// ```
+/// use cairndb_sequence::attributes::{Attributes, Options};
+/// use cairndb_sequence::state::State;
+///
+/// let state = State::new(Attributes::create(&Options::default())?);
+/// let acquired = state.acquire(state.sizes())?;
+/// assert_eq!((acquired.run.first(), acquired.run.count()), (1, 1000));
+/// assert_eq!(acquired.state.current_value(), 1000);
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     attributes: Attributes,
@@ -21,14 +32,24 @@ pub struct State {
     cycled_count: i32,
 }
 
-/// The part of a state that changes as values are taken. This is what each reserve writes.
+/// The part of a state that changes as values are taken. Each reserve writes it.
+///
+/// ```
+/// use cairndb_sequence::attributes::{Attributes, Options};
+/// use cairndb_sequence::state::{Mark, State};
+///
+/// let mark: Mark = State::new(Attributes::create(&Options::default())?).mark();
+/// assert!(mark.initial && mark.current_value == 1);
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The end of the durable reserve; while `initial`, the value to start with.
     pub current_value: i64,
-    /// The first value that a crash would lose, up to the end of the reserve; nothing if there is none.
+    /// The first value that a crash would lose, up to the end of the reserve. `None` if a crash loses no
+    /// value.
     pub open_from: Option<i64>,
-    /// No value was taken yet.
+    /// Whether no value was taken yet.
     pub initial: bool,
     /// How often the sequence has started over.
     pub cycled_count: i32,
@@ -38,11 +59,22 @@ pub struct Mark {
     pub lost: u64,
     /// The number of the next ledger entry.
     pub next_gap: u64,
-    /// Nothing was taken after this was written: the database was closed in order.
+    /// Whether no value was taken after this mark was written, because the database was closed in order.
     pub clean: bool,
 }
 
-/// Where a state stands among the values: what changes when values are returned.
+/// How far a sequence has gone through its values. This is what changes back when values are returned.
+///
+/// ```
+/// use cairndb_sequence::attributes::{Attributes, Options};
+/// use cairndb_sequence::state::{Progress, State};
+///
+/// let state = State::new(Attributes::create(&Options::default())?);
+/// let before: Progress = state.progress();
+/// let acquired = state.acquire(state.sizes())?;
+/// assert!(acquired.state.returned(before).is_initial());
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     used: i64,
@@ -50,10 +82,22 @@ pub struct Progress {
     cycled_count: i32,
 }
 
-/// What taking a block does.
+/// The result of acquiring a block.
+///
+/// ```
+/// use cairndb_sequence::attributes::{Attributes, Options};
+/// use cairndb_sequence::state::{Acquired, State};
+///
+/// let options = Options { acquire_size: Some(10), ..Options::default() };
+/// let state = State::new(Attributes::create(&options)?);
+/// let Acquired { state, durable, .. } = state.acquire(state.sizes())?;
+/// assert!(durable, "the first block makes a reserve of 1000 values");
+/// assert!(!state.acquire(state.sizes())?.durable, "the reserve covers the second block");
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acquired {
-    /// The state after it.
+    /// The state afterwards.
     pub state: State,
     /// The block's values.
     pub run: Run,
@@ -62,16 +106,26 @@ pub struct Acquired {
 }
 
 /// How many values a step takes, and how many it reserves.
+///
+/// ```
+/// use cairndb_sequence::attributes::{Attributes, Options};
+/// use cairndb_sequence::state::{Sizes, State};
+///
+/// let state = State::new(Attributes::create(&Options::default())?);
+/// assert_eq!(state.sizes(), Sizes { acquire: 1000, cache: 1000 });
+/// assert_eq!(state.acquire(Sizes { acquire: 5, cache: 50 })?.run.last(), 5);
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// The most values of the block.
+    /// The largest number of values in the block.
     pub acquire: i64,
-    /// By how many values the reserve grows.
+    /// The number of values by which the reserve grows.
     pub cache: i64,
 }
 
 impl Progress {
-    /// Behind `used`, which was taken after the sequence had started over so many times.
+    /// The progress after `used`, which was taken after the sequence had started over `cycled_count` times.
     pub(crate) fn at(used: i64, cycled_count: i32) -> Self {
         Self { used, initial: false, cycled_count }
     }
@@ -92,7 +146,18 @@ impl State {
         }
     }
 
-    /// A stored sequence, after its last mark: what was reserved counts as used.
+    /// A stored sequence after its last mark. Values that were reserved count as used.
+    ///
+    /// ```
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::state::State;
+    ///
+    /// let attributes = Attributes::create(&Options::default())?;
+    /// let acquired = State::new(attributes.clone()).acquire(State::new(attributes.clone()).sizes())?;
+    /// let restored = State::restore(attributes, 0, &acquired.state.mark());
+    /// assert_eq!(restored.used(), Some(1000));
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn restore(attributes: Attributes, version: i64, mark: &Mark) -> Self {
         let mut state = Self {
             attributes,
@@ -103,11 +168,12 @@ impl State {
             exhausted: false,
             cycled_count: mark.cycled_count,
         };
+        // Not stored: it follows from the value and the limits.
         state.exhausted = state.is_used_up();
         state
     }
 
-    /// What the sequence was declared to be.
+    /// The attributes that the sequence was declared with.
     pub fn attributes(&self) -> &Attributes {
         &self.attributes
     }
@@ -122,7 +188,7 @@ impl State {
         self.current_value
     }
 
-    /// The last value handed to an acquirer, if there is one.
+    /// The last value handed to an acquirer. Returns `None` if no value was taken yet.
     pub fn used(&self) -> Option<i64> {
         (!self.initial).then_some(self.used)
     }
@@ -132,7 +198,7 @@ impl State {
         self.initial
     }
 
-    /// Whether no value is left before the sequence starts over, if it does.
+    /// Whether no value is left until the sequence starts over. If it is not cycled, it has ended.
     pub fn is_exhausted(&self) -> bool {
         self.exhausted
     }
@@ -142,17 +208,30 @@ impl State {
         self.cycled_count
     }
 
-    /// How many values the store has left before the sequence ends or starts over.
+    /// The number of values left before the sequence ends or starts over.
+    ///
+    /// ```
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::state::State;
+    ///
+    /// let two = Some(2);
+    /// let five = Options { max_value: Some(5), cache_size: two, acquire_size: two, ..Options::default() };
+    /// let state = State::new(Attributes::create(&five)?);
+    /// assert_eq!(state.remaining(), 5);
+    /// assert_eq!(state.acquire(state.sizes())?.state.remaining(), 3);
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn remaining(&self) -> u64 {
         if self.exhausted || self.starts_outside() {
             return 0;
         }
+        // The current value of an unused sequence is its first value; otherwise the one after the last used.
         let next = if self.initial { i128::from(self.current_value) } else { self.following() };
         let steps = (i128::from(self.attributes.limit()) - next) / self.increment();
         u64::try_from(steps + 1).unwrap_or(if steps < 0 { 0 } else { u64::MAX })
     }
 
-    /// The part that a reserve writes. The three counters belong to whoever keeps the ledger.
+    /// The part that a reserve writes. The three counters are zero; the owner of the ledger fills them in.
     pub fn mark(&self) -> Mark {
         Mark {
             current_value: self.current_value,
@@ -166,7 +245,7 @@ impl State {
         }
     }
 
-    /// Sizes as the attributes declare them; a gapless sequence goes value by value.
+    /// The sizes that the attributes declare. A gapless sequence takes and reserves single values.
     pub fn sizes(&self) -> Sizes {
         match self.attributes.contract() {
             Contract::Fast | Contract::Ordered => {
@@ -176,34 +255,59 @@ impl State {
         }
     }
 
-    /// Takes the next block, and extends the reserve where it does not cover the block.
+    /// Takes the next block, and extends the reserve if it does not cover the block.
     ///
     /// # Errors
     /// [`SequenceError::Exceeded`] when no value is left and the sequence is not cycled.
+    ///
+    /// ```
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::state::{Sizes, State};
+    ///
+    /// let state = State::new(Attributes::create(&Options::default())?);
+    /// let acquired = state.acquire(Sizes { acquire: 10, cache: 100 })?;
+    /// assert_eq!((acquired.run.last(), acquired.state.current_value()), (10, 100));
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn acquire(&self, sizes: Sizes) -> Result<Acquired, SequenceError> {
         let mut state = self.clone();
         let fresh = state.begin()?;
         let next = if fresh { i128::from(state.current_value) } else { state.following() };
+        // The last block before the limit may be shorter than the acquire size.
         let reachable = state.last_term_within(next, state.attributes.limit());
         let last = state.nearer(next + i128::from(sizes.acquire - 1) * state.increment(), reachable);
         let mut durable = fresh;
         if !state.is_at_or_past(i128::from(state.current_value), last) {
+            // The first reserve starts with `current_value` itself, which is one of its values.
             let steps = if fresh { sizes.cache - 1 } else { sizes.cache };
             state.current_value = narrow(state.extended(steps, last));
             durable = true;
         }
         state.used = narrow(last);
         state.exhausted = state.is_used_up();
+        // The end is written as well: after a crash the sequence must know that it starts over, or that it
+        // ended.
         durable |= state.exhausted;
         let count = state.steps_in(last - next) + 1;
         let run = Run::new(narrow(next), state.attributes.increment(), narrow(count).unsigned_abs());
         Ok(Acquired { state, run, durable })
     }
 
-    /// Applies a change of attributes and `CurrentValue`; `None` if there is nothing to change.
+    /// Applies a change of attributes and `CurrentValue`. Returns `None` if there is nothing to change.
     ///
     /// # Errors
     /// The first rule that the changed attributes would break.
+    ///
+    /// ```
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::state::State;
+    ///
+    /// let state = State::new(Attributes::create(&Options::default())?);
+    /// assert_eq!(state.altered(&Options { increment: Some(1), ..Options::default() })?, None);
+    /// let altered = state.altered(&Options { increment: Some(2), ..Options::default() })?;
+    /// assert_eq!(altered.map(|state| state.version()), Some(1));
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn altered(&self, options: &Options) -> Result<Option<Self>, SequenceError> {
         let attributes = match self.attributes.altered(options)? {
             None if options.current_value.is_none() => return Ok(None),
@@ -214,17 +318,20 @@ impl State {
         let start_moved = attributes.start_value() != self.attributes.start_value();
         let turned = attributes.increment().signum() != self.attributes.increment().signum();
         let gapless = attributes.contract() == Contract::Gapless;
+        // The count belongs to the attribute, and starts at zero when that is set again.
         if self.attributes.is_cycled() && !attributes.is_cycled() {
             state.cycled_count = 0;
         }
         state.attributes = attributes;
         state.version = self.version.saturating_add(1);
+        // An unused sequence starts at its new start; a used one goes on from where it is.
         if state.initial && start_moved {
             state.current_value = state.attributes.start_value();
             state.used = state.current_value;
         }
-        // The old reserve lies behind after a turn, and may lie outside of new limits; nothing of it is in use any more.
-        // A gapless sequence has no reserve.
+        // After a change of direction the old reserve lies on the wrong side, and it may lie outside of new
+        // limits. No block of it is in use any more, since a change gives up all blocks. A gapless sequence
+        // has no reserve.
         if !state.initial && (turned || gapless || !state.attributes.contains(state.current_value)) {
             state.current_value = state.used;
         }
@@ -237,10 +344,20 @@ impl State {
         Ok(Some(state))
     }
 
-    /// Moves on so that the next value is the first term strictly beyond `value`.
+    /// Moves forward, so that the next value is the first term strictly beyond `value`.
     ///
     /// # Errors
     /// [`SequenceError::ValueUsed`] when `value` is not beyond every value handed to an acquirer.
+    ///
+    /// ```
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::state::State;
+    ///
+    /// let state = State::new(Attributes::create(&Options::default())?).used_up_to(10)?;
+    /// assert_eq!(state.moved_to(20)?.used(), Some(20));
+    /// assert!(state.moved_to(5).is_err());
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn moved_to(&self, value: i64) -> Result<Self, SequenceError> {
         if self.exhausted || !self.is_beyond(i128::from(value), i128::from(self.used)) {
             let reason = if self.exhausted {
@@ -253,17 +370,30 @@ impl State {
         Ok(self.beyond(value))
     }
 
-    /// Moves on behind an explicit value, if it is ahead: the next value is the first term strictly beyond it.
+    /// Moves forward past an explicit value: the next value is the first term strictly beyond it. A value
+    /// that the sequence has passed changes nothing.
+    ///
+    /// ```
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::state::State;
+    ///
+    /// let tens = Options { increment: Some(10), ..Options::default() };
+    /// let state = State::new(Attributes::create(&tens)?).beyond(35);
+    /// assert_eq!(state.acquire(state.sizes())?.run.first(), 41);
+    /// assert_eq!(state.beyond(5), state);
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     #[must_use]
     pub fn beyond(&self, value: i64) -> Self {
         let mut state = self.clone();
         let first_step = if state.initial { i128::from(state.current_value) } else { state.following() };
+        // The value is behind, or there is no value to move to.
         if state.exhausted || state.starts_outside() || state.is_beyond(first_step, i128::from(value)) {
             return state;
         }
         let term = state.last_term_within(first_step, value);
         let limit = i128::from(state.attributes.limit());
-        // Beyond the last term nothing is left: the state then shows the limit itself.
+        // After the last term no value is left. The state then shows the limit itself.
         let last = if state.is_beyond(term + state.increment(), limit) { limit } else { term };
         state.used = narrow(last);
         if state.initial || state.is_beyond(last, i128::from(state.current_value)) {
@@ -274,7 +404,7 @@ impl State {
         state
     }
 
-    /// As if the first reserve had been made: what moving an unused sequence starts from.
+    /// The state as if the first reserve had been made. Moving an unused sequence starts from it.
     #[must_use]
     pub fn pretend_first_reserve(&self) -> Self {
         let mut state = self.clone();
@@ -283,16 +413,26 @@ impl State {
         }
         state.initial = false;
         state.used = state.current_value;
+        // One step fewer than a reserve, because the current value is the first of its values.
         let first = i128::from(state.current_value);
         state.current_value = narrow(state.extended(state.sizes().cache - 1, first));
         state.exhausted = state.is_used_up();
         state
     }
 
-    /// Starts again with `value`, which will be the next one.
+    /// Starts again with `value`, which will be the next value.
     ///
     /// # Errors
     /// [`SequenceError::OptionRange`] when it lies outside of `MinValue` and `MaxValue`.
+    ///
+    /// ```
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::state::State;
+    ///
+    /// let state = State::new(Attributes::create(&Options::default())?).used_up_to(70)?.restarted(7)?;
+    /// assert_eq!(state.acquire(state.sizes())?.run.first(), 7);
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn restarted(&self, value: i64) -> Result<Self, SequenceError> {
         self.attributes.check_within("value", value)?;
         let mut state = self.clone();
@@ -307,6 +447,15 @@ impl State {
     ///
     /// # Errors
     /// [`SequenceError::OptionRange`] when it lies outside of `MinValue` and `MaxValue`.
+    ///
+    /// ```
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::state::State;
+    ///
+    /// let state = State::new(Attributes::create(&Options::default())?).used_up_to(70)?;
+    /// assert_eq!(state.acquire(state.sizes())?.run.first(), 71);
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn used_up_to(&self, value: i64) -> Result<Self, SequenceError> {
         self.attributes.check_within("UsedUpTo", value)?;
         let mut state = self.clone();
@@ -317,28 +466,49 @@ impl State {
         Ok(state)
     }
 
-    /// As new: what truncating a collection does to its sequences.
+    /// The sequence as if it were new, with a higher version. Truncating a collection does this to its
+    /// sequences.
+    ///
+    /// ```
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::state::State;
+    ///
+    /// let state = State::new(Attributes::create(&Options::default())?).used_up_to(70)?.truncated();
+    /// assert_eq!((state.is_initial(), state.version()), (true, 1));
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     #[must_use]
     pub fn truncated(&self) -> Self {
         Self { version: self.version.saturating_add(1), ..Self::new(self.attributes.clone()) }
     }
 
-    /// The same under another name.
+    /// The sequence under another name: only the version changes.
+    ///
+    /// ```
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::state::State;
+    ///
+    /// let state = State::new(Attributes::create(&Options::default())?).used_up_to(70)?;
+    /// assert_eq!((state.renamed().used(), state.renamed().version()), (Some(70), 1));
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     #[must_use]
     pub fn renamed(&self) -> Self {
         Self { version: self.version.saturating_add(1), ..self.clone() }
     }
 
-    /// Where it stands now.
+    /// How far the sequence has gone through its values.
     pub fn progress(&self) -> Progress {
         Progress { used: self.used, initial: self.initial, cycled_count: self.cycled_count }
     }
 
-    /// Takes back the last values, which an acquirer held and nobody took: it stands again where it stood before them.
+    /// Takes back the last values, which an acquirer held and no caller took. `to` is the progress before
+    /// them.
     #[must_use]
     pub fn returned(&self, to: Progress) -> Self {
         let mut state =
             Self { used: to.used, initial: to.initial, cycled_count: to.cycled_count, ..self.clone() };
+        // An unused sequence has no reserve: its current value is the one to start with.
         if state.initial {
             state.current_value = state.used;
         }
@@ -346,7 +516,7 @@ impl State {
         state
     }
 
-    /// Gives up the rest of the reserve, which no acquirer holds: what a clean close does.
+    /// Gives up the rest of the reserve, which no acquirer holds. A clean close does this.
     #[must_use]
     pub fn without_reserve(&self) -> Self {
         let mut state = self.clone();
@@ -356,10 +526,12 @@ impl State {
         state
     }
 
-    /// With the next reserve as well, which no block needs yet; nothing if a reserve has one value, or nothing can be
-    /// added to it.
+    /// The state with the next reserve added, which no block needs yet. Returns `None` if a reserve has one
+    /// value, or if no value can be added.
     pub(crate) fn reserved_further(&self) -> Option<Self> {
         let cache = self.sizes().cache;
+        // A reserve of one value would be written once for each value anyway. The first reserve, and the
+        // first after starting over, begin at another value than this arithmetic assumes.
         if cache == 1 || self.initial || self.exhausted {
             return None;
         }
@@ -378,12 +550,12 @@ impl State {
         Some(Run::new(narrow(first), self.attributes.increment(), count.unsigned_abs().try_into().ok()?))
     }
 
-    /// What is reserved and held by nobody.
+    /// The reserved values that no acquirer holds.
     pub(crate) fn open_reserve(&self) -> Option<Run> {
         self.reserve_from(self.following())
     }
 
-    /// The values up to the one at which a later state stands, which no acquirer held.
+    /// The values from here up to the last used value of a later state, which no acquirer held.
     pub(crate) fn jumped_to(&self, later: &Self) -> Run {
         let first = if self.initial { i128::from(self.current_value) } else { self.following() };
         let last = i128::from(later.used);
@@ -395,13 +567,15 @@ impl State {
         count.map_or(none, |count| Run::new(narrow(first), self.attributes.increment(), count))
     }
 
-    /// Whether `value` lies strictly beyond `other` in the sequence's direction.
+    /// Whether `value` is strictly beyond `other` in the sequence's direction.
     pub(crate) fn is_beyond(&self, value: i128, other: i128) -> bool {
         (value - other) * self.increment().signum() > 0
     }
 
-    /// Opens the first reserve, or starts over. Says whether the next value is `current_value` itself.
+    /// Opens the first reserve, or starts over. Returns whether the next value is `current_value` itself.
     fn begin(&mut self) -> Result<bool, SequenceError> {
+        // Limits that were changed may leave the first value outside of them. Then the sequence counts as
+        // used up.
         let outside = self.starts_outside();
         if self.initial && !outside {
             self.initial = false;
@@ -420,12 +594,12 @@ impl State {
         Ok(true)
     }
 
-    /// Whether the first value lies outside of limits that were changed after it was set.
+    /// Whether the first value is outside of limits that were changed after it was set.
     fn starts_outside(&self) -> bool {
         self.initial && !self.attributes.contains(self.current_value)
     }
 
-    /// The end of a reserve that grows by `steps`, and covers `last` in any case.
+    /// The end of a reserve that grows by `steps`, and by more if that is needed to cover `last`.
     fn extended(&self, steps: i64, last: i128) -> i128 {
         let mark = i128::from(self.current_value);
         let reachable = self.last_term_within(mark, self.attributes.limit());
@@ -433,7 +607,7 @@ impl State {
         if self.is_beyond(last, grown) { last } else { grown }
     }
 
-    /// The last term of the progression through `from` that does not pass `limit`; `from` itself if it is past it.
+    /// The last term from `from` on that is not beyond `limit`. If `from` itself is beyond it, `from`.
     fn last_term_within(&self, from: i128, limit: i64) -> i128 {
         let limit = i128::from(limit);
         if self.is_beyond(from, limit) {
@@ -442,8 +616,9 @@ impl State {
         from + self.steps_in(limit - from) * self.increment()
     }
 
-    /// How many whole steps a distance has. Most sequences go by one, and the division of 128 bits is slow.
+    /// The number of whole steps in a distance.
     fn steps_in(&self, distance: i128) -> i128 {
+        // Most sequences step by one, and a division of 128 bits is slow.
         match self.increment() {
             1 => distance,
             -1 => -distance,
@@ -463,6 +638,8 @@ impl State {
         if self.initial {
             return false;
         }
+        // Two ways to be used up: the next value is beyond the limit, or new limits have left the last one
+        // outside on the other side.
         let limit = i128::from(self.attributes.limit());
         let edge = i128::from(self.attributes.edge());
         self.is_beyond(self.following(), limit) || self.is_beyond(edge, i128::from(self.used))
@@ -477,7 +654,7 @@ impl State {
     }
 }
 
-/// Back to 64 bits: every state holds values between the ends of a sequence, or where a change left them.
+/// A value in 64 bits. Every value of a state lies between the ends of a sequence, or where a change left it.
 fn narrow(value: i128) -> i64 {
     i64::try_from(value).expect("a value within MinValue and MaxValue fits 64 bits")
 }

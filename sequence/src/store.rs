@@ -1,26 +1,51 @@
-//! What a sequence asks of durable storage: to write before anything leaves.
+//! What a sequence asks of durable storage: to write a reserve before its first value leaves.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::attributes::Attributes;
 use crate::error::SequenceError;
 use crate::run::Run;
 use crate::state::Mark;
 
-/// How many gaps the ledger of a sequence keeps; older ones are only counted.
+/// The number of gaps that the ledger of a sequence keeps. Older gaps are only counted.
 pub const GAPS_KEPT: usize = 1_000;
 
 /// Durable storage of one sequence.
 ///
-/// The allocator calls [`reserve`](Self::reserve) before it hands out a value of the new reserve, and changes its own
-/// state only after the call succeeded. A reserve of more than one value is on stable storage before its first value
-/// leaves: the allocator calls [`make_durable`](Self::make_durable), unless it [`is_durable`](Self::is_durable) by then.
+/// The allocator calls [`reserve`](Self::reserve) before it hands out a value of the new reserve, and changes
+/// its own state only after the call succeeded. A reserve of more than one value is on stable storage before
+/// its first value leaves: the allocator calls [`make_durable`](Self::make_durable), unless it
+/// [`is_durable`](Self::is_durable) by then.
+///
+/// ```
+/// use cairndb_sequence::allocator::Sequence;
+/// use cairndb_sequence::attributes::{Attributes, Options};
+/// use cairndb_sequence::error::SequenceError;
+/// use cairndb_sequence::store::{Change, Store};
+///
+/// struct Printer;
+///
+/// impl Store for Printer {
+///     type Error = SequenceError;
+///     fn reserve(&self, change: &Change<'_>) -> Result<u64, SequenceError> {
+///         println!("reserved up to {}", change.mark.current_value);
+///         Ok(1)
+///     }
+///     fn is_durable(&self, _receipt: u64) -> bool { true }
+///     fn make_durable(&self, _receipt: u64) -> Result<(), SequenceError> { Ok(()) }
+/// }
+///
+/// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+/// assert_eq!(sequence.take_one(sequence.shared(), &Printer)?, 1); // prints 1000
+/// # Ok::<(), SequenceError>(())
+/// ```
 pub trait Store {
-    /// What the storage fails with; it also carries what the sequence itself refuses.
+    /// The storage's errors. It must also hold the sequence's own refusals.
     type Error: From<SequenceError>;
 
-    /// Writes a change as a whole, so that no later write of a document survives without it. The receipt rises
-    /// from call to call; [`is_durable`](Self::is_durable) tells what has reached stable storage.
+    /// Writes a change as a whole, so that no later write of a document survives without it. The receipt
+    /// rises from call to call; [`is_durable`](Self::is_durable) tells what has reached stable storage.
     fn reserve(&self, change: &Change<'_>) -> Result<u64, Self::Error>;
 
     /// Whether the write with this receipt is on stable storage by now.
@@ -29,52 +54,116 @@ pub trait Store {
     /// Returns once the write with this receipt is on stable storage.
     fn make_durable(&self, receipt: u64) -> Result<(), Self::Error>;
 
-    /// Who makes the next reserve ahead of need; nobody unless a store says so.
+    /// The provider that makes the next reserve ahead of need. The default is none: then the taker that needs
+    /// the next reserve makes it.
     fn provider(&self) -> Option<Arc<dyn Provider>> {
         None
     }
 }
 
-/// Makes the next reserve of a sequence before anyone needs it, so that nobody waits for it.
+/// Makes the next reserve of a sequence before it is needed, so that no taker waits for it.
 pub trait Provider: Send + Sync {
-    /// Half of the last block of a reserve is used: [`Sequence::reserve_ahead`](crate::allocator::Sequence::reserve_ahead)
-    /// is to be called soon, by another thread. Whoever took the value is here, so this must not wait.
+    /// Called when half of the last block of a reserve is used. Must arrange that another thread soon calls
+    /// [`Sequence::reserve_ahead`](crate::allocator::Sequence::reserve_ahead). The caller is taking a value,
+    /// so this must not block.
     fn provide(&self);
 }
 
+/// A store that writes nothing: values are unique only while the process runs. For examples and measurements.
+///
+/// ```
+/// use cairndb_sequence::allocator::Sequence;
+/// use cairndb_sequence::attributes::{Attributes, Options};
+/// use cairndb_sequence::store::Volatile;
+///
+/// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+/// assert_eq!(sequence.take_one(sequence.shared(), &Volatile::default())?, 1);
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Volatile {
+    receipts: AtomicU64,
+}
+
+impl Store for Volatile {
+    type Error = SequenceError;
+
+    fn reserve(&self, _: &Change<'_>) -> Result<u64, SequenceError> {
+        // Relaxed: receipts only have to rise, and no memory is published with them.
+        Ok(self.receipts.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn is_durable(&self, _: u64) -> bool {
+        true
+    }
+
+    fn make_durable(&self, _: u64) -> Result<(), SequenceError> {
+        Ok(())
+    }
+}
+
 /// A stored sequence.
+///
+/// ```
+/// use cairndb_sequence::allocator::Sequence;
+/// use cairndb_sequence::attributes::{Attributes, Options};
+/// use cairndb_sequence::state::State;
+/// use cairndb_sequence::store::Record;
+///
+/// let attributes = Attributes::create(&Options::default())?;
+/// let mark = State::new(attributes.clone()).mark();
+/// let sequence = Sequence::restore(Record { attributes, version: 0, mark });
+/// assert!(sequence.snapshot().initial);
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// What it was declared to be.
+    /// The attributes that the sequence was declared with.
     pub attributes: Attributes,
     /// How often attributes, name or content were reset.
     pub version: i64,
-    /// Where it stands.
+    /// The last mark that was written.
     pub mark: Mark,
 }
 
 /// What one write changes.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
-    /// Where the sequence stands from now on.
+    /// The new mark.
     pub mark: &'a Mark,
     /// Attributes and version, if they changed.
     pub definition: Option<(&'a Attributes, i64)>,
-    /// What is to be added to the ledger, numbered upwards to `mark.next_gap`. Of more than [`GAPS_KEPT`] the oldest may
-    /// be left out: the mark counts them, and their numbers are skipped.
+    /// The gaps to add to the ledger; the last one has the number before `mark.next_gap`. If there are more
+    /// than [`GAPS_KEPT`], the oldest may be left out: the mark counts them, and their numbers are skipped.
     pub gaps: &'a [Gap],
 }
 
-/// Values that nobody will get, and why: an entry of the ledger.
+/// Values that are lost, and why: an entry of the ledger.
+///
+/// ```
+/// use cairndb_sequence::run::Run;
+/// use cairndb_sequence::store::{Cause, Gap};
+///
+/// let gap = Gap { run: Run::new(11, 1, 90), cause: Cause::Crash };
+/// assert_eq!((gap.run.last(), gap.cause.name()), (100, "crash"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// The values. After a crash they are all that may have been lost: some may have been taken.
+    /// The lost values. After a crash, all values that may be lost: some of them may have been taken.
     pub run: Run,
     /// Why they are lost.
     pub cause: Cause,
 }
 
 /// Why values are lost.
+///
+/// ```
+/// use cairndb_sequence::store::Cause;
+///
+/// for (number, cause) in Cause::ALL {
+///     assert_eq!((cause.number(), Cause::of_number(number)), (number, Some(cause)));
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The process ended without closing the database.
@@ -126,7 +215,13 @@ impl Cause {
         }
     }
 
-    /// The cause with a number, if there is one.
+    /// The cause with a number on disk. Returns `None` for an unknown number.
+    ///
+    /// ```
+    /// use cairndb_sequence::store::Cause;
+    ///
+    /// assert_eq!((Cause::of_number(1), Cause::of_number(99)), (Some(Cause::Crash), None));
+    /// ```
     pub fn of_number(number: u8) -> Option<Self> {
         Self::ALL.iter().find(|(own, _)| *own == number).map(|&(_, cause)| cause)
     }

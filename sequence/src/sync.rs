@@ -1,4 +1,4 @@
-//! The locks and atomics of the allocator, which a model checker can put in the place of the real ones.
+//! The locks and atomics of the allocator, which a model checker can replace.
 //!
 //! With `--cfg shuttle` every operation is a point at which the checker may switch threads; see
 //! `tests/interleavings`.
@@ -12,19 +12,20 @@ pub(crate) use std::cell::RefCell;
 #[cfg(not(shuttle))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 
-/// Something of each thread's own. A thread that ends leaves it to a later one.
+/// A value for each thread. The value of a thread that ended goes to a later thread.
 #[cfg(not(shuttle))]
 pub(crate) use thread_local::ThreadLocal as PerThread;
 
-/// How often a thread lets others run before it goes to sleep over a lock.
+/// How often a thread lets other threads run before it sleeps until a lock is free.
 #[cfg(not(shuttle))]
 const YIELDS: usize = 64;
 
-/// Waits for a lock that is held for microseconds: for less than it takes to put a thread to sleep and to wake it.
-/// Going to sleep at once would make every commit of a busy ordered sequence pay for both.
+/// Waits for a lock that is held for microseconds, which is less than it takes to put a thread to sleep and
+/// wake it. With an immediate sleep, every commit of a busy ordered sequence would pay for both.
 #[cfg(not(shuttle))]
 #[inline]
 pub(crate) fn lock_brief<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Yielding rather than spinning: with fewer processors than writers, the holder must get to run.
     for _ in 0..YIELDS {
         if let Some(guard) = mutex.try_lock() {
             return guard;
@@ -39,7 +40,7 @@ pub(crate) use shuttle::sync::MutexGuard;
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::atomic::{AtomicU64, Ordering};
 
-/// The checker's lock with the interface of the real one: nobody observes a poisoned lock.
+/// The checker's lock with the interface of the real one, which knows no poisoning.
 #[cfg(shuttle)]
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
@@ -60,7 +61,8 @@ pub(crate) fn lock_brief<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
 }
 
-/// What [`PerThread`] keeps is shared in the checker's eyes, but nobody else comes while it is borrowed.
+/// A cell for values in [`PerThread`]. The checker requires values that threads can share, but only one
+/// thread uses each.
 #[cfg(shuttle)]
 #[derive(Debug, Default)]
 pub(crate) struct RefCell<T>(std::sync::Mutex<T>);
@@ -68,16 +70,17 @@ pub(crate) struct RefCell<T>(std::sync::Mutex<T>);
 #[cfg(shuttle)]
 impl<T> RefCell<T> {
     pub(crate) fn borrow_mut(&self) -> std::sync::MutexGuard<'_, T> {
-        self.0.try_lock().expect("the value is of one thread")
+        self.0.try_lock().expect("only one thread uses the value")
     }
 }
 
-/// The checker's threads are all one to the system, so what each has of its own is found by the number that the checker
-/// gave it. What a thread never asked for is not there: looking at it would only hide the switches that matter.
+/// The checker runs all its threads in one thread of the system, so values are found by the number that the
+/// checker gave each. Threads that never asked for a value have none: visiting it would add switches that
+/// matter to no test.
 #[cfg(shuttle)]
 pub(crate) struct PerThread<T>([std::sync::OnceLock<T>; THREADS_MAX]);
 
-/// How many threads a scenario has at most.
+/// The largest number of threads in a scenario.
 #[cfg(shuttle)]
 const THREADS_MAX: usize = 16;
 

@@ -41,7 +41,8 @@ fn fork_and_generate(generator: &Generator) -> (Vec<ObjectId>, Vec<ObjectId>) {
     let mut bytes = Vec::new();
     receiver.read_to_end(&mut bytes).expect("the child's ids");
     let mut status = 0;
-    // SAFETY: `status` outlives the call, and `child` is a child of this process that nobody else waits for.
+    // SAFETY: `status` outlives the call, and `child` is a child of this process that no other code waits
+    // for.
     let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert_eq!((ended, status), (child, 0));
     let children = bytes

@@ -1,7 +1,7 @@
 //! Changes to a sequence as a whole: attributes, current value, restart, truncation, name.
 //!
-//! A change holds the sequence still from the moment at which the new state is computed until it is published or
-//! dropped, so that several sequences and whatever belongs to them can be changed by one write of the caller's.
+//! A change stops all use of the sequence from the computation of the new state until it is published or
+//! dropped. So the caller can change several sequences, and other data, by one write.
 
 use std::sync::Arc;
 
@@ -15,7 +15,23 @@ use crate::state::{Mark, State};
 use crate::store::{Cause, Change, Store};
 use crate::sync::MutexGuard;
 
-/// A change that is computed and not yet in force. Nobody gets a value in the meantime; dropping it undoes it.
+/// A change that is computed and not yet in force. No thread gets a value in the meantime. Dropping it undoes
+/// it.
+///
+/// ```
+/// use cairndb_sequence::allocator::Sequence;
+/// use cairndb_sequence::attributes::{Attributes, Options};
+/// use cairndb_sequence::store::{Cause, Store, Volatile};
+///
+/// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+/// let store = Volatile::default();
+/// let changing = sequence.change(Cause::Restart, |state| state.restarted(500).map(Some))?;
+/// let changing = changing.expect("the state differs");
+/// let receipt = store.reserve(&changing.change())?;
+/// changing.publish(receipt);
+/// assert_eq!(sequence.take_one(sequence.shared(), &store)?, 500);
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
 #[must_use = "a change comes into force by publish()"]
 pub struct Changing<'a> {
     sequence: &'a Sequence,
@@ -29,16 +45,29 @@ pub struct Changing<'a> {
 }
 
 impl Sequence {
-    /// Computes a change by `step`, which gives the new state or nothing if there is nothing to change. All blocks
-    /// are given up; what is left of them is listed as lost by `cause`.
+    /// Computes a change by `step`, which returns the new state, or `None` if there is nothing to change. All
+    /// blocks are given up; the values left in them are listed as lost by `cause`.
     ///
     /// # Errors
-    /// What `step` refuses, [`SequenceError::Retired`], and [`SequenceError::InDoubt`].
+    /// The error of `step`, [`SequenceError::Retired`], and [`SequenceError::InDoubt`].
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::store::Cause;
+    ///
+    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+    /// let changing = sequence.change(Cause::Restart, |state| Ok(Some(state.truncated())))?;
+    /// drop(changing);
+    /// assert_eq!(sequence.snapshot().version, 0, "a change that is not published is undone");
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn change(
         &self,
         cause: Cause,
         step: impl FnOnce(&State) -> Result<Option<State>, SequenceError>,
     ) -> Result<Option<Changing<'_>>, SequenceError> {
+        // The turn before the lock, as everywhere: so no ordered or gapless writer is under way.
         let turn = self.turns.lock();
         let mut held = self.held.lock();
         self.refuse_retired()?;
@@ -46,6 +75,7 @@ impl Sequence {
         let Some(state) = step(&held.state)? else { return Ok(None) };
         let before = held.ledger.clone();
         let mut frozen = Vec::new();
+        // Takers need no lock, so every block is closed before its rest can be counted.
         let slots: Vec<Arc<Slot>> = held.slots().collect();
         for slot in slots {
             if let Some(block) = Frozen::of(&slot) {
@@ -53,11 +83,12 @@ impl Sequence {
                 frozen.push((slot, block));
             }
         }
-        // A sequence that starts again loses nothing by where it starts; one that moves forward does. A current value
-        // that is set counts as used.
+        // A sequence that starts again loses no values by its new start; one that moves forward loses those
+        // between. A current value that is set counts as used, so it is not lost.
         let jumped = held.state.jumped_to(&state);
         let lost = if cause == Cause::Alter { jumped.but_last(state.current_value()) } else { jumped };
         held.ledger.list(lost, Cause::ExplicitValue);
+        // Until the change is published the ledger stays as it was.
         let ledger = std::mem::replace(&mut held.ledger, before);
         let mark = held.mark_of(&state, &ledger);
         Ok(Some(Changing {
@@ -72,28 +103,68 @@ impl Sequence {
         }))
     }
 
-    /// Changes attributes and current value as one. A change that changes nothing is none: blocks stay.
+    /// Changes attributes and current value in one write. If all of them stay the same, the blocks stay too.
     ///
     /// # Errors
-    /// The first rule that is broken, [`SequenceError::Retired`], and what the store fails with; nothing changes then.
+    /// The first rule that is broken, [`SequenceError::Retired`], and the store's errors. Nothing changes
+    /// then.
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::store::Volatile;
+    ///
+    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+    /// let store = Volatile::default();
+    /// assert_eq!(sequence.take_one(sequence.shared(), &store)?, 1);
+    /// sequence.alter(&Options { current_value: Some(70), ..Options::default() }, &store)?;
+    /// assert_eq!(sequence.take_one(sequence.shared(), &store)?, 71);
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn alter<S: Store>(&self, options: &Options, store: &S) -> Result<(), S::Error> {
         self.apply(Cause::Alter, |state| state.altered(options), store)
     }
 
-    /// Starts again with `value`.
+    /// Starts again with `value`, which is the next value.
     ///
     /// # Errors
     /// [`SequenceError::OptionRange`] outside of `MinValue` and `MaxValue`, else as [`alter`](Self::alter).
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::store::Volatile;
+    ///
+    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+    /// let store = Volatile::default();
+    /// sequence.restart(100, &store)?;
+    /// assert_eq!(sequence.take_one(sequence.shared(), &store)?, 100);
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn restart<S: Store>(&self, value: i64, store: &S) -> Result<(), S::Error> {
         self.apply(Cause::Restart, |state| state.restarted(value).map(Some), store)
     }
 
-    /// Moves forward, so that the next value of every acquirer is strictly beyond `value`. A sequence that was never
-    /// used first counts as having made its first reserve, and that stays so even if the move is refused.
+    /// Moves forward, so that the next value of every acquirer is strictly beyond `value`. A sequence that
+    /// was never used makes its first reserve before that, and keeps it even if the move is refused.
     ///
     /// # Errors
-    /// [`SequenceError::ValueUsed`] when `value` does not lie ahead, else as [`alter`](Self::alter).
+    /// [`SequenceError::ValueUsed`] if the sequence has passed `value`, else as [`alter`](Self::alter).
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::store::Volatile;
+    ///
+    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+    /// let (slot, store) = (sequence.shared(), Volatile::default());
+    /// sequence.set_current_value(slot, 5000, &store)?;
+    /// assert_eq!(sequence.take_one(slot, &store)?, 5001);
+    /// assert!(sequence.set_current_value(slot, 10, &store).is_err());
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn set_current_value<S: Store>(&self, slot: &Slot, value: i64, store: &S) -> Result<(), S::Error> {
+        // A write of its own, so that the reserve stays even if the move below is refused.
         let pretend = |state: &State| Ok(state.is_initial().then(|| state.pretend_first_reserve()));
         self.apply(Cause::ExplicitValue, pretend, store)?;
         if self.move_within_block(slot, value)? {
@@ -112,7 +183,7 @@ impl Sequence {
         self.change(cause, step)?.map_or(Ok(()), |changing| changing.write(store))
     }
 
-    /// Moves within the acquirer's block; `false` if the block is used up or ends before `value`.
+    /// Moves within the acquirer's block. Returns `false` if the block is used up or ends before `value`.
     fn move_within_block(&self, slot: &Slot, value: i64) -> Result<bool, SequenceError> {
         let mut held = self.held.lock();
         self.refuse_retired()?;
@@ -125,10 +196,12 @@ impl Sequence {
         }
         let skipped = own.skip_to(value);
         if skipped.is_empty() {
-            let reason = "the acquirer's next value lies behind it".to_owned();
+            let reason = "the acquirer's next value is beyond it".to_owned();
             return Err(SequenceError::ValueUsed { value, reason });
         }
         held.ledger.list(skipped.but_last(value), Cause::ExplicitValue);
+        // Blocks of other acquirers that start before the value would still hand out smaller ones, so they
+        // end.
         let others: Vec<Arc<Slot>> = held.slots().collect();
         for other in others {
             let Some(block) = other.block().filter(|block| !Arc::ptr_eq(block, &own)) else { continue };
@@ -142,7 +215,7 @@ impl Sequence {
 }
 
 impl Changing<'_> {
-    /// What is to be written before the change is published.
+    /// The change to write before it is published.
     pub fn change(&self) -> Change<'_> {
         let definition = Some((self.state.attributes(), self.state.version()));
         Change { mark: &self.mark, definition, gaps: self.ledger.pending() }
@@ -153,18 +226,32 @@ impl Changing<'_> {
         &self.state
     }
 
-    /// Brings the change into force as another sequence, which takes the place of this one: it has been written.
+    /// Puts the change into force, after it was written, as a new sequence. The old sequence is retired.
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::store::Cause;
+    ///
+    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+    /// let renaming = sequence.change(Cause::Alter, |state| Ok(Some(state.renamed())))?.expect("a change");
+    /// let renamed = renaming.succeed(1);
+    /// assert!(sequence.is_retired() && !renamed.is_retired());
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     #[must_use]
     pub fn succeed(self, receipt: u64) -> Sequence {
         let mark = self.mark;
         let successor = Sequence::with_state(self.state.clone(), mark.reservations, mark.lost, mark.next_gap);
         successor.held.lock().touched = true;
+        // Before `publish` gives the lock back: a taker that comes next must be refused, or both sequences
+        // would hand out the same values.
         self.sequence.retired.store(true, std::sync::atomic::Ordering::Release);
         self.publish(receipt);
         successor
     }
 
-    /// The same, but for a value that the caller brought: it is jumped over and not lost.
+    /// Leaves the value that the caller set out of the lost values.
     fn sparing(mut self, value: i64) -> Self {
         self.ledger.spare(value);
         self.mark = self.held.mark_of(&self.state, &self.ledger);
@@ -177,7 +264,7 @@ impl Changing<'_> {
         Ok(())
     }
 
-    /// Brings the change into force: it has been written.
+    /// Puts the change into force, after it was written with this receipt.
     pub fn publish(mut self, receipt: u64) {
         self.published = true;
         self.held.settle(&self.mark, receipt);
@@ -191,13 +278,14 @@ impl Changing<'_> {
 }
 
 impl Drop for Changing<'_> {
-    /// Without having been published, everything is as it was.
+    /// Restores the blocks of a change that was not published.
     fn drop(&mut self) {
         for (slot, block) in self.frozen.drain(..) {
             block.thaw(&slot);
         }
         if !self.published {
-            // The write may have failed with its mark on disk, behind that of the next reserve.
+            // The write may have failed with its mark on disk, after the mark of the reserve that was made
+            // ahead. At the next open the last mark counts, so that reserve is no longer safe to use.
             self.held.ahead = None;
         }
     }

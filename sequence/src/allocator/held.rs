@@ -1,4 +1,5 @@
-//! What stands under a sequence's lock, and the steps that only its holder takes: state, ledger, blocks of acquirers.
+//! What a sequence's lock protects (state, ledger, the acquirers' blocks), and the steps that only its holder
+//! takes.
 
 use std::sync::{Arc, Weak};
 
@@ -10,6 +11,19 @@ use crate::state::{Acquired, Mark, State};
 use crate::store::{Cause, Change, Store};
 
 /// Values that were taken.
+///
+/// ```
+/// use cairndb_sequence::allocator::{Sequence, Taken};
+/// use cairndb_sequence::attributes::{Attributes, Options};
+/// use cairndb_sequence::store::{Store, Volatile};
+///
+/// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+/// let store = Volatile::default();
+/// let Taken { run, receipt } = sequence.take(sequence.shared(), 10, &store)?;
+/// assert_eq!((run.first(), run.last()), (1, 10));
+/// assert!(store.is_durable(receipt));
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// The values.
@@ -18,7 +32,7 @@ pub struct Taken {
     pub receipt: u64,
 }
 
-/// What stands under the lock.
+/// What a sequence's lock protects.
 pub(super) struct Held {
     pub(super) state: State,
     pub(super) reservations: u64,
@@ -29,16 +43,17 @@ pub(super) struct Held {
     pub(super) ahead: Option<Ahead>,
     /// How many values were handed to acquirers since the sequence was loaded.
     pub(super) next_ordinal: u64,
-    /// Every slot that may hold a block: the shared one, the ordered one, and those of acquirers with blocks of their own.
+    /// Every slot that may hold a block: the shared one, the ordered one, and those of acquirers with blocks
+    /// of their own. Weak, because a slot lives as long as its acquirer.
     pub(super) slots: Vec<Weak<Slot>>,
     /// Whether anything was taken or written since the sequence was loaded.
     pub(super) touched: bool,
 }
 
-/// A reserve that was written ahead of need, and of which no block is acquired yet.
+/// A reserve that was written ahead of need. No block of it is acquired yet.
 #[derive(Clone, Copy)]
 pub(super) struct Ahead {
-    /// Where it ends.
+    /// The end of the reserve.
     current_value: i64,
     receipt: u64,
 }
@@ -50,7 +65,7 @@ enum Refused<E> {
 }
 
 impl Held {
-    /// Where the next value stands that the store will hand to an acquirer.
+    /// The position of the next value that goes to an acquirer.
     pub(super) fn position(&self) -> SequencePosition {
         SequencePosition { ordinal: self.next_ordinal, before: self.state.used() }
     }
@@ -63,7 +78,7 @@ impl Held {
         self.slots().filter_map(|slot| slot.block())
     }
 
-    /// Takes from the slot's block, which is replaced if nothing is left of it.
+    /// Takes from the slot's block, which is replaced if it has no value left.
     pub(super) fn take_through<S: Store>(
         &mut self,
         slot: &Slot,
@@ -71,10 +86,12 @@ impl Held {
         store: &S,
     ) -> Result<Taken, S::Error> {
         loop {
-            // Someone else may have refilled it while this thread waited for the lock.
+            // Another thread may have refilled the slot while this one waited for the lock.
             if let Some((run, receipt)) = slot.take(count) {
                 return Ok(Taken { run, receipt });
             }
+            // A block is put in unsynced, and synced on the next pass of the loop: so a block that an earlier
+            // failed sync left behind is synced again before anything of it leaves.
             let Some(block) = slot.unsynced() else {
                 let acquired = self.state.acquire(self.state.sizes())?;
                 self.write_reserve(store, &acquired)?;
@@ -82,7 +99,8 @@ impl Held {
                 continue;
             };
             self.sync(store, block.receipt())?;
-            // Taken before others see the block, who could leave nothing of it.
+            // Taken before the block is shown: other threads could empty it at once, and this one would start
+            // over.
             let own = block.take(count);
             slot.show();
             if let Some(run) = own {
@@ -91,16 +109,19 @@ impl Held {
         }
     }
 
-    /// What leaves must not come again, whatever a power failure takes from the log. A reserve of one value may: whoever
-    /// takes it waits as for a document, if asked to.
+    /// Makes a reserve durable before its first value leaves, so that a power failure cannot bring a value
+    /// back.
     fn sync<S: Store>(&self, store: &S, receipt: u64) -> Result<(), S::Error> {
+        // A reserve of one value is as durable as the document that gets it: the caller waits for both with
+        // one sync, if it asked for durability.
         if self.state.sizes().cache == 1 || store.is_durable(receipt) {
             return Ok(());
         }
         store.make_durable(receipt)
     }
 
-    /// Writes the next reserve before it is needed, if the present one covers no further block; gives its receipt.
+    /// Writes the next reserve before it is needed, if the current one covers no further block. Returns its
+    /// receipt.
     pub(super) fn reserve_ahead<S: Store>(&mut self, store: &S) -> Result<Option<u64>, S::Error> {
         if self.ahead.is_some() || !self.is_last_block() {
             return Ok(None);
@@ -110,19 +131,21 @@ impl Held {
         mark.open_from = self.first_open(&state, mark.open_from);
         let receipt =
             store.reserve(&Change { mark: &mark, definition: None, gaps: self.ledger.pending() })?;
+        // Only the ledger is settled. State and counters move when a block of this reserve is acquired; until
+        // then any other write may replace it.
         self.ledger.settle(&mark);
         self.touched = true;
         self.ahead = Some(Ahead { current_value: state.current_value(), receipt });
         Ok(Some(receipt))
     }
 
-    /// Whether the present reserve covers no further block.
+    /// Whether the current reserve covers no further block.
     fn is_last_block(&self) -> bool {
         let wanted = self.state.sizes().acquire.unsigned_abs();
         self.state.open_reserve().is_none_or(|rest| rest.count() < wanted)
     }
 
-    /// Puts a new block into the slot, of which nothing is taken.
+    /// Puts a new block into the slot, and takes no value of it.
     fn acquire_into<S: Store>(&mut self, slot: &Slot, store: &S) -> Result<(), Refused<S::Error>> {
         let acquired = self.state.acquire(self.state.sizes()).map_err(|_| Refused::Exceeded)?;
         self.write_reserve(store, &acquired).map_err(Refused::Store)?;
@@ -130,9 +153,10 @@ impl Held {
         Ok(())
     }
 
-    /// Takes note of a value that a document brings; see [`Sequence::announce`](crate::allocator::Sequence::announce).
+    /// Announces a value that a document brings; see
+    /// [`Sequence::announce`](crate::allocator::Sequence::announce).
     pub(super) fn announce<S: Store>(&mut self, slot: &Slot, value: i64, store: &S) -> Result<(), S::Error> {
-        // First what can fail: other acquirers skip the value only if it is accepted here.
+        // The step that can fail comes first: other acquirers skip the value only if it is accepted here.
         self.announce_through(slot, value, store)?;
         let others: Vec<Arc<Slot>> =
             self.slots().filter(|other| !std::ptr::eq(Arc::as_ptr(other), slot)).collect();
@@ -153,6 +177,8 @@ impl Held {
             }
         }
         let Some(own) = slot.block() else { return Ok(()) };
+        // Three cases: the block has passed the value, the block holds it, or the value lies beyond the
+        // block.
         if self.state.is_beyond(own.following(), value.into()) {
             return Ok(());
         }
@@ -163,12 +189,14 @@ impl Held {
         self.move_beyond(slot, value, store)
     }
 
-    /// Gives up the slot's block and goes on strictly beyond `value`, with a new block if a value is left.
+    /// Gives up the slot's block and continues strictly beyond `value`, with a new block if a value is left.
     fn move_beyond<S: Store>(&mut self, slot: &Slot, value: i64, store: &S) -> Result<(), S::Error> {
+        // Closed before the write, so that no value leaves the block while the write lists its rest as lost.
         let frozen = Frozen::of(slot);
         let moved = self.state.beyond(value);
         let next = moved.acquire(moved.sizes());
         let ledger = self.ledger.clone();
+        // The value itself is in the document that brings it, so it is not lost.
         if let Some(frozen) = &frozen {
             self.ledger.list(frozen.rest.but_last(value), Cause::ExplicitValue);
         }
@@ -185,7 +213,8 @@ impl Held {
             }
             return Err(error);
         }
-        // The new block follows the value, not the block that was given up.
+        // Before `install`, which takes the block's origin from the state: values that are returned later go
+        // back to just after the announced value, not to the block that was given up.
         self.state = moved;
         match next {
             Ok(acquired) => self.install(slot, acquired, store),
@@ -199,6 +228,7 @@ impl Held {
             return Ok(());
         }
         let is_same = |ahead: &mut Ahead| ahead.current_value == acquired.state.current_value();
+        // The reserve was written ahead, with the same end: acquiring its first block costs no write.
         if let Some(ahead) = self.ahead.take_if(is_same) {
             self.reservations = self.reservations.saturating_add(1);
             self.receipt = ahead.receipt;
@@ -207,13 +237,15 @@ impl Held {
         self.write(store, &acquired.state, Some(acquired.run.first()))
     }
 
-    /// Puts an acquired block into the slot, from which nobody takes before [`sync`](Self::sync).
+    /// Puts an acquired block into the slot. No thread takes from it before [`sync`](Self::sync).
     fn install<S: Store>(&mut self, slot: &Slot, acquired: Acquired, store: &S) {
         let origin = Origin { progress: self.state.progress(), cycled_count: acquired.state.cycled_count() };
         let mut block = Block::new(acquired.run, self.position(), origin, self.receipt);
         self.next_ordinal += acquired.run.count();
         self.touched = true;
         self.state = acquired.state;
+        // Only the last block of a reserve asks for the next one: an earlier block is followed by one without
+        // a write.
         if self.is_last_block()
             && self.state.reserved_further().is_some()
             && let Some(provider) = store.provider()
@@ -223,7 +255,8 @@ impl Held {
         slot.put(block);
     }
 
-    /// Writes `state`, and lists the pending gaps. Memory changes only if the write succeeds, and only its counters.
+    /// Writes `state` and lists the pending gaps. If the write succeeds, the counters in memory follow; the
+    /// state in memory is the caller's to change.
     pub(super) fn write<S: Store>(
         &mut self,
         store: &S,
@@ -232,7 +265,8 @@ impl Held {
     ) -> Result<(), S::Error> {
         let mut mark = self.mark_of(state, &self.ledger);
         mark.open_from = self.first_open(state, open_from.or(mark.open_from));
-        // Even if it fails: then it may be on disk all the same, behind the reserve that was made ahead.
+        // Also if the write fails: it may be on disk nevertheless, after the reserve that was made ahead, and
+        // at the next open the last mark counts.
         self.ahead = None;
         let receipt =
             store.reserve(&Change { mark: &mark, definition: None, gaps: self.ledger.pending() })?;
@@ -240,8 +274,8 @@ impl Held {
         Ok(())
     }
 
-    /// The first value that a crash would lose: the first that an acquirer still has, or that is taken next. Values
-    /// that acquirers have from before the sequence started over come again, and are not looked at.
+    /// The first value that a crash would lose: the first that an acquirer still has, or the next one. Values
+    /// that acquirers have from before the sequence started over come again, so they do not count.
     fn first_open(&self, state: &State, next: Option<i64>) -> Option<i64> {
         let of_this_cycle = |block: &Arc<Block>| block.cycled_count() == state.cycled_count();
         let rests = self.blocks().filter(of_this_cycle).map(|block| block.rest());
@@ -249,7 +283,7 @@ impl Held {
         firsts.reduce(|a, b| if state.is_beyond(a.into(), b.into()) { b } else { a })
     }
 
-    /// What one more write leaves behind.
+    /// The mark that one more write leaves.
     pub(super) fn mark_of(&self, state: &State, ledger: &Ledger) -> Mark {
         Mark {
             reservations: self.reservations.saturating_add(1),
@@ -267,10 +301,11 @@ impl Held {
         self.touched = true;
     }
 
-    /// Closes the blocks in the slots. What lies at the end of all that acquirers hold is taken back; the rest is lost.
+    /// Closes the blocks in the slots. The values after all that other acquirers hold are taken back; the
+    /// rest is lost.
     ///
-    /// A writer that registered behind such values would take one of them next, and the safe watermark would not see
-    /// it: nothing in front of `highest`, the last place that a writer registered, is taken back.
+    /// No value before `highest`, the highest position that a writer registered, is taken back: that writer
+    /// would take such a value next, and the safe watermark would not see it.
     pub(super) fn take_back(&mut self, slots: &[Arc<Slot>], highest: Option<SequencePosition>) {
         let mut rests = Vec::new();
         for slot in slots {
@@ -285,6 +320,7 @@ impl Held {
                 position.ordinal > frozen.block.position_after(frozen.taken()).ordinal
             })
         };
+        // Taking back one block can make the block before it the last one, so the search starts again.
         while let Some(last) = rests.iter().position(|frozen| self.is_tail(frozen) && !is_watched(frozen)) {
             let frozen = rests.swap_remove(last);
             self.state = self.state.returned(frozen.block.progress_after(frozen.taken()));
@@ -294,7 +330,7 @@ impl Held {
         }
     }
 
-    /// Where [`take_back`](Self::take_back) of all blocks would end.
+    /// The last used value after a [`take_back`](Self::take_back) of all blocks. Changes nothing.
     pub(super) fn used_up_to(&self) -> Option<i64> {
         let mut state = self.state.clone();
         let mut rests: Vec<(Arc<Block>, Run)> =
@@ -329,7 +365,7 @@ impl Frozen {
         Some(Self { block, rest })
     }
 
-    /// Puts an equal block in the place of the closed one. Whoever takes from it next shows it.
+    /// Replaces the closed block by an equal one that is open. The next taker syncs and shows it.
     pub(super) fn thaw(self, slot: &Slot) {
         slot.put(self.block.reopened(self.taken()));
     }

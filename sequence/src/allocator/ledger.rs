@@ -1,7 +1,9 @@
-//! The part of the ledger that is not written yet: gaps for the next write to list, and the counters of all.
+//! The part of the ledger that is not written yet: gaps for the next write to list, and the counters of all
+//! gaps.
 //!
-//! Explicit values within a large block, or acquirers that come and go, lose values again and again without a write in
-//! between. So no more is held than a ledger keeps, give or take: what it would have dropped by then is only counted.
+//! Explicit values within a large block, or acquirers that come and go, lose values again and again without a
+//! write in between. So memory holds at most twice as many gaps as a ledger keeps. Gaps that the ledger would
+//! have dropped by then are only counted.
 
 use crate::run::Run;
 use crate::state::Mark;
@@ -14,7 +16,7 @@ pub(super) struct Ledger {
     lost: u64,
     /// The number of the first pending gap.
     next_gap: u64,
-    /// Gaps that the next write will list. Fewer than twice as many as are kept, so that dropping is rare and cheap.
+    /// Gaps that the next write will list: always fewer than twice [`GAPS_KEPT`].
     pending: Vec<Gap>,
 }
 
@@ -38,7 +40,7 @@ impl Ledger {
         self.next_gap.saturating_add(self.pending.len() as u64)
     }
 
-    /// Notes lost values, as one gap with the last ones if they go on where those end.
+    /// Adds lost values. If they continue the last gap and have the same cause, both become one gap.
     pub(super) fn list(&mut self, run: Run, cause: Cause) {
         if run.is_empty() {
             return;
@@ -53,9 +55,11 @@ impl Ledger {
         self.push(Gap { run, cause });
     }
 
-    /// Notes a gap.
+    /// Adds a gap.
     pub(super) fn push(&mut self, gap: Gap) {
         self.pending.push(gap);
+        // Half is dropped at once, so that a gap is moved only rarely: dropping one by one would move all the
+        // others each time. Counters and numbers go on as if the dropped gaps had been written.
         if self.pending.len() >= 2 * GAPS_KEPT {
             let dropped = self.pending.len() - GAPS_KEPT;
             self.next_gap = self.next_gap.saturating_add(dropped as u64);
@@ -64,7 +68,7 @@ impl Ledger {
         }
     }
 
-    /// Takes the value that a caller set out of the gap that it made: it is jumped over and not lost.
+    /// Removes the value that a caller set from the gap that it made: that value is in use and not lost.
     pub(super) fn spare(&mut self, value: i64) {
         if let Some(gap) = self.pending.last_mut().filter(|gap| gap.cause == Cause::ExplicitValue) {
             gap.run = gap.run.but_last(value);
@@ -72,12 +76,12 @@ impl Ledger {
         self.pending.retain(|gap| !gap.run.is_empty());
     }
 
-    /// The pending gaps were written with this mark.
+    /// Starts over after the pending gaps were written with `mark`.
     pub(super) fn settle(&mut self, mark: &Mark) {
         *self = Self::new(mark.lost, mark.next_gap);
     }
 
-    /// What a last write is to list.
+    /// The gaps for a last write to list.
     pub(super) fn into_pending(self) -> Vec<Gap> {
         self.pending
     }

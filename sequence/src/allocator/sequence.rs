@@ -1,8 +1,11 @@
-//! Handing out a sequence's values to many threads, each value once.
+//! A sequence in memory, which all threads share.
 //!
-//! While a block lasts, values are taken from it without a lock ([`Slot::take_one`]). Everything else goes through
-//! one lock, in one order: compute the next state, make it durable, then show it. A block that is to be dropped
-//! is closed before the write, so that what is lost is known exactly, and put back if the write fails.
+//! While a block lasts, values are taken from it without a lock ([`Slot::take_one`]). Everything else takes
+//! one lock and keeps one order: compute the next state, make it durable, then show it. A block that is to be
+//! dropped is closed before the write, so that the lost values are known exactly, and put back if the write
+//! fails.
+//!
+//! Two locks, always in this order: first the turn, then what is held.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -18,24 +21,48 @@ use crate::store::{Cause, Gap, Record, Store};
 use crate::sync::Mutex;
 
 /// A sequence in memory, shared by all threads.
+///
+/// ```
+/// use cairndb_sequence::allocator::Sequence;
+/// use cairndb_sequence::attributes::{Attributes, Options};
+/// use cairndb_sequence::store::Volatile;
+///
+/// let tens = Options { increment: Some(10), start_value: Some(10), ..Options::default() };
+/// let sequence = Sequence::new(Attributes::create(&tens)?);
+/// let store = Volatile::default();
+/// assert_eq!(sequence.take_one(sequence.shared(), &store)?, 10);
+/// assert_eq!(sequence.take_one(sequence.shared(), &store)?, 20);
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
 pub struct Sequence {
     pub(super) held: Mutex<Held>,
     /// Held by a writer of an ordered or gapless sequence until its commit is visible, and by every change.
     pub(super) turns: Mutex<()>,
     pub(super) shared: Arc<Slot>,
-    /// The block of an ordered sequence; only whoever has the turn takes from it.
+    /// The block of an ordered sequence. Only the writer that has the turn takes from it.
     pub(super) ordered: Arc<Slot>,
     in_flight: InFlight,
     pub(super) contract: AtomicU8,
     pub(super) retired: AtomicBool,
-    /// A value was written with its document, and it is not known whether that succeeded. Whoever has the turn looks.
+    /// A value was written with its document, and it is not known whether the write succeeded. Read only by
+    /// the writer that has the turn.
     pub(super) in_doubt: AtomicBool,
 }
 
-/// What is known of a sequence at one moment.
+/// The state of a sequence at one moment.
+///
+/// ```
+/// use cairndb_sequence::allocator::{Sequence, Snapshot};
+/// use cairndb_sequence::attributes::{Attributes, Options};
+///
+/// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+/// let snapshot: Snapshot = sequence.snapshot();
+/// assert!(snapshot.initial && snapshot.last_used.is_none());
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// What it was declared to be.
+    /// The attributes that the sequence was declared with.
     pub attributes: Attributes,
     /// How often attributes, name or content were reset.
     pub version: i64,
@@ -45,7 +72,7 @@ pub struct Snapshot {
     pub initial: bool,
     /// How often the sequence has started over.
     pub cycled_count: i32,
-    /// The last value that the shared acquirer handed out or skipped, as far as it is known.
+    /// The last value that the shared acquirer handed out or skipped. `None` if there is no such value.
     pub last_used: Option<i64>,
     /// How many values are left, in blocks too, before the sequence ends or starts over.
     pub remaining: u64,
@@ -56,23 +83,49 @@ pub struct Snapshot {
 }
 
 impl Sequence {
-    /// A new sequence, which nobody has used.
+    /// A new sequence of which no value was taken.
     pub fn new(attributes: Attributes) -> Self {
         Self::with_state(State::new(attributes), 0, 0, 0)
     }
 
-    /// A sequence that stands somewhere already.
+    /// A sequence that continues from a state.
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::state::State;
+    /// use cairndb_sequence::store::Volatile;
+    ///
+    /// let state = State::new(Attributes::create(&Options::default())?).used_up_to(500)?;
+    /// let sequence = Sequence::of_state(state);
+    /// assert_eq!(sequence.take_one(sequence.shared(), &Volatile::default())?, 501);
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn of_state(state: State) -> Self {
         Self::with_state(state, 0, 0, 0)
     }
 
-    /// A stored sequence. What was reserved and not given back counts as used, and is listed as lost.
+    /// A stored sequence. Values that were reserved and not given back count as used and are listed as lost.
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::state::State;
+    /// use cairndb_sequence::store::{Record, Volatile};
+    ///
+    /// let attributes = Attributes::create(&Options::default())?;
+    /// let mark = State::new(attributes.clone()).used_up_to(1000)?.mark();
+    /// let sequence = Sequence::restore(Record { attributes, version: 0, mark });
+    /// assert_eq!(sequence.take_one(sequence.shared(), &Volatile::default())?, 1001);
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn restore(record: Record) -> Self {
         let mark = record.mark;
         let state = State::restore(record.attributes, record.version, &mark);
         let crashed =
             mark.open_from.filter(|_| !mark.clean).and_then(|first| state.reserve_from(first.into()));
         let sequence = Self::with_state(state, mark.reservations, mark.lost, mark.next_gap);
+        // The gap is only noted here: opening writes nothing, and the next reserve lists it.
         if let Some(run) = crashed {
             sequence.held.lock().ledger.push(Gap { run, cause: Cause::Crash });
         }
@@ -82,6 +135,7 @@ impl Sequence {
     pub(super) fn with_state(state: State, reservations: u64, lost: u64, next_gap: u64) -> Self {
         let contract = AtomicU8::new(number_of(state.attributes().contract()));
         let (shared, ordered) = (Arc::default(), Arc::default());
+        // Both slots stay registered for ever: a write must find every block whose values a crash would lose.
         let held = Held {
             state,
             reservations,
@@ -105,6 +159,15 @@ impl Sequence {
     }
 
     /// The slot of the acquirer that all threads share.
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    ///
+    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+    /// assert_eq!(sequence.shared().take_one(), None, "no block was reserved yet");
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn shared(&self) -> &Arc<Slot> {
         &self.shared
     }
@@ -112,6 +175,8 @@ impl Sequence {
     /// What the sequence promises. It can change with the attributes.
     #[inline]
     pub fn contract(&self) -> Contract {
+        // Only a hint of which way to take: every way checks again under the lock, because an alteration may
+        // come between.
         match self.contract.load(Ordering::Acquire) {
             1 => Contract::Ordered,
             2 => Contract::Gapless,
@@ -119,7 +184,20 @@ impl Sequence {
         }
     }
 
-    /// Dropped or renamed: whoever holds it must look the name up again.
+    /// Whether the sequence was dropped or renamed. The caller must then look its name up again.
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::error::SequenceError;
+    /// use cairndb_sequence::store::Volatile;
+    ///
+    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+    /// sequence.retire();
+    /// let refused = sequence.take_one(sequence.shared(), &Volatile::default());
+    /// assert_eq!((sequence.is_retired(), refused), (true, Err(SequenceError::Retired)));
+    /// # Ok::<(), SequenceError>(())
+    /// ```
     pub fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Acquire)
     }
@@ -127,7 +205,23 @@ impl Sequence {
     /// Takes one value.
     ///
     /// # Errors
-    /// [`SequenceError::Exceeded`], [`SequenceError::Retired`], and what the store fails with; nothing is taken then.
+    /// [`SequenceError::Exceeded`], [`SequenceError::Retired`], and the store's errors. No value is taken
+    /// then.
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::error::SequenceError;
+    /// use cairndb_sequence::store::Volatile;
+    ///
+    /// let one = Some(1);
+    /// let two = Options { max_value: Some(2), cache_size: one, acquire_size: one, ..Options::default() };
+    /// let sequence = Sequence::new(Attributes::create(&two)?);
+    /// let take = || sequence.take_one(sequence.shared(), &Volatile::default());
+    /// assert_eq!((take(), take()), (Ok(1), Ok(2)));
+    /// assert_eq!(take(), Err(SequenceError::Exceeded { limit: 2 }));
+    /// # Ok::<(), SequenceError>(())
+    /// ```
     pub fn take_one<S: Store>(&self, slot: &Slot, store: &S) -> Result<i64, S::Error> {
         match slot.take_one() {
             Some(value) => Ok(value),
@@ -142,6 +236,17 @@ impl Sequence {
     ///
     /// # Panics
     /// If `count` is 0.
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::store::Volatile;
+    ///
+    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+    /// let taken = sequence.take(sequence.shared(), 3, &Volatile::default())?;
+    /// assert_eq!(taken.run.values().collect::<Vec<_>>(), [1, 2, 3]);
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn take<S: Store>(&self, slot: &Slot, count: u64, store: &S) -> Result<Taken, S::Error> {
         assert!(count > 0, "at least one value is taken");
         if let Some((run, receipt)) = slot.take(count) {
@@ -150,60 +255,122 @@ impl Sequence {
         if let Some(taken) = self.take_from_store(slot, count, store)? {
             return Ok(taken);
         }
+        // Ordered or gapless. The lock was given back above: the turn is always taken before it.
         self.turn().take(slot, count, store)
     }
 
-    /// Registers a writer whose values may still become visible until the pass is dropped.
+    /// Registers a writer, whose values may still become visible until the pass is dropped. Register before
+    /// taking.
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::store::Volatile;
+    ///
+    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+    /// let pass = sequence.enter(sequence.shared());
+    /// let value = sequence.take_one(sequence.shared(), &Volatile::default())?;
+    /// assert_eq!(sequence.safe_watermark(), None, "the value is not committed yet");
+    /// drop(pass);
+    /// assert_eq!(sequence.safe_watermark(), Some(value));
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     #[inline]
     pub fn enter(&self, slot: &Slot) -> Pass<'_> {
         if let Some(position) = slot.position() {
             return self.in_flight.enter(position);
         }
-        // Under the lock, so that no value in front of the place is taken back before the writer is seen.
+        // No open block: the position comes from what is held. The lock keeps an acquirer that closes from
+        // taking back values before that position until this writer is registered.
         let held = self.held.lock();
         let position = slot.block().and_then(|block| block.position()).unwrap_or_else(|| held.position());
         self.in_flight.enter(position)
     }
 
-    /// Registers a writer, and takes its first value if a block lasts, with one look at the block.
+    /// Registers a writer and takes its first value, if the block has one left. Reads the block once for
+    /// both, which makes it faster than [`enter`](Self::enter) followed by a take.
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::store::Volatile;
+    ///
+    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+    /// assert_eq!(sequence.enter_taking(sequence.shared()).1, None, "no block yet");
+    /// sequence.take_one(sequence.shared(), &Volatile::default())?;
+    /// let (_pass, value) = sequence.enter_taking(sequence.shared());
+    /// assert_eq!(value, Some(2));
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     #[inline]
     pub fn enter_taking(&self, slot: &Slot) -> (Pass<'_>, Option<i64>) {
         slot.position_then_take(|position| self.in_flight.enter(position))
             .unwrap_or_else(|| (self.enter(slot), None))
     }
 
-    /// Makes the next reserve ahead of need: writes and syncs it, so that no taker waits for either. Does nothing where
-    /// there is one already, and where none can be made. No value of it leaves before the sync succeeded.
+    /// Makes the next reserve ahead of need: writes and syncs it, so that no taker waits for either. Does
+    /// nothing if the next reserve exists already or cannot be made. No value of it leaves before the sync
+    /// has succeeded.
     ///
     /// # Errors
-    /// [`SequenceError::Retired`], and what the store fails with.
+    /// [`SequenceError::Retired`], and the store's errors.
     pub fn reserve_ahead<S: Store>(&self, store: &S) -> Result<(), S::Error> {
         let written = {
             let mut held = self.held.lock();
             self.refuse_retired()?;
             held.reserve_ahead(store)?
         };
-        // Takers go on meanwhile: they have half a block, and the lock is free.
+        // The sync takes milliseconds, so the lock is free again: takers go on with the half block that is
+        // left.
         written.map_or(Ok(()), |receipt| store.make_durable(receipt))
     }
 
-    /// Takes note of a value that a document brings: no block hands it out, or one before it, any more, and the
-    /// sequence goes on strictly beyond it. A value that lies behind changes nothing; neither does one that comes
-    /// to an exhausted sequence. For an ordered or gapless sequence this waits for the turn.
+    /// Announces a value that a document brings: no block hands out that value or one before it any more, and
+    /// the sequence continues strictly beyond it. A value that the sequence has passed changes nothing; nor
+    /// does any value once the sequence is exhausted. For an ordered or gapless sequence this waits for the
+    /// turn.
     ///
     /// # Errors
-    /// [`SequenceError::Retired`], and what the store fails with; no acquirer skips the value then.
+    /// [`SequenceError::Retired`], and the store's errors. No acquirer skips the value then.
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::store::Volatile;
+    ///
+    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+    /// let store = Volatile::default();
+    /// sequence.announce(sequence.shared(), 41, &store)?;
+    /// assert_eq!(sequence.take_one(sequence.shared(), &store)?, 42);
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn announce<S: Store>(&self, slot: &Slot, value: i64, store: &S) -> Result<(), S::Error> {
         let mut held = self.held.lock();
         self.refuse_retired()?;
         if held.state.attributes().contract() == Contract::Fast {
             return held.announce(slot, value, store);
         }
+        // Waiting for the turn while holding the lock would be the wrong order: a writer that has the turn
+        // needs it.
         drop(held);
         self.turn().announce(value, store)
     }
 
-    /// Gives up the rest of an acquirer's block, because a value of it was in use.
+    /// Gives up the rest of an acquirer's block, because one of its values is already in the collection. The
+    /// next values are probably there too, and a new block passes them at once.
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::store::Volatile;
+    ///
+    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+    /// let store = Volatile::default();
+    /// assert_eq!(sequence.take_one(sequence.shared(), &store)?, 1);
+    /// sequence.give_up(sequence.shared());
+    /// assert_eq!(sequence.take_one(sequence.shared(), &store)?, 1001);
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn give_up(&self, slot: &Slot) {
         let mut held = self.held.lock();
         if let Some(block) = slot.block() {
@@ -212,10 +379,22 @@ impl Sequence {
         }
     }
 
-    /// The last value that was taken through `slot`; where there is none, the end of the durable reserve.
+    /// The last value that was taken through `slot`. If its block has none, the end of the durable reserve.
     ///
     /// # Errors
     /// [`SequenceError::NeverUsed`], [`SequenceError::Retired`].
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::store::Volatile;
+    ///
+    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+    /// assert!(sequence.current_value(sequence.shared()).is_err(), "never used");
+    /// sequence.take_one(sequence.shared(), &Volatile::default())?;
+    /// assert_eq!(sequence.current_value(sequence.shared())?, 1);
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn current_value(&self, slot: &Slot) -> Result<i64, SequenceError> {
         let held = self.held.lock();
         self.refuse_retired()?;
@@ -227,18 +406,24 @@ impl Sequence {
         Ok(taken.unwrap_or_else(|| held.state.current_value()))
     }
 
-    /// The highest value, in the sequence's order, such that no value up to it can still become visible. Nothing
-    /// while even the first value can.
+    /// The highest value, in the sequence's order, such that no value up to it can still become visible.
+    /// Returns
+    /// `None` while even the first value can.
     ///
-    /// Values that inserts take are watched until their commit; a value that was handed to the application counts
-    /// as visible at once. A document that brings a value which lies behind is outside of the promise.
+    /// Values that inserts take are watched until their commit. A value that was handed to the application
+    /// counts as visible at once. The promise does not cover documents that bring a value which the sequence
+    /// has passed.
     pub fn safe_watermark(&self) -> Option<i64> {
+        // Ordered and gapless writers do not register: they hold the turn until their commit is visible. With
+        // the turn in hand there is none of them under way.
         let turn = (self.contract() != Contract::Fast).then(|| self.turns.lock());
         let held = self.held.lock();
         let in_blocks =
             held.blocks().filter(|block| !block.rest().is_empty()).filter_map(|block| block.position());
         let next = in_blocks.chain([held.position()]).min_by_key(|position| position.ordinal);
-        // Read after the blocks: see `in_flight`.
+        // After the blocks, never before. A writer registers, then takes: a take that the blocks above do not
+        // show yet lies at or after `next`, and one that they show was registered before and is found here.
+        // In the other order a writer could come between the two readings and be seen by neither.
         let lowest = self.in_flight.lowest();
         drop(turn);
         next.into_iter()
@@ -247,7 +432,19 @@ impl Sequence {
             .and_then(|position| position.before)
     }
 
-    /// What is known at this moment.
+    /// The state at this moment.
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::store::Volatile;
+    ///
+    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+    /// sequence.take_one(sequence.shared(), &Volatile::default())?;
+    /// let snapshot = sequence.snapshot();
+    /// assert_eq!((snapshot.last_used, snapshot.current_value), (Some(1), 1000));
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn snapshot(&self) -> Snapshot {
         let held = self.held.lock();
         let state = &held.state;
@@ -266,8 +463,8 @@ impl Sequence {
         }
     }
 
-    /// The value up to which all count as used, if the sequence were closed now: what a copy of it has to start behind.
-    /// Nothing if no value was used yet.
+    /// The last value that counts as used if the sequence is closed now: a copy of it has to start after that
+    /// value. Returns `None` if no value was used yet.
     pub fn used_up_to(&self) -> Option<i64> {
         self.held.lock().used_up_to()
     }
@@ -278,26 +475,38 @@ impl Sequence {
         held.used_up_to().is_some_and(|used| !held.state.is_beyond(value.into(), used.into()))
     }
 
-    /// Gaps that no write has listed yet: those since the last one, and what a crash left behind. If there are more than
-    /// a ledger keeps, the newest.
+    /// Gaps that no write has listed yet: those since the last write, and those that a crash left. If there
+    /// are more than a ledger keeps, only the newest.
     pub fn pending_gaps(&self) -> Vec<Gap> {
         self.held.lock().ledger.pending().to_vec()
     }
 
-    /// Ends all use, when no writer has the turn: from now on everything answers [`SequenceError::Retired`].
+    /// Ends all use, once no writer has the turn: from then on every call fails with
+    /// [`SequenceError::Retired`].
     pub fn retire(&self) {
         let Ok(()) = self.end(|| Ok::<(), std::convert::Infallible>(()));
     }
 
-    /// Ends all use by `commit`, which removes the sequence from the store: nothing is written of it while the commit
-    /// runs, and nothing after it. If it fails, the sequence goes on.
+    /// Ends all use with `commit`, which removes the sequence from the store. No state of it is written while
+    /// the commit runs or afterwards. If the commit fails, the sequence goes on.
     ///
     /// # Errors
-    /// What `commit` fails with.
+    /// The error of `commit`.
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    ///
+    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+    /// assert_eq!(sequence.end(|| Err("the disk is full")), Err("the disk is full"));
+    /// assert!(!sequence.is_retired());
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn end<E>(&self, commit: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let _turn = self.turns.lock();
         let held = self.held.lock();
-        // A reserve that is made ahead takes this lock: it is written before the removal or not at all.
+        // A reserve that is made ahead takes the same lock, so it is written before the removal or not at
+        // all. Written after it, the mark would bring a dropped sequence back at the next open.
         commit()?;
         self.retired.store(true, Ordering::Release);
         for block in held.blocks() {
@@ -306,16 +515,30 @@ impl Sequence {
         Ok(())
     }
 
-    /// Ends all use at a clean close, and gives what to write so that the next open goes on without a gap: the mark,
-    /// and the gaps to list. Nothing if the store holds it already, and if the outcome of its last write is unknown: then
-    /// the store knows better.
+    /// Ends all use at a clean close. Returns what to write so that the next open continues without a gap:
+    /// the mark and the gaps to list. Returns `None` if the store holds both already, and if the outcome of
+    /// its last write is unknown: then the next open reads what the store has.
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    /// use cairndb_sequence::store::Volatile;
+    ///
+    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+    /// sequence.take_one(sequence.shared(), &Volatile::default())?;
+    /// let (mark, gaps) = sequence.close().expect("a value was taken");
+    /// assert_eq!((mark.clean, mark.current_value, gaps.len()), (true, 1, 0));
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn close(&self) -> Option<(Mark, Vec<Gap>)> {
         let _turn = self.turns.lock();
         let mut held = self.held.lock();
         let is_written = self.is_in_doubt() || !held.touched;
+        // A swap, so that of two closes only one returns the mark.
         if self.retired.swap(true, Ordering::AcqRel) || is_written {
             return None;
         }
+        // No writer is under way at a clean close, so no position limits what is taken back.
         let slots: Vec<Arc<Slot>> = held.slots().collect();
         held.take_back(&slots, None);
         held.state = held.state.without_reserve();
@@ -328,6 +551,7 @@ impl Sequence {
     pub(crate) fn open_slot(&self) -> Arc<Slot> {
         let slot = Arc::default();
         let mut held = self.held.lock();
+        // Every write looks at all slots, so those of acquirers that are gone are removed here.
         held.slots.retain(|slot| slot.strong_count() > 0);
         held.slots.push(Arc::downgrade(&slot));
         slot
@@ -340,7 +564,7 @@ impl Sequence {
         }
     }
 
-    /// Refills the slot and takes from it; nothing if the sequence's writers take turns.
+    /// Refills the slot and takes from it. Returns `None` if the sequence's writers take turns.
     fn take_from_store<S: Store>(
         &self,
         slot: &Slot,
@@ -355,7 +579,7 @@ impl Sequence {
         held.take_through(slot, count, store).map(Some)
     }
 
-    /// Where an acquirer's values come from: an ordered sequence has one block for all of them.
+    /// The slot that an acquirer's values come from. An ordered sequence has one block for all acquirers.
     pub(super) fn slot_in_use<'s>(&'s self, held: &Held, own: &'s Slot) -> &'s Slot {
         if held.state.attributes().contract() == Contract::Ordered { &self.ordered } else { own }
     }
@@ -364,7 +588,8 @@ impl Sequence {
         if self.is_retired() { Err(SequenceError::Retired) } else { Ok(()) }
     }
 
-    /// For whoever has the turn: others find writes under way that are no doubt yet.
+    /// Refuses while the outcome of the last gapless write is unknown. For the writer that has the turn only:
+    /// any other thread would take a write that is still under way for a failed one.
     pub(super) fn refuse_doubt(&self) -> Result<(), SequenceError> {
         if self.is_in_doubt() { Err(SequenceError::InDoubt) } else { Ok(()) }
     }

@@ -1,8 +1,8 @@
 //! Turns: writers of an ordered or gapless sequence, one at a time.
 //!
-//! An ordered writer holds the turn from taking its values until its commit is visible, so values become visible in
-//! their order. A gapless writer computes its values on a copy of the state, writes that with its documents, and
-//! publishes it afterwards: whatever it gives up on the way leaves no trace.
+//! An ordered writer holds the turn from taking its values until its commit is visible, so values become
+//! visible in their order. A gapless writer computes its values on a copy of the state, writes that copy with
+//! its documents, and publishes it afterwards. If it gives up before, the sequence is as it was.
 
 use std::sync::atomic::Ordering;
 
@@ -17,14 +17,45 @@ use crate::state::{Mark, Sizes, State};
 use crate::store::{Cause, Gap, Store};
 use crate::sync::{MutexGuard, lock_brief};
 
-/// The right to number the next documents. Others wait until it is dropped.
+/// The right to number the next documents. Other writers wait until it is dropped.
+///
+/// ```
+/// use cairndb_sequence::allocator::Sequence;
+/// use cairndb_sequence::attributes::{Attributes, Contract, Options};
+/// use cairndb_sequence::store::Volatile;
+///
+/// let ordered = Options { contract: Some(Contract::Ordered), ..Options::default() };
+/// let sequence = Sequence::new(Attributes::create(&ordered)?);
+/// let turn = sequence.turn();
+/// let taken = turn.take(sequence.shared(), 2, &Volatile::default())?;
+/// assert_eq!(taken.run.values().collect::<Vec<_>>(), [1, 2]);
+/// drop(turn); // once the documents are committed
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
 #[must_use = "the turn lasts for as long as this lives"]
 pub struct Turn<'a> {
     sequence: &'a Sequence,
     _turn: MutexGuard<'a, ()>,
 }
 
-/// Values of a gapless sequence that are not yet taken: they are once [`Turn::publish`] says that they were written.
+/// Values of a gapless sequence for documents that are not written yet. They count as taken after
+/// [`Turn::publish`].
+///
+/// ```
+/// use cairndb_sequence::allocator::Sequence;
+/// use cairndb_sequence::attributes::{Attributes, Contract, Options};
+///
+/// let gapless = Options { contract: Some(Contract::Gapless), ..Options::default() };
+/// let sequence = Sequence::new(Attributes::create(&gapless)?);
+/// let turn = sequence.turn();
+/// let mut numbering = turn.number()?;
+/// assert_eq!((numbering.take()?, numbering.take()?), (1, 2));
+/// turn.stage();
+/// let receipt = 1; // of the write that holds the documents and `numbering.mark()`
+/// turn.publish(numbering, receipt);
+/// assert_eq!(turn.number()?.take()?, 3);
+/// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Numbering {
     state: State,
@@ -35,22 +66,46 @@ pub struct Numbering {
 
 impl Sequence {
     /// Waits for the turn.
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    ///
+    /// let sequence = Sequence::new(Attributes::create(&Options::default())?);
+    /// let turn = sequence.turn();
+    /// // Take values and write the documents here.
+    /// drop(turn);
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn turn(&self) -> Turn<'_> {
         Turn { sequence: self, _turn: lock_brief(&self.turns) }
     }
 }
 
 impl Turn<'_> {
-    /// Takes up to `count` values, at least one, as the sequence's contract has it; those of a gapless one are written
-    /// by this call.
+    /// Takes up to `count` values, at least one, by the rules of the sequence's contract. Those of a gapless
+    /// sequence are written by this call.
     ///
     /// # Errors
-    /// [`SequenceError::Exceeded`], [`SequenceError::Retired`], [`SequenceError::InDoubt`], and what the store fails with;
-    /// nothing is taken then.
+    /// [`SequenceError::Exceeded`], [`SequenceError::Retired`], [`SequenceError::InDoubt`], and the store's
+    /// errors. No value is taken then.
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Contract, Options};
+    /// use cairndb_sequence::store::Volatile;
+    ///
+    /// let gapless = Options { contract: Some(Contract::Gapless), ..Options::default() };
+    /// let sequence = Sequence::new(Attributes::create(&gapless)?);
+    /// let taken = sequence.turn().take(sequence.shared(), 3, &Volatile::default())?;
+    /// assert_eq!((taken.run.last(), sequence.snapshot().current_value), (3, 3));
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn take<S: Store>(&self, slot: &Slot, count: u64, store: &S) -> Result<Taken, S::Error> {
         let mut held = self.sequence.held.lock();
         self.sequence.refuse_retired()?;
         self.sequence.refuse_doubt()?;
+        // All contracts: an alteration may have changed it while this writer waited for the turn.
         match held.state.attributes().contract() {
             Contract::Fast => held.take_through(slot, count, store),
             Contract::Ordered => held.take_through(&self.sequence.ordered, count, store),
@@ -58,10 +113,24 @@ impl Turn<'_> {
         }
     }
 
-    /// Takes note of a value that a document brings, as the sequence's contract has it; see [`Sequence::announce`].
+    /// Announces a value that a document brings, by the rules of the sequence's contract; see
+    /// [`Sequence::announce`].
     ///
     /// # Errors
-    /// [`SequenceError::Retired`], [`SequenceError::InDoubt`], and what the store fails with; nothing changes then.
+    /// [`SequenceError::Retired`], [`SequenceError::InDoubt`], and the store's errors. Nothing changes then.
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Contract, Options};
+    /// use cairndb_sequence::store::Volatile;
+    ///
+    /// let ordered = Options { contract: Some(Contract::Ordered), ..Options::default() };
+    /// let sequence = Sequence::new(Attributes::create(&ordered)?);
+    /// let (turn, store) = (sequence.turn(), Volatile::default());
+    /// turn.announce(41, &store)?;
+    /// assert_eq!(turn.take(sequence.shared(), 1, &store)?.run.first(), 42);
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn announce<S: Store>(&self, value: i64, store: &S) -> Result<(), S::Error> {
         let mut held = self.sequence.held.lock();
         self.sequence.refuse_retired()?;
@@ -73,7 +142,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Gives up the rest of an ordered sequence's block, because a value of it was in use.
+    /// Gives up the rest of an ordered sequence's block, because one of its values is already in the
+    /// collection.
     pub fn give_up(&self) {
         self.sequence.give_up(&self.sequence.ordered);
     }
@@ -81,12 +151,22 @@ impl Turn<'_> {
     /// Starts numbering for a gapless sequence.
     ///
     /// # Errors
-    /// [`SequenceError::Retired`], also if the sequence was changed and is not gapless any more: others then take
-    /// values without waiting for the turn; [`SequenceError::InDoubt`].
+    /// [`SequenceError::Retired`], also if the sequence was changed and is no longer gapless; and
+    /// [`SequenceError::InDoubt`].
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Options};
+    ///
+    /// let fast = Sequence::new(Attributes::create(&Options::default())?);
+    /// assert!(fast.turn().number().is_err());
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn number(&self) -> Result<Numbering, SequenceError> {
         let held = self.sequence.held.lock();
         self.sequence.refuse_retired()?;
         self.sequence.refuse_doubt()?;
+        // Takers of any other contract do not wait for the turn, so a copy of the state would be out of date.
         if held.state.attributes().contract() != Contract::Gapless {
             return Err(SequenceError::Retired);
         }
@@ -94,13 +174,27 @@ impl Turn<'_> {
         Ok(Numbering { state: held.state.clone(), base, taken: 0, ledger: held.ledger.clone() })
     }
 
-    /// Says that a numbering is being written with its documents. Unless [`publish`](Self::publish) follows, the write
-    /// failed and may have left its values on disk: nobody numbers any more, because the same values would come twice.
+    /// Marks the start of the write that holds a numbering and its documents. Without a
+    /// [`publish`](Self::publish) afterwards the write failed and may have left its values on disk. Then
+    /// every use of the sequence is refused, because the same values would be handed out twice.
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Contract, Options};
+    /// use cairndb_sequence::error::SequenceError;
+    ///
+    /// let gapless = Options { contract: Some(Contract::Gapless), ..Options::default() };
+    /// let sequence = Sequence::new(Attributes::create(&gapless)?);
+    /// sequence.turn().stage();
+    /// assert_eq!(sequence.turn().number().err(), Some(SequenceError::InDoubt));
+    /// # Ok::<(), SequenceError>(())
+    /// ```
     pub fn stage(&self) {
+        // Before the write starts: a panic or an error after it must leave the flag set.
         self.sequence.in_doubt.store(true, Ordering::Release);
     }
 
-    /// Brings a numbering into force: it was written with this receipt.
+    /// Puts a numbering into force after it was written with this receipt.
     pub fn publish(&self, numbering: Numbering, receipt: u64) {
         self.sequence.in_doubt.store(false, Ordering::Release);
         let mut held = self.sequence.held.lock();
@@ -111,10 +205,21 @@ impl Turn<'_> {
 }
 
 impl Numbering {
-    /// The next value.
+    /// Takes the next value.
     ///
     /// # Errors
     /// [`SequenceError::Exceeded`].
+    ///
+    /// ```
+    /// use cairndb_sequence::allocator::Sequence;
+    /// use cairndb_sequence::attributes::{Attributes, Contract, Options};
+    ///
+    /// let gapless = Options { contract: Some(Contract::Gapless), ..Options::default() };
+    /// let sequence = Sequence::new(Attributes::create(&gapless)?);
+    /// assert_eq!(sequence.turn().number()?.take()?, 1);
+    /// assert_eq!(sequence.turn().number()?.take()?, 1, "the first numbering was not published");
+    /// # Ok::<(), cairndb_sequence::error::SequenceError>(())
+    /// ```
     pub fn take(&mut self) -> Result<i64, SequenceError> {
         let acquired = self.state.acquire(Sizes { acquire: 1, cache: 1 })?;
         self.state = acquired.state;
@@ -122,7 +227,7 @@ impl Numbering {
         Ok(acquired.run.first())
     }
 
-    /// Goes on strictly beyond a value that a document brings, if that lies ahead.
+    /// Moves strictly beyond a value that a document brings, unless the numbering has passed it.
     pub fn announce(&mut self, value: i64) {
         let moved = self.state.beyond(value);
         let run = self.state.jumped_to(&moved).but_last(value);
@@ -132,29 +237,31 @@ impl Numbering {
         self.state = moved;
     }
 
-    /// What is to be written with the documents.
+    /// The mark to write together with the documents.
     pub fn mark(&self) -> Mark {
         Mark {
             lost: self.ledger.lost(),
             next_gap: self.ledger.next_gap(),
+            // However many values it has, a numbering is one write.
             reservations: self.base.reservations,
             ..self.state.mark()
         }
     }
 
-    /// The gaps to list, numbered upwards to the mark's `next_gap`.
+    /// The gaps to list. The last one has the number before the mark's `next_gap`.
     pub fn gaps(&self) -> &[Gap] {
         self.ledger.pending()
     }
 }
 
 impl Held {
-    /// Goes on strictly beyond a value that a document brings, if that lies ahead.
+    /// Moves a gapless sequence strictly beyond a value that a document brings, unless it has passed it.
     fn announce_exactly<S: Store>(&mut self, value: i64, store: &S) -> Result<(), S::Error> {
         let moved = self.state.beyond(value);
         if moved == self.state {
             return Ok(());
         }
+        // The write lists the gap, so it is noted first and taken out again if the write fails.
         let ledger = self.ledger.clone();
         self.ledger.list(self.state.jumped_to(&moved).but_last(value), Cause::ExplicitValue);
         if let Err(error) = self.write(store, &moved, None) {
@@ -165,9 +272,10 @@ impl Held {
         Ok(())
     }
 
-    /// Takes values of which each is written: the reserve ends where the values do.
+    /// Takes values of a gapless sequence: the reserve that is written ends with the last of them.
     fn take_exactly<S: Store>(&mut self, count: u64, store: &S) -> Result<Taken, S::Error> {
         let size = i64::try_from(count).unwrap_or(i64::MAX).min(self.state.attributes().acquire_size());
+        // One write for all of them, and nothing beyond: a reserve would leave a gap after a crash.
         let acquired = self.state.acquire(Sizes { acquire: size, cache: size })?;
         self.write(store, &acquired.state, None)?;
         let run: Run = acquired.run;

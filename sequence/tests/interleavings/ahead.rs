@@ -9,7 +9,7 @@ use shuttle::thread::yield_now;
 
 use crate::world::{Diligence, Failure, Findings, World, beside, body, finds, holds, taker, visitor};
 
-/// Whoever makes reserves ahead of need, as often as it is asked to while others take.
+/// The thread that makes reserves ahead of need, as often as it is asked to while other threads take.
 fn provider(world: &Arc<World>) -> Box<dyn FnOnce() + Send> {
     body(world, |world| {
         for _ in 0..8 {

@@ -1,8 +1,9 @@
-//! The allocator's threads, run in thousands of orders that a scheduler chooses: at random, and with few switches at
-//! unlikely places (PCT).
+//! The allocator's threads, run in thousands of orders that a scheduler chooses: at random, and with few
+//! switches at unlikely places (PCT).
 //!
-//! Only with `RUSTFLAGS="--cfg shuttle"`, as `make interleavings` does. Then the locks and atomics that `src/sync.rs`
-//! names are the checker's, and each operation on them is a point at which threads may switch. The rest stays real:
+//! Only with `RUSTFLAGS="--cfg shuttle"`, as `make interleavings` does. Then the locks and atomics that
+//! `src/sync.rs` names are the checker's, and each operation on them is a point at which threads may switch.
+//! The rest stays real:
 //! `arc-swap` and the flags of a sequence are single atomic operations, between which there are switches enough.
 //! Each property is also held against a planted defect, so that it is known to be able to fail.
 #![cfg(shuttle)]
@@ -257,8 +258,8 @@ fn a_watermark_misses_no_writer() {
     holds(|| watched(|_| {}));
 }
 
-/// A writer that found a block held still by a change registered behind it. The change failed, and the writer took a
-/// value of the block.
+/// A writer that found a block held still by a change registered behind it. The change failed, and the writer
+/// took a value of the block.
 #[test]
 fn a_watermark_misses_no_writer_beside_a_failing_change() {
     holds(|| {

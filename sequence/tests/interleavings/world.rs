@@ -1,4 +1,5 @@
-//! The world of a scenario: a sequence, a store that takes its time, what the users saw; and how schedules are run.
+//! The world of a scenario: a sequence, a store that takes its time, what the users saw; and how schedules
+//! are run.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -286,7 +287,8 @@ impl World {
         self.find(distinct.len() == taken.len(), || format!("a value came twice: {taken:?}"));
     }
 
-    /// At the end, after a clean close: every value up to the mark was taken, or brought, or is listed as lost.
+    /// At the end, after a clean close: every value up to the mark was taken, or brought, or is listed as
+    /// lost.
     pub(crate) fn nothing_is_missing(&self, brought: &[i64]) {
         let Some((mark, gaps)) = self.sequence.close() else { return };
         lock(&self.disk.ledger).extend(gaps);

@@ -1,7 +1,7 @@
 //! Values that documents bring: how the sequence takes note of them.
 //!
-//! One rule, independent of block sizes: what comes next is the first term strictly beyond the value. Every acquirer
-//! hears of it.
+//! One rule, independent of block sizes: what comes next is the first term strictly beyond the value. Every
+//! acquirer hears of it.
 
 use cairndb_sequence::attributes::Options;
 use cairndb_sequence::store::Cause;
@@ -84,8 +84,8 @@ fn values_between_terms_inside_a_block() {
     check(&sized(10, 1000, 1000), &[Next(Ok(1)), Brings(15), Next(Ok(21)), Brings(31), Next(Ok(41))]);
 }
 
-/// SequoiaDB rounds the value up to a term and uses that up, but only when the block ends before it: 31 after 15
-/// with blocks of one value. Here the result does not depend on the size of blocks.
+/// SequoiaDB rounds the value up to a term and uses that up, but only when the block ends before it: 31 after
+/// 15 with blocks of one value. Here the result does not depend on the size of blocks.
 #[test]
 fn the_next_value_does_not_depend_on_the_block_size() {
     for acquire in [1, 2, 3, 1000] {
@@ -155,8 +155,8 @@ fn every_acquirer_hears_of_a_value() {
     assert_eq!([0, 2].map(|acquirer| rig.take(acquirer)), [Ok(2), Ok(22)], "other blocks stay");
 }
 
-/// The loop over the other acquirers was left out when the own one had no block and got none, so that the value came
-/// again from a block of theirs.
+/// The loop over the other acquirers was left out when the own one had no block and got none, so that the
+/// value came again from a block of theirs.
 #[test]
 fn other_acquirers_hear_of_a_value_though_the_store_is_exhausted() {
     let rig = Rig::new(&Options { max_value: Some(10), ..sized(1, 10, 10) });
@@ -192,8 +192,8 @@ fn a_failed_write_changes_nothing_anywhere() {
     assert_eq!([0, 1].map(|acquirer| rig.take(acquirer)), [Ok(2), Ok(12)]);
 }
 
-/// A new block was said to follow what was handed out before the value. A clean close went back there, and the
-/// sequence came to the value again.
+/// A new block was said to follow what was handed out before the value. A clean close went back there, and
+/// the sequence came to the value again.
 #[test]
 fn a_close_right_after_a_value_goes_on_beyond_it() {
     let mut rig = Rig::new(&defaults());

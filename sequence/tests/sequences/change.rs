@@ -385,8 +385,8 @@ fn a_renamed_sequence_goes_on_elsewhere() {
     assert!(old.is_retired() && !rig.sequence.is_retired());
 }
 
-/// An acquirer kept the slot of the old sequence under the same id. The new one did not know that slot, so no change
-/// dropped the block in it.
+/// An acquirer kept the slot of the old sequence under the same id. The new one did not know that slot, so no
+/// change dropped the block in it.
 #[test]
 fn an_acquirers_block_of_a_renamed_sequence_is_dropped_by_changes() {
     let mut rig = Rig::new(&tens());

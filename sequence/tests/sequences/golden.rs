@@ -1,5 +1,5 @@
-//! The golden vectors of SequoiaDB's generation, G1 to G12: blocks as the store hands them out, values as an acquirer
-//! does, and what a crash or a clean close leaves.
+//! The golden vectors of SequoiaDB's generation, G1 to G12: blocks as the store hands them out, values as an
+//! acquirer does, and what a crash or a clean close leaves.
 //!
 //! Where CairnDB decides otherwise than SequoiaDB, the vector says so.
 
@@ -132,8 +132,8 @@ fn g10_what_a_crash_and_a_close_leave() {
     check_ends(&sized(1, 1, 1), 3, 4, 4);
 }
 
-/// SequoiaDB's store loses the rest of a coordinator's block at a clean stop: 3 used of 1..=10, then 11. Here the
-/// shared acquirer gives its rest back.
+/// SequoiaDB's store loses the rest of a coordinator's block at a clean stop: 3 used of 1..=10, then 11. Here
+/// the shared acquirer gives its rest back.
 #[test]
 fn g10_the_rest_of_the_shared_block_survives_a_close() {
     let mut rig = Rig::new(&sized(1, 1000, 10));

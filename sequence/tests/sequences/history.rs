@@ -1,8 +1,8 @@
-//! Random histories, run through the allocator and through the reference: values, errors, snapshots and ledgers are
-//! the same, and what must never happen does not.
+//! Random histories, run through the allocator and through the reference: values, errors, snapshots and
+//! ledgers are the same, and what must never happen does not.
 //!
-//! A history stays within a window of some hundred terms, which may lie at either end of the 64-bit integers, so that
-//! limits, wraps and exhaustion are met all the time and the reference can go term by term.
+//! A history stays within a window of some hundred terms, which may lie at either end of the 64-bit integers,
+//! so that limits, wraps and exhaustion are met all the time and the reference can go term by term.
 
 use std::collections::HashSet;
 
@@ -30,7 +30,7 @@ enum Value {
     Step(i128, i128),
     Least,
     Greatest,
-    /// So many terms from the last one that was handed to an acquirer.
+    /// The term at this distance from the last one that was handed to an acquirer.
     Near(i128),
 }
 
@@ -173,7 +173,8 @@ impl Pair {
         self.hand_out(&real, expected);
     }
 
-    /// Values that were handed out are the expected ones, within the limits, new, and covered by what is durable.
+    /// Values that were handed out are the expected ones, within the limits, new, and covered by what is
+    /// durable.
     fn hand_out(&mut self, real: &Result<Vec<i128>, Refused>, expected: Result<Vec<Handed>, Refused>) {
         let values = expected.clone().map(|handed| handed.into_iter().map(|(_, value)| value).collect());
         assert_eq!(*real, values);
@@ -241,7 +242,8 @@ impl Pair {
         self.adopt_crash(if self.rig.memory.mark().clean { &[] } else { &lost });
     }
 
-    /// What a crash lists is at least what it lost. The reference cannot know what else: it takes over what is listed.
+    /// What a crash lists is at least what it lost. The reference cannot know what else: it takes over what
+    /// is listed.
     fn adopt_crash(&mut self, lost: &[i128]) {
         let gaps = self.rig.sequence.pending_gaps();
         assert!(gaps.iter().all(|gap| gap.cause == Cause::Crash));

@@ -77,8 +77,8 @@ fn a_closed_acquirer_gives_its_values_back_where_the_store_goes_on() {
     assert_eq!(rig.take(2), Ok(7));
 }
 
-/// A block of the cycle before ends where a block of this cycle does. It was taken for the end of all that is held, and
-/// values of this cycle came twice.
+/// A block of the cycle before ends where a block of this cycle does. It was taken for the end of all that is
+/// held, and values of this cycle came twice.
 #[test]
 fn values_of_an_earlier_cycle_are_not_given_back() {
     let mut rig = Rig::new(&Options { max_value: Some(6), cycled: Some(true), ..sized(1, 2, 2) });
@@ -181,7 +181,8 @@ impl Fates {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// However many values were taken. What an acquirer has loses less than a block, and the store less than a reserve.
+    /// However many values were taken. What an acquirer has loses less than a block, and the store less than
+    /// a reserve.
     #[test]
     fn a_crash_loses_less_than_a_reserve_and_a_block(
         increment in prop_oneof![Just(1_i64), Just(-1), Just(7), Just(-10)],
@@ -198,8 +199,8 @@ proptest! {
         prop_assert!((0..acquire + more + acquire).contains(&lost), "{lost} are lost");
     }
 
-    /// From the first value to the last one used, each term was either handed out, or brought, or is listed; once.
-    /// (A value may be brought that was handed out or lost already: that is the document's affair.)
+    /// From the first value to the last one used, each term was either handed out, or brought, or is listed;
+    /// once. (A value may be brought that was handed out or lost already: that is the document's affair.)
     #[test]
     fn values_and_gaps_partition_the_progression(
         increment in prop_oneof![Just(1_i64), Just(-1), Just(7), Just(-10)],

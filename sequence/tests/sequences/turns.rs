@@ -14,7 +14,7 @@ fn gapless() -> Rig {
     Rig::new(&with(Contract::Gapless))
 }
 
-/// Numbers so many documents, and writes them if told to.
+/// Numbers `count` documents, writes them and publishes the numbering.
 #[track_caller]
 fn number(rig: &Rig, count: usize) -> Vec<i64> {
     let turn = rig.sequence.turn();
@@ -156,7 +156,7 @@ fn values_taken_one_by_one_are_written_one_by_one() {
     assert_eq!((rig.take(0), rig.gaps()), (Ok(14), vec![]));
 }
 
-/// A value that a document brings made a block of one value, which nobody took.
+/// A value that a document brings made a block of one value, which no writer took.
 #[test]
 fn a_brought_value_takes_nothing_from_a_gapless_sequence() {
     let rig = gapless();

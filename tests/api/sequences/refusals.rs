@@ -46,7 +46,7 @@ fn the_life_of_a_sequence_has_errors_of_its_own() {
     let text = "the sequence has not been used yet";
     says(numbers.sequence.current_value().run(), (-362, "SDB_SEQUENCE_NEVER_USED"), BAD_VALUE, text);
     numbers.take(1);
-    let text = "1 is not ahead of the sequence: the acquirer's next value lies behind it";
+    let text = "1 is not ahead of the sequence: the acquirer's next value is beyond it";
     says(numbers.sequence.set_current_value(1).run(), (-361, "SDB_SEQUENCE_VALUE_USED"), BAD_VALUE, text);
     numbers.take(1);
     let text = "the sequence has no value left: it does not go beyond 2 and is not Cycled";

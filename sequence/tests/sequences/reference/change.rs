@@ -121,7 +121,7 @@ impl Reference {
         self.write_or(before)
     }
 
-    /// A new current value: terms before it that nobody held are lost.
+    /// A new current value: terms before it that no acquirer held are lost.
     fn list_up_to(&mut self, value: i128) {
         let outside = self.initial && !self.declared.holds(self.high_water);
         let mut term = if self.initial { self.high_water } else { self.used + self.declared.increment };

@@ -1,7 +1,8 @@
-//! A sequence as the contract describes it, and nothing more: values are stepped one by one in 128 bits and blocks are
-//! lists. It is slow, it knows no threads, and it shares no code with what it is compared to.
+//! A sequence as the contract describes it, and nothing more: values are stepped one by one in 128 bits and
+//! blocks are lists. It is slow, it knows no threads, and it shares no code with what it is compared to.
 //!
-//! Every operation is all or nothing for each of its writes: `Refused::Disk` leaves what was before that write.
+//! Every operation is all or nothing for each of its writes: `Refused::Disk` leaves what was before that
+//! write.
 
 mod change;
 mod declared;
@@ -35,7 +36,7 @@ struct Block {
     last: i128,
     /// The value before the rest, if there is one.
     before: Option<i128>,
-    /// The term that follows the last one taken or skipped; behind the block if that is used up.
+    /// The term after the last one taken or skipped; beyond the block if that is used up.
     next: i128,
     untouched: bool,
     era: u64,
@@ -50,7 +51,7 @@ struct Progress {
     era: u64,
 }
 
-/// A value that nobody gets.
+/// A lost value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lost {
     pub(crate) value: i128,
@@ -266,7 +267,8 @@ impl Reference {
         if self.jump(value, Some(value)) { self.write_or(before) } else { Ok(()) }
     }
 
-    /// A batch of a gapless writer: values for `None`, brought values otherwise. Written or abandoned as a whole.
+    /// A batch of a gapless writer: values for `None`, brought values otherwise. Written or abandoned as a
+    /// whole.
     pub(crate) fn number(&mut self, steps: &[Option<i128>], published: bool) -> Result<Vec<Handed>, Refused> {
         if self.declared.contract != Contract::Gapless {
             return Err(Refused::Retired);
@@ -353,8 +355,8 @@ impl Reference {
         lost
     }
 
-    /// Whether a value that was just announced counts as handed out. It does not beyond the limits, and not if the
-    /// acquirer has nothing or values from before the sequence started over.
+    /// Whether a value that was just announced counts as handed out. It does not beyond the limits, and not
+    /// if the acquirer has nothing or values from before the sequence started over.
     pub(crate) fn takes_note(&self, acquirer: usize, value: i128) -> bool {
         let era = match self.declared.contract {
             Contract::Fast => self.block(acquirer).map(|block| block.era),
@@ -436,7 +438,8 @@ impl Reference {
         self.blocks.get_mut(slot)?.as_mut()
     }
 
-    /// Moves the store behind `value`; the terms that are passed are lost, but for `spared`. Says whether it moved.
+    /// Moves the store behind `value`; the terms that are passed are lost, but for `spared`. Says whether it
+    /// moved.
     fn jump(&mut self, value: i128, spared: Option<i128>) -> bool {
         let outside = self.initial && !self.declared.holds(self.high_water);
         let mut term = if self.initial { self.high_water } else { self.used + self.declared.increment };
