@@ -4,11 +4,11 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}, at byte {offset}")]
 pub struct CompileError {
-    /// PCRE2's number for it.
+    /// PCRE2's error number.
     pub number: i32,
-    /// What is wrong, in PCRE2's words.
+    /// PCRE2's error message.
     pub reason: String,
-    /// Where in the pattern, in bytes.
+    /// Where the error is in the pattern, in bytes.
     pub offset: usize,
 }
 
@@ -16,25 +16,25 @@ pub struct CompileError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MatchError {
-    /// It would take more steps than the limit allows for a text of this length.
+    /// The search would take more steps than the limit allows for a text of this length.
     #[error("the match takes more than {limit} steps")]
     Steps {
         /// The limit for this text.
         limit: u64,
     },
-    /// It would take more memory than the limit allows.
+    /// The search would take more memory than the limit allows.
     #[error("the match takes more than {limit} KiB of memory")]
     Memory {
         /// The limit in KiB.
         limit: u32,
     },
-    /// The caller asked it to stop.
+    /// The caller stopped the search.
     #[error("the match was stopped")]
     Stopped,
     /// PCRE2 gave up for another reason.
     #[error("{reason}")]
     Library {
-        /// PCRE2's words.
+        /// PCRE2's error message.
         reason: String,
     },
 }

@@ -1,13 +1,13 @@
 //! Regular expressions by PCRE2, the library that MongoDB matches them with, behind a safe interface.
 //!
-//! A [`Program`](program::Program) is a compiled pattern. It is matched by PCRE2's interpreter, never by code made at
-//! run time: only the interpreter keeps to limits of steps and memory, and can be stopped between two steps. This
-//! crate knows neither BSON nor the options' letters, nor what a database does with a match.
+//! A [`Program`](program::Program) is a compiled pattern. PCRE2's interpreter matches it, never machine code
+//! made at run time: only the interpreter obeys limits of steps and memory and can be stopped between two
+//! steps. This crate knows neither BSON nor the letters of options, nor what a database does with a match.
 //!
-//! The invariant: no pattern and no text, however malicious, makes a function of this crate run past its limits, take
-//! memory without bound, or touch memory that is not its own.
+//! The invariant: no pattern and no text, however malicious, makes a function of this crate run past its
+//! limits, take memory without bound, or touch memory that is not its own.
 
-// Denied, not forbidden: a library in C has no safe interface. All of it is in `library`.
+// Denied, not forbidden: a C library has no safe interface. All unsafe code is in `library`.
 #![deny(unsafe_code)]
 
 pub mod error;

@@ -1,7 +1,7 @@
-//! The calls into PCRE2: the only unsafe code that has to do with patterns.
+//! The calls into PCRE2: the only unsafe code for patterns.
 //!
-//! Types here own what the library allocates and free it once. A compiled pattern does not change after it was
-//! compiled, so threads may share it; what a match needs besides is taken from the thread that matches.
+//! Types here own what the library allocates and free it once. A compiled pattern does not change any more,
+//! so threads may share it. The other memory of a match belongs to the thread that matches.
 
 #![expect(unsafe_code, reason = "PCRE2 is a C library")]
 
@@ -13,7 +13,7 @@ use pcre2_sys as c;
 
 use crate::error::CompileError;
 
-/// How many groups, the whole match among them, the kept match data has room for.
+/// The number of groups, including the whole match, that the kept match data has room for.
 const KEPT_GROUPS: u32 = 32;
 /// Match data that grew beyond this many bytes in one match is freed after it.
 const KEPT_BYTES: usize = 256 << 10;
@@ -23,7 +23,7 @@ const KEPT_BYTES: usize = 256 << 10;
 pub(crate) enum Watched {
     /// With a call back before every item of the pattern.
     Always,
-    /// Without: the matcher is called for few starts at a time instead.
+    /// Without call backs: the matcher is called for a few starts at a time instead.
     BetweenStarts,
 }
 
@@ -33,13 +33,14 @@ pub(crate) struct Code {
     raw: NonNull<c::pcre2_code_8>,
 }
 
-// SAFETY: PCRE2 does not change a compiled pattern while it matches, and documents that threads may share one. It is
-// changed only by compilation to machine code, which is never asked for, and freed only when it is dropped.
+// SAFETY: PCRE2 does not change a compiled pattern while it matches, and documents that threads may share
+// one. It is changed only by compilation to machine code, which is never asked for, and freed only when it is
+// dropped.
 unsafe impl Send for Code {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Code {}
 
-/// What one call of the matcher is asked.
+/// The arguments of one call of the matcher.
 pub(crate) struct Request<'r> {
     pub(crate) text: &'r str,
     /// The first byte at which a match may start; between two characters.
@@ -63,7 +64,8 @@ pub(crate) enum Answer {
     Failed(String),
 }
 
-/// What is told before every item of a watched pattern: where the matcher stands in the text. `true` stops it.
+/// Called before every item of a watched pattern with the matcher's position in the text. `true` stops the
+/// search.
 pub(crate) type Watch<'w> = &'w mut dyn FnMut(usize) -> bool;
 
 impl Code {
@@ -112,7 +114,7 @@ impl Code {
         groups
     }
 
-    /// The highest group that the pattern refers back to; 0 if none.
+    /// The highest group that the pattern refers back to. 0 if there is no back reference.
     pub(crate) fn highest_reference(&self) -> u32 {
         let mut highest: u32 = 0;
         // SAFETY: this question is answered by one `uint32_t`.
@@ -128,7 +130,7 @@ impl Code {
         assert!(failure == 0, "PCRE2 does not know the question {question}");
     }
 
-    /// Searches, and gives the positions of the whole match and of its groups to `read` if there is one.
+    /// Searches. If there is a match, passes the positions of the whole match and of its groups to `read`.
     pub(crate) fn search<R>(
         &self,
         request: &Request<'_>,
@@ -141,9 +143,9 @@ impl Code {
         let scratch = Scratch::take(self.groups() + 1);
         scratch.limit(request);
         let mut watch = watch;
-        // SAFETY: the pattern and the scratch are alive and of this thread. The text is UTF-8 of `text.len()` readable
-        // bytes, which a non-empty pointer stands for even where it is empty, and `start` lies between its
-        // characters. The call back gets a pointer to `watch`, which outlives the search.
+        // SAFETY: the pattern and the scratch are alive and of this thread. The text is UTF-8 of `text.len()`
+        // readable bytes, which a non-empty pointer stands for even where it is empty, and `start` lies
+        // between its characters. The call back gets a pointer to `watch`, which outlives the search.
         let outcome = unsafe {
             set_callout(scratch.context.as_ptr(), Some(call_back), (&raw mut watch).cast());
             let bytes = if text.is_empty() { c"".as_ptr().cast() } else { text.as_ptr() };
@@ -170,7 +172,7 @@ impl Drop for Code {
     }
 }
 
-/// What a match needs besides the pattern. One is kept for each thread.
+/// The memory of a match besides the pattern. One is kept for each thread.
 struct Scratch {
     data: NonNull<c::pcre2_match_data_8>,
     context: NonNull<c::pcre2_match_context_8>,
@@ -181,7 +183,7 @@ thread_local! {
 }
 
 impl Scratch {
-    /// The thread's own, if it has room for so many groups, or a new one.
+    /// The thread's kept one, if it has room for `groups` groups, or a new one.
     fn take(groups: u32) -> Self {
         let kept = if groups <= KEPT_GROUPS { KEPT.try_with(Cell::take).ok().flatten() } else { None };
         kept.unwrap_or_else(|| Self::new(groups.max(KEPT_GROUPS)))
@@ -213,9 +215,10 @@ impl Scratch {
         }
     }
 
-    /// Pairs of first and last position, of the whole match and each group.
+    /// Pairs of start and end, of the whole match and of each group.
     fn positions(&self) -> &[usize] {
-        // SAFETY: PCRE2 keeps `count` pairs at `first` as long as the match data lives, and a match has written them.
+        // SAFETY: PCRE2 keeps `count` pairs at `first` as long as the match data lives, and a match has
+        // written them.
         unsafe {
             let count = c::pcre2_get_ovector_count_8(self.data.as_ptr()) as usize;
             let first = c::pcre2_get_ovector_pointer_8(self.data.as_ptr());
@@ -223,7 +226,7 @@ impl Scratch {
         }
     }
 
-    /// Leaves it to the thread's next match, unless it has grown.
+    /// Keeps it for the thread's next match, unless it has grown.
     fn keep(self) {
         // SAFETY: the match data is alive.
         let (bytes, groups) = unsafe {
@@ -231,7 +234,7 @@ impl Scratch {
             (c::pcre2_get_match_data_heapframes_size_8(data), c::pcre2_get_ovector_count_8(data))
         };
         if bytes <= KEPT_BYTES && groups == KEPT_GROUPS {
-            // While a thread ends there is nothing to keep it in.
+            // Fails only while the thread ends; then it is dropped.
             let _ = KEPT.try_with(|kept| kept.set(Some(self)));
         }
     }
@@ -247,7 +250,8 @@ impl Drop for Scratch {
     }
 }
 
-/// What the library tells its call back. The bindings leave it out; its beginning is the same in all versions.
+/// What the library passes to its call back. The bindings leave it out. Its beginning is the same in all
+/// versions.
 #[repr(C)]
 struct Block {
     version: u32,
@@ -275,7 +279,8 @@ unsafe extern "C" {
 
 /// Called before every item of a watched pattern; a negative number ends the match with that error.
 unsafe extern "C" fn call_back(block: *mut Block, argument: *mut c_void) -> c_int {
-    // SAFETY: PCRE2 gives a block that lives as long as the call, and the argument that `search` set: a pointer to its
+    // SAFETY: PCRE2 gives a block that lives as long as the call, and the argument that `search` set: a
+    // pointer to its
     // `watch`, which nothing else uses during the search.
     let is_over = unsafe {
         let watch = argument.cast::<Watch<'_>>();
@@ -294,7 +299,7 @@ fn answer(outcome: c_int) -> Answer {
     }
 }
 
-/// PCRE2's words for one of its errors.
+/// PCRE2's message for one of its errors.
 fn words(error: c_int) -> String {
     let mut text = [0_u8; 256];
     // SAFETY: the buffer has `text.len()` writable bytes; the library ends what it writes there with a zero.

@@ -1,9 +1,9 @@
 //! A compiled pattern, and searching with it within limits.
 //!
-//! A search is watched: before every item of the pattern PCRE2 calls back, the way that the matcher has gone through
-//! the text since is added up, and from time to time the caller is asked whether to stop. What grows too large when
-//! it is compiled for that is compiled without the call backs, if the limit of steps alone bounds the time of a match
-//! from one start; it is then searched for few starts at a time.
+//! A search is watched: PCRE2 calls back before every item of the pattern. Each call back adds the distance
+//! that the matcher has moved in the text, and from time to time it asks the caller whether to stop. A
+//! pattern that grows too large with call backs is compiled without them, if the limit of steps alone bounds
+//! the time of a match from one start. It is then searched for a few starts at a time.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -53,18 +53,19 @@ pub struct Found {
     pub groups: Vec<Option<Range<usize>>>,
 }
 
-/// How many steps a search may take: so many, and so many more for each byte of the text.
+/// The number of steps that a search may take, apart from those for the length of the text.
 const STEPS_MAX: u64 = 10_000_000;
+/// The number of further steps for each byte of the text.
 const STEPS_PER_BYTE: u64 = 64;
-/// After how many steps the caller is asked whether to stop.
+/// The number of steps after which the caller is asked whether to stop.
 const STEPS_BETWEEN_QUESTIONS: u64 = 4096;
-/// In texts longer than this many bytes a step counts more: one can read all of the text.
+/// In texts longer than this a step counts more, because one step can read the whole text. In bytes.
 const BYTES_OF_A_STEP: usize = 64 << 10;
 /// How much memory a match may take, in KiB.
 const KIB_MAX: u32 = 64 << 10;
-/// How many starts are tried in one call of the matcher, where it is not watched within.
+/// How many starts one call of the matcher tries, for patterns without call backs.
 const STARTS_AT_ONCE: usize = 256;
-/// PCRE2's error for a hyphen beside a set.
+/// PCRE2's error for a hyphen next to a set.
 const BAD_RANGE: i32 = c::PCRE2_ERROR_CLASS_INVALID_RANGE.cast_signed();
 /// How many such hyphens a pattern may have.
 const HYPHENS_MAX: usize = 32;
@@ -72,14 +73,16 @@ const HYPHENS_MAX: usize = 32;
 const TOO_LARGE: i32 = c::PCRE2_ERROR_PATTERN_TOO_LARGE.cast_signed();
 
 impl Program {
-    /// Compiles a pattern. A hyphen beside a set, as in `[\w-.]`, stands for itself, as in Perl and in MongoDB up to 6.0,
-    /// though PCRE2 alone refuses it.
+    /// Compiles a pattern. A hyphen next to a set, as in `[\w-.]`, is a plain hyphen, as in Perl and in
+    /// MongoDB up to 6.0, although PCRE2 refuses it.
     ///
     /// # Errors
-    /// If PCRE2 does not take it.
+    /// [`CompileError`] if PCRE2 refuses the pattern.
     pub fn compile(pattern: &str, options: Options) -> Result<Self, CompileError> {
         let mut pattern = Cow::Borrowed(pattern);
         let mut escaped = 0;
+        // PCRE2 reports one hyphen at a time, so the pattern is compiled again after each is escaped. The
+        // bound keeps a long pattern of hyphens from being compiled thousands of times.
         loop {
             match Self::compile_exactly(&pattern, options) {
                 Err(error) if error.number == BAD_RANGE && escaped < HYPHENS_MAX => {
@@ -101,18 +104,20 @@ impl Program {
         };
         let code = Code::compile(pattern, flags, watched)?;
         if code.highest_reference() > 0 {
-            // What a group matched is compared in one step, however long it is.
+            // A back reference compares the whole text of a group in one step, so the steps do not bound the
+            // time.
             return Err(Code::refusal(TOO_LARGE, pattern.len()));
         }
         Ok(Self { code: Arc::new(code), watched })
     }
 
-    /// About how many bytes of memory the program takes.
+    /// The approximate memory of the program in bytes.
     pub fn bytes(&self) -> usize {
         self.code.bytes() + size_of::<Code>()
     }
 
-    /// Whether the pattern matches somewhere in a text. `is_over` is asked from time to time; `true` stops the search.
+    /// Whether the pattern matches somewhere in a text. `is_over` is asked from time to time; `true` stops
+    /// the search.
     ///
     /// # Errors
     /// If the search went beyond a limit or was stopped.
@@ -132,7 +137,7 @@ impl Program {
     ) -> Result<Option<Found>, MatchError> {
         let groups = self.code.groups() as usize;
         self.search(text, start, is_over, |positions| {
-            // By `\K` a match can start behind its end.
+            // `\K` can move the start of a match past its end.
             let span = |pair: &[usize]| match *pair {
                 [first, last] if first != c::PCRE2_UNSET => Some(first.min(last)..last),
                 _ => None,
@@ -167,7 +172,7 @@ impl Program {
         steps.outcome(answer)
     }
 
-    /// Searches for few starts at a time.
+    /// Searches for a few starts at a time, and asks the caller in between whether to stop.
     fn search_starts<R>(
         &self,
         text: &str,
@@ -184,6 +189,8 @@ impl Program {
             let steps_max = u32::try_from(STEPS_MAX).unwrap_or(u32::MAX);
             let request = Request { text, start, last_start, steps_max, kib_max: KIB_MAX };
             let answer = self.code.search(&request, &mut |_| false, read);
+            // Each call has the full limit of steps for its starts, so the time between two questions is
+            // bounded.
             let is_end = last_start >= text.len();
             if is_end || !matches!(answer, Err(Answer::NoMatch)) {
                 return steps.outcome(answer);
@@ -193,15 +200,15 @@ impl Program {
     }
 }
 
-/// The first place between two characters at a byte or after it.
+/// The first boundary between two characters at or after a byte.
 fn boundary(text: &str, at: usize) -> usize {
     (at..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
 }
 
-/// The way that a watched search has gone.
+/// The steps of a watched search so far.
 struct Steps<'s> {
     is_over: &'s dyn Fn() -> bool,
-    /// What one step counts.
+    /// The count of one step.
     weight: u64,
     position: usize,
     taken: u64,
@@ -225,11 +232,13 @@ impl<'s> Steps<'s> {
         }
     }
 
-    /// Counts a step and the way through the text that was gone since the last one; whether the search must end.
+    /// Counts a step and the distance moved in the text since the last one. Returns whether the search must
+    /// end.
     fn count(&mut self, position: usize) -> bool {
-        let way = self.position.abs_diff(position) as u64;
+        // Between two call backs the matcher may read far, as in `.*`: the distance makes that visible.
+        let distance = self.position.abs_diff(position) as u64;
         self.position = position;
-        self.taken = self.taken.saturating_add(self.weight).saturating_add(way);
+        self.taken = self.taken.saturating_add(self.weight).saturating_add(distance);
         if self.taken < self.next_question {
             return false;
         }
@@ -259,7 +268,8 @@ fn flags(options: Options) -> u32 {
         | flag(options.ignores_space, c::PCRE2_EXTENDED)
 }
 
-/// Where the hyphen stands that PCRE2 refused: right before the place that it told, or before the set that ends there.
+/// The position of the hyphen that PCRE2 refused: directly before the offset of the error, or before the set
+/// that ends there.
 fn hyphen_beside_set(pattern: &str, offset: usize) -> Option<usize> {
     let read = pattern.as_bytes().get(..offset)?;
     let hyphen = match read {
@@ -270,9 +280,9 @@ fn hyphen_beside_set(pattern: &str, offset: usize) -> Option<usize> {
     pattern.is_char_boundary(hyphen).then_some(hyphen)
 }
 
-/// Whether the matcher's own count of steps bounds the time from one start: whether the pattern surely has no part that can
-/// read far without being counted (atomic groups, looking around, possessive repetitions) and none that minds where a
-/// search began. The text decides, so some patterns are taken for worse than they are.
+/// Whether the matcher's own count of steps bounds the time from one start. Atomic groups, lookaround and
+/// possessive repetitions can read far without being counted, and `\G` depends on where a search began. Only
+/// the text of the pattern is tested, so some harmless patterns are refused.
 fn is_counted(pattern: &str) -> bool {
     let has_special_group = pattern.match_indices('(').any(|(at, _)| {
         let rest = pattern.get(at + 1..).unwrap_or_default();
@@ -359,7 +369,8 @@ mod tests {
         assert_eq!(found, Err(MatchError::Memory { limit: KIB_MAX }));
     }
 
-    /// Such a pattern takes one step to read the rest of the text, so a limit of steps alone would not bound its time.
+    /// Such a pattern takes one step to read the rest of the text, so a limit of steps alone would not bound
+    /// its time.
     #[test]
     fn a_step_that_reads_far_counts_as_far() {
         let questions = Cell::new(0);
