@@ -1,10 +1,10 @@
-//! Write batches: what one is numbered, how many changes it holds, and the notes among them.
+//! Write batches: the number of the first change, the count of changes, and the notes among them.
 //!
-//! A record of a write-ahead log is one batch, or several that were written together and joined to one.
+//! A record of a write-ahead log is one batch. It may join several batches that were written together.
 
 use crate::varint::Input;
 
-/// The number of the first change and how many there are, before the changes themselves.
+/// The length of a batch's header: the number of the first change and the count of changes.
 pub const HEADER_BYTES: usize = 12;
 /// The largest number that a change can have.
 pub const SEQUENCE_MAX: u64 = (1 << 56) - 1;
@@ -14,13 +14,14 @@ pub const SEQUENCE_MAX: u64 = (1 << 56) - 1;
 pub struct Batch<'a> {
     /// The number of the first change. A batch without changes has the number of the next one.
     pub sequence: u64,
-    /// How many changes it holds.
+    /// The number of changes in the batch.
     pub count: u32,
     changes: Input<'a>,
 }
 
 impl<'a> Batch<'a> {
-    /// Reads the head of a batch. `None` if the bytes are too few to have one, or numbered as nothing can be.
+    /// Parses the header of a batch. Returns `None` if there are too few bytes, or the numbers are beyond
+    /// [`SEQUENCE_MAX`].
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let mut changes = Input::new(bytes);
         let (sequence, count) = (changes.fixed64()?, changes.fixed32()?);
@@ -33,8 +34,8 @@ impl<'a> Batch<'a> {
         self.sequence + u64::from(self.count)
     }
 
-    /// The notes in it: bytes that stand in the log only and are no change. They end with the first change of a kind that
-    /// is not read here.
+    /// The notes in the batch: bytes that are in the log only and change no data. The iterator ends at the
+    /// first change of an unknown kind.
     pub fn notes(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let mut input = self.changes;
         std::iter::from_fn(move || {
@@ -52,10 +53,12 @@ enum Change<'a> {
     Other,
 }
 
-/// Takes the next change from a batch. `None` at its end, and for kinds that databases of this library do not have.
+/// Reads the next change of a batch. Returns `None` at its end, and for kinds that databases of this library
+/// do not have.
 fn change<'a>(input: &mut Input<'a>) -> Option<Change<'a>> {
     let kind = input.byte()?;
-    // Whether a column family, a key and a value follow.
+    // Whether a column family, a key and a value follow. An unknown kind ends the walk, because its length is
+    // unknown.
     let (family, key, value) = match kind {
         NOTE => return input.slice().map(Change::Note),
         NOTHING => (false, false, false),

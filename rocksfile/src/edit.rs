@@ -1,19 +1,20 @@
-//! Version edits: the records of a MANIFEST. Each says what changed in the set of files that a database consists of.
+//! Version edits: the records of a MANIFEST. Each describes a change to the set of files of a database.
 //!
-//! Read is what tells which files must exist and how far they go. Everything else is checked for its form and left out.
+//! Only the fields that tell which files must exist and how long they are, are kept. The others are checked
+//! for their form and dropped.
 
 use crate::varint::Input;
 
 /// A change to the set of files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edit {
-    /// The column family that it concerns.
+    /// The column family that the edit concerns.
     pub family: u32,
     /// The name of the family, if it is new.
     pub family_added: Option<Vec<u8>>,
-    /// The family is gone.
+    /// Whether the family is dropped.
     pub family_dropped: bool,
-    /// Logs below this number hold nothing of the family that is not in tables.
+    /// All changes of the family in logs below this number are in tables.
     pub log_number: Option<u64>,
     /// Logs below this number are not needed.
     pub log_number_min: Option<u64>,
@@ -21,26 +22,26 @@ pub struct Edit {
     pub next_file: Option<u64>,
     /// The newest change when the edit was written.
     pub last_sequence: Option<u64>,
-    /// Tables that are gone: level and number.
+    /// Dropped tables: level and number.
     pub tables_dropped: Vec<(u32, u64)>,
-    /// Tables that are new.
+    /// New tables.
     pub tables_added: Vec<Table>,
-    /// Logs that were synced, and how far.
+    /// Synced logs: number, and synced length in bytes.
     pub logs_synced: Vec<(u64, Option<u64>)>,
     /// Logs below this number are not tracked any more.
     pub logs_dropped_below: Option<u64>,
-    /// It counts only with as many edits that follow it.
+    /// The number of edits that must follow before this one counts.
     pub group_left: Option<u32>,
 }
 
 /// A table file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Its number, which is its name.
+    /// The number of the table, which is also its file name.
     pub number: u64,
-    /// How long the file is.
+    /// The length of the file in bytes.
     pub bytes: u64,
-    /// The level that it lies in.
+    /// The level of the table.
     pub level: u32,
 }
 
@@ -50,16 +51,16 @@ pub enum EditError {
     /// A field is cut short, or is not what its tag says.
     #[error("the field {0} is malformed")]
     Field(&'static str),
-    /// A tag that there is not.
+    /// A tag that does not exist.
     #[error("the tag {0} is unknown")]
     Tag(u32),
 }
 
-/// What a key has besides its bytes: number and kind.
+/// The length of the number and the kind after the bytes of a key.
 const KEY_TRAILER_BYTES: usize = 8;
-/// A tag with this bit is followed by its length, and may be passed by.
+/// A tag with this bit is followed by its length and may be skipped.
 const IGNORABLE: u32 = 1 << 13;
-/// A field of a table with this bit may not be passed by.
+/// A field of a table with this bit must not be skipped.
 const TABLE_FIELD_NEEDED: u32 = 1 << 6;
 
 mod tag {
@@ -95,10 +96,10 @@ mod field {
 }
 
 impl Edit {
-    /// Reads an edit.
+    /// Parses an edit.
     ///
     /// # Errors
-    /// The bytes are no edit, or have a tag that is unknown and must not be ignored.
+    /// [`EditError`] if the bytes are no edit, or have an unknown tag that must not be ignored.
     pub fn parse(bytes: &[u8]) -> Result<Self, EditError> {
         let mut input = Input::new(bytes);
         let mut edit = Self::default();
@@ -110,6 +111,7 @@ impl Edit {
     }
 
     fn take_field(&mut self, tag: u32, input: &mut Input<'_>) -> Result<(), EditError> {
+        // Fields follow each other without lengths, so each must be read to find the next one, needed or not.
         let mut number = |name| input.varint64().ok_or(EditError::Field(name));
         match tag {
             tag::LOG_NUMBER => self.log_number = Some(number("log number")?),
@@ -149,7 +151,7 @@ impl Edit {
         Ok(())
     }
 
-    /// The tags that say how long they are: of those only the ones of logs are read.
+    /// Reads a field that states its length, of which only those of logs are kept.
     fn take_log_field(&mut self, tag: u32, input: &mut Input<'_>) -> Result<(), EditError> {
         const ADDITION: EditError = EditError::Field("log addition");
         const DELETION: EditError = EditError::Field("log deletion");
@@ -173,12 +175,14 @@ impl Edit {
     }
 
     fn table(&mut self, tag: u32, input: &mut Input<'_>) -> Option<Table> {
+        // Four versions of the same record: later ones add fields in the middle and at the end.
         let (level, number) = (input.varint32()?, input.varint64()?);
         if tag == tag::NEW_FILE_3 {
-            // Of one folder, as all of them are here.
+            // The number of the folder. A store has one folder, so any other number is damage.
             (input.varint32()? == 0).then_some(())?;
         }
         let bytes = input.varint64()?;
+        // The smallest and the largest key, then the smallest and the largest number of a change.
         key(input)?;
         key(input)?;
         if tag != tag::NEW_FILE {

@@ -1,16 +1,16 @@
 //! RocksDB's files as bytes: its logs, its MANIFEST and the names in its folder, read without RocksDB.
 //!
-//! RocksDB repairs what it can while it opens, and does not always say what it left out. This crate only looks: it tells
-//! which records of a log are whole, what they are numbered, and which files a MANIFEST says must exist. It opens no
-//! file and decides nothing; what a finding means for a database is the engine's business.
+//! RocksDB repairs what it can while it opens, and does not always report what it left out. This crate only
+//! reads: which records of a log are whole, how they are numbered, and which files must exist by the
+//! MANIFEST. It opens no file. The engine decides what a finding means for a database.
 //!
-//! The invariant: whatever the bytes are, reading ends, takes memory in proportion to one record, and does not panic.
+//! The invariant: for any bytes, reading ends, takes memory in proportion to one record, and does not panic.
 //!
-//! - [`log`]: blocks and fragments, with their checksums, and the search for what is whole after damage.
+//! - [`log`]: blocks and fragments with their checksums, and the search for whole fragments after damage.
 //! - [`record`]: fragments joined to records.
-//! - [`batch`]: the numbers and notes of a write batch, which is what a record of a write-ahead log holds.
-//! - [`edit`] and [`manifest`]: version edits, which are the records of a MANIFEST, and the state they add up to.
-//! - [`names`]: what the files of a folder are called.
+//! - [`batch`]: the numbers and notes of a write batch, the content of a record in a write-ahead log.
+//! - [`edit`] and [`manifest`]: version edits, the records of a MANIFEST, and the state that they add up to.
+//! - [`names`]: the names of the files in a folder.
 
 #![forbid(unsafe_code)]
 

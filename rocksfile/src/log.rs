@@ -1,32 +1,34 @@
-//! Blocks and fragments: how RocksDB lays out its logs, write-ahead logs and MANIFEST alike.
+//! Blocks and fragments: the layout of RocksDB's logs, for write-ahead logs and the MANIFEST alike.
 //!
-//! A log is a row of blocks of 32 KiB. A block is a row of fragments, none of which reaches into the next block: checksum,
-//! length, kind, and in a recycled log the log's number, then the payload. Fewer bytes than a header at a block's
-//! end are unused. Every block that was begun starts with a fragment, so after damage the next block is where to go on.
+//! A log is a sequence of blocks of 32 KiB. A block is a sequence of fragments, none of which reaches into
+//! the next block: checksum, length, kind, in a recycled log the log's number, and then the payload. At a
+//! block's end, fewer bytes than a header are unused. Every block starts with a fragment, so after damage
+//! reading continues at the next.
 //!
-//! What is not here: how fragments make records ([`crate::record`]), and whether damage is a write that was cut short.
+//! What is not here: how fragments make records ([`crate::record`]), and whether damage is a write that was
+//! cut short.
 
 use std::io::{self, Read};
 
-/// How long a block is.
+/// The length of a block.
 pub const BLOCK_BYTES: usize = 32 << 10;
-/// How long the header of a fragment is.
+/// The length of a fragment's header.
 pub const HEADER_BYTES: usize = 7;
-/// How long the header of a fragment is in a recycled log.
+/// The length of a fragment's header in a recycled log.
 pub const RECYCLABLE_HEADER_BYTES: usize = 11;
 
-/// How much is read at once.
+/// The number of bytes that are read at once.
 const CHUNK_BYTES: usize = 32 * BLOCK_BYTES;
-/// Bytes that may be summed up in search of fragments inside of blocks. Beyond it only the starts of blocks are looked
-/// at, so that bytes made for it cannot make reading slow.
+/// The number of bytes that may be checksummed in the search for fragments inside blocks. After that only the
+/// starts of blocks are tested, so that crafted bytes cannot make reading slow.
 const SEARCH_BYTES_MAX: u64 = 64 << 20;
-/// Where a fragment's length, and where what its checksum covers begins.
+/// The offsets of a fragment's length, and of its kind, where the bytes under the checksum begin.
 const LENGTH_AT: usize = 4;
 const KIND_AT: usize = 6;
 /// RocksDB skips a kind that it does not know if this bit is set.
 const IGNORABLE: u8 = 0x80;
 
-/// What a fragment is.
+/// The kind of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A whole record.
@@ -37,11 +39,11 @@ pub enum Kind {
     Middle,
     /// The end of a record.
     Last,
-    /// Says that what follows is compressed.
+    /// Marks that the fragments after it are compressed.
     Compression,
-    /// Says how long timestamps in keys are.
+    /// The length of timestamps in keys.
     TimestampSizes,
-    /// Says where the log before this one ended.
+    /// Where the log before this one ended.
     Predecessor,
 }
 
@@ -67,16 +69,16 @@ impl Kind {
     }
 }
 
-/// A fragment whose checksum is right. Its payload is [`Reader::payload`], until the reader goes on.
+/// A fragment with a right checksum. [`Reader::payload`] has its payload until the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// Where its header begins in the file.
+    /// The offset of the header in the file.
     pub offset: u64,
-    /// Where its payload ends in the file.
+    /// The offset of the payload's end in the file.
     pub end: u64,
-    /// What it is.
+    /// The kind of the fragment.
     pub kind: Kind,
-    /// Where its payload is in the reader's buffer.
+    /// Where the payload starts and stops in the reader's buffer.
     start: usize,
     stop: usize,
 }
@@ -93,22 +95,22 @@ pub enum Fault {
     /// The length reaches beyond the block.
     #[error("a record's length reaches beyond its block")]
     Length,
-    /// The checksum is another one.
+    /// The checksum does not match.
     #[error("a record's checksum does not fit its bytes")]
     Checksum,
-    /// A header of zeros: nothing was written here, or what was is gone.
+    /// A header of zeros: either nothing was written here, or it was lost.
     #[error("there are zeros where a record should begin")]
     Zeros,
-    /// A kind that there is not, with a right checksum.
+    /// A kind that does not exist, with a right checksum.
     #[error("a record has the unknown type {0}")]
     Kind(u8),
-    /// A fragment of a recycled log after fragments of a plain one. RocksDB's own reader does not get past it.
+    /// A fragment of a recycled log after fragments of a plain one. RocksDB's own reader never gets past it.
     #[error("a record has the type of a recycled log in a log that is not recycled")]
     Recycled,
     /// A fragment of the log whose file was recycled.
     #[error("a record belongs to another log")]
     OtherLog,
-    /// The log says that it is compressed.
+    /// The log is compressed.
     #[error("the log is compressed")]
     Compressed,
     /// A record that begins and does not end.
@@ -119,18 +121,20 @@ pub enum Fault {
     Headless,
 }
 
-/// What the reader met.
+/// What the reader found next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A fragment with a right checksum.
     Fragment(Fragment),
-    /// Bytes that are no fragment begin here. The next step is the next fragment after them, wherever it lies.
+    /// At this offset begin bytes that are no fragment. The next step is the next fragment anywhere after
+    /// them.
     Fault(u64, Fault),
     /// The end of the file.
     End,
 }
 
-/// Which kinds a log consists of. RocksDB's reader settles it at the first whole record, or the first recycled kind.
+/// Which kinds a log consists of. RocksDB's reader decides it at the first whole record, or the first
+/// recycled kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
     Unknown,
@@ -138,20 +142,20 @@ enum Layout {
     Recycled,
 }
 
-/// The checksum as it is stored, over a fragment's kind (and log number) and payload. It is masked, because logs are
-/// stored in logs, and a checksum over a checksum is a weak one.
+/// The stored checksum of a fragment's kind, log number if it has one, and payload. RocksDB masks it, because
+/// a checksum over bytes that hold a checksum is weak.
 pub fn stored_checksum(covered: &[u8]) -> u32 {
     crc32c::crc32c(covered).rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
-/// Reads a log from its first byte to its last, whatever they are.
+/// Reads a log of any bytes, from the first to the last.
 #[derive(Debug)]
 pub struct Reader<R> {
     source: R,
     /// The lower half of the log's number, for recycled logs.
     log: u32,
     buffer: Vec<u8>,
-    /// Where the buffer begins in the file: always the start of a block.
+    /// The offset of the buffer in the file: always the start of a block.
     buffer_offset: u64,
     at: usize,
     ended: bool,
@@ -178,12 +182,12 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Where in the file the reader stands.
+    /// The reader's offset in the file.
     pub fn offset(&self) -> u64 {
         self.buffer_offset + self.at as u64
     }
 
-    /// Whether RocksDB's own reader could come by something here that it never gets past: see [`Fault::Recycled`].
+    /// Whether RocksDB's own reader could meet a fragment that it never gets past: see [`Fault::Recycled`].
     pub fn traps_rocksdb(&self) -> bool {
         self.traps
     }
@@ -193,7 +197,7 @@ impl<R: Read> Reader<R> {
         self.buffer.get(fragment.start..fragment.stop).unwrap_or_default()
     }
 
-    /// What comes next.
+    /// Reads up to the next fragment, the next fault, or the end.
     pub fn step(&mut self) -> io::Result<Step> {
         loop {
             if self.at == self.buffer.len() && !self.fill()? {
@@ -212,10 +216,13 @@ impl<R: Read> Reader<R> {
             match self.fragment_at(self.at, block_end) {
                 Ok(Some(fragment)) => return Ok(Step::Fragment(self.pass(fragment))),
                 Ok(None) => {}
-                // The unused end of a block; a block that the file's end cuts short has none.
+                // The unused end of a block. A block that the end of the file cuts short has none, so there
+                // it is a cut header.
                 Err(Fault::HeaderCut) if whole_block && block_end - self.at < HEADER_BYTES => {
                     self.at = block_end;
                 }
+                // One fault for each stretch of damage: from here on only the next whole fragment is looked
+                // for.
                 Err(fault) => {
                     self.traps |= fault == Fault::Recycled;
                     self.searching = true;
@@ -226,8 +233,9 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Takes the next bytes; false at the end of the file.
+    /// Reads the next bytes. Returns `false` at the end of the file.
     fn fill(&mut self) -> io::Result<bool> {
+        // Whole blocks at a time, so a fragment never crosses from one buffer into the next.
         if self.ended {
             return Ok(false);
         }
@@ -239,13 +247,13 @@ impl<R: Read> Reader<R> {
         Ok(!self.buffer.is_empty())
     }
 
-    /// Where in the buffer the block ends that the reader is in.
+    /// The end of the current block in the buffer.
     fn block_end(&self) -> usize {
         let end = (self.at / BLOCK_BYTES + 1) * BLOCK_BYTES;
         end.min(self.buffer.len())
     }
 
-    /// The fragment that begins at `at`. `None` after a kind that is to be ignored, which is passed by.
+    /// The fragment that begins at `at`. Returns `None` after skipping a fragment of an ignorable kind.
     fn fragment_at(&mut self, at: usize, block_end: usize) -> Result<Option<Fragment>, Fault> {
         let block = self.buffer.get(at..block_end).unwrap_or_default();
         let header = block.first_chunk::<HEADER_BYTES>().ok_or(Fault::HeaderCut)?;
@@ -253,6 +261,7 @@ impl<R: Read> Reader<R> {
         let length = usize::from(u16::from_le_bytes([low, high]));
         let kind = Kind::parse(kind_byte);
         let recyclable = kind.is_some_and(|(_, recyclable)| recyclable);
+        // The faults in the order in which RocksDB's reader finds them, so that both agree on what is whole.
         if recyclable && self.layout == Layout::Plain {
             return Err(Fault::Recycled);
         }
@@ -287,7 +296,7 @@ impl<R: Read> Reader<R> {
         Ok(Some(Fragment { offset, end, kind, start: at + header_bytes, stop }))
     }
 
-    /// Looks for a fragment from here to the end of the block.
+    /// Searches for a fragment from here to the end of the block.
     fn search(&mut self, block_end: usize) -> Option<Fragment> {
         while block_end - self.at >= HEADER_BYTES {
             let starts_block = self.at.is_multiple_of(BLOCK_BYTES);
@@ -297,7 +306,7 @@ impl<R: Read> Reader<R> {
                         self.searching = false;
                         return Some(self.pass(fragment));
                     }
-                    // RocksDB's reader goes from block to block, so it meets what stands at the start of one.
+                    // RocksDB's reader goes from block to block, so it reads whatever is at the start of one.
                     Err(Fault::Recycled) if starts_block => self.traps = true,
                     Ok(None) | Err(_) => {}
                 }
@@ -310,7 +319,7 @@ impl<R: Read> Reader<R> {
         None
     }
 
-    /// Whether a look at the checksum is worth it inside of a block, and can be afforded.
+    /// Whether bytes inside a block look like a fragment, and the search may still compute a checksum.
     fn may_be_fragment(&mut self, block_end: usize) -> bool {
         let block = self.buffer.get(self.at..block_end).unwrap_or_default();
         let Some([low, high, kind]) = block.get(LENGTH_AT..HEADER_BYTES) else { return false };
@@ -322,7 +331,7 @@ impl<R: Read> Reader<R> {
         self.search_bytes_left > 0
     }
 
-    /// How much of the search's allowance is left.
+    /// The number of bytes that the search may still checksum.
     #[cfg(test)]
     pub(crate) fn search_bytes_left(&self) -> u64 {
         self.search_bytes_left

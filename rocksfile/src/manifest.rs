@@ -1,4 +1,4 @@
-//! The state that the edits of a MANIFEST add up to: which files a database consists of.
+//! The state that the edits of a MANIFEST add up to: the set of files of a database.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -7,7 +7,7 @@ use crate::edit::{Edit, EditError, Table};
 use crate::log::Fault;
 use crate::record::{Records, Step};
 
-/// What a MANIFEST says.
+/// The state that a MANIFEST describes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
     families: BTreeMap<u32, Family>,
@@ -16,7 +16,7 @@ pub struct Manifest {
     pub last_sequence: Option<u64>,
     /// The number that the next file gets.
     pub next_file: Option<u64>,
-    /// Logs that were synced, with how far.
+    /// Synced logs, with the synced length in bytes.
     logs_synced: BTreeMap<u64, u64>,
     logs_tracked_from: u64,
     group: Vec<Edit>,
@@ -29,25 +29,25 @@ struct Family {
     tables: BTreeMap<u64, Table>,
 }
 
-/// A MANIFEST that was read.
+/// The result of reading a MANIFEST.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// What it says up to the first fault.
+    /// The state up to the first fault.
     pub manifest: Manifest,
-    /// How long the file is.
+    /// The length of the file in bytes.
     pub bytes: u64,
-    /// Where the last edit before the first fault ends.
+    /// The end of the last edit before the first fault.
     pub whole_until: u64,
-    /// The first fault.
+    /// The first fault and its offset.
     pub fault: Option<(u64, ManifestFault)>,
-    /// RocksDB's own reader could come by something here that it never gets past.
+    /// Whether RocksDB's own reader could meet a fragment that it never gets past.
     pub traps_rocksdb: bool,
 }
 
 /// What is wrong with a MANIFEST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestFault {
-    /// The last edit was cut short while it was written: nothing follows it.
+    /// The last edit was cut short while it was written: no whole record follows it.
     #[error("{0}, and nothing follows")]
     Torn(Fault),
     /// Bytes are no record.
@@ -62,10 +62,10 @@ pub enum ManifestFault {
 }
 
 impl Manifest {
-    /// Reads a MANIFEST, as far as it is whole.
+    /// Reads a MANIFEST up to the first fault.
     ///
     /// # Errors
-    /// The source cannot be read.
+    /// The error of the source, if it cannot be read.
     pub fn read(source: impl Read, number: u64) -> io::Result<Reading> {
         let mut records = Records::new(source, number, usize::MAX);
         let mut manifest = Self::default();
@@ -73,7 +73,8 @@ impl Manifest {
         loop {
             match records.step()? {
                 Step::Record(_) if fault.is_some() => {
-                    // What follows damage tells that it is no torn end.
+                    // A whole record after the fault shows that it is damage, and not a write that was cut
+                    // short.
                     fault = fault.map(|(offset, fault)| (offset, damaged(fault)));
                 }
                 Step::Record(record) => {
@@ -105,13 +106,14 @@ impl Manifest {
         of_families.max(self.log_number_min)
     }
 
-    /// Logs that were synced before they were left for another one, with their length then.
+    /// Logs that were synced before the next log was started, with their length at that time.
     pub fn logs_synced(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.logs_synced.iter().map(|(number, bytes)| (*number, *bytes))
     }
 
-    /// Takes an edit in, or sets it apart until its group is complete.
+    /// Applies an edit, or keeps it until its group is complete.
     fn take(&mut self, edit: Edit) -> Result<(), ManifestFault> {
+        // A group counts as a whole: after a crash in the middle of it, none of its edits may.
         let Some(left) = edit.group_left else {
             if !self.group.is_empty() {
                 return Err(ManifestFault::Contradiction("an atomic group is not complete"));
@@ -126,7 +128,7 @@ impl Manifest {
     }
 
     fn apply(&mut self, edit: &Edit) -> Result<(), ManifestFault> {
-        // The first edit of a MANIFEST may leave the default family unsaid.
+        // The first edit of a MANIFEST may omit the default family.
         if edit.family_added.is_some() || edit.family == 0 {
             let known = self.families.contains_key(&edit.family);
             if known && edit.family != 0 {
@@ -142,6 +144,7 @@ impl Manifest {
                 return Err(ManifestFault::Contradiction("it drops a table that does not exist"));
             }
         }
+        // After the drops: an edit that moves a table to another level drops and adds the same number.
         for table in &edit.tables_added {
             if family.tables.insert(table.number, *table).is_some() {
                 return Err(ManifestFault::Contradiction("it adds a table that exists"));
@@ -174,7 +177,7 @@ impl Manifest {
     }
 }
 
-/// What can be the end of a file whose last write was cut short.
+/// The fault, as a cut write if it can be the end of a file whose last write was cut short.
 fn torn(fault: Fault) -> ManifestFault {
     match fault {
         Fault::HeaderCut | Fault::PayloadCut | Fault::Unfinished | Fault::Zeros => ManifestFault::Torn(fault),

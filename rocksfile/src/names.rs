@@ -1,6 +1,6 @@
-//! What RocksDB calls the files of a folder.
+//! RocksDB's names of the files in a folder.
 
-/// A file that matters for what a folder holds.
+/// The name of a file that holds data of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FileName {
     /// A write-ahead log, `000012.log`.
@@ -13,11 +13,11 @@ pub enum FileName {
 
 /// The file that names the MANIFEST in use.
 pub const CURRENT: &str = "CURRENT";
-/// How long the content of `CURRENT` can be: a name with a number of 20 digits, and a line feed.
+/// The largest length of `CURRENT`: a name with a number of 20 digits, and a line feed.
 pub const CURRENT_BYTES_MAX: usize = 32;
 
 impl FileName {
-    /// The file of that name, if it is one of those that matter.
+    /// Parses a file name. Returns `None` for a file that holds no data of the database.
     ///
     /// ```
     /// use cairndb_rocksfile::names::FileName;
@@ -37,8 +37,10 @@ impl FileName {
         }
     }
 
-    /// The MANIFEST that a `CURRENT` of this content names; `None` if the content is not what RocksDB writes.
+    /// The number of the MANIFEST that a `CURRENT` with this content names. Returns `None` if RocksDB does
+    /// not write such content.
     pub fn parse_current(content: &[u8]) -> Option<u64> {
+        // Only the exact form counts: RocksDB opens the file by the name as it is written here.
         let line = content.strip_suffix(b"\n")?;
         let name = std::str::from_utf8(line).ok()?;
         match Self::parse(name)? {

@@ -1,6 +1,6 @@
-//! The integers and lengths of RocksDB's encodings, taken from the front of a slice.
+//! The integers and lengths of RocksDB's encodings, read from the front of a slice.
 
-/// What is left to read.
+/// The bytes that are left to read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input<'a> {
     left: &'a [u8],
@@ -35,8 +35,8 @@ impl<'a> Input<'a> {
         self.take(8)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// Seven bits a byte, lowest first; the high bit says that another byte follows. A number that does not fit is
-    /// refused.
+    /// Reads seven bits from each byte, lowest first; the high bit says that another byte follows. Returns
+    /// `None` for a number that does not fit 64 bits.
     pub(crate) fn varint64(&mut self) -> Option<u64> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
@@ -58,7 +58,7 @@ impl<'a> Input<'a> {
         self.varint64().and_then(|number| u32::try_from(number).ok())
     }
 
-    /// Bytes with their length before them.
+    /// Reads bytes that follow their length.
     pub(crate) fn slice(&mut self) -> Option<&'a [u8]> {
         let length = self.varint32()?;
         self.take(usize::try_from(length).ok()?)

@@ -4,25 +4,25 @@ use std::io::{self, Read};
 
 use crate::log::{Fault, Fragment, Kind, Reader, Step as Piece};
 
-/// A record that is whole. Its bytes are [`Records::front`], until the reader goes on.
+/// A whole record. [`Records::front`] has its bytes until the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Where its first fragment begins in the file.
+    /// The offset of the first fragment in the file.
     pub offset: u64,
-    /// Where its last fragment ends in the file.
+    /// The offset of the last fragment's end in the file.
     pub end: u64,
-    /// How long it is.
+    /// The length of the record.
     pub bytes: u64,
-    /// Whether bytes before it, anywhere in this file, were faulty.
+    /// Whether there was a fault anywhere before it in this file.
     pub after_fault: bool,
 }
 
-/// What the reader met.
+/// What the reader found next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A whole record.
     Record(Record),
-    /// From here on something is wrong. The next step is the next whole record, wherever it lies, or another fault.
+    /// A fault at this offset. The next step is the next whole record anywhere after it, or another fault.
     Fault(u64, Fault),
     /// The end of the file.
     End,
@@ -50,14 +50,14 @@ pub enum Step {
 #[derive(Debug)]
 pub struct Records<R> {
     fragments: Reader<R>,
-    /// How much of a record is kept.
+    /// The number of bytes of each record that are kept.
     front_bytes: usize,
     joined: Vec<u8>,
     /// The fragment that is the whole record, so that its bytes need not be copied.
     single: Option<Fragment>,
-    /// The record whose end did not come yet.
+    /// The record whose last fragment was not read yet.
     open: Option<Record>,
-    /// The open record is whole, and the next step.
+    /// Whether the open record is whole and is the next step.
     ready: bool,
     whole_until: u64,
     faulty: bool,
@@ -94,17 +94,17 @@ impl<R: Read> Records<R> {
         self.whole_until
     }
 
-    /// Where in the file the reader stands; the length of the file once the end was reached.
+    /// The reader's offset in the file: its length once the end was reached.
     pub fn offset(&self) -> u64 {
         self.fragments.offset()
     }
 
-    /// Whether RocksDB's own reader could come by something here that it never gets past.
+    /// Whether RocksDB's own reader could meet a fragment that it never gets past.
     pub fn traps_rocksdb(&self) -> bool {
         self.fragments.traps_rocksdb()
     }
 
-    /// What comes next.
+    /// Reads up to the next whole record, the next fault, or the end.
     pub fn step(&mut self) -> io::Result<Step> {
         if std::mem::take(&mut self.ready)
             && let Some(step) = self.complete()
@@ -131,11 +131,12 @@ impl<R: Read> Records<R> {
         }
     }
 
-    /// Adds a fragment to the record that it belongs to; the step that this completes.
+    /// Adds a fragment to its record. Returns the step that this completes.
     fn join(&mut self, fragment: Fragment) -> Option<Step> {
         match (fragment.kind, self.open) {
             (Kind::Full | Kind::First, Some(record)) if record.bytes > 0 => {
-                // The open record has no end. The new one is none the worse for it.
+                // The open record has no end, which says nothing against the new one. Its fault is reported
+                // first; a new record that is whole already waits for the next step.
                 let fault = self.fault(record.offset, Fault::Unfinished);
                 self.begin(fragment);
                 self.ready = fragment.kind == Kind::Full;
@@ -160,6 +161,7 @@ impl<R: Read> Records<R> {
             }
             (Kind::Compression, _) => Some(self.fault(fragment.offset, Fault::Compressed)),
             (Kind::TimestampSizes | Kind::Predecessor, _) => {
+                // These fragments belong to no record, but the log is whole up to their end.
                 if self.open.is_none() && !self.faulty {
                     self.whole_until = fragment.end;
                 }
@@ -172,6 +174,7 @@ impl<R: Read> Records<R> {
         let Fragment { offset, end, kind, .. } = fragment;
         let payload = self.fragments.payload(&fragment);
         self.open = Some(Record { offset, end, bytes: payload.len() as u64, after_fault: self.faulty });
+        // Most records are one fragment, which is read from the buffer in place.
         self.joined.clear();
         self.single = (kind == Kind::Full).then_some(fragment);
         if self.single.is_none() {

@@ -185,7 +185,8 @@ fn records_of_another_kind_are_faults_or_passed_by() {
     check(&with(200), 2, None);
 }
 
-/// RocksDB's reader returns to such a record for ever, once it has read one that is whole. One flipped bit makes it.
+/// RocksDB's reader returns to such a record for ever, once it has read one that is whole. One flipped bit
+/// makes it.
 #[test]
 fn a_recycled_kind_in_a_plain_log_is_a_trap() {
     for kind in [5, 6, 7, 8, 11, 131] {
@@ -217,8 +218,8 @@ fn a_log_of_another_number_is_no_record_of_a_recycled_one() {
     assert_eq!(records.step().expect("read"), Step::Fault(0, Fault::OtherLog));
 }
 
-/// Every offset of these bytes looks like a header whose fragment nearly fills the block; without a bound each block
-/// would be summed up some thirty thousand times.
+/// Every offset of these bytes looks like a header whose fragment nearly fills the block; without a bound
+/// each block would be summed up some thirty thousand times.
 #[test]
 fn bytes_that_look_like_headers_everywhere_do_not_slow_the_search() {
     let bytes = vec![1; 80 * BLOCK_BYTES];
