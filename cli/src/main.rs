@@ -1,4 +1,4 @@
-//! `cairn`: CairnDB's tool. Each command has a file of its own; this one reads the command line.
+//! `cairn`: CairnDB's command-line tool. Each command has a file of its own; this one parses the arguments.
 
 #![forbid(unsafe_code)]
 
@@ -26,7 +26,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // Whatever it makes is its owner's alone: RocksDB makes files all the time that would be everybody's to read.
+    // Before any file is made: RocksDB makes files all the time, and with the usual mask every user of the
+    // machine could read them.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let done = match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(arguments).map_err(Box::<dyn Error>::from),
@@ -35,15 +36,15 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            complain(&*error);
+            report(&*error);
             ExitCode::FAILURE
         }
     }
 }
 
-/// Says what went wrong, and why, on one line.
-#[expect(clippy::print_stderr, reason = "it is a command-line tool, and this is how it speaks")]
-fn complain(error: &dyn Error) {
+/// Prints an error and its causes on one line.
+#[expect(clippy::print_stderr, reason = "a command-line tool reports its errors there")]
+fn report(error: &dyn Error) {
     let mut causes = error.source();
     let mut line = format!("cairn: {error}");
     while let Some(cause) = causes {

@@ -1,4 +1,4 @@
-//! `cairn serve`: opens a folder to MongoDB's shells and drivers until a signal comes.
+//! `cairn serve`: serves a folder to MongoDB's shells and drivers until a signal ends it.
 
 use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr};
@@ -13,8 +13,8 @@ use tracing_subscriber::filter::LevelFilter;
 
 /// Lets MongoDB's shells and drivers open a store over the network protocol.
 ///
-/// The folder is made if it does not exist. SIGTERM and SIGINT end the server in order: running commands are answered,
-/// everything is synced, and the folder is closed.
+/// The folder is made if it does not exist. SIGTERM and SIGINT end the server in order: running commands are
+/// answered, everything is synced, and the folder is closed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -60,38 +60,40 @@ pub(crate) struct Arguments {
     cursor_timeout: u64,
 }
 
-/// What may be held in memory, in mebibytes. Each connection takes a little beside.
+/// Limits of memory, in mebibytes. Each connection takes a little more.
 #[derive(Debug, clap::Args)]
 struct Memory {
-    /// Mebibytes for the store's cache and for what was not yet written to tables.
+    /// Mebibytes for the store's cache and for data not yet written to tables.
     #[arg(long = "store-memory", value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(8..))]
     store: u32,
-    /// Mebibytes for messages on their way in, of all connections.
+    /// Mebibytes for incoming messages of all connections together.
     #[arg(long = "request-memory", value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
     requests: u32,
-    /// Mebibytes for answers on their way out, of all connections.
+    /// Mebibytes for outgoing answers of all connections together.
     #[arg(long = "answer-memory", value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
     answers: u32,
 }
 
-/// What stands between the store and strangers.
+/// How the store is protected from other people.
 #[derive(Debug, clap::Args)]
 struct Protection {
-    /// Admit only users who log in; `cairn user add` makes them. Beyond loopback addresses it is always so.
+    /// Admit only users who log in; `cairn user add` makes them. Always so on addresses that are not
+    /// loopback.
     #[arg(long)]
     auth: bool,
-    /// Speak TLS on the address: a PEM file with the server's certificate, and those that vouch for it behind it.
+    /// Use TLS on the address: a PEM file with the server's certificate, followed by those of its issuers.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_certificate: Option<PathBuf>,
     /// The key of the certificate, a PEM file.
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-    /// Listen beyond loopback addresses without TLS, though whoever stands in between can read and change everything.
+    /// Listen on addresses that are not loopback without TLS. Anyone on the network path can read and change
+    /// everything.
     #[arg(long)]
     insecure_plaintext: bool,
 }
 
-/// Why the server did not start, or did not end in order.
+/// Why the server did not start, or did not end cleanly.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("the store cannot be opened")]
@@ -106,13 +108,15 @@ pub(crate) enum Error {
     Close(#[source] cairndb::Error),
 }
 
-/// How many files the process should be allowed to open for a connection: its two file descriptors, and as many for the store.
+/// The number of files to allow for each connection: its two file descriptors, and two for the store.
 const FILES_PER_CONNECTION: u64 = 4;
 
-/// Raises the limit of open files to `files`, if the system lets it. A server admits no more connections than the limit allows.
+/// Raises the limit of open files to `files`, if the system lets it. A server admits no more connections than
+/// the limit allows.
 fn allow_files(files: u64) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let wanted = maximum.map_or(files, |maximum| maximum.min(files));
+    // The limit is only ever raised: an administrator who set a higher one has a reason.
     if current.is_none_or(|current| current >= wanted) {
         return;
     }
@@ -137,13 +141,16 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         .map_err(Error::Open)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(serve(client.clone(), arguments));
+    // The runtime's threads may still use the store, so they end before it is closed.
     drop(runtime);
     let closed = client.close().map_err(Error::Close);
     served.and(closed)
 }
 
 async fn serve(client: Client, arguments: Arguments) -> Result<(), Error> {
-    let signals = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    // Registered first: a signal during the start must end the server in order, not kill the process.
+    let signals =
+        Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };
     let mut builder = Server::builder(client)
         .tcp(SocketAddr::new(arguments.bind, arguments.port))
         .connections_max(arguments.max_connections)
@@ -176,8 +183,9 @@ fn bytes(mebibytes: u32) -> usize {
     usize::try_from(u64::from(mebibytes) << 20).unwrap_or(usize::MAX)
 }
 
-/// Says on standard output where the server listens, one line each, so that a script can read a chosen port.
-#[expect(clippy::print_stdout, reason = "it is what whoever started the tool waits for")]
+/// Prints on standard output where the server listens, one line each, so that a script can read a chosen
+/// port.
+#[expect(clippy::print_stdout, reason = "the person or script that started the tool waits for it")]
 fn announce(server: &Server, arguments: &Arguments) {
     if let Some(address) = server.local_addr() {
         let options = if arguments.protection.tls_certificate.is_some() { "?tls=true" } else { "" };
@@ -188,10 +196,16 @@ fn announce(server: &Server, arguments: &Arguments) {
     }
 }
 
-async fn wait((mut terminate, mut interrupt): (Signal, Signal)) {
+/// The signals that end the server.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+async fn wait(mut signals: Signals) {
     let name = tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
+        _ = signals.terminate.recv() => "SIGTERM",
+        _ = signals.interrupt.recv() => "SIGINT",
     };
-    tracing::info!("{name} came");
+    tracing::info!("received {name}");
 }

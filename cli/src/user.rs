@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use cairndb::Client;
 use cairndb_server::{Role, UserError, Users};
 
-/// More than any password has.
+/// The largest password that is accepted.
 const PASSWORD_BYTES_MAX: u64 = 4096;
 
-/// Says who may log in to a server over a store.
+/// Manages the users who may log in to a server over a store.
 ///
-/// Users are part of the folder, so no server may have it open meanwhile.
+/// Users are part of the folder, so no server may have it open at the same time.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Make a user. The password is asked for, or is the first line of standard input.
+    /// Make a user. The tool asks for the password, or reads it from the first line of standard input.
     Add {
         /// The folder of the store. It is made if it does not exist.
         path: PathBuf,
@@ -52,7 +52,7 @@ enum Action {
     },
 }
 
-/// Why the users are not as they should be.
+/// Why a command about users failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("the store cannot be opened")]
@@ -73,6 +73,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     match arguments.action {
         Action::Add { path, name, read_only } => {
             let role = if read_only { Role::ReadAnyDatabase } else { Role::Root };
+            // Before the store opens: a person may take minutes to type it, and a store is locked while it is
+            // open.
             let password = password()?;
             let client = Client::open(path).map_err(Error::Open)?;
             let added = Users::of(&client).add(&name, &password, role);
@@ -91,8 +93,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     }
 }
 
-/// Never from the command line, which every process of the machine can read.
+/// Reads the password, from the terminal or from standard input.
 fn password() -> Result<String, Error> {
+    // Not from the command line, which every process of the machine can read.
     let stdin = std::io::stdin();
     if stdin.is_terminal() {
         let password = rpassword::prompt_password("Password: ").map_err(Error::Password)?;
@@ -100,6 +103,7 @@ fn password() -> Result<String, Error> {
         return if password == again { Ok(password) } else { Err(Error::Differ) };
     }
     let mut line = String::new();
+    // Two more bytes than a password has: a line may end in a carriage return and a line feed.
     let read = stdin.lock().take(PASSWORD_BYTES_MAX + 2).read_line(&mut line).map_err(Error::Password)?;
     if read as u64 > PASSWORD_BYTES_MAX {
         return Err(Error::Long);
@@ -108,7 +112,7 @@ fn password() -> Result<String, Error> {
     Ok(password.strip_suffix('\r').unwrap_or(password).to_owned())
 }
 
-#[expect(clippy::print_stdout, reason = "it is what was asked for")]
+#[expect(clippy::print_stdout, reason = "the list is the command's result")]
 fn print(users: &[cairndb_server::User]) {
     for user in users {
         println!("{} {}", user.name, user.role.name());
@@ -116,6 +120,7 @@ fn print(users: &[cairndb_server::User]) {
 }
 
 fn close(client: Client, done: Result<(), Error>) -> Result<(), Error> {
+    // The store is closed in any case, but the first error is the one that explains the failure.
     let closed = client.close().map_err(Error::Close);
     done.and(closed)
 }
