@@ -7,8 +7,6 @@
 
 use std::collections::HashSet;
 
-use std::collections::HashSet;
-
 use bson::spec::ElementType;
 use bson::{Decimal128, RawArray, RawBsonRef, RawDocument};
 
