@@ -23,7 +23,7 @@ pub enum Error {
     /// There is no such operator, or not at this place of a filter.
     #[error("unknown {}operator: {operator}{}", level(path), of(path))]
     UnknownOperator {
-        /// The field that the operator stands under; empty at the top level.
+        /// The path of the field that the operator belongs to; empty at the top level.
         path: String,
         /// The operator's name.
         operator: String,
@@ -31,7 +31,7 @@ pub enum Error {
     /// MongoDB has the operator, and CairnDB does not.
     #[error("operator {operator}{} is not supported", of(path))]
     UnsupportedOperator {
-        /// The field that the operator stands under; empty at the top level.
+        /// The path of the field that the operator belongs to; empty at the top level.
         path: String,
         /// The operator's name.
         operator: String,
@@ -53,7 +53,7 @@ pub enum Error {
     /// The operator's argument is wrong.
     #[error("malformed {operator}{}: {fault}", of(path))]
     Malformed {
-        /// The field that the operator stands under; empty at the top level.
+        /// The path of the field that the operator belongs to; empty at the top level.
         path: String,
         /// The operator's name; `$eq` for a value without operator.
         operator: String,
@@ -120,7 +120,7 @@ pub enum Fault {
     #[error("cannot compare to a regular expression")]
     Regex,
     /// An operator in a place where only values are allowed.
-    #[error("member {position} holds {operator}, and no operator may stand there")]
+    #[error("member {position} holds {operator}, and operators are not allowed there")]
     NestedOperator {
         /// The position of the member, from 0.
         position: usize,
@@ -292,7 +292,7 @@ pub enum KeywordFault {
     #[error("it is not supported")]
     Refused,
     /// The keyword was given twice.
-    #[error("it stands twice")]
+    #[error("it was given twice")]
     Twice,
     /// The value has the wrong type.
     #[error("{expected} is needed, not {found}")]
@@ -317,7 +317,7 @@ pub enum KeywordFault {
     #[error("at least one schema is needed")]
     NoAlternatives,
     /// A member was given twice.
-    #[error("{found} stands twice")]
+    #[error("{found} was given twice")]
     MemberTwice {
         /// The member.
         found: String,
@@ -344,10 +344,10 @@ pub enum KeywordFault {
     #[error("the type \"integer\" is not supported")]
     TypeInteger,
     /// Both `type` and `bsonType`.
-    #[error("it cannot stand beside 'type'")]
+    #[error("it cannot be combined with 'type'")]
     TypeTwice,
     /// A bound was called exclusive and was not given.
-    #[error("it needs '{keyword}' beside it")]
+    #[error("it needs '{keyword}'")]
     BoundMissing {
         /// The bound's keyword.
         keyword: &'static str,

@@ -6,7 +6,7 @@ use bson::{Binary, Bson, DateTime, Decimal128, RawBson, RawDocumentBuf, Regex, d
 use crate::expression::error::Error;
 use crate::expression::{Expression, Variables};
 
-/// The document that all cases are evaluated over.
+/// The document that all cases are evaluated for.
 pub(crate) fn document() -> RawDocumentBuf {
     let document = doc! {
         "_id": bson::oid::ObjectId::parse_str("64b7f0c0a1b2c3d4e5f60718").unwrap(),
@@ -30,7 +30,7 @@ pub(crate) fn evaluate(expression: &Bson) -> Result<Option<RawBson>, Error> {
     Expression::parse(expression.as_raw_bson_ref(), &variables)?.evaluate(&document(), &variables)
 }
 
-/// Bytes tell types, NaNs and zeros apart, which comparing values does not.
+/// Compares bytes, because comparing values would not distinguish types, NaNs and zeros.
 #[track_caller]
 pub(crate) fn check(expression: impl Into<Bson>, expected: impl Into<Bson>) {
     let (expression, expected) = (expression.into(), RawBson::try_from(expected.into()).unwrap());

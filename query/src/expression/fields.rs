@@ -174,7 +174,7 @@ fn check_path(name: &str, outer: usize) -> Result<(), Error> {
     Err(Error::Path { path: name.to_owned(), reason, code })
 }
 
-/// Whether a document stands for fields: it is neither an operator nor the empty object, which is a value.
+/// Whether a document is a set of fields. An operator is not one, and the empty object is a value.
 fn has_fields(document: &RawDocument) -> Result<bool, Error> {
     let is_operator = |(name, _): (&CStr, _)| name.as_str().starts_with('$');
     let count = fields(document).count();

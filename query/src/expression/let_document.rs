@@ -1,7 +1,6 @@
 //! The variables of a command's `let`: a document of names with constant expressions.
 //!
-//! They are apart from the other variables because they parse and evaluate expressions, which use variables
-//! themselves.
+//! `variables` cannot hold this: it is below the parser, which asks it for names, and these variables are parsed.
 
 use bson::RawDocument;
 

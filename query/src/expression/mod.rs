@@ -4,7 +4,7 @@
 //! their value. What an operator means is in the file of its family; comparison and paths are the `index` crate's.
 //! Raw values are read in place.
 //!
-//! The files, from those that know nothing to those that know all: `value` and `variables`, `node` (the tree as data),
+//! The files, from the lowest: `value` and `variables`, `node` (the tree as data),
 //! `parser` (a place in an expression), `arguments` and `signature`, the families of operators, `operator` (their
 //! table), `parse` and `evaluate`. The recursion of parsing and evaluation is in methods of `Parser` and `Node`.
 

@@ -32,7 +32,7 @@ pub(super) enum Form {
     Special(ParseSpecial),
 }
 
-/// Reads the argument of an operator that has a form of its own.
+/// Parses the argument of an operator that has a form of its own.
 pub(super) type ParseSpecial = fn(Parser<'_>, &'static str, RawBsonRef<'_>) -> Result<Node, Error>;
 
 /// How many arguments an operator takes.

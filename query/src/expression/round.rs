@@ -77,7 +77,7 @@ fn rounded(
     place: i32,
     rounding: Rounding,
 ) -> Result<Numeric, Error> {
-    // A decimal holds every int64 and every rounded one, so overflow is found only at the way back.
+    // A decimal holds every int64 and every rounded one, so an overflow is found only when it is converted back.
     let rounded = decimal::round(decimal::from_integer(whole), -place, rounding);
     let integer = integer(RawBsonRef::Decimal128(rounded));
     integer

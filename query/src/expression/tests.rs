@@ -298,7 +298,7 @@ fn any_scalar() -> impl Strategy<Value = Bson> {
     ]
 }
 
-/// Calls of all operators with arguments by place and by name, right and wrong ones.
+/// Calls of all operators with lists of arguments and with named ones, right and wrong ones.
 fn any_expression() -> impl Strategy<Value = Bson> {
     const NAMES: [&str; 30] = [
         "input",
@@ -355,7 +355,7 @@ fn any_expression() -> impl Strategy<Value = Bson> {
     })
 }
 
-/// Operators that define variables, in their right form.
+/// Correct calls of the operators that define variables.
 fn binding(list: BoxedStrategy<Bson>) -> BoxedStrategy<Bson> {
     let operator = select(vec!["$map", "$filter", "$reduce", "$let", "$switch", "$zip", "$sortArray"]);
     (operator, list.clone(), list)
@@ -371,7 +371,7 @@ fn binding(list: BoxedStrategy<Bson>) -> BoxedStrategy<Bson> {
         .boxed()
 }
 
-/// What an evaluation gives must be well-formed to the last byte.
+/// The result of an evaluation must be well-formed BSON to its last byte.
 fn check_value(value: Option<RawBson>) {
     let Some(value) = value else { return };
     let whole = RawDocumentBuf::from_iter([(bson::raw::cstr!("v"), value)]);

@@ -109,7 +109,7 @@ fn lists_of_values_hold_no_operators() {
     for operator in ["$in", "$nin", "$all"] {
         check_operand(operator, 5, 2, "an array is needed, not 5");
         check_operand(operator, doc! {}, 2, "an array is needed, not an object");
-        let fault = "member 1 holds $gt, and no operator may stand there";
+        let fault = "member 1 holds $gt, and operators are not allowed there";
         check_operand(operator, bson!([1, { "$gt": 1 }]), 2, fault);
     }
 }

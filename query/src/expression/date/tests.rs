@@ -1,4 +1,4 @@
-//! Dates by cases.
+//! Tables of cases for the operators of dates.
 
 use bson::{Bson, bson};
 
