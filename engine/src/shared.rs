@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use query::operation::{Allowance, CancellationToken, MemoryBudget, OperationContext};
+use query::operation::{Allowance, CancellationToken, MemoryBudget, OperationContext, Reservation};
 use sequence::acquirer::Acquirer;
 use sequence::generator::Generator;
 use sequence::object_id::Layout;
@@ -83,6 +83,23 @@ impl Shared {
             bytes: Some(OPERATION_BYTES_MAX),
             shared: Some(self.memory.clone()),
         })
+    }
+
+    /// Reserves memory for a request that is about to be decoded; `None` for a small one.
+    ///
+    /// # Errors
+    /// If one operation, or all together, may not have so much.
+    pub(crate) fn reserve_for_request(&self, bytes: usize) -> Result<Option<Reservation>> {
+        if bytes == 0 {
+            return Ok(None);
+        }
+        // Its operation does not exist yet: how long it may take stands in the request.
+        let request = OperationContext::new(Allowance {
+            bytes: Some(OPERATION_BYTES_MAX),
+            shared: Some(self.memory.clone()),
+            ..Allowance::default()
+        });
+        Ok(Some(request.reserve(bytes)?))
     }
 
     /// What a write that computes nothing may use; without a limit this costs nothing.

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use bson::{Bson, Document, RawDocument, RawDocumentBuf};
+use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::codes::{refused, unsupported as not_supported};
-use crate::command::request::Batch;
+use crate::command::request::{Batch, check_nesting};
 use crate::command::unsupported;
 use crate::error::{Error, Result};
 use crate::options::{Acknowledgment, Collation, Hint, WriteConcern};
@@ -201,6 +201,14 @@ impl<'a> Arguments<'a> {
         }
         let raw = |document: &Document| Ok(Cow::Owned(RawDocumentBuf::try_from(document)?));
         self.statements(field)?.into_iter().map(raw).collect()
+    }
+
+    /// The statements of a write in raw bytes: 1 to 100,000, none of them nested too deeply to be decoded.
+    pub(super) fn raw_statements(&self, field: &str) -> Result<Vec<Cow<'a, RawDocument>>> {
+        let statements = self.raw_documents(field)?;
+        // All before the first is run: a command that is malformed at its end changes nothing.
+        statements.iter().try_for_each(|statement| check_nesting(field, RawBsonRef::Document(statement)))?;
+        Ok(statements)
     }
 
     /// The value of a field, whatever it is; null counts as none.

@@ -7,6 +7,7 @@ use crate::collection::{Collection, Delete};
 use crate::command::Place;
 use crate::command::arguments::Arguments;
 use crate::command::explain::Plan;
+use crate::command::request::decode_statement;
 use crate::command::write_errors::WriteErrors;
 use crate::error::Result;
 use crate::execute::explain::Depth;
@@ -24,9 +25,11 @@ pub(super) fn delete(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
     let collection = place.collection(arguments.target()?);
     let mut deleted = 0;
     let mut errors = WriteErrors::default();
-    for (index, statement) in arguments.statements("deletes")?.into_iter().enumerate() {
-        place.operation().look()?;
-        let delete = read(&collection, &Arguments::of("deletes", statement), &shared);
+    let operation = place.operation();
+    for (index, statement) in arguments.raw_statements("deletes")?.iter().enumerate() {
+        operation.look()?;
+        let (statement, _held) = decode_statement(statement, &operation)?;
+        let delete = read(&collection, &Arguments::of("deletes", &statement), &shared);
         match delete.and_then(|delete| delete.at(now).run()) {
             Ok(result) => deleted += result.deleted_count,
             Err(error) => {

@@ -38,7 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bson::{Document, RawDocumentBuf, doc};
-use query::operation::OperationContext;
+use query::operation::{OperationContext, Reservation};
 
 use crate::codes::{refused, unsupported as not_supported};
 use crate::collection::Collection;
@@ -56,11 +56,13 @@ pub(crate) struct Place<'a> {
 
 /// Runs a command; a cursor that it gives is drained.
 pub(crate) fn run(place: &Place<'_>, request: &Request<'_>) -> Result<Document> {
+    let held = place.shared.reserve_for_request(request.check()?)?;
     let (body, batch) = request.read()?;
     let name = name(&body)?;
     let arguments = Arguments::of(name, &body).with(&batch);
     arguments.check_write_concern()?;
     let place = &place.begin(arguments.max_time()?);
+    place.keep(held);
     let mut reply = if let Some(run) = find_in(COMMANDS, name) {
         run(place, &arguments)?
     } else if name == "aggregate" && aggregate::asks_for_plan(&arguments)? {
@@ -76,13 +78,17 @@ pub(crate) fn run(place: &Place<'_>, request: &Request<'_>) -> Result<Document> 
 
 /// Runs a command that gives a cursor.
 pub(crate) fn open(place: &Place<'_>, request: &Request<'_>) -> Result<Opened> {
+    let held = place.shared.reserve_for_request(request.check()?)?;
     let (body, batch) = request.read()?;
     let name = name(&body)?;
     match find_in(CURSOR_COMMANDS, name) {
         Some(open) => {
             let arguments = Arguments::of(name, &body).with(&batch);
             arguments.check_write_concern()?;
-            open(&place.begin(arguments.max_time()?), &arguments)
+            let place = place.begin(arguments.max_time()?);
+            // The cursor's operation is the command's: what was parsed is held, and counted, until the cursor is dropped.
+            place.keep(held);
+            open(&place, &arguments)
         }
         None if has_command(name) => {
             Err(Error::invalid_argument(format!("the command '{name}' gives no cursor: use run_command")))
@@ -133,6 +139,13 @@ impl Place<'_> {
     fn begin_anew(&self, max_time: Option<Duration>) -> Self {
         let caller = Caller { operation: None, ..self.caller.clone() };
         Self { caller, ..*self }.begin(max_time)
+    }
+
+    /// Counts the memory of the decoded request as the operation's.
+    fn keep(&self, request: Option<Reservation>) {
+        if let Some(request) = request {
+            self.operation().keep(request);
+        }
     }
 
     /// What the command may use.

@@ -8,16 +8,26 @@ use std::borrow::Cow;
 
 use bson::{Bson, Document, RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::validate::{DOCUMENT_BYTES_MAX, validate_up_to};
+use query::operation::{OperationContext, Reservation};
 
 use crate::codes::refused;
 use crate::command::arguments::{STATEMENTS_MAX, check_batch_size};
 use crate::error::{Error, Result};
 
-/// Commands with the field whose documents stay bytes.
-const RAW_BATCHES: [(&str, &str); 1] = [("insert", "documents")];
+/// Commands with the field whose documents stay bytes. The statements of updates and deletes are decoded one by one.
+const RAW_BATCHES: [(&str, &str); 3] =
+    [("delete", "deletes"), ("insert", "documents"), ("update", "updates")];
 
 /// The largest value in a command. A statement is larger than the document that it brings.
 const VALUE_BYTES_MAX: usize = DOCUMENT_BYTES_MAX + 16 * 1024;
+
+/// Requests up to this length are not weighed.
+const UNWEIGHED_BYTES: usize = 4096;
+/// What a value takes that is decoded, and then parsed to a part of a filter, an expression or an update: measured with
+/// millions of them in one command, and rounded up.
+const VALUE_MEMORY: usize = 256;
+/// What a document or an array takes besides.
+const CONTAINER_MEMORY: usize = 768;
 
 /// A command that was not read yet.
 pub(crate) struct Request<'a> {
@@ -44,7 +54,38 @@ impl Request<'_> {
         Self { body, sequences: Vec::new() }
     }
 
-    /// Reads the command: its body without the documents that stay bytes, and these.
+    /// Checks the nesting of what will be decoded, and estimates how many bytes of memory that takes; 0 for a small
+    /// request. A request of 13 MB can take a gigabyte when it is decoded, so that is asked for first.
+    pub(super) fn check(&self) -> Result<usize> {
+        let mut memory = 0;
+        if let Body::Raw(raw) = &self.body {
+            let raw_field = raw_field(raw.iter().next().transpose()?.map(|(name, _)| name.as_str()));
+            for field in raw {
+                let (name, value) = field?;
+                // Each document of a raw batch is checked by itself, by the command that reads it.
+                if raw_field != Some(name.as_str()) || !matches!(value, RawBsonRef::Array(_)) {
+                    check_nesting(name.as_str(), value)?;
+                    memory += memory_of(value);
+                }
+            }
+        }
+        let is_raw = |field: &str| match &self.body {
+            Body::Decoded(body) => raw_field(body.keys().next().map(String::as_str)) == Some(field),
+            Body::Raw(raw) => {
+                let first = raw.iter().next().and_then(|first| first.ok()).map(|(name, _)| name.as_str());
+                raw_field(first) == Some(field)
+            }
+        };
+        for (field, documents) in self.sequences.iter().filter(|(field, _)| !is_raw(field)) {
+            for document in split(documents)? {
+                check_nesting(field, document.into())?;
+                memory += memory_of(document.into());
+            }
+        }
+        Ok(memory)
+    }
+
+    /// Reads the command: its body without the documents that stay bytes, and these. [`check`](Self::check) comes first.
     pub(super) fn read(&self) -> Result<(Cow<'_, Document>, Batch<'_>)> {
         let mut batch = Batch::default();
         let (mut body, raw_field) = match &self.body {
@@ -70,8 +111,9 @@ impl Request<'_> {
             } else if is_raw {
                 batch.documents = documents.into_iter().map(Cow::Borrowed).collect();
             } else {
-                let decoded = documents.into_iter().map(|document| decode_value(field, document.into()));
-                body.to_mut().insert(field, decoded.collect::<Result<Vec<Bson>>>()?);
+                let decoded =
+                    documents.into_iter().map(|document| Bson::try_from(RawBsonRef::from(document)));
+                body.to_mut().insert(field, decoded.collect::<bson::error::Result<Vec<Bson>>>()?);
             }
         }
         Ok((body, batch))
@@ -95,13 +137,40 @@ fn decode<'a>(body: &'a RawDocument, raw_field: Option<&str>, batch: &mut Batch<
             }
             // What a batch without documents is refused for is the command's to say.
         }
-        decoded.insert(name.as_str(), decode_value(name.as_str(), value)?);
+        decoded.insert(name.as_str(), Bson::try_from(value)?);
     }
     Ok(decoded)
 }
 
-/// Decodes the value of a command's field; one that is nested too deeply is refused before.
-fn decode_value(name: &str, value: RawBsonRef<'_>) -> Result<Bson> {
+/// Decodes a statement of a batch, which `operation` holds until what is returned is dropped.
+pub(super) fn decode_statement(
+    statement: &RawDocument,
+    operation: &OperationContext,
+) -> Result<(Document, Reservation)> {
+    let held = operation.reserve(memory_of(statement.into()))?;
+    Ok((Document::try_from(statement)?, held))
+}
+
+/// How much memory a value takes once it is decoded and parsed, or 0 if that cannot be much.
+fn memory_of(value: RawBsonRef<'_>) -> usize {
+    let Some(bytes) = container(value) else { return value.as_str().map_or(0, str::len) };
+    if bytes.len() > UNWEIGHED_BYTES { bytes.len() + weigh(bytes) } else { 0 }
+}
+
+/// The bytes of a document or an array.
+fn container(value: RawBsonRef<'_>) -> Option<&[u8]> {
+    value.as_document().map(RawDocument::as_bytes).or_else(|| value.as_array().map(RawArray::as_bytes))
+}
+
+/// The memory of all values in a document or an array whose nesting was checked.
+fn weigh(bytes: &[u8]) -> usize {
+    let Ok(document) = RawDocument::from_bytes(bytes) else { return 0 };
+    let values = document.iter_elements().map_while(|element| element.ok()?.value().ok());
+    CONTAINER_MEMORY + values.map(|value| VALUE_MEMORY + container(value).map_or(0, weigh)).sum::<usize>()
+}
+
+/// Refuses the value of a command's field that is nested too deeply, because decoding is recursive.
+pub(super) fn check_nesting(name: &str, value: RawBsonRef<'_>) -> Result<()> {
     let nested = match value {
         RawBsonRef::Document(document) => Some(document.as_bytes()),
         RawBsonRef::Array(array) => Some(array.as_bytes()),
@@ -128,7 +197,7 @@ fn decode_value(name: &str, value: RawBsonRef<'_>) -> Result<Bson> {
     if let Some(bytes) = nested {
         validate_up_to(bytes, VALUE_BYTES_MAX).map_err(|error| refused_value(name, &error))?;
     }
-    Ok(Bson::try_from(value)?)
+    Ok(())
 }
 
 /// Why a field's value is not read. One that is nested too deeply is well-formed.
@@ -203,17 +272,36 @@ mod tests {
 
     #[test]
     fn other_documents_become_an_array_of_the_body() {
-        let mut command = Request::of(Body::Raw(rawdoc! { "delete": "a" }));
-        command.sequences = vec![beside("deletes", &[rawdoc! { "q": {}, "limit": 0 }])];
+        let mut command = Request::of(Body::Raw(rawdoc! { "aggregate": "a" }));
+        command.sequences = vec![beside("pipeline", &[rawdoc! { "$limit": 1 }])];
         let (body, batch) = command.read().expect("a command");
-        assert_eq!(*body, doc! { "delete": "a", "deletes": [{ "q": {}, "limit": 0 }] });
+        assert_eq!(*body, doc! { "aggregate": "a", "pipeline": [{ "$limit": 1 }] });
         assert!(batch.documents.is_empty());
     }
 
     #[track_caller]
     fn refuse(body: RawDocumentBuf, sequences: Vec<(String, Cow<'static, [u8]>)>, code: i32) {
         let command = Request { body: Body::Raw(body), sequences };
-        assert_eq!(command.read().err().and_then(|error| error.code()), Some(code));
+        let refused = command.check().and_then(|_| command.read().map(|_| ()));
+        assert_eq!(refused.err().and_then(|error| error.code()), Some(code));
+    }
+
+    #[test]
+    fn what_a_request_takes_when_decoded_is_known_before() {
+        let mut many = bson::RawArrayBuf::new();
+        (0..1000).for_each(|_| many.push(rawdoc! { "a": 1 }));
+        let inside = Request::of(Body::Raw(rawdoc! { "find": "a", "filter": { "$or": many.clone() } }));
+        let expected = 1000 * (VALUE_MEMORY + CONTAINER_MEMORY);
+        let memory = inside.check().expect("well-formed");
+        assert!((expected..2 * expected).contains(&memory), "{memory}");
+        let mut outside = Request::of(Body::Raw(rawdoc! { "aggregate": "a" }));
+        outside.sequences = vec![beside("pipeline", &[rawdoc! { "$match": { "$or": many.clone() } }])];
+        assert!(outside.check().expect("well-formed") >= expected);
+        // Documents and statements are weighed where they are decoded, one at a time.
+        let statements = Request::of(Body::Raw(rawdoc! { "update": "a", "updates": many }));
+        assert_eq!(statements.check().expect("well-formed"), 0);
+        let small = Request::of(Body::Raw(rawdoc! { "find": "a", "filter": { "a": 1 } }));
+        assert_eq!(small.check().expect("well-formed"), 0);
     }
 
     #[test]

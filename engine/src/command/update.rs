@@ -1,6 +1,8 @@
 //! `update`: statements of operators, pipelines and replacements.
 
-use bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
+use std::borrow::Cow;
+
+use bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf, doc};
 use query::update::{is_replacement, unknown_stage};
 
 use crate::codes::refused;
@@ -8,6 +10,7 @@ use crate::collection::{Collection, ReplaceOne, Update};
 use crate::command::Place;
 use crate::command::arguments::Arguments;
 use crate::command::explain::Plan;
+use crate::command::request::decode_statement;
 use crate::command::write_errors::WriteErrors;
 use crate::error::Result;
 use crate::execute::explain::Depth;
@@ -43,11 +46,13 @@ pub(super) fn update(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
     let (mut matched, mut modified) = (0, 0);
     let mut upserted = Vec::new();
     let mut errors = WriteErrors::default();
-    let statements = arguments.statements("updates")?;
+    let statements = arguments.raw_statements("updates")?;
     check_stages(&statements)?;
-    for (index, statement) in statements.into_iter().enumerate() {
-        place.operation().look()?;
-        match apply(place, target, &Arguments::of("updates", statement), &shared) {
+    let operation = place.operation();
+    for (index, statement) in statements.iter().enumerate() {
+        operation.look()?;
+        let (statement, _held) = decode_statement(statement, &operation)?;
+        match apply(place, target, &Arguments::of("updates", &statement), &shared) {
             Ok(result) => {
                 matched += result.matched_count + u64::from(result.upserted_id.is_some());
                 modified += result.modified_count;
@@ -71,10 +76,11 @@ pub(super) fn update(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
 }
 
 /// As in MongoDB a stage that does not exist fails the command, before any statement is looked at.
-fn check_stages(statements: &[&Document]) -> Result<()> {
+fn check_stages(statements: &[Cow<'_, RawDocument>]) -> Result<()> {
     let pipelines = statements.iter().filter_map(|statement| statement.get_array("u").ok());
-    let stages = pipelines.flatten().filter_map(Bson::as_document);
-    match unknown_stage(stages.flat_map(Document::keys)) {
+    let stages = pipelines.flatten().filter_map(|stage| stage.ok()?.as_document());
+    let names = stages.flat_map(|stage| stage.iter().map_while(|field| Some(field.ok()?.0.as_str())));
+    match unknown_stage(names) {
         Some(stage) => Err(refused(40_324, format!("Unrecognized pipeline stage name: '{stage}'"))),
         None => Ok(()),
     }

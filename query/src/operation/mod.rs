@@ -12,8 +12,8 @@ mod budget;
 mod interruption;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 pub use self::budget::MemoryBudget;
@@ -78,6 +78,8 @@ struct OperationState {
     stopped: AtomicU8,
     bytes: AtomicUsize,
     bytes_max: usize,
+    /// What was reserved before the operation began, and is held as long as it lives.
+    kept: OnceLock<Reservation>,
     shared: Option<MemoryBudget>,
     /// What was taken from the shared budget, in whole grants.
     granted: AtomicUsize,
@@ -119,6 +121,7 @@ impl OperationContext {
             stopped: AtomicU8::new(0),
             bytes: AtomicUsize::new(0),
             bytes_max: bytes.unwrap_or(usize::MAX),
+            kept: OnceLock::new(),
             shared,
             granted: AtomicUsize::new(0),
         };
@@ -280,6 +283,29 @@ impl OperationContext {
         let mut reservation = Reservation::of(self);
         reservation.grow_to(bytes)?;
         Ok(reservation)
+    }
+
+    /// Keeps a reservation until the last clone of this context is dropped: what was needed before the operation could
+    /// begin, such as the request that asks for it, and lives as long. Only the first is kept; a context without limits
+    /// keeps none.
+    ///
+    /// ```
+    /// # use cairndb_query::operation::{Allowance, MemoryBudget, OperationContext};
+    /// let shared = MemoryBudget::new(1 << 20);
+    /// let allowance = || Allowance { shared: Some(shared.clone()), ..Allowance::default() };
+    /// let request = OperationContext::new(allowance()).reserve(100_000)?;
+    /// let operation = OperationContext::new(allowance());
+    /// operation.keep(request);
+    /// assert!(shared.taken() >= 100_000);
+    /// drop(operation);
+    /// assert_eq!(shared.taken(), 0);
+    /// # Ok::<(), cairndb_query::operation::Interruption>(())
+    /// ```
+    pub fn keep(&self, reservation: Reservation) {
+        if let Some(state) = &self.state {
+            // A second one is dropped, and given back.
+            let _ = state.kept.set(reservation);
+        }
     }
 
     fn time(&self) -> Option<&WorkClock> {

@@ -63,10 +63,10 @@ impl UpdatePipeline {
 /// use cairndb_query::update::unknown_stage;
 ///
 /// let stages = [bson::doc! { "$set": { "a": 1 } }, bson::doc! { "$sett": { "a": 1 } }];
-/// assert_eq!(unknown_stage(stages.iter().flat_map(bson::Document::keys)), Some("$sett"));
+/// assert_eq!(unknown_stage(stages.iter().flat_map(bson::Document::keys).map(String::as_str)), Some("$sett"));
 /// ```
-pub fn unknown_stage<'a>(stages: impl IntoIterator<Item = &'a String>) -> Option<&'a str> {
-    stages.into_iter().map(String::as_str).find(|stage| named(stage).is_none())
+pub fn unknown_stage<'a>(stages: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    stages.into_iter().find(|stage| named(stage).is_none())
 }
 
 /// The bytes of `made` with the `_id` of `before` in front. If both have an `_id`, they must be equal.
