@@ -14,7 +14,7 @@ use crate::plan::order::{Order, check_collation, check_hint};
 use crate::plan::selector::{Moment, Selector};
 use crate::results::{DeleteResult, number};
 use crate::write::delete;
-use crate::write::first::Aim;
+use crate::write::find::DocumentSearch;
 
 impl<T> Collection<T> {
     /// Removes one document that matches.
@@ -83,7 +83,7 @@ impl<T> Delete<'_, T> {
         let (hint, concern) = (options.hint.as_ref(), options.write_concern.as_ref());
         let write = Write {
             filter: &self.filter,
-            aim: Aim { selector: &selector, order: &order },
+            search: DocumentSearch { selector: &selector, order: &order },
             manner: Manner { upsert: None, hint, concern, preview: None },
             limit: (self.extent == Extent::One).then_some(1),
         };
@@ -95,13 +95,13 @@ impl<T> Delete<'_, T> {
     fn delete(self) -> Result<DeleteResult> {
         let (selector, order) = self.prepare()?;
         let options = &self.options;
-        let aim = Aim { selector: &selector, order: &order };
-        let terms = Terms { concern: options.write_concern.as_ref(), operation: aim.operation() };
+        let search = DocumentSearch { selector: &selector, order: &order };
+        let terms = Terms { concern: options.write_concern.as_ref(), operation: search.operation() };
         let deleted = self.collection.write_existing(terms, |target| {
             check_hint(options.hint.as_ref(), target.indexes)?;
             match self.extent {
-                Extent::One => Ok(u64::from(delete::delete_one(target, aim, |_| Ok(()))?.is_some())),
-                Extent::Many => delete::delete_many(target, aim),
+                Extent::One => Ok(u64::from(delete::delete_one(target, search, |_| Ok(()))?.is_some())),
+                Extent::Many => delete::delete_many(target, search),
             }
         })?;
         Ok(DeleteResult { deleted_count: deleted.unwrap_or(0) })

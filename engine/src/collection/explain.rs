@@ -11,14 +11,14 @@ use crate::options::Hint;
 use crate::plan::order::check_hint;
 use crate::results::number;
 use crate::write::change::Change;
-use crate::write::first::Aim;
+use crate::write::find::DocumentSearch;
 use crate::write::{Target, upsert};
 
 /// A write to documents that are there.
 #[derive(Clone, Copy)]
 pub(super) struct Write<'a> {
     pub(super) filter: &'a Document,
-    pub(super) aim: Aim<'a>,
+    pub(super) search: DocumentSearch<'a>,
     pub(super) manner: Manner<'a>,
     /// How many documents it is to at most.
     pub(super) limit: Option<u64>,
@@ -34,11 +34,11 @@ pub(super) struct Foretold {
 
 impl<'a> Write<'a> {
     fn terms(&self) -> Terms<'a> {
-        Terms { concern: self.manner.concern, operation: self.aim.operation() }
+        Terms { concern: self.manner.concern, operation: self.search.operation() }
     }
 
     fn search(&self) -> Search {
-        let Aim { selector, order } = self.aim;
+        let DocumentSearch { selector, order } = self.search;
         let search = Search::of(selector.clone());
         Search { order: order.clone(), limit: self.limit, ..search }
     }
@@ -83,7 +83,7 @@ impl<T> Collection<T> {
         change: &Change<'_>,
         depth: Depth,
     ) -> Result<(Explained, Foretold)> {
-        let Write { filter, aim, manner, .. } = write;
+        let Write { filter, search, manner, .. } = write;
         let is_upsert = manner.upsert == Some(true);
         if is_upsert {
             self.check_before_creation(|| {
@@ -94,9 +94,9 @@ impl<T> Collection<T> {
         let mut foretold = Foretold::default();
         let explained = self.write_existing(write.terms(), |target| {
             let explained = write.explain(target, depth, |document| {
-                aim.operation().look()?;
+                search.operation().look()?;
                 foretold.matched += 1;
-                foretold.modified += u64::from(change.alters(target, aim.selector, document)?);
+                foretold.modified += u64::from(change.alters(target, search.selector, document)?);
                 Ok(())
             })?;
             if is_upsert && foretold.matched == 0 {

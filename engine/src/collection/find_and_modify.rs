@@ -26,7 +26,7 @@ use crate::plan::selector::Selector;
 use crate::results::number;
 use crate::write::change::Change;
 use crate::write::delete;
-use crate::write::first::Aim;
+use crate::write::find::DocumentSearch;
 use crate::write::update::{self, Image, Shown};
 use crate::write::upsert::Upserted;
 use crate::write::{Preview, Target};
@@ -252,11 +252,11 @@ impl<T> FindOneAndDelete<'_, T> {
     pub(crate) fn modify(self) -> Result<Modified> {
         let options = &self.options;
         let (prepared, projection) = self.prepare()?;
-        let aim = Aim { selector: &prepared.0, order: &prepared.1 };
-        let terms = Terms { concern: options.write_concern.as_ref(), operation: aim.operation() };
+        let search = DocumentSearch { selector: &prepared.0, order: &prepared.1 };
+        let terms = Terms { concern: options.write_concern.as_ref(), operation: search.operation() };
         let deleted = self.collection.write_existing(terms, |target| {
             check_hint(options.hint.as_ref(), target.indexes)?;
-            delete::delete_one(target, aim, |bytes| shown(bytes, projection.as_ref(), aim.selector))
+            delete::delete_one(target, search, |bytes| shown(bytes, projection.as_ref(), search.selector))
         })?;
         let document = deleted.flatten();
         Ok(Modified { is_found: document.is_some(), document, upserted_id: None })
@@ -266,10 +266,10 @@ impl<T> FindOneAndDelete<'_, T> {
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
         let options = &self.options;
         let ((selector, order), projection) = self.prepare()?;
-        let aim = Aim { selector: &selector, order: &order };
+        let search = DocumentSearch { selector: &selector, order: &order };
         let (hint, concern) = (options.hint.as_ref(), options.write_concern.as_ref());
         let manner = Manner { upsert: None, hint, concern, preview: None };
-        let write = Write { filter: &self.filter, aim, manner, limit: Some(1) };
+        let write = Write { filter: &self.filter, search, manner, limit: Some(1) };
         let explained = self.collection.explain_delete(write, depth)?;
         let rows = explained.rows();
         let explained = explained.under("DELETE", rows, doc! { "nWouldDelete": number(rows) });
@@ -357,10 +357,10 @@ impl<T> Collection<T> {
         check_collation(shape.collation)?;
         let projection = shape.projection(selector)?;
         let order = Order::of(shape.sort, shape.hint)?;
-        let aim = Aim { selector, order: &order };
+        let search = DocumentSearch { selector, order: &order };
         let show = |bytes: &[u8]| shown(bytes, projection.as_ref(), selector);
         let shown = Shown { image: shape.image, show: &show };
-        let look = |target: Target<'_>| update::update_one(target, aim, change, shown);
+        let look = |target: Target<'_>| update::update_one(target, search, change, shown);
         // An upsert's document is shown as it will be stored, with what was generated for it.
         let upserted = RefCell::new(None);
         let preview = |bytes: &[u8]| {
@@ -369,7 +369,7 @@ impl<T> Collection<T> {
         };
         let preview = (shape.image == Image::After).then_some(&preview as Preview<'_>);
         let manner = Manner { preview, ..shape.manner() };
-        let done = self.write_change((filter, change), (manner, aim.operation()), look)?;
+        let done = self.write_change((filter, change), (manner, search.operation()), look)?;
         let is_found = matches!(done, Some(Upserted::Changed(_)));
         let (document, upserted_id) = match done {
             None => (None, None),
@@ -389,8 +389,8 @@ impl<T> Collection<T> {
         check_collation(shape.collation)?;
         let projection = shape.projection(selector)?;
         let order = Order::of(shape.sort, shape.hint)?;
-        let aim = Aim { selector, order: &order };
-        let write = Write { filter, aim, manner: shape.manner(), limit: Some(1) };
+        let search = DocumentSearch { selector, order: &order };
+        let write = Write { filter, search, manner: shape.manner(), limit: Some(1) };
         let (explained, foretold) = self.explain_change(write, change, depth)?;
         let inserted = if shape.image == Image::After { foretold.upserted } else { 0 };
         let explained = explained.under("UPDATE", foretold.matched + inserted, foretold.tell());

@@ -15,7 +15,7 @@ use crate::options::IndexModel;
 use crate::results::{CreateIndexResult, CreateIndexesResult};
 use crate::storage::write::CommitLevel;
 use crate::write::Target;
-use crate::write::build::{self, Definition, Standing};
+use crate::write::index_build::{self, IndexDefinition, Presence};
 
 impl<T> Collection<T> {
     /// Makes an index, over the documents that are there and all that come; the collection is made if it does
@@ -94,12 +94,12 @@ impl<T> Collection<T> {
         let shared = self.shared();
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
-        let definition = build::parse(model)?;
+        let definition = index_build::parse(model)?;
         let namespace = self.valid_namespace()?;
         loop {
             let state = shared.find_or_create(&database, namespace)?;
             let Some(definition) = definition.clone() else { return Ok(ID_INDEX_NAME.to_owned()) };
-            if build::compare(&definition, &state.indexes())? == Standing::Present {
+            if index_build::compare(&definition, &state.indexes())? == Presence::Identical {
                 return Ok(definition.name);
             }
             // The id comes before the gate: changes to the catalog lock the catalog first, then a collection.
@@ -107,10 +107,12 @@ impl<T> Collection<T> {
             let id = shared.catalog.begin_index(storage)?;
             let mut indexes = state.enter_alone();
             let built = (|| {
-                if state.is_retired() || build::compare(&definition, &indexes.indexes)? == Standing::Present {
+                if state.is_retired()
+                    || index_build::compare(&definition, &indexes.indexes)? == Presence::Identical
+                {
                     return Ok(None);
                 }
-                let index = build::index(definition.clone(), id);
+                let index = index_build::index(definition.clone(), id);
                 let target = Target {
                     store: &shared.store,
                     database: &database,
@@ -122,7 +124,7 @@ impl<T> Collection<T> {
                     preview: None,
                     operation,
                 };
-                build::build(target)?;
+                index_build::build(target)?;
                 Ok(Some(index))
             })();
             let finished = built.and_then(|index| match index {
@@ -202,7 +204,9 @@ impl<T> CreateIndexes<'_, T> {
             return Err(Error::invalid_argument("create_indexes was called without indexes"));
         }
         // All definitions are checked before any index is made.
-        self.models.iter().try_for_each(|model| build::parse(model).map(|_: Option<Definition>| ()))?;
+        self.models
+            .iter()
+            .try_for_each(|model| index_build::parse(model).map(|_: Option<IndexDefinition>| ()))?;
         let operation = self.collection.begin_plain(self.max_time);
         let names = self.models.iter().map(|model| self.collection.build_index(model, &operation));
         Ok(CreateIndexesResult { index_names: names.collect::<Result<_>>()? })

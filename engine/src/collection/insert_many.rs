@@ -7,7 +7,7 @@ use bson::Bson;
 use serde::Serialize;
 
 use crate::collection::{Collection, Terms};
-use crate::document::build::Drafts;
+use crate::document::draft::Drafts;
 use crate::error::{Error, ErrorKind, InsertManyError, Result};
 use crate::options::{InsertManyOptions, WriteConcern};
 use crate::results::InsertManyResult;

@@ -7,7 +7,7 @@ use bson::Bson;
 use serde::Serialize;
 
 use crate::collection::{Collection, Terms};
-use crate::document::build::Drafts;
+use crate::document::draft::Drafts;
 use crate::error::Result;
 use crate::options::{InsertOneOptions, WriteConcern};
 use crate::results::InsertOneResult;

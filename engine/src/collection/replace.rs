@@ -82,8 +82,8 @@ impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
         let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
         let prepared = self.prepare(&bytes)?;
-        let aim = prepared.aim();
-        let write = Write { filter: &self.filter, aim, manner: self.manner(), limit: Some(1) };
+        let search = prepared.search();
+        let write = Write { filter: &self.filter, search, manner: self.manner(), limit: Some(1) };
         let (explained, foretold) = self.collection.explain_change(write, &prepared.change, depth)?;
         Ok(explained.under("UPDATE", 0, foretold.tell()))
     }
@@ -91,14 +91,14 @@ impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
     fn replace(self) -> Result<UpdateResult> {
         let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
         let prepared = self.prepare(&bytes)?;
-        let (aim, change) = (prepared.aim(), &prepared.change);
+        let (search, change) = (prepared.search(), &prepared.change);
         let look = |target: Target<'_>| {
-            let matched = update::update_one(target, aim, change, Shown::NOTHING)?;
+            let matched = update::update_one(target, search, change, Shown::NOTHING)?;
             Ok(matched.map(|matched| matched.counts()))
         };
         Ok(result(self.collection.write_change(
             (&self.filter, change),
-            (self.manner(), aim.operation()),
+            (self.manner(), search.operation()),
             look,
         )?))
     }

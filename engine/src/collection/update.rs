@@ -15,7 +15,7 @@ use crate::plan::order::{Order, check_collation, check_hint};
 use crate::plan::selector::{Moment, Selector};
 use crate::results::UpdateResult;
 use crate::write::change::Change;
-use crate::write::first::Aim;
+use crate::write::find::DocumentSearch;
 use crate::write::update::{self, Counts, Shown};
 use crate::write::upsert::{self, Upserted};
 use crate::write::{Preview, Target};
@@ -156,7 +156,7 @@ impl<T> Update<'_, T> {
         let prepared = self.prepare()?;
         let write = Write {
             filter: &self.filter,
-            aim: prepared.aim(),
+            search: prepared.search(),
             manner: self.manner(),
             limit: (self.extent == Extent::One).then_some(1),
         };
@@ -166,11 +166,11 @@ impl<T> Update<'_, T> {
 
     fn change(self) -> Result<UpdateResult> {
         let prepared = self.prepare()?;
-        let (aim, change) = (prepared.aim(), &prepared.change);
-        let look = |target: Target<'_>| look(target, aim, change, self.extent);
+        let (search, change) = (prepared.search(), &prepared.change);
+        let look = |target: Target<'_>| look(target, search, change, self.extent);
         Ok(result(self.collection.write_change(
             (&self.filter, change),
-            (self.manner(), aim.operation()),
+            (self.manner(), search.operation()),
             look,
         )?))
     }
@@ -204,20 +204,25 @@ pub(super) struct Prepared<'a> {
 }
 
 impl Prepared<'_> {
-    pub(super) fn aim(&self) -> Aim<'_> {
-        Aim { selector: &self.selector, order: &self.order }
+    pub(super) fn search(&self) -> DocumentSearch<'_> {
+        DocumentSearch { selector: &self.selector, order: &self.order }
     }
 }
 
 /// Changes what matches; nothing if nothing does.
-fn look(target: Target<'_>, aim: Aim<'_>, change: &Change<'_>, extent: Extent) -> Result<Option<Counts>> {
+fn look(
+    target: Target<'_>,
+    search: DocumentSearch<'_>,
+    change: &Change<'_>,
+    extent: Extent,
+) -> Result<Option<Counts>> {
     match extent {
         Extent::One => {
-            let matched = update::update_one(target, aim, change, Shown::NOTHING)?;
+            let matched = update::update_one(target, search, change, Shown::NOTHING)?;
             Ok(matched.map(|matched| matched.counts()))
         }
         Extent::Many => {
-            let counts = update::update_many(target, aim, change)?;
+            let counts = update::update_many(target, search, change)?;
             Ok(Some(counts).filter(|counts| counts.matched > 0))
         }
     }

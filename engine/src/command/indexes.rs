@@ -12,7 +12,7 @@ use crate::command::{Opened, Place};
 use crate::error::Result;
 use crate::options::{IndexModel, IndexOptions};
 use crate::plan::order::check_collation;
-use crate::write::build;
+use crate::write::index_build;
 
 /// What messages call the description of an index.
 const PLACE: &str = "createIndexes.indexes";
@@ -53,7 +53,7 @@ fn without_unknown(spec: &Document) -> Document {
 
 fn model(spec: &Document) -> Result<IndexModel> {
     let fields = Arguments::of(PLACE, spec);
-    build::check_id_index(spec)?;
+    index_build::check_id_index(spec)?;
     fields.allow_in_statement(&KNOWN)?;
     check_collation(fields.collation()?.as_ref())?;
     let keys = fields.document("key")?.ok_or_else(|| fields.missing("key"))?.clone();

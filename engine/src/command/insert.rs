@@ -6,7 +6,7 @@ use bson::{Bson, Document, doc};
 use crate::command::Place;
 use crate::command::arguments::Arguments;
 use crate::command::write_errors::WriteErrors;
-use crate::document::build::Drafts;
+use crate::document::draft::Drafts;
 use crate::error::{Error, ErrorKind, Result};
 use crate::generated::GeneratedValues;
 use crate::options::InsertManyOptions;

@@ -14,7 +14,7 @@ use sequence::auto_increment::{Brought, Decision, Field};
 use sequence::error::SequenceError;
 use smallvec::SmallVec;
 
-use crate::document::build::{Drafts, Facts, Timestamps};
+use crate::document::draft::{Drafts, Facts, Timestamps};
 use crate::document::validate::validate_each;
 use crate::error::Refusal;
 

@@ -7,7 +7,7 @@ use bson::{RawBsonRef, RawDocument};
 use index::error::Error as IndexError;
 use index::validate::{DOCUMENT_BYTES_MAX, ValidDocument};
 
-use crate::document::build::HEADROOM;
+use crate::document::draft::HEADROOM;
 use crate::error::{Refusal, WriteError};
 
 const BAD_VALUE: i32 = 2;

@@ -10,7 +10,7 @@ use index::key::Direction;
 use query::planner::{Access, EntryScan, Plan};
 
 use crate::catalog::indexes::Index;
-use crate::document::shell::print_value;
+use crate::document::print::print_value;
 use crate::execute::matches::Looks;
 use crate::execute::rows::Work;
 use crate::results::number;

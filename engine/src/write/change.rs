@@ -8,8 +8,8 @@ use query::filter::Filter;
 use query::update::{Context, Phase, Update, UpsertStart, upsert_base};
 
 use crate::codes::{refused, text_with_causes};
-use crate::document::build;
-use crate::document::shell::print_fields;
+use crate::document::draft;
+use crate::document::print::print_fields;
 use crate::document::validate::{validate, validate_replacement_names, validate_size};
 use crate::error::{Error, Refusal, Result, WriteError};
 use crate::options::UpdateModifications;
@@ -48,7 +48,7 @@ impl<'a> Change<'a> {
                 Update::parse_pipeline(&stages, &array_filters, variables)?
             }
         };
-        let stamp = build::next_timestamp();
+        let stamp = draft::next_timestamp();
         let half = |part: u64| u32::try_from(part & u64::from(u32::MAX)).unwrap_or(u32::MAX);
         let timestamp = Timestamp { time: half(stamp >> 32), increment: half(stamp) };
         Ok(Self::Update { update, clock: (variables.clock(), timestamp) })
@@ -124,7 +124,7 @@ impl<'a> Change<'a> {
                     return Ok(replacement.as_bytes().to_vec());
                 }
                 let element = base.as_bytes().get(4..base.as_bytes().len() - 1).unwrap_or_default();
-                Ok(build::with_id_element(replacement, element))
+                Ok(draft::with_id_element(replacement, element))
             }
         }
     }
@@ -139,11 +139,11 @@ fn keep_fields(target: Target<'_>, found: &RawDocument, bytes: &mut Vec<u8>) -> 
     let mut kept = Vec::new();
     for name in names {
         if RawDocument::from_bytes(&*bytes)?.get(name)?.is_none() {
-            kept.extend_from_slice(build::element(found, name).unwrap_or_default());
+            kept.extend_from_slice(draft::element(found, name).unwrap_or_default());
         }
     }
     if !kept.is_empty() {
-        build::append_elements(bytes, &kept);
+        draft::append_elements(bytes, &kept);
     }
     Ok(())
 }
@@ -161,7 +161,7 @@ fn with_id_of(found: &RawDocument, key: &[u8], replacement: &ValidDocument<'_>) 
     {
         return Err(Error::write(immutable_id(other)));
     }
-    Ok(build::with_id_element(replacement, element))
+    Ok(draft::with_id_element(replacement, element))
 }
 
 fn immutable_id(id: RawBsonRef<'_>) -> Refusal {

@@ -11,7 +11,7 @@ use crate::storage::latch::LatchSet;
 use crate::storage::write::Batch;
 use crate::write::Target;
 use crate::write::entries::entries_of;
-use crate::write::first::{Aim, Check, on_first, open};
+use crate::write::find::{Check, DocumentSearch, on_first, open};
 use crate::write::insert::COMMIT_BYTES_MAX;
 use crate::write::prepare::encoded_id;
 
@@ -22,16 +22,16 @@ const LATCHED_DOCUMENTS_MAX: usize = 1000;
 /// document stays.
 pub(crate) fn delete_one<R>(
     target: Target<'_>,
-    aim: Aim<'_>,
+    search: DocumentSearch<'_>,
     show: impl Fn(&[u8]) -> Result<R>,
 ) -> Result<Option<R>> {
-    on_first(target, aim, |key, check| delete_found(target, (key, check), &show))
+    on_first(target, search, |key, check| delete_found(target, (key, check), &show))
 }
 
 /// Removes every document that matches; says how many. What was removed when the time is over stays so.
-pub(crate) fn delete_many(target: Target<'_>, aim: Aim<'_>) -> Result<u64> {
-    let selector = aim.selector;
-    let mut matches = open(target, aim)?;
+pub(crate) fn delete_many(target: Target<'_>, search: DocumentSearch<'_>) -> Result<u64> {
+    let selector = search.selector;
+    let mut matches = open(target, search)?;
     let mut deleted = 0;
     let mut found = Vec::new();
     loop {
@@ -42,7 +42,7 @@ pub(crate) fn delete_many(target: Target<'_>, aim: Aim<'_>) -> Result<u64> {
         if !more || found.len() == LATCHED_DOCUMENTS_MAX {
             let mut rest = found.as_slice();
             while !rest.is_empty() {
-                aim.operation().look()?;
+                search.operation().look()?;
                 let done = delete_batch(target, selector, rest)?;
                 deleted += done.deleted;
                 rest = rest.get(done.looked_at..).unwrap_or_default();

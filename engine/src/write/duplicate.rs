@@ -4,7 +4,7 @@ use bson::{Bson, Document, doc};
 use index::key;
 
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
-use crate::document::shell;
+use crate::document::print;
 use crate::error::{Error, ErrorKind, Refusal, WriteError, WriteFailure};
 use crate::namespace::Namespace;
 use crate::storage::keys::ID_BYTES;
@@ -50,7 +50,7 @@ pub(crate) fn key_pattern(details: Option<&Document>) -> Option<&Document> {
 }
 
 fn error(namespace: &Namespace, index: &str, key_pattern: Document, key_value: Document) -> Refusal {
-    let shown = shell::print_fields(key_value.iter().map(|(name, value)| (name.as_str(), value)));
+    let shown = print::print_fields(key_value.iter().map(|(name, value)| (name.as_str(), value)));
     let mut error = WriteError::boxed(
         DUPLICATE_KEY,
         format!("E11000 duplicate key error collection: {namespace} index: {index} dup key: {shown}"),

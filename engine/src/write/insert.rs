@@ -10,7 +10,7 @@ use bson::Bson;
 use sequence::generator::Generator;
 
 use crate::catalog::collection::Absence;
-use crate::document::build::{Draft, Drafts};
+use crate::document::draft::{Draft, Drafts};
 use crate::document::validate::validate_insert;
 use crate::error::{Error, ErrorKind, IndexedWriteError, Refusal, Result};
 use crate::generated::GeneratedValues;

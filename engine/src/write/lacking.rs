@@ -4,7 +4,7 @@
 use sequence::generator::Generator;
 
 use crate::catalog::sequences::AutoField;
-use crate::document::build::{Drafts, Timestamps};
+use crate::document::draft::{Drafts, Timestamps};
 use crate::document::validate::validate;
 use crate::error::{Error, Result};
 use crate::generated::GeneratedValues;

@@ -2,18 +2,18 @@
 //! duplicates, stage, commit. `numbered` goes in front of it for collections with auto-increment fields, `lacking` where
 //! one document lacks the only one.
 
-pub(crate) mod build;
 pub(crate) mod change;
 pub(crate) mod delete;
 pub(crate) mod duplicate;
 pub(crate) mod entries;
-pub(crate) mod existing;
-pub(crate) mod first;
+pub(crate) mod find;
+pub(crate) mod index_build;
 pub(crate) mod insert;
 pub(crate) mod lacking;
 pub(crate) mod numbered;
 pub(crate) mod numbering;
 pub(crate) mod prepare;
+pub(crate) mod stored_values;
 pub(crate) mod update;
 pub(crate) mod upsert;
 

@@ -11,8 +11,8 @@ use bson::{Bson, Document};
 use sequence::auto_increment::Field;
 use sequence::generator::Generator;
 
-use crate::document::build::Drafts;
 use crate::document::complete::Completion;
+use crate::document::draft::Drafts;
 use crate::error::{Error, ErrorKind, IndexedWriteError, Result};
 use crate::generated::GeneratedValues;
 use crate::write::Target;

@@ -9,7 +9,7 @@ use sequence::generator::Generator;
 use sequence::object_id::ObjectId;
 use smallvec::SmallVec;
 
-use crate::document::build::{Draft, Timestamps};
+use crate::document::draft::{Draft, Timestamps};
 use crate::document::validate::{validate, validate_size};
 use crate::error::Refusal;
 use crate::storage::keys::{CollectionId, ID_BYTES};

@@ -17,7 +17,7 @@ use crate::storage::write::Batch;
 use crate::write::Target;
 use crate::write::change::Change;
 use crate::write::entries::{Entry, NewArrays, entries_of};
-use crate::write::first::{Aim, Check, on_each, on_first};
+use crate::write::find::{Check, DocumentSearch, on_each, on_first};
 use crate::write::insert::{is_unique, taken_entry};
 use crate::write::prepare::encoded_id;
 
@@ -86,18 +86,22 @@ impl AddAssign for Counts {
 #[inline]
 pub(crate) fn update_one(
     target: Target<'_>,
-    aim: Aim<'_>,
+    search: DocumentSearch<'_>,
     change: &Change<'_>,
     shown: Shown<'_>,
 ) -> Result<Option<Matched>> {
-    on_first(target, aim, |key, check| update_found(target, (key, check), change, shown))
+    on_first(target, search, |key, check| update_found(target, (key, check), change, shown))
 }
 
 /// Changes every document that matched at the beginning, one after the other. An error ends it; what was changed
 /// until then stays, and so it is when the time is over.
-pub(crate) fn update_many(target: Target<'_>, aim: Aim<'_>, change: &Change<'_>) -> Result<Counts> {
+pub(crate) fn update_many(
+    target: Target<'_>,
+    search: DocumentSearch<'_>,
+    change: &Change<'_>,
+) -> Result<Counts> {
     let mut counts = Counts::default();
-    on_each(target, aim, |key, check| {
+    on_each(target, search, |key, check| {
         if let Some(matched) = update_found(target, (key, check), change, Shown::NOTHING)? {
             counts += matched.counts();
         }

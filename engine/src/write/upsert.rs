@@ -6,7 +6,7 @@
 use bson::Document;
 use sequence::generator::Generator;
 
-use crate::document::build::Drafts;
+use crate::document::draft::Drafts;
 use crate::error::{Error, Result};
 use crate::plan::selector::asks_for_key;
 use crate::write::Target;

@@ -17,12 +17,12 @@ use crate::write::Target;
 
 /// Which documents, and which of them first. The operation is the one of the selector's variables.
 #[derive(Clone, Copy)]
-pub(crate) struct Aim<'a> {
+pub(crate) struct DocumentSearch<'a> {
     pub(crate) selector: &'a Selector,
     pub(crate) order: &'a Order,
 }
 
-impl<'a> Aim<'a> {
+impl<'a> DocumentSearch<'a> {
     /// What the write may use.
     pub(crate) fn operation(&self) -> &'a OperationContext {
         self.selector.variables().operation()
@@ -65,12 +65,12 @@ type Attempt<'a, R> = dyn FnMut(&[u8], &Check<'_>) -> Result<Option<R>> + 'a;
 #[inline]
 pub(super) fn on_first<R>(
     target: Target<'_>,
-    aim: Aim<'_>,
+    search: DocumentSearch<'_>,
     mut attempt: impl FnMut(&[u8], &Check<'_>) -> Result<Option<R>>,
 ) -> Result<Option<R>> {
-    if let Some(key) = aim.selector.record_key(target.collection.id) {
-        aim.operation().look()?;
-        return attempt(&key, &Check::of(aim.selector));
+    if let Some(key) = search.selector.record_key(target.collection.id) {
+        search.operation().look()?;
+        return attempt(&key, &Check::of(search.selector));
     }
     loop {
         let mut has_lost = false;
@@ -79,10 +79,10 @@ pub(super) fn on_first<R>(
             has_lost |= done.is_none();
             Ok(done)
         };
-        let matches = open(target, aim)?;
-        let done = match aim.order.sort() {
-            Some(sort) => on_least(matches, aim, sort, &mut attempt)?,
-            None => on_walk(matches, aim, &mut attempt)?,
+        let matches = open(target, search)?;
+        let done = match search.order.sort() {
+            Some(sort) => on_least(matches, search, sort, &mut attempt)?,
+            None => on_walk(matches, search, &mut attempt)?,
         };
         if done.is_some() || !has_lost {
             return Ok(done);
@@ -93,19 +93,23 @@ pub(super) fn on_first<R>(
 /// Offers every document that matched at the beginning, once each.
 pub(super) fn on_each(
     target: Target<'_>,
-    aim: Aim<'_>,
+    search: DocumentSearch<'_>,
     mut attempt: impl FnMut(&[u8], &Check<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut attempt = |key: &[u8], check: &Check<'_>| attempt(key, check).map(|()| None::<()>);
-    on_walk(open(target, aim)?, aim, &mut attempt).map(|_| ())
+    on_walk(open(target, search)?, search, &mut attempt).map(|_| ())
 }
 
 /// Offers what a walk finds.
-fn on_walk<R>(mut matches: Matches, aim: Aim<'_>, attempt: &mut Attempt<'_, R>) -> Result<Option<R>> {
-    let check = Check::of(aim.selector);
+fn on_walk<R>(
+    mut matches: Matches,
+    search: DocumentSearch<'_>,
+    attempt: &mut Attempt<'_, R>,
+) -> Result<Option<R>> {
+    let check = Check::of(search.selector);
     while matches.advance()? {
         // A write costs more than a step, and what it computes may have taken long.
-        aim.operation().look()?;
+        search.operation().look()?;
         if let Some(done) = attempt(matches.record_key(), &check)? {
             return Ok(Some(done));
         }
@@ -116,11 +120,11 @@ fn on_walk<R>(mut matches: Matches, aim: Aim<'_>, attempt: &mut Attempt<'_, R>) 
 /// Offers the document that comes first in the sort, and no other: if it was lost, another one may come first by now.
 fn on_least<R>(
     mut matches: Matches,
-    aim: Aim<'_>,
+    search: DocumentSearch<'_>,
     sort: &Sort,
     attempt: &mut Attempt<'_, R>,
 ) -> Result<Option<R>> {
-    let mut sorter = Sorter::new(sort.clone(), Some(1), usize::MAX).within(aim.operation());
+    let mut sorter = Sorter::new(sort.clone(), Some(1), usize::MAX).within(search.operation());
     while matches.advance()? {
         let document = matches.document()?;
         let candidate =
@@ -132,13 +136,13 @@ fn on_least<R>(
         }
     }
     let Some(Candidate { record_key, place }) = sorter.into_sorted_iter().next() else { return Ok(None) };
-    aim.operation().look()?;
-    attempt(&record_key, &Check { selector: aim.selector, place: place.map(|key| (sort, key)) })
+    search.operation().look()?;
+    attempt(&record_key, &Check { selector: search.selector, place: place.map(|key| (sort, key)) })
 }
 
 /// The documents that match, each once, as they are when this is called: what the write changes does not show.
-pub(super) fn open(target: Target<'_>, aim: Aim<'_>) -> Result<Matches> {
-    Matches::open(target.view(aim.selector)?, aim.selector.clone(), aim.order)
+pub(super) fn open(target: Target<'_>, search: DocumentSearch<'_>) -> Result<Matches> {
+    Matches::open(target.view(search.selector)?, search.selector.clone(), search.order)
 }
 
 /// The document that is first so far.

@@ -16,7 +16,7 @@ use index::spec::{IndexSpec, Sparseness, SpecOptions, Uniqueness};
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::catalog::multikey::IndexArrays;
 use crate::document::decode::stored;
-use crate::document::shell::print_value;
+use crate::document::print::print_value;
 use crate::error::{Error, Result, WriteError};
 use crate::options::IndexModel;
 use crate::storage::Family;
@@ -37,22 +37,22 @@ const ID_INDEX_OPTIONS: [&str; 5] = ["collation", "key", "name", "ns", "v"];
 
 /// A checked definition.
 #[derive(Clone, Debug)]
-pub(crate) struct Definition {
+pub(crate) struct IndexDefinition {
     pub(crate) name: String,
     pub(crate) spec: IndexSpec,
 }
 
 /// What a definition means beside the indexes that are there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum Presence {
     /// It is to be built.
     New,
     /// The same index is there already.
-    Present,
+    Identical,
 }
 
 /// Checks a model; `None` for the index on `_id`, which every collection has.
-pub(crate) fn parse(model: &IndexModel) -> Result<Option<Definition>> {
+pub(crate) fn parse(model: &IndexModel) -> Result<Option<IndexDefinition>> {
     let options = model.options.clone().unwrap_or_default();
     if options.name.as_deref() == Some("") {
         return Err(cannot_create("index name cannot be empty".to_owned()));
@@ -71,15 +71,15 @@ pub(crate) fn parse(model: &IndexModel) -> Result<Option<Definition>> {
     let spec = IndexSpec::parse(&keys, spec_options).map_err(|error| refusal(&error))?;
     let name = options.name.unwrap_or_else(|| spec.default_name());
     check_name(&name, &model.keys)?;
-    Ok(Some(Definition { name, spec }))
+    Ok(Some(IndexDefinition { name, spec }))
 }
 
 /// Compares a definition with the indexes that are there.
-pub(crate) fn compare(definition: &Definition, indexes: &[Index]) -> Result<Standing> {
-    let Definition { name, spec } = definition;
+pub(crate) fn compare(definition: &IndexDefinition, indexes: &[Index]) -> Result<Presence> {
+    let IndexDefinition { name, spec } = definition;
     if let Some(existing) = indexes.iter().find(|index| index.name == *name) {
         if existing.spec == *spec {
-            return Ok(Standing::Present);
+            return Ok(Presence::Identical);
         }
         return Err(Error::command(
             86,
@@ -95,7 +95,7 @@ pub(crate) fn compare(definition: &Definition, indexes: &[Index]) -> Result<Stan
     if indexes.len() >= INDEXES_MAX {
         return Err(cannot_create(format!("add index {name} fails, too many indexes: the limit is 64")));
     }
-    Ok(Standing::New)
+    Ok(Presence::New)
 }
 
 /// Writes the entries of every document. `target.indexes` holds just the index that is built.
@@ -136,7 +136,7 @@ pub(crate) fn build(target: Target<'_>) -> Result<()> {
 }
 
 /// The index that a definition becomes.
-pub(crate) fn index(definition: Definition, id: IndexId) -> Index {
+pub(crate) fn index(definition: IndexDefinition, id: IndexId) -> Index {
     let arrays = Arc::new(IndexArrays::none(definition.spec.fields().len()));
     Index { id, name: definition.name, spec: definition.spec, arrays }
 }
