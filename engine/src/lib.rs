@@ -188,6 +188,8 @@ mod database;
 mod document;
 mod error;
 mod execute;
+#[cfg(test)]
+mod fixture;
 mod generated;
 mod namespace;
 mod options;

@@ -4,41 +4,26 @@ use std::sync::Arc;
 
 use bson::doc;
 use index::multikey::ArrayComponents;
-use sequence::object_id::Layout;
 
 use crate::audit::verify;
 use crate::catalog::entry;
 use crate::catalog::indexes::Index;
 use crate::catalog::multikey::IndexArrays;
-use crate::client::Client;
-use crate::namespace::Namespace;
-use crate::options::{Compression, Durability, IndexModel, PlantedFault};
-use crate::shared::Shared;
+use crate::fixture::Fixture;
+use crate::options::IndexModel;
+use crate::storage::Family;
 use crate::storage::write::{Batch, CommitLevel};
-use crate::storage::{Family, OpenMode, StoreOptions};
 
 #[test]
 fn an_array_that_the_catalog_does_not_know_of_is_found() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("db");
-    let client = Client::open(&path).expect("made");
-    let things = client.database("test").collection("things");
-    things.create_index(IndexModel::builder().keys(doc! { "a.b": 1 }).build()).run().expect("made");
-    things.insert_one(doc! { "a": [{ "b": 1 }, { "b": [2] }] }).run().expect("stored");
-    client.close().expect("closed");
-    let options = StoreOptions {
-        path,
-        mode: OpenMode::MustExist,
-        memory_budget: 16 << 20,
-        compression: Compression::None,
-        durability: Durability::default(),
-        witness: true,
-        fault: PlantedFault::None,
-    };
-    let shared = Shared::open(options, Layout::MachineProcess).expect("opened");
-    let database = Arc::clone(&shared.store.enter().expect("open"));
-    let state = shared.catalog.find(&Namespace::parse("test", "things").expect("a name")).expect("there");
-    let findings = || verify(&shared, &database).expect("audited").findings;
+    let fixture = Fixture::filled(|client| {
+        let things = client.database("test").collection("things");
+        things.create_index(IndexModel::builder().keys(doc! { "a.b": 1 }).build()).run().expect("made");
+        things.insert_one(doc! { "a": [{ "b": 1 }, { "b": [2] }] }).run().expect("stored");
+    });
+    let Fixture { shared, database, .. } = &fixture;
+    let state = fixture.collection("things").expect("there");
+    let findings = || verify(shared, database).expect("audited").findings;
     assert_eq!(findings(), []);
     let indexes = state.indexes();
     let known = indexes.iter().map(|index| index.arrays.announced()).collect::<Vec<_>>();
@@ -49,7 +34,7 @@ fn an_array_that_the_catalog_does_not_know_of_is_found() {
             indexes.iter().map(|index| Index { arrays: Arc::clone(&arrays), ..index.clone() }).collect();
         let fields = &state.definition().fields;
         let value = entry::encode(&state.namespace, &forgetful, fields).expect("an entry");
-        let mut batch = Batch::new(&database);
+        let mut batch = Batch::new(database);
         batch.put(Family::Meta, &state.id.catalog_key(), &value);
         shared.store.commit(batch, CommitLevel::Buffered).expect("committed");
         let found = findings();

@@ -3,32 +3,19 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::sync::Arc;
 
 use bson::doc;
-use sequence::object_id::Layout;
-use tempfile::TempDir;
 
 use crate::catalog::change::{Replace, drop_indexes};
-use crate::catalog::collection::CollectionState;
-use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::execute::matches::Matches;
 use crate::execute::read_view::{Found, ReadView, look_up};
+use crate::fixture::Fixture;
 use crate::namespace::Namespace;
-use crate::options::{Compression, Durability, IndexModel, PlantedFault};
+use crate::options::IndexModel;
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
-use crate::shared::Shared;
-use crate::storage::{Database, OpenMode, StoreOptions};
 use crate::write::prepare::record_key;
-
-/// A store with the collections `old` of two documents and `new` of three; both have an index.
-struct Fixture {
-    shared: Shared,
-    database: Arc<Database>,
-    _folder: TempDir,
-}
 
 /// What a reader saw.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,35 +28,19 @@ fn namespace(name: &str) -> Namespace {
     Namespace::parse("test", name).expect("a name")
 }
 
-impl Fixture {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("db");
-        let client = Client::open(&path).expect("made");
+/// A store with the collections `old` of two documents and `new` of three; both have an index.
+#[track_caller]
+fn old_and_new() -> Fixture {
+    Fixture::filled(|client| {
         for (name, count) in [("old", 2), ("new", 3)] {
             let collection = client.database("test").collection(name);
             collection.insert_many((0..count).map(|id| doc! { "_id": id, "a": name })).run().expect("stored");
             collection.create_index(IndexModel::builder().keys(doc! { "a": 1 }).build()).run().expect("made");
         }
-        client.close().expect("closed");
-        let options = StoreOptions {
-            path,
-            mode: OpenMode::MustExist,
-            memory_budget: 16 << 20,
-            compression: Compression::None,
-            durability: Durability::default(),
-            witness: true,
-            fault: PlantedFault::None,
-        };
-        let shared = Shared::open(options, Layout::MachineProcess).expect("opened");
-        let database = Arc::clone(&shared.store.enter().expect("open"));
-        Self { shared, database, _folder: folder }
-    }
+    })
+}
 
-    fn find(&self, name: &str) -> Option<Arc<CollectionState>> {
-        self.shared.catalog.find(&namespace(name))
-    }
-
+impl Fixture {
     /// A look-up of `name` after which, the first time, `change` happens.
     fn finding<'a>(
         &'a self,
@@ -78,7 +49,7 @@ impl Fixture {
     ) -> impl Fn() -> Result<Option<Found<'static>>> + 'a {
         let has_changed = Cell::new(false);
         move || {
-            let found = self.find(name);
+            let found = self.collection(name);
             if !has_changed.replace(true) {
                 change();
             }
@@ -112,7 +83,7 @@ impl Fixture {
     }
 
     fn drop_indexes(&self, name: &str) {
-        let found = self.find(name).expect("the collection");
+        let found = self.collection(name).expect("the collection");
         let dropped = drop_indexes(self.shared.storage(&self.database), &found, |_| false);
         assert_eq!(dropped.expect("removed"), Some(1));
     }
@@ -120,28 +91,28 @@ impl Fixture {
 
 #[test]
 fn a_collection_that_is_replaced_after_the_look_up_is_looked_up_again() {
-    let fixture = Fixture::new();
+    let fixture = old_and_new();
     let seen = fixture.seen(fixture.finding("old", || fixture.rename("new", "old")));
     assert_eq!(seen, Some(Seen { documents: 3, indexes: 1 }));
 }
 
 #[test]
 fn a_collection_that_is_dropped_after_the_look_up_is_not_there() {
-    let fixture = Fixture::new();
+    let fixture = old_and_new();
     assert_eq!(fixture.seen(fixture.finding("old", || fixture.drop_collection("old"))), None);
     assert_eq!(fixture.seen(fixture.finding("new", || fixture.rename("new", "else"))), None);
 }
 
 #[test]
 fn an_index_that_is_removed_after_the_look_up_is_not_read() {
-    let fixture = Fixture::new();
+    let fixture = old_and_new();
     let seen = fixture.seen(fixture.finding("old", || fixture.drop_indexes("old")));
     assert_eq!(seen, Some(Seen { documents: 2, indexes: 0 }));
 }
 
 #[test]
 fn a_record_of_a_collection_that_is_replaced_after_the_look_up_is_looked_up_again() {
-    let fixture = Fixture::new();
+    let fixture = old_and_new();
     let find = |name, change: fn(&Fixture)| {
         let fixture = &fixture;
         let finding = fixture.finding(name, move || change(fixture));
@@ -160,8 +131,8 @@ fn a_record_of_a_collection_that_is_replaced_after_the_look_up_is_looked_up_agai
 /// The disk may take its time: until the commit shows, readers go on with what was there.
 #[test]
 fn no_reader_waits_for_a_commit_that_ends_a_collection() {
-    let fixture = Fixture::new();
-    let state = fixture.find("old").expect("the collection");
+    let fixture = old_and_new();
+    let state = fixture.collection("old").expect("the collection");
     let _alone = state.enter_alone();
     let refused = state.end(|| {
         assert!(state.changes().is_ending() && !state.is_retired());
@@ -174,8 +145,8 @@ fn no_reader_waits_for_a_commit_that_ends_a_collection() {
 
 #[test]
 fn an_index_is_hidden_before_its_entries_go_and_shown_again_if_they_stay() {
-    let fixture = Fixture::new();
-    let state = fixture.find("old").expect("the collection");
+    let fixture = old_and_new();
+    let state = fixture.collection("old").expect("the collection");
     let before = state.changes();
     let mut held = state.enter_alone();
     let refused = state.withdraw_indexes(&mut held, Vec::new(), || {

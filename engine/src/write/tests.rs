@@ -1,20 +1,14 @@
 //! What commits hold: counted here, because the public API shows only that they were done.
 
-use std::sync::Arc;
-
 use bson::{Document, doc};
 use query::operation::OperationContext;
-use sequence::object_id::Layout;
 
-use crate::client::Client;
 use crate::execute::matches::Matches;
-use crate::namespace::Namespace;
-use crate::options::{Compression, Durability, IndexModel, PlantedFault};
+use crate::fixture::Fixture;
+use crate::options::IndexModel;
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
-use crate::shared::Shared;
 use crate::storage::write::CommitLevel;
-use crate::storage::{OpenMode, StoreOptions};
 use crate::write::Target;
 use crate::write::delete::{Done, delete_batch};
 
@@ -28,33 +22,19 @@ fn of_many_entries(id: i32) -> Document {
 /// A thousand documents were removed in one commit, whatever entries they had: gigabytes of it at the limits.
 #[test]
 fn a_commit_of_a_delete_ends_where_it_is_large_enough() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("db");
-    let client = Client::open(&path).expect("made");
-    let things = client.database("test").collection("things");
-    things.insert_many((0..DOCUMENTS).map(of_many_entries)).run().expect("stored");
-    let keys = doc! { "long": 1, "each": 1 };
-    things.create_index(IndexModel::builder().keys(keys).build()).run().expect("made");
-    client.close().expect("closed");
-
-    let options = StoreOptions {
-        path,
-        mode: OpenMode::MustExist,
-        memory_budget: 64 << 20,
-        compression: Compression::None,
-        durability: Durability::default(),
-        witness: true,
-        fault: PlantedFault::None,
-    };
-    let shared = Shared::open(options, Layout::MachineProcess).expect("opened");
-    let database = Arc::clone(&shared.store.enter().expect("open"));
-    let namespace = Namespace::parse("test", "things").expect("a name");
-    let state = shared.catalog.find(&namespace).expect("the collection");
+    let fixture = Fixture::filled(|client| {
+        let things = client.database("test").collection("things");
+        things.insert_many((0..DOCUMENTS).map(of_many_entries)).run().expect("stored");
+        let keys = doc! { "long": 1, "each": 1 };
+        things.create_index(IndexModel::builder().keys(keys).build()).run().expect("made");
+    });
+    let Fixture { shared, database, .. } = &fixture;
+    let state = fixture.collection("things").expect("the collection");
     let definition = state.enter().expect("not dropped");
     let operation = OperationContext::default();
     let target = Target {
         store: &shared.store,
-        database: &database,
+        database,
         collection: &state,
         indexes: &definition.indexes,
         fields: &definition.fields,

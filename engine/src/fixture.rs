@@ -1,0 +1,49 @@
+//! A store whose insides the engine's unit tests look at: filled through the public API, then opened below it.
+
+use std::sync::Arc;
+
+use sequence::object_id::Layout;
+use tempfile::TempDir;
+
+use crate::catalog::collection::CollectionState;
+use crate::client::Client;
+use crate::namespace::Namespace;
+use crate::options::{Compression, Durability, PlantedFault};
+use crate::shared::Shared;
+use crate::storage::{Database, OpenMode, StoreOptions};
+
+pub(crate) struct Fixture {
+    pub(crate) shared: Shared,
+    pub(crate) database: Arc<Database>,
+    // Dropped last: the store is in it.
+    _folder: TempDir,
+}
+
+impl Fixture {
+    /// The store that `fill` leaves behind.
+    #[track_caller]
+    pub(crate) fn filled(fill: impl FnOnce(&Client)) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("db");
+        let client = Client::open(&path).expect("made");
+        fill(&client);
+        client.close().expect("closed");
+        let options = StoreOptions {
+            path,
+            mode: OpenMode::MustExist,
+            memory_budget: 16 << 20,
+            compression: Compression::None,
+            durability: Durability::default(),
+            witness: true,
+            fault: PlantedFault::None,
+        };
+        let shared = Shared::open(options, Layout::MachineProcess).expect("opened");
+        let database = Arc::clone(&shared.store.enter().expect("open"));
+        Self { shared, database, _folder: folder }
+    }
+
+    /// The collection of that name in the database `test`.
+    pub(crate) fn collection(&self, name: &str) -> Option<Arc<CollectionState>> {
+        self.shared.catalog.find(&Namespace::parse("test", name).expect("a name"))
+    }
+}
