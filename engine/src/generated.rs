@@ -1,4 +1,4 @@
-//! The values that an insert generated for auto-increment fields, as results name them.
+//! The values that an insert generated for auto-increment fields, as results show them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,27 +37,62 @@ impl GeneratedValues {
 
     /// Puts the values into the order of their fields.
     pub(crate) fn sort(&mut self) {
+        // A collection has one such field as a rule, and then there is nothing to sort.
         if self.values.len() > 1 {
             self.values.sort_unstable();
         }
     }
 
-    /// The value generated for the field at a dotted path.
+    /// The first of the values: `lastGenerateID` of a result.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<i64> {
+        self.values.first().map(|&(_, value)| value)
+    }
+
+    /// The value that was generated for the field at a dotted path. `None` if the document brought one.
+    ///
+    /// ```
+    /// # use cairndb::{AutoIncrement, Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let db = Client::open(folder.path().join("db"))?.database("shop");
+    /// # let field = |path| AutoIncrement::builder().field(path).build();
+    /// db.create_collection("orders").auto_increment(field("meta.number")).run()?;
+    /// let orders = db.collection::<Document>("orders");
+    /// assert_eq!(orders.insert_one(doc! {}).run()?.generated.get("meta.number"), Some(1));
+    /// let explicit = orders.insert_one(doc! { "meta": { "number": 7 } }).run()?;
+    /// assert_eq!(explicit.generated.get("meta.number"), None);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn get(&self, field: &str) -> Option<i64> {
         self.values.iter().find(|(own, _)| **own == *field).map(|&(_, value)| value)
     }
 
     /// Fields and values, ascending by field.
+    ///
+    /// ```
+    /// # use cairndb::{AutoIncrement, Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let db = Client::open(folder.path().join("db"))?.database("shop");
+    /// # let field = |path| AutoIncrement::builder().field(path).build();
+    /// db.create_collection("orders").auto_increment(field("number")).auto_increment(field("line")).run()?;
+    /// let inserted = db.collection::<Document>("orders").insert_one(doc! { "item": "lamp" }).run()?;
+    /// assert_eq!(inserted.generated.iter().collect::<Vec<_>>(), [("line", 1), ("number", 1)]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = (&str, i64)> {
         self.values.iter().map(|(field, value)| (&**field, *value))
     }
 
-    /// How many values were generated.
+    /// How many values were generated for the document.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether none was.
+    /// Whether no value was generated for the document.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }

@@ -20,29 +20,29 @@ use crate::storage::handles::Storage;
 use crate::storage::write::CommitLevel;
 use crate::storage::{Database, Store, StoreOptions};
 
-/// How many bytes one operation may hold, and a cursor between two calls: values, sorts, groups.
+/// How many bytes one operation may hold for values, sorts and groups, and a cursor between two calls.
 const OPERATION_BYTES_MAX: usize = 256 << 20;
 /// How many bytes all of them together may hold.
 const OPERATIONS_BYTES_MAX: usize = 1 << 30;
 
-/// What one caller of a client set for its handles, which hand it on to each other. Cheap to clone.
+/// What a caller of a client has set for its handles. A handle passes it on to those that are made from it. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Caller {
-    /// Whose blocks sequences hand values from; the shared acquirer's if there is none.
+    /// The acquirer whose blocks values are taken from. `None` means the shared one.
     pub(crate) acquirer: Option<Arc<Acquirer>>,
     /// What ends the caller's operations.
     pub(crate) cancellation: Option<CancellationToken>,
-    /// The operation that the handles are used in: a command's, of which verbs are parts.
+    /// The operation that the handles are used in: that of a command, whose verbs are parts of it.
     pub(crate) operation: Option<OperationContext>,
 }
 
 impl Caller {
-    /// The caller, whose operations the token ends as well as what ended them before.
+    /// The caller with a token that ends its operations, in the place of the one it may have.
     pub(crate) fn with_cancellation(&self, token: &CancellationToken) -> Self {
         Self { cancellation: Some(token.clone()), ..self.clone() }
     }
 
-    /// The caller within an operation.
+    /// The caller whose verbs are parts of an operation.
     pub(crate) fn within(&self, operation: &OperationContext) -> Self {
         Self { operation: Some(operation.clone()), ..self.clone() }
     }
@@ -53,7 +53,7 @@ pub(crate) struct Shared {
     pub(crate) catalog: Catalog,
     pub(crate) generator: Generator,
     pub(crate) options: StoreOptions,
-    /// What operations and cursors of all callers together may hold beside the store's own memory.
+    /// The memory that operations and cursors of all callers together may hold, apart from the store's own.
     memory: MemoryBudget,
 }
 
@@ -63,6 +63,7 @@ impl Shared {
         let catalog = {
             let database = store.enter()?;
             let catalog = Catalog::load(&database)?;
+            // A store that is opened for reading writes nothing, not even the removal of entries that no index has.
             if !options.mode.is_read_only() {
                 discard_unfinished_builds(&store, &database)?;
             }
@@ -72,7 +73,7 @@ impl Shared {
         Ok(Self { store, catalog, generator: Generator::new(layout), options, memory })
     }
 
-    /// What an operation of a caller may use, which begins now unless it is part of one that has.
+    /// What an operation of a caller may use. It begins now, unless it is part of an operation that has begun.
     pub(crate) fn operation(&self, caller: &Caller, max_time: Option<Duration>) -> OperationContext {
         if let Some(operation) = &caller.operation {
             return operation.clone();
@@ -102,7 +103,7 @@ impl Shared {
         Ok(Some(request.reserve(bytes)?))
     }
 
-    /// What a write that computes nothing may use; without a limit this costs nothing.
+    /// What an insert may use, which computes nothing. Without a limit this allocates nothing.
     pub(crate) fn plain_operation(&self, caller: &Caller, max_time: Option<Duration>) -> OperationContext {
         if caller.operation.is_none() && caller.cancellation.is_none() && max_time.is_none() {
             return OperationContext::default();
@@ -110,21 +111,21 @@ impl Shared {
         self.operation(caller, max_time)
     }
 
-    /// Ends all use: waits for running operations, syncs, and releases the folder. Repeating it is harmless.
+    /// Closes the store: waits for running operations, syncs, and releases the folder. Closing again does nothing.
     pub(crate) fn close(&self) -> Result<()> {
         fork::refuse_child()?;
         let closed = self.store.close(|database| self.catalog.save(&self.store, database));
-        // Also where nothing could be written: what is left in blocks is handed out no more.
+        // Even if nothing could be written: the values left in blocks must not be handed out any more.
         self.catalog.sequences.all().iter().for_each(|state| state.sequence.retire());
         closed
     }
 
-    /// When a write with this write concern returns.
+    /// The level of a write's commits, by the rule of `storage::durability`.
     pub(crate) fn commit_level(&self, concern: Option<&WriteConcern>) -> Result<CommitLevel> {
         CommitLevel::of(concern, self.options.durability)
     }
 
-    /// The collection of that name, made if it does not exist: MongoDB's rule for writes.
+    /// The collection of that name. It is made if it does not exist, as MongoDB does for writes.
     pub(crate) fn find_or_create(
         &self,
         database: &Arc<Database>,
@@ -133,6 +134,7 @@ impl Shared {
         if let Some(collection) = self.catalog.find(namespace) {
             return Ok(collection);
         }
+        // Another thread may have made it since: that one is as good.
         match self.catalog.create(self.storage(database), namespace, &[])? {
             Created::New(collection) | Created::Existing(collection) => Ok(collection),
         }

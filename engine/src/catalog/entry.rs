@@ -19,7 +19,7 @@ use sequence::auto_increment::{Field, FieldOptions};
 use crate::catalog::indexes::Index;
 use crate::catalog::multikey::IndexArrays;
 use crate::catalog::sequences::{AutoField, AutoFields};
-use crate::document::complete::check_depth;
+use crate::document::field_tree::check_depth;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::storage::Family;

@@ -9,7 +9,7 @@ use crate::catalog::collection::CollectionState;
 use crate::catalog::names::NextIds;
 use crate::catalog::sequences::{AutoField, AutoFields, internal_name};
 use crate::catalog::stage::{NewSequence, stage_new_sequence};
-use crate::document::complete::check_depth;
+use crate::document::field_tree::check_depth;
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::write::Batch;
 

@@ -11,7 +11,7 @@ use sequence::slot::Slot;
 use sequence::store::Record;
 
 use crate::catalog::sequence_entry::Identity;
-use crate::document::complete::FieldTree;
+use crate::document::field_tree::FieldTree;
 use crate::error::Result;
 use crate::storage::keys::CollectionId;
 

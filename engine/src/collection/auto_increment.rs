@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::results::{AutoIncrementSpecification, SequenceGap, SequenceSnapshot};
 use crate::sequences::{gaps_of, snapshot_of};
 use crate::storage::Database as StorageDatabase;
-use crate::write::stored_values::furthest;
+use crate::write::auto_increment::stored_values::furthest;
 
 impl<T> Collection<T> {
     /// Makes a field number itself from now on. Documents that are there keep what they have; the sequence starts

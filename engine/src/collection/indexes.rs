@@ -120,6 +120,7 @@ impl<T> Collection<T> {
                     indexes: std::slice::from_ref(&index),
                     fields: &indexes.fields,
                     acquirer: None,
+                    generator: &shared.generator,
                     level: CommitLevel::INDEX_BUILD,
                     preview: None,
                     operation,

@@ -11,7 +11,8 @@ use crate::document::draft::Drafts;
 use crate::error::{Error, ErrorKind, InsertManyError, Result};
 use crate::options::{InsertManyOptions, WriteConcern};
 use crate::results::InsertManyResult;
-use crate::write::insert::{self, Kept, Ordering, Outcome};
+use crate::write::insert;
+use crate::write::outcome::{InsertOrder, InsertOutcome, InsertedSet};
 
 impl<T: Serialize> Collection<T> {
     /// Stores many documents in one commit (one for each 8 MiB of them).
@@ -66,7 +67,7 @@ impl<T> InsertMany<'_, T> {
     /// Stores the documents.
     pub fn run(self) -> Result<InsertManyResult> {
         let collection = self.collection;
-        let Outcome { inserted, refused, generated, last_generate_id } = self.store()?;
+        let InsertOutcome { inserted, refused, generated, last_generate_id } = self.store()?;
         if refused.is_empty() {
             return Ok(InsertManyResult { inserted_ids: inserted, generated, last_generate_id });
         }
@@ -75,33 +76,28 @@ impl<T> InsertMany<'_, T> {
     }
 
     /// Stores the documents; what was refused of them is told, and no error unless none can be stored anywhere.
-    pub(crate) fn store<K: Kept>(self) -> Result<Outcome<K>> {
+    pub(crate) fn store<S: InsertedSet>(self) -> Result<InsertOutcome<S>> {
         let mut documents = self.documents?;
         if documents.len() == 0 {
             return Err(Error::invalid_argument("insert_many was called without documents"));
         }
-        let ordering = match self.options.ordered {
-            None | Some(true) => Ordering::Ordered,
-            Some(false) => Ordering::Unordered,
+        let order = match self.options.ordered {
+            None | Some(true) => InsertOrder::Ordered,
+            Some(false) => InsertOrder::Unordered,
         };
         let collection = self.collection;
-        collection.check_before_creation(|| match insert::refuse_all(&documents, ordering) {
+        collection.check_before_creation(|| match insert::refuse_all(&documents, order) {
             refused if refused.is_empty() => Ok(()),
             refused => Err(Error::new(ErrorKind::InsertMany(InsertManyError {
                 write_errors: Some(refused),
                 ..InsertManyError::default()
             }))),
         })?;
-        let generator = &collection.shared().generator;
-        let is_only = documents.len() == 1;
         let operation = collection.begin_plain(self.options.max_time);
         let terms = Terms { concern: self.options.write_concern.as_ref(), operation: &operation };
         collection.write(terms, |target| {
             let target = target.bypassing(self.options.bypass_document_validation);
-            if is_only {
-                return insert::insert_only(target, generator, &mut documents);
-            }
-            insert::insert_many(target, generator, &mut documents, ordering)
+            insert::insert_many(target, &mut documents, order)
         })
     }
 }

@@ -12,7 +12,6 @@ use crate::error::Result;
 use crate::options::{InsertOneOptions, WriteConcern};
 use crate::results::InsertOneResult;
 use crate::write::insert;
-use crate::write::numbered::first_value;
 
 impl<T: Serialize> Collection<T> {
     /// Stores one document. An `_id` that it lacks is made: an `ObjectId`, put first. Auto-increment fields that it
@@ -51,14 +50,13 @@ impl<T: Serialize, D: Borrow<T>> InsertOne<'_, T, D> {
         let mut draft = Drafts::of_one(self.document.borrow())?;
         let collection = self.collection;
         collection.check_before_creation(|| insert::check_one(&draft))?;
-        let generator = &collection.shared().generator;
         let operation = collection.begin_plain(self.options.max_time);
         let terms = Terms { concern: self.options.write_concern.as_ref(), operation: &operation };
         let inserted = collection.write(terms, |target| {
             let target = target.bypassing(self.options.bypass_document_validation);
-            insert::insert_one(target, generator, &mut draft)
+            insert::insert_one(target, &mut draft)
         })?;
-        let last_generate_id = first_value(Some(&inserted.generated));
+        let last_generate_id = inserted.generated.first();
         Ok(InsertOneResult { inserted_id: inserted.id, generated: inserted.generated, last_generate_id })
     }
 }

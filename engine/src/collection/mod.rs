@@ -278,6 +278,7 @@ impl<T> Collection<T> {
                 indexes: &definition.indexes,
                 fields: &definition.fields,
                 acquirer: self.handle.caller.acquirer.as_deref(),
+                generator: &shared.generator,
                 level,
                 preview: None,
                 operation: terms.operation,

@@ -78,11 +78,10 @@ impl<T> Collection<T> {
             check_hint(hint, &[])?;
             upsert::check(filter, change)
         })?;
-        let generator = &self.shared().generator;
         let upserted = self.write(terms, |target| {
             check_hint(hint, target.indexes)?;
             let target = Target { preview, ..target };
-            upsert::upsert(target, generator, (filter, change), || look(target))
+            upsert::upsert(target, filter, change, || look(target))
         })?;
         Ok(Some(upserted))
     }

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::generated::GeneratedValues;
 use crate::options::InsertManyOptions;
 use crate::results::number;
-use crate::write::insert::Outcome;
+use crate::write::outcome::InsertOutcome;
 
 /// Time that is over ends the command, whatever else it was refused for; what was inserted until then stays.
 pub(super) fn insert(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
@@ -44,8 +44,8 @@ struct Done {
 
 impl Done {
     /// Takes the outcome.
-    fn add(&mut self, outcome: Result<Outcome<Vec<usize>>>) -> Result<()> {
-        let Outcome { inserted, refused, generated, .. } = outcome.or_else(without_any)?;
+    fn add(&mut self, outcome: Result<InsertOutcome<Vec<usize>>>) -> Result<()> {
+        let InsertOutcome { inserted, refused, generated, .. } = outcome.or_else(without_any)?;
         for error in &refused {
             let position = (error.index, error.code);
             self.errors.add(position, error.code_name.as_deref(), &error.message, error.details.as_ref());
@@ -77,8 +77,8 @@ impl Done {
 }
 
 /// The outcome of a call of which no document can be stored, whatever the collection holds.
-fn without_any(error: Error) -> Result<Outcome<Vec<usize>>> {
+fn without_any(error: Error) -> Result<InsertOutcome<Vec<usize>>> {
     let ErrorKind::InsertMany(refusal) = error.kind() else { return Err(error) };
     let refused = refusal.write_errors.clone().unwrap_or_default();
-    Ok(Outcome { refused, ..Outcome::default() })
+    Ok(InsertOutcome { refused, ..InsertOutcome::default() })
 }

@@ -1,143 +1,57 @@
-//! Completing a document: room for the values of its auto-increment fields, in SequoiaDB's order.
+//! Completing a document: a copy with room for the values of its auto-increment fields, in SequoiaDB's order.
 //!
 //! Fields that a document lacks are appended at the end of their level, ascending by name, and parents are made for
-//! them; `_id` is put first. Here stands only where values go and which ones the document brings: the values
-//! themselves come afterwards, all of a call in one step. Documents that are not well-formed pass through as they are,
+//! them; `_id` is put first. This file decides only where values go and which ones the document brings: the values
+//! themselves come afterwards, all of a call in one step. Documents that are not well-formed are copied as they are,
 //! for the validation that follows to refuse.
 
 use std::ops::Range;
 
 use bson::spec::ElementType;
 use index::element::{Element, elements};
-use index::validate::{NESTING_MAX, ValidDocument};
 use sequence::auto_increment::{Brought, Decision, Field};
 use sequence::error::SequenceError;
 use smallvec::SmallVec;
 
-use crate::document::draft::{Drafts, Facts, Timestamps};
-use crate::document::validate::validate_each;
-use crate::error::Refusal;
+use crate::document::draft::{Drafts, Facts};
+use crate::document::field_tree::{FieldNode, FieldTree, Surveyed};
+use crate::document::length::{LENGTH_BYTES, write_length};
 
-const LENGTH_BYTES: usize = 4;
-/// How much of a path that is too deep an error repeats.
-const PATH_CHARACTERS_SHOWN: usize = 48;
-
-/// The paths of fields as a tree: each level of a document is walked once.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct FieldTree {
-    /// Ascending by name.
-    nodes: Vec<Node>,
-    /// The most bytes that the fields can add to a document.
-    room: usize,
+/// Copies of documents, with room for the values that they lack.
+#[derive(Default)]
+pub(crate) struct CopiedDrafts {
+    pub(crate) drafts: Drafts,
+    /// In the order of documents; within one, in the order of the document.
+    pub(crate) values: SmallVec<[FieldValue; 2]>,
 }
 
-#[derive(Clone, Debug)]
-struct Node {
-    name: String,
-    /// The dotted path to here.
-    path: String,
-    /// Position of the field that ends here.
-    field: Option<usize>,
-    below: FieldTree,
-}
-
-/// What a document asks of the sequence behind one of its fields.
+/// The value of one auto-increment field in one document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
+pub(crate) struct FieldValue {
     /// Position of the document in its call.
     pub(crate) document: usize,
     /// Position of the field among those of the collection.
     pub(crate) field: usize,
-    pub(crate) wanted: Wanted,
+    pub(crate) source: ValueSource,
 }
 
+/// Where the value of a field comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    /// The next value, to be written at this place of the drafts.
-    Value { place: usize },
-    /// Nothing: the document brings a value, which the sequence takes note of if it is an integer.
-    Nothing { brought: Option<i64> },
+pub(crate) enum ValueSource {
+    /// The field's sequence: its next value is to be written at this offset of the drafts.
+    Generated { offset: usize },
+    /// The document. An integer is announced to the sequence.
+    Explicit { integer: Option<i64> },
 }
 
-/// Documents with room for their values.
-#[derive(Default)]
-pub(crate) struct Completion {
-    pub(crate) drafts: Drafts,
-    /// In the order of documents; within one, in the order of the document.
-    pub(crate) events: SmallVec<[Event; 2]>,
-}
-
-impl FieldTree {
-    /// The tree of paths, whose positions are their fields'.
-    pub(crate) fn new<'a>(paths: impl Iterator<Item = &'a str>) -> Self {
-        let mut tree = Self::default();
-        for (field, path) in paths.enumerate() {
-            tree.add("", path, field);
-            tree.room += path.split('.').map(|name| name.len() + 7).sum::<usize>() + 8;
-        }
-        tree
-    }
-
-    fn add(&mut self, above: &str, rest: &str, field: usize) {
-        let (name, rest) = rest.split_once('.').map_or((rest, None), |(name, rest)| (name, Some(rest)));
-        let place = match self.nodes.binary_search_by(|node| node.name.as_str().cmp(name)) {
-            Ok(place) => place,
-            Err(place) => {
-                let path = format!("{above}{name}");
-                let node = Node { name: name.to_owned(), path, field: None, below: Self::default() };
-                self.nodes.insert(place, node);
-                place
-            }
-        };
-        let Some(node) = self.nodes.get_mut(place) else { return };
-        match rest {
-            None => node.field = Some(field),
-            Some(rest) => node.below.add(&format!("{}.", node.path), rest, field),
-        }
-    }
-
-    /// A document that can be stored and has no name of the outermost level.
-    #[inline]
-    pub(crate) fn unmet<'a>(&self, document: &'a [u8]) -> Option<ValidDocument<'a>> {
-        let (valid, met) = validate_against(self, document).ok()?;
-        (!met).then_some(valid)
-    }
-
-    /// Whether an element, which starts with its type byte, has a name of the outermost level.
-    #[inline]
-    fn meets(&self, element: &[u8]) -> bool {
-        let named = element.get(1..).unwrap_or_default();
-        // The terminator first: it is one byte, and rules most names out.
-        self.nodes
-            .iter()
-            .map(|node| node.name.as_bytes())
-            .any(|name| named.get(name.len()) == Some(&0) && named.starts_with(name))
-    }
-
-    fn find(&self, name: &[u8]) -> Option<(usize, &Node)> {
-        self.nodes.iter().enumerate().find(|(_, node)| node.name.as_bytes() == name)
+impl ValueSource {
+    pub(crate) fn is_generated(self) -> bool {
+        matches!(self, Self::Generated { .. })
     }
 }
 
-/// Validates a document, and tells whether it has a name of the outermost level. It stands once, so that the reading of
-/// elements is compiled into it.
-fn validate_against<'a>(tree: &FieldTree, document: &'a [u8]) -> Result<(ValidDocument<'a>, bool), Refusal> {
-    let mut met = false;
-    let valid = validate_each(document, |element| met |= tree.meets(element))?;
-    Ok((valid, met))
-}
-
-/// Refuses a field that lies deeper than a document reaches: no document could be completed with it.
-pub(crate) fn check_depth(field: &Field) -> Result<(), SequenceError> {
-    if field.segments().nth(NESTING_MAX).is_none() {
-        return Ok(());
-    }
-    let shown = field.path().chars().take(PATH_CHARACTERS_SHOWN).collect::<String>() + "...";
-    Err(SequenceError::Field { field: shown, reason: "it lies deeper than a document reaches" })
-}
-
-impl Completion {
-    /// Adds a document, completed. One that cannot be stored is added as it is, for `prepare` to refuse.
+impl CopiedDrafts {
+    /// Adds a copy of a document. One that cannot be stored is added as it is, for `prepare` to refuse.
     ///
     /// # Errors
     /// What a field's mode refuses; the document is not added then.
@@ -147,42 +61,47 @@ impl Completion {
         tree: &FieldTree,
         field: impl Fn(usize) -> &'a Field,
     ) -> Result<(), SequenceError> {
-        let (position, events) = (self.drafts.len(), self.events.len());
-        let Ok((valid, met)) = validate_against(tree, document) else {
+        // The refusal is not returned here: it concerns one document, and a mode's refusal the whole call.
+        let Ok(surveyed) = tree.survey(document) else {
             self.drafts.push_bytes(document);
             return Ok(());
         };
+        self.push_surveyed(document, surveyed, tree, field)
+    }
+
+    /// Adds a copy of a document that was validated.
+    ///
+    /// # Errors
+    /// What a field's mode refuses; the document is not added then.
+    pub(crate) fn push_surveyed<'a>(
+        &mut self,
+        document: &[u8],
+        surveyed: Surveyed,
+        tree: &FieldTree,
+        field: impl Fn(usize) -> &'a Field,
+    ) -> Result<(), SequenceError> {
+        let (position, values) = (self.drafts.len(), self.values.len());
         let room = document.len() + tree.room;
-        let facts = Facts { timestamps: Timestamps::of(&valid), id: valid.id_element() };
-        let source = Source { bytes: document, met, facts };
-        let completed = self.drafts.push_with(room, |buffer| {
-            let mut writer = Writer { buffer, events: &mut self.events, position, field: &field, start: 0 };
-            writer.outermost(source, tree)
+        let copied = self.drafts.push_with(room, |buffer| {
+            let mut copier = Copier { buffer, values: &mut self.values, position, field: &field, start: 0 };
+            copier.outermost(document, surveyed, tree)
         });
-        if completed.is_err() {
-            self.events.truncate(events);
+        if copied.is_err() {
+            self.values.truncate(values);
         }
-        completed
+        copied
     }
 
     /// Whether a document brings a value of a field itself.
     pub(crate) fn brings_values(&self) -> bool {
-        self.events.iter().any(|event| matches!(event.wanted, Wanted::Nothing { .. }))
+        self.values.iter().any(|value| !value.source.is_generated())
     }
 }
 
-/// A valid document that is to be completed.
-struct Source<'a> {
-    bytes: &'a [u8],
-    /// Whether a name of the outermost level is in it.
-    met: bool,
-    facts: Facts,
-}
-
-/// Writes one document. Recursion goes as deep as the paths of fields, whose depth is bounded.
-struct Writer<'a, F> {
+/// Copies one document. Recursion goes as deep as the paths of fields, whose depth is bounded.
+struct Copier<'a, F> {
     buffer: &'a mut Vec<u8>,
-    events: &'a mut SmallVec<[Event; 2]>,
+    values: &'a mut SmallVec<[FieldValue; 2]>,
     position: usize,
     field: &'a F,
     /// Where the document starts in the buffer.
@@ -192,25 +111,32 @@ struct Writer<'a, F> {
 /// Which nodes of a level the document has already.
 type Present = SmallVec<[bool; 8]>;
 
-impl<'f, F: Fn(usize) -> &'f Field> Writer<'_, F> {
-    /// Writes a valid document, and tells where its `_id` came to stand.
-    fn outermost(&mut self, source: Source<'_>, tree: &FieldTree) -> Result<Facts, SequenceError> {
-        let Source { bytes: document, met, facts } = source;
+impl<'f, F: Fn(usize) -> &'f Field> Copier<'_, F> {
+    /// Writes a valid document. Returns what is known of the copy: its `_id` may have another place than the
+    /// original's.
+    fn outermost(
+        &mut self,
+        document: &[u8],
+        surveyed: Surveyed,
+        tree: &FieldTree,
+    ) -> Result<Facts, SequenceError> {
+        let Surveyed { facts, has_field_name } = surveyed;
         self.start = self.buffer.len();
         self.open();
+        // First, because stored documents start with their `_id`.
         let made = self.make_id(document, tree, facts.id.as_ref());
         let made_id = made.map(|_| LENGTH_BYTES..self.buffer.len() - self.start);
-        let own_id = if facts.id.is_none() && !met {
+        let own_id = if facts.id.is_none() && !has_field_name {
             // The common case: the document has no name of the tree, and is copied at once.
             let body = document.get(LENGTH_BYTES..document.len() - 1);
             self.buffer.extend_from_slice(body.unwrap_or_default());
-            let missing = tree.nodes.iter().enumerate().filter(|(place, _)| made != Some(*place));
+            let missing = tree.nodes.iter().enumerate().filter(|(at, _)| made != Some(*at));
             missing.for_each(|(_, node)| self.make(node));
             None
         } else {
             let mut present = Present::from_elem(false, tree.nodes.len());
-            if let Some(place) = made {
-                mark(&mut present, place);
+            if let Some(at) = made {
+                mark(&mut present, at);
             }
             self.level(document, tree, &mut present)?
         };
@@ -218,22 +144,23 @@ impl<'f, F: Fn(usize) -> &'f Field> Writer<'_, F> {
         Ok(Facts { id: made_id.or(own_id), ..facts })
     }
 
-    /// Makes the `_id` if it is one of the fields and the document's is absent or dropped: it stands first. One that is
-    /// kept stays where it is, and is moved to the front as any other document's. Gives its node's place.
+    /// Makes the `_id` if it is one of the fields and the document's is absent or dropped: it comes first. One that is
+    /// kept stays where it is, and is moved to the front as any other document's. Returns the position of its node.
     fn make_id(&mut self, document: &[u8], tree: &FieldTree, own: Option<&Range<usize>>) -> Option<usize> {
-        let (place, node) = tree.find(b"_id")?;
+        let (at, node) = tree.id_node()?;
         if own.is_some() {
             let own = elements(document).find(|element| element.name == b"_id")?;
+            // Whether the mode refuses this `_id` is found when the elements are copied, in their order.
             if !self.is_generated(node, &own) {
                 return None;
             }
         }
         self.make(node);
-        Some(place)
+        Some(at)
     }
 
-    /// The elements of a level, and behind them what it lacks. Tells where an `_id` was written, from the start of the
-    /// document.
+    /// Writes the elements of a level, and after them what it lacks. Returns where an `_id` was written, counted from the
+    /// start of the document.
     fn level(
         &mut self,
         document: &[u8],
@@ -243,27 +170,31 @@ impl<'f, F: Fn(usize) -> &'f Field> Writer<'_, F> {
         let mut id = None;
         for element in elements(document) {
             let from = self.buffer.len() - self.start;
-            match tree.find(element.name) {
+            match tree.node_of(&element) {
                 None => self.buffer.extend_from_slice(element.whole),
-                Some((place, node)) => {
+                Some((at, node)) => {
+                    // Dropped: a value that the document brought for a field that is always generated.
                     if !self.meet(node, &element)? {
                         continue;
                     }
-                    mark(present, place);
+                    mark(present, at);
                 }
             }
+            // Nested fields of that name are counted as well, but only the outermost level's range is used.
             if element.name == b"_id" {
                 id = Some(from..self.buffer.len() - self.start);
             }
         }
+        // Nodes are sorted by name, which is SequoiaDB's order of the fields that it appends.
         let missing = tree.nodes.iter().zip(present.iter()).filter(|(_, present)| !**present);
         missing.for_each(|(node, _)| self.make(node));
         Ok(id)
     }
 
-    /// An element at a field's path, or on the way to one. Says whether it was kept.
-    fn meet(&mut self, node: &Node, element: &Element<'_>) -> Result<bool, SequenceError> {
+    /// Writes an element at a field's path, or on the way to one. Returns whether it was kept.
+    fn meet(&mut self, node: &FieldNode, element: &Element<'_>) -> Result<bool, SequenceError> {
         let Some(position) = node.field else {
+            // A parent is not replaced: that would destroy what the document brought.
             if element.kind != ElementType::EmbeddedDocument {
                 return Err(not_a_parent(node, element));
             }
@@ -278,22 +209,22 @@ impl<'f, F: Fn(usize) -> &'f Field> Writer<'_, F> {
             Decision::Generate => Ok(false),
             Decision::Keep => {
                 self.buffer.extend_from_slice(element.whole);
-                self.event(position, Wanted::Nothing { brought: None });
+                self.value(position, ValueSource::Explicit { integer: None });
                 Ok(true)
             }
-            Decision::Announce(brought) => {
+            Decision::Announce(integer) => {
                 self.buffer.extend_from_slice(element.whole);
-                self.event(position, Wanted::Nothing { brought: Some(brought) });
+                self.value(position, ValueSource::Explicit { integer: Some(integer) });
                 Ok(true)
             }
         }
     }
 
-    /// A field that is lacking, with the parents that are.
-    fn make(&mut self, node: &Node) {
+    /// Writes room for a field that the document lacks, with the parents that it lacks.
+    fn make(&mut self, node: &FieldNode) {
         if let Some(position) = node.field {
             self.name(ElementType::Int64, &node.name);
-            self.event(position, Wanted::Value { place: self.buffer.len() });
+            self.value(position, ValueSource::Generated { offset: self.buffer.len() });
             self.buffer.extend_from_slice(&[0; 8]);
             return;
         }
@@ -305,13 +236,13 @@ impl<'f, F: Fn(usize) -> &'f Field> Writer<'_, F> {
         self.close(start);
     }
 
-    fn is_generated(&self, node: &Node, own: &Element<'_>) -> bool {
+    fn is_generated(&self, node: &FieldNode, own: &Element<'_>) -> bool {
         let decision = node.field.map(|position| (self.field)(position).decide(brought(own)));
         matches!(decision, Some(Ok(Decision::Generate)))
     }
 
-    fn event(&mut self, field: usize, wanted: Wanted) {
-        self.events.push(Event { document: self.position, field, wanted });
+    fn value(&mut self, field: usize, source: ValueSource) {
+        self.values.push(FieldValue { document: self.position, field, source });
     }
 
     fn name(&mut self, element_type: ElementType, name: &str) {
@@ -328,22 +259,19 @@ impl<'f, F: Fn(usize) -> &'f Field> Writer<'_, F> {
 
     fn close(&mut self, start: usize) {
         self.buffer.push(0);
-        // A length over the limit of the format is refused by the size check that follows every build.
-        let length = i32::try_from(self.buffer.len() - start).unwrap_or(i32::MAX);
-        if let Some(place) = self.buffer.get_mut(start..start + LENGTH_BYTES) {
-            place.copy_from_slice(&length.to_le_bytes());
-        }
+        write_length(self.buffer.get_mut(start..).unwrap_or_default());
     }
 }
 
-fn mark(present: &mut Present, place: usize) {
-    if let Some(present) = present.get_mut(place) {
+fn mark(present: &mut Present, at: usize) {
+    if let Some(present) = present.get_mut(at) {
         *present = true;
     }
 }
 
-fn not_a_parent(node: &Node, found: &Element<'_>) -> SequenceError {
+fn not_a_parent(node: &FieldNode, found: &Element<'_>) -> SequenceError {
     let mut below = node;
+    // The message names a field, and any field below this parent would do.
     while let Some(first) = below.below.nodes.first() {
         below = first;
     }
@@ -408,16 +336,16 @@ mod tests {
     /// The completed document, whose values are 1, 2, 3 in the order of the document.
     fn complete(document: &RawDocumentBuf, fields: &[Field]) -> Result<RawDocumentBuf, SequenceError> {
         let tree = FieldTree::new(fields.iter().map(Field::path));
-        let mut completion = Completion::default();
-        completion.push(document.as_bytes(), &tree, |position| fields.get(position).expect("a field"))?;
+        let mut copies = CopiedDrafts::default();
+        copies.push(document.as_bytes(), &tree, |position| fields.get(position).expect("a field"))?;
         let mut next = 0;
-        for event in completion.events.clone() {
-            if let Wanted::Value { place } = event.wanted {
+        for value in copies.values.clone() {
+            if let ValueSource::Generated { offset } = value.source {
                 next += 1;
-                completion.drafts.write_value(place, next);
+                copies.drafts.write_value(offset, next);
             }
         }
-        let bytes = completion.drafts.documents().next().expect("a document").to_vec();
+        let bytes = copies.drafts.documents().next().expect("a document").to_vec();
         Ok(RawDocumentBuf::from_bytes(bytes).expect("well-formed"))
     }
 
@@ -490,12 +418,12 @@ mod tests {
         for bytes in [broken.as_slice(), b"", b"\x05\0\0\0", b"\x05\0\0\0\x01"] {
             let fields = fields(&["n"], Generated::Default);
             let tree = FieldTree::new(fields.iter().map(Field::path));
-            let mut completion = Completion::default();
-            completion
+            let mut copies = CopiedDrafts::default();
+            copies
                 .push(bytes, &tree, |position| fields.get(position).expect("a field"))
                 .expect("not refused");
-            assert_eq!(completion.drafts.documents().collect::<Vec<_>>(), [bytes]);
-            assert!(completion.events.is_empty());
+            assert_eq!(copies.drafts.documents().collect::<Vec<_>>(), [bytes]);
+            assert!(copies.values.is_empty());
         }
     }
 }

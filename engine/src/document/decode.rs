@@ -8,7 +8,10 @@ use serde::de::DeserializeOwned;
 use crate::error::{Error, Result};
 use crate::storage::Family;
 
-/// Views a stored record; what is no document is corruption, named by its key.
+/// Views a stored record as a document.
+///
+/// # Errors
+/// Corruption, which names the record's key, if the bytes are no document.
 #[inline]
 pub(crate) fn stored<'a>(record_key: &[u8], bytes: &'a [u8]) -> Result<&'a RawDocument> {
     RawDocument::from_bytes(bytes).map_err(|error| {
@@ -20,11 +23,12 @@ pub(crate) fn stored<'a>(record_key: &[u8], bytes: &'a [u8]) -> Result<&'a RawDo
     })
 }
 
-/// The document as a `T`.
+/// Decodes a document as a `T`.
 ///
-/// `Document` and `RawDocumentBuf` are filled without serde: it is faster, and serde would take a field named like one
-/// of extended JSON's (`{"$oid": ".."}`) for the value that it stands for there.
+/// `Document` and `RawDocumentBuf` are decoded without serde. That is faster, and serde would read a field with a name of
+/// extended JSON (`{"$oid": ".."}`) as the value that it means there.
 pub(crate) fn decode<T: DeserializeOwned + 'static>(document: &RawDocument) -> Result<T> {
+    // By `Any`, because stable Rust has no other way to ask whether `T` is a certain type.
     let mut decoded: Option<T> = None;
     let slot: &mut dyn Any = &mut decoded;
     if let Some(slot) = slot.downcast_mut::<Option<RawDocumentBuf>>() {
@@ -38,8 +42,9 @@ pub(crate) fn decode<T: DeserializeOwned + 'static>(document: &RawDocument) -> R
     }
 }
 
-/// The same for a document that is given away: as a `RawDocumentBuf` it is not copied.
+/// Decodes an owned document as a `T`. A `RawDocumentBuf` is handed on without a copy.
 pub(crate) fn decode_owned<T: DeserializeOwned + 'static>(document: RawDocumentBuf) -> Result<T> {
+    // In an `Option`, so that it can be moved out of the branch that takes it and is left for the other.
     let mut given: Option<RawDocumentBuf> = Some(document);
     let mut decoded: Option<T> = None;
     let slot: &mut dyn Any = &mut decoded;

@@ -1,17 +1,17 @@
-//! Values as MongoDB's messages print them, for the text of a duplicate key error.
+//! Values as MongoDB's messages print them, in the notation of its shell.
 
 use std::fmt::Write;
 
 use bson::Bson;
 
-/// `{ a: 1, b: "x" }`, with names that are not identifiers in quotes.
+/// Prints fields as `{ a: 1, b: "x" }`.
 pub(crate) fn print_fields<'a>(fields: impl IntoIterator<Item = (&'a str, &'a Bson)>) -> String {
     let mut text = String::new();
     write_fields(&mut text, fields);
     text
 }
 
-/// One value.
+/// Prints one value.
 pub(crate) fn print_value(value: &Bson) -> String {
     let mut text = String::new();
     write_value(&mut text, value);
@@ -27,10 +27,12 @@ fn write_fields<'a>(text: &mut String, fields: impl IntoIterator<Item = (&'a str
         write_value(text, value);
         separator = ", ";
     }
+    // Nothing was written yet: MongoDB prints an empty document without the space.
     text.push_str(if separator == "{ " { "{}" } else { " }" });
 }
 
-/// Values come out of validated documents, so their depth is bounded and recursion is safe.
+/// Prints a value and the values inside it. They come from validated documents, so their depth is bounded and the
+/// recursion is safe.
 fn write_value(text: &mut String, value: &Bson) {
     match value {
         Bson::String(string) | Bson::Symbol(string) => write_quoted(text, string),
@@ -101,6 +103,7 @@ fn scalar(value: &Bson) -> String {
 }
 
 fn print_double(number: f64) -> String {
+    // A whole double keeps its point, so that it is told from an integer.
     if number.fract() == 0.0 && number.abs() < 1e15 { format!("{number:.1}") } else { number.to_string() }
 }
 

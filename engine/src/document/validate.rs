@@ -1,7 +1,7 @@
 //! The rules that a document must keep to be stored, beyond being well-formed BSON.
 //!
-//! What well-formed means stands in `index::validate`; here are the rules of an insert and a replacement: the
-//! types that an `_id` may have, names inside it, and MongoDB's numbers and texts for each refusal.
+//! `index::validate` decides what well-formed means. This file has the rules of an insert and a replacement: the types
+//! that an `_id` may have, the names inside it, and MongoDB's numbers and texts for each refusal.
 
 use bson::{RawBsonRef, RawDocument};
 use index::error::Error as IndexError;
@@ -22,7 +22,7 @@ pub(crate) fn validate(bytes: &[u8]) -> Result<ValidDocument<'_>, Refusal> {
     validate_each(bytes, |_| {})
 }
 
-/// The same, and shows each top-level element, from its type byte to the end of its value.
+/// Checks `bytes` as [`validate`] does, and shows each top-level element, from its type byte to the end of its value.
 #[inline]
 pub(crate) fn validate_each(bytes: &[u8], show: impl FnMut(&[u8])) -> Result<ValidDocument<'_>, Refusal> {
     let document = index::validate::validate_each(bytes, show).map_err(|error| refusal(&error))?;
@@ -32,9 +32,10 @@ pub(crate) fn validate_each(bytes: &[u8], show: impl FnMut(&[u8])) -> Result<Val
     Ok(document)
 }
 
-/// Checks everything that an insert will, without making an `_id`.
+/// Checks everything that an insert checks, without making an `_id`.
 pub(crate) fn validate_insert(bytes: &[u8]) -> Result<(), Refusal> {
     let document = validate(bytes)?;
+    // The size that counts is that of the stored document, with the `_id` that will be made.
     let made_id = if document.id().is_some() { 0 } else { HEADROOM };
     validate_size(bytes.len() + made_id)
 }
@@ -76,7 +77,7 @@ pub(crate) fn validate_id(id: RawBsonRef<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// Refuses the top-level `$` names of a replacement.
+/// Refuses a replacement with a top-level name that starts with `$`.
 pub(crate) fn validate_replacement_names(document: &RawDocument) -> Result<(), Refusal> {
     match document.iter_elements().flatten().find(|element| element.key().as_str().starts_with('$')) {
         None => Ok(()),
@@ -110,7 +111,7 @@ fn validate_names(id: &RawDocument) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The document inside a value; an array is one with its positions as names.
+/// The document inside a value. An array counts as a document whose names are its positions.
 fn nested(value: RawBsonRef<'_>) -> Option<&RawDocument> {
     if let Some(array) = value.as_array() {
         return RawDocument::from_bytes(array.as_bytes()).ok();

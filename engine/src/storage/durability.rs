@@ -2,7 +2,7 @@
 //!
 //! A write follows its write concern, and without one the client's default:
 //!
-//! 1. `j` decides where it is given, `false` as well, beside any `w`.
+//! 1. `j` decides if it is given, `false` as well, whatever `w` is.
 //! 2. Without it `w: "majority"` means journaled, as MongoDB's `writeConcernMajorityJournalDefault` has it.
 //! 3. Else, `w: 1` included, the client decides, by what it was opened with.
 //!
@@ -50,9 +50,16 @@ impl CommitLevel {
     }
 
     /// Writers that wait for a turn must not wait for a sync each: the turn ends before it, and they share one
-    /// afterwards. Whoever commits by this level syncs behind the turn if the write's own level asks for it.
+    /// afterwards. A write that committed by this level syncs after the turn if it [owes](Self::owes_sync) that.
+    #[inline]
     pub(crate) fn within_turn(self, takes_turns: bool) -> Self {
         if takes_turns { Self::Buffered } else { self }
+    }
+
+    /// Whether a write of this level that committed by another one, within a turn, has yet to sync.
+    #[inline]
+    pub(crate) fn owes_sync(self, committed_by: Self) -> bool {
+        self == Self::Journaled && committed_by == Self::Buffered
     }
 }
 

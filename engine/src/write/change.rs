@@ -8,8 +8,9 @@ use query::filter::Filter;
 use query::update::{Context, Phase, Update, UpsertStart, upsert_base};
 
 use crate::codes::{refused, text_with_causes};
-use crate::document::draft;
 use crate::document::print::print_fields;
+use crate::document::replacement::{append_elements, element, with_id_element};
+use crate::document::timestamp::next_timestamp;
 use crate::document::validate::{validate, validate_replacement_names, validate_size};
 use crate::error::{Error, Refusal, Result, WriteError};
 use crate::options::UpdateModifications;
@@ -48,30 +49,33 @@ impl<'a> Change<'a> {
                 Update::parse_pipeline(&stages, &array_filters, variables)?
             }
         };
-        let stamp = draft::next_timestamp();
+        // Once for the call: all documents that it changes get the same time.
+        let stamp = next_timestamp();
         let half = |part: u64| u32::try_from(part & u64::from(u32::MAX)).unwrap_or(u32::MAX);
         let timestamp = Timestamp { time: half(stamp >> 32), increment: half(stamp) };
         Ok(Self::Update { update, clock: (variables.clock(), timestamp) })
     }
 
-    /// Checks a replacement.
+    /// Checks the bytes of a replacement.
     pub(crate) fn of_replacement(bytes: &'a [u8]) -> Result<Self> {
         let document = validate(bytes).map_err(Error::write)?;
         validate_replacement_names(document.as_raw()).map_err(Error::write)?;
         Ok(Self::Replacement(document))
     }
 
-    /// The document as the change leaves it; nothing if that is the same bytes.
+    /// The document as the change leaves it. Returns `None` if its bytes stay the same.
     #[inline]
     pub(super) fn successor(
         &self,
         target: Target<'_>,
         selector: &Selector,
-        (key, current): (&[u8], &RawDocument),
+        key: &[u8],
+        current: &RawDocument,
     ) -> Result<Option<Vec<u8>>> {
         match self {
             Self::Update { update, clock: (now, timestamp) } => {
                 let operation = selector.variables().operation();
+                // What a positional `$` stands for is found only where the update has one.
                 let position = selector
                     .filter()
                     .filter(|_| update.is_positional())
@@ -84,6 +88,7 @@ impl<'a> Change<'a> {
             }
             Self::Replacement(replacement) => {
                 let mut bytes = with_id_of(current, key, replacement)?;
+                // A document keeps its numbers, unless the replacement names the fields itself.
                 keep_fields(target, current, &mut bytes)?;
                 validate_size(bytes.len()).map_err(Error::write)?;
                 Ok(Some(bytes).filter(|bytes| bytes != current.as_bytes()))
@@ -91,7 +96,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Whether the change would make another document of a stored one.
+    /// Whether the change would alter a stored document.
     pub(crate) fn alters(
         &self,
         target: Target<'_>,
@@ -100,14 +105,14 @@ impl<'a> Change<'a> {
     ) -> Result<bool> {
         let id = document.get(ID_FIELD)?.map(|id| record_key(target.collection.id, id));
         let key = id.as_ref().map(|key| &key[..]).unwrap_or_default();
-        Ok(self.successor(target, selector, (key, document))?.is_some())
+        Ok(self.successor(target, selector, key, document)?.is_some())
     }
 
-    /// The document that an upsert inserts when the filter finds nothing. It may lack an `_id`.
+    /// The document that an upsert inserts when the filter finds no document. It may lack an `_id`.
     pub(super) fn upserted(&self, filter: &Document) -> Result<Vec<u8>> {
-        let filter = Filter::parse_with(&RawDocumentBuf::try_from(filter)?, &Variables::default());
-        // What is wrong with a filter was told before; expressions in it are refused here.
-        let filter = filter?;
+        // The filter was parsed before, so all that this can refuse is an expression: without the caller's variables there
+        // is no value to start a document from.
+        let filter = Filter::parse_with(&RawDocumentBuf::try_from(filter)?, &Variables::default())?;
         match self {
             Self::Update { update, clock: (now, timestamp) } => {
                 let base = upsert_base(&filter, UpsertStart::Update)?;
@@ -116,52 +121,54 @@ impl<'a> Change<'a> {
             }
             Self::Replacement(replacement) => {
                 let base = upsert_base(&filter, UpsertStart::Replacement)?;
+                // The `_id` that the filter asks for and the replacement's own must be equal, or there is only one.
                 let Some(wanted) = base.get("_id")? else { return Ok(replacement.as_bytes().to_vec()) };
                 if let Some(own) = replacement.id() {
+                    // Equal as values is enough: 1 and 1.0 are one `_id`.
                     if compare(wanted, own).is_ne() {
                         return Err(Error::write(immutable_id(own)));
                     }
                     return Ok(replacement.as_bytes().to_vec());
                 }
-                let element = base.as_bytes().get(4..base.as_bytes().len() - 1).unwrap_or_default();
-                Ok(draft::with_id_element(replacement, element))
+                let id = base.as_bytes().get(4..base.as_bytes().len() - 1).unwrap_or_default();
+                Ok(with_id_element(replacement, id))
             }
         }
     }
 }
 
-/// Appends the auto-increment fields of the stored document that the replacement does not name, and of nested ones the
-/// outermost parent, ascending by name.
+/// Appends the auto-increment fields of the stored document that the replacement lacks, ascending by name. Of a nested
+/// field its outermost parent is appended.
 fn keep_fields(target: Target<'_>, found: &RawDocument, bytes: &mut Vec<u8>) -> Result<()> {
     let mut names: Vec<&str> =
         target.fields.iter().filter_map(|field| field.field.segments().next()).collect();
+    // Fields below one parent follow each other, because the list is sorted by path.
     names.dedup();
     let mut kept = Vec::new();
     for name in names {
         if RawDocument::from_bytes(&*bytes)?.get(name)?.is_none() {
-            kept.extend_from_slice(draft::element(found, name).unwrap_or_default());
+            kept.extend_from_slice(element(found, name).unwrap_or_default());
         }
     }
     if !kept.is_empty() {
-        draft::append_elements(bytes, &kept);
+        append_elements(bytes, &kept);
     }
     Ok(())
 }
 
-/// The replacement with the `_id` element of the stored document, whose type it keeps.
+/// The replacement with the `_id` of the stored document, so that its type stays as well: 1 is not made 1.0.
 fn with_id_of(found: &RawDocument, key: &[u8], replacement: &ValidDocument<'_>) -> Result<Vec<u8>> {
     let stored = index::validate::validate(found.as_bytes())
         .map_err(|error| Error::corruption(Family::Records.name(), key, error.to_string()))?;
-    let (Some(id), Some(element)) = (stored.id(), stored.id_element()) else {
+    let (Some(id), Some(place)) = (stored.id(), stored.id_element()) else {
         return Err(Error::corruption(Family::Records.name(), key, "the record has no _id"));
     };
-    let element = found.as_bytes().get(element).unwrap_or_default();
     if let Some(other) = replacement.id()
         && compare(id, other).is_ne()
     {
         return Err(Error::write(immutable_id(other)));
     }
-    Ok(draft::with_id_element(replacement, element))
+    Ok(with_id_element(replacement, found.as_bytes().get(place).unwrap_or_default()))
 }
 
 fn immutable_id(id: RawBsonRef<'_>) -> Refusal {
@@ -174,7 +181,8 @@ fn immutable_id(id: RawBsonRef<'_>) -> Refusal {
     )
 }
 
-/// What an update could not do with a stored document, and with which one: of many it could not be found otherwise.
+/// The error of an update that cannot be applied to a stored document. It names the document, because an update of many
+/// would not tell otherwise which one is meant.
 #[cold]
 fn refused_for(error: query::update::error::Error, document: &RawDocument) -> Error {
     // That an operation is over has nothing to do with the document.
@@ -183,6 +191,7 @@ fn refused_for(error: query::update::error::Error, document: &RawDocument) -> Er
     }
     let id = document.get("_id").ok().flatten().and_then(|id| Bson::try_from(id).ok());
     let shown = id.map(|id| print_fields([("_id", &id)])).unwrap_or_default();
+    // Cut by characters, not bytes: the text is cut for a reader, and must stay valid UTF-8.
     let mut letters = shown.chars();
     let start = letters.by_ref().take(ID_CHARACTERS_MAX).collect::<String>();
     let rest = if letters.next().is_some() { "..." } else { "" };

@@ -9,28 +9,29 @@ use crate::plan::selector::Selector;
 use crate::storage::Family;
 use crate::storage::latch::LatchSet;
 use crate::storage::write::Batch;
-use crate::write::Target;
 use crate::write::entries::entries_of;
 use crate::write::find::{Check, DocumentSearch, on_first, open};
-use crate::write::insert::COMMIT_BYTES_MAX;
 use crate::write::prepare::encoded_id;
+use crate::write::{COMMIT_BYTES_MAX, Target};
 
 /// Documents that a `delete_many` latches together.
 const LATCHED_DOCUMENTS_MAX: usize = 1000;
 
-/// Removes the first document that matches; gives what `show` made of it before it was removed. Where that fails, the
+/// Removes the first document that matches. Returns what `show` made of it, before it was removed: if `show` fails, the
 /// document stays.
 pub(crate) fn delete_one<R>(
     target: Target<'_>,
     search: DocumentSearch<'_>,
     show: impl Fn(&[u8]) -> Result<R>,
 ) -> Result<Option<R>> {
-    on_first(target, search, |key, check| delete_found(target, (key, check), &show))
+    on_first(target, search, |key, check| delete_found(target, key, check, &show))
 }
 
-/// Removes every document that matches; says how many. What was removed when the time is over stays so.
+/// Removes every document that matches, and returns how many those were. When the operation's time is over, what was
+/// removed until then stays removed.
 pub(crate) fn delete_many(target: Target<'_>, search: DocumentSearch<'_>) -> Result<u64> {
     let selector = search.selector;
+    // The walk is on a snapshot, so what this call removes does not disturb it.
     let mut matches = open(target, search)?;
     let mut deleted = 0;
     let mut found = Vec::new();
@@ -39,6 +40,7 @@ pub(crate) fn delete_many(target: Target<'_>, search: DocumentSearch<'_>) -> Res
         if more {
             found.push(matches.record_key().to_vec());
         }
+        // Latched in groups: one sync for many documents, and no other writer waits for the whole walk.
         if !more || found.len() == LATCHED_DOCUMENTS_MAX {
             let mut rest = found.as_slice();
             while !rest.is_empty() {
@@ -57,17 +59,20 @@ pub(crate) fn delete_many(target: Target<'_>, search: DocumentSearch<'_>) -> Res
 
 fn delete_found<R>(
     target: Target<'_>,
-    (key, check): (&[u8], &Check<'_>),
+    key: &[u8],
+    check: &Check<'_>,
     show: impl Fn(&[u8]) -> Result<R>,
 ) -> Result<Option<R>> {
     let _latched = target.store.latches.lock_one(key);
+    // Read again under the latch: since the walk another writer may have removed or changed it.
     let Some(current) = target.database.get(Family::Records, key)? else { return Ok(None) };
     if !check.holds(stored(key, &current)?)? {
         return Ok(None);
     }
+    // Before the commit, because a refusal must not remove the document.
     let shown = show(&current)?;
     let mut batch = Batch::new(target.database);
-    stage(target, &mut batch, (key, &current))?;
+    stage(target, &mut batch, key, &current)?;
     target.store.commit(batch, target.level)?;
     target.collection.count.add(-1);
     Ok(Some(shown))
@@ -81,8 +86,9 @@ pub(super) struct Done {
     pub(super) deleted: u64,
 }
 
-/// Removes those of the found documents that still match, in one commit: as many as its size allows, for a document may
-/// have a thousand entries. The latches go with the commit, so that other writers wait for one and not for all.
+/// Removes those of the found documents that still match, in one commit: as many as its size allows, because a document
+/// may have a thousand entries. The latches end with the commit, so that other writers wait for one commit and not for
+/// all.
 pub(super) fn delete_batch(target: Target<'_>, selector: &Selector, found: &[Vec<u8>]) -> Result<Done> {
     let mut latches = LatchSet::default();
     for key in found {
@@ -92,7 +98,7 @@ pub(super) fn delete_batch(target: Target<'_>, selector: &Selector, found: &[Vec
     let mut batch = Batch::new(target.database);
     let (mut looked_at, mut deleted) = (0, 0);
     for key in found {
-        // After the document that passes the limit: the batch holds it already.
+        // The document that passes the limit is in the batch already; the next one is left to another commit.
         if batch.bytes() > COMMIT_BYTES_MAX {
             break;
         }
@@ -101,7 +107,7 @@ pub(super) fn delete_batch(target: Target<'_>, selector: &Selector, found: &[Vec
         if !selector.matches(stored(key, &current)?)? {
             continue;
         }
-        stage(target, &mut batch, (key, &current))?;
+        stage(target, &mut batch, key, &current)?;
         deleted += 1;
     }
     if deleted > 0 {
@@ -111,11 +117,12 @@ pub(super) fn delete_batch(target: Target<'_>, selector: &Selector, found: &[Vec
     Ok(Done { looked_at, deleted: deleted.unsigned_abs() })
 }
 
-fn stage(target: Target<'_>, batch: &mut Batch<'_>, (key, document): (&[u8], &[u8])) -> Result<()> {
+fn stage(target: Target<'_>, batch: &mut Batch<'_>, key: &[u8], document: &[u8]) -> Result<()> {
     batch.delete(Family::Records, key);
     if target.indexes.is_empty() {
         return Ok(());
     }
+    // The keys of its entries are computed from the document, as the insert computed them.
     let drawn = entries_of(target.indexes, stored(key, document)?, encoded_id(key)).map_err(Error::write)?;
     for entry in drawn.entries {
         batch.delete(Family::Entries, &entry.key);

@@ -15,18 +15,20 @@ pub(crate) const DUPLICATE_KEY: i32 = 11000;
 const KEY_PATTERN: &str = "keyPattern";
 const KEY_VALUE: &str = "keyValue";
 
-/// The `_id` is taken.
+/// The refusal of a document whose `_id` another document has.
 #[cold]
 pub(crate) fn of_id(namespace: &Namespace, id: &Bson) -> Refusal {
     error(namespace, ID_INDEX_NAME, doc! { "_id": 1 }, doc! { "_id": id.clone() })
 }
 
-/// A unique secondary key is taken. `entry_key` is the whole key of the entry, `types` its type bytes.
+/// The refusal of a document whose key in a unique secondary index another document has. `entry_key` is the whole key
+/// of the entry, `types` its type bytes.
 #[cold]
 pub(crate) fn of_entry(namespace: &Namespace, index: &Index, entry_key: &[u8], types: &[u8]) -> Refusal {
     let mut bytes = entry_key.get(ID_BYTES..).unwrap_or_default();
     let mut types = types;
     let values = index.spec.fields().iter().map(|field| {
+        // A key that cannot be decoded must not hide the duplicate: its value is shown as undefined.
         let value = key::decode(&mut bytes, field.direction, &mut types).unwrap_or(Bson::Undefined);
         (field.path.as_str().to_owned(), value)
     });
@@ -34,7 +36,7 @@ pub(crate) fn of_entry(namespace: &Namespace, index: &Index, entry_key: &[u8], t
     error(namespace, &index.name, index.key_pattern(), values)
 }
 
-/// The fields of the index and the values that were found taken, if the error is a duplicate key.
+/// The fields of the index and the values that are taken, if the error is a duplicate key.
 pub(crate) fn taken_key(error: &Error) -> Option<(&Document, &Document)> {
     let ErrorKind::Write(WriteFailure::WriteError(WriteError { code: DUPLICATE_KEY, details, .. })) =
         error.kind()

@@ -3,7 +3,8 @@
 //! A unique entry's key is without the document's id, so that a duplicate is one point lookup under one latch;
 //! its value names the document. A plain entry's key ends with the document's encoded id.
 //!
-//! With its entries comes what a document has of arrays where the catalog knows of none: it is committed with them.
+//! Beside its entries this file finds the arrays of a document that the catalog does not know of yet. They are noted in
+//! the catalog by the commit that writes the entries.
 
 use bson::RawDocument;
 use index::error::Error as IndexError;
@@ -28,13 +29,13 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Bytes of key and value.
+    /// How many bytes key and value have.
     pub(crate) fn bytes(&self) -> usize {
         self.key.len() + self.value.len()
     }
 }
 
-/// What the indexes of a collection get of a document.
+/// What a document puts into the indexes of its collection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Drawn {
     /// All entries, index by index, ascending within one.
@@ -43,7 +44,7 @@ pub(crate) struct Drawn {
     pub(crate) arrays: NewArrays,
 }
 
-/// For indexes, by position: the components of each field's path that led to an array.
+/// Indexes by their position, each with the components of its fields' paths that led to an array.
 pub(crate) type NewArrays = Vec<(usize, Vec<ArrayComponents>)>;
 
 /// A stored entry, taken apart.
@@ -57,7 +58,7 @@ pub(crate) struct EntryParts<'a> {
     pub(crate) types: &'a [u8],
 }
 
-/// What a document gives to indexes.
+/// Computes what a document puts into indexes.
 pub(crate) fn entries_of(
     indexes: &[Index],
     document: &RawDocument,
@@ -70,9 +71,11 @@ pub(crate) fn entries_of(
     for (position, index) in indexes.iter().enumerate() {
         keys.clear();
         extract(&index.spec, document, &mut keys).map_err(|error| refusal(&error))?;
+        // Two cheap tests in front: few documents have arrays, and the catalog knows of nearly all of those.
         if keys.is_multikey() && index.arrays.misses(keys.array_components()) {
             arrays.push((position, keys.array_components().to_vec()));
         }
+        // Counted before the entries are made: a document may have more of them than memory allows.
         let ids = keys.len().saturating_mul(encoded_id.len());
         bytes = bytes.saturating_add(
             ids + keys.iter().map(|(fields, types)| fields.len() + types.len()).sum::<usize>(),
@@ -83,8 +86,7 @@ pub(crate) fn entries_of(
                 format!("index entries of the document take {bytes} bytes, more than {ENTRY_BYTES_MAX}"),
             ));
         }
-        entries
-            .extend(keys.iter().map(|(fields, types)| entry(position, index, (fields, types), encoded_id)));
+        entries.extend(keys.iter().map(|(fields, types)| entry(position, index, fields, types, encoded_id)));
     }
     Ok(Drawn { entries, arrays })
 }
@@ -92,7 +94,9 @@ pub(crate) fn entries_of(
 /// Takes a stored entry apart; `None` if its bytes are not an entry of the index.
 pub(crate) fn split<'a>(index: &Index, entry_key: &'a [u8], value: &'a [u8]) -> Option<EntryParts<'a>> {
     let rest = entry_key.get(ID_BYTES..)?;
+    // A unique entry has the id in its value, a plain one at the end of its key; see the header.
     if index.spec.is_unique() {
+        // The id's length is not stored: its encoding tells where it ends.
         let id_bytes = key::skip(value, Direction::Ascending).ok()?;
         let (id, types) = value.split_at_checked(id_bytes)?;
         return Some(EntryParts { fields: rest, id, types });
@@ -105,12 +109,12 @@ pub(crate) fn split<'a>(index: &Index, entry_key: &'a [u8], value: &'a [u8]) -> 
     Some(EntryParts { fields, id, types: value })
 }
 
-/// The first key behind all of the index's, and the first of them.
+/// The range of the keys of an index: the first key, and the end, which is not in it.
 pub(crate) fn bounds(index: IndexId) -> (Vec<u8>, Option<Vec<u8>>) {
     (index.prefix().to_vec(), Some(index.end()))
 }
 
-fn entry(position: usize, index: &Index, (fields, types): (&[u8], &[u8]), encoded_id: &[u8]) -> Entry {
+fn entry(position: usize, index: &Index, fields: &[u8], types: &[u8], encoded_id: &[u8]) -> Entry {
     let prefix = index.id.prefix();
     if index.spec.is_unique() {
         Entry { index: position, key: [&prefix[..], fields].concat(), value: [encoded_id, types].concat() }

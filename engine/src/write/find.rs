@@ -1,8 +1,9 @@
 //! Finding the documents that a write is about, one after the other.
 //!
-//! What a walk found may have changed by the time its latch is held. So every attempt asks again, under the latch, by
-//! its [`Check`]; one that says no has lost the document, and goes on with the next. A write to one document that lost
-//! any and found no other looks anew: the document that it is to find may have come to match only after the snapshot.
+//! What a walk found may have changed by the time its latch is held. So every attempt checks again under the latch, by
+//! its [`Check`]. If the check fails, the document is lost to the write, which goes on with the next one. A write to one
+//! document that lost some and found no other searches again: the document that it is to find may match only since
+//! the snapshot was taken.
 
 use bson::RawDocument;
 use query::operation::OperationContext;
@@ -15,7 +16,7 @@ use crate::plan::order::Order;
 use crate::plan::selector::Selector;
 use crate::write::Target;
 
-/// Which documents, and which of them first. The operation is the one of the selector's variables.
+/// Which documents a write is about, and which of them comes first.
 #[derive(Clone, Copy)]
 pub(crate) struct DocumentSearch<'a> {
     pub(crate) selector: &'a Selector,
@@ -23,7 +24,7 @@ pub(crate) struct DocumentSearch<'a> {
 }
 
 impl<'a> DocumentSearch<'a> {
-    /// What the write may use.
+    /// What the write may use of time and memory.
     pub(crate) fn operation(&self) -> &'a OperationContext {
         self.selector.variables().operation()
     }
@@ -32,13 +33,13 @@ impl<'a> DocumentSearch<'a> {
 /// What must hold of a document, under its latch, for a write to be done.
 pub(crate) struct Check<'a> {
     selector: &'a Selector,
-    /// Where it stood in the sort when it was chosen.
-    place: Option<(&'a Sort, SortKey)>,
+    /// The sort that it was chosen by, and its key in it at that time.
+    sorted: Option<(&'a Sort, SortKey)>,
 }
 
 impl<'a> Check<'a> {
     fn of(selector: &'a Selector) -> Self {
-        Self { selector, place: None }
+        Self { selector, sorted: None }
     }
 
     /// Whether the document is still one to be written.
@@ -47,7 +48,7 @@ impl<'a> Check<'a> {
         if !self.selector.matches(document)? {
             return Ok(false);
         }
-        match &self.place {
+        match &self.sorted {
             None => Ok(true),
             Some((sort, key)) => Ok(sort.key(document)? == *key),
         }
@@ -58,16 +59,17 @@ impl<'a> Check<'a> {
     }
 }
 
-/// A try at the document under a record key; nothing if it was lost.
+/// Tries to write the document of a record key. Returns `None` if the document was lost.
 type Attempt<'a, R> = dyn FnMut(&[u8], &Check<'_>) -> Result<Option<R>> + 'a;
 
-/// Offers matching documents by their record keys, in order, until an attempt gives something.
+/// Offers matching documents by their record keys, in order, until an attempt succeeds.
 #[inline]
 pub(super) fn on_first<R>(
     target: Target<'_>,
     search: DocumentSearch<'_>,
     mut attempt: impl FnMut(&[u8], &Check<'_>) -> Result<Option<R>>,
 ) -> Result<Option<R>> {
+    // A filter that fixes the `_id` needs no walk, and a lost document has no other in its place.
     if let Some(key) = search.selector.record_key(target.collection.id) {
         search.operation().look()?;
         return attempt(&key, &Check::of(search.selector));
@@ -76,10 +78,12 @@ pub(super) fn on_first<R>(
         let mut has_lost = false;
         let mut attempt = |key: &[u8], check: &Check<'_>| {
             let done = attempt(key, check)?;
+            // Only a lost document is a reason to search again; a search that found no match at all is over.
             has_lost |= done.is_none();
             Ok(done)
         };
         let matches = open(target, search)?;
+        // A sort in memory must see all matches before the first can be offered; a walk in order offers them as it goes.
         let done = match search.order.sort() {
             Some(sort) => on_least(matches, search, sort, &mut attempt)?,
             None => on_walk(matches, search, &mut attempt)?,
@@ -90,7 +94,7 @@ pub(super) fn on_first<R>(
     }
 }
 
-/// Offers every document that matched at the beginning, once each.
+/// Offers every document that matched at the beginning, each of them once.
 pub(super) fn on_each(
     target: Target<'_>,
     search: DocumentSearch<'_>,
@@ -100,7 +104,7 @@ pub(super) fn on_each(
     on_walk(open(target, search)?, search, &mut attempt).map(|_| ())
 }
 
-/// Offers what a walk finds.
+/// Offers the documents that a walk finds, in the order of the walk.
 fn on_walk<R>(
     mut matches: Matches,
     search: DocumentSearch<'_>,
@@ -117,41 +121,42 @@ fn on_walk<R>(
     Ok(None)
 }
 
-/// Offers the document that comes first in the sort, and no other: if it was lost, another one may come first by now.
+/// Offers the document that comes first in the sort, and no other: if it was lost, any other may come first now.
 fn on_least<R>(
     mut matches: Matches,
     search: DocumentSearch<'_>,
     sort: &Sort,
     attempt: &mut Attempt<'_, R>,
 ) -> Result<Option<R>> {
+    // One document is kept, so this needs no bound of memory of its own.
     let mut sorter = Sorter::new(sort.clone(), Some(1), usize::MAX).within(search.operation());
     while matches.advance()? {
         let document = matches.document()?;
         let candidate =
-            || Candidate { record_key: matches.record_key().to_vec(), place: sort.key(document).ok() };
+            || Leading { record_key: matches.record_key().to_vec(), key: sort.key(document).ok() };
         sorter.push(document, candidate)?;
         if matches.is_sorted() {
             // The walk has the order of the sort: no later document comes before this one.
             break;
         }
     }
-    let Some(Candidate { record_key, place }) = sorter.into_sorted_iter().next() else { return Ok(None) };
+    let Some(Leading { record_key, key }) = sorter.into_sorted_iter().next() else { return Ok(None) };
     search.operation().look()?;
-    attempt(&record_key, &Check { selector: search.selector, place: place.map(|key| (sort, key)) })
+    attempt(&record_key, &Check { selector: search.selector, sorted: key.map(|key| (sort, key)) })
 }
 
-/// The documents that match, each once, as they are when this is called: what the write changes does not show.
+/// Opens a walk over the documents that match, each of them once, as they are now: what the write changes does not show.
 pub(super) fn open(target: Target<'_>, search: DocumentSearch<'_>) -> Result<Matches> {
     Matches::open(target.view(search.selector)?, search.selector.clone(), search.order)
 }
 
-/// The document that is first so far.
-struct Candidate {
+/// The document that comes first in the sort so far.
+struct Leading {
     record_key: Vec<u8>,
-    place: Option<SortKey>,
+    key: Option<SortKey>,
 }
 
-impl Payload for Candidate {
+impl Payload for Leading {
     fn heap_bytes(&self) -> usize {
         self.record_key.len()
     }

@@ -1,8 +1,8 @@
-//! Index definition and the build of an index over the documents that are there already.
+//! Definitions of indexes, and the build of an index over the documents that exist already.
 //!
-//! The build runs with the collection's gate held exclusively: no write can pass it by. Its entries carry an id
-//! that no catalog entry names until all of them are written, so a build that was cut short is invisible, and the
-//! next open removes it.
+//! The build runs with the collection's gate held exclusively, so no other write runs at the same time. Its entries carry an
+//! id that no catalog entry names until all of them are written. So a build that was cut short is invisible, and the
+//! next open removes its entries.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -26,13 +26,14 @@ use crate::storage::snapshot::Snapshot;
 use crate::storage::write::Batch;
 use crate::write::Target;
 use crate::write::entries::entries_of;
-use crate::write::insert::{is_unique, taken_entry};
 use crate::write::prepare::encoded_id;
+use crate::write::unique::{is_unique, taken_entry};
 
-/// Secondary indexes a collection may have: MongoDB's 64, less the one on `_id`.
+/// How many secondary indexes a collection may have: MongoDB's 64, less the one on `_id`.
 const INDEXES_MAX: usize = 63;
-const COMMIT_BYTES_MAX: usize = 1 << 20;
-/// What a description of the index on `_id` may have.
+/// Bytes of entries after which the build commits: they bound its memory.
+const BUILD_COMMIT_BYTES: usize = 1 << 20;
+/// The fields that a description of the index on `_id` may have.
 const ID_INDEX_OPTIONS: [&str; 5] = ["collation", "key", "name", "ns", "v"];
 
 /// A checked definition.
@@ -42,21 +43,22 @@ pub(crate) struct IndexDefinition {
     pub(crate) spec: IndexSpec,
 }
 
-/// What a definition means beside the indexes that are there.
+/// Whether a collection has the index of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
-    /// It is to be built.
+    /// It has not: the index is to be built.
     New,
-    /// The same index is there already.
+    /// It has an index of this name with the same keys and options.
     Identical,
 }
 
-/// Checks a model; `None` for the index on `_id`, which every collection has.
+/// Checks a model. Returns `None` for the index on `_id`, which every collection has.
 pub(crate) fn parse(model: &IndexModel) -> Result<Option<IndexDefinition>> {
     let options = model.options.clone().unwrap_or_default();
     if options.name.as_deref() == Some("") {
         return Err(cannot_create("index name cannot be empty".to_owned()));
     }
+    // In the form in which a command describes an index, so that there is one check for both.
     if is_id_pattern(&model.keys) {
         let mut given = doc! { "key": &model.keys, "name": options.name.as_deref().unwrap_or(ID_INDEX_NAME) };
         given.extend(options.unique.map(|unique| ("unique".to_owned(), unique.into())));
@@ -74,9 +76,14 @@ pub(crate) fn parse(model: &IndexModel) -> Result<Option<IndexDefinition>> {
     Ok(Some(IndexDefinition { name, spec }))
 }
 
-/// Compares a definition with the indexes that are there.
+/// Compares a definition with the indexes of a collection.
+///
+/// # Errors
+/// As in MongoDB, an index with the same name and other keys or options (86), and one with the same keys and another name
+/// or other options (85).
 pub(crate) fn compare(definition: &IndexDefinition, indexes: &[Index]) -> Result<Presence> {
     let IndexDefinition { name, spec } = definition;
+    // The name first: a definition may collide with one index by its name and with another one by its keys.
     if let Some(existing) = indexes.iter().find(|index| index.name == *name) {
         if existing.spec == *spec {
             return Ok(Presence::Identical);
@@ -98,8 +105,9 @@ pub(crate) fn compare(definition: &IndexDefinition, indexes: &[Index]) -> Result
     Ok(Presence::New)
 }
 
-/// Writes the entries of every document. `target.indexes` holds just the index that is built.
+/// Writes the entries of every document. `target.indexes` is the index that is built, and no other.
 pub(crate) fn build(target: Target<'_>) -> Result<()> {
+    // The gate is held exclusively, so this snapshot is the last state until the index is part of the catalog.
     let snapshot = Snapshot::take(target.database);
     let collection = target.collection.id;
     let bounds = (collection.prefix().to_vec(), Some(collection.end()));
@@ -117,8 +125,10 @@ pub(crate) fn build(target: Target<'_>) -> Result<()> {
             index.arrays.confirm(found);
         }
         for entry in drawn.entries {
+            // A duplicate may be committed already, or in the batch that is not.
             let taken =
                 |key: &[u8]| Ok::<bool, Error>(pending.contains(key) || target.exists(Family::Entries, key)?);
+            // Only unique keys are remembered: a plain entry's key ends with the document's id, so it is never taken.
             if is_unique(target, &entry) {
                 if taken(&entry.key)? {
                     return Err(failed(target, &taken_entry(target, &entry, id)));
@@ -127,8 +137,9 @@ pub(crate) fn build(target: Target<'_>) -> Result<()> {
             }
             batch.put(Family::Entries, &entry.key, &entry.value);
         }
-        if batch.bytes() >= COMMIT_BYTES_MAX {
+        if batch.bytes() >= BUILD_COMMIT_BYTES {
             target.store.commit(std::mem::replace(&mut batch, Batch::new(target.database)), target.level)?;
+            // What is committed is found in the store, so the set needs to hold one batch only.
             pending.clear();
         }
     }
@@ -141,8 +152,8 @@ pub(crate) fn index(definition: IndexDefinition, id: IndexId) -> Index {
     Index { id, name: definition.name, spec: definition.spec, arrays }
 }
 
-/// Whether the keys are those of the index on `_id`, or would be in another direction. MongoDB takes the whole part of the
-/// number, so 1.5 is one too.
+/// Whether the keys are those of the index on `_id`, or those in the other direction. MongoDB rounds the number toward
+/// zero, so 1.5 counts as 1.
 fn is_id_pattern(keys: &Document) -> bool {
     let to = |limit| id_direction(keys, limit);
     keys.len() == 1
@@ -153,15 +164,15 @@ fn is_id_pattern(keys: &Document) -> bool {
         }
 }
 
-/// How the direction of `_id` compares to a number.
+/// Compares the direction of `_id` with a number. Returns `None` if the keys have no `_id`.
 fn id_direction(keys: &Document, number: i32) -> Option<Ordering> {
     let keys = RawDocumentBuf::try_from(keys).ok()?;
     let direction = keys.get("_id").ok().flatten()?;
     Some(compare_values(direction, RawBsonRef::Int32(number)))
 }
 
-/// Checks a description of the index on `_id`, as a command gives it. Every collection has that index under a name of
-/// its own, so a description that says nothing else asks for nothing, whatever name it gives: drivers make one up.
+/// Checks a description of the index on `_id`, as a command gives it. Every collection has that index under a fixed name,
+/// so a description of it is accepted whatever name it gives, because drivers make one up. Other options are refused.
 pub(crate) fn check_id_index(given: &Document) -> Result<()> {
     let Some(keys) = given.get_document("key").ok().filter(|keys| is_id_pattern(keys)) else { return Ok(()) };
     if let Some(option) = given.keys().find(|option| !ID_INDEX_OPTIONS.contains(&option.as_str())) {
@@ -183,7 +194,8 @@ pub(crate) fn check_id_index(given: &Document) -> Result<()> {
     Ok(())
 }
 
-/// Names have no limit of their own: what a collection's entry in the catalog may take is one for all of them.
+/// Checks an index name. Its length is not limited here: the collection's entry in the catalog has a limit for all of
+/// its indexes together.
 fn check_name(name: &str, keys: &Document) -> Result<()> {
     if name == ID_INDEX_NAME {
         let keys = print_value(&Bson::Document(keys.clone()));

@@ -1,269 +1,170 @@
-//! Inserts: one document, or many in one commit.
+//! Inserts, read from top to bottom: complete, prepare, entries, latches, absence, one commit, publish.
 //!
-//! The order is the contract. A key's latch is held from before its uniqueness check until the commit returned,
-//! so two inserts of one key cannot both find it free; every change of a call is in one batch, so a document is
-//! never there without its entries.
-
-use std::collections::{HashMap, HashSet};
+//! A document comes as a draft. To complete it is to decide its `_id` and to number it (`auto_increment`, `complete`);
+//! `prepare` makes the stored bytes and the record key, `entries` what its indexes get. The latches, the proof that its
+//! keys are free, and the one commit are `commit`. What was committed is published last: sequences go on from there.
 
 use bson::Bson;
-use sequence::generator::Generator;
 
-use crate::catalog::collection::Absence;
-use crate::document::draft::{Draft, Drafts};
+use crate::document::draft::Drafts;
 use crate::document::validate::validate_insert;
 use crate::error::{Error, ErrorKind, IndexedWriteError, Refusal, Result};
-use crate::generated::GeneratedValues;
-use crate::storage::Family;
-use crate::storage::latch::LatchSet;
-use crate::storage::write::Batch;
-use crate::write::Target;
-use crate::write::entries::{Drawn, Entry, NewArrays, entries_of};
+use crate::write::auto_increment::many_documents::{ManyDocuments, NumberedPart};
+use crate::write::auto_increment::one_document::OneDocument;
+use crate::write::commit::{Candidate, commit_many, commit_one};
+use crate::write::complete::CompleteDraft;
+use crate::write::entries::{Drawn, Entry, entries_of};
+use crate::write::outcome::{InsertOrder, InsertOutcome, Inserted, InsertedSet};
 use crate::write::prepare::{KEY_BYTES, Prepared, encoded_id, prepare};
-use crate::write::{duplicate, numbered};
+use crate::write::{COMMIT_BYTES_MAX, Target};
 
-/// The most bytes of documents that one commit of an `insert_many` holds: it bounds memory, and how long other
-/// writers wait for the latches.
-pub(super) const COMMIT_BYTES_MAX: usize = 8 << 20;
-
-/// What an `insert_many` does at a refused document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ordering {
-    /// Stops there.
-    Ordered,
-    /// Goes on with the next.
-    Unordered,
-}
-
-/// What became of the documents of an `insert_many`, by position in the call.
-#[derive(Debug, Default)]
-pub(crate) struct Outcome<K> {
-    pub(crate) inserted: K,
-    pub(crate) refused: Vec<IndexedWriteError>,
-    /// Generated values of documents that are stored.
-    pub(crate) generated: HashMap<usize, GeneratedValues>,
-    /// The first value that was generated.
-    pub(crate) last_generate_id: Option<i64>,
-}
-
-/// What a caller wants to know of the documents that are stored.
-pub(crate) trait Kept: Default {
-    fn with_capacity(documents: usize) -> Self;
-    /// Takes note of a document; they come in ascending order.
-    fn keep(&mut self, position: usize, document: &Prepared<'_>);
-    /// The only document of a call.
-    fn only(id: Bson) -> Self;
-    fn has(&self, position: usize) -> bool;
-    fn has_any(&self) -> bool;
-    /// Takes what was kept of documents of which the first stands at `from`.
-    fn append(&mut self, from: usize, behind: Self);
-}
-
-/// Their `_id`s.
-impl Kept for HashMap<usize, Bson> {
-    fn with_capacity(documents: usize) -> Self {
-        Self::with_capacity(documents)
-    }
-
-    fn keep(&mut self, position: usize, document: &Prepared<'_>) {
-        self.insert(position, document.id());
-    }
-
-    fn only(id: Bson) -> Self {
-        Self::from([(0, id)])
-    }
-
-    fn has(&self, position: usize) -> bool {
-        self.contains_key(&position)
-    }
-
-    fn has_any(&self) -> bool {
-        !self.is_empty()
-    }
-
-    fn append(&mut self, from: usize, behind: Self) {
-        self.extend(behind.into_iter().map(|(position, id)| (position + from, id)));
-    }
-}
-
-/// Only their positions, ascending.
-impl Kept for Vec<usize> {
-    fn with_capacity(documents: usize) -> Self {
-        Self::with_capacity(documents)
-    }
-
-    fn keep(&mut self, position: usize, _document: &Prepared<'_>) {
-        self.push(position);
-    }
-
-    fn only(_id: Bson) -> Self {
-        vec![0]
-    }
-
-    fn has(&self, position: usize) -> bool {
-        self.binary_search(&position).is_ok()
-    }
-
-    fn has_any(&self) -> bool {
-        !self.is_empty()
-    }
-
-    fn append(&mut self, from: usize, behind: Self) {
-        self.extend(behind.into_iter().map(|position| position + from));
-    }
-}
-
-/// What became of the document of an `insert_one`.
-#[derive(Debug)]
-pub(crate) struct Inserted {
-    pub(crate) id: Bson,
-    pub(crate) generated: GeneratedValues,
-}
-
-/// Changes that are to be written with the documents: where gapless sequences stand.
-pub(super) trait Beside {
-    /// Whether there are any.
-    fn is_empty(&self) -> bool;
-    /// Stages them, given how many documents of the commit are accepted.
-    fn stage(&mut self, batch: &mut Batch<'_>, accepted: usize);
-}
-
-/// Nothing beside the documents.
-pub(super) struct Nothing;
-
-impl Beside for Nothing {
-    fn is_empty(&self) -> bool {
-        true
-    }
-
-    fn stage(&mut self, _batch: &mut Batch<'_>, _accepted: usize) {}
-}
-
-/// Stores one document; gives its `_id` and what was generated for it.
+/// Stores one document. When a generated value is in use already, the next one is tried, once.
 #[inline]
-pub(crate) fn insert_one(
-    target: Target<'_>,
-    generator: &Generator,
-    document: &mut Drafts,
-) -> Result<Inserted> {
-    if !target.fields.is_empty() {
-        return numbered::insert_one(target, generator, document);
-    }
-    let id = insert_beside(target, generator, document, &mut Nothing)?;
-    Ok(Inserted { id, generated: GeneratedValues::default() })
-}
-
-/// Prepares one document and stores it, and what is to be written with it.
-#[inline]
-pub(super) fn insert_beside(
-    target: Target<'_>,
-    generator: &Generator,
-    document: &mut Drafts,
-    beside: &mut impl Beside,
-) -> Result<Bson> {
-    let draft = document.iter_mut().next().expect("insert_one() is given a document");
-    let prepared = prepare(draft, target.collection.id, generator, &mut Vec::with_capacity(KEY_BYTES))
-        .map_err(Error::write)?;
-    insert_prepared(target, &prepared, beside)?;
-    Ok(prepared.id())
-}
-
-/// Stores one document, and what is to be written with it.
-#[inline]
-pub(super) fn insert_prepared(
-    target: Target<'_>,
-    prepared: &Prepared<'_>,
-    beside: &mut impl Beside,
-) -> Result<()> {
-    if let Some(preview) = target.preview {
-        preview(prepared.bytes)?;
-    }
-    if !target.indexes.is_empty() {
-        return insert_with_entries(target, prepared, beside);
-    }
-    let _latched = target.store.latches.lock_one(&prepared.record_key);
-    refuse_taken_id(target, prepared)?;
-    if beside.is_empty() {
-        target.store.commit_record(target.database, &prepared.record_key, prepared.bytes, target.level)?;
-    } else {
-        commit_with_entries(target, (prepared, &Drawn::default()), beside)?;
-    }
-    target.collection.count.add(1);
-    Ok(())
-}
-
-/// Stores the only document of a call that could have had more. It is one insert, whichever door it came through.
-pub(crate) fn insert_only<K: Kept>(
-    target: Target<'_>,
-    generator: &Generator,
-    document: &mut Drafts,
-) -> Result<Outcome<K>> {
-    match insert_one(target, generator, document) {
-        Ok(Inserted { id, generated }) => {
-            let last_generate_id = numbered::first_value(Some(&generated));
-            let generated =
-                if generated.is_empty() { HashMap::new() } else { HashMap::from([(0, generated)]) };
-            Ok(Outcome { inserted: K::only(id), refused: Vec::new(), generated, last_generate_id })
-        }
-        Err(error) if matches!(error.kind(), ErrorKind::Write(_)) => {
-            let refused = error.into_refusal()?;
-            Ok(Outcome { refused: vec![refused.at(0)], ..Outcome::default() })
-        }
-        Err(error) => Err(error),
-    }
+pub(crate) fn insert_one(target: Target<'_>, drafts: &mut Drafts) -> Result<Inserted> {
+    let mut document = OneDocument::of(drafts);
+    // Numbers come before everything else: an ordered or gapless sequence is held from its first value to the commit, and
+    // no latch may be waited for in front of a turn, because a writer that has the turn waits for latches.
+    document.number(target)?;
+    let in_turn = target.within_turn(document.takes_turns());
+    let id = match store_one(in_turn, &mut document) {
+        Ok(id) => id,
+        Err(error) => store_renumbered(in_turn, &mut document, error)?,
+    };
+    // Only after the commit: a gapless sequence that went on before would skip what a failed commit did not store.
+    let generated = document.publish(in_turn);
+    // After the turn, so that writers who waited for it share one sync.
+    target.sync_after_turn(in_turn)?;
+    Ok(Inserted { id, generated })
 }
 
 /// Stores many documents, in as few commits as memory allows.
 ///
 /// An `Err` is a failure of the storage: commits before it hold, and the one that failed may or may not.
-pub(crate) fn insert_many<K: Kept>(
+pub(crate) fn insert_many<S: InsertedSet>(
     target: Target<'_>,
-    generator: &Generator,
-    documents: &mut Drafts,
-    ordering: Ordering,
-) -> Result<Outcome<K>> {
-    if !target.fields.is_empty() {
-        return numbered::insert_many(target, generator, documents, ordering);
+    drafts: &mut Drafts,
+    order: InsertOrder,
+) -> Result<InsertOutcome<S>> {
+    if drafts.len() == 1 {
+        return insert_only(target, drafts);
     }
-    insert_many_beside(target, generator, documents, (ordering, &mut Nothing))
+    let mut outcome = InsertOutcome::with_capacity(drafts.len());
+    let mut documents = ManyDocuments::enter(target, drafts, order)?;
+    let in_turn = target.within_turn(documents.takes_turns());
+    // One part, but for a gapless sequence: there a refused document ends it, and the documents after it are numbered again.
+    while let Some(part) = documents.number_part(in_turn, &mut outcome.refused)? {
+        let stored = store_part(in_turn, part, &mut outcome)?;
+        documents.publish_part(in_turn, stored, &mut outcome)?;
+    }
+    // This ends the turns. The sync comes after it, so that writers who waited for a turn share one.
+    documents.finish(in_turn)?;
+    target.sync_after_turn(in_turn)?;
+    Ok(outcome)
 }
 
-/// Stores many documents, and what is to be written with them. Where there is anything, they fit one commit.
-pub(super) fn insert_many_beside<K: Kept>(
+/// Stores the only document of a call that could have had more. MongoDB's drivers send such
+/// a call for an `insert_one` too, so both are the same insert.
+fn insert_only<S: InsertedSet>(target: Target<'_>, drafts: &mut Drafts) -> Result<InsertOutcome<S>> {
+    match insert_one(target, drafts) {
+        Ok(inserted) => Ok(InsertOutcome::of_one(inserted)),
+        // What refuses the document is told by position, as for any other of a batch. All else fails the call.
+        Err(error) if matches!(error.kind(), ErrorKind::Write(_)) => {
+            let refused = error.into_refusal()?;
+            Ok(InsertOutcome { refused: vec![refused.at(0)], ..InsertOutcome::default() })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Prepares and commits one numbered document. Returns its `_id`.
+#[inline]
+fn store_one(target: Target<'_>, document: &mut OneDocument<'_>) -> Result<Bson> {
+    let (complete, holds) = document.complete(target.generator)?;
+    // Long enough for the key of any common `_id`, so that it is allocated once.
+    let mut scratch = Vec::with_capacity(KEY_BYTES);
+    let prepared = prepare(complete, target.collection.id, &mut scratch).map_err(Error::write)?;
+    // What a find-and-modify shows of an upsert is made of the final bytes, and before the commit: if it cannot be made,
+    // nothing may be stored.
+    if let Some(preview) = target.preview {
+        preview(prepared.bytes)?;
+    }
+    let drawn = draw(target, &prepared).map_err(Error::write)?;
+    commit_one(target, &prepared, &drawn, holds)?;
+    Ok(prepared.id())
+}
+
+/// Stores a document with other values, if `error` says that a generated one is in use.
+#[cold]
+fn store_renumbered(target: Target<'_>, document: &mut OneDocument<'_>, error: Error) -> Result<Bson> {
+    if !document.renumber(target, &error)? {
+        return Err(error);
+    }
+    let stored = store_one(target, document);
+    if let Err(error) = &stored {
+        document.write_passed(target, error)?;
+    }
+    stored
+}
+
+/// Prepares and commits documents that are numbered together, and adds to `outcome` what became of each. Returns how
+/// many were stored.
+fn store_part<S: InsertedSet>(
     target: Target<'_>,
-    generator: &Generator,
-    documents: &mut Drafts,
-    (ordering, beside): (Ordering, &mut impl Beside),
-) -> Result<Outcome<K>> {
-    let mut outcome = Outcome { inserted: K::with_capacity(documents.len()), ..Outcome::default() };
-    let mut candidates = Vec::with_capacity(documents.len());
+    part: NumberedPart<'_, '_>,
+    outcome: &mut InsertOutcome<S>,
+) -> Result<usize> {
+    let NumberedPart { start, drafts, order, holds } = part;
+    let refused_before = outcome.refused.len();
+    let mut candidates = Vec::with_capacity(drafts.len());
     let mut scratch = Vec::new();
-    let mut pending_bytes = 0;
-    for (position, draft) in documents.iter_mut().enumerate() {
+    let (mut stored, mut pending_bytes) = (0, 0);
+    for (position, draft) in (start..).zip(drafts.iter_mut()) {
+        // Between documents, so that a call that ran out of time ends with what it committed.
         target.operation.step()?;
         pending_bytes += draft.len();
-        if pending_bytes > COMMIT_BYTES_MAX && !candidates.is_empty() && beside.is_empty() {
+        // The mark of a gapless sequence is right for the whole part only, which was cut to fit one commit.
+        if pending_bytes > COMMIT_BYTES_MAX && !candidates.is_empty() && !holds.is_gapless() {
             pending_bytes = draft.len();
-            commit_chunk(target, std::mem::take(&mut candidates), (ordering, beside), &mut outcome)?;
+            stored += commit_many(target, &candidates, order, holds, outcome)?;
+            candidates.clear();
         }
-        if ordering == Ordering::Ordered && !outcome.refused.is_empty() {
+        // The commit above may have refused a document: an ordered call stops there.
+        if order == InsertOrder::Ordered && outcome.refused.len() > refused_before {
             break;
         }
-        match prepare_candidate(target, generator, (position, draft), &mut scratch) {
+        let complete = CompleteDraft::of(draft, target.generator);
+        let prepared = complete.and_then(|complete| prepare(complete, target.collection.id, &mut scratch));
+        let candidate = prepared.and_then(|prepared| {
+            let drawn = draw(target, &prepared)?;
+            Ok(Candidate { position, prepared, drawn })
+        });
+        match candidate {
             Ok(candidate) => {
+                // Entries count too: a document may have a thousand of them.
                 pending_bytes += candidate.drawn.entries.iter().map(Entry::bytes).sum::<usize>();
                 candidates.push(candidate);
             }
             Err(refusal) => outcome.refused.push(refusal.at(position)),
         }
     }
-    commit_chunk(target, candidates, (ordering, beside), &mut outcome)?;
-    outcome.refused.sort_unstable_by_key(|error| error.index);
-    if ordering == Ordering::Ordered {
-        // A malformed document may have been seen before a duplicate that stands in front of it.
-        outcome.refused.truncate(1);
+    stored += commit_many(target, &candidates, order, holds, outcome)?;
+    if let Some(refused) = outcome.refused.get_mut(refused_before..) {
+        refused.sort_unstable_by_key(|error| error.index);
     }
-    Ok(outcome)
+    if order == InsertOrder::Ordered {
+        // A malformed document is found when it is prepared, a duplicate before it only by the commit.
+        outcome.refused.truncate(refused_before + 1);
+    }
+    Ok(stored)
+}
+
+/// What the collection's indexes get of a prepared document.
+#[inline]
+fn draw(target: Target<'_>, prepared: &Prepared<'_>) -> std::result::Result<Drawn, Refusal> {
+    if target.indexes.is_empty() {
+        return Ok(Drawn::default());
+    }
+    entries_of(target.indexes, prepared.document(), encoded_id(&prepared.record_key))
 }
 
 /// Refuses a document that no collection can store.
@@ -271,214 +172,18 @@ pub(crate) fn check_one(document: &Drafts) -> Result<()> {
     document.documents().try_for_each(validate_insert).map_err(Error::write)
 }
 
-/// The refusals of a call of which no document can be stored whatever the collection holds; else nothing.
-pub(crate) fn refuse_all(documents: &Drafts, ordering: Ordering) -> Vec<IndexedWriteError> {
+/// The refusals of a call of which no document can be stored, whatever the collection holds; empty if one can.
+pub(crate) fn refuse_all(documents: &Drafts, order: InsertOrder) -> Vec<IndexedWriteError> {
     let mut refused = Vec::new();
     for (position, document) in documents.documents().enumerate() {
         match validate_insert(document) {
+            // One that can be stored makes the collection, and then the insert itself refuses the others.
             Ok(()) => return Vec::new(),
             Err(refusal) => refused.push(refusal.at(position)),
         }
-        if ordering == Ordering::Ordered {
+        if order == InsertOrder::Ordered {
             break;
         }
     }
     refused
-}
-
-/// A prepared document of a batch with its entries.
-struct Candidate<'a> {
-    position: usize,
-    prepared: Prepared<'a>,
-    drawn: Drawn,
-}
-
-fn insert_with_entries(target: Target<'_>, prepared: &Prepared<'_>, beside: &mut impl Beside) -> Result<()> {
-    let drawn = entries_of(target.indexes, prepared.document(), encoded_id(&prepared.record_key))
-        .map_err(Error::write)?;
-    let mut latches = LatchSet::default();
-    latches.add(&prepared.record_key);
-    add_unique_latches(&mut latches, target, &drawn.entries);
-    let _latched = target.store.latches.lock(&latches);
-    refuse_taken_id(target, prepared)?;
-    for entry in &drawn.entries {
-        if is_unique(target, entry) && target.exists(Family::Entries, &entry.key)? {
-            return Err(Error::write(taken_entry(target, entry, encoded_id(&prepared.record_key))));
-        }
-    }
-    commit_with_entries(target, (prepared, &drawn), beside)?;
-    target.collection.count.add(1);
-    Ok(())
-}
-
-fn commit_with_entries(
-    target: Target<'_>,
-    (prepared, drawn): (&Prepared<'_>, &Drawn),
-    beside: &mut impl Beside,
-) -> Result<()> {
-    let bytes = prepared.bytes.len() + 128 * (1 + drawn.entries.len());
-    let mut batch = Batch::with_capacity(target.database, bytes);
-    stage(&mut batch, prepared, &drawn.entries);
-    beside.stage(&mut batch, 1);
-    target.commit(batch, &drawn.arrays)
-}
-
-#[expect(clippy::inline_always, reason = "every insert passes here, and a call costs a hundredth of one")]
-#[inline(always)]
-fn refuse_taken_id(target: Target<'_>, prepared: &Prepared<'_>) -> Result<()> {
-    if target.admit(&prepared.record_key)? == Absence::Unproven
-        && target.exists(Family::Records, &prepared.record_key)?
-    {
-        return Err(Error::write(duplicate::of_id(&target.collection.namespace, &prepared.id())));
-    }
-    Ok(())
-}
-
-fn prepare_candidate<'a>(
-    target: Target<'_>,
-    generator: &Generator,
-    (position, draft): (usize, Draft<'a>),
-    scratch: &mut Vec<u8>,
-) -> std::result::Result<Candidate<'a>, Refusal> {
-    let prepared = prepare(draft, target.collection.id, generator, scratch)?;
-    let drawn = if target.indexes.is_empty() {
-        Drawn::default()
-    } else {
-        entries_of(target.indexes, prepared.document(), encoded_id(&prepared.record_key))?
-    };
-    Ok(Candidate { position, prepared, drawn })
-}
-
-fn commit_chunk<K: Kept>(
-    target: Target<'_>,
-    candidates: Vec<Candidate<'_>>,
-    (ordering, beside): (Ordering, &mut impl Beside),
-    outcome: &mut Outcome<K>,
-) -> Result<()> {
-    let mut latches = LatchSet::default();
-    let mut bytes = 0;
-    for candidate in &candidates {
-        latches.add(&candidate.prepared.record_key);
-        add_unique_latches(&mut latches, target, &candidate.drawn.entries);
-        bytes += candidate.prepared.bytes.len() + 64 * (1 + candidate.drawn.entries.len());
-    }
-    let _latched = target.store.latches.lock(&latches);
-    let mut batch = Batch::with_capacity(target.database, bytes);
-    let mut staged = StagedKeys::default();
-    let absence = admit_batch(target, &candidates);
-    let mut accepted = Vec::with_capacity(candidates.len());
-    let mut arrays = NewArrays::new();
-    for candidate in &candidates {
-        match find_taken(target, (candidate, absence), &mut staged)? {
-            None => {
-                stage(&mut batch, &candidate.prepared, &candidate.drawn.entries);
-                arrays.extend(candidate.drawn.arrays.iter().cloned());
-                staged.add(target, candidate);
-                accepted.push(candidate.position);
-            }
-            Some(refusal) => {
-                outcome.refused.push(refusal.at(candidate.position));
-                if ordering == Ordering::Ordered {
-                    break;
-                }
-            }
-        }
-    }
-    if accepted.is_empty() {
-        return Ok(());
-    }
-    beside.stage(&mut batch, accepted.len());
-    target.commit(batch, &arrays)?;
-    target.collection.count.add(i64::try_from(accepted.len()).unwrap_or(i64::MAX));
-    let mut accepted = accepted.into_iter().peekable();
-    for candidate in candidates {
-        if accepted.next_if_eq(&candidate.position).is_some() {
-            outcome.inserted.keep(candidate.position, &candidate.prepared);
-        }
-    }
-    Ok(())
-}
-
-/// The keys of the documents that the batch holds already: a duplicate may stand in the same call.
-#[derive(Default)]
-struct StagedKeys<'a> {
-    /// Record keys; gathered into `taken` only when a document comes whose `_id` is not proven absent.
-    record_keys: Vec<&'a [u8]>,
-    gathered: usize,
-    taken: HashSet<&'a [u8]>,
-}
-
-impl<'a> StagedKeys<'a> {
-    fn add(&mut self, target: Target<'_>, candidate: &'a Candidate<'_>) {
-        self.record_keys.push(&candidate.prepared.record_key);
-        self.taken.extend(unique_entries(target, &candidate.drawn.entries).map(|entry| entry.key.as_slice()));
-    }
-
-    fn holds_record(&mut self, key: &[u8]) -> bool {
-        self.taken.extend(self.record_keys.iter().skip(self.gathered));
-        self.gathered = self.record_keys.len();
-        self.taken.contains(key)
-    }
-
-    fn holds_entry(&self, key: &[u8]) -> bool {
-        self.taken.contains(key)
-    }
-}
-
-/// Made ids ascend: one look at the bound admits all of them.
-fn admit_batch(target: Target<'_>, candidates: &[Candidate<'_>]) -> Absence {
-    let ascending = candidates.is_sorted_by(|a, b| a.prepared.record_key < b.prepared.record_key);
-    if let (true, [first, .., last]) = (ascending, candidates)
-        && target.collection.key_bound.raise_over(&first.prepared.record_key, &last.prepared.record_key)
-    {
-        return Absence::Proven;
-    }
-    Absence::Unproven
-}
-
-fn find_taken(
-    target: Target<'_>,
-    (candidate, absence): (&Candidate<'_>, Absence),
-    staged: &mut StagedKeys<'_>,
-) -> Result<Option<Refusal>> {
-    let key = &candidate.prepared.record_key;
-    if absence == Absence::Unproven
-        && target.admit(key)? == Absence::Unproven
-        && (staged.holds_record(key) || target.exists(Family::Records, key)?)
-    {
-        return Ok(Some(duplicate::of_id(&target.collection.namespace, &candidate.prepared.id())));
-    }
-    for entry in unique_entries(target, &candidate.drawn.entries) {
-        if staged.holds_entry(&entry.key) || target.exists(Family::Entries, &entry.key)? {
-            return Ok(Some(taken_entry(target, entry, encoded_id(key))));
-        }
-    }
-    Ok(None)
-}
-
-fn stage(batch: &mut Batch<'_>, prepared: &Prepared<'_>, entries: &[Entry]) {
-    batch.put(Family::Records, &prepared.record_key, prepared.bytes);
-    for entry in entries {
-        batch.put(Family::Entries, &entry.key, &entry.value);
-    }
-}
-
-pub(super) fn add_unique_latches(latches: &mut LatchSet, target: Target<'_>, entries: &[Entry]) {
-    for entry in unique_entries(target, entries) {
-        latches.add(&entry.key);
-    }
-}
-
-pub(super) fn is_unique(target: Target<'_>, entry: &Entry) -> bool {
-    target.indexes.get(entry.index).is_some_and(|index| index.spec.is_unique())
-}
-
-pub(super) fn taken_entry(target: Target<'_>, entry: &Entry, encoded_id: &[u8]) -> Refusal {
-    let index = target.indexes.get(entry.index).expect("entries are made from these indexes");
-    let types = entry.value.strip_prefix(encoded_id).unwrap_or_default();
-    duplicate::of_entry(&target.collection.namespace, index, &entry.key, types)
-}
-
-fn unique_entries<'a>(target: Target<'_>, entries: &'a [Entry]) -> impl Iterator<Item = &'a Entry> {
-    entries.iter().filter(move |entry| is_unique(target, entry))
 }

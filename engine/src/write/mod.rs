@@ -1,19 +1,19 @@
-//! The write path. `insert` is the straight line that the others follow: prepare, extract, latch, refuse
-//! duplicates, stage, commit. `numbered` goes in front of it for collections with auto-increment fields, `lacking` where
-//! one document lacks the only one.
+//! The write path. `insert` is the straight line that the others follow: complete, prepare, entries, latches, absence,
+//! one commit, publish. `auto_increment` numbers documents on that line.
 
+pub(crate) mod auto_increment;
 pub(crate) mod change;
+mod commit;
+mod complete;
 pub(crate) mod delete;
 pub(crate) mod duplicate;
 pub(crate) mod entries;
 pub(crate) mod find;
 pub(crate) mod index_build;
 pub(crate) mod insert;
-pub(crate) mod lacking;
-pub(crate) mod numbered;
-pub(crate) mod numbering;
+pub(crate) mod outcome;
 pub(crate) mod prepare;
-pub(crate) mod stored_values;
+mod unique;
 pub(crate) mod update;
 pub(crate) mod upsert;
 
@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use query::operation::OperationContext;
 use sequence::acquirer::Acquirer;
+use sequence::generator::Generator;
 
 use crate::catalog::collection::{Absence, CollectionState};
 use crate::catalog::entry;
@@ -39,6 +40,10 @@ use crate::storage::write::{Batch, CommitLevel};
 use crate::storage::{Database, Family, Store};
 use crate::write::entries::NewArrays;
 
+/// The most bytes that one commit of many documents holds. It bounds memory, and how long other writers wait for the
+/// latches.
+const COMMIT_BYTES_MAX: usize = 8 << 20;
+
 /// What a write works on. The collection's gate is held shared for as long as this lives.
 #[derive(Clone, Copy)]
 pub(crate) struct Target<'a> {
@@ -49,6 +54,8 @@ pub(crate) struct Target<'a> {
     pub(crate) fields: &'a AutoFields,
     /// Whose blocks values are taken from; the shared acquirer's if there is none.
     pub(crate) acquirer: Option<&'a Acquirer>,
+    /// What makes the `_id`s that documents lack.
+    pub(crate) generator: &'a Generator,
     pub(crate) level: CommitLevel,
     /// What is to be seen of a document that is inserted alone, with all that was generated for it: asked before the commit, and
     /// a refusal refuses the insert.
@@ -61,9 +68,22 @@ pub(crate) struct Target<'a> {
 pub(crate) type Preview<'a> = &'a dyn Fn(&[u8]) -> Result<()>;
 
 impl<'a> Target<'a> {
-    /// The same, for documents that are stored as they come if `is_bypassed`.
+    /// The target of a call with MongoDB's `bypassDocumentValidation`: if it is set, documents keep the values that they
+    /// bring for auto-increment fields.
     pub(crate) fn bypassing(self, is_bypassed: Option<bool>) -> Self {
         if is_bypassed == Some(true) { Self { fields: self.fields.bypassed(), ..self } } else { self }
+    }
+
+    /// The target of commits within a turn: other writers wait for the turn, and must not wait for a sync as well.
+    #[inline]
+    fn within_turn(self, takes_turns: bool) -> Self {
+        Self { level: self.level.within_turn(takes_turns), ..self }
+    }
+
+    /// Syncs after the turn what was committed by `in_turn`, if this write is to return only then.
+    #[inline]
+    fn sync_after_turn(&self, in_turn: Self) -> Result<()> {
+        if self.level.owes_sync(in_turn.level) { self.store.sync(self.database) } else { Ok(()) }
     }
 
     fn storage(&self) -> Storage<'a> {
@@ -87,6 +107,7 @@ impl<'a> Target<'a> {
     /// Writes a batch of documents with their entries, and notes their arrays that the catalog does not know of.
     #[inline]
     fn commit(&self, batch: Batch<'_>, arrays: &NewArrays) -> Result<()> {
+        // Nearly always: the arrays of a path are new to the catalog once in the life of an index.
         if arrays.is_empty() {
             return self.store.commit(batch, self.level);
         }

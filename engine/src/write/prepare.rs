@@ -1,23 +1,19 @@
-//! From a draft to the bytes that are stored, and their key.
-
-use std::ops::Range;
+//! From a complete draft to the bytes that are stored, and their key.
 
 use bson::{Bson, RawBsonRef, RawDocument};
 use bytes::BufMut;
 use index::key::{self, Direction};
-use sequence::generator::Generator;
-use sequence::object_id::ObjectId;
 use smallvec::SmallVec;
 
-use crate::document::draft::{Draft, Timestamps};
-use crate::document::validate::{validate, validate_size};
+use crate::document::validate::validate_size;
 use crate::error::Refusal;
 use crate::storage::keys::{CollectionId, ID_BYTES};
+use crate::write::complete::{CompleteDraft, DocumentId, MadeId};
 
 /// Room for the key of any `_id` but long strings and documents.
 pub(crate) const KEY_BYTES: usize = 32;
 
-/// Where a document's first element starts: behind the length.
+/// Where a document's first element starts: after its length.
 const FIRST_ELEMENT: usize = 4;
 
 /// A record key. Those of `ObjectId`s and numbers need no allocation: a batch holds a thousand of them.
@@ -31,81 +27,44 @@ pub(crate) struct Prepared<'a> {
     made_id: Option<MadeId>,
 }
 
-/// An `_id` that the document did not bring.
-#[derive(Clone, Copy)]
-pub(super) enum MadeId {
-    ObjectId(ObjectId),
-    Integer(i64),
-}
-
-impl MadeId {
-    #[inline]
-    pub(super) fn object_id(generator: &Generator) -> Self {
-        Self::ObjectId(generator.generate())
-    }
-
-    #[inline]
-    pub(super) fn value(self) -> Bson {
-        match self {
-            Self::ObjectId(made) => Bson::ObjectId(made.bytes().into()),
-            Self::Integer(made) => Bson::Int64(made),
-        }
-    }
-}
-
-/// Checks a document for insertion and gives it an `_id` if it has none.
+/// Makes the stored bytes of a draft, and its record key. `scratch` is reused from document to document.
+///
+/// # Errors
+/// A document that is too large with what was added to it.
 #[inline]
-pub(crate) fn prepare<'a>(
-    mut draft: Draft<'a>,
-    collection: CollectionId,
-    generator: &Generator,
-    scratch: &mut Vec<u8>,
-) -> Result<Prepared<'a>, Refusal> {
-    let known = draft.take_facts();
-    let (timestamps, id) = if let Some(facts) = known {
-        (facts.timestamps, id_at(draft.document(), facts.id))
-    } else {
-        let document = validate(draft.document())?;
-        (Timestamps::of(&document), document.id().zip(document.id_element()))
-    };
-    let Some((id, element)) = id else {
-        return prepare_made(draft, (MadeId::object_id(generator), timestamps), collection, scratch);
-    };
-    write_record_key(scratch, collection, id);
-    let bytes = draft.with_own_id(element, timestamps);
-    validate_size(bytes.len())?;
-    Ok(Prepared { record_key: RecordKey::from_slice(scratch), bytes, made_id: None })
-}
-
-/// Gives an `_id` to a document that was checked, and has none.
-#[expect(clippy::inline_always, reason = "every insert passes here, and a call costs a hundredth of one")]
-#[inline(always)]
-pub(super) fn prepare_made<'a>(
-    draft: Draft<'a>,
-    (id, timestamps): (MadeId, Timestamps),
+pub(super) fn prepare<'a>(
+    complete: CompleteDraft<'a>,
     collection: CollectionId,
     scratch: &mut Vec<u8>,
 ) -> Result<Prepared<'a>, Refusal> {
-    let bytes = match id {
-        MadeId::ObjectId(id) => {
+    let CompleteDraft { draft, id, timestamps } = complete;
+    let (bytes, made_id) = match id {
+        DocumentId::Own(element) => {
+            let bytes = draft.with_own_id(element, timestamps);
+            // Read after the move, where it is at a fixed place.
+            let id = id_of(bytes).expect("a validated document with its _id in front");
+            write_record_key(scratch, collection, id);
+            (bytes, None)
+        }
+        DocumentId::Made(MadeId::ObjectId(id)) => {
             write_record_key(scratch, collection, RawBsonRef::ObjectId(id.bytes().into()));
-            draft.with_object_id(id, timestamps)
+            (draft.with_object_id(id, timestamps), Some(MadeId::ObjectId(id)))
         }
-        MadeId::Integer(id) => {
+        DocumentId::Made(MadeId::Integer(id)) => {
             begin_record_key(scratch, collection);
+            // Without the detour over a BSON value: this is the key of every numbered `_id`.
             key::encode_integer(id, scratch);
-            draft.with_integer_id(id, timestamps)
+            (draft.with_integer_id(id, timestamps), Some(MadeId::Integer(id)))
         }
     };
+    // Only now: an `_id` and numbers may have taken a document that came within the limit over it.
     validate_size(bytes.len())?;
-    Ok(Prepared { record_key: RecordKey::from_slice(scratch), bytes, made_id: Some(id) })
+    Ok(Prepared { record_key: RecordKey::from_slice(scratch), bytes, made_id })
 }
 
-/// The `_id` whose element is known to stand at `place` of a well-formed document.
-fn id_at(document: &[u8], place: Option<Range<usize>>) -> Option<(RawBsonRef<'_>, Range<usize>)> {
-    let place = place?;
-    let document = RawDocument::from_bytes(document).ok()?;
-    Some((index::element::value_at_offset(document, place.start)?, place))
+/// The `_id` of a well-formed document that starts with it.
+fn id_of(document: &[u8]) -> Option<RawBsonRef<'_>> {
+    index::element::value_at_offset(RawDocument::from_bytes(document).ok()?, FIRST_ELEMENT)
 }
 
 /// Collection id and encoded `_id`.
@@ -126,11 +85,12 @@ impl Prepared<'_> {
     /// The document's `_id`, made or its own.
     #[inline]
     pub(crate) fn id(&self) -> Bson {
+        // A made id needs no second look at the bytes.
         if let Some(made) = self.made_id {
             return made.value();
         }
-        let first = index::element::value_at_offset(self.document(), FIRST_ELEMENT);
-        first.and_then(|id| Bson::try_from(id).ok()).expect("prepare() put the _id first")
+        let id = id_of(self.bytes).and_then(|id| Bson::try_from(id).ok());
+        id.expect("prepare() put the _id first")
     }
 
     /// The stored form.

@@ -39,6 +39,7 @@ fn a_commit_of_a_delete_ends_where_it_is_large_enough() {
         indexes: &definition.indexes,
         fields: &definition.fields,
         acquirer: None,
+        generator: &shared.generator,
         level: CommitLevel::Buffered,
         preview: None,
         operation: &operation,

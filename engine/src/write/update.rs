@@ -2,7 +2,7 @@
 //!
 //! The document is read under the latch of its record, so nothing that another writer does is lost: increments of any
 //! number of threads add up. A change that adds keys to unique indexes needs their latches too, which must be taken
-//! in one step with the record's; then the document is read once more, and computed anew if it is another by now.
+//! in one step with the record's; then the document is read and computed once more.
 
 use std::collections::HashSet;
 use std::ops::AddAssign;
@@ -18,8 +18,8 @@ use crate::write::Target;
 use crate::write::change::Change;
 use crate::write::entries::{Entry, NewArrays, entries_of};
 use crate::write::find::{Check, DocumentSearch, on_each, on_first};
-use crate::write::insert::{is_unique, taken_entry};
 use crate::write::prepare::encoded_id;
+use crate::write::unique::{is_unique, taken_entry};
 
 /// Which state of the document the caller wants to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,12 +29,11 @@ pub(crate) enum Image {
     After,
 }
 
-/// What the caller is shown of a document. It is made before the commit, so that nothing is written where it cannot be
-/// made.
+/// What the caller is shown of a document. It is made before the commit: if that fails, nothing is written.
 #[derive(Clone, Copy)]
 pub(crate) struct Shown<'a> {
     pub(crate) image: Image,
-    /// Makes it of a state's bytes.
+    /// Makes what is shown from the bytes of the wanted state.
     pub(crate) show: &'a dyn Fn(&[u8]) -> Result<RawDocumentBuf>,
 }
 
@@ -55,9 +54,9 @@ impl Shown<'_> {
 /// A document that matched.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Matched {
-    /// Whether it is another now.
+    /// Whether the update changed it.
     pub(crate) is_modified: bool,
-    /// What is shown of the state that was asked for.
+    /// What is shown of the wanted state; `None` if no state is wanted.
     pub(crate) shown: Option<RawDocumentBuf>,
 }
 
@@ -68,7 +67,7 @@ impl Matched {
     }
 }
 
-/// How many documents matched, and how many are others now.
+/// How many documents matched, and how many of them were changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) matched: u64,
@@ -90,11 +89,11 @@ pub(crate) fn update_one(
     change: &Change<'_>,
     shown: Shown<'_>,
 ) -> Result<Option<Matched>> {
-    on_first(target, search, |key, check| update_found(target, (key, check), change, shown))
+    on_first(target, search, |key, check| update_found(target, key, check, change, shown))
 }
 
-/// Changes every document that matched at the beginning, one after the other. An error ends it; what was changed
-/// until then stays, and so it is when the time is over.
+/// Changes every document that matched at the beginning, one after the other. An error ends it, the end of its time as
+/// well; what was changed until then stays changed.
 pub(crate) fn update_many(
     target: Target<'_>,
     search: DocumentSearch<'_>,
@@ -102,7 +101,7 @@ pub(crate) fn update_many(
 ) -> Result<Counts> {
     let mut counts = Counts::default();
     on_each(target, search, |key, check| {
-        if let Some(matched) = update_found(target, (key, check), change, Shown::NOTHING)? {
+        if let Some(matched) = update_found(target, key, check, change, Shown::NOTHING)? {
             counts += matched.counts();
         }
         Ok(())
@@ -110,10 +109,11 @@ pub(crate) fn update_many(
     Ok(counts)
 }
 
-/// Changes one document, unless it is gone or no longer one that the write is about.
+/// Changes one document. Returns `None` if it is gone, or does not pass the check any more.
 fn update_found(
     target: Target<'_>,
-    (key, check): (&[u8], &Check<'_>),
+    key: &[u8],
+    check: &Check<'_>,
     change: &Change<'_>,
     shown: Shown<'_>,
 ) -> Result<Option<Matched>> {
@@ -128,28 +128,32 @@ fn update_found(
         if !check.holds(old)? {
             return Ok(None);
         }
-        let Some(new) = change.successor(target, check.selector(), (key, old))? else {
+        let Some(new) = change.successor(target, check.selector(), key, old)? else {
+            // MongoDB counts a document that stays the same as matched and not as modified.
             let shown = shown.of(&current, &current)?;
             return Ok(Some(Matched { is_modified: false, shown }));
         };
+        // Without indexes the latch of the record is all that an update needs, and the commit is a single put.
         if target.indexes.is_empty() {
             let shown = shown.of(&current, &new)?;
             target.store.commit_record(target.database, key, &new, target.level)?;
             return Ok(Some(Matched { is_modified: true, shown }));
         }
-        let difference = Difference::of(target, key, (&current, &new))?;
+        let difference = Difference::of(target, key, &current, &new)?;
         let needed = difference.latches(target, key);
         if !needed.is_empty() && !held.as_ref().is_some_and(|held| held.covers(&needed)) {
+            // Latches are taken in one global order, so none may be added to those that are held: all are let go and
+            // taken together. Another writer may change the document in between, so it is read and computed again.
             held = Some(needed);
             continue;
         }
         let shown = shown.of(&current, &new)?;
-        difference.commit(target, (key, &new))?;
+        difference.commit(target, key, &new)?;
         return Ok(Some(Matched { is_modified: true, shown }));
     }
 }
 
-/// What changes in the indexes.
+/// What an update changes in the indexes.
 struct Difference {
     old: Vec<Entry>,
     new: Vec<Entry>,
@@ -160,11 +164,12 @@ struct Difference {
 }
 
 impl Difference {
-    fn of(target: Target<'_>, key: &[u8], (old, new): (&[u8], &[u8])) -> Result<Self> {
+    fn of(target: Target<'_>, key: &[u8], old: &[u8], new: &[u8]) -> Result<Self> {
         let drawn =
             |bytes| entries_of(target.indexes, stored(key, bytes)?, encoded_id(key)).map_err(Error::write);
         let (old, new) = (drawn(old)?.entries, drawn(new)?);
         let (new, arrays) = (new.entries, new.arrays);
+        // By key alone: a unique key that both documents have needs no latch and no check.
         let keys: HashSet<&[u8]> = old.iter().map(|entry| entry.key.as_slice()).collect();
         let is_added = |entry: &Entry| !keys.contains(entry.key.as_slice());
         let added = new.iter().enumerate().filter(|(_, entry)| is_added(entry)).map(|(position, _)| position);
@@ -177,7 +182,7 @@ impl Difference {
         added.filter(move |entry| is_unique(target, entry))
     }
 
-    /// The latches of the record and of the unique keys that are added; none at all if none is added.
+    /// The latches of the record and of the unique keys that are added. Empty if no unique key is added.
     fn latches(&self, target: Target<'_>, key: &[u8]) -> LatchSet {
         let mut latches = LatchSet::default();
         for entry in self.added_unique(target) {
@@ -189,13 +194,16 @@ impl Difference {
         latches
     }
 
-    /// Writes the document; removes entries that only the old one has, and adds those that only the new one has.
-    fn commit(&self, target: Target<'_>, (key, document): (&[u8], &[u8])) -> Result<()> {
+    /// Writes the document in one commit with its entries: removes those that only the old document has, and adds those
+    /// that only the new one has.
+    fn commit(&self, target: Target<'_>, key: &[u8], document: &[u8]) -> Result<()> {
         for entry in self.added_unique(target) {
+            // The key's latch is held, so what is absent now stays absent until the commit.
             if target.exists(Family::Entries, &entry.key)? {
                 return Err(Error::write(taken_entry(target, entry, encoded_id(key))));
             }
         }
+        // An estimate of the batch, so that it grows seldom.
         let bytes = document.len() + 128 * (1 + self.added.len());
         let mut batch = Batch::with_capacity(target.database, bytes);
         batch.put(Family::Records, key, document);
@@ -207,6 +215,7 @@ impl Difference {
         {
             batch.put(Family::Entries, &entry.key, &entry.value);
         }
+        // By key alone here: an entry whose value changed was overwritten by the put above.
         let kept: HashSet<&[u8]> = self.new.iter().map(|entry| entry.key.as_slice()).collect();
         for entry in self.old.iter().filter(|entry| !kept.contains(entry.key.as_slice())) {
             batch.delete(Family::Entries, &entry.key);

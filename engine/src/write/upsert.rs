@@ -1,10 +1,9 @@
 //! Upserts: change what matches, or insert what the filter and the change make together.
 //!
-//! Between looking and inserting another writer may have inserted the same. Where the filter asks for nothing but the
-//! taken key, looking again finds that document; any other duplicate is the caller's to know.
+//! Between the search and the insert, another writer may have inserted a document with the same key. Where the filter
+//! asks for nothing but the taken key, a second search finds that document. Any other duplicate is an error.
 
 use bson::Document;
-use sequence::generator::Generator;
 
 use crate::document::draft::Drafts;
 use crate::error::{Error, Result};
@@ -12,9 +11,10 @@ use crate::plan::selector::asks_for_key;
 use crate::write::Target;
 use crate::write::change::Change;
 use crate::write::duplicate::taken_key;
-use crate::write::insert::{self, Inserted};
+use crate::write::insert;
+use crate::write::outcome::Inserted;
 
-/// How often an upsert looks again. Each time, another writer inserted the document and took it away.
+/// How often an upsert searches again. Each time, another writer inserted the document and removed it.
 const ATTEMPTS: usize = 100;
 
 /// What an upsert did.
@@ -30,11 +30,11 @@ pub(crate) fn check(filter: &Document, change: &Change<'_>) -> Result<()> {
     insert::check_one(&Drafts::of_bytes(&change.upserted(filter)?))
 }
 
-/// Changes what `look` finds, or inserts a document if it finds nothing.
+/// Changes what `look` finds, or inserts a document if it finds none.
 pub(crate) fn upsert<R>(
     target: Target<'_>,
-    generator: &Generator,
-    (filter, change): (&Document, &Change<'_>),
+    filter: &Document,
+    change: &Change<'_>,
     mut look: impl FnMut() -> Result<Option<R>>,
 ) -> Result<Upserted<R>> {
     let mut attempts = ATTEMPTS;
@@ -43,8 +43,9 @@ pub(crate) fn upsert<R>(
             return Ok(Upserted::Changed(done));
         }
         let document = change.upserted(filter)?;
+        // A bound, because two writers could insert and remove the document in turns without end.
         attempts -= 1;
-        match insert::insert_one(target, generator, &mut Drafts::of_bytes(&document)) {
+        match insert::insert_one(target, &mut Drafts::of_bytes(&document)) {
             Ok(inserted) => return Ok(Upserted::Inserted(inserted)),
             Err(error) if attempts > 0 && is_found_by(filter, &error)? => {}
             Err(error) => return Err(error),
@@ -55,6 +56,8 @@ pub(crate) fn upsert<R>(
 /// Whether the filter finds the document whose key was taken.
 fn is_found_by(filter: &Document, error: &Error) -> Result<bool> {
     match taken_key(error) {
+        // A filter that asks for more than the key might not match the document that has it: then a second search would find
+        // nothing, and its insert the same duplicate.
         Some((pattern, value)) => asks_for_key(filter, pattern, value),
         None => Ok(false),
     }

@@ -1,4 +1,4 @@
-//! The values that documents have already in a field that is to number itself.
+//! The values that documents already have in a field that becomes an auto-increment field.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use crate::storage::scan::{CacheUse, Scan};
 use crate::storage::snapshot::Snapshot;
 use crate::storage::{Database, Family};
 
-/// The integer furthest along the sequence's direction that a document of the collection has at the path.
+/// Returns the last integer, in the direction of the sequence, that a document of the collection has at the path: the
+/// greatest for a positive increment, else the least. `None` if no document has an integer there.
 pub(crate) fn furthest(
     database: &Arc<Database>,
     collection: &CollectionState,
@@ -25,6 +26,7 @@ pub(crate) fn furthest(
     let mut furthest = None;
     while scan.advance()? {
         let found = value_at(stored(scan.key(), scan.value())?, &path);
+        // A sequence counts integers only: doubles and decimals mean as little to it as texts do.
         let integer = found.and_then(|found| found.as_i64().or(found.as_i32().map(i64::from)));
         let Some(value) = integer else { continue };
         furthest = Some(match furthest {

@@ -1,0 +1,145 @@
+//! One insert's hold on the sequences of a collection: turns, values, and the marks that are written with documents.
+//!
+//! A writer that numbers by a fast sequence registers before it takes a value and leaves after the commit, so that the
+//! safe watermark never passes a value that may still become visible. An ordered or gapless sequence is held from the
+//! first value to the commit. Turns are taken in one order, ascending by sequence.
+
+use bson::Document;
+use smallvec::SmallVec;
+
+use crate::document::complete::{CopiedDrafts, FieldValue};
+use crate::error::Result;
+use crate::storage::write::Batch;
+use crate::write::Target;
+use crate::write::auto_increment::gapless::Acceptance;
+use crate::write::auto_increment::hold::SequenceHold;
+
+/// One insert's hold on the sequences of a collection, in the order of the collection's turns. It is empty where the
+/// collection has no auto-increment field.
+#[derive(Default)]
+pub(in crate::write) struct SequenceHolds<'a> {
+    holds: SmallVec<[SequenceHold<'a>; 1]>,
+}
+
+impl<'a> SequenceHolds<'a> {
+    /// Registers with all sequences, and waits for the turns of those that have some.
+    pub(super) fn enter(target: Target<'a>) -> Result<Self> {
+        let enter = |&position| SequenceHold::enter(target, position);
+        Ok(Self { holds: target.fields.turns().iter().map(enter).collect::<Result<_>>()? })
+    }
+
+    /// Enters the sequence of the collection's only field, and takes its first value.
+    #[inline]
+    pub(super) fn enter_only(target: Target<'a>) -> Result<(Self, i64)> {
+        let (hold, value) = SequenceHold::enter_taking(target, 0)?;
+        Ok((Self { holds: SmallVec::from_buf([hold]) }, value))
+    }
+
+    /// Whether other writers wait for this one.
+    #[inline]
+    pub(in crate::write) fn takes_turns(&self) -> bool {
+        self.holds.iter().any(SequenceHold::takes_turns)
+    }
+
+    /// Whether the mark of a sequence is written with the documents.
+    #[inline]
+    pub(in crate::write) fn is_gapless(&self) -> bool {
+        self.holds.iter().any(SequenceHold::is_gapless)
+    }
+
+    /// Stages the marks of the gapless sequences after the first `accepted` documents.
+    pub(in crate::write) fn stage(&mut self, batch: &mut Batch<'_>, accepted: usize) {
+        // The documents after the accepted ones were refused, so their numbers are free again.
+        self.back_to(accepted);
+        self.holds.iter().for_each(|hold| hold.stage(batch));
+    }
+
+    /// Takes all values that the documents lack, and announces those that they bring to the sequences.
+    pub(super) fn fill(
+        &mut self,
+        target: Target<'_>,
+        copies: &mut CopiedDrafts,
+        acceptance: Acceptance,
+    ) -> Result<()> {
+        let CopiedDrafts { drafts, values } = copies;
+        // All values are the only field's, so they need not be sorted out by field.
+        if let [only] = &mut *self.holds {
+            return only.fill(target, values, acceptance, drafts);
+        }
+        for hold in &mut self.holds {
+            // Field by field and not document by document: a field's values are taken in one step.
+            let own = values.iter().copied().filter(|value| value.field == hold.position);
+            let own: SmallVec<[FieldValue; 2]> = own.collect();
+            hold.fill(target, &own, acceptance, drafts)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the next value of the collection's only field, and gives up the rest of the block before it: the value that
+    /// was taken last is in use. A gapless sequence has passed it by taking it.
+    pub(super) fn next_of_only(&mut self, target: Target<'_>) -> Result<i64> {
+        let only = self.holds.first_mut().expect("the only field's sequence was entered");
+        only.give_up();
+        only.next(target)
+    }
+
+    /// Gives up the rest of the blocks of fields that an index holds, because a generated value was in use there.
+    pub(super) fn give_up(&self, index: &Document) {
+        self.holds.iter().filter(|hold| hold.is_held_by(index)).for_each(SequenceHold::give_up);
+    }
+
+    /// Makes the states that were committed with the documents the sequences' own. Numbering goes on.
+    pub(super) fn publish(&mut self, target: Target<'_>) -> Result<()> {
+        self.holds.iter_mut().try_for_each(|hold| hold.publish(target))
+    }
+
+    /// Makes the states that were committed with the document the sequences' own, and ends the hold.
+    #[inline]
+    pub(super) fn finish(self, target: Target<'_>) {
+        self.holds.into_iter().for_each(|hold| hold.finish(target));
+    }
+
+    /// Goes back to the states of the gapless sequences before a document that is inserted alone.
+    pub(super) fn begin_again(&mut self) -> Result<()> {
+        self.holds.iter_mut().try_for_each(SequenceHold::begin_again)
+    }
+
+    /// Goes back to the states of the gapless sequences after the first `documents` of them.
+    pub(super) fn back_to(&mut self, documents: usize) {
+        self.holds
+            .iter_mut()
+            .filter_map(SequenceHold::gapless_mut)
+            .for_each(|state| state.back_to(documents));
+    }
+
+    /// Passes the gapless values that a refused document was given and that another document has, as the fields of the
+    /// index tell. Returns whether there are any.
+    pub(super) fn pass(&mut self, copies: &CopiedDrafts, document: usize, index: Option<&Document>) -> bool {
+        let mut passed = false;
+        for hold in &mut self.holds {
+            // A value that the document brought is not passed: it is not the sequence's.
+            let is_generated = copies.values.iter().any(|value| {
+                value.document == document && value.field == hold.position && value.source.is_generated()
+            });
+            if is_generated
+                && index.is_some_and(|index| hold.is_held_by(index))
+                && let Some(state) = hold.gapless_mut()
+            {
+                passed |= state.pass();
+            }
+        }
+        passed
+    }
+
+    /// Writes the marks of the gapless sequences without documents: values that were found in use are passed for good.
+    pub(super) fn write_passed(&mut self, target: Target<'_>) -> Result<()> {
+        let mut batch = Batch::new(target.database);
+        self.holds.iter().for_each(|hold| hold.stage(&mut batch));
+        // Fast and ordered sequences pass a value by taking it.
+        if batch.is_empty() {
+            return Ok(());
+        }
+        target.store.commit(batch, target.level)?;
+        self.publish(target)
+    }
+}

@@ -1,0 +1,207 @@
+//! The end of an insert: latches, proof of absence, one commit.
+//!
+//! The order is the contract. A key's latch is held from before its uniqueness check until the commit returned,
+//! so two inserts of one key cannot both find it free; documents, entries and the marks of gapless sequences are in
+//! one batch, so none of them is ever there without the others.
+
+use std::collections::HashSet;
+
+use crate::catalog::collection::Absence;
+use crate::error::{Error, Refusal, Result};
+use crate::storage::Family;
+use crate::storage::latch::LatchSet;
+use crate::storage::write::Batch;
+use crate::write::auto_increment::holds::SequenceHolds;
+use crate::write::entries::{Drawn, Entry, NewArrays};
+use crate::write::outcome::{InsertOrder, InsertOutcome, InsertedSet};
+use crate::write::prepare::{Prepared, encoded_id};
+use crate::write::unique::{add_unique_latches, taken_entry, unique_entries};
+use crate::write::{Target, duplicate};
+
+/// A prepared document with its entries.
+pub(super) struct Candidate<'a> {
+    /// Its position in the call.
+    pub(super) position: usize,
+    pub(super) prepared: Prepared<'a>,
+    pub(super) drawn: Drawn,
+}
+
+/// Stores one document, with the marks of its gapless sequences.
+#[inline]
+pub(super) fn commit_one(
+    target: Target<'_>,
+    prepared: &Prepared<'_>,
+    drawn: &Drawn,
+    holds: &mut SequenceHolds<'_>,
+) -> Result<()> {
+    let record_key = &prepared.record_key;
+    let has_indexes = !target.indexes.is_empty();
+    // A single latch needs no set: a set is a bitmap of all stripes, and its guards are allocated.
+    let _latched = if has_indexes {
+        let mut latches = LatchSet::default();
+        latches.add(record_key);
+        add_unique_latches(&mut latches, target, &drawn.entries);
+        target.store.latches.lock(&latches)
+    } else {
+        target.store.latches.lock_one(record_key)
+    };
+    // Under the latches from here on. The `_id` first: a document that collides on several indexes is refused by that
+    // of `_id`.
+    refuse_taken_id(target, prepared)?;
+    for entry in unique_entries(target, &drawn.entries) {
+        if target.exists(Family::Entries, &entry.key)? {
+            return Err(Error::write(taken_entry(target, entry, encoded_id(record_key))));
+        }
+    }
+    if has_indexes || holds.is_gapless() {
+        // An estimate of the batch, so that it grows seldom: an entry with its key is about 100 bytes.
+        let bytes = prepared.bytes.len() + 128 * (1 + drawn.entries.len());
+        let mut batch = Batch::with_capacity(target.database, bytes);
+        stage(&mut batch, prepared, &drawn.entries);
+        holds.stage(&mut batch, 1);
+        target.commit(batch, &drawn.arrays)?;
+    } else {
+        // A record alone needs no batch: RocksDB's single put is cheaper.
+        target.store.commit_record(target.database, record_key, prepared.bytes, target.level)?;
+    }
+    target.collection.count.add(1);
+    Ok(())
+}
+
+/// Stores candidates in one commit, with the marks of their gapless sequences, and adds to `outcome` what became of
+/// each. Returns how many were stored.
+pub(super) fn commit_many<S: InsertedSet>(
+    target: Target<'_>,
+    candidates: &[Candidate<'_>],
+    order: InsertOrder,
+    holds: &mut SequenceHolds<'_>,
+    outcome: &mut InsertOutcome<S>,
+) -> Result<usize> {
+    let mut latches = LatchSet::default();
+    // All latches of the commit are taken in one step, for they have one global order.
+    let mut bytes = 0;
+    for candidate in candidates {
+        latches.add(&candidate.prepared.record_key);
+        add_unique_latches(&mut latches, target, &candidate.drawn.entries);
+        bytes += candidate.prepared.bytes.len() + 64 * (1 + candidate.drawn.entries.len());
+    }
+    let _latched = target.store.latches.lock(&latches);
+    let mut batch = Batch::with_capacity(target.database, bytes);
+    let mut staged = StagedKeys::default();
+    let absence = admit_all(target, candidates);
+    let mut accepted = Vec::with_capacity(candidates.len());
+    let mut arrays = NewArrays::new();
+    for candidate in candidates {
+        match find_taken(target, candidate, absence, &mut staged)? {
+            None => {
+                stage(&mut batch, &candidate.prepared, &candidate.drawn.entries);
+                // Only of accepted documents: a refused one leaves no mark in the catalog.
+                arrays.extend(candidate.drawn.arrays.iter().cloned());
+                staged.add(target, candidate);
+                accepted.push(candidate);
+            }
+            Some(refusal) => {
+                outcome.refused.push(refusal.at(candidate.position));
+                if order == InsertOrder::Ordered {
+                    break;
+                }
+            }
+        }
+    }
+    // A batch without documents must not write marks either: the sequences stay where they were.
+    if accepted.is_empty() {
+        return Ok(0);
+    }
+    holds.stage(&mut batch, accepted.len());
+    target.commit(batch, &arrays)?;
+    // After the commit and under the latches, so that the counter never shows a document that is not there.
+    target.collection.count.add(i64::try_from(accepted.len()).unwrap_or(i64::MAX));
+    // Also after the commit: if that fails, no document of it is reported as stored.
+    for candidate in &accepted {
+        outcome.inserted.add(candidate.position, &candidate.prepared);
+    }
+    Ok(accepted.len())
+}
+
+#[expect(clippy::inline_always, reason = "every insert passes here, and a call costs a hundredth of one")]
+#[inline(always)]
+fn refuse_taken_id(target: Target<'_>, prepared: &Prepared<'_>) -> Result<()> {
+    if target.admit(&prepared.record_key)? == Absence::Unproven
+        && target.exists(Family::Records, &prepared.record_key)?
+    {
+        return Err(Error::write(duplicate::of_id(&target.collection.namespace, &prepared.id())));
+    }
+    Ok(())
+}
+
+/// The keys of the documents that the batch holds already: the same call may have a duplicate.
+#[derive(Default)]
+struct StagedKeys<'a> {
+    /// Record keys in the order of their documents.
+    record_keys: Vec<&'a [u8]>,
+    /// How many of them are in `taken`.
+    gathered: usize,
+    /// Unique keys, and the record keys that were gathered.
+    taken: HashSet<&'a [u8]>,
+}
+
+impl<'a> StagedKeys<'a> {
+    fn add(&mut self, target: Target<'_>, candidate: &'a Candidate<'_>) {
+        self.record_keys.push(&candidate.prepared.record_key);
+        self.taken.extend(unique_entries(target, &candidate.drawn.entries).map(|entry| entry.key.as_slice()));
+    }
+
+    fn holds_record(&mut self, key: &[u8]) -> bool {
+        // Hashed only now: a call whose `_id`s are all proven absent never comes here.
+        self.taken.extend(self.record_keys.iter().skip(self.gathered));
+        self.gathered = self.record_keys.len();
+        self.taken.contains(key)
+    }
+
+    fn holds_entry(&self, key: &[u8]) -> bool {
+        self.taken.contains(key)
+    }
+}
+
+/// Admits the keys of all candidates by one look at the bound, if they ascend beyond it: made ids do.
+fn admit_all(target: Target<'_>, candidates: &[Candidate<'_>]) -> Absence {
+    // Equal neighbors do not ascend, so a duplicate `_id` within the call is never taken for proven absent.
+    let ascending = candidates.is_sorted_by(|a, b| a.prepared.record_key < b.prepared.record_key);
+    if let (true, [first, .., last]) = (ascending, candidates)
+        && target.collection.key_bound.raise_over(&first.prepared.record_key, &last.prepared.record_key)
+    {
+        return Absence::Proven;
+    }
+    Absence::Unproven
+}
+
+/// Looks for a key of the candidate that is taken, in the store or by an earlier document of the call. The record key
+/// is not looked for if `absence` is proven.
+fn find_taken(
+    target: Target<'_>,
+    candidate: &Candidate<'_>,
+    absence: Absence,
+    staged: &mut StagedKeys<'_>,
+) -> Result<Option<Refusal>> {
+    let key = &candidate.prepared.record_key;
+    if absence == Absence::Unproven
+        && target.admit(key)? == Absence::Unproven
+        && (staged.holds_record(key) || target.exists(Family::Records, key)?)
+    {
+        return Ok(Some(duplicate::of_id(&target.collection.namespace, &candidate.prepared.id())));
+    }
+    for entry in unique_entries(target, &candidate.drawn.entries) {
+        // The staged keys first: they are in memory.
+        if staged.holds_entry(&entry.key) || target.exists(Family::Entries, &entry.key)? {
+            return Ok(Some(taken_entry(target, entry, encoded_id(key))));
+        }
+    }
+    Ok(None)
+}
+
+fn stage(batch: &mut Batch<'_>, prepared: &Prepared<'_>, entries: &[Entry]) {
+    batch.put(Family::Records, &prepared.record_key, prepared.bytes);
+    for entry in entries {
+        batch.put(Family::Entries, &entry.key, &entry.value);
+    }
+}

@@ -1,0 +1,34 @@
+//! Keys of unique indexes: which entries have them, the latches that protect them, and the refusal of a taken one.
+
+use crate::error::Refusal;
+use crate::storage::latch::LatchSet;
+use crate::write::entries::Entry;
+use crate::write::{Target, duplicate};
+
+/// Those of the entries whose index is unique.
+pub(super) fn unique_entries<'a>(
+    target: Target<'_>,
+    entries: &'a [Entry],
+) -> impl Iterator<Item = &'a Entry> {
+    entries.iter().filter(move |entry| is_unique(target, entry))
+}
+
+/// Whether the entry's index is unique.
+pub(super) fn is_unique(target: Target<'_>, entry: &Entry) -> bool {
+    target.indexes.get(entry.index).is_some_and(|index| index.spec.is_unique())
+}
+
+/// Adds the latches of the unique keys among the entries.
+pub(super) fn add_unique_latches(latches: &mut LatchSet, target: Target<'_>, entries: &[Entry]) {
+    for entry in unique_entries(target, entries) {
+        latches.add(&entry.key);
+    }
+}
+
+/// The refusal of a document whose unique key another document has.
+pub(super) fn taken_entry(target: Target<'_>, entry: &Entry, encoded_id: &[u8]) -> Refusal {
+    let index = target.indexes.get(entry.index).expect("entries are made from these indexes");
+    // The value of a unique entry is the id and then the type bytes.
+    let types = entry.value.strip_prefix(encoded_id).unwrap_or_default();
+    duplicate::of_entry(&target.collection.namespace, index, &entry.key, types)
+}
