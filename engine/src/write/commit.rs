@@ -88,7 +88,7 @@ pub(super) fn commit_many<S: InsertedSet>(
     let _latched = target.store.latches.lock(&latches);
     let mut batch = Batch::with_capacity(target.database, bytes);
     let mut staged = StagedKeys::default();
-    let absence = admit_all(target, candidates);
+    let absence = prove_all_absent(target, candidates);
     let mut accepted = Vec::with_capacity(candidates.len());
     let mut arrays = NewArrays::new();
     for candidate in candidates {
@@ -126,7 +126,7 @@ pub(super) fn commit_many<S: InsertedSet>(
 #[expect(clippy::inline_always, reason = "every insert passes here, and a call costs a hundredth of one")]
 #[inline(always)]
 fn refuse_taken_id(target: Target<'_>, prepared: &Prepared<'_>) -> Result<()> {
-    if target.admit(&prepared.record_key)? == Absence::Unproven
+    if target.raise_key_bound(&prepared.record_key)? == Absence::Unproven
         && target.exists(Family::Records, &prepared.record_key)?
     {
         return Err(Error::write(duplicate::of_id(&target.collection.namespace, &prepared.id())));
@@ -163,8 +163,8 @@ impl<'a> StagedKeys<'a> {
     }
 }
 
-/// Admits the keys of all candidates by one look at the bound, if they ascend beyond it: made ids do.
-fn admit_all(target: Target<'_>, candidates: &[Candidate<'_>]) -> Absence {
+/// Proves the keys of all candidates absent by one look at the bound, if they ascend beyond it: made ids do.
+fn prove_all_absent(target: Target<'_>, candidates: &[Candidate<'_>]) -> Absence {
     // Equal neighbors do not ascend, so a duplicate `_id` within the call is never taken for proven absent.
     let ascending = candidates.is_sorted_by(|a, b| a.prepared.record_key < b.prepared.record_key);
     if let (true, [first, .., last]) = (ascending, candidates)
@@ -185,7 +185,7 @@ fn find_taken(
 ) -> Result<Option<Refusal>> {
     let key = &candidate.prepared.record_key;
     if absence == Absence::Unproven
-        && target.admit(key)? == Absence::Unproven
+        && target.raise_key_bound(key)? == Absence::Unproven
         && (staged.holds_record(key) || target.exists(Family::Records, key)?)
     {
         return Ok(Some(duplicate::of_id(&target.collection.namespace, &candidate.prepared.id())));

@@ -52,15 +52,14 @@ pub(crate) struct Target<'a> {
     pub(crate) collection: &'a CollectionState,
     pub(crate) indexes: &'a [Index],
     pub(crate) fields: &'a AutoFields,
-    /// Whose blocks values are taken from; the shared acquirer's if there is none.
+    /// The acquirer whose blocks values are taken from. `None` means the shared one.
     pub(crate) acquirer: Option<&'a Acquirer>,
     /// What makes the `_id`s that documents lack.
     pub(crate) generator: &'a Generator,
     pub(crate) level: CommitLevel,
-    /// What is to be seen of a document that is inserted alone, with all that was generated for it: asked before the commit, and
-    /// a refusal refuses the insert.
+    /// Looks at the final bytes of a document that is inserted alone, before the commit. Its error fails the insert.
     pub(crate) preview: Option<Preview<'a>>,
-    /// What the write may use.
+    /// What the write may use of time and memory.
     pub(crate) operation: &'a OperationContext,
 }
 
@@ -90,21 +89,22 @@ impl<'a> Target<'a> {
         Storage { store: self.store, database: self.database }
     }
 
-    /// What a search by `selector` reads. Catalog and store cannot part, for the gate is held.
+    /// What a search by `selector` reads. The gate is held, so the catalog cannot change between its look-up and the
+    /// snapshot.
     pub(crate) fn view(&self, selector: &Selector) -> Result<ReadView> {
         ReadView::under_gate(self.database, self.collection, selector)
     }
 
-    /// Admits a latched record key and says whether it needs to be looked for.
+    /// Raises the collection's bound of record keys over a latched key. Returns whether that proves the key absent.
     #[inline]
-    fn admit(&self, record_key: &[u8]) -> Result<Absence> {
+    fn raise_key_bound(&self, record_key: &[u8]) -> Result<Absence> {
         self.collection.key_bound.raise(record_key, || {
             let id = self.collection.id;
             last_key(&Snapshot::take(self.database), Family::Records, &id.prefix(), id.end())
         })
     }
 
-    /// Writes a batch of documents with their entries, and notes their arrays that the catalog does not know of.
+    /// Commits a batch of documents with their entries, and adds to the catalog the arrays that it does not know of.
     #[inline]
     fn commit(&self, batch: Batch<'_>, arrays: &NewArrays) -> Result<()> {
         // Nearly always: the arrays of a path are new to the catalog once in the life of an index.
@@ -118,8 +118,8 @@ impl<'a> Target<'a> {
     fn commit_noting(&self, mut batch: Batch<'_>, arrays: &NewArrays) -> Result<()> {
         let indexes =
             || arrays.iter().filter_map(|(at, found)| Some((&self.indexes.get(*at)?.arrays, found)));
-        // One after the other, so that no entry lacks what an earlier one has; and readers first: see
-        // `catalog::multikey`.
+        // One writer at a time, so that no catalog entry misses what an earlier one has. Readers are told before the
+        // commit: see `catalog::multikey`.
         let _noting = self.collection.noting_arrays.lock();
         for (known, found) in indexes() {
             known.announce(found);
