@@ -153,8 +153,9 @@ pub(super) fn decode_statement(
 
 /// How much memory a value takes once it is decoded and parsed, or 0 if that cannot be much.
 fn memory_of(value: RawBsonRef<'_>) -> usize {
-    let Some(bytes) = container(value) else { return value.as_str().map_or(0, str::len) };
-    if bytes.len() > UNWEIGHED_BYTES { bytes.len() + weigh(bytes) } else { 0 }
+    let nested = container(value);
+    let bytes = nested.map(<[u8]>::len).or_else(|| value.as_str().map(str::len)).unwrap_or(0);
+    if bytes > UNWEIGHED_BYTES { bytes + nested.map_or(0, weigh) } else { 0 }
 }
 
 /// The bytes of a document or an array.
