@@ -1,4 +1,4 @@
-//! `cairn serve` as a process: it says where it listens, refuses what would be open to strangers, and ends in order.
+//! `cairn serve` as a process: it prints where it listens, refuses unsafe addresses, and ends in order.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ fn cairn(path: &Path, more: &[&str]) -> Command {
     command
 }
 
-/// Sends a command over a connection of its own, and gives the reply.
+/// Sends a command over a connection of its own, and returns the reply.
 fn run(address: &str, command: &Document) -> Document {
     let body = RawDocumentBuf::try_from(command).expect("encoded").into_bytes();
     let length = i32::try_from(21 + body.len()).expect("a short command");
@@ -54,7 +54,7 @@ fn a_served_store_is_written_to_and_closed_in_order() {
     }
 }
 
-/// RocksDB makes files with every opening, which any user could read but for the mask of the process.
+/// RocksDB makes files at every opening, and without the mask of the process any user could read them.
 #[test]
 fn files_of_a_served_store_can_be_read_by_their_owner_only() {
     let folder = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ use cairndb_sequence::generator::Generator;
 use cairndb_sequence::object_id::{Layout, ObjectId};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
-/// Time in which each of `threads` threads makes `ids` ids.
+/// The time in which each of `threads` threads makes `ids` ids.
 fn measure<T>(threads: u64, ids: u64, generate: impl Fn() -> T + Sync) -> Duration {
     let start = Instant::now();
     thread::scope(|scope| {

@@ -73,7 +73,7 @@ fn take(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A brought value, just ahead and far behind, and the next one that is generated.
+/// An announced value, just ahead or passed long ago, and the next value that is generated.
 fn announce(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("announce");
     group.sample_size(20).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500));
@@ -90,7 +90,7 @@ fn announce(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// One document's number of a gapless sequence: computed, written, published.
+/// A number of a gapless sequence for one document: computed, written, published.
 fn number(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("number");
     group.sample_size(20).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500));

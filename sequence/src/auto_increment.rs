@@ -7,8 +7,8 @@
 use crate::attributes::{OptionValue, Options, boolean, choice, integer, text, unknown};
 use crate::error::{SequenceError, shorten};
 
-/// How many auto-increment fields a collection may have, as many as it may have indexes in MongoDB: every insert goes
-/// through all of them. SequoiaDB names no limit.
+/// How many auto-increment fields a collection may have, as many as it may have indexes in MongoDB: every
+/// insert goes through all of them. SequoiaDB names no limit.
 pub const FIELDS_MAX: usize = 64;
 
 /// What an insert does with a value that the document brings.

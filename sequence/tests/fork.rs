@@ -10,7 +10,7 @@ use cairndb_sequence::object_id::{Layout, OBJECT_ID_BYTES, ObjectId};
 
 const IDS: usize = 1_000;
 
-/// Standing still, so that parent and child count through the same numbers.
+/// A clock that stands still, so that parent and child count through the same numbers.
 struct StoppedClock;
 
 impl Clock for StoppedClock {

@@ -1,4 +1,4 @@
-//! Reserves that are made ahead of need, beside takers and changes.
+//! Reserves that are made ahead of need, while other threads take values and change the sequence.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -43,7 +43,7 @@ fn ahead_of_takers(contract: Contract) -> Findings {
     world.findings()
 }
 
-/// Nothing of the reserve leaves whose sync failed.
+/// No value leaves a reserve whose sync failed.
 #[test]
 fn a_sync_that_fails_lets_no_value_leave() {
     holds(|| {

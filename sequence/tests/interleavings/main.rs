@@ -1,11 +1,11 @@
 //! The allocator's threads, run in thousands of orders that a scheduler chooses: at random, and with few
-//! switches at unlikely places (PCT).
+//! switches at unlikely points (PCT).
 //!
 //! Only with `RUSTFLAGS="--cfg shuttle"`, as `make interleavings` does. Then the locks and atomics that
 //! `src/sync.rs` names are the checker's, and each operation on them is a point at which threads may switch.
-//! The rest stays real:
-//! `arc-swap` and the flags of a sequence are single atomic operations, between which there are switches enough.
-//! Each property is also held against a planted defect, so that it is known to be able to fail.
+//! The rest stays real: `arc-swap` and the flags of a sequence are single atomic operations, and there are
+//! enough switches between them. Each property is also tested with a planted defect, which shows that it can
+//! fail.
 #![cfg(shuttle)]
 
 mod ahead;
@@ -202,7 +202,7 @@ fn a_close_beside_takers_writes_what_was_used() {
         let closer = body(&world, |world| world.nothing_is_missing(&[]));
         beside(vec![taker(&world), taker(&world), closer]);
         world.no_value_came_twice();
-        // What was taken before the close is covered by its mark; nothing came behind it.
+        // The mark covers all values that were taken before the close, and no value was taken after it.
         world.findings()
     });
 }
@@ -230,7 +230,7 @@ fn poller(world: &Arc<World>, polls: &Arc<Polls>) -> Box<dyn FnOnce() + Send> {
     })
 }
 
-/// Writers on the shared slot and on one of their own, which is closed; `change` beside them.
+/// Writers on the shared slot and on one of their own, which is closed, while `change` runs.
 fn watched(change: fn(&World)) -> Findings {
     let world = World::fast();
     let polls = Arc::default();
@@ -258,8 +258,8 @@ fn a_watermark_misses_no_writer() {
     holds(|| watched(|_| {}));
 }
 
-/// A writer that found a block held still by a change registered behind it. The change failed, and the writer
-/// took a value of the block.
+/// A writer that found a block closed by a change registered at a position after it. The change failed, and
+/// the writer took a value of the block, before its registered position.
 #[test]
 fn a_watermark_misses_no_writer_beside_a_failing_change() {
     holds(|| {
@@ -319,7 +319,7 @@ fn planted_unregistered_writers_are_found() {
     });
 }
 
-/// Looks at what is visible: all values up to the greatest.
+/// Reads the visible values, which must be all values up to the greatest.
 fn without_holes(world: &World) {
     for _ in 0..5 {
         let visible = lock(&world.visible).clone();

@@ -1,5 +1,5 @@
-//! The world of a scenario: a sequence, a store that takes its time, what the users saw; and how schedules
-//! are run.
+//! The world of a scenario: a sequence, a store whose syncs take time, and what the users saw. Also how
+//! schedules are run.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,7 +23,7 @@ const PCT: usize = 6_000;
 const PCT_DEPTH: usize = 3;
 const SEED: u64 = 4711;
 
-/// What went wrong in one schedule; empty if nothing did.
+/// What went wrong in one schedule. Empty if all properties held.
 pub(crate) type Findings = Vec<String>;
 
 /// A lock that no schedule sees: it is never held across a switch.
@@ -67,17 +67,17 @@ pub(crate) fn finds(scenario: fn() -> Findings) {
     assert!(found.load(Ordering::Relaxed), "no schedule finds the planted defect");
 }
 
-/// How a store treats what it is told to write.
+/// How a store handles a write.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Diligence {
     Writes,
-    /// Planted: it says that it wrote, and writes with the next call.
+    /// Planted: it reports a write as done, and does it with the next call.
     WritesLate,
-    /// Planted: it says that a write is on stable storage while it is not.
+    /// Planted: it reports a write as being on stable storage while it is not.
     SyncsNothing,
 }
 
-/// A store that takes its time. What is written and not synced is lost by a power failure.
+/// A store whose syncs take time. A power failure loses what is written and not synced.
 pub(crate) struct Disk {
     pub(crate) record: Mutex<Record>,
     /// The number of the last write, and the mark of the last one that is synced with its number.
@@ -149,7 +149,7 @@ impl Store for Disk {
     }
 }
 
-/// Takes note that the next reserve is wanted.
+/// Remembers that the next reserve was requested.
 #[derive(Default)]
 pub(crate) struct Asked(pub(crate) AtomicBool);
 
@@ -208,7 +208,7 @@ impl World {
         }
     }
 
-    /// Takes up to `count` values. They must be covered by what a power failure leaves.
+    /// Takes up to `count` values. The mark that a power failure leaves must cover them.
     pub(crate) fn take(&self, slot: &Slot, count: u64) -> Result<Vec<i64>, Failure> {
         let taken = self.sequence.take(slot, count, &self.disk)?;
         let values: Vec<i64> = taken.run.values().collect();
@@ -231,14 +231,14 @@ impl World {
         }
     }
 
-    /// Takes one, many, and one.
+    /// Takes one value, then many, then one.
     pub(crate) fn take_some(&self, slot: &Slot) {
         let _ = self.take_one(slot);
         let _ = self.take(slot, 3);
         let _ = self.take_one(slot);
     }
 
-    /// A writer: it registers, takes a value, makes it visible, and leaves.
+    /// A writer: it registers, takes a value, makes it visible, and unregisters.
     pub(crate) fn insert(&self, slot: &Slot) {
         let pass = self.sequence.enter(slot);
         if let Ok(value) = self.take_one(slot) {
@@ -308,7 +308,7 @@ impl World {
     }
 }
 
-/// Runs bodies beside each other, each in a thread of its own.
+/// Runs bodies at the same time, each in a thread of its own.
 pub(crate) fn beside(bodies: Vec<Box<dyn FnOnce() + Send>>) {
     let threads: Vec<_> = bodies.into_iter().map(spawn).collect();
     for thread in threads {

@@ -1,7 +1,7 @@
-//! Values that documents bring: how the sequence takes note of them.
+//! Values that documents bring, and what they change in the sequence.
 //!
-//! One rule, independent of block sizes: what comes next is the first term strictly beyond the value. Every
-//! acquirer hears of it.
+//! One rule, independent of block sizes: the next value is the first term strictly beyond the value, for
+//! every acquirer.
 
 use cairndb_sequence::attributes::Options;
 use cairndb_sequence::store::Cause;
@@ -145,7 +145,7 @@ fn a_batch_mixes_brought_and_generated_values() {
     check(&defaults(), &[Next(Ok(1)), Brings(5000), Next(Ok(5001))]);
 }
 
-/// SequoiaDB tells no other acquirer, whose block then hands the value out again.
+/// SequoiaDB informs no other acquirer, whose block then hands the value out again.
 #[test]
 fn every_acquirer_hears_of_a_value() {
     let rig = Rig::new(&sized(1, 1000, 10));
@@ -155,8 +155,8 @@ fn every_acquirer_hears_of_a_value() {
     assert_eq!([0, 2].map(|acquirer| rig.take(acquirer)), [Ok(2), Ok(22)], "other blocks stay");
 }
 
-/// The loop over the other acquirers was left out when the own one had no block and got none, so that the
-/// value came again from a block of theirs.
+/// The loop over the other acquirers was left out if the own one had no block and got none. So the value came
+/// again from one of their blocks.
 #[test]
 fn other_acquirers_hear_of_a_value_though_the_store_is_exhausted() {
     let rig = Rig::new(&Options { max_value: Some(10), ..sized(1, 10, 10) });
@@ -178,7 +178,7 @@ fn the_values_between_are_listed_and_the_brought_one_is_not() {
     assert_eq!(gaps, [(2, 4, cause), (6, 19, cause)]);
 }
 
-/// Blocks of others skipped the value before the write that could still fail.
+/// Blocks of other acquirers skipped the value before the write, which could still fail.
 #[test]
 fn a_failed_write_changes_nothing_anywhere() {
     let rig = Rig::new(&sized(1, 10, 10));
@@ -192,8 +192,8 @@ fn a_failed_write_changes_nothing_anywhere() {
     assert_eq!([0, 1].map(|acquirer| rig.take(acquirer)), [Ok(2), Ok(12)]);
 }
 
-/// A new block was said to follow what was handed out before the value. A clean close went back there, and
-/// the sequence came to the value again.
+/// A new block had the origin of the values before the announced one. A clean close went back there, and the
+/// sequence came to the value again.
 #[test]
 fn a_close_right_after_a_value_goes_on_beyond_it() {
     let mut rig = Rig::new(&defaults());
@@ -202,7 +202,7 @@ fn a_close_right_after_a_value_goes_on_beyond_it() {
     assert_eq!((rig.snapshot().current_value, rig.take(0)), (5000, Ok(5001)));
 }
 
-/// A block of which nothing was taken, the first of all, was listed as lost by a clean close.
+/// A clean close listed the first block of a sequence as lost, although no value of it was taken.
 #[test]
 fn a_close_after_a_value_behind_leaves_the_sequence_unused() {
     let mut rig = Rig::new(&defaults());

@@ -168,7 +168,7 @@ fn current_value_counts_as_used() {
     assert_eq!(rig.alter(&outside).map_err(|error| code(&error)), Err(-6));
 }
 
-/// SequoiaDB takes the value that the snapshot shows for no change at all.
+/// SequoiaDB makes no change if the value is the one that the snapshot shows.
 #[test]
 fn current_value_takes_effect_where_it_equals_the_reserve() {
     let rig = altered(&tens(), 3, &Options { current_value: Some(1000), ..none() });
@@ -186,7 +186,7 @@ fn a_current_value_is_checked_against_the_limits_of_the_same_call() {
     assert_eq!(next(&rig, 0), Ok(6001));
 }
 
-/// Values that a new current value passes were listed nowhere.
+/// Values that a new current value passes were not listed.
 #[test]
 fn values_before_a_new_current_value_are_listed() {
     let rig = altered(&sized(1, 10, 10), 3, &Options { current_value: Some(20), ..none() });
@@ -212,7 +212,8 @@ fn fetch_with_a_large_increment_does_not_overflow() {
     assert_eq!(rig.fetch(0, 800), Ok((2_400_000_001, 200)));
 }
 
-/// The position moved by whatever count was asked for: a huge one turned it round, and values came again.
+/// The position moved by any count that a caller asked for: a huge count overflowed it, and values came
+/// again.
 #[test]
 fn fetch_of_a_huge_count_does_not_turn_the_position_round() {
     let rig = Rig::new(&sized(1, 10, 10));
@@ -319,7 +320,7 @@ fn set_current_value_beyond_the_limit_exhausts_without_an_error() {
     assert_eq!(next(&rig, 0), Ok(1));
 }
 
-/// What the first reserve passes and what lies between terms were not listed.
+/// Values that the first reserve passes were not listed, nor values between terms.
 #[test]
 fn what_set_current_value_passes_is_listed() {
     #[track_caller]
@@ -385,8 +386,8 @@ fn a_renamed_sequence_goes_on_elsewhere() {
     assert!(old.is_retired() && !rig.sequence.is_retired());
 }
 
-/// An acquirer kept the slot of the old sequence under the same id. The new one did not know that slot, so no
-/// change dropped the block in it.
+/// An acquirer kept the slot of the old sequence under the same id. The new sequence did not have that slot
+/// in its list, so no change dropped the block in it.
 #[test]
 fn an_acquirers_block_of_a_renamed_sequence_is_dropped_by_changes() {
     let mut rig = Rig::new(&tens());
@@ -409,7 +410,7 @@ fn nothing_comes_from_a_dropped_sequence() {
     assert_eq!(rig.memory.stored().writes, 1);
 }
 
-/// SequoiaDB advances its memory first: after a failed write, values come from a reserve that no disk knows.
+/// SequoiaDB advances its memory first: after a failed write, values come from a reserve that is on no disk.
 #[test]
 fn a_failed_write_hands_nothing_out() {
     let mut rig = Rig::new(&sized(1, 10, 10));

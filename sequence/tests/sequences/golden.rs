@@ -1,17 +1,17 @@
 //! The golden vectors of SequoiaDB's generation, G1 to G12: blocks as the store hands them out, values as an
 //! acquirer does, and what a crash or a clean close leaves.
 //!
-//! Where CairnDB decides otherwise than SequoiaDB, the vector says so.
+//! A vector on which CairnDB differs from SequoiaDB says so.
 
 use cairndb_sequence::attributes::{Attributes, Options};
 use cairndb_sequence::state::State;
 
 use crate::memory::{Rig, code, sized};
 
-/// What a block is and leaves: first value, count, `CurrentValue`, `CycledCount`.
+/// A block and the state after it: first value, count, `CurrentValue`, `CycledCount`.
 type Block = (i64, u64, i64, i32);
 
-/// Takes blocks as the store hands them out; afterwards nothing is left, if `then_exceeded`.
+/// Takes blocks as the store hands them out. With `then_exceeded`, no value is left afterwards.
 #[track_caller]
 fn check(options: &Options, blocks: &[Block], end: End) {
     let mut state = State::new(Attributes::create(options).expect("allowed"));

@@ -1,8 +1,8 @@
 //! Random histories, run through the allocator and through the reference: values, errors, snapshots and
-//! ledgers are the same, and what must never happen does not.
+//! ledgers are the same, and the invariants hold.
 //!
 //! A history stays within a window of some hundred terms, which may lie at either end of the 64-bit integers,
-//! so that limits, wraps and exhaustion are met all the time and the reference can go term by term.
+//! so that limits, wraps and exhaustion occur often and the reference can go term by term.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use crate::memory::{Failure, Rig};
 use crate::reference::{Declared, Handed, ORDERED, Reference, Refused};
 
-/// Where a history happens: values are `base + step * unit + odd`.
+/// The window of a history: values are `base + step * unit + odd`.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     base: i128,
@@ -51,7 +51,7 @@ enum Operation {
     Reopen,
 }
 
-/// What a sequence is made of, or changed by, in terms of a window.
+/// The options that make or change a sequence, in terms of a window.
 #[derive(Clone, Debug, Default)]
 struct Change {
     increment: Option<i128>,
@@ -118,7 +118,7 @@ impl Pair {
         self.window.value(value, Some(&self.reference))
     }
 
-    /// Runs an operation on both, in which the write after so many fails.
+    /// Runs an operation on both. Writes fail after the given number.
     fn run(&mut self, operation: &Operation, failing_after: Option<u64>) {
         self.rig.memory.stored().failing_after = failing_after;
         self.reference.failing_after = failing_after;
@@ -173,8 +173,8 @@ impl Pair {
         self.hand_out(&real, expected);
     }
 
-    /// Values that were handed out are the expected ones, within the limits, new, and covered by what is
-    /// durable.
+    /// Checks that the values handed out are the expected ones, within the limits, new, and covered by the
+    /// durable mark.
     fn hand_out(&mut self, real: &Result<Vec<i128>, Refused>, expected: Result<Vec<Handed>, Refused>) {
         let values = expected.clone().map(|handed| handed.into_iter().map(|(_, value)| value).collect());
         assert_eq!(*real, values);
@@ -242,8 +242,8 @@ impl Pair {
         self.adopt_crash(if self.rig.memory.mark().clean { &[] } else { &lost });
     }
 
-    /// What a crash lists is at least what it lost. The reference cannot know what else: it takes over what
-    /// is listed.
+    /// Checks that a crash lists at least the values it lost. The reference cannot know which others are
+    /// listed, so it takes over the list.
     fn adopt_crash(&mut self, lost: &[i128]) {
         let gaps = self.rig.sequence.pending_gaps();
         assert!(gaps.iter().all(|gap| gap.cause == Cause::Crash));

@@ -27,7 +27,8 @@ fn a_crash_lists_what_it_may_have_lost() {
     assert_eq!(listed(&rig), [(1, 25, Cause::Crash), (26, 50, Cause::Crash)]);
 }
 
-/// What a crash loses was counted from the newest block on, and forgot what other acquirers still had.
+/// The loss of a crash was counted from the newest block on, without the values that other acquirers still
+/// had.
 #[test]
 fn a_crash_lists_what_other_acquirers_had() {
     let mut rig = Rig::new(&sized(1, 10, 10));
@@ -77,8 +78,8 @@ fn a_closed_acquirer_gives_its_values_back_where_the_store_goes_on() {
     assert_eq!(rig.take(2), Ok(7));
 }
 
-/// A block of the cycle before ends where a block of this cycle does. It was taken for the end of all that is
-/// held, and values of this cycle came twice.
+/// A block of the previous cycle ends where a block of this cycle does. It was taken for the last block of
+/// all acquirers, and values of this cycle came twice.
 #[test]
 fn values_of_an_earlier_cycle_are_not_given_back() {
     let mut rig = Rig::new(&Options { max_value: Some(6), cycled: Some(true), ..sized(1, 2, 2) });
@@ -200,7 +201,7 @@ proptest! {
     }
 
     /// From the first value to the last one used, each term was either handed out, or brought, or is listed;
-    /// once. (A value may be brought that was handed out or lost already: that is the document's affair.)
+    /// once. (A document may bring a value that was handed out or lost already.)
     #[test]
     fn values_and_gaps_partition_the_progression(
         increment in prop_oneof![Just(1_i64), Just(-1), Just(7), Just(-10)],

@@ -1,7 +1,7 @@
 //! Sequences as the engine uses them, over a store in memory.
 //!
-//! `golden` and the files named after operations hold the contract case by case; `history` runs random histories
-//! through the allocator and through the naive `reference`, and compares everything that can be seen.
+//! `golden` and the files named after operations test the contract case by case; `history` runs random histories
+//! through the allocator and through the naive `reference`, and compares all results.
 
 mod announce;
 mod change;

@@ -22,7 +22,7 @@ pub(crate) enum Failure {
 /// Durable storage of one sequence.
 pub(crate) struct Memory {
     stored: Mutex<Stored>,
-    /// Whether marks are held against the ledger.
+    /// Whether marks are checked against the ledger.
     checked: bool,
 }
 
@@ -57,7 +57,7 @@ impl Memory {
         Self { stored: Mutex::new(stored), checked: true }
     }
 
-    /// A store that takes counters which no ledger explains.
+    /// A store that accepts counters which do not fit the ledger.
     pub(crate) fn unchecked(attributes: Attributes) -> Self {
         Self { checked: false, ..Self::new(attributes) }
     }
@@ -70,7 +70,7 @@ impl Memory {
         self.stored().record.mark
     }
 
-    /// Writes a mark with its gaps beside a document, as gapless writers and a clean close do.
+    /// Writes a mark with its gaps, as gapless writers and a clean close do.
     pub(crate) fn write(&self, mark: &Mark, gaps: &[Gap]) -> Result<u64, Failure> {
         self.reserve(&Change { mark, definition: None, gaps })
     }
@@ -130,7 +130,7 @@ impl Rig {
         self.sequence.take_one(&self.slot(acquirer), &self.memory)
     }
 
-    /// So many values of the shared acquirer.
+    /// `count` values of the shared acquirer.
     #[track_caller]
     pub(crate) fn take_many(&self, count: usize) -> Vec<i64> {
         (0..count).map(|_| self.take(0).expect("a value is left")).collect()
@@ -172,7 +172,7 @@ impl Rig {
         Ok(())
     }
 
-    /// Another name: the sequence is another one from now on.
+    /// Renames the sequence, which is another one from then on.
     pub(crate) fn rename(&mut self) -> Result<(), Failure> {
         let Some(changing) = self.sequence.change(Cause::Alter, |state| Ok(Some(state.renamed())))? else {
             return Ok(());
@@ -211,7 +211,7 @@ impl Rig {
         self.sequence.snapshot()
     }
 
-    /// The ledger with what the next write will add.
+    /// The ledger, including the gaps that the next write will add.
     pub(crate) fn gaps(&self) -> Vec<Gap> {
         let mut gaps = self.memory.stored().ledger.clone();
         gaps.extend(self.sequence.pending_gaps());
@@ -219,7 +219,7 @@ impl Rig {
     }
 }
 
-/// The number that SequoiaDB gives an error; 0 for a failed write.
+/// SequoiaDB's number of an error; 0 for a failed write.
 pub(crate) fn code(failure: &Failure) -> i32 {
     match failure {
         Failure::Sequence(error) => error.sequoia_code(),

@@ -1,4 +1,4 @@
-//! Whatever mark is stored, and however wide the limits are: no panic, and no value outside of the limits.
+//! With any stored mark and any limits there is no panic, and no value outside of the limits.
 
 use cairndb_sequence::allocator::Sequence;
 use cairndb_sequence::attributes::{Attributes, Contract, Options};
@@ -90,7 +90,7 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What may be refused is; what is handed out lies within the limits.
+/// A call may be refused; a value that is handed out is within the limits.
 fn run(sequence: &Sequence, memory: &Memory, step: Step) {
     let slot = sequence.shared();
     match step {

@@ -172,7 +172,8 @@ fn a_brought_value_takes_nothing_from_a_gapless_sequence() {
     assert_eq!(rig.snapshot().lost, 2, "1 and 2");
 }
 
-/// Its values do not exclude others: they take theirs without waiting for the turn.
+/// A numbering works on a copy of the state. In the other contracts values can be taken meanwhile, and the
+/// copy would hand them out again.
 #[test]
 fn only_a_gapless_sequence_is_numbered() {
     for contract in [Contract::Fast, Contract::Ordered] {

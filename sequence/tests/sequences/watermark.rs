@@ -86,8 +86,8 @@ fn it_stays_before_a_brought_value_until_that_is_visible() {
     assert_eq!(rig.sequence.safe_watermark(), Some(50));
 }
 
-/// A writer without a block registered behind values that another acquirer gave back a moment later. It took
-/// the first of them, and the watermark passed it.
+/// A writer without a block registered at a position after values that another acquirer gave back a moment
+/// later. It took the first of them, and the watermark passed it.
 #[test]
 fn values_before_a_writer_are_not_given_back() {
     let mut rig = rig();

@@ -7,7 +7,7 @@ use crate::reference::Refused;
 const GREATEST: i128 = i64::MAX as i128;
 const LEAST: i128 = i64::MIN as i128;
 
-/// What a sequence was declared to be.
+/// The attributes that a sequence was declared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Declared {
     pub(crate) increment: i128,
@@ -75,7 +75,7 @@ impl Declared {
         self.min <= value && value <= self.max
     }
 
-    /// Positive if `a` lies beyond `b`.
+    /// Positive if `a` is beyond `b`.
     pub(super) fn beyond(&self, a: i128, b: i128) -> bool {
         if self.increment > 0 { a > b } else { a < b }
     }

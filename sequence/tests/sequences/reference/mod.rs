@@ -72,7 +72,7 @@ pub(crate) struct Reference {
     /// Values listed as lost by writes that happened, and by the next one.
     pub(crate) listed: Vec<Lost>,
     pub(crate) pending: Vec<Lost>,
-    /// So many writes succeed before one fails.
+    /// The number of writes that succeed before one fails.
     pub(crate) failing_after: Option<u64>,
     blocks: Vec<Option<Block>>,
     durable: Durable,
@@ -90,7 +90,7 @@ pub(crate) struct Durable {
     era: u64,
 }
 
-/// The slot of ordered sequences, behind the shared acquirer's and two others.
+/// The slot of ordered sequences, after the shared acquirer's and two others.
 pub(crate) const ORDERED: usize = 3;
 
 impl Reference {
@@ -218,7 +218,7 @@ impl Reference {
         Ok((values, must_write || self.is_exhausted()))
     }
 
-    /// A document brings `value`.
+    /// Announces a value that a document brings.
     pub(crate) fn announce(&mut self, acquirer: usize, value: i128) -> Result<(), Refused> {
         let slot = match self.declared.contract {
             Contract::Fast => acquirer,
@@ -438,7 +438,7 @@ impl Reference {
         self.blocks.get_mut(slot)?.as_mut()
     }
 
-    /// Moves the store behind `value`; the terms that are passed are lost, but for `spared`. Says whether it
+    /// Moves the store past `value`. The terms in between are lost, except for `spared`. Returns whether it
     /// moved.
     fn jump(&mut self, value: i128, spared: Option<i128>) -> bool {
         let outside = self.initial && !self.declared.holds(self.high_water);
@@ -531,7 +531,7 @@ impl Reference {
         }
     }
 
-    /// Makes the present state durable, or goes back to `before`.
+    /// Makes the current state durable, or goes back to `before`.
     fn write_or(&mut self, before: Self) -> Result<(), Refused> {
         if self.failing_after == Some(0) {
             *self = before;
