@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::matches::Matches;
 use crate::execute::piped::Piped;
-use crate::execute::rows::{Report, Rows, Search};
+use crate::execute::rows::{Rows, Search, WorkReport};
 use crate::namespace::validate_database;
 use crate::options::{AggregateOptions, Collation, Hint};
 use crate::plan::order::{Order, check_collation, check_hint};
@@ -242,7 +242,7 @@ fn explain_search(
         let explained = collection.explain_search((&filter, hint), search, depth)?;
         return Ok(ExplainedPipeline { search: Some(explained), stages, rows: None });
     }
-    let (start, skip, report) = (Instant::now(), search.skip, Report::default());
+    let (start, skip, report) = (Instant::now(), search.skip, WorkReport::default());
     let mut explained = Explained::without_reading(&filter, "EOF", depth);
     let selector = search.selector.clone();
     let open = || {

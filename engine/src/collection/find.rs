@@ -12,7 +12,7 @@ use crate::cursor::Cursor;
 use crate::document::decode::decode_owned;
 use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
-use crate::execute::read_view::Record;
+use crate::execute::read_view::FoundRecord;
 use crate::execute::rows::{Rows, Search};
 use crate::options::{Collation, FindOptions, Hint};
 use crate::plan::bounds::point_id;
@@ -132,7 +132,7 @@ impl<T: DeserializeOwned + 'static> FindOne<'_, T> {
             && let Some(id) = point_id(&self.filter)
         {
             // Decoding runs the caller's code, so it comes after the database was let go.
-            let Some(Record { key, bytes: Some(bytes) }) = self.collection.look_up(id)? else {
+            let Some(FoundRecord { key, bytes: Some(bytes) }) = self.collection.look_up(id)? else {
                 return Ok(None);
             };
             return deserialize(&key, bytes).map(Some);

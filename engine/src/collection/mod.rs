@@ -56,7 +56,7 @@ use bson::RawBsonRef;
 use crate::catalog::change::namespace_not_found;
 use crate::catalog::collection::CollectionState;
 use crate::error::{Error, Result};
-use crate::execute::read_view::{ReadView, Record, look_up};
+use crate::execute::read_view::{FoundRecord, ReadView, look_up};
 use crate::namespace::{Namespace, SystemCollection};
 use crate::options::WriteConcern;
 use crate::plan::selector::Selector;
@@ -325,7 +325,7 @@ impl<T> Collection<T> {
 
     /// Looks up the record of an `_id`, if there is a collection.
     #[inline]
-    fn look_up(&self, id: RawBsonRef<'_>) -> Result<Option<Record<Vec<u8>>>> {
+    fn look_up(&self, id: RawBsonRef<'_>) -> Result<Option<FoundRecord<Vec<u8>>>> {
         let database = self.shared().store.enter()?;
         let found = look_up(&database, || self.find_state(), |collection| record_key(collection, id));
         Ok(found.map_err(|error| error.in_namespace(&self.handle.shown))?.map(|(_, record)| record))

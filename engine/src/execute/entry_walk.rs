@@ -1,6 +1,6 @@
 //! A walk over the entries of an index within bounds, and the records that they name.
 //!
-//! What is asked of fields after those that bound the walk is told from an entry's key, before a record is read for it.
+//! Bounds on fields that cannot narrow the range of keys are tested on the entry's key, before its record is read.
 
 use std::sync::Arc;
 
@@ -11,17 +11,18 @@ use query::planner::EntryScan;
 
 use crate::catalog::indexes::Index;
 use crate::error::{Error, Result};
-use crate::execute::key_walk::{KeyWalk, Step};
+use crate::execute::key_walk::{KeyStep, KeyWalk};
 use crate::plan::bounds::KeySpans;
 use crate::storage::Family;
 use crate::storage::keys::{CollectionId, ID_BYTES};
 use crate::storage::snapshot::Snapshot;
 
-/// The walk. It stands before the first entry until `advance` is called.
+/// A walk over entries. It is before the first one until `advance` is called.
 pub(super) struct EntryWalk {
     snapshot: Arc<Snapshot>,
     walk: KeyWalk,
-    /// Absent where the fields need not be looked at: the value of a unique entry names the document.
+    /// The bounds that each key is tested with. Absent if every key is within them, and the key need not be decoded to find
+    /// the record either, because the value of a unique entry names it.
     bounds: Option<KeyBounds>,
     is_unique: bool,
     record_key: Vec<u8>,
@@ -33,15 +34,15 @@ pub(super) struct EntryWalk {
 pub(super) enum EntryStep {
     /// An entry within the bounds; the record key is that of its document.
     Within,
-    /// An entry with a field that lies elsewhere.
+    /// An entry with a field that is not within the bounds.
     Outside,
-    /// No entry where one could have been.
+    /// A key was looked up, and there is no such entry.
     Absent,
     End,
 }
 
 impl EntryWalk {
-    /// The walk over an index of a collection, on a snapshot that has the entries of both.
+    /// Opens a walk over an index of a collection. The snapshot must have the entries of the index.
     pub(super) fn new(
         snapshot: &Arc<Snapshot>,
         collection: CollectionId,
@@ -49,6 +50,7 @@ impl EntryWalk {
         scan: &EntryScan,
     ) -> Self {
         let (spans, exactness) = KeySpans::of_entries(index, &scan.bounds);
+        // Even if all keys are within the bounds, those of a plain index are decoded: the `_id` is after the fields.
         let bounds = match exactness {
             Exactness::Exact if index.spec.is_unique() => None,
             Exactness::Exact => Some(KeyBounds::unbounded(&index.spec)),
@@ -67,13 +69,14 @@ impl EntryWalk {
     /// Steps to the next entry.
     pub(super) fn advance(&mut self) -> Result<EntryStep> {
         match self.walk.advance()? {
-            Step::End => return Ok(EntryStep::End),
-            Step::Absent => return Ok(EntryStep::Absent),
-            Step::Scanned | Step::LookedUp => {}
+            KeyStep::End => return Ok(EntryStep::End),
+            KeyStep::Absent => return Ok(EntryStep::Absent),
+            KeyStep::Scanned | KeyStep::LookedUp => {}
         }
         let (key, value) = (self.walk.key(), self.walk.value());
         let malformed =
             || Error::corruption(Family::Entries.name(), key, "the bytes are not an entry of its index");
+        // An entry without these bytes is damage, and not the caller's mistake.
         let fields = key.get(ID_BYTES..).ok_or_else(malformed)?;
         let (length, is_within) = match &self.bounds {
             Some(bounds) => bounds.check(fields).ok_or_else(malformed)?,
@@ -82,12 +85,14 @@ impl EntryWalk {
         if !is_within {
             return Ok(EntryStep::Outside);
         }
+        // A unique entry has the `_id` at the start of its value, a plain one at the end of its key.
         let id = if self.is_unique {
             let length = key::skip(value, Direction::Ascending).map_err(|_| malformed())?;
             value.get(..length)
         } else {
             fields.get(length..)
         };
+        // The prefix of the collection stays; only the `_id` differs from entry to entry.
         self.record_key.truncate(ID_BYTES);
         self.record_key.extend_from_slice(id.ok_or_else(malformed)?);
         Ok(EntryStep::Within)
@@ -98,6 +103,7 @@ impl EntryWalk {
         if self.snapshot.get_into(Family::Records, &self.record_key, &mut self.document)? {
             return Ok(());
         }
+        // Both are from one snapshot and were written in one batch, so this is no race.
         let problem = "the entry's document does not exist";
         Err(Error::corruption(Family::Entries.name(), self.walk.key(), problem))
     }
@@ -112,7 +118,7 @@ impl EntryWalk {
         &self.document
     }
 
-    /// Lets go of what the storage holds for the walk, until it goes on.
+    /// Releases what the storage holds for the walk until it is advanced again.
     pub(super) fn rest(&mut self) {
         self.walk.rest();
     }

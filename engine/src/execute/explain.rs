@@ -1,7 +1,6 @@
-//! What a search does, told instead of given: its stages, each over the one before it, and what they looked at.
+//! Explaining a search: the stages of its plan, and what each of them has read.
 //!
-//! Nothing is decided here. The way to the records is asked of `plan`, whose answer a search follows; what was looked
-//! at is counted by the search itself.
+//! Nothing is decided here. `plan` is evaluated for the same plans as for a search, and the search itself counts its work.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -12,32 +11,32 @@ use query::planner::{Access, Plan};
 
 use crate::error::Result;
 use crate::execute::read_view::ReadView;
-use crate::execute::rows::{Report, Rows, SORT_BYTES_MAX, Search, Work};
-use crate::execute::stages::{Stage, nested, note, of_lookup, of_plan, shown};
+use crate::execute::rows::{Rows, SORT_BYTES_MAX, Search, Work, WorkReport};
+use crate::execute::stages::{PlanStage, nested, note, of_lookup, of_plan, shown};
 use crate::plan::access::plans;
 use crate::results::number;
 
-/// Whether an explained operation is run.
+/// How much of an operation is explained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// Only its plan is told.
+    /// Its plan. The operation is not run.
     Plan,
-    /// It is run, and what it did is told as well.
+    /// Its plan and its work. The operation is run.
     Execution,
 }
 
-/// A search explained.
+/// The explanation of a search.
 #[derive(Clone, Debug)]
 pub(crate) struct Explained {
     filter: Document,
-    /// The one that reads comes first.
-    stages: Vec<Stage>,
-    /// What else was thought of.
-    rejected: Vec<Vec<Stage>>,
+    /// The stages of the plan. The one that reads comes first.
+    stages: Vec<PlanStage>,
+    /// The stages of the plans that were not chosen.
+    rejected: Vec<Vec<PlanStage>>,
     execution: Option<Execution>,
 }
 
-/// What was done in all.
+/// The work of all stages together.
 #[derive(Clone, Copy, Debug, Default)]
 struct Execution {
     rows: u64,
@@ -47,24 +46,27 @@ struct Execution {
 }
 
 impl Explained {
-    /// A search, before it is run.
+    /// Explains the plan of a search.
     pub(crate) fn of(filter: &Document, search: &Search, view: &ReadView) -> Result<Self> {
-        // What is nothing but an `_id` is not asked of the record that was looked up.
-        let asked = search.selector.filter().is_some_and(|parsed| !parsed.is_empty()).then_some(filter);
+        // A filter that is nothing but an `_id` is not evaluated: the lookup has answered it.
+        let evaluated = search.selector.filter().is_some_and(|parsed| !parsed.is_empty()).then_some(filter);
         let mut plans = match search.selector.point() {
             Some(_) => Vec::new().into_iter(),
             None => plans(&search.selector, &search.order, view.indexes())?.into_iter(),
         };
+        // The search takes the first plan as well.
         let winning = plans.next();
         let mut stages = match &winning {
-            Some(plan) => of_plan(plan, asked, view.indexes()),
-            None => of_lookup(asked),
+            Some(plan) => of_plan(plan, evaluated, view.indexes()),
+            None => of_lookup(evaluated),
         };
         let sort = search.order.sort().filter(|_| winning.as_ref().is_some_and(|plan| !plan.is_sorted));
-        // A look at everything is no plan that one would choose between.
+        // A collection scan is always possible, so it is not reported as a rejected plan.
         let is_choice = |plan: &Plan| !matches!(&plan.access, Access::Records(scan) if scan.ids.is_all());
-        let rejected = plans.filter(is_choice).map(|plan| of_plan(&plan, asked, view.indexes())).collect();
-        let add = |stages: &mut Vec<Stage>, name, about| stages.push(Stage::new(name, about));
+        let rejected =
+            plans.filter(is_choice).map(|plan| of_plan(&plan, evaluated, view.indexes())).collect();
+        let add = |stages: &mut Vec<PlanStage>, name, about| stages.push(PlanStage::new(name, about));
+        // From here on the stages follow in the order in which rows pass them.
         let kept = search.limit.map(|limit| limit.saturating_add(search.skip));
         if let Some(sort) = sort {
             let direction = |direction| if direction == Direction::Ascending { 1 } else { -1 };
@@ -79,6 +81,7 @@ impl Explained {
         if search.skip > 0 {
             add(&mut stages, "SKIP", doc! { "skipAmount": number(search.skip) });
         }
+        // A sort applies the limit itself, as its `limitAmount`.
         if let (Some(limit), None) = (search.limit, sort) {
             add(&mut stages, "LIMIT", doc! { "limitAmount": number(limit) });
         }
@@ -88,9 +91,10 @@ impl Explained {
         Ok(Self { filter: shown(filter), stages, rejected, execution: None })
     }
 
-    /// One stage that looks at no document: there is no collection, or no need to read it.
+    /// Explains an operation that reads nothing: there is no collection, or no need to read it. `name` is its only stage.
     pub(crate) fn without_reading(filter: &Document, name: &'static str, depth: Depth) -> Self {
-        let mut stage = Stage::new(name, doc! {});
+        // A run would take no time either, so its result is known.
+        let mut stage = PlanStage::new(name, doc! {});
         let execution = (depth == Depth::Execution).then(|| {
             stage.done.insert("nReturned", number(0));
             Execution::default()
@@ -98,13 +102,13 @@ impl Explained {
         Self { filter: shown(filter), stages: vec![stage], rejected: Vec::new(), execution }
     }
 
-    /// The same of a write, which takes the first documents by itself.
+    /// Removes the limit. A write stops by itself after its documents, so MongoDB shows no such stage for it.
     pub(crate) fn without_limit(mut self) -> Self {
         self.stages.retain(|stage| stage.name != "LIMIT");
         self
     }
 
-    /// Runs the search if it is to be run; every row is shown to `on_row`.
+    /// Runs the search if `depth` asks for it, and calls `on_row` for each row.
     pub(crate) fn run(
         self,
         view: ReadView,
@@ -115,27 +119,28 @@ impl Explained {
         if depth == Depth::Plan {
             return Ok(self);
         }
-        let (start, skip, report) = (Instant::now(), search.skip, Report::default());
+        let (start, skip, report) = (Instant::now(), search.skip, WorkReport::default());
         let mut rows = Rows::open(view, search)?.reporting_to(&report);
         while rows.advance()? {
             on_row(RawDocument::from_bytes(rows.bytes())?)?;
         }
+        // The drop fills the report.
         drop(rows);
         let work = report.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Ok(self.executed(&work, skip, start.elapsed()))
     }
 
-    /// The same with what a run of the search did, which passed over `skip` documents.
+    /// Adds the work of a run of the search, which has skipped `skip` documents.
     pub(crate) fn executed(mut self, work: &Work, skip: u64, elapsed: Duration) -> Self {
         note(&mut self.stages, work, skip);
-        let (keys, documents) = (work.looks.keys, work.looks.documents);
+        let (keys, documents) = (work.examined.keys, work.examined.documents);
         self.execution = Some(Execution { rows: work.rows, keys, documents, elapsed });
         self
     }
 
-    /// The same under a stage that does something with the rows and gives other ones, or none.
+    /// Adds a last stage, which turns the rows of the search into `rows` rows of its own.
     pub(crate) fn under(mut self, name: &'static str, rows: u64, done: Document) -> Self {
-        let mut stage = Stage::new(name, doc! {});
+        let mut stage = PlanStage::new(name, doc! {});
         if let Some(execution) = &mut self.execution {
             execution.rows = rows;
             stage.done.insert("nReturned", number(rows));
@@ -145,14 +150,14 @@ impl Explained {
         self
     }
 
-    /// How many rows came out; none if nothing was run.
+    /// How many rows were returned. 0 if the search was not run.
     pub(crate) fn rows(&self) -> u64 {
         self.execution.map_or(0, |execution| execution.rows)
     }
 
-    /// `queryPlanner` of a reply.
+    /// The `queryPlanner` of a reply.
     pub(crate) fn planner(&self, namespace: &str) -> Document {
-        let about = |stage: &Stage| stage.about.clone();
+        let about = |stage: &PlanStage| stage.about.clone();
         doc! {
             "namespace": namespace,
             "parsedQuery": self.filter.clone(),
@@ -161,10 +166,11 @@ impl Explained {
         }
     }
 
-    /// `executionStats` of a reply, if it was run.
+    /// The `executionStats` of a reply. Returns `None` if the search was not run.
     pub(crate) fn statistics(&self) -> Option<Document> {
         let Execution { rows, keys, documents, elapsed } = self.execution?;
-        let both = |stage: &Stage| stage.about.clone().into_iter().chain(stage.done.clone()).collect();
+        // MongoDB repeats the description of each stage in the statistics.
+        let both = |stage: &PlanStage| stage.about.clone().into_iter().chain(stage.done.clone()).collect();
         Some(doc! {
             "executionSuccess": true,
             "nReturned": number(rows),

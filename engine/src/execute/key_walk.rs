@@ -1,4 +1,4 @@
-//! A walk over spans of keys of one family on a snapshot: a scan of each, or a lookup where a span is one key.
+//! A walk over spans of keys of one family on a snapshot: a scan of each span, or a lookup if a span is one key.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::storage::Family;
 use crate::storage::scan::{CacheUse, Scan};
 use crate::storage::snapshot::Snapshot;
 
-/// The walk. It stands before the first key until `advance` is called.
+/// A walk over keys. It is before the first one until `advance` is called.
 pub(super) struct KeyWalk {
     snapshot: Arc<Snapshot>,
     family: Family,
@@ -23,26 +23,29 @@ pub(super) struct KeyWalk {
 
 /// What a step of a walk found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// A key with its value, by a scan.
+pub(super) enum KeyStep {
+    /// A scan found a key with its value.
     Scanned,
-    /// A key with its value, by a lookup.
+    /// A lookup found a key with its value.
     LookedUp,
-    /// A key that is not there.
+    /// A lookup found no such key.
     Absent,
     End,
 }
 
+/// Where a walk is.
 enum Current {
     /// Between two spans.
     Nothing,
-    /// A span of keys, from the first up to but without the second.
+    /// In a span of keys, from the first bound up to but without the second.
     Scan { scan: Scan, bounds: (Vec<u8>, Vec<u8>) },
-    /// A key by itself, and what is left of its span if it was found by a scan that was let go.
+    /// At a copy of a key and its value. If they were found by a scan that has been released, `rest` is what is left of its
+    /// span.
     Key { key: Vec<u8>, value: Vec<u8>, rest: Option<(Vec<u8>, Vec<u8>)> },
 }
 
 impl KeyWalk {
+    /// Opens a walk over the spans in `pending`, from the first or from the last on.
     pub(super) fn new(
         snapshot: &Arc<Snapshot>,
         family: Family,
@@ -54,7 +57,7 @@ impl KeyWalk {
 
     /// Steps to the next key.
     #[inline]
-    pub(super) fn advance(&mut self) -> Result<Step> {
+    pub(super) fn advance(&mut self) -> Result<KeyStep> {
         loop {
             let Current::Scan { scan, .. } = &mut self.current else {
                 match self.open_next()? {
@@ -63,14 +66,15 @@ impl KeyWalk {
                 }
             };
             if scan.advance()? {
-                return Ok(Step::Scanned);
+                return Ok(KeyStep::Scanned);
             }
             self.current = Current::Nothing;
         }
     }
 
-    /// Opens the next span, or what is left of the one that was rested in. A lookup is a step already.
-    fn open_next(&mut self) -> Result<Option<Step>> {
+    /// Opens the next span, or what is left of the one whose scan was released. A lookup is a step in itself, which is
+    /// returned; a scan is not.
+    fn open_next(&mut self) -> Result<Option<KeyStep>> {
         if let Current::Key { rest, .. } = &mut self.current
             && let Some(bounds) = rest.take()
         {
@@ -79,42 +83,47 @@ impl KeyWalk {
         }
         self.current = Current::Nothing;
         match self.pending.take(self.direction) {
-            None => Ok(Some(Step::End)),
+            None => Ok(Some(KeyStep::End)),
             Some(KeySpan::Between(start, end)) => {
                 self.scan((start, end));
                 Ok(None)
             }
             Some(KeySpan::Key(key)) => {
+                // A lookup is cheaper than a scan of one key: it asks the Bloom filters first.
                 let Some(value) = self.snapshot.get(self.family, &key)? else {
-                    return Ok(Some(Step::Absent));
+                    return Ok(Some(KeyStep::Absent));
                 };
                 self.current = Current::Key { key, value, rest: None };
-                Ok(Some(Step::LookedUp))
+                Ok(Some(KeyStep::LookedUp))
             }
         }
     }
 
+    /// Opens a scan of a span.
     fn scan(&mut self, bounds: (Vec<u8>, Vec<u8>)) {
+        // The bounds are kept for `rest`, which has to know what is left of the span.
         let (start, end) = bounds.clone();
         let scan = Scan::open(&self.snapshot, self.family, (start, Some(end)), CacheUse::Fill);
         self.current = Current::Scan { scan: scan.towards(self.direction), bounds };
     }
 
-    /// Keeps the current key and the bounds of what follows, and lets the scan go, for which the store keeps memory.
+    /// Releases the scan, for which the store keeps memory. The current key and the bounds of what follows are kept.
     pub(super) fn rest(&mut self) {
+        // A key by itself holds nothing of the store.
         let Current::Scan { scan, bounds } = &mut self.current else { return };
         let (start, end) = std::mem::take(bounds);
         let (key, value) = (scan.key().to_vec(), scan.value().to_vec());
         let rest = match self.direction {
+            // The scan has not been advanced yet.
             _ if key.is_empty() => (start, end),
-            // No key lies between one and the same with a zero byte more.
+            // The lowest key after `key` is the same with a zero byte more.
             Direction::Ascending => ([&key[..], &[0]].concat(), end),
             Direction::Descending => (start, key.clone()),
         };
         self.current = Current::Key { key, value, rest: Some(rest) };
     }
 
-    /// The current key; empty before the first and after the last.
+    /// The current key. It is empty before the first key and after the last.
     #[inline]
     pub(super) fn key(&self) -> &[u8] {
         match &self.current {
@@ -124,7 +133,7 @@ impl KeyWalk {
         }
     }
 
-    /// The current value; empty before the first and after the last.
+    /// The current value. It is empty before the first key and after the last.
     #[inline]
     pub(super) fn value(&self) -> &[u8] {
         match &self.current {
@@ -134,15 +143,17 @@ impl KeyWalk {
         }
     }
 
-    /// The current value as a document. The key is asked for only if it is to be named in an error.
+    /// The current value as a document.
     #[inline]
     pub(super) fn document(&self) -> Result<&RawDocument> {
         match RawDocument::from_bytes(self.value()) {
             Ok(document) => Ok(document),
+            // Out of line: only the error needs the key, which would otherwise be computed for every document.
             Err(_) => self.not_a_document(),
         }
     }
 
+    /// The error for a value that is no document.
     #[cold]
     fn not_a_document(&self) -> Result<&RawDocument> {
         stored(self.key(), self.value())

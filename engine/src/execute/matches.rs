@@ -1,7 +1,8 @@
-//! The documents of a collection that match, on one read state, reached by a plan.
+//! The documents of a collection that match a filter, on one read state, read by a plan.
 //!
-//! A filter that fixes the `_id` is one lookup. Otherwise a plan says what is read: records, or entries and the records
-//! that they name, each document once. The filter has the last word.
+//! A filter that fixes the `_id` is one lookup. Otherwise the plan says what is read: records, or entries of indexes and
+//! the records that they name. Each document is returned once, and only if the filter matches it: bounds of a plan may
+//! be wider than the filter.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::catalog::indexes::Index;
 use crate::document::decode::stored;
 use crate::error::Result;
 use crate::execute::entry_walk::{EntryStep, EntryWalk};
-use crate::execute::key_walk::{KeyWalk, Step};
+use crate::execute::key_walk::{KeyStep, KeyWalk};
 use crate::execute::read_view::{ReadState, ReadView};
 use crate::plan::access::plans;
 use crate::plan::bounds::KeySpans;
@@ -25,73 +26,75 @@ use crate::storage::Family;
 use crate::storage::keys::CollectionId;
 use crate::storage::snapshot::Snapshot;
 
-/// A walk over matching documents. It stands before the first until `advance` is called.
+/// A walk over matching documents. It is before the first one until `advance` is called.
 pub(crate) struct Matches {
     selector: Selector,
-    /// The filter asks nothing.
+    /// Whether the filter is empty, so that every document matches.
     everything: bool,
     is_sorted: bool,
-    source: Source,
-    looks: Looks,
+    source: MatchSource,
+    examined: Examined,
 }
 
-/// What a walk has looked at so far.
+/// How much a walk has read so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Looks {
-    /// Entries that were looked at, and the key of the one record that a filter fixes.
+pub(crate) struct Examined {
+    /// Entries of indexes, and the key of the record if the filter fixes the `_id`.
     pub(crate) keys: u64,
     pub(crate) documents: u64,
-    /// Documents that matched.
+    /// The documents that matched.
     pub(crate) matched: u64,
 }
 
-enum Source {
+/// What a walk reads.
+enum MatchSource {
     /// The record that was looked up.
-    Point {
-        key: PointKey,
-        bytes: Vec<u8>,
-        place: Place,
-    },
-    /// Boxed like the other, for a lookup is small.
+    Point { key: PointKey, bytes: Vec<u8>, state: LookupState },
+    /// One scan of records. Boxed like the next one, so that a lookup stays small.
     Records(Box<KeyWalk>),
-    Parts(Box<Parts>),
+    /// Any other plan.
+    Scans(Box<ScanSequence>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    Before,
-    At,
-    End,
+enum LookupState {
+    /// The record has not been tested yet.
+    Pending,
+    /// The record matches, and is the current document.
+    Current,
+    /// There is no record, or none any more.
+    Done,
 }
 
-/// Scans one after the other, of which some read entries.
-struct Parts {
+/// Scans that are run one after the other. Some of them read entries.
+struct ScanSequence {
     snapshot: Arc<Snapshot>,
     collection: CollectionId,
     indexes: Arc<[Index]>,
     pending: std::vec::IntoIter<Access>,
-    current: Option<Part>,
-    /// Absent where no document can be met twice.
+    current: Option<OpenScan>,
+    /// Absent if no document can be found twice.
     visited: Option<Visited>,
-    /// What each scan that began has looked at.
-    looks: Vec<Looks>,
+    /// What each scan has read, in the order in which they were opened.
+    examined: Vec<Examined>,
 }
 
-/// The scan that is going on.
-enum Part {
+/// The current scan.
+enum OpenScan {
     Records(KeyWalk),
     Entries(EntryWalk),
 }
 
-/// The record keys of documents that were met.
+/// The record keys of the documents found so far.
 struct Visited {
     keys: HashSet<Box<[u8]>>,
+    /// The memory of the keys.
     bytes: usize,
     reserved: Reservation,
 }
 
 impl Matches {
-    /// The walk over what was taken of the collection, by the best plan.
+    /// Opens a walk over a read view by the best plan.
     pub(crate) fn open(view: ReadView, selector: Selector, order: &Order) -> Result<Self> {
         // The plan is made after the snapshot was taken: see `plan::access`.
         let plan = match view.snapshot() {
@@ -101,38 +104,41 @@ impl Matches {
         Self::follow(view, selector, plan)
     }
 
-    /// The walk over what was taken of the collection, by a plan that needs no sort; `None` if there is none.
+    /// Opens a walk over a read view by a plan that needs no sort. Returns `None` if there is no such plan.
     pub(crate) fn open_sorted(view: ReadView, selector: Selector, order: &Order) -> Result<Option<Self>> {
+        // Plans come best first, so this is the best of those without a sort.
         let plan = plans(&selector, order, view.indexes())?.into_iter().find(|plan| plan.is_sorted);
         plan.map(|plan| Self::follow(view, selector, Some(plan))).transpose()
     }
 
-    /// The walk by a plan; there is none if the record was looked up already.
+    /// Opens a walk by a plan. There is no plan if the record was looked up already.
     fn follow(view: ReadView, selector: Selector, plan: Option<Plan>) -> Result<Self> {
         let everything = selector.filter().is_some_and(Filter::is_empty);
         let (collection, indexes) = (view.collection(), view.shared_indexes());
         let is_sorted = plan.as_ref().is_none_or(|plan| plan.is_sorted);
         let source = match (view.into_state(), plan) {
-            (ReadState::Record { key, bytes }, _) => Source::of_record(key, bytes),
+            (ReadState::Record { key, bytes }, _) => MatchSource::of_record(key, bytes),
             (ReadState::Snapshot(snapshot), plan) => {
+                // A reader who could not look the record up directly still needs no scan.
                 if let Some(key) = selector.record_key(collection) {
                     let bytes = snapshot.get(Family::Records, &key)?;
-                    Source::of_record(key, bytes)
+                    MatchSource::of_record(key, bytes)
                 } else {
                     let access = plan.map_or(Access::Nothing, |plan| plan.access);
-                    Source::of_access(snapshot, (collection, indexes), access, &selector)?
+                    MatchSource::of_access(snapshot, collection, indexes, access, &selector)?
                 }
             }
         };
+        // MongoDB counts the lookup of a record as one key, if there is a record.
         let keys = match &source {
-            Source::Point { place, .. } => u64::from(*place == Place::Before),
-            Source::Records(_) | Source::Parts(_) => 0,
+            MatchSource::Point { state, .. } => u64::from(*state == LookupState::Pending),
+            MatchSource::Records(_) | MatchSource::Scans(_) => 0,
         };
-        let looks = Looks { keys, ..Looks::default() };
-        Ok(Self { selector, everything, is_sorted, source, looks })
+        let examined = Examined { keys, ..Examined::default() };
+        Ok(Self { selector, everything, is_sorted, source, examined })
     }
 
-    /// Whether documents come in the order that was asked for.
+    /// Whether documents come in the requested order.
     pub(crate) fn is_sorted(&self) -> bool {
         self.is_sorted
     }
@@ -142,60 +148,63 @@ impl Matches {
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<bool> {
         let stepped = self.step();
-        self.looks.matched += u64::from(matches!(stepped, Ok(true)));
+        self.examined.matched += u64::from(matches!(stepped, Ok(true)));
         stepped
     }
 
-    /// Lets go of what the storage holds for the walk, until it goes on: memory of the store that would stay for as long
-    /// as a reader waits. The current document is kept.
+    /// Releases what the storage holds for the walk until it is advanced again: memory that would be held as long as the
+    /// reader waits. The current document is kept.
     pub(crate) fn rest(&mut self) {
         match &mut self.source {
-            Source::Records(walk) => walk.rest(),
-            Source::Parts(parts) => parts.rest(),
-            Source::Point { .. } => {}
+            MatchSource::Records(walk) => walk.rest(),
+            MatchSource::Scans(scans) => scans.rest(),
+            MatchSource::Point { .. } => {}
         }
     }
 
-    /// What was looked at until now.
-    pub(crate) fn looks(&self) -> Looks {
-        self.looks
+    /// What the walk has read so far.
+    pub(crate) fn examined(&self) -> Examined {
+        self.examined
     }
 
-    /// What each part of a plan with several scans has looked at until now.
-    pub(crate) fn part_looks(&self) -> Vec<Looks> {
+    /// What each scan has read so far, for a plan with several scans.
+    pub(crate) fn scans_examined(&self) -> Vec<Examined> {
         match &self.source {
-            Source::Parts(parts) => parts.looks.clone(),
-            Source::Point { .. } | Source::Records(_) => vec![self.looks],
+            MatchSource::Scans(scans) => scans.examined.clone(),
+            MatchSource::Point { .. } | MatchSource::Records(_) => vec![self.examined],
         }
     }
 
+    /// Advances without counting the match.
     #[inline]
     fn step(&mut self) -> Result<bool> {
-        let Self { selector, everything, source, looks, .. } = self;
+        let Self { selector, everything, source, examined, .. } = self;
         let operation = selector.variables().operation();
         let walk = match source {
-            Source::Records(walk) => walk,
-            Source::Parts(parts) => return parts.step(selector, looks),
-            Source::Point { key, bytes, place } => {
+            MatchSource::Records(walk) => walk,
+            MatchSource::Scans(scans) => return scans.step(selector, examined),
+            MatchSource::Point { key, bytes, state } => {
                 operation.step()?;
-                looks.documents += u64::from(*place == Place::Before);
-                let is_match = *place == Place::Before && selector.matches(stored(key, bytes)?)?;
-                *place = if is_match { Place::At } else { Place::End };
+                examined.documents += u64::from(*state == LookupState::Pending);
+                let is_match = *state == LookupState::Pending && selector.matches(stored(key, bytes)?)?;
+                *state = if is_match { LookupState::Current } else { LookupState::Done };
                 return Ok(is_match);
             }
         };
+        // The loop of every collection scan, so it is here and not a call away.
         loop {
             match walk.advance()? {
-                Step::End => return Ok(false),
-                Step::Absent => {
+                KeyStep::End => return Ok(false),
+                KeyStep::Absent => {
                     operation.step()?;
                     continue;
                 }
-                Step::LookedUp | Step::Scanned => {}
+                KeyStep::LookedUp | KeyStep::Scanned => {}
             }
-            looks.documents += 1;
+            examined.documents += 1;
             let value = walk.value();
             operation.pass(value.len())?;
+            // Without a filter the cheap test is enough; bytes that fail it become an error in `walk.document()`.
             if *everything && is_framed(value) || selector.matches(walk.document()?)? {
                 return Ok(true);
             }
@@ -206,18 +215,18 @@ impl Matches {
     #[inline]
     pub(crate) fn document(&self) -> Result<&RawDocument> {
         match &self.source {
-            Source::Records(walk) => walk.document(),
-            Source::Parts(_) | Source::Point { .. } => stored(self.record_key(), self.bytes()),
+            MatchSource::Records(walk) => walk.document(),
+            MatchSource::Scans(_) | MatchSource::Point { .. } => stored(self.record_key(), self.bytes()),
         }
     }
 
     /// The record key of the current document.
     pub(crate) fn record_key(&self) -> &[u8] {
         match &self.source {
-            Source::Point { key, place: Place::At, .. } => key,
-            Source::Point { place: Place::Before | Place::End, .. } => &[],
-            Source::Records(walk) => walk.key(),
-            Source::Parts(parts) => parts.current.as_ref().map(Part::record_key).unwrap_or_default(),
+            MatchSource::Point { key, state: LookupState::Current, .. } => key,
+            MatchSource::Point { state: LookupState::Pending | LookupState::Done, .. } => &[],
+            MatchSource::Records(walk) => walk.key(),
+            MatchSource::Scans(scans) => scans.current.as_ref().map(OpenScan::record_key).unwrap_or_default(),
         }
     }
 
@@ -225,23 +234,26 @@ impl Matches {
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.source {
-            Source::Records(walk) => walk.value(),
-            Source::Point { bytes, place: Place::At, .. } => bytes,
-            Source::Point { place: Place::Before | Place::End, .. } => &[],
-            Source::Parts(parts) => parts.current.as_ref().map(Part::document).unwrap_or_default(),
+            MatchSource::Records(walk) => walk.value(),
+            MatchSource::Point { bytes, state: LookupState::Current, .. } => bytes,
+            MatchSource::Point { state: LookupState::Pending | LookupState::Done, .. } => &[],
+            MatchSource::Scans(scans) => scans.current.as_ref().map(OpenScan::document).unwrap_or_default(),
         }
     }
 }
 
-impl Source {
+impl MatchSource {
+    /// The source of a record that was looked up. `bytes` are absent if there is no record.
     fn of_record(key: PointKey, bytes: Option<Vec<u8>>) -> Self {
-        let place = if bytes.is_some() { Place::Before } else { Place::End };
-        Self::Point { key, bytes: bytes.unwrap_or_default(), place }
+        let state = if bytes.is_some() { LookupState::Pending } else { LookupState::Done };
+        Self::Point { key, bytes: bytes.unwrap_or_default(), state }
     }
 
+    /// The source of a plan's access.
     fn of_access(
         snapshot: Arc<Snapshot>,
-        (collection, indexes): (CollectionId, Arc<[Index]>),
+        collection: CollectionId,
+        indexes: Arc<[Index]>,
         access: Access,
         selector: &Selector,
     ) -> Result<Self> {
@@ -255,6 +267,8 @@ impl Source {
             Access::Entries(scan) => vec![Access::Entries(scan)],
             Access::Union(scans) => scans,
         };
+        // Two branches can find the same document, and so can one multikey index. Remembering all keys costs memory, so it
+        // is done only then.
         let has_duplicates = match scans.as_slice() {
             [Access::Entries(scan)] => scan.has_duplicates,
             scans => scans.len() > 1,
@@ -262,57 +276,59 @@ impl Source {
         let reserved = || Reservation::of(selector.variables().operation());
         let visited =
             has_duplicates.then(|| Visited { keys: HashSet::new(), bytes: 0, reserved: reserved() });
-        let (pending, looks) = (scans.into_iter(), Vec::new());
-        let parts = Parts { snapshot, collection, indexes, pending, current: None, visited, looks };
-        Ok(Self::Parts(Box::new(parts)))
+        let (pending, examined) = (scans.into_iter(), Vec::new());
+        let scans = ScanSequence { snapshot, collection, indexes, pending, current: None, visited, examined };
+        Ok(Self::Scans(Box::new(scans)))
     }
 }
 
-impl Parts {
-    /// Steps to the next document that matches and was not met before.
-    fn step(&mut self, selector: &Selector, looks: &mut Looks) -> Result<bool> {
+impl ScanSequence {
+    /// Steps to the next document that matches and was not found before.
+    fn step(&mut self, selector: &Selector, examined: &mut Examined) -> Result<bool> {
         let operation = selector.variables().operation();
         loop {
-            let Some(part) = &mut self.current else {
+            let Some(scan) = &mut self.current else {
                 let Some(access) = self.pending.next() else { return Ok(false) };
                 self.open(access)?;
                 continue;
             };
-            let mut own = Looks::default();
-            let found = part.step(self.visited.as_mut(), &mut own, |document| {
+            let mut own = Examined::default();
+            let found = scan.step(self.visited.as_mut(), &mut own, |document| {
                 operation.pass(document.as_bytes().len())?;
                 selector.matches(document)
             });
-            looks.keys += own.keys;
-            looks.documents += own.documents;
-            if let Some(all) = self.looks.last_mut() {
+            // The counts of the whole walk and those of this scan, which an explanation shows with its stage.
+            examined.keys += own.keys;
+            examined.documents += own.documents;
+            if let Some(all) = self.examined.last_mut() {
                 all.keys += own.keys;
                 all.documents += own.documents;
-                all.matched += u64::from(matches!(found, Ok(Found::Match)));
+                all.matched += u64::from(matches!(found, Ok(ScanStep::Match)));
             }
             match found? {
-                Found::Match => return Ok(true),
-                Found::Nothing => operation.step()?,
-                Found::End => self.current = None,
+                ScanStep::Match => return Ok(true),
+                // Keys without a match count as steps, so that a walk over millions of them can be interrupted.
+                ScanStep::Nothing => operation.step()?,
+                ScanStep::End => self.current = None,
             }
         }
     }
 
-    /// Begins the next scan.
+    /// Opens the next scan.
     fn open(&mut self, access: Access) -> Result<()> {
-        self.looks.push(Looks::default());
+        self.examined.push(Examined::default());
         self.current = match access {
             Access::Records(scan) => {
                 let spans = KeySpans::of_records(&scan.ids, self.collection)?;
                 let walk = KeyWalk::new(&self.snapshot, Family::Records, spans, scan.direction);
-                Some(Part::Records(walk))
+                Some(OpenScan::Records(walk))
             }
             Access::Entries(scan) => {
                 let index = self.indexes.get(scan.index).expect("the plan was made for these indexes");
-                Some(Part::Entries(EntryWalk::new(&self.snapshot, self.collection, index, &scan)))
+                Some(OpenScan::Entries(EntryWalk::new(&self.snapshot, self.collection, index, &scan)))
             }
             Access::Nothing => None,
-            // Branches of branches were joined by the planner.
+            // The planner makes no unions of unions. If it did, the inner scans would come next.
             Access::Union(scans) => {
                 let pending: Vec<Access> = scans.into_iter().chain(self.pending.by_ref()).collect();
                 self.pending = pending.into_iter();
@@ -322,61 +338,66 @@ impl Parts {
         Ok(())
     }
 
+    /// Releases what the storage holds for the current scan.
     fn rest(&mut self) {
         match &mut self.current {
-            Some(Part::Records(walk)) => walk.rest(),
-            Some(Part::Entries(walk)) => walk.rest(),
+            Some(OpenScan::Records(walk)) => walk.rest(),
+            Some(OpenScan::Entries(walk)) => walk.rest(),
             None => {}
         }
     }
 }
 
-/// What a step within a scan found.
-enum Found {
+/// What a step of one scan found.
+enum ScanStep {
     Match,
-    /// A key that led to no match.
+    /// A key without a match.
     Nothing,
     End,
 }
 
-impl Part {
-    /// Looks at the next key.
+impl OpenScan {
+    /// Examined at the next key.
     fn step(
         &mut self,
         visited: Option<&mut Visited>,
-        looks: &mut Looks,
+        examined: &mut Examined,
         matches: impl Fn(&RawDocument) -> Result<bool>,
-    ) -> Result<Found> {
+    ) -> Result<ScanStep> {
         match self {
             Self::Records(walk) => match walk.advance()? {
-                Step::End => return Ok(Found::End),
-                Step::Absent => return Ok(Found::Nothing),
-                Step::LookedUp | Step::Scanned => {}
+                KeyStep::End => return Ok(ScanStep::End),
+                KeyStep::Absent => return Ok(ScanStep::Nothing),
+                KeyStep::LookedUp | KeyStep::Scanned => {}
             },
             Self::Entries(walk) => {
                 let step = walk.advance()?;
                 if step == EntryStep::End {
-                    return Ok(Found::End);
+                    return Ok(ScanStep::End);
                 }
-                looks.keys += u64::from(step != EntryStep::Absent);
+                // A unique key that was looked up and is absent is no entry.
+                examined.keys += u64::from(step != EntryStep::Absent);
                 if step != EntryStep::Within {
-                    return Ok(Found::Nothing);
+                    return Ok(ScanStep::Nothing);
                 }
             }
         }
+        // Asked before the record is read: a duplicate then costs no read.
         if let Some(visited) = visited
             && !visited.insert(self.record_key())?
         {
-            return Ok(Found::Nothing);
+            return Ok(ScanStep::Nothing);
         }
+        // A scan of records has its document already.
         if let Self::Entries(walk) = self {
             walk.fetch()?;
         }
-        looks.documents += 1;
+        examined.documents += 1;
         let document = stored(self.record_key(), self.document())?;
-        Ok(if matches(document)? { Found::Match } else { Found::Nothing })
+        Ok(if matches(document)? { ScanStep::Match } else { ScanStep::Nothing })
     }
 
+    /// The record key of the current document.
     fn record_key(&self) -> &[u8] {
         match self {
             Self::Records(walk) => walk.key(),
@@ -384,6 +405,7 @@ impl Part {
         }
     }
 
+    /// The bytes of the current document.
     fn document(&self) -> &[u8] {
         match self {
             Self::Records(walk) => walk.value(),
@@ -393,18 +415,20 @@ impl Part {
 }
 
 impl Visited {
-    /// Whether a document is met for the first time.
+    /// Adds a record key. Returns `false` if it is there already.
     fn insert(&mut self, record_key: &[u8]) -> Result<bool> {
         if self.keys.contains(record_key) {
             return Ok(false);
         }
+        // A large union can find millions of documents, so the keys count against the operation's memory.
         self.bytes += size_of::<Box<[u8]>>() + record_key.len();
         self.reserved.grow_by_doubling(self.bytes)?;
         Ok(self.keys.insert(Box::from(record_key)))
     }
 }
 
-/// What `RawDocument::from_bytes` checks, in line: length and closing NUL.
+/// Whether bytes have the length and the closing zero byte of a document. This is what `RawDocument::from_bytes` checks,
+/// without a call.
 #[inline]
 fn is_framed(bytes: &[u8]) -> bool {
     let length = bytes.first_chunk().map(|length| i32::from_le_bytes(*length));

@@ -1,5 +1,5 @@
-//! Running a plan: walking records and keeping those that match, in the order that was asked for, and putting the
-//! stages of a pipeline behind them.
+//! Running a plan: reading the records that match, in the requested order, and passing them through the stages of a
+//! pipeline.
 
 mod entry_walk;
 pub(crate) mod explain;

@@ -1,13 +1,13 @@
 //! What a reader reads: a collection's id, its indexes and a read state of the store, all of one moment.
 //!
-//! Catalog and store change one after the other, so a reader who took them one after the other could look in a new
-//! snapshot for a collection that is gone from it. The order that excludes this: look the name up, take the read state,
-//! and look then whether an end of the collection, or the removal of an index, was announced. It is announced before
-//! its commit, so that a reader who can see the commit sees the announcement too. Only where an end was announced is the
-//! snapshot itself asked whether the collection is in it. No reader waits for a commit, and a lookup of one record costs
-//! one atomic load more than a lookup by itself.
+//! Catalog and store do not change at the same instant. So a reader could find a collection in the catalog, and then take
+//! a snapshot from which it has been removed. This order excludes it: look up the name, take the read state, and then
+//! check whether a drop or a rename of the collection, or the removal of an index, was announced. Every such change is
+//! announced before its commit, so a reader who can see the commit sees the announcement too. Only if one was announced
+//! is the snapshot itself searched for the collection. No reader waits for a commit, and a lookup of one record costs one
+//! atomic load more than a lookup alone.
 //!
-//! A snapshot is taken nowhere else on behalf of a reader.
+//! No other file takes a snapshot for a reader.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -29,57 +29,60 @@ pub(crate) struct ReadView {
     state: ReadState,
 }
 
-/// What was taken of the store.
+/// The read state of the store.
 pub(crate) enum ReadState {
-    /// All of it.
+    /// The whole store.
     Snapshot(Arc<Snapshot>),
-    /// The only record that a filter can match, and its bytes if it is there.
+    /// The only record that the filter can match. The bytes are absent if there is no such record.
     Record { key: PointKey, bytes: Option<Vec<u8>> },
 }
 
 /// A record that was looked up.
-pub(crate) struct Record<K> {
+pub(crate) struct FoundRecord<K> {
     pub(crate) key: K,
     /// Absent if there is no such record.
     pub(crate) bytes: Option<Vec<u8>>,
 }
 
-/// A collection as it was found, borrowed where a handle keeps it.
-pub(crate) type Found<'a> = Cow<'a, Arc<CollectionState>>;
+/// A collection that was looked up by its name. Borrowed if a handle keeps it.
+pub(crate) type FoundCollection<'a> = Cow<'a, Arc<CollectionState>>;
 
 impl ReadView {
-    /// The collection that `find` finds, with a snapshot; `None` if there is none.
+    /// Looks up a collection by `find` and takes a snapshot. Returns `None` if there is no collection.
     pub(crate) fn take<'a>(
         database: &Arc<Database>,
-        find: impl Fn() -> Result<Option<Found<'a>>>,
-    ) -> Result<Option<(Found<'a>, Self)>> {
+        find: impl Fn() -> Result<Option<FoundCollection<'a>>>,
+    ) -> Result<Option<(FoundCollection<'a>, Self)>> {
         loop {
             let Some(found) = find()? else { return Ok(None) };
             if let Some(view) = Self::of_found(database, &found)? {
                 return Ok(Some((found, view)));
             }
-            // The commit of a drop or a rename is visible, and the map of names follows at once.
+            // The snapshot has the commit of a drop or a rename. The map of names follows at once, so this loop is short.
             thread::yield_now();
         }
     }
 
-    /// The collection that `find` finds, with what a search by `selector` reads: one record, if the filter fixes the
-    /// `_id`, or a snapshot.
+    /// Looks up a collection by `find` and takes the read state for a search: one record if the filter fixes the `_id`,
+    /// otherwise a snapshot. Returns `None` if there is no collection.
     pub(crate) fn for_search<'a>(
         database: &Arc<Database>,
-        find: impl Fn() -> Result<Option<Found<'a>>>,
+        find: impl Fn() -> Result<Option<FoundCollection<'a>>>,
         selector: &Selector,
-    ) -> Result<Option<(Found<'a>, Self)>> {
+    ) -> Result<Option<(FoundCollection<'a>, Self)>> {
+        // One read is consistent by itself, so a lookup needs no snapshot.
         let Some(point) = selector.point() else { return Self::take(database, find) };
         let key = |collection| point.record_key(collection);
-        let Some((found, Record { key, bytes })) = look_up(database, find, key)? else { return Ok(None) };
+        let Some((found, FoundRecord { key, bytes })) = look_up(database, find, key)? else {
+            return Ok(None);
+        };
         let view =
             Self { collection: found.id, indexes: found.indexes(), state: ReadState::Record { key, bytes } };
         Ok(Some((found, view)))
     }
 
-    /// What a search by `selector` reads, for a caller who holds the collection's gate: nothing can be taken from the
-    /// collection meanwhile.
+    /// Takes the read state for a search by a caller who holds the collection's gate. The gate keeps the collection and its
+    /// indexes from being dropped, so no announcement has to be checked.
     pub(crate) fn under_gate(
         database: &Arc<Database>,
         collection: &CollectionState,
@@ -99,23 +102,23 @@ impl ReadView {
         self.collection
     }
 
-    /// The indexes that can be read: each has its entries in the snapshot.
+    /// The indexes that can be read: the snapshot has all their entries.
     pub(crate) fn indexes(&self) -> &[Index] {
         &self.indexes
     }
 
-    /// The same list, to be kept.
+    /// The indexes that can be read, for a caller who keeps them.
     pub(crate) fn shared_indexes(&self) -> Arc<[Index]> {
         Arc::clone(&self.indexes)
     }
 
-    /// The same view once more, if it has a snapshot.
+    /// A second view of the same snapshot. Returns `None` if the view has no snapshot.
     pub(crate) fn again(&self) -> Option<Self> {
         let state = ReadState::Snapshot(Arc::clone(self.snapshot()?));
         Some(Self { collection: self.collection, indexes: self.shared_indexes(), state })
     }
 
-    /// The snapshot, unless only one record was looked up.
+    /// The snapshot. Returns `None` if only one record was looked up.
     pub(crate) fn snapshot(&self) -> Option<&Arc<Snapshot>> {
         match &self.state {
             ReadState::Snapshot(snapshot) => Some(snapshot),
@@ -123,18 +126,20 @@ impl ReadView {
         }
     }
 
-    /// What was taken of the store, to be walked.
+    /// The read state, for a walk.
     pub(crate) fn into_state(self) -> ReadState {
         self.state
     }
 
-    /// The collection with a snapshot, unless the snapshot lacks what was found before it: look it up again then.
+    /// Takes a snapshot of a collection that was looked up. Returns `None` if the snapshot does not have the collection or
+    /// one of its indexes any more: the caller must look it up again.
     pub(crate) fn of_found(database: &Arc<Database>, found: &CollectionState) -> Result<Option<Self>> {
         // In this order: see the header, and `CollectionState::withdraw_indexes`.
         let before = found.changes();
         let indexes = found.indexes();
         let snapshot = Snapshot::take(database);
         let after = found.changes();
+        // A collection that is being dropped can still be read if the snapshot is older than the drop.
         if after.has_withdrawn_since(before) || (after.is_ending() && !is_stored(&snapshot, found)?) {
             return Ok(None);
         }
@@ -142,40 +147,43 @@ impl ReadView {
     }
 }
 
-/// Looks up one record of the collection that `find` finds; `None` if there is no collection.
+/// Looks up a collection by `find`, and one record of it. Returns `None` if there is no collection.
 #[inline]
 pub(crate) fn look_up<'a, K: AsRef<[u8]>>(
     database: &Arc<Database>,
-    find: impl Fn() -> Result<Option<Found<'a>>>,
+    find: impl Fn() -> Result<Option<FoundCollection<'a>>>,
     key_in: impl Fn(CollectionId) -> K,
-) -> Result<Option<(Found<'a>, Record<K>)>> {
+) -> Result<Option<(FoundCollection<'a>, FoundRecord<K>)>> {
     let Some(found) = find()? else { return Ok(None) };
     let key = key_in(found.id);
     let bytes = database.get(Family::Records, key.as_ref())?.map(|bytes| bytes.to_vec());
+    // After the read, as the header says. A rename is an end too: the record may have moved with it.
     if found.changes().is_ending() {
         return look_up_beside_change(database, find, key_in);
     }
-    Ok(Some((found, Record { key, bytes })))
+    Ok(Some((found, FoundRecord { key, bytes })))
 }
 
-/// Looks up the record in a snapshot, which tells whether it has the collection.
+/// Looks up the record in a snapshot, which can be searched for the collection as well.
 #[cold]
 fn look_up_beside_change<'a, K: AsRef<[u8]>>(
     database: &Arc<Database>,
-    find: impl Fn() -> Result<Option<Found<'a>>>,
+    find: impl Fn() -> Result<Option<FoundCollection<'a>>>,
     key_in: impl Fn(CollectionId) -> K,
-) -> Result<Option<(Found<'a>, Record<K>)>> {
+) -> Result<Option<(FoundCollection<'a>, FoundRecord<K>)>> {
     let Some((found, view)) = ReadView::take(database, find)? else { return Ok(None) };
     let key = key_in(found.id);
     let bytes = match view.state {
         ReadState::Snapshot(snapshot) => snapshot.get(Family::Records, key.as_ref())?,
+        // `take` always takes a snapshot.
         ReadState::Record { bytes, .. } => bytes,
     };
-    Ok(Some((found, Record { key, bytes })))
+    Ok(Some((found, FoundRecord { key, bytes })))
 }
 
 /// Whether the collection is in the snapshot under the name that it was found by.
 fn is_stored(snapshot: &Snapshot, found: &CollectionState) -> Result<bool> {
+    // The id is never used again, so the entry under it can only have another name, or be gone.
     let Some(value) = snapshot.get(Family::Meta, &found.id.catalog_key())? else { return Ok(false) };
     Ok(entry::decode(found.id, &value)?.namespace == found.namespace)
 }

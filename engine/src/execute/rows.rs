@@ -1,4 +1,4 @@
-//! What a search gives, row by row: matching documents, sorted, skipped, counted and projected.
+//! The results of a search, row by row: the matching documents, sorted, skipped, limited and projected.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,15 +10,15 @@ use query::sort::collect::{Sorted, Sorter};
 use query::sort::error::Error as SortError;
 
 use crate::error::Result;
-use crate::execute::matches::{Looks, Matches};
+use crate::execute::matches::{Examined, Matches};
 use crate::execute::read_view::ReadView;
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
 
-/// How much memory a sort may take.
+/// The memory that a sort may take, in bytes.
 pub(crate) const SORT_BYTES_MAX: usize = 100 << 20;
 
-/// A search, parsed.
+/// A parsed search.
 pub(crate) struct Search {
     pub(crate) selector: Selector,
     pub(crate) order: Order,
@@ -29,47 +29,47 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    /// Everything that matches, as it is stored.
+    /// The search for all matches, in the order of the plan, as they are stored.
     pub(crate) fn of(selector: Selector) -> Self {
         Self { selector, order: Order::default(), skip: 0, limit: None, projection: None }
     }
 }
 
-/// The rows of a search. They stand before the first until `advance` is called.
+/// The rows of a search. They are before the first one until `advance` is called.
 pub(crate) struct Rows {
-    source: Source,
+    source: RowSource,
     skip: u64,
     remaining: Option<u64>,
-    shape: Option<Shape>,
+    shape: Option<ProjectedRow>,
     given: u64,
-    report: Option<Report>,
+    report: Option<WorkReport>,
     operation: OperationContext,
 }
 
 /// What a search did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work {
-    pub(crate) looks: Looks,
-    /// What each scan of the plan looked at; later ones are absent if they were not begun.
-    pub(crate) parts: Vec<Looks>,
-    /// How many documents came out of the sort, if there was one.
+    pub(crate) examined: Examined,
+    /// What each scan of the plan has read. Scans that were not opened are absent.
+    pub(crate) parts: Vec<Examined>,
+    /// How many documents were sorted. Absent if there was no sort.
     pub(crate) sorted: Option<u64>,
-    /// How many rows were given.
+    /// How many rows were returned.
     pub(crate) rows: u64,
 }
 
-/// Where it is told what a search did, once its rows are dropped.
-pub(crate) type Report = Arc<Mutex<Work>>;
+/// The slot that gets the work of a search when its rows are dropped.
+pub(crate) type WorkReport = Arc<Mutex<Work>>;
 
-enum Source {
-    /// Boxed: most of its bytes would be empty where rows are sorted.
+enum RowSource {
+    /// Boxed, so that sorted rows do not take its size.
     Walk(Box<Matches>),
-    /// What was sorted, the current document, and what was looked at.
+    /// The sorted documents that are left, and the current one.
     Sorted { rest: Sorted<Box<[u8]>>, current: Box<[u8]>, work: Work },
 }
 
-/// The projection, and what it shows of the document stood on.
-struct Shape {
+/// The projection, and its result for the current document.
+struct ProjectedRow {
     projection: Projection,
     selector: Selector,
     shown: RawDocumentBuf,
@@ -80,27 +80,29 @@ impl Rows {
     pub(crate) fn open(view: ReadView, search: Search) -> Result<Self> {
         let Search { selector, order, skip, limit, projection } = search;
         let operation = selector.variables().operation().clone();
-        let shape = projection.filter(|projection| !projection.is_empty()).map(|projection| Shape {
+        // An empty projection shows whole documents, which are then not copied.
+        let shape = projection.filter(|projection| !projection.is_empty()).map(|projection| ProjectedRow {
             projection,
             selector: selector.clone(),
             shown: RawDocumentBuf::new(),
         });
+        // A sort must keep the skipped rows as well: they are the first ones.
         let kept = limit.map(|limit| limit.saturating_add(skip));
-        let source = Source::open(view, selector, &order, kept)?;
+        let source = RowSource::open(view, selector, &order, kept)?;
         Ok(Self { source, skip, remaining: limit, shape, given: 0, report: None, operation })
     }
 
-    /// The same rows, which tell what was done for them when they are dropped.
-    pub(crate) fn reporting_to(mut self, report: &Report) -> Self {
+    /// Makes the rows report their work when they are dropped.
+    pub(crate) fn reporting_to(mut self, report: &WorkReport) -> Self {
         self.report = Some(Arc::clone(report));
         self
     }
 
-    /// What was done until now.
+    /// The work so far.
     fn work(&self) -> Work {
         let work = match &self.source {
-            Source::Walk(matches) => Work::of(matches),
-            Source::Sorted { work, .. } => work.clone(),
+            RowSource::Walk(matches) => Work::of(matches),
+            RowSource::Sorted { work, .. } => work.clone(),
         };
         Work { rows: self.given, ..work }
     }
@@ -108,6 +110,7 @@ impl Rows {
     /// Steps to the next row; `false` at the end.
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<bool> {
+        // Before anything is read: the row after the last one could be far away.
         if self.remaining == Some(0) {
             return Ok(false);
         }
@@ -123,6 +126,7 @@ impl Rows {
         if !self.source.advance()? {
             return Ok(false);
         }
+        // Only rows that are returned are projected, not those that are skipped.
         self.given += 1;
         if let Some(shape) = &mut self.shape {
             let document = RawDocument::from_bytes(self.source.bytes())?;
@@ -131,24 +135,25 @@ impl Rows {
         Ok(true)
     }
 
-    /// What the search may use.
+    /// The operation that the search belongs to.
     pub(crate) fn operation(&self) -> &OperationContext {
         &self.operation
     }
 
-    /// Lets go of what the storage holds for the rows, until they go on.
+    /// Releases what the storage holds for the rows until they are advanced again.
     pub(crate) fn rest(&mut self) {
-        if let Source::Walk(matches) = &mut self.source {
+        // Sorted rows are copies. They hold nothing of the storage.
+        if let RowSource::Walk(matches) = &mut self.source {
             matches.rest();
         }
     }
 
-    /// Whether it is known without looking that no row follows.
+    /// Whether it is known without reading that no row follows. `false` does not mean that one does.
     pub(crate) fn is_exhausted(&self) -> bool {
-        self.remaining == Some(0) || matches!(&self.source, Source::Sorted { rest, .. } if rest.len() == 0)
+        self.remaining == Some(0) || matches!(&self.source, RowSource::Sorted { rest, .. } if rest.len() == 0)
     }
 
-    /// The bytes stood on.
+    /// The bytes of the current row.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.shape {
@@ -160,6 +165,7 @@ impl Rows {
 
 impl Drop for Rows {
     fn drop(&mut self) {
+        // A drop sees the work of searches that ended early, with an error or a limit, as well.
         if let Some(report) = &self.report {
             *report.lock().unwrap_or_else(PoisonError::into_inner) = self.work();
         }
@@ -168,19 +174,20 @@ impl Drop for Rows {
 
 impl Work {
     fn of(matches: &Matches) -> Self {
-        Self { looks: matches.looks(), parts: matches.part_looks(), sorted: None, rows: 0 }
+        Self { examined: matches.examined(), parts: matches.scans_examined(), sorted: None, rows: 0 }
     }
 }
 
-impl Source {
-    /// The matches, in the order that is asked for; the first `kept` of them if they must be sorted.
+impl RowSource {
+    /// Opens the matches in the requested order. If they must be sorted, only the first `kept` of them.
     fn open(view: ReadView, selector: Selector, order: &Order, kept: Option<u64>) -> Result<Self> {
+        // The second view is for the case that sorting takes too much memory: it must show the same moment.
         let again = order.sort().and_then(|_| view.again());
         let mut matches = Matches::open(view, selector.clone(), order)?;
         let Some(sort) = order.sort().filter(|_| !matches.is_sorted()) else {
             return Ok(Self::Walk(Box::new(matches)));
         };
-        match sorted(&mut matches, (sort.clone(), kept), selector.variables().operation())? {
+        match sorted(&mut matches, sort.clone(), kept, selector.variables().operation())? {
             Some(rest) => {
                 let work = Work { sorted: Some(rest.len() as u64), ..Work::of(&matches) };
                 Ok(Self::Sorted { rest, current: Box::default(), work })
@@ -189,8 +196,8 @@ impl Source {
         }
     }
 
-    /// The matches by a plan that has the order, where sorting takes too much memory: no index may make a search fail that
-    /// would not fail without it.
+    /// Opens the matches by a plan that needs no sort, after sorting has taken too much memory. Otherwise an index could make
+    /// a search fail: the planner may prefer it, with a sort, to the plan that the search would have without it.
     #[cold]
     fn without_sort(again: Option<ReadView>, selector: Selector, order: &Order) -> Result<Self> {
         let matches = again.map(|view| Matches::open_sorted(view, selector, order)).transpose()?.flatten();
@@ -221,17 +228,20 @@ impl Source {
     }
 }
 
-/// The first `kept` matches in the order of the sort, or all; `None` if they take too much memory.
+/// Sorts the matches and keeps the first `kept` of them, or all. Returns `None` if they take too much memory.
 fn sorted(
     matches: &mut Matches,
-    (sort, kept): (Sort, Option<u64>),
+    sort: Sort,
+    kept: Option<u64>,
     operation: &OperationContext,
 ) -> Result<Option<Sorted<Box<[u8]>>>> {
+    // More rows than memory has addresses are as good as all.
     let kept = kept.map(|kept| usize::try_from(kept).unwrap_or(usize::MAX));
     let mut sorter = Sorter::new(sort, kept, SORT_BYTES_MAX).within(operation);
     while matches.advance()? {
         let document = matches.document()?;
         match sorter.push(document, || Box::from(document.as_bytes())) {
+            // Not an error yet: a plan without a sort may exist.
             Err(SortError::MemoryExceeded { .. }) => return Ok(None),
             pushed => pushed?,
         }

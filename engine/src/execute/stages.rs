@@ -1,7 +1,7 @@
-//! A plan as stages, told in MongoDB's words: each over the one that it takes its input from, with what it did.
+//! A plan as stages in MongoDB's terms, each with its input and its work.
 //!
-//! Stages have MongoDB's names where they do what MongoDB's do: `IDHACK` looks up one record, `CLUSTERED_IXSCAN` walks
-//! ranges of them, `COLLSCAN` all; `IXSCAN` walks entries and `FETCH` reads the documents that they name; `OR` joins
+//! Stages have MongoDB's names if they do the same: `IDHACK` looks up one record, `CLUSTERED_IXSCAN` scans ranges of
+//! records, `COLLSCAN` all records; `IXSCAN` scans entries, and `FETCH` reads the documents that they name; `OR` joins
 //! several of these.
 
 use bson::{Bson, Document, RawBsonRef, RawDocumentBuf, doc};
@@ -11,55 +11,58 @@ use query::planner::{Access, EntryScan, Plan};
 
 use crate::catalog::indexes::Index;
 use crate::document::print::print_value;
-use crate::execute::matches::Looks;
+use crate::execute::matches::Examined;
 use crate::execute::rows::Work;
 use crate::results::number;
 
-/// How many bounds are shown, and how much of each.
+/// How many bounds of a scan are shown, and how many characters of each.
 const BOUNDS_MAX: usize = 100;
 const BOUND_CHARS_MAX: usize = 100;
-/// How long a filter that is shown may be.
+/// The maximum size of a filter that is shown.
 const SHOWN_BYTES_MAX: usize = 1 << 20;
 
-/// One stage.
+/// One stage of a plan.
 #[derive(Clone, Debug)]
-pub(super) struct Stage {
+pub(super) struct PlanStage {
     pub(super) name: &'static str,
+    /// What describes the stage, whether it is run or not.
     pub(super) about: Document,
-    /// What it did.
+    /// The work of the stage, if it was run.
     pub(super) done: Document,
-    /// The chains of stages that it joins, if it does not just follow the one before it.
-    joined: Vec<Vec<Stage>>,
+    /// The chains of stages that an `OR` joins. Empty for a stage whose input is the one before it.
+    joined: Vec<Vec<PlanStage>>,
 }
 
-impl Stage {
+impl PlanStage {
     pub(super) fn new(name: &'static str, about: Document) -> Self {
         Self { name, about, done: Document::new(), joined: Vec::new() }
     }
 
-    /// Whether it reads what is stored.
+    /// Whether the stage reads records without a stage below it.
     fn reads(&self) -> bool {
         matches!(self.name, "IDHACK" | "CLUSTERED_IXSCAN" | "COLLSCAN" | "EOF")
     }
 }
 
-/// The stages that reach the documents and ask them, the one that reads first. `filter` is shown where it is asked.
-pub(super) fn of_plan(plan: &Plan, filter: Option<&Document>, indexes: &[Index]) -> Vec<Stage> {
+/// The stages that read and filter documents, the one that reads first. `filter` is shown with the stage that evaluates
+/// it.
+pub(super) fn of_plan(plan: &Plan, filter: Option<&Document>, indexes: &[Index]) -> Vec<PlanStage> {
     of_access(&plan.access, filter, indexes)
 }
 
-/// The lookup of one record.
-pub(super) fn of_lookup(filter: Option<&Document>) -> Vec<Stage> {
-    vec![Stage::new("IDHACK", asked(filter))]
+/// The stages of a lookup of one record.
+pub(super) fn of_lookup(filter: Option<&Document>) -> Vec<PlanStage> {
+    vec![PlanStage::new("IDHACK", with_filter(filter))]
 }
 
-/// Chains of stages, each with the one below it as its input.
-pub(super) fn nested(stages: &[Stage], tell: &dyn Fn(&Stage) -> Document) -> Document {
+/// A chain of stages as nested documents: each contains its input. `tell` gives the other fields of a stage.
+pub(super) fn nested(stages: &[PlanStage], tell: &dyn Fn(&PlanStage) -> Document) -> Document {
     let mut plan: Option<Document> = None;
     for stage in stages {
         let mut next = doc! { "stage": stage.name };
         next.extend(tell(stage));
         next.extend(plan.take().map(|input| ("inputStage".to_owned(), Bson::Document(input))));
+        // MongoDB has another field for several inputs.
         if !stage.joined.is_empty() {
             let inputs = stage.joined.iter().map(|chain| Bson::Document(nested(chain, tell)));
             next.insert("inputStages", inputs.collect::<Vec<_>>());
@@ -69,13 +72,15 @@ pub(super) fn nested(stages: &[Stage], tell: &dyn Fn(&Stage) -> Document) -> Doc
     plan.unwrap_or_default()
 }
 
-/// Notes what each stage did in a run that passed over `skip` documents.
-pub(super) fn note(stages: &mut [Stage], work: &Work, skip: u64) {
+/// Adds to each stage its work in a run that has skipped `skip` documents.
+pub(super) fn note(stages: &mut [PlanStage], work: &Work, skip: u64) {
     let mut parts = work.parts.iter().copied();
-    note_reading(stages, &mut parts, work.looks);
-    let mut returned = work.looks.matched;
+    note_reading(stages, &mut parts, work.examined);
+    // Each stage returns what the one before it returned, unless it is one of those below.
+    let mut returned = work.examined.matched;
     for stage in stages {
         returned = match stage.name {
+            // It returns keys, and was counted with the scans.
             "IXSCAN" => continue,
             "SORT" => work.sorted.unwrap_or(returned),
             "SKIP" => returned.saturating_sub(skip),
@@ -86,9 +91,11 @@ pub(super) fn note(stages: &mut [Stage], work: &Work, skip: u64) {
     }
 }
 
-/// Notes what the stages that read did; scans that were not begun did nothing.
-fn note_reading(stages: &mut [Stage], parts: &mut dyn Iterator<Item = Looks>, all: Looks) {
-    let mut part = Looks::default();
+/// Adds their work to the stages that read. `parts` has an entry for each scan that was opened, in the order of the
+/// stages; the other scans have done nothing.
+fn note_reading(stages: &mut [PlanStage], parts: &mut dyn Iterator<Item = Examined>, all: Examined) {
+    // An `IXSCAN` and the `FETCH` above it are one scan, so the second uses the entry of the first.
+    let mut part = Examined::default();
     for stage in stages {
         if stage.name == "IXSCAN" {
             part = parts.next().unwrap_or_default();
@@ -98,18 +105,20 @@ fn note_reading(stages: &mut [Stage], parts: &mut dyn Iterator<Item = Looks>, al
             stage.done.insert("nReturned", number(part.matched));
             stage.done.insert("docsExamined", number(part.documents));
         } else if stage.reads() {
-            part = parts.next().unwrap_or(Looks { matched: 0, ..all });
+            // A branch of an `OR` gets an empty `all`. Otherwise this is the only scan, so all work is its own.
+            part = parts.next().unwrap_or(Examined { matched: 0, ..all });
             stage.done.insert("nReturned", number(part.matched));
             stage.done.insert("keysExamined", number(part.keys));
             stage.done.insert("docsExamined", number(part.documents));
         }
         for chain in &mut stage.joined {
-            note_reading(chain, parts, Looks::default());
+            note_reading(chain, parts, Examined::default());
         }
     }
 }
 
-/// A document that is repeated in a reply, unless it is so long that a reply might not hold it.
+/// A document for a reply. A very large one is replaced by its size, because the reply must not exceed the limit of a
+/// message.
 pub(crate) fn shown(document: &Document) -> Document {
     match RawDocumentBuf::try_from(document).map(|raw| raw.as_bytes().len()) {
         Ok(length) if length > SHOWN_BYTES_MAX => {
@@ -119,32 +128,35 @@ pub(crate) fn shown(document: &Document) -> Document {
     }
 }
 
-fn of_access(access: &Access, filter: Option<&Document>, indexes: &[Index]) -> Vec<Stage> {
-    let mut about = asked(filter);
+/// The stages of one access.
+fn of_access(access: &Access, filter: Option<&Document>, indexes: &[Index]) -> Vec<PlanStage> {
+    let mut about = with_filter(filter);
     match access {
-        Access::Nothing => vec![Stage::new("EOF", Document::new())],
+        Access::Nothing => vec![PlanStage::new("EOF", Document::new())],
         Access::Records(scan) => {
             about.insert("direction", towards(scan.direction));
             if scan.ids.is_all() {
-                return vec![Stage::new("COLLSCAN", about)];
+                return vec![PlanStage::new("COLLSCAN", about)];
             }
             about.insert("recordIdBounds", bounds(&scan.ids, scan.direction));
-            vec![Stage::new("CLUSTERED_IXSCAN", about)]
+            vec![PlanStage::new("CLUSTERED_IXSCAN", about)]
         }
         Access::Entries(scan) => {
+            // Entries can narrow the filter but never decide it, so the filter is shown with the `FETCH`.
             let index = indexes.get(scan.index).expect("the plan was made for these indexes");
-            vec![Stage::new("IXSCAN", of_entries(scan, index)), Stage::new("FETCH", about)]
+            vec![PlanStage::new("IXSCAN", of_entries(scan, index)), PlanStage::new("FETCH", about)]
         }
         Access::Union(scans) => {
             let joined = scans.iter().map(|scan| of_access(scan, filter, indexes)).collect();
-            vec![Stage { joined, ..Stage::new("OR", Document::new()) }]
+            vec![PlanStage { joined, ..PlanStage::new("OR", Document::new()) }]
         }
     }
 }
 
-/// What is told of a scan of entries.
+/// The description of a scan of entries.
 fn of_entries(scan: &EntryScan, index: &Index) -> Document {
     let arrays = index.arrays.announced();
+    // MongoDB lists, for each field, the beginnings of its path that have led to an array.
     let fields = || index.spec.fields().iter().zip(&arrays);
     let multikey_paths = fields().map(|(field, arrays)| {
         let names: Vec<&str> = field.path.components().collect();
@@ -153,7 +165,7 @@ fn of_entries(scan: &EntryScan, index: &Index) -> Document {
         (field.path.as_str().to_owned(), Bson::from(fronts.collect::<Vec<String>>()))
     });
     let bounds = index.spec.fields().iter().zip(&scan.bounds).map(|(field, set)| {
-        // A descending field is walked from its highest value on.
+        // A forward scan goes through a descending field from its highest value on.
         let is_reversed = field.direction != scan.direction;
         let direction = if is_reversed { Direction::Descending } else { Direction::Ascending };
         (field.path.as_str().to_owned(), Bson::from(bounds(set, direction)))
@@ -172,7 +184,8 @@ fn of_entries(scan: &EntryScan, index: &Index) -> Document {
     }
 }
 
-fn asked(filter: Option<&Document>) -> Document {
+/// The description of a stage that evaluates a filter.
+fn with_filter(filter: Option<&Document>) -> Document {
     filter.map(|filter| doc! { "filter": shown(filter) }).unwrap_or_default()
 }
 
@@ -180,7 +193,7 @@ fn towards(direction: Direction) -> &'static str {
     if direction == Direction::Ascending { "forward" } else { "backward" }
 }
 
-/// Intervals as texts, in the order and direction of a walk; the first of them if there are many.
+/// Intervals as texts, in the order of a scan. If there are many, only the first ones.
 fn bounds(set: &Intervals, direction: Direction) -> Vec<String> {
     let all = set.as_slice();
     let text = |interval: &Interval| {
@@ -196,14 +209,16 @@ fn bounds(set: &Intervals, direction: Direction) -> Vec<String> {
         Direction::Ascending => all.iter().take(BOUNDS_MAX).map(text).collect(),
         Direction::Descending => all.iter().rev().take(BOUNDS_MAX).map(text).collect(),
     };
+    // An `$in` can have thousands of bounds.
     let more = all.len().saturating_sub(BOUNDS_MAX);
     texts.extend((more > 0).then(|| format!("{more} more")));
     texts
 }
 
-/// A bound as the shell writes it; only the front of a long one.
+/// A bound as MongoDB's shell writes it. A long one is cut.
 fn value(value: RawBsonRef<'_>) -> String {
     let text = Bson::try_from(value).map(|value| print_value(&value)).unwrap_or_default();
+    // Cut between two characters: a slice by bytes could end inside one.
     match text.char_indices().nth(BOUND_CHARS_MAX) {
         Some((end, _)) => format!("{}..", text.get(..end).unwrap_or_default()),
         None => text,

@@ -1,5 +1,5 @@
-//! Read views beside changes of the catalog, each put exactly where it hurts: between the look-up of a name and the
-//! taking of the read state.
+//! Read views during changes of the catalog. Each change is made at the worst moment: after a name was looked up and before
+//! the read state is taken.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -9,7 +9,7 @@ use bson::doc;
 use crate::catalog::change::{Replace, drop_indexes};
 use crate::error::{Error, Result};
 use crate::execute::matches::Matches;
-use crate::execute::read_view::{Found, ReadView, look_up};
+use crate::execute::read_view::{FoundCollection, ReadView, look_up};
 use crate::fixture::Fixture;
 use crate::namespace::Namespace;
 use crate::options::IndexModel;
@@ -17,7 +17,7 @@ use crate::plan::order::Order;
 use crate::plan::selector::Selector;
 use crate::write::prepare::record_key;
 
-/// What a reader saw.
+/// What a reader has found.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     documents: usize,
@@ -41,12 +41,12 @@ fn old_and_new() -> Fixture {
 }
 
 impl Fixture {
-    /// A look-up of `name` after which, the first time, `change` happens.
+    /// A look-up of `name`. After the first one, `change` is called.
     fn finding<'a>(
         &'a self,
         name: &'a str,
         change: impl Fn() + 'a,
-    ) -> impl Fn() -> Result<Option<Found<'static>>> + 'a {
+    ) -> impl Fn() -> Result<Option<FoundCollection<'static>>> + 'a {
         let has_changed = Cell::new(false);
         move || {
             let found = self.collection(name);
@@ -57,7 +57,7 @@ impl Fixture {
         }
     }
 
-    fn seen(&self, find: impl Fn() -> Result<Option<Found<'static>>>) -> Option<Seen> {
+    fn seen(&self, find: impl Fn() -> Result<Option<FoundCollection<'static>>>) -> Option<Seen> {
         let (_, view) = ReadView::take(&self.database, find).expect("a view")?;
         let indexes = view.indexes().len();
         let everything = Selector::everything().expect("a filter");
@@ -128,7 +128,7 @@ fn a_record_of_a_collection_that_is_replaced_after_the_look_up_is_looked_up_agai
     assert_eq!(find("old", |fixture| fixture.drop_collection("old")), None);
 }
 
-/// The disk may take its time: until the commit shows, readers go on with what was there.
+/// A commit can take long on a slow disk. Until it is visible, readers must find the old collection and not wait.
 #[test]
 fn no_reader_waits_for_a_commit_that_ends_a_collection() {
     let fixture = old_and_new();

@@ -1,4 +1,4 @@
-//! Spans of keys within bounds, and filters that fix the `_id`.
+//! Bounds as spans of keys, and filters that fix the `_id` or other fields by equality.
 
 use std::ops::Range;
 
@@ -12,40 +12,42 @@ use crate::catalog::indexes::Index;
 use crate::error::{Error, Result};
 use crate::storage::keys::{CollectionId, ID_BYTES};
 
-/// The name of the field that records stand under.
+/// The name of the field that is the key of records.
 pub(crate) const ID_FIELD: &str = "_id";
 
-/// Keys of one collection's records, or of one index's entries, that can lead to a match: disjoint spans, taken one by one
-/// from either end.
+/// The keys of a collection's records, or of an index's entries, that are within bounds. They are disjoint spans, which
+/// are taken one by one from either end.
 #[derive(Clone, Debug)]
 pub(crate) struct KeySpans {
-    /// What all keys start with, and the first key after all that do.
+    /// The prefix of all keys.
     prefix: [u8; ID_BYTES],
+    /// The first key after all keys with the prefix.
     end: Vec<u8>,
-    /// Ranges of what follows the prefix; absent for all keys.
+    /// The ranges of what follows the prefix. Absent for all keys.
     ranges: Option<KeyRanges>,
-    /// Whether each range holds one key at most, and that is the range's start.
+    /// Whether each range holds at most one key, which is then the start of the range.
     are_keys: bool,
-    /// Positions of the ranges that were not taken yet.
+    /// The indexes of the ranges that are not taken yet.
     left: Range<usize>,
 }
 
 /// A span of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KeySpan {
-    /// One key, which may be absent.
+    /// One key, which need not exist.
     Key(Vec<u8>),
-    /// The keys from the first up to but without the second.
+    /// The keys from the first one, inclusive, up to the second, exclusive.
     Between(Vec<u8>, Vec<u8>),
 }
 
 impl KeySpans {
-    /// The records of a collection whose `_id`s lie within `ids`.
+    /// The records of a collection whose `_id`s are within `ids`.
     pub(crate) fn of_records(ids: &Intervals, collection: CollectionId) -> Result<Self> {
         let (prefix, end) = (collection.prefix(), collection.end());
         if ids.is_all() {
             return Ok(Self { prefix, end, ranges: None, are_keys: false, left: 0..1 });
         }
+        // Records are ordered by `_id`, so their ranges are those of an index on it.
         let spec = IndexSpec::parse(&rawdoc! { "_id": 1 }, SpecOptions::default())
             .map_err(|error| Error::invalid_argument(error.to_string()))?;
         let ranges = key_ranges(&spec, std::slice::from_ref(ids));
@@ -53,17 +55,18 @@ impl KeySpans {
         Ok(Self { prefix, end, are_keys, left: 0..ranges.len(), ranges: Some(ranges) })
     }
 
-    /// The entries of an index within bounds on its fields, and whether all of those lie within.
+    /// The entries of an index within bounds on its fields, and whether all keys of the spans are within the bounds.
     pub(crate) fn of_entries(index: &Index, bounds: &[Intervals]) -> (Self, Exactness) {
         let ranges = key_ranges(&index.spec, bounds);
         let exactness = ranges.exactness();
-        // The key of a unique entry is its fields; another one ends with the document's `_id`.
+        // The key of a unique entry is its fields alone. Other entries have the `_id` as well, so the fields are only the
+        // start of several keys.
         let are_keys = index.spec.is_unique() && ranges.are_points();
         let (prefix, end) = (index.id.prefix(), index.id.end());
         (Self { prefix, end, are_keys, left: 0..ranges.len(), ranges: Some(ranges) }, exactness)
     }
 
-    /// Takes the next span of a walk.
+    /// Takes the next span of a walk in a direction. Returns `None` if no span is left.
     pub(crate) fn take(&mut self, direction: Direction) -> Option<KeySpan> {
         let position = match direction {
             Direction::Ascending => self.left.next(),
@@ -77,15 +80,17 @@ impl KeySpans {
         if self.are_keys {
             return Some(KeySpan::Key(start));
         }
+        // A range without an end goes up to the last key with the prefix.
         let end = end.map_or_else(|| self.end.clone(), |end| [&self.prefix[..], &end].concat());
         Some(KeySpan::Between(start, end))
     }
 }
 
-/// The value that a filter fixes for the `_id` by a field `{_id: value}`, which leads to one record.
+/// The `_id` that a filter fixes by a field `{_id: value}`, so that it matches one record at most. Returns `None` for all
+/// other filters, and for types that are rare as an `_id`.
 ///
-/// Values with a meaning of their own in a filter are left to the general way: operator documents, regular
-/// expressions, and null, which also matches what has no `_id`.
+/// A document may be an operator, a regular expression is a pattern, and null also matches a missing field. The general
+/// path handles these.
 pub(crate) fn point_id(filter: &Document) -> Option<RawBsonRef<'_>> {
     let value = filter.get(ID_FIELD)?;
     match value {
@@ -113,14 +118,15 @@ pub(crate) fn point_id(filter: &Document) -> Option<RawBsonRef<'_>> {
     }
 }
 
-/// Whether a filter is nothing but equalities: by a value, `$eq` or an `$in` of one, at the top or under `$and` and an
-/// `$or` of one branch.
-pub(crate) fn asks_only_equality(filter: &Document) -> bool {
-    // The filter was parsed, which bounds its depth.
+/// Whether a filter consists of equalities only: by a value, by `$eq` or by an `$in` of one value, at the top level, in an
+/// `$and`, or in an `$or` of one branch.
+pub(crate) fn is_only_equalities(filter: &Document) -> bool {
+    // A list in place of a recursion. It stays short, because the filter was parsed, which limits its size and depth.
     let mut pending = vec![filter];
     while let Some(level) = pending.pop() {
         for (name, value) in level {
             let branches = value.as_array().map(Vec::as_slice).unwrap_or_default();
+            // `true` means that the branches are looked at next.
             let is_asked = match name.as_str() {
                 "$and" => true,
                 "$or" => branches.len() == 1,
@@ -138,11 +144,12 @@ pub(crate) fn asks_only_equality(filter: &Document) -> bool {
     true
 }
 
-/// The value that a condition fixes, if it does.
+/// The value that a condition fixes. Returns `None` if it is no equality.
 fn equal_value(condition: &Bson) -> Option<&Bson> {
     if matches!(condition, Bson::RegularExpression(_)) {
         return None;
     }
+    // A document without operators is a value.
     let operators =
         condition.as_document().filter(|inner| inner.keys().next().is_some_and(|name| name.starts_with('$')));
     let Some(operators) = operators else { return Some(condition) };
@@ -160,7 +167,7 @@ mod tests {
 
     #[track_caller]
     fn check(filter: &Document, expected: bool) {
-        assert_eq!(asks_only_equality(filter), expected, "{filter}");
+        assert_eq!(is_only_equalities(filter), expected, "{filter}");
     }
 
     #[test]

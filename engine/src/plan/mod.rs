@@ -1,7 +1,7 @@
-//! From a filter, a sort and a hint to the keys worth looking at, and the order in which to do it.
+//! From a filter, a sort and a hint to the keys that are read, and their order.
 //!
-//! What is chosen among the records and the indexes is decided by `query::planner`, without storage; here is what the
-//! planner is told, and how its bounds become keys.
+//! `query::planner` chooses between records and indexes, without storage. Here is its input, and the translation of its
+//! bounds into keys.
 
 pub(crate) mod access;
 pub(crate) mod bounds;

@@ -1,7 +1,7 @@
-//! What a search asks of the order of its documents, and of the way to them.
+//! The requested order of a search, and its hint.
 //!
-//! Whether an order needs a sort is decided with the way: records stand in the order of their `_id`s, entries in that of
-//! their index. `$natural`, as a sort or as a hint, asks for the records in a direction.
+//! Whether an order needs a sort depends on the plan: records are in the order of their `_id`s, entries in that of their
+//! index. `$natural`, as a sort or as a hint, requests the records in a direction.
 
 use bson::{Document, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::key::Direction;
@@ -17,17 +17,17 @@ use crate::options::{Collation, Hint};
 /// MongoDB's `BadValue`.
 const BAD_VALUE: i32 = 2;
 
-/// What is asked of the order. Nothing by default.
+/// The requested order and plan of a search. By default it requests nothing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Order {
     sort: Option<Sort>,
-    /// The records, in this direction.
+    /// The direction of `$natural`, which requests a scan of the records.
     natural: Option<Direction>,
     hint: Option<Hint>,
 }
 
 impl Order {
-    /// The order that a sort and a hint ask for.
+    /// The order that a sort and a hint request.
     pub(crate) fn of(sort: Option<&Document>, hint: Option<&Hint>) -> Result<Self> {
         let parse =
             |sort| Ok::<_, crate::error::Error>(Sort::parse(&RawDocumentBuf::try_from(sort)?)?.up_to("_id")?);
@@ -36,17 +36,18 @@ impl Order {
             Hint::Keys(keys) => natural(keys),
             Hint::Name(_) => None,
         });
+        // If both are `$natural`, the direction of the sort wins.
         let natural = sort.as_ref().and_then(Sort::natural).or(hinted);
-        // Nothing to sort by leaves the order to the hint.
+        // A `$natural` sort and `{}` have no fields to sort by, and are then no sort for the planner.
         Ok(Self { sort: sort.filter(|sort| !sort.is_empty()), natural, hint: hint.cloned() })
     }
 
-    /// The sort, if one is asked for by fields.
+    /// The sort. Returns `None` if there are no fields to sort by.
     pub(crate) fn sort(&self) -> Option<&Sort> {
         self.sort.as_ref()
     }
 
-    /// What the planner is to keep to; an error if the hint names no index.
+    /// The hint for the planner. Fails if it names no index.
     pub(crate) fn planner_hint(&self, indexes: &[Index]) -> Result<Option<planner::Hint>> {
         match (self.natural, &self.hint) {
             (Some(direction), _) => Ok(Some(planner::Hint::Records(direction))),
@@ -61,7 +62,7 @@ pub(crate) fn check_hint(hint: Option<&Hint>, indexes: &[Index]) -> Result<()> {
     hint.map_or(Ok(()), |hint| resolve(hint, indexes).map(|_| ()))
 }
 
-/// Refuses a collation that compares otherwise than bytes do.
+/// Refuses every collation but `simple`, which compares texts by their bytes.
 pub(crate) fn check_collation(collation: Option<&Collation>) -> Result<()> {
     match collation {
         Some(collation) if collation.locale != Collation::SIMPLE => {
@@ -74,8 +75,10 @@ pub(crate) fn check_collation(collation: Option<&Collation>) -> Result<()> {
     }
 }
 
+/// The plan that a hint requests: an index by its name or its keys, or the records.
 fn resolve(hint: &Hint, indexes: &[Index]) -> Result<planner::Hint> {
     let found = match hint {
+        // The index on `_id` is the records themselves.
         Hint::Name(name) if name == ID_INDEX_NAME => return Ok(planner::Hint::Records(Direction::Ascending)),
         Hint::Name(name) => indexes.iter().position(|index| index.name == *name),
         Hint::Keys(keys) => {
@@ -102,8 +105,10 @@ fn resolve(hint: &Hint, indexes: &[Index]) -> Result<planner::Hint> {
     })
 }
 
+/// The direction of a hint `{$natural: 1}` or `{$natural: -1}`.
 fn natural(keys: &Document) -> Option<Direction> {
     let direction = keys.get("$natural").filter(|_| keys.len() == 1)?;
+    // The number can have any type, as in MongoDB.
     let number = direction.as_f64().or_else(|| direction.as_i32().map(f64::from));
     let number =
         number.or_else(|| direction.as_i64().and_then(|number| i32::try_from(number).ok()).map(f64::from))?;

@@ -1,7 +1,7 @@
-//! Which documents an operation is about: its filter, with values for the variables of expressions.
+//! Which documents an operation selects: its filter, with values for the variables of expressions.
 //!
-//! A filter that fixes the `_id` leads to one record. One that is nothing but an `_id` is not even parsed: the
-//! record's key says all.
+//! A filter that fixes the `_id` selects one record at most. A filter that is nothing but an `_id` is not even parsed: a
+//! record with this key matches it.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use query::operation::OperationContext;
 use smallvec::SmallVec;
 
 use crate::error::Result;
-use crate::plan::bounds::{asks_only_equality, point_id};
+use crate::plan::bounds::{is_only_equalities, point_id};
 use crate::storage::keys::CollectionId;
 
 /// The key of the one record that can match.
@@ -24,7 +24,7 @@ pub(crate) type PointKey = SmallVec<[u8; 32]>;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Point<'a>(&'a [u8]);
 
-/// When an operation reads the clock, and what it may use.
+/// The clock of an operation and its context: what its expressions get besides the documents.
 #[derive(Clone, Debug)]
 pub(crate) struct Moment {
     pub(crate) now: DateTime,
@@ -37,10 +37,10 @@ impl Moment {
     }
 }
 
-/// A filter, ready to be asked. Cheap to clone.
+/// A parsed filter with its variables. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Selector {
-    /// Absent where the filter is nothing but the `_id` of `point`.
+    /// Absent if the filter is nothing but the `_id` of `point`.
     filter: Option<Arc<Filter>>,
     variables: Variables,
     /// The encoded `_id` that every match has.
@@ -48,7 +48,7 @@ pub(crate) struct Selector {
 }
 
 impl Selector {
-    /// Reads a filter and the variables of `let`, and the clock, for an operation.
+    /// Parses a filter and the variables of `let`, and reads the clock.
     pub(crate) fn parse(
         filter: &Document,
         let_vars: Option<&Document>,
@@ -57,9 +57,10 @@ impl Selector {
         Self::parse_at(filter, let_vars, Moment { now: DateTime::now(), operation })
     }
 
-    /// Reads a filter and the variables of `let`. An operation reads the clock once: what else has expressions beside
-    /// the filter, a projection or an update, takes this selector's [`variables`](Self::variables).
+    /// Parses a filter and the variables of `let` at a given time. An operation reads the clock once: its other parts with
+    /// expressions, such as a projection or an update, use the [`variables`](Self::variables) of this selector.
     pub(crate) fn parse_at(filter: &Document, let_vars: Option<&Document>, moment: Moment) -> Result<Self> {
+        // `let` is parsed even if the filter does not use it, because it may be malformed.
         let point = point_id(filter);
         if let (Some(id), None, 1) = (point, let_vars, filter.len()) {
             return Ok(Self { filter: None, variables: moment.variables(), point: Some(encoded(id)) });
@@ -67,24 +68,24 @@ impl Selector {
         Self::with_variables(filter, variables(let_vars, moment)?)
     }
 
-    /// Reads a filter over variables that were read before.
+    /// Parses a filter whose variables are parsed already.
     pub(crate) fn with_variables(filter: &Document, variables: Variables) -> Result<Self> {
         let parsed = Filter::parse_with(&RawDocumentBuf::try_from(filter)?, &variables)?;
         Ok(Self { filter: Some(Arc::new(parsed)), variables, point: point_id(filter).map(encoded) })
     }
 
-    /// The filter that asks nothing.
+    /// The filter that every document matches.
     pub(crate) fn everything() -> Result<Self> {
         Self::everything_within(OperationContext::default())
     }
 
-    /// The filter that asks nothing, for an operation.
+    /// The filter that every document matches, for an operation.
     pub(crate) fn everything_within(operation: OperationContext) -> Result<Self> {
         Self::parse(&Document::new(), None, operation)
     }
 
-    /// Whether a stored document of the collection matches. Where the filter is nothing but an `_id`, the document is
-    /// one that stands under it.
+    /// Whether a stored document matches. If the filter is nothing but an `_id`, the document must be the one that was found
+    /// by [`record_key`](Self::record_key).
     #[inline]
     pub(crate) fn matches(&self, document: &RawDocument) -> Result<bool> {
         match &self.filter {
@@ -93,17 +94,17 @@ impl Selector {
         }
     }
 
-    /// The key of the only record that can match, if the filter fixes the `_id`.
+    /// The key of the only record that can match. Returns `None` if the filter does not fix the `_id`.
     pub(crate) fn record_key(&self, collection: CollectionId) -> Option<PointKey> {
         self.point().map(|point| point.record_key(collection))
     }
 
-    /// The `_id` that the filter fixes, if it does.
+    /// The `_id` that the filter fixes. Returns `None` if it does not fix one.
     pub(crate) fn point(&self) -> Option<Point<'_>> {
         self.point.as_deref().map(Point)
     }
 
-    /// The filter, unless it is nothing but an `_id`.
+    /// The filter. Returns `None` if it is nothing but an `_id`.
     pub(crate) fn filter(&self) -> Option<&Filter> {
         self.filter.as_deref()
     }
@@ -116,13 +117,14 @@ impl Selector {
 impl Point<'_> {
     /// The key of the record with that `_id` in a collection.
     pub(crate) fn record_key(self, collection: CollectionId) -> PointKey {
+        // Prefix and encoded `_id`: the layout of record keys in `storage::keys`.
         let mut key = PointKey::from_slice(&collection.prefix());
         key.extend_from_slice(self.0);
         key
     }
 }
 
-/// The clock, and the variables of `let`.
+/// The variables of expressions: those of `let`, and the clock.
 pub(crate) fn variables(let_vars: Option<&Document>, moment: Moment) -> Result<Variables> {
     let variables = moment.variables();
     match let_vars {
@@ -131,10 +133,15 @@ pub(crate) fn variables(let_vars: Option<&Document>, moment: Moment) -> Result<V
     }
 }
 
-/// Whether a filter asks for just the fields of a unique key, and for the values that were found taken: then another
-/// writer put a document there that the filter finds.
-pub(crate) fn asks_for_key(filter: &Document, key_pattern: &Document, key_value: &Document) -> Result<bool> {
-    if !asks_only_equality(filter) {
+/// Whether a filter is equality on exactly the fields of a unique index, with the values of a key that was found taken. If
+/// so, another writer has inserted a document that the filter matches: the operation finds it when it is repeated.
+pub(crate) fn is_equality_on_key(
+    filter: &Document,
+    key_pattern: &Document,
+    key_value: &Document,
+) -> Result<bool> {
+    // `equalities` also returns the equalities of a filter that has other conditions besides them.
+    if !is_only_equalities(filter) {
         return Ok(false);
     }
     let parsed = Filter::parse(&RawDocumentBuf::try_from(filter)?)?;
@@ -143,11 +150,13 @@ pub(crate) fn asks_for_key(filter: &Document, key_pattern: &Document, key_value:
     let is_taken = |path: &str, value: RawBsonRef<'_>| {
         taken.get(path).ok().flatten().is_some_and(|taken| compare(taken, value).is_eq())
     };
+    // The same number and every path found: the filter fixes these fields, each once, and no other.
     Ok(equalities.len() == key_pattern.len()
         && key_pattern.keys().all(|path| equalities.iter().any(|(asked, _)| asked.as_str() == path))
         && equalities.iter().all(|(path, value)| is_taken(path.as_str(), *value)))
 }
 
+/// The bytes of an `_id` in a record's key.
 fn encoded(id: RawBsonRef<'_>) -> PointKey {
     let mut bytes = Vec::with_capacity(32);
     key::encode(id, Direction::Ascending, &mut bytes);
@@ -160,10 +169,10 @@ mod tests {
 
     use super::*;
 
-    /// What is asked of whoever has `a`.
+    /// Checks a filter against the key `{a: 5}`.
     #[track_caller]
     fn check(filter: &Document, expected: bool) {
-        let asked = asks_for_key(filter, &doc! { "a": 1 }, &doc! { "a": 5 }).expect("a filter");
+        let asked = is_equality_on_key(filter, &doc! { "a": 1 }, &doc! { "a": 5 }).expect("a filter");
         assert_eq!(asked, expected, "{filter}");
     }
 

@@ -7,7 +7,7 @@ use bson::Document;
 
 use crate::document::draft::Drafts;
 use crate::error::{Error, Result};
-use crate::plan::selector::asks_for_key;
+use crate::plan::selector::is_equality_on_key;
 use crate::write::Target;
 use crate::write::change::Change;
 use crate::write::duplicate::taken_key;
@@ -58,7 +58,7 @@ fn is_found_by(filter: &Document, error: &Error) -> Result<bool> {
     match taken_key(error) {
         // A filter that asks for more than the key might not match the document that has it: then a second search would find
         // nothing, and its insert the same duplicate.
-        Some((pattern, value)) => asks_for_key(filter, pattern, value),
+        Some((pattern, value)) => is_equality_on_key(filter, pattern, value),
         None => Ok(false),
     }
 }
