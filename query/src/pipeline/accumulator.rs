@@ -150,7 +150,7 @@ pub(super) enum RankedResult {
 pub(super) struct MergedObject {
     fields: Vec<(CString, RawBson)>,
     /// Indexes into `fields` by name.
-    places: BTreeMap<String, usize>,
+    indexes: BTreeMap<String, usize>,
 }
 
 impl Accumulator {
@@ -407,8 +407,8 @@ impl MergedObject {
             let value = field.value()?;
             memory.grow(content_bytes(value))?;
             // A later value replaces an earlier one, and the field stays where it first was.
-            let place = self.places.get(field.name()).and_then(|place| self.fields.get_mut(*place));
-            if let Some((_, slot)) = place {
+            let earlier = self.indexes.get(field.name()).and_then(|index| self.fields.get_mut(*index));
+            if let Some((_, slot)) = earlier {
                 memory.shrink(content_bytes(slot.as_raw_bson_ref()));
                 *slot = value.into();
                 continue;
@@ -418,7 +418,7 @@ impl MergedObject {
             memory.grow(2 * name.len())?;
             let name =
                 CString::try_from(name).map_err(|error| Fault::InvalidBson { reason: error.to_string() })?;
-            self.places.insert(name.as_str().to_owned(), self.fields.len());
+            self.indexes.insert(name.as_str().to_owned(), self.fields.len());
             self.fields.push((name, value.into()));
         }
         Ok(())

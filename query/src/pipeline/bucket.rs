@@ -100,6 +100,7 @@ fn bucket_of(group_by: &RawBson, boundaries: &[RawBson], default: Option<&RawBso
     let literal = |value: &RawBson| rawdoc! { "$literal": value.clone() };
     let mut branches = RawArrayBuf::new();
     for (lower, upper) in boundaries.iter().zip(boundaries.iter().skip(1)) {
+        // A bucket includes its lower boundary and excludes its upper one.
         let case = rawdoc! { "$and": [
             { "$gte": [group_by.clone(), literal(lower)] },
             { "$lt": [group_by.clone(), literal(upper)] },

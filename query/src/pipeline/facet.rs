@@ -54,7 +54,7 @@ pub(super) fn parse<S>(
         let field = field?;
         let name = field_name(field.name())?;
         if !names.insert(name.clone()) {
-            return Err(unmade(field.name(), "it stands twice", NAME_TWICE));
+            return Err(unmade(field.name(), "it is given twice", NAME_TWICE));
         }
         // Each field is parsed completely before the next, so the first mistake in the text is the one reported.
         let value = field.value()?;
@@ -216,6 +216,7 @@ impl Collector for Faceting {
 
 impl Stream<Error> for InboxReader {
     fn advance(&mut self) -> Result<Step, Error> {
+        // The lock is taken once for a batch and not for each document.
         if self.read >= self.batch.documents.len() {
             let batch = self.inbox.lock();
             if batch.number == self.batch.number {

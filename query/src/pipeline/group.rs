@@ -44,14 +44,14 @@ impl Group {
     pub(super) fn parse(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Self, Fault> {
         let document = object(STAGE, operand, NOT_OBJECT)?;
         let mut id = None;
-        let mut output = Output::default();
+        let mut output = GroupFields::default();
         for field in Fields::of(document) {
             let field = field?;
             // The key can be anywhere among the fields; in the result it comes first.
             if field.name() != ID {
                 output.add(&field, variables)?;
             } else if id.replace(Expression::parse(field.value()?, variables)?).is_some() {
-                return Err(unmade(ID, "it stands twice", ID_TWICE));
+                return Err(unmade(ID, "it is given twice", ID_TWICE));
             }
         }
         let missing = Fault::OptionMissing { stage: STAGE, option: ID, code: ID_MISSING };
@@ -61,7 +61,7 @@ impl Group {
     /// A group for a stage that is translated into one: the key, and the other fields as in a `$group`.
     pub(super) fn by(id: RawBsonRef<'_>, output: &RawDocument, variables: &Variables) -> Result<Self, Fault> {
         let id = Expression::parse(id, variables)?;
-        let mut fields = Output::default();
+        let mut fields = GroupFields::default();
         for field in Fields::of(output) {
             fields.add(&field?, variables)?;
         }
@@ -69,15 +69,16 @@ impl Group {
     }
 }
 
-/// The fields that accumulators fill, while they are read.
+/// The fields with accumulators, while they are parsed.
 #[derive(Default)]
-struct Output {
+struct GroupFields {
     fields: Vec<(CString, Accumulator)>,
-    /// The names of `fields`, so that a second of a name is found without a look at each.
+    /// The names of `fields`, so that a repeated name is found without comparing it with each.
     names: HashSet<String>,
 }
 
-impl Output {
+impl GroupFields {
+    /// Parses the accumulator of one field and adds it.
     fn add(&mut self, field: &Field<'_>, variables: &Variables) -> Result<(), Fault> {
         variables.operation().steps(1)?;
         let name = field.name();
@@ -88,7 +89,7 @@ impl Output {
             return Err(unmade(name, "a name must not start with a dollar sign", FIELD_DOLLAR));
         }
         if name == ID || !self.names.insert(name.to_owned()) {
-            return Err(unmade(name, "it stands twice", FIELD_TWICE));
+            return Err(unmade(name, "it is given twice", FIELD_TWICE));
         }
         let value = field.value()?;
         let accumulator = value.as_document();
@@ -122,7 +123,7 @@ pub(super) struct Grouping {
     group: Group,
     variables: Variables,
     /// Indexes into `groups` by the encoded keys.
-    places: HashMap<Box<[u8]>, usize>,
+    indexes: HashMap<Box<[u8]>, usize>,
     groups: Vec<Grouped>,
     memory: StageMemory,
     key: Vec<u8>,
@@ -138,14 +139,14 @@ struct Grouped {
 impl Grouping {
     pub(super) fn new(stage: &'static str, group: Group, variables: Variables) -> Self {
         let memory = StageMemory::new(stage, STAGE_BYTES_MAX, variables.operation());
-        let (places, groups, key) = (HashMap::new(), Vec::new(), Vec::new());
-        Self { stage, group, variables, places, groups, memory, key, results: Vec::new().into_iter() }
+        let (indexes, groups, key) = (HashMap::new(), Vec::new(), Vec::new());
+        Self { stage, group, variables, indexes, groups, memory, key, results: Vec::new().into_iter() }
     }
 
     /// The index of the group whose encoded key is in `key`. A new group is created with the key of `document`.
-    fn place(&mut self, document: &RawDocument) -> Result<usize, Fault> {
-        if let Some(place) = self.places.get(self.key.as_slice()) {
-            return Ok(*place);
+    fn group_index(&mut self, document: &RawDocument) -> Result<usize, Fault> {
+        if let Some(index) = self.indexes.get(self.key.as_slice()) {
+            return Ok(*index);
         }
         // The encoded key does not tell types apart that compare as equal, so the value is evaluated once more.
         let id = self.group.id.evaluate(document, &self.variables)?.unwrap_or(RawBson::Null);
@@ -154,11 +155,12 @@ impl Grouping {
         let fields = id.as_document().unwrap_or_else(|| nothing());
         let mut states = Vec::with_capacity(self.group.fields.len());
         for (_, accumulator) in &self.group.fields {
+            // What a state holds besides its own size, it counts itself.
             self.memory.grow(size_of::<GroupState>())?;
             states.push(accumulator.start(fields, &self.variables)?);
         }
         self.groups.push(Grouped { id, states });
-        self.places.insert(self.key.as_slice().into(), self.groups.len() - 1);
+        self.indexes.insert(self.key.as_slice().into(), self.groups.len() - 1);
         Ok(self.groups.len() - 1)
     }
 }
@@ -171,9 +173,9 @@ impl Collector for Grouping {
         group.id.with_value(document, variables, |id| {
             encode(id.unwrap_or(RawBsonRef::Null), Direction::Ascending, key);
         })?;
-        // `place` has returned the index of an existing group, so the `else` is never taken.
-        let place = self.place(document)?;
-        let Some(grouped) = self.groups.get_mut(place) else { return Ok(()) };
+        // `group_index` has returned the index of an existing group, so the `else` is never taken.
+        let index = self.group_index(document)?;
+        let Some(grouped) = self.groups.get_mut(index) else { return Ok(()) };
         for ((_, accumulator), state) in self.group.fields.iter().zip(&mut grouped.states) {
             accumulator.add(state, document, &self.variables, &mut self.memory)?;
         }
@@ -182,7 +184,7 @@ impl Collector for Grouping {
 
     fn finish(&mut self) -> Result<(), Fault> {
         // The keys are not needed any more. The groups are taken one by one, so their memory shrinks meanwhile.
-        self.places = HashMap::new();
+        self.indexes = HashMap::new();
         self.results = std::mem::take(&mut self.groups).into_iter();
         Ok(())
     }

@@ -179,7 +179,7 @@ impl Pipeline {
         optimize::take_leading(&mut self.stages, &self.variables)
     }
 
-    /// Runs the stages over a stream of documents. The stream is not read before the first result is asked for.
+    /// Runs the stages over a stream of documents. The stream is not read before the first result is requested.
     ///
     /// ```
     /// use bson::rawdoc;
@@ -202,6 +202,7 @@ impl Pipeline {
 
     /// Parses the stages of a whole pipeline, or of one inside a `$facet`.
     fn parse_in(nesting: Nesting, stages: &[RawDocumentBuf], variables: &Variables) -> Result<Self, Error> {
+        // Before anything is parsed: the limit bounds the work of parsing as well.
         if stages.len() > STAGES_MAX {
             return Err(Error::TooLong { count: stages.len(), limit: STAGES_MAX });
         }

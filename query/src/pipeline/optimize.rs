@@ -8,7 +8,7 @@ use crate::expression::Variables;
 use crate::filter::Filter;
 use crate::pipeline::stage::{PlacedStage, Selection, Stage};
 
-/// The search that the first stages of a pipeline stand for.
+/// The search that the first stages of a pipeline amount to.
 ///
 /// ```
 /// use bson::rawdoc;
@@ -67,11 +67,11 @@ impl Window {
 /// Tells each sort how many documents it has to keep: those that the skips and limits right after it select.
 pub(super) fn bound_sorts(stages: &mut [PlacedStage]) {
     // Each sort looks ahead on its own. Series of skips and limits are short, so this is not quadratic in practice.
-    for place in 0..stages.len() {
+    for index in 0..stages.len() {
         let mut window = Window::default();
-        let mut following = stages.iter().skip(place + 1);
+        let mut following = stages.iter().skip(index + 1);
         while following.next().is_some_and(|placed| window.narrow(&placed.stage)) {}
-        if let Some(Stage::Sort(order)) = stages.get_mut(place).map(|placed| &mut placed.stage) {
+        if let Some(Stage::Sort(order)) = stages.get_mut(index).map(|placed| &mut placed.stage) {
             // The skipped documents must be kept too: they are the first ones of the order.
             order.kept = window.limit.map(|limit| limit.saturating_add(window.skip));
         }

@@ -19,8 +19,8 @@ pub(super) fn options<'b, const N: usize>(
     let mut given = [None; N];
     for field in Fields::of(document) {
         let field = field?;
-        let place = names.iter().position(|name| *name == field.name());
-        let Some(slot) = place.and_then(|place| given.get_mut(place)) else {
+        let index = names.iter().position(|name| *name == field.name());
+        let Some(slot) = index.and_then(|index| given.get_mut(index)) else {
             let option = crate::value::shorten(field.name());
             return Err(Fault::OptionUnknown { stage, option, code: unknown });
         };

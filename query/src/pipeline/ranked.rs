@@ -45,6 +45,7 @@ impl Ranked {
         if self.kept.len() >= self.wanted && !self.displaces(key) {
             return Ok(());
         }
+        // The new value is added before one is removed, so that the map itself decides which is the last.
         memory.grow(bytes(key, value))?;
         self.kept.insert((Box::from(key), number), value.into());
         if self.kept.len() > self.wanted {

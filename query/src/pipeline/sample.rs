@@ -52,14 +52,15 @@ impl Sampling {
 impl Collector for Sampling {
     fn push(&mut self, document: &RawDocument) -> Result<(), Fault> {
         self.seen += 1;
+        // A size above the number of documents keeps them all, and never draws a number.
         if self.kept.len() < self.size {
             self.memory.grow(document.as_bytes().len() + size_of::<RawDocumentBuf>())?;
             self.kept.push(document.to_owned());
             return Ok(());
         }
         // The number is below the size with the probability size / seen, which keeps all documents equally likely.
-        let place = usize::try_from(random_below(self.seen)).unwrap_or(usize::MAX);
-        if let Some(slot) = self.kept.get_mut(place) {
+        let index = usize::try_from(random_below(self.seen)).unwrap_or(usize::MAX);
+        if let Some(slot) = self.kept.get_mut(index) {
             // Given back first: near the limit a replacement by a smaller document must not fail.
             self.memory.shrink(slot.as_bytes().len());
             self.memory.grow(document.as_bytes().len())?;

@@ -69,6 +69,7 @@ impl Collector for Sorting {
         match &mut self.sorter {
             // A document that will not be among the first `kept` is not copied.
             Some(sorter) => Ok(sorter.push(document, || document.to_owned())?),
+            // The sorter is there until `finish`, after which no document comes.
             None => Ok(()),
         }
     }

@@ -56,6 +56,7 @@ impl Unwind {
         if operand.as_str().is_none() && operand.as_document().is_none() {
             return Err(wrong("a path or an object of options", operand, OPERAND));
         }
+        // A path alone is short for the option `path`.
         let [path, index, empty] = if operand.as_str().is_some() {
             [Some(operand), None, None]
         } else {

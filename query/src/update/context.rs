@@ -1,6 +1,6 @@
-//! What an update is told about the document that it is applied to: why it is applied, and the values of the clock.
+//! What an update knows besides the document: why it is applied, and the values of the clock.
 //!
-//! These types stand below all other files of the folder, errors included, so that each of them may name the phase.
+//! All other files of the folder may import these types, errors included, so this file imports none of them.
 
 use bson::{DateTime, Timestamp};
 

@@ -121,6 +121,7 @@ impl UpdateWalk<'_> {
 
     /// Writes the value of a rename under its new name. If the rename has found no value, an existing field stays.
     fn renamed(&mut self, name: &str, number: usize, field: Option<&Field<'_>>) {
+        // The walk asks `on_missing` before it creates a field, so the last case does not occur.
         match (self.sources.get(number).copied().flatten(), field) {
             (Some(source), _) => {
                 self.writer.header(source.kind, name);

@@ -39,8 +39,8 @@ impl Members {
         // What remains goes back into the given order, in which `$addToSet` appends.
         let mut kept = ascending.clone();
         kept.sort_unstable();
-        let ascending = ascending.iter().filter_map(|place| kept.binary_search(place).ok()).collect();
-        let values = kept.into_iter().filter_map(|place| values.get(place).cloned()).collect();
+        let ascending = ascending.iter().filter_map(|index| kept.binary_search(index).ok()).collect();
+        let values = kept.into_iter().filter_map(|index| values.get(index).cloned()).collect();
         Ok(Self { values, ascending })
     }
 
@@ -73,7 +73,7 @@ impl Members {
 
     /// Whether a value is a member.
     pub(super) fn contains(&self, value: RawBsonRef<'_>) -> bool {
-        self.ascending.binary_search_by(|place| compare(value_at(&self.values, *place), value)).is_ok()
+        self.ascending.binary_search_by(|index| compare(value_at(&self.values, *index), value)).is_ok()
     }
 
     /// Writes an array with all its elements, followed by the members that are not among them.
@@ -85,9 +85,9 @@ impl Members {
         for field in Fields::of(array) {
             let value = field?.value()?;
             let found =
-                self.ascending.binary_search_by(|place| compare(value_at(&self.values, *place), value));
-            let place = found.ok().and_then(|found| self.ascending.get(found));
-            if let Some(has) = place.and_then(|place| has.get_mut(*place)) {
+                self.ascending.binary_search_by(|index| compare(value_at(&self.values, *index), value));
+            let index = found.ok().and_then(|found| self.ascending.get(found));
+            if let Some(has) = index.and_then(|index| has.get_mut(*index)) {
                 *has = true;
             }
             count += 1;
@@ -105,8 +105,8 @@ impl Members {
     }
 }
 
-fn value_at(values: &[Operand], place: usize) -> RawBsonRef<'_> {
-    values.get(place).map_or(RawBsonRef::Null, Operand::value)
+fn value_at(values: &[Operand], index: usize) -> RawBsonRef<'_> {
+    values.get(index).map_or(RawBsonRef::Null, Operand::value)
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ impl UpdatePipeline {
         // An empty pipeline changes nothing, and is no error.
         let Some(made) = current else { return Ok(document.as_bytes().to_vec()) };
         let bytes = with_id(document, &made)?;
-        // Only the result must keep the limits; a stage in between may exceed them. The size is asked first, because
+        // Only the result must keep the limits; a stage in between may exceed them. The size is checked first, because
         // MongoDB has numbers of its own for updates that become too large.
         if bytes.len() > DOCUMENT_BYTES_MAX {
             return Err(Error::TooLarge { limit: DOCUMENT_BYTES_MAX, phase });
@@ -72,6 +72,7 @@ pub fn unknown_stage<'a>(stages: impl IntoIterator<Item = &'a str>) -> Option<&'
 /// The bytes of `made` with the `_id` of `before` in front. If both have an `_id`, they must be equal.
 fn with_id(before: &RawDocument, made: &RawDocument) -> Result<Vec<u8>, Error> {
     let id = |document| Fields::of(document).map_while(Result::ok).find(|field| field.name() == "_id");
+    // A pipeline that leaves out the `_id` does not remove it.
     let (old, new) = (id(before), id(made));
     if let (Some(old), Some(new)) = (&old, &new)
         && compare(old.value()?, new.value()?).is_ne()

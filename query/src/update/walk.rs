@@ -113,7 +113,7 @@ impl<'w> UpdateWalk<'w> {
             let found = children.binary_search_by(|child| compare_names(&child.name, field.name())).ok();
             self.context.operation.step()?;
             // Of fields with the same name only the first is updated.
-            let child = found.and_then(|place| children.get_mut(place)).filter(|child| !child.is_done);
+            let child = found.and_then(|index| children.get_mut(index)).filter(|child| !child.is_done);
             let Some(child) = child else { continue };
             child.is_done = true;
             left -= 1;
@@ -174,10 +174,10 @@ impl<'w> UpdateWalk<'w> {
         trail: Option<&Trail<'_>>,
     ) -> Result<(), Error> {
         let name = self.context.position.ok_or(Error::PositionMissing)?.to_string();
-        let place = children.binary_search_by(|child| compare_names(&child.name, &name));
-        match (place, place.ok().and_then(|place| children.get_mut(place))) {
-            (Err(place), _) => {
-                children.insert(place, NamedChild::new(Cow::Owned(name), node));
+        let index = children.binary_search_by(|child| compare_names(&child.name, &name));
+        match (index, index.ok().and_then(|index| children.get_mut(index))) {
+            (Err(index), _) => {
+                children.insert(index, NamedChild::new(Cow::Owned(name), node));
             }
             (Ok(_), Some(child)) => {
                 let merged = node.merge(&child.node);
@@ -359,7 +359,7 @@ impl<'w> UpdateWalk<'w> {
             }
             UpdateNode::Branch(branch) => branch,
         };
-        // Whether the document gets a field is known only after its children were asked: `{$unset: {"a.b": 1}}` must not
+        // Whether the document gets a field is known only after its children have been tried: `{$unset: {"a.b": 1}}` must not
         // create `a`. So it is written, and taken back if it stays empty.
         let before = self.writer.mark();
         self.writer.header(ElementType::EmbeddedDocument, name);
