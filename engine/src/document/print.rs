@@ -92,6 +92,8 @@ fn scalar(value: &Bson) -> String {
         Bson::Undefined => "undefined".to_owned(),
         Bson::MinKey => "MinKey".to_owned(),
         Bson::MaxKey => "MaxKey".to_owned(),
+        // Code and pointers in `bson`'s notation. The others are printed by `write_value`, and are named here so that a new
+        // type breaks the build.
         Bson::JavaScriptCode(_)
         | Bson::JavaScriptCodeWithScope(_)
         | Bson::DbPointer(_)
