@@ -1,22 +1,23 @@
 //! Refusals of commands, by number and text; and what the pure crates refuse, as such.
 
+use query::code::Code;
 use std::fmt::Display;
 use std::iter;
 
 use crate::error::Error;
 
 /// A command that was refused in words of its own.
-pub(crate) fn refused(code: i32, message: impl Display) -> Error {
+pub(crate) fn refused(code: Code, message: impl Display) -> Error {
     Error::command(code, message.to_string())
 }
 
 /// Something that MongoDB has and CairnDB leaves out.
 pub(crate) fn unsupported(message: impl Display) -> Error {
-    refused(NOT_IMPLEMENTED, message)
+    refused(Code::NOT_IMPLEMENTED, message)
 }
 
 /// What a pure crate refused, with what caused it: the reply of a command has one text.
-fn with_causes(code: i32, error: &dyn std::error::Error) -> Error {
+fn with_causes(code: Code, error: &dyn std::error::Error) -> Error {
     refused(code, text_with_causes(error))
 }
 
@@ -73,5 +74,3 @@ impl From<query::distinct::Error> for Error {
         with_causes(error.code(), &error)
     }
 }
-
-const NOT_IMPLEMENTED: i32 = 238;

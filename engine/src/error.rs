@@ -10,16 +10,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
+use query::code::Code;
 use sequence::error::SequenceError;
 
-use crate::code_names::name_of;
 use crate::generated::GeneratedValues;
 use crate::namespace::Namespace;
 use crate::results::PartialBulkWriteResult;
 
-/// Numbers of errors that end a whole command, whatever part of it they met: time over, cursor killed, client gone,
-/// shutting down, interrupted.
-const ENDS_COMMAND: [i32; 5] = [50, 237, 279, 11_600, 11_601];
+/// Codes of errors that end a whole command, whatever part of it they met.
+const ENDS_COMMAND: [Code; 5] = [
+    Code::MAX_TIME_MS_EXPIRED,
+    Code::CURSOR_KILLED,
+    Code::CLIENT_DISCONNECT,
+    Code::INTERRUPTED_AT_SHUTDOWN,
+    Code::INTERRUPTED,
+];
 
 /// The result of every fallible call.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -84,12 +89,13 @@ impl Error {
     /// A unique key, `_id` included, was already taken (code 11000).
     pub fn is_duplicate_key(&self) -> bool {
         if let ErrorKind::InsertMany(InsertManyError { write_errors: Some(errors), .. }) = self.kind() {
-            return !errors.is_empty() && errors.iter().all(|error| error.code == 11000);
+            return !errors.is_empty() && errors.iter().all(|error| Code::DUPLICATE_KEY == error.code);
         }
         if let ErrorKind::BulkWrite(BulkWriteError { write_errors, .. }) = self.kind() {
-            return !write_errors.is_empty() && write_errors.values().all(|error| error.code == 11000);
+            return !write_errors.is_empty()
+                && write_errors.values().all(|error| Code::DUPLICATE_KEY == error.code);
         }
-        self.code() == Some(11000)
+        self.code().is_some_and(|code| Code::DUPLICATE_KEY == code)
     }
 
     /// The commit met an I/O error: the write may or may not be there after the next open, whole or not
@@ -133,11 +139,10 @@ impl Error {
         Self::new(ErrorKind::InvalidArgument { message: message.into() })
     }
 
-    pub(crate) fn command(code: i32, message: impl Into<String>) -> Self {
-        let code_name = name_of(code).into_owned();
+    pub(crate) fn command(code: Code, message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Command(CommandError {
-            code,
-            code_name,
+            code: code.number(),
+            code_name: code.name().into_owned(),
             message: message.into(),
             details: None,
         }))
@@ -146,7 +151,7 @@ impl Error {
     /// What a command refused, as the refusal of a single write.
     pub(crate) fn into_write(mut self) -> Self {
         // What ends an operation is the whole command's, whatever it was doing.
-        if self.code().is_some_and(|code| ENDS_COMMAND.contains(&code)) {
+        if self.code().is_some_and(|code| ENDS_COMMAND.contains(&Code::of(code))) {
             return self;
         }
         if let ErrorKind::Command(CommandError { code, code_name, message, details }) = self.report.kind {
@@ -481,9 +486,9 @@ pub struct WriteError {
 pub(crate) type Refusal = Box<WriteError>;
 
 impl WriteError {
-    pub(crate) fn boxed(code: i32, message: impl Into<String>) -> Refusal {
-        let code_name = Some(name_of(code).into_owned());
-        Box::new(Self { code, code_name, message: message.into(), details: None })
+    pub(crate) fn boxed(code: Code, message: impl Into<String>) -> Refusal {
+        let code_name = Some(code.name().into_owned());
+        Box::new(Self { code: code.number(), code_name, message: message.into(), details: None })
     }
 
     pub(crate) fn at(self, index: usize) -> IndexedWriteError {
@@ -586,16 +591,32 @@ mod tests {
 
     #[test]
     fn duplicate_key_is_told_by_its_code() {
-        let error = Error::write(WriteError::boxed(11000, "taken"));
+        let error = Error::write(WriteError::boxed(Code::DUPLICATE_KEY, "taken"));
         assert!(error.is_duplicate_key());
-        assert!(!Error::command(26, "ns not found").is_duplicate_key());
+        assert!(!Error::command(Code::NAMESPACE_NOT_FOUND, "ns not found").is_duplicate_key());
+    }
+
+    #[test]
+    fn sequences_name_codes_as_the_table_does() {
+        let wrong_type = SequenceError::OptionType {
+            option: "Increment",
+            expected: "a whole number",
+            found: "string".to_owned(),
+        };
+        for (error, code) in [(wrong_type, Code::TYPE_MISMATCH), (SequenceError::NeverUsed, Code::BAD_VALUE)]
+        {
+            assert_eq!((error.code(), error.code_name()), (code.number(), &*code.name()));
+        }
     }
 
     #[test]
     fn a_number_brings_its_name() {
-        let command = Error::command(26, "ns not found");
+        let command = Error::command(Code::NAMESPACE_NOT_FOUND, "ns not found");
         assert_eq!(command.to_string(), "ns not found (NamespaceNotFound, code 26)");
-        assert_eq!(WriteError::boxed(66, "altered").code_name.as_deref(), Some("ImmutableField"));
+        assert_eq!(
+            WriteError::boxed(Code::IMMUTABLE_FIELD, "altered").code_name.as_deref(),
+            Some("ImmutableField")
+        );
     }
 
     #[test]

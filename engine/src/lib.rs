@@ -179,7 +179,6 @@ mod audit;
 mod auto_increment;
 mod catalog;
 mod client;
-mod code_names;
 mod codes;
 mod collection;
 mod command;

@@ -2,13 +2,13 @@
 //!
 //! The rules are MongoDB's, checked once here before a name reaches the catalog.
 
+use query::code::Code;
 use std::fmt;
 
 use crate::error::{Error, Result};
 
 const DATABASE_BYTES_MAX: usize = 63;
 const NAMESPACE_BYTES_MAX: usize = 255;
-const INVALID_NAMESPACE: i32 = 73;
 
 /// `database.collection`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -80,7 +80,7 @@ pub(crate) fn validate_database(name: &str) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(Error::command(INVALID_NAMESPACE, format!("invalid database name {name:?}: {fault}")))
+    Err(Error::command(Code::INVALID_NAMESPACE, format!("invalid database name {name:?}: {fault}")))
 }
 
 fn validate_collection(db: &str, name: &str) -> Result<()> {
@@ -99,7 +99,7 @@ fn validate_collection(db: &str, name: &str) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(Error::command(INVALID_NAMESPACE, format!("invalid collection name {name:?}: {fault}")))
+    Err(Error::command(Code::INVALID_NAMESPACE, format!("invalid collection name {name:?}: {fault}")))
 }
 
 #[cfg(test)]

@@ -11,10 +11,9 @@ use index::key::{Direction, encode};
 use index::path::{FieldPath, leaves};
 use index::validate::DOCUMENT_BYTES_MAX;
 
+use crate::code::Code;
 use crate::path::{PathRefusal, parse_path};
 use crate::value::elements;
-
-const TOO_LARGE: i32 = 17_217;
 
 /// Why distinct values could not be collected.
 ///
@@ -51,10 +50,10 @@ impl Error {
     /// # use cairndb_query::distinct::Distinct;
     /// assert_eq!(Distinct::new("").unwrap_err().code(), 40352);
     /// ```
-    pub fn code(&self) -> i32 {
+    pub fn code(&self) -> Code {
         match self {
             Self::Path { refusal, .. } => refusal.code(),
-            Self::TooLarge { .. } => TOO_LARGE,
+            Self::TooLarge { .. } => Code::DISTINCT_TOO_LARGE,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! three different variants, because callers react to them differently. Variants name the path and the operator that
 //! they are about, and have MongoDB's number.
 
+use crate::code::Code;
 use crate::pattern::Unanswered;
 
 /// What is wrong with a filter.
@@ -354,18 +355,6 @@ pub enum KeywordFault {
     },
 }
 
-const BAD_VALUE: i32 = 2;
-const FAILED_TO_PARSE: i32 = 9;
-const TYPE_MISMATCH: i32 = 14;
-const INVALID_BSON: i32 = 22;
-const QUERY_FEATURE_NOT_ALLOWED: i32 = 224;
-const NOT_IMPLEMENTED: i32 = 238;
-const PATTERN_INVALID: i32 = 51_091;
-const PATTERN_FAILED: i32 = 51_156;
-const OPTIONS_BEFORE_PATTERN: i32 = 51_074;
-const OPTIONS_AFTER_PATTERN: i32 = 51_075;
-const OPTION_UNKNOWN: i32 = 51_108;
-
 impl From<crate::expression::error::Error> for Error {
     fn from(error: crate::expression::error::Error) -> Self {
         Self::Expression(Box::new(error))
@@ -392,16 +381,16 @@ impl Error {
     /// let error = Filter::parse(&rawdoc! { "age": { "$greater": 5 } }).unwrap_err();
     /// assert_eq!(error.code(), 2);
     /// ```
-    pub fn code(&self) -> i32 {
+    pub fn code(&self) -> Code {
         match self {
-            Self::UnknownOperator { .. } => BAD_VALUE,
-            Self::UnsupportedOperator { .. } => NOT_IMPLEMENTED,
-            Self::PatternFailed { .. } => PATTERN_FAILED,
-            Self::NotAllowed { .. } => QUERY_FEATURE_NOT_ALLOWED,
+            Self::UnknownOperator { .. } => Code::BAD_VALUE,
+            Self::UnsupportedOperator { .. } => Code::NOT_IMPLEMENTED,
+            Self::PatternFailed { .. } => Code::PATTERN_FAILED,
+            Self::NotAllowed { .. } => Code::QUERY_FEATURE_NOT_ALLOWED,
             Self::Malformed { fault, .. } => fault.code(),
             Self::Expression(error) => error.code(),
             Self::Interrupted(interruption) => interruption.code(),
-            Self::InvalidBson { .. } => INVALID_BSON,
+            Self::InvalidBson { .. } => Code::INVALID_BSON,
         }
     }
 
@@ -449,7 +438,7 @@ impl Error {
 }
 
 impl Fault {
-    fn code(&self) -> i32 {
+    fn code(&self) -> Code {
         match self {
             Self::WrongType { .. }
             | Self::WrongMember { .. }
@@ -469,25 +458,25 @@ impl Fault {
             | Self::PatternZero
             | Self::NotTopLevel
             | Self::TooDeep { .. }
-            | Self::Path { .. } => BAD_VALUE,
-            Self::Mask { .. } | Self::TypesEmpty | Self::NotOne { .. } => FAILED_TO_PARSE,
-            Self::TypeOperand { .. } | Self::SchemaType { .. } => TYPE_MISMATCH,
+            | Self::Path { .. } => Code::BAD_VALUE,
+            Self::Mask { .. } | Self::TypesEmpty | Self::NotOne { .. } => Code::FAILED_TO_PARSE,
+            Self::TypeOperand { .. } | Self::SchemaType { .. } => Code::TYPE_MISMATCH,
             Self::Keyword { fault, .. } => fault.code(),
             Self::PatternTooLong { .. } | Self::PatternsTooMany { .. } | Self::PatternInvalid { .. } => {
-                PATTERN_INVALID
+                Code::PATTERN_INVALID
             }
-            Self::OptionsBeforePattern => OPTIONS_BEFORE_PATTERN,
-            Self::OptionsAfterPattern => OPTIONS_AFTER_PATTERN,
-            Self::OptionUnknown { .. } => OPTION_UNKNOWN,
+            Self::OptionsBeforePattern => Code::OPTIONS_BEFORE_PATTERN,
+            Self::OptionsAfterPattern => Code::OPTIONS_AFTER_PATTERN,
+            Self::OptionUnknown { .. } => Code::PATTERN_OPTION_UNKNOWN,
         }
     }
 }
 
 impl KeywordFault {
-    fn code(&self) -> i32 {
+    fn code(&self) -> Code {
         match self {
-            Self::TypeName { .. } | Self::NoAlternatives => BAD_VALUE,
-            Self::WrongType { .. } | Self::WrongMember { .. } => TYPE_MISMATCH,
+            Self::TypeName { .. } | Self::NoAlternatives => Code::BAD_VALUE,
+            Self::WrongType { .. } | Self::WrongMember { .. } => Code::TYPE_MISMATCH,
             Self::Unknown
             | Self::Refused
             | Self::Twice
@@ -497,7 +486,7 @@ impl KeywordFault {
             | Self::NotPositive { .. }
             | Self::TypeInteger
             | Self::TypeTwice
-            | Self::BoundMissing { .. } => FAILED_TO_PARSE,
+            | Self::BoundMissing { .. } => Code::FAILED_TO_PARSE,
         }
     }
 }

@@ -34,6 +34,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod code;
 mod decimal;
 pub mod distinct;
 pub mod error;

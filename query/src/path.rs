@@ -2,15 +2,9 @@
 //!
 //! How a path walks a document is the `index` crate's rule; here text only becomes a path or an error.
 
+use crate::code::Code;
 use index::error::{Error, PathFault};
 use index::path::FieldPath;
-
-const OVERFLOW: i32 = 15;
-const COMPONENT_EMPTY: i32 = 15_998;
-const COMPONENT_DOLLAR: i32 = 16_410;
-const ZERO_BYTE: i32 = 16_411;
-const PATH_EMPTY: i32 = 40_352;
-const TRAILING_DOT: i32 = 40_353;
 
 /// The most components that a path may have.
 pub(crate) const COMPONENTS_MAX: usize = 200;
@@ -55,14 +49,14 @@ impl PathRefusal {
     ///
     /// assert_eq!(PathRefusal::TrailingDot.code(), 40353);
     /// ```
-    pub fn code(self) -> i32 {
+    pub fn code(self) -> Code {
         match self {
-            Self::Empty => PATH_EMPTY,
-            Self::TrailingDot => TRAILING_DOT,
-            Self::ComponentEmpty => COMPONENT_EMPTY,
-            Self::ComponentDollar => COMPONENT_DOLLAR,
-            Self::ZeroByte => ZERO_BYTE,
-            Self::TooLong => OVERFLOW,
+            Self::Empty => Code::FIELD_PATH_EMPTY,
+            Self::TrailingDot => Code::FIELD_PATH_TRAILING_DOT,
+            Self::ComponentEmpty => Code::FIELD_NAME_EMPTY,
+            Self::ComponentDollar => Code::FIELD_NAME_DOLLAR,
+            Self::ZeroByte => Code::FIELD_NAME_ZERO_BYTE,
+            Self::TooLong => Code::OVERFLOW,
         }
     }
 }
@@ -92,7 +86,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, code: Option<i32>) {
-        assert_eq!(parse_path(text).err().map(PathRefusal::code), code, "{text}");
+        assert_eq!(parse_path(text).err().map(|refusal| refusal.code().number()), code, "{text}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use cairndb::CancellationToken;
+use query::code::Code;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -405,7 +406,7 @@ impl Responder {
                 let message = format!(
                     "Unsupported OP_QUERY command: {name}. The client driver may require an upgrade."
                 );
-                Failure::new(352, "UnsupportedOpQueryCommand", message).into()
+                Failure::new(Code::UNSUPPORTED_OP_QUERY_COMMAND, message).into()
             }
             // The flag is how the old protocol tells a failure; a reply alone would look like a document.
             Err(failure) => return Ok(Response::Legacy(failure.into(), reply::QUERY_FAILURE)),
@@ -438,16 +439,16 @@ fn response_of(outcome: Outcome, again: Option<Command>) -> Result<Response, End
 
 /// Answers a message that is whole but malformed, or ends the connection if its bytes cannot be trusted.
 fn refuse(error: FrameError) -> Result<Response, Ended> {
-    let (code, name) = match &error {
-        FrameError::SectionKind(_) => (40_432, "Location40432"),
-        FrameError::Bodies(0) => (40_587, "Location40587"),
-        FrameError::Bodies(_) => (40_430, "Location40430"),
-        FrameError::SectionTwice(_) => (40_431, "Location40431"),
-        FrameError::Sections(_) => (9, "FailedToParse"),
+    let code = match &error {
+        FrameError::SectionKind(_) => Code::MESSAGE_UNKNOWN_SECTION,
+        FrameError::Bodies(0) => Code::MESSAGE_BODY_MISSING,
+        FrameError::Bodies(_) => Code::MESSAGE_BODY_TWICE,
+        FrameError::SectionTwice(_) => Code::MESSAGE_SEQUENCE_TWICE,
+        FrameError::Sections(_) => Code::FAILED_TO_PARSE,
         FrameError::SectionLength { .. }
         | FrameError::Name
         | FrameError::Document(_)
-        | FrameError::Truncated(_) => (22, "InvalidBSON"),
+        | FrameError::Truncated(_) => Code::INVALID_BSON,
         // After these errors it is unknown where the next message begins, or whether the sender meant what
         // arrived.
         FrameError::MessageLength(_)
@@ -458,7 +459,7 @@ fn refuse(error: FrameError) -> Result<Response, Ended> {
         | FrameError::Compressor(_)
         | FrameError::Decompression { .. } => return Err(error.into()),
     };
-    Ok(Response::Message(Failure::new(code, name, error.to_string()).into()))
+    Ok(Response::Message(Failure::new(code, error.to_string()).into()))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use cairndb::bson::Document;
 use cairndb::{CancellationToken, Cursor, Interruption};
 use parking_lot::Mutex;
+use query::code::Code;
 
 use crate::failure::Failure;
 use crate::reply::CursorBatch;
@@ -149,7 +150,7 @@ impl Cursors {
         let mut table = self.table.lock();
         if table.open.len() >= self.cursors_max {
             let message = format!("there are {} open cursors, which is the limit", self.cursors_max);
-            return Err(Failure::new(146, "ExceededMemoryLimit", message));
+            return Err(Failure::new(Code::EXCEEDED_MEMORY_LIMIT, message));
         }
         // Random: a client cannot guess the cursors of others. 0 means that a cursor is at its end.
         let id = loop {
@@ -171,24 +172,24 @@ impl Cursors {
         requester: &Requester,
     ) -> Result<PinnedCursor, Failure> {
         let mut table = self.table.lock();
-        let not_found = || Failure::new(43, "CursorNotFound", format!("cursor id {id} not found"));
+        let not_found = || Failure::new(Code::CURSOR_NOT_FOUND, format!("cursor id {id} not found"));
         let cursor = table.open.get_mut(&id).ok_or_else(not_found)?;
         if cursor.owner.namespace != namespace {
             let owned = &cursor.owner.namespace;
             let message = format!(
                 "Requested getMore on namespace '{namespace}', but cursor belongs to a different namespace {owned}"
             );
-            return Err(Failure::new(13, "Unauthorized", message));
+            return Err(Failure::new(Code::UNAUTHORIZED, message));
         }
         if cursor.owner.session != requester.session {
             let message = format!("cursor id {id} was not opened in the session of the getMore");
-            return Err(Failure::new(50_738, "Location50738", message));
+            return Err(Failure::new(Code::CURSOR_OF_ANOTHER_SESSION, message));
         }
         if cursor.owner.user != requester.user {
             let message = format!("cursor id {id} was not created by the authenticated user");
-            return Err(Failure::new(13, "Unauthorized", message));
+            return Err(Failure::new(Code::UNAUTHORIZED, message));
         }
-        let in_use = || Failure::new(12_051, "CursorInUse", format!("cursor id {id} is already in use"));
+        let in_use = || Failure::new(Code::CURSOR_IN_USE, format!("cursor id {id} is already in use"));
         let paged = cursor.idle.take().ok_or_else(in_use)?;
         Ok(PinnedCursor { cursors: Arc::clone(self), id, paged: Some(paged) })
     }
@@ -311,7 +312,7 @@ impl Drop for PinnedCursor {
 /// The failure of a batch whose cursor was ended for `reason`.
 fn ended(reason: Interruption) -> Failure {
     if reason == Interruption::CursorKilled {
-        return Failure::new(237, "CursorKilled", "operation was interrupted because the cursor was killed");
+        return Failure::new(Code::CURSOR_KILLED, "operation was interrupted because the cursor was killed");
     }
     cairndb::Error::from(reason).into()
 }

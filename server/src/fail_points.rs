@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use cairndb::bson::{Bson, Document, RawBsonRef, RawDocument};
 use parking_lot::Mutex;
+use query::code::Code;
 
 use crate::failure::Failure;
 use crate::fields::Fields;
@@ -86,7 +87,7 @@ impl FailPoints {
             return Ok(self.time_out.lock().start(mode));
         }
         if name != "failCommand" {
-            return Err(Failure::new(266, "FailPointSetFailed", format!("{name} not found")));
+            return Err(Failure::new(Code::FAIL_POINT_SET_FAILED, format!("{name} not found")));
         }
         // Parsed before the lock is taken: a command that is refused changes nothing.
         let fault = match fields.document("data")? {
@@ -175,7 +176,7 @@ impl FailPointMode {
             ("times" | "skip", Err(failure)) => Err(failure),
             // Suites that need it must fail visibly; a fault that never happens would let them pass.
             ("activationProbability", _) => {
-                Err(Failure::new(238, "NotImplemented", "the mode 'activationProbability' is not supported"))
+                Err(Failure::new(Code::NOT_IMPLEMENTED, "the mode 'activationProbability' is not supported"))
             }
             (other, _) => Err(Failure::bad_value(format!("unknown mode {other:?}"))),
         }
@@ -214,7 +215,7 @@ impl InjectedFault {
     pub(crate) fn failure(&self) -> Option<Failure> {
         let code = self.code?;
         let message = "Failing command via 'failCommand' failpoint";
-        let failure = Failure::new(code, &code_name(code), message);
+        let failure = Failure::new(Code::of(code), message);
         Some(match &self.labels {
             Some(labels) if !labels.is_empty() => failure.with_field("errorLabels", labels.clone()),
             _ => failure,
@@ -268,50 +269,11 @@ fn check_write_concern_error(error: &RawDocument) -> Result<Document, Failure> {
     let mut error = Document::try_from(error)?;
     // Drivers show the name, and MongoDB always sends one.
     if !error.contains_key("codeName") {
-        let name = i32::try_from(code).map_or_else(|_| format!("Location{code}"), code_name);
+        let name = i32::try_from(code)
+            .map_or_else(|_| format!("Location{code}"), |code| Code::of(code).name().into_owned());
         error.insert("codeName", Bson::String(name));
     }
     Ok(error)
-}
-
-/// MongoDB's names of the numbers that drivers are tested with.
-fn code_name(code: i32) -> String {
-    let name = match code {
-        2 => "BadValue",
-        6 => "HostUnreachable",
-        7 => "HostNotFound",
-        8 => "UnknownError",
-        10 => "CannotGrowDocumentInCappedNamespace",
-        18 => "AuthenticationFailed",
-        24 => "LockTimeout",
-        43 => "CursorNotFound",
-        50 => "MaxTimeMSExpired",
-        59 => "CommandNotFound",
-        64 => "WriteConcernTimeout",
-        79 => "UnknownReplWriteConcern",
-        89 => "NetworkTimeout",
-        91 => "ShutdownInProgress",
-        100 => "UnsatisfiableWriteConcern",
-        112 => "WriteConflict",
-        121 => "DocumentValidationFailure",
-        133 => "FailedToSatisfyReadPreference",
-        134 => "ReadConcernMajorityNotAvailableYet",
-        189 => "PrimarySteppedDown",
-        234 => "RetryChangeStream",
-        251 => "NoSuchTransaction",
-        262 => "ExceededTimeLimit",
-        391 => "ReauthenticationRequired",
-        9001 => "SocketException",
-        10_107 => "NotWritablePrimary",
-        11_000 => "DuplicateKey",
-        11_600 => "InterruptedAtShutdown",
-        11_601 => "Interrupted",
-        11_602 => "InterruptedDueToReplStateChange",
-        13_435 => "NotPrimaryNoSecondaryOk",
-        13_436 => "NotPrimaryOrSecondary",
-        other => return format!("Location{other}"),
-    };
-    name.to_owned()
 }
 
 #[cfg(test)]

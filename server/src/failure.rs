@@ -2,6 +2,7 @@
 
 use cairndb::bson::{Document, doc};
 use cairndb::{Error, ErrorKind};
+use query::code::Code;
 
 /// A refusal. It is one word wide, because every function returns it and few calls need it.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,8 +20,8 @@ struct Refusal {
 }
 
 impl Failure {
-    pub(crate) fn new(code: i32, name: &str, message: impl Into<String>) -> Self {
-        Self::with(code, name, message, None)
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self::with(code.number(), &code.name(), message, None)
     }
 
     fn with(code: i32, name: &str, message: impl Into<String>, details: Option<Document>) -> Self {
@@ -48,15 +49,15 @@ impl Failure {
     }
 
     pub(crate) fn bad_value(message: impl Into<String>) -> Self {
-        Self::new(2, "BadValue", message)
+        Self::new(Code::BAD_VALUE, message)
     }
 
     pub(crate) fn invalid_bson(message: impl Into<String>) -> Self {
-        Self::new(22, "InvalidBSON", message)
+        Self::new(Code::INVALID_BSON, message)
     }
 
     pub(crate) fn internal(message: impl Into<String>) -> Self {
-        Self::new(1, "InternalError", message)
+        Self::new(Code::INTERNAL_ERROR, message)
     }
 }
 
@@ -81,8 +82,7 @@ impl From<Error> for Failure {
             let name = refused.code_name.as_deref().unwrap_or_default();
             return Self::with(refused.code, name, &refused.message, refused.details.clone());
         }
-        let (code, name) = environment(error.kind());
-        Self::new(code, name, error.to_string())
+        Self::new(environment(error.kind()), error.to_string())
     }
 }
 
@@ -94,19 +94,19 @@ impl From<cairndb::bson::error::Error> for Failure {
 
 /// The number of an error that is not the caller's mistake. The kinds are open-ended; one without a number of
 /// its own is an internal error.
-fn environment(kind: &ErrorKind) -> (i32, &'static str) {
+fn environment(kind: &ErrorKind) -> Code {
     // No `match`: the kinds are `non_exhaustive`, and a wildcard arm would hide which ones have a number.
     if matches!(kind, ErrorKind::InvalidArgument { .. }) {
-        (2, "BadValue")
+        Code::BAD_VALUE
     } else if matches!(kind, ErrorKind::Bson(_)) {
-        (22, "InvalidBSON")
+        Code::INVALID_BSON
     } else if matches!(kind, ErrorKind::ReadOnly) {
-        (20, "IllegalOperation")
+        Code::ILLEGAL_OPERATION
     } else if matches!(kind, ErrorKind::NoSpace { .. }) {
-        (14_031, "OutOfDiskSpace")
+        Code::OUT_OF_DISK_SPACE
     } else if matches!(kind, ErrorKind::Closed) {
-        (91, "ShutdownInProgress")
+        Code::SHUTDOWN_IN_PROGRESS
     } else {
-        (1, "InternalError")
+        Code::INTERNAL_ERROR
     }
 }

@@ -2,6 +2,7 @@
 
 use cairndb::GENERIC_COMMAND_FIELDS;
 use cairndb::bson::{RawArray, RawBsonRef, RawDocument};
+use query::code::Code;
 
 use crate::failure::Failure;
 
@@ -26,7 +27,7 @@ impl<'a> Fields<'a> {
             if !known.contains(&field) && !Self::is_everywhere(field) {
                 let name = self.name;
                 let message = format!("BSON field '{name}.{field}' is an unknown field.");
-                return Err(Failure::new(40_415, "IDLUnknownField", message));
+                return Err(Failure::new(Code::IDL_UNKNOWN_FIELD, message));
             }
         }
         Ok(())
@@ -40,7 +41,7 @@ impl<'a> Fields<'a> {
             if !known.contains(&field.as_str()) {
                 let name = self.name;
                 let message = format!("BSON field '{name}.{field}' is an unknown field.");
-                return Err(Failure::new(40_415, "IDLUnknownField", message));
+                return Err(Failure::new(Code::IDL_UNKNOWN_FIELD, message));
             }
         }
         Ok(())
@@ -100,14 +101,14 @@ impl<'a> Fields<'a> {
         let Some(number) = self.integer(field)? else { return Ok(None) };
         u64::try_from(number).map(Some).map_err(|_| {
             let message = format!("BSON field '{field}' value must be >= 0, actual value '{number}'");
-            Failure::new(51_024, "Location51024", message)
+            Failure::new(Code::VALUE_BELOW_MINIMUM, message)
         })
     }
 
     pub(crate) fn missing(self, field: &str) -> Failure {
         let name = self.name;
         let message = format!("BSON field '{name}.{field}' is missing but a required field");
-        Failure::new(40_414, "IDLFailedToParse", message)
+        Failure::new(Code::IDL_FAILED_TO_PARSE, message)
     }
 
     pub(crate) fn wrong_type(self, field: &str, value: RawBsonRef<'_>, expected: &str) -> Failure {
@@ -116,7 +117,7 @@ impl<'a> Fields<'a> {
         let (name, found) = (self.name, format!("{:?}", value.element_type()).to_lowercase());
         let message =
             format!("BSON field '{name}.{field}' is the wrong type '{found}', expected type '{expected}'");
-        Failure::new(14, "TypeMismatch", message)
+        Failure::new(Code::TYPE_MISMATCH, message)
     }
 }
 

@@ -5,6 +5,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use query::code::Code;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinError, block_in_place, spawn_blocking};
@@ -86,7 +87,7 @@ impl Pool {
 }
 
 fn stopping() -> Failure {
-    Failure::new(91, "ShutdownInProgress", "the server is stopping")
+    Failure::new(Code::SHUTDOWN_IN_PROGRESS, "the server is stopping")
 }
 
 /// The answer to a call that panicked.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use cairndb::bson::{RawBsonRef, RawDocument};
 use parking_lot::Mutex;
+use query::code::Code;
 
 use crate::failure::Failure;
 
@@ -37,7 +38,7 @@ impl Sessions {
         // A known session is always accepted: only new ones are refused at the limit.
         if table.len() >= self.sessions_max && !table.contains_key(&session) {
             let message = format!("there are {} sessions, which is the limit", self.sessions_max);
-            return Err(Failure::new(261, "TooManyLogicalSessions", message));
+            return Err(Failure::new(Code::TOO_MANY_LOGICAL_SESSIONS, message));
         }
         table.insert(session, Instant::now());
         Ok(())

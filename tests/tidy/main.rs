@@ -8,6 +8,7 @@
 mod arrows;
 mod circles;
 mod code;
+mod codes;
 mod documents;
 mod items;
 mod manifests;
@@ -87,6 +88,14 @@ fn tests_run_and_do_not_wait() {
     check(
         "a test is neither ignored nor expected to panic, does not sleep, and its name states a fact",
         &Tree::load().rust().flat_map(items::idle_tests).collect::<Vec<_>>(),
+    );
+}
+
+#[test]
+fn codes_have_names() {
+    check(
+        "a number of MongoDB's stands in the table of codes only; elsewhere write its name, `Code::DUPLICATE_KEY`",
+        &codes::bare_numbers(&Tree::load()),
     );
 }
 

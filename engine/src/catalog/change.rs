@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use crossbeam::sync::ShardedLockWriteGuard;
+use query::code::Code;
 use sequence::attributes::Attributes;
 use sequence::auto_increment::FieldOptions;
 
@@ -97,11 +98,11 @@ impl Catalog {
         let _changes = self.next_ids.lock();
         let collection = self.find(from).ok_or_else(|| namespace_not_found(from))?;
         if from == to {
-            return Err(Error::command(20, format!("cannot rename {from} to itself")));
+            return Err(Error::command(Code::ILLEGAL_OPERATION, format!("cannot rename {from} to itself")));
         }
         let target = self.find(to);
         if target.is_some() && replace == Replace::Refuse {
-            return Err(Error::command(48, format!("target namespace {to} exists")));
+            return Err(Error::command(Code::NAMESPACE_EXISTS, format!("target namespace {to} exists")));
         }
         self.refuse_case_clash(&to.db)?;
         // Both gates before the batch: neither collection may change between its entry and the commit.
@@ -146,7 +147,7 @@ impl Catalog {
             self.database_names().into_iter().find(|name| name != db && name.eq_ignore_ascii_case(db));
         clash.map_or(Ok(()), |existing| {
             Err(Error::command(
-                13297,
+                Code::DATABASE_DIFFER_CASE,
                 format!(
                     "db already exists with different case already have: [{existing}] trying to create [{db}]"
                 ),
@@ -233,10 +234,11 @@ pub(crate) enum Replace {
 }
 
 pub(crate) fn namespace_not_found(namespace: &Namespace) -> Error {
-    Error::command(26, format!("ns not found: {namespace}")).in_namespace(namespace)
+    Error::command(Code::NAMESPACE_NOT_FOUND, format!("ns not found: {namespace}")).in_namespace(namespace)
 }
 
 fn following_id(id: u32) -> Result<u32> {
-    id.checked_add(1)
-        .ok_or_else(|| Error::command(67, "all 4294967295 ids of collections and indexes were used"))
+    id.checked_add(1).ok_or_else(|| {
+        Error::command(Code::CANNOT_CREATE_INDEX, "all 4294967295 ids of collections and indexes were used")
+    })
 }

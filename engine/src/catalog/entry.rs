@@ -13,6 +13,7 @@ use bson::{Bson, Document, doc};
 use index::multikey::ArrayComponents;
 use index::spec::{IndexSpec, Sparseness, SpecOptions, Uniqueness};
 use index::validate::DOCUMENT_BYTES_MAX;
+use query::code::Code;
 use sequence::attributes::OptionValue;
 use sequence::auto_increment::{Field, FieldOptions};
 
@@ -48,7 +49,7 @@ pub(crate) fn encode(namespace: &Namespace, indexes: &[Index], fields: &AutoFiel
             "the indexes and fields of {namespace} take {} bytes in the catalog, more than {DOCUMENT_BYTES_MAX}",
             bytes.len()
         );
-        return Err(Error::command(10334, message));
+        return Err(Error::command(Code::BSON_OBJECT_TOO_LARGE, message));
     }
     Ok(bytes)
 }

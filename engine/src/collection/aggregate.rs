@@ -5,6 +5,7 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
+use query::code::Code;
 use query::pipeline::{Pipeline, Source};
 
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
@@ -176,13 +177,16 @@ fn on_collection(collection: &Collection<RawDocumentBuf>, pipeline: Pipeline) ->
             let stats = collection.view(|viewed| asked.stats(viewed, count))?;
             vec![stats.ok_or_else(|| {
                 let namespace = collection.namespace();
-                refused(26, format!("$collStats: collection {namespace} does not exist"))
+                refused(
+                    Code::NAMESPACE_NOT_FOUND,
+                    format!("$collStats: collection {namespace} does not exist"),
+                )
             })?]
         }
         Source::Documents(_) | Source::CurrentOp(_) => {
             let (stage, name) = (pipeline.source().stage().unwrap_or_default(), collection.name());
             return Err(refused(
-                73,
+                Code::INVALID_NAMESPACE,
                 format!("{{aggregate: '{name}'}} is not valid for '{stage}'; a database is required."),
             ));
         }
@@ -282,7 +286,10 @@ fn on_database(shared: &Shared, name: &str, pipeline: Pipeline) -> Result<Piped>
         Source::Collection | Source::CollStats(_) | Source::IndexStats => {
             let stage = pipeline.source().stage().or(pipeline.first_stage());
             let stage = stage.map_or_else(|| "an empty pipeline".to_owned(), |stage| format!("'{stage}'"));
-            Err(refused(73, format!("{{aggregate: 1}} is not valid for {stage}; a collection is required.")))
+            Err(refused(
+                Code::INVALID_NAMESPACE,
+                format!("{{aggregate: 1}} is not valid for {stage}; a collection is required."),
+            ))
         }
     }
 }
@@ -314,7 +321,12 @@ impl Asked {
     fn parse(options: &Document) -> Result<Self> {
         let mut asked = Self { count: false, storage: None };
         for (option, value) in options {
-            let wrong = || refused(9, format!("$collStats needs an object as '{option}', not {value}"));
+            let wrong = || {
+                refused(
+                    Code::FAILED_TO_PARSE,
+                    format!("$collStats needs an object as '{option}', not {value}"),
+                )
+            };
             match option.as_str() {
                 "count" => {
                     value.as_document().filter(|given| given.is_empty()).ok_or_else(wrong)?;
@@ -326,7 +338,7 @@ impl Asked {
                 }
                 _ => {
                     let message = format!("BSON field '$collStats.{option}' is an unknown field.");
-                    return Err(refused(40_415, message));
+                    return Err(refused(Code::IDL_UNKNOWN_FIELD, message));
                 }
             }
         }
@@ -364,10 +376,12 @@ impl Asked {
 fn scale(options: &Document) -> Result<i64> {
     if let Some(option) = options.keys().find(|option| *option != "scale") {
         let message = format!("BSON field '$collStats.storageStats.{option}' is an unknown field.");
-        return Err(refused(40_415, message));
+        return Err(refused(Code::IDL_UNKNOWN_FIELD, message));
     }
     let Some(scale) = options.get("scale") else { return Ok(1) };
     let given = scale.as_i32().map(i64::from).or(scale.as_i64());
     let given = given.filter(|given| *given > 0);
-    given.ok_or_else(|| refused(9, format!("$collStats needs an integer above 0 as 'scale', not {scale}")))
+    given.ok_or_else(|| {
+        refused(Code::FAILED_TO_PARSE, format!("$collStats needs an integer above 0 as 'scale', not {scale}"))
+    })
 }

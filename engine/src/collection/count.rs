@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bson::{Bson, Document, doc};
+use query::code::Code;
 
 use crate::catalog::collection::{CollectionState, CounterMark};
 use crate::codes::refused;
@@ -91,7 +92,7 @@ impl<T> CountDocuments<'_, T> {
 
     fn search(&self) -> Result<Search> {
         if self.options.limit == Some(0) {
-            return Err(refused(15958, "the limit must be positive, got 0"));
+            return Err(refused(Code::LIMIT_NOT_POSITIVE, "the limit must be positive, got 0"));
         }
         check_collation(self.options.collation.as_ref())?;
         Ok(Search {

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
+use query::code::Code;
 use query::projection::Projection;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -317,7 +318,10 @@ impl<'a> Shape<'a> {
     fn projection(&self, selector: &Selector) -> Result<Option<Projection>> {
         let projection = parse_projection(self.projection, selector)?;
         if self.image == Image::After && projection.as_ref().is_some_and(Projection::is_positional) {
-            return Err(refused(2, "cannot use a positional projection and return the new document"));
+            return Err(refused(
+                Code::BAD_VALUE,
+                "cannot use a positional projection and return the new document",
+            ));
         }
         Ok(projection)
     }

@@ -4,6 +4,7 @@ use std::iter;
 use std::time::Duration;
 
 use bson::{Document, RawDocumentBuf, doc};
+use query::code::Code;
 use query::operation::OperationContext;
 
 use crate::catalog::change::{self, namespace_not_found};
@@ -222,7 +223,7 @@ impl<T> DropIndex<'_, T> {
         shared.store.admit_write()?;
         let namespace = self.collection.valid_namespace()?;
         if self.name.as_deref() == Some(ID_INDEX_NAME) {
-            return Err(Error::command(72, "cannot drop _id index"));
+            return Err(Error::command(Code::INVALID_OPTIONS, "cannot drop _id index"));
         }
         let keeps = |index: &Index| self.name.as_ref().is_some_and(|name| *name != index.name);
         let dropped = loop {
@@ -234,7 +235,7 @@ impl<T> DropIndex<'_, T> {
         };
         match &self.name {
             Some(name) if dropped == 0 => {
-                Err(Error::command(27, format!("index not found with name [{name}]")))
+                Err(Error::command(Code::INDEX_NOT_FOUND, format!("index not found with name [{name}]")))
             }
             _ => Ok(()),
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bson::{Bson, DateTime, Document};
+use query::code::Code;
 use query::operation::OperationContext;
 
 use crate::codes::refused;
@@ -178,7 +179,7 @@ impl<T> Update<'_, T> {
         let options = &self.options;
         check_collation(options.collation.as_ref())?;
         if self.extent == Extent::Many && options.sort.is_some() {
-            return Err(refused(9, "an update of many documents cannot have a sort"));
+            return Err(refused(Code::FAILED_TO_PARSE, "an update of many documents cannot have a sort"));
         }
         let now = self.now.unwrap_or_else(DateTime::now);
         let moment = Moment { now, operation: self.collection.begin(options.max_time) };

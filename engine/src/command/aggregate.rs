@@ -1,6 +1,7 @@
 //! `aggregate`.
 
 use bson::{Bson, Document};
+use query::code::Code;
 
 use crate::codes::refused;
 use crate::collection::Aggregate;
@@ -18,11 +19,14 @@ const KNOWN: [&str; 8] =
 pub(super) fn aggregate(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Opened> {
     let (pipeline, options) = read(arguments)?;
     if asks_for_plan(arguments)? {
-        return Err(refused(9, "an aggregation that is explained gives no cursor: use run_command"));
+        return Err(refused(
+            Code::FAILED_TO_PARSE,
+            "an aggregation that is explained gives no cursor: use run_command",
+        ));
     }
     if arguments.given("cursor").is_none() {
         let message = "The 'cursor' option is required, except for aggregate with the explain argument";
-        return Err(refused(9, message));
+        return Err(refused(Code::FAILED_TO_PARSE, message));
     }
     if !is_database(arguments) {
         let collection = place.collection(arguments.target()?);
@@ -60,7 +64,10 @@ fn read(arguments: &Arguments<'_>) -> Result<(Vec<Document>, AggregateOptions)> 
     arguments.allow(&KNOWN)?;
     let pipeline = arguments.documents("pipeline")?.ok_or_else(|| arguments.missing("pipeline"))?;
     if pipeline.first().is_some_and(|stage| stage.contains_key("$changeStream")) {
-        return Err(refused(40_573, "The $changeStream stage is only supported on replica sets"));
+        return Err(refused(
+            Code::CHANGE_STREAM_WITHOUT_REPLICA_SET,
+            "The $changeStream stage is only supported on replica sets",
+        ));
     }
     let pipeline: Vec<Document> = pipeline.into_iter().cloned().collect();
     read_cursor(arguments)?;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
+use query::code::Code;
 
 use crate::codes::{refused, unsupported as not_supported};
 use crate::command::request::{Batch, check_nesting};
@@ -87,7 +88,7 @@ impl<'a> Arguments<'a> {
             let asks_nothing = matches!(value, Bson::Boolean(false) | Bson::Null);
             return if asks_nothing { Ok(()) } else { Err(self.not_here(field)) };
         }
-        Err(refused(40415, format!("BSON field '{name}.{field}' is an unknown field.")))
+        Err(refused(Code::IDL_UNKNOWN_FIELD, format!("BSON field '{name}.{field}' is an unknown field.")))
     }
 
     /// The refusal of a field, or of its value, that MongoDB has and CairnDB has not.
@@ -99,7 +100,7 @@ impl<'a> Arguments<'a> {
     pub(super) fn one_of(&self, field: &str, allowed: &[&str]) -> Result<Option<&'a str>> {
         match self.text(field)? {
             Some(text) if !allowed.contains(&text) => Err(refused(
-                2,
+                Code::BAD_VALUE,
                 format!("Enumeration value '{text}' for field '{}.{field}' is not a valid value.", self.name),
             )),
             found => Ok(found),
@@ -111,7 +112,7 @@ impl<'a> Arguments<'a> {
         match self.fields.get(self.name) {
             Some(Bson::String(text)) => Ok(text),
             found => Err(refused(
-                73,
+                Code::INVALID_NAMESPACE,
                 format!("the target of '{}' must be a name, not {}", self.name, shown(found)),
             )),
         }
@@ -151,7 +152,7 @@ impl<'a> Arguments<'a> {
             Some(Bson::Int32(value)) => Ok(Some((*value).into())),
             Some(Bson::Int64(value)) => Ok(Some(*value)),
             Some(Bson::Double(value)) => whole(*value).map(Some).ok_or_else(|| {
-                refused(2, format!("the field '{field}' must be a whole number, got {value}"))
+                refused(Code::BAD_VALUE, format!("the field '{field}' must be a whole number, got {value}"))
             }),
             found => Err(self.wrong_type(field, found, "long")),
         }
@@ -162,7 +163,10 @@ impl<'a> Arguments<'a> {
         let Some(value) = self.integer(field)? else { return Ok(None) };
         let count = u64::try_from(value);
         count.map(Some).map_err(|_| {
-            refused(51_024, format!("BSON field '{field}' value must be >= 0, actual value '{value}'"))
+            refused(
+                Code::VALUE_BELOW_MINIMUM,
+                format!("BSON field '{field}' value must be >= 0, actual value '{value}'"),
+            )
         })
     }
 
@@ -187,9 +191,10 @@ impl<'a> Arguments<'a> {
     pub(super) fn only_statement(&self, field: &str) -> Result<&'a Document> {
         match self.statements(field)?.as_slice() {
             [only] => Ok(only),
-            several => {
-                Err(refused(16, format!("explained write batches must be of size 1, not {}", several.len())))
-            }
+            several => Err(refused(
+                Code::INVALID_LENGTH,
+                format!("explained write batches must be of size 1, not {}", several.len()),
+            )),
         }
     }
 
@@ -233,9 +238,12 @@ impl<'a> Arguments<'a> {
             return Ok(None);
         };
         let locale = collation.get_str("locale");
-        locale
-            .map(|locale| Some(Collation::with_locale(locale)))
-            .map_err(|_| refused(40414, "BSON field 'collation.locale' is missing but a required field"))
+        locale.map(|locale| Some(Collation::with_locale(locale))).map_err(|_| {
+            refused(
+                Code::IDL_FAILED_TO_PARSE,
+                "BSON field 'collation.locale' is missing but a required field",
+            )
+        })
     }
 
     /// The limit of time, which is the whole command's.
@@ -257,7 +265,7 @@ impl<'a> Arguments<'a> {
                 let wrong = || {
                     let limit = NODES_MAX;
                     refused(
-                        9,
+                        Code::FAILED_TO_PARSE,
                         format!(
                             "w has to be a non-negative number and not greater than {limit}; found: {nodes}"
                         ),
@@ -268,7 +276,7 @@ impl<'a> Arguments<'a> {
         };
         let journal = match (of.boolean("j")?, of.boolean("fsync")?) {
             (Some(true), Some(true)) => {
-                return Err(refused(9, "fsync and j options cannot be used together"));
+                return Err(refused(Code::FAILED_TO_PARSE, "fsync and j options cannot be used together"));
             }
             (_, Some(true)) => Some(true),
             // MongoDB takes `fsync: false` for absent.
@@ -290,21 +298,25 @@ impl<'a> Arguments<'a> {
         let of = Arguments::of("readConcern", concern);
         of.allow_in_statement(&["level", "provenance"])?;
         match of.one_of("level", &READ_CONCERNS)? {
-            Some("snapshot") => {
-                Err(refused(123, "node needs to be a replica set member to use readConcern: snapshot"))
-            }
+            Some("snapshot") => Err(refused(
+                Code::NOT_A_REPLICA_SET,
+                "node needs to be a replica set member to use readConcern: snapshot",
+            )),
             _ => Ok(()),
         }
     }
 
     pub(super) fn missing(&self, field: &str) -> Error {
-        refused(40414, format!("BSON field '{}.{field}' is missing but a required field", self.name))
+        refused(
+            Code::IDL_FAILED_TO_PARSE,
+            format!("BSON field '{}.{field}' is missing but a required field", self.name),
+        )
     }
 
     fn wrong_type(&self, field: &str, found: Option<&Bson>, expected: &str) -> Error {
         let name = self.name;
         refused(
-            14,
+            Code::TYPE_MISMATCH,
             format!("BSON field '{name}.{field}' is the wrong type: {} instead of {expected}", shown(found)),
         )
     }
@@ -313,7 +325,7 @@ impl<'a> Arguments<'a> {
 pub(super) fn check_batch_size(count: usize) -> Result<()> {
     if count == 0 || count > STATEMENTS_MAX {
         return Err(refused(
-            16,
+            Code::INVALID_LENGTH,
             format!("Write batch sizes must be between 1 and {STATEMENTS_MAX}. Got {count} operations."),
         ));
     }

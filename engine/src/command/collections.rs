@@ -2,6 +2,7 @@
 
 use bson::spec::BinarySubtype;
 use bson::{Binary, Document, RawDocumentBuf, doc};
+use query::code::Code;
 
 use crate::catalog::change::{Created, Replace};
 use crate::catalog::fields::has_fields;
@@ -45,7 +46,7 @@ pub(super) fn create(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
         Created::Existing(existing) if has_fields(&existing.definition().fields, &fields)? => Ok(doc! {}),
         Created::Existing(_) => {
             let message = format!("namespace {namespace} already exists, but with different options");
-            Err(refused(48, message).in_namespace(&namespace))
+            Err(refused(Code::NAMESPACE_EXISTS, message).in_namespace(&namespace))
         }
     }
 }
@@ -60,7 +61,10 @@ fn check_id_index(arguments: &Arguments<'_>) -> Result<()> {
     if is_id {
         Ok(())
     } else {
-        Err(refused(197, format!("the index on _id has the key {{ _id: 1 }}, not {key}")))
+        Err(refused(
+            Code::INVALID_INDEX_SPECIFICATION_OPTION,
+            format!("the index on _id has the key {{ _id: 1 }}, not {key}"),
+        ))
     }
 }
 
@@ -93,7 +97,10 @@ pub(super) fn truncate(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<D
 pub(super) fn rename(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["dropTarget", "to"])?;
     if place.db != "admin" {
-        return Err(refused(13, "renameCollection may only be run against the admin database."));
+        return Err(refused(
+            Code::UNAUTHORIZED,
+            "renameCollection may only be run against the admin database.",
+        ));
     }
     let from = namespace(arguments.target()?)?;
     let to = namespace(arguments.text("to")?.ok_or_else(|| arguments.missing("to"))?)?;
@@ -109,8 +116,9 @@ pub(super) fn rename(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
 }
 
 fn namespace(text: &str) -> Result<Namespace> {
-    let (db, coll) =
-        text.split_once('.').ok_or_else(|| refused(73, format!("Invalid namespace specified '{text}'")))?;
+    let (db, coll) = text
+        .split_once('.')
+        .ok_or_else(|| refused(Code::INVALID_NAMESPACE, format!("Invalid namespace specified '{text}'")))?;
     Namespace::parse(db, coll)
 }
 

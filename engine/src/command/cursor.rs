@@ -1,6 +1,7 @@
 //! Commands that give a cursor: whoever runs them holds it, or has it drained into one reply.
 
 use bson::{Bson, Document, RawDocumentBuf, doc};
+use query::code::Code;
 
 use crate::codes::refused;
 use crate::cursor::Cursor;
@@ -25,7 +26,7 @@ impl Opened {
             bytes += self.cursor.current().as_bytes().len();
             if bytes > REPLY_BYTES_MAX {
                 return Err(refused(
-                    10_334,
+                    Code::BSON_OBJECT_TOO_LARGE,
                     format!(
                         "the documents take more than the {REPLY_BYTES_MAX} bytes of one reply, and getMore belongs to a server: use a limit, or run_cursor_command"
                     ),

@@ -1,6 +1,7 @@
 //! `listDatabases`, `dropDatabase`, and the sizes of `dbStats` and `collStats`.
 
 use bson::{Bson, Document, RawDocumentBuf, doc};
+use query::code::Code;
 
 use crate::catalog::change::namespace_not_found;
 use crate::codes::refused;
@@ -18,7 +19,7 @@ const ADMIN: &str = "admin";
 pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["authorizedDatabases", "filter", "nameOnly"])?;
     if place.db != ADMIN {
-        return Err(refused(13, "listDatabases may only be run against the admin database."));
+        return Err(refused(Code::UNAUTHORIZED, "listDatabases may only be run against the admin database."));
     }
     let filter = arguments.document("filter")?.cloned().unwrap_or_default();
     let selector = Selector::parse(&filter, None, place.operation())?;
@@ -120,7 +121,7 @@ pub(super) fn collection_stats(place: &Place<'_>, arguments: &Arguments<'_>) -> 
 
 fn scale(arguments: &Arguments<'_>) -> Result<u64> {
     match arguments.count("scale")? {
-        Some(0) => Err(refused(2, "the field 'scale' must be positive, got 0")),
+        Some(0) => Err(refused(Code::BAD_VALUE, "the field 'scale' must be positive, got 0")),
         scale => Ok(scale.unwrap_or(1)),
     }
 }

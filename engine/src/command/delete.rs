@@ -1,6 +1,7 @@
 //! `delete`.
 
 use bson::{DateTime, Document, RawDocumentBuf, doc};
+use query::code::Code;
 
 use crate::codes::refused;
 use crate::collection::{Collection, Delete};
@@ -78,7 +79,10 @@ fn read<'a>(
         0 => collection.delete_many(filter),
         1 => collection.delete_one(filter),
         other => {
-            return Err(refused(9, format!("The limit field in delete objects must be 0 or 1. Got {other}")));
+            return Err(refused(
+                Code::FAILED_TO_PARSE,
+                format!("The limit field in delete objects must be 0 or 1. Got {other}"),
+            ));
         }
     };
     Ok(delete.with_options(options))

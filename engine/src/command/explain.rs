@@ -4,6 +4,7 @@
 //! refused for, its explanation is refused for.
 
 use bson::{Bson, Document, doc};
+use query::code::Code;
 
 use crate::codes::refused;
 use crate::collection::{Collection, ExplainedPipeline};
@@ -95,7 +96,7 @@ pub(super) fn explain(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Do
     let name = command.keys().next().map(String::as_str).unwrap_or_default();
     let Some(explain) = find_in(EXPLAINED, name) else {
         return Err(if has_command(name) {
-            refused(20, format!("Cannot explain cmd: {name}"))
+            refused(Code::ILLEGAL_OPERATION, format!("Cannot explain cmd: {name}"))
         } else {
             missing(name)
         });
@@ -105,12 +106,15 @@ pub(super) fn explain(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Do
     {
         let expected = place.db;
         return Err(refused(
-            73,
+            Code::INVALID_NAMESPACE,
             format!("Mismatched $db in explain command. Expected {expected} but got {db}"),
         ));
     }
     if command.get_bool("explain").unwrap_or(false) {
-        return Err(refused(9, "the field 'explain' contradicts the command 'explain' around it"));
+        return Err(refused(
+            Code::FAILED_TO_PARSE,
+            "the field 'explain' contradicts the command 'explain' around it",
+        ));
     }
     let explained = Arguments::of(name, command);
     // The time of the explanation counts, and without one that of the command; both are checked.

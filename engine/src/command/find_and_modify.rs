@@ -1,6 +1,7 @@
 //! `findAndModify`.
 
 use bson::{Bson, Document, RawDocumentBuf, doc};
+use query::code::Code;
 use query::update::is_replacement;
 
 use crate::codes::refused;
@@ -77,7 +78,7 @@ impl<'a> Asked<'a> {
             ));
         }
         if arguments.given("update").is_none() {
-            return Err(refused(9, "Either an update or remove=true must be specified"));
+            return Err(refused(Code::FAILED_TO_PARSE, "Either an update or remove=true must be specified"));
         }
         let update = modifications(arguments, "update")?;
         let options = options(arguments)?;
@@ -99,7 +100,7 @@ fn removal(arguments: &Arguments<'_>) -> Result<FindOneAndDeleteOptions> {
         .into_iter()
         .find(|field| arguments.given(field).is_some_and(|value| *value != Bson::Boolean(false)));
     if let Some(field) = contradicts {
-        return Err(refused(9, format!("Cannot specify both {field} and remove=true")));
+        return Err(refused(Code::FAILED_TO_PARSE, format!("Cannot specify both {field} and remove=true")));
     }
     Ok(FindOneAndDeleteOptions {
         projection: arguments.document("fields")?.cloned(),

@@ -1,6 +1,7 @@
 //! `createIndexes`, `dropIndexes` and `listIndexes`.
 
 use bson::{Bson, Document, doc};
+use query::code::Code;
 
 use crate::catalog::change::namespace_not_found;
 use crate::codes::refused;
@@ -25,7 +26,7 @@ pub(super) fn create(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
     arguments.allow(&["commitQuorum", "ignoreUnknownIndexOptions", "indexes"])?;
     let models = arguments.documents("indexes")?.ok_or_else(|| arguments.missing("indexes"))?;
     if models.is_empty() {
-        return Err(refused(2, "Must specify at least one index to create"));
+        return Err(refused(Code::BAD_VALUE, "Must specify at least one index to create"));
     }
     let ignores_unknown = arguments.boolean("ignoreUnknownIndexOptions")? == Some(true);
     let models = models
@@ -59,7 +60,7 @@ fn model(spec: &Document) -> Result<IndexModel> {
     let keys = fields.document("key")?.ok_or_else(|| fields.missing("key"))?.clone();
     let name = fields.text("name")?.ok_or_else(|| fields.missing("name"))?.to_owned();
     if fields.integer("v")?.is_some_and(|version| version != 2) {
-        return Err(refused(67, "the index version 'v' must be 2"));
+        return Err(refused(Code::CANNOT_CREATE_INDEX, "the index version 'v' must be 2"));
     }
     let options = IndexOptions {
         name: Some(name),
@@ -92,13 +93,13 @@ pub(super) fn drop(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docum
 }
 
 fn not_a_name(found: &Bson) -> crate::error::Error {
-    refused(14, format!("an index is named by its name or its keys, not by {found}"))
+    refused(Code::TYPE_MISMATCH, format!("an index is named by its name or its keys, not by {found}"))
 }
 
 fn name_of<'a>(indexes: &'a [Listed], keys: &Document) -> Result<&'a str> {
     let index = indexes.iter().find(|index| index.keys == *keys);
     let named = index.map(|index| index.name.as_str());
-    named.ok_or_else(|| refused(27, format!("can't find index with key: {keys}")))
+    named.ok_or_else(|| refused(Code::INDEX_NOT_FOUND, format!("can't find index with key: {keys}")))
 }
 
 pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Opened> {

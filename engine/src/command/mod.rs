@@ -38,6 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bson::{Document, RawDocumentBuf, doc};
+use query::code::Code;
 use query::operation::{OperationContext, Reservation};
 
 use crate::codes::{refused, unsupported as not_supported};
@@ -100,7 +101,10 @@ pub(crate) fn open(place: &Place<'_>, request: &Request<'_>) -> Result<Opened> {
 fn name(body: &Document) -> Result<&str> {
     let name = body.keys().next().map(String::as_str);
     name.ok_or_else(|| {
-        refused(9, "a command is a document with its name as the first field, not an empty one")
+        refused(
+            Code::FAILED_TO_PARSE,
+            "a command is a document with its name as the first field, not an empty one",
+        )
     })
 }
 
@@ -124,7 +128,7 @@ fn missing(name: &str) -> Error {
     if unsupported::is_command(name) {
         not_supported(format!("the command '{name}' is not supported"))
     } else {
-        refused(59, format!("no such command: '{name}'"))
+        refused(Code::COMMAND_NOT_FOUND, format!("no such command: '{name}'"))
     }
 }
 

@@ -4,6 +4,7 @@
 //! by doing nothing; all else is refused by its name.
 
 use bson::{Document, doc};
+use query::code::Code;
 
 use crate::catalog::change::namespace_not_found;
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
@@ -64,23 +65,25 @@ impl<'a> Wanted<'a> {
         let (name, keys) = (index.text("name")?, index.document("keyPattern")?);
         match (name, keys) {
             (Some(_), Some(_)) => {
-                return Err(refused(72, "Cannot specify both key pattern and name."));
+                return Err(refused(Code::INVALID_OPTIONS, "Cannot specify both key pattern and name."));
             }
-            (None, None) => return Err(refused(72, "Must specify either index name or key pattern.")),
+            (None, None) => {
+                return Err(refused(Code::INVALID_OPTIONS, "Must specify either index name or key pattern."));
+            }
             (Some(_), None) | (None, Some(_)) => {}
         }
         let (hidden, prepared) = (index.boolean("hidden")?, index.boolean("prepareUnique")?);
         let (unique, expiry) = (index.boolean("unique")?, index.integer("expireAfterSeconds")?);
         if hidden.is_none() && prepared.is_none() && unique.is_none() && expiry.is_none() {
             let message = "no expireAfterSeconds, hidden, unique, or prepareUnique field";
-            return Err(refused(72, message));
+            return Err(refused(Code::INVALID_OPTIONS, message));
         }
         match (expiry, hidden, prepared, unique) {
             (Some(_), ..) => Err(index.not_here("expireAfterSeconds")),
             (None, Some(true), ..) => Err(index.not_here("hidden")),
             (None, _, Some(true), _) => Err(index.not_here("prepareUnique")),
             (None, _, _, Some(false)) => {
-                Err(refused(2, "collMod does not support converting 'unique' to false"))
+                Err(refused(Code::BAD_VALUE, "collMod does not support converting 'unique' to false"))
             }
             (None, _, _, Some(true) | None) => Ok(Self { name, keys, is_unique: unique == Some(true) }),
         }
@@ -97,7 +100,10 @@ impl<'a> Wanted<'a> {
         let Some(found) = indexes.iter().find(|index| is_wanted(&index.name, &index.key_pattern())) else {
             let wanted =
                 self.keys.map_or_else(|| self.name.unwrap_or_default().to_owned(), Document::to_string);
-            return Err(refused(27, format!("cannot find index {wanted} for ns {namespace}")));
+            return Err(refused(
+                Code::INDEX_NOT_FOUND,
+                format!("cannot find index {wanted} for ns {namespace}"),
+            ));
         };
         if self.is_unique && !found.spec.is_unique() {
             let message = "the field 'unique' of 'collMod.index' is not supported: make the index anew";

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 use bson::{Bson, Document, RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::validate::{DOCUMENT_BYTES_MAX, validate_up_to};
+use query::code::Code;
 use query::operation::{OperationContext, Reservation};
 
 use crate::codes::refused;
@@ -100,7 +101,7 @@ impl Request<'_> {
             let is_raw = raw_field == Some(field.as_str());
             if body.contains_key(field) || is_raw && !batch.documents.is_empty() {
                 return Err(refused(
-                    40_433,
+                    Code::MESSAGE_FIELD_TWICE,
                     format!("the field '{field}' stands both in the body and beside it, or twice beside it"),
                 ));
             }
@@ -204,9 +205,12 @@ pub(super) fn check_nesting(name: &str, value: RawBsonRef<'_>) -> Result<()> {
 /// Why a field's value is not read. One that is nested too deeply is well-formed.
 fn refused_value(name: &str, error: &index::error::Error) -> Error {
     if matches!(error, index::error::Error::DocumentTooDeep { .. }) {
-        return refused(15, format!("the field '{name}' of the command is nested too deeply: {error}"));
+        return refused(
+            Code::OVERFLOW,
+            format!("the field '{name}' of the command is nested too deeply: {error}"),
+        );
     }
-    refused(22, format!("the command is malformed: {error}"))
+    refused(Code::INVALID_BSON, format!("the command is malformed: {error}"))
 }
 
 fn elements<'a>(documents: &'a RawArray) -> Result<Vec<Cow<'a, RawDocument>>> {
@@ -214,7 +218,10 @@ fn elements<'a>(documents: &'a RawArray) -> Result<Vec<Cow<'a, RawDocument>>> {
         let element = element?;
         element.as_document().map(Cow::Borrowed).ok_or_else(|| {
             let found = format!("{:?}", element.element_type()).to_lowercase();
-            refused(14, format!("a document of a batch is the wrong type: {found} instead of object"))
+            refused(
+                Code::TYPE_MISMATCH,
+                format!("a document of a batch is the wrong type: {found} instead of object"),
+            )
         })
     };
     // Counted before they are kept: what is kept of an empty one takes more than it does.
@@ -234,7 +241,10 @@ fn split(mut bytes: &[u8]) -> Result<Vec<&RawDocument>> {
         let length = bytes.first_chunk().map(|length| i32::from_le_bytes(*length));
         let length = length.and_then(|length| usize::try_from(length).ok()).filter(|&length| length >= 5);
         let Some((document, rest)) = length.and_then(|length| bytes.split_at_checked(length)) else {
-            return Err(refused(22, "the documents beside a command do not end where their lengths say"));
+            return Err(refused(
+                Code::INVALID_BSON,
+                "the documents beside a command do not end where their lengths say",
+            ));
         };
         documents.push(RawDocument::from_bytes(document)?);
         check_count(documents.len())?;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf, doc};
+use query::code::Code;
 use query::update::{is_replacement, unknown_stage};
 
 use crate::codes::refused;
@@ -81,7 +82,9 @@ fn check_stages(statements: &[Cow<'_, RawDocument>]) -> Result<()> {
     let stages = pipelines.flatten().filter_map(|stage| stage.ok()?.as_document());
     let names = stages.flat_map(|stage| stage.iter().map_while(|field| Some(field.ok()?.0.as_str())));
     match unknown_stage(names) {
-        Some(stage) => Err(refused(40_324, format!("Unrecognized pipeline stage name: '{stage}'"))),
+        Some(stage) => {
+            Err(refused(Code::UNKNOWN_STAGE, format!("Unrecognized pipeline stage name: '{stage}'")))
+        }
         None => Ok(()),
     }
 }
@@ -131,7 +134,10 @@ impl<'a> Statement<'a> {
             let raw = RawDocumentBuf::try_from(replacement)?;
             if is_replacement(&raw)? {
                 if is_multi {
-                    return Err(refused(9, "multi update is not supported for replacement-style update"));
+                    return Err(refused(
+                        Code::FAILED_TO_PARSE,
+                        "multi update is not supported for replacement-style update",
+                    ));
                 }
                 let options = replace_options(statement, shared)?;
                 let replace = collection.replace_one(filter, raw).with_options(options);
@@ -193,6 +199,6 @@ fn replace_options(statement: &Arguments<'_>, shared: &Shared<'_>) -> Result<Rep
 pub(super) fn refuse_array_filters(arguments: &Arguments<'_>) -> Result<()> {
     match arguments.given("arrayFilters") {
         None => Ok(()),
-        Some(_) => Err(refused(9, "arrayFilters may not be specified for a replacement")),
+        Some(_) => Err(refused(Code::FAILED_TO_PARSE, "arrayFilters may not be specified for a replacement")),
     }
 }

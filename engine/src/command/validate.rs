@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use bson::{Bson, Document, doc};
+use query::code::Code;
 
 use crate::audit;
 use crate::codes::refused;
@@ -20,9 +21,9 @@ pub(super) fn validate(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<D
     }
     let collection = place.collection(arguments.target()?);
     let namespace = collection.namespace().to_string();
-    let keys = collection
-        .key_counts()?
-        .ok_or_else(|| refused(26, format!("Collection '{namespace}' does not exist to validate.")))?;
+    let keys = collection.key_counts()?.ok_or_else(|| {
+        refused(Code::NAMESPACE_NOT_FOUND, format!("Collection '{namespace}' does not exist to validate."))
+    })?;
     let report = {
         let database = place.shared.store.enter()?;
         audit::verify(place.shared, &database)?

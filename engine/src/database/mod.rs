@@ -9,6 +9,7 @@ pub use self::sequences::{CreateSequence, DropSequence, ListSequences, RenameSeq
 use std::sync::Arc;
 
 use bson::Document;
+use query::code::Code;
 use query::operation::CancellationToken;
 use sequence::auto_increment::FieldOptions;
 
@@ -130,7 +131,7 @@ impl CreateCollection<'_> {
             Created::Existing(existing) if has_fields(&existing.definition().fields, &self.fields)? => Ok(()),
             Created::Existing(_) => {
                 let message = format!("namespace {namespace} already exists, but with different options");
-                Err(Error::command(48, message).in_namespace(&namespace))
+                Err(Error::command(Code::NAMESPACE_EXISTS, message).in_namespace(&namespace))
             }
         }
     }

@@ -6,15 +6,10 @@
 use bson::{RawBsonRef, RawDocument};
 use index::error::Error as IndexError;
 use index::validate::{DOCUMENT_BYTES_MAX, ValidDocument};
+use query::code::Code;
 
 use crate::document::draft::HEADROOM;
 use crate::error::{Refusal, WriteError};
-
-const BAD_VALUE: i32 = 2;
-const OVERFLOW: i32 = 15;
-const DOLLAR_PREFIXED_FIELD_NAME: i32 = 52;
-const INVALID_ID_FIELD: i32 = 53;
-const INVALID_BSON: i32 = 22;
 
 /// Checks `bytes` as a document that may be stored, but for its final size.
 #[inline]
@@ -82,7 +77,7 @@ pub(crate) fn validate_replacement_names(document: &RawDocument) -> Result<(), R
     match document.iter_elements().flatten().find(|element| element.key().as_str().starts_with('$')) {
         None => Ok(()),
         Some(element) => Err(WriteError::boxed(
-            DOLLAR_PREFIXED_FIELD_NAME,
+            Code::DOLLAR_PREFIXED_FIELD_NAME,
             format!(
                 "the dollar ($) prefixed field '{}' in '{0}' is not allowed in the context of a replacement document",
                 element.key()
@@ -99,7 +94,7 @@ fn validate_names(id: &RawDocument) -> Result<(), Refusal> {
             let name = element.key().as_str();
             if name.starts_with('$') {
                 return Err(WriteError::boxed(
-                    DOLLAR_PREFIXED_FIELD_NAME,
+                    Code::DOLLAR_PREFIXED_FIELD_NAME,
                     format!(
                         "_id fields may not contain '$'-prefixed fields: {name} is not valid for storage"
                     ),
@@ -120,12 +115,12 @@ fn nested(value: RawBsonRef<'_>) -> Option<&RawDocument> {
 }
 
 fn bad_id(kind: &str) -> Refusal {
-    WriteError::boxed(INVALID_ID_FIELD, format!("The '_id' value cannot be of type {kind}"))
+    WriteError::boxed(Code::INVALID_ID_FIELD, format!("The '_id' value cannot be of type {kind}"))
 }
 
 fn too_large(bytes: usize) -> Refusal {
     WriteError::boxed(
-        BAD_VALUE,
+        Code::BAD_VALUE,
         format!("object to insert too large. size in bytes: {bytes}, max size: {DOCUMENT_BYTES_MAX}"),
     )
 }
@@ -139,12 +134,12 @@ fn refusal(error: &IndexError) -> Refusal {
 }
 
 /// The pure crate's kinds are open-ended; whatever is not about size or depth is a malformed document.
-fn code_of(error: &IndexError) -> i32 {
+fn code_of(error: &IndexError) -> Code {
     if matches!(error, IndexError::DocumentTooDeep { .. }) {
-        OVERFLOW
+        Code::OVERFLOW
     } else if matches!(error, IndexError::DocumentTooLarge { .. } | IndexError::DuplicateId { .. }) {
-        BAD_VALUE
+        Code::BAD_VALUE
     } else {
-        INVALID_BSON
+        Code::INVALID_BSON
     }
 }

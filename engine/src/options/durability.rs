@@ -1,5 +1,6 @@
 //! When a write counts as done, and how files are written.
 
+use query::code::Code;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -44,10 +45,10 @@ impl WriteConcern {
             )),
             // In the words of MongoDB's standalone.
             Some(Acknowledgment::Nodes(_)) => {
-                Err(Error::command(2, "cannot use 'w' > 1 when a host is not replicated"))
+                Err(Error::command(Code::BAD_VALUE, "cannot use 'w' > 1 when a host is not replicated"))
             }
             Some(Acknowledgment::Custom(tag)) => Err(Error::command(
-                2,
+                Code::BAD_VALUE,
                 format!(
                     "cannot use non-majority 'w' mode \"{tag}\" when a host is not a member of a replica set"
                 ),

@@ -6,6 +6,7 @@
 use bson::{Document, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::key::Direction;
 use index::order::compare;
+use query::code::Code;
 use query::planner;
 use query::sort::Sort;
 
@@ -13,9 +14,6 @@ use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::codes::refused;
 use crate::error::Result;
 use crate::options::{Collation, Hint};
-
-/// MongoDB's `BadValue`.
-const BAD_VALUE: i32 = 2;
 
 /// The requested order and plan of a search. By default it requests nothing.
 #[derive(Clone, Debug, Default)]
@@ -101,7 +99,10 @@ fn resolve(hint: &Hint, indexes: &[Index]) -> Result<planner::Hint> {
             Hint::Name(name) => name.clone(),
             Hint::Keys(keys) => keys.to_string(),
         };
-        refused(BAD_VALUE, format!("hint {shown}: hint provided does not correspond to an existing index"))
+        refused(
+            Code::BAD_VALUE,
+            format!("hint {shown}: hint provided does not correspond to an existing index"),
+        )
     })
 }
 

@@ -3,6 +3,7 @@
 use bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp};
 use index::order::compare;
 use index::validate::ValidDocument;
+use query::code::Code;
 use query::expression::Variables;
 use query::filter::Filter;
 use query::update::{Context, Phase, Update, UpsertStart, upsert_base};
@@ -174,7 +175,7 @@ fn with_id_of(found: &RawDocument, key: &[u8], replacement: &ValidDocument<'_>) 
 fn immutable_id(id: RawBsonRef<'_>) -> Refusal {
     let shown = bson::Bson::try_from(id).map(|id| id.to_string()).unwrap_or_default();
     WriteError::boxed(
-        66,
+        Code::IMMUTABLE_FIELD,
         format!(
             "After applying the update, the (immutable) field '_id' was found to have been altered to _id: {shown}"
         ),

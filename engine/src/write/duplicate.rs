@@ -2,6 +2,7 @@
 
 use bson::{Bson, Document, doc};
 use index::key;
+use query::code::Code;
 
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::document::print;
@@ -9,8 +10,6 @@ use crate::error::{Error, ErrorKind, Refusal, WriteError, WriteFailure};
 use crate::namespace::Namespace;
 use crate::storage::keys::ID_BYTES;
 
-/// MongoDB's number for a duplicate key.
-pub(crate) const DUPLICATE_KEY: i32 = 11000;
 /// MongoDB's names of the error's details.
 const KEY_PATTERN: &str = "keyPattern";
 const KEY_VALUE: &str = "keyValue";
@@ -38,11 +37,12 @@ pub(crate) fn of_entry(namespace: &Namespace, index: &Index, entry_key: &[u8], t
 
 /// The fields of the index and the values that are taken, if the error is a duplicate key.
 pub(crate) fn taken_key(error: &Error) -> Option<(&Document, &Document)> {
-    let ErrorKind::Write(WriteFailure::WriteError(WriteError { code: DUPLICATE_KEY, details, .. })) =
-        error.kind()
-    else {
+    let ErrorKind::Write(WriteFailure::WriteError(WriteError { code, details, .. })) = error.kind() else {
         return None;
     };
+    if Code::DUPLICATE_KEY != *code {
+        return None;
+    }
     Some((key_pattern(details.as_ref())?, details.as_ref()?.get_document(KEY_VALUE).ok()?))
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn key_pattern(details: Option<&Document>) -> Option<&Document> {
 fn error(namespace: &Namespace, index: &str, key_pattern: Document, key_value: Document) -> Refusal {
     let shown = print::print_fields(key_value.iter().map(|(name, value)| (name.as_str(), value)));
     let mut error = WriteError::boxed(
-        DUPLICATE_KEY,
+        Code::DUPLICATE_KEY,
         format!("E11000 duplicate key error collection: {namespace} index: {index} dup key: {shown}"),
     );
     error.details = Some(doc! { KEY_PATTERN: key_pattern, KEY_VALUE: key_value });

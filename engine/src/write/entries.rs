@@ -11,6 +11,7 @@ use index::error::Error as IndexError;
 use index::extract::{ExtractedKeys, extract};
 use index::key::{self, Direction};
 use index::multikey::ArrayComponents;
+use query::code::Code;
 
 use crate::catalog::indexes::Index;
 use crate::error::{Refusal, WriteError};
@@ -82,7 +83,7 @@ pub(crate) fn entries_of(
         );
         if bytes > ENTRY_BYTES_MAX {
             return Err(WriteError::boxed(
-                2,
+                Code::BAD_VALUE,
                 format!("index entries of the document take {bytes} bytes, more than {ENTRY_BYTES_MAX}"),
             ));
         }
@@ -126,7 +127,7 @@ fn entry(position: usize, index: &Index, fields: &[u8], types: &[u8], encoded_id
 #[cold]
 fn refusal(error: &IndexError) -> Refusal {
     if matches!(error, IndexError::ParallelArrays { .. }) {
-        return WriteError::boxed(171, error.to_string());
+        return WriteError::boxed(Code::CANNOT_INDEX_PARALLEL_ARRAYS, error.to_string());
     }
-    WriteError::boxed(2, error.to_string())
+    WriteError::boxed(Code::BAD_VALUE, error.to_string())
 }

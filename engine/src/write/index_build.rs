@@ -12,6 +12,7 @@ use bson::{Bson, Document, RawBsonRef, RawDocumentBuf, doc};
 use index::error::Error as IndexError;
 use index::order::compare as compare_values;
 use index::spec::{IndexSpec, Sparseness, SpecOptions, Uniqueness};
+use query::code::Code;
 
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::catalog::multikey::IndexArrays;
@@ -89,13 +90,13 @@ pub(crate) fn compare(definition: &IndexDefinition, indexes: &[Index]) -> Result
             return Ok(Presence::Identical);
         }
         return Err(Error::command(
-            86,
+            Code::INDEX_KEY_SPECS_CONFLICT,
             format!("an index named {name} exists with other keys or options: {}", existing.key_pattern()),
         ));
     }
     if let Some(existing) = indexes.iter().find(|index| index.spec.fields() == spec.fields()) {
         return Err(Error::command(
-            85,
+            Code::INDEX_OPTIONS_CONFLICT,
             format!("index already exists with a different name or options: {}", existing.name),
         ));
     }
@@ -182,12 +183,12 @@ pub(crate) fn check_id_index(given: &Document) -> Result<()> {
         let message = format!(
             "The field '{option}' is not valid for an _id index specification. Specification: {given}"
         );
-        return Err(Error::command(197, message));
+        return Err(Error::command(Code::INVALID_INDEX_SPECIFICATION_OPTION, message));
     }
     if id_direction(keys, 1) != Some(Ordering::Equal) {
         let keys = print_value(&Bson::Document(keys.clone()));
         return Err(Error::command(
-            2,
+            Code::BAD_VALUE,
             format!("The field 'key' for an _id index must be {{_id: 1}}, but got {keys}"),
         ));
     }
@@ -200,7 +201,7 @@ fn check_name(name: &str, keys: &Document) -> Result<()> {
     if name == ID_INDEX_NAME {
         let keys = print_value(&Bson::Document(keys.clone()));
         return Err(Error::command(
-            2,
+            Code::BAD_VALUE,
             format!(
                 "The index name '_id_' is reserved for the _id index, which must have key pattern {{_id: 1}}, \
                  found key: {keys}"
@@ -208,7 +209,7 @@ fn check_name(name: &str, keys: &Document) -> Result<()> {
         ));
     }
     if name == "*" {
-        return Err(Error::command(2, "The index name '*' is not valid."));
+        return Err(Error::command(Code::BAD_VALUE, "The index name '*' is not valid."));
     }
     if name.contains('\0') {
         return Err(cannot_create(format!("index name {name:?} cannot contain NUL bytes")));
@@ -221,7 +222,7 @@ fn refusal(error: &IndexError) -> Error {
 }
 
 fn cannot_create(message: String) -> Error {
-    Error::command(67, message)
+    Error::command(Code::CANNOT_CREATE_INDEX, message)
 }
 
 fn failed(target: Target<'_>, error: &WriteError) -> Error {

@@ -3,6 +3,7 @@
 //!
 //! The type itself is part of the tree, in `node`.
 
+use crate::code::Code;
 use crate::expression::error::{Error, Fault};
 use crate::expression::node::Arguments;
 use crate::expression::value::{ArrayBuilder, Value, elements_bytes};
@@ -41,14 +42,14 @@ impl<'d> Arguments<'_, 'd> {
     }
 
     /// The error of this operator for a fault.
-    pub(super) fn fault(&self, code: i32, fault: Fault) -> Error {
+    pub(super) fn fault(&self, code: Code, fault: Fault) -> Error {
         Error::Argument { operator: self.operator, fault, code }
     }
 
     /// The error for a value of the wrong type.
     pub(super) fn wrong_type(
         &self,
-        code: i32,
+        code: Code,
         argument: &'static str,
         expected: &'static str,
         found: &Value<'_>,
@@ -59,7 +60,7 @@ impl<'d> Arguments<'_, 'd> {
     /// The error for a value of the right type that the operator does not take.
     pub(super) fn wrong_value(
         &self,
-        code: i32,
+        code: Code,
         argument: &'static str,
         expected: &'static str,
         found: &Value<'_>,
@@ -75,7 +76,7 @@ impl<'d> Arguments<'_, 'd> {
     /// The elements of an array. `code` is the number for a value that is not an array.
     pub(super) fn elements(
         &self,
-        code: i32,
+        code: Code,
         argument: &'static str,
         value: &Value<'d>,
     ) -> Result<Vec<Value<'d>>, Error> {
@@ -90,7 +91,7 @@ impl<'d> Arguments<'_, 'd> {
     /// is not an integer of 32 bits.
     pub(super) fn int(
         &self,
-        codes: (i32, i32),
+        codes: (Code, Code),
         argument: &'static str,
         value: &Value<'d>,
     ) -> Result<i32, Error> {
@@ -104,7 +105,7 @@ impl<'d> Arguments<'_, 'd> {
     }
 
     /// An integer of 64 bits. `code` is the number for every other value.
-    pub(super) fn long(&self, code: i32, argument: &'static str, value: &Value<'d>) -> Result<i64, Error> {
+    pub(super) fn long(&self, code: Code, argument: &'static str, value: &Value<'d>) -> Result<i64, Error> {
         integer(value.or_null()).ok_or_else(|| self.wrong_value(code, argument, "an integer", value))
     }
 
@@ -112,7 +113,7 @@ impl<'d> Arguments<'_, 'd> {
     /// second for a negative one.
     pub(super) fn position(
         &self,
-        codes: (i32, i32),
+        codes: (Code, Code),
         argument: &'static str,
         value: &Value<'d>,
     ) -> Result<usize, Error> {

@@ -5,8 +5,9 @@
 
 use bson::RawBsonRef;
 
+use crate::code::Code;
 use crate::decimal::{self, Rounding};
-use crate::expression::error::{BAD_VALUE, Error, Fault, OVERFLOW, TYPE_MISMATCH};
+use crate::expression::error::{Error, Fault};
 use crate::expression::node::Arguments;
 use crate::expression::total::Total;
 use crate::expression::value::Value;
@@ -89,14 +90,14 @@ pub(super) fn add<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error>
         }
         if let Some(found) = value.or_null().as_datetime() {
             if date.is_some() {
-                return Err(arguments.fault(16_612, Fault::SecondDate));
+                return Err(arguments.fault(Code::ADD_SECOND_DATE, Fault::SecondDate));
             }
             // The numbers before the date are added to it together, those after it one by one.
             date = Some(moved(arguments, found.timestamp_millis(), sum, i64::checked_add)?);
             continue;
         }
         let Some(number) = Numeric::of(value.or_null()) else {
-            return Err(arguments.wrong_type(TYPE_MISMATCH, "a summand", "a number or a date", &value));
+            return Err(arguments.wrong_type(Code::TYPE_MISMATCH, "a summand", "a number or a date", &value));
         };
         is_narrow &= matches!(number, Numeric::Int32(_));
         match number {
@@ -140,7 +141,7 @@ pub(super) fn subtract<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
     // Neither operand is null here, so anything but two numbers is an error.
     match (Numeric::of(left.or_null()), number) {
         (Some(left), Some(right)) => Ok(left.minus(right).into_value()),
-        (_, _) => Err(types(arguments, TYPE_MISMATCH, &left, &right)),
+        (_, _) => Err(types(arguments, Code::TYPE_MISMATCH, &left, &right)),
     }
 }
 
@@ -157,7 +158,7 @@ pub(super) fn multiply<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
                 is_narrow &= matches!(number, Numeric::Int32(_));
                 product = product.times(number);
             }
-            None => return Err(arguments.wrong_type(TYPE_MISMATCH, "a factor", "a number", &value)),
+            None => return Err(arguments.wrong_type(Code::TYPE_MISMATCH, "a factor", "a number", &value)),
         }
     }
     Ok(total(product, is_narrow))
@@ -165,11 +166,11 @@ pub(super) fn multiply<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
 
 pub(super) fn divide<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let (left, right) = (arguments.value(0)?, arguments.value(1)?);
-    let Some((dividend, divisor)) = two_numbers(arguments, TYPE_MISMATCH, &left, &right)? else {
+    let Some((dividend, divisor)) = two_numbers(arguments, Code::TYPE_MISMATCH, &left, &right)? else {
         return Ok(Value::NULL);
     };
     if divisor.is_zero() {
-        return Err(arguments.fault(BAD_VALUE, Fault::DivisorZero));
+        return Err(arguments.fault(Code::BAD_VALUE, Fault::DivisorZero));
     }
     if matches!(dividend, Numeric::Decimal(_)) || matches!(divisor, Numeric::Decimal(_)) {
         return Ok(Value::decimal(decimal::divide(dividend.to_decimal(), divisor.to_decimal())));
@@ -180,17 +181,17 @@ pub(super) fn divide<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Err
 
 pub(super) fn modulo<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let (left, right) = (arguments.value(0)?, arguments.value(1)?);
-    let Some((dividend, divisor)) = two_numbers(arguments, 16_611, &left, &right)? else {
+    let Some((dividend, divisor)) = two_numbers(arguments, Code::MOD_TYPE, &left, &right)? else {
         return Ok(Value::NULL);
     };
     if matches!(dividend, Numeric::Decimal(_)) || matches!(divisor, Numeric::Decimal(_)) {
         if divisor.is_zero() {
-            return Err(arguments.fault(5_733_415, Fault::DivisorZero));
+            return Err(arguments.fault(Code::MOD_DECIMAL_DIVISOR_ZERO, Fault::DivisorZero));
         }
         return Ok(Value::decimal(decimal::remainder(dividend.to_decimal(), divisor.to_decimal())));
     }
     if divisor.is_zero() {
-        return Err(arguments.fault(16_610, Fault::DivisorZero));
+        return Err(arguments.fault(Code::MOD_DIVISOR_ZERO, Fault::DivisorZero));
     }
     Ok(match dividend.to_integer().zip(divisor.to_integer()) {
         // The one remainder that overflows, of the least integer by -1, is zero; so is the wrapped one.
@@ -206,7 +207,9 @@ pub(super) fn abs<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error>
         Numeric::Int64(value) => match value.checked_abs() {
             // The least int64 has no positive counterpart. That of int32 has one among int64.
             Some(value) => Value::long(value),
-            None => return Err(arguments.fault(28_680, Fault::Overflow { kind: "64-bit integer" })),
+            None => {
+                return Err(arguments.fault(Code::ABS_OVERFLOW, Fault::Overflow { kind: "64-bit integer" }));
+            }
         },
         Numeric::Double(value) => Value::double(value.abs()),
         Numeric::Decimal(value) => Value::decimal(decimal::absolute(value)),
@@ -221,14 +224,14 @@ pub(super) fn one_number(arguments: &Arguments<'_, '_>) -> Result<Option<Numeric
     }
     match Numeric::of(value.or_null()) {
         Some(number) => Ok(Some(number)),
-        None => Err(arguments.wrong_type(28_765, "the argument", "a number", &value)),
+        None => Err(arguments.wrong_type(Code::ARGUMENT_NOT_NUMBER, "the argument", "a number", &value)),
     }
 }
 
 /// Both operands as numbers. Returns `None` if one is null or missing.
 fn two_numbers(
     arguments: &Arguments<'_, '_>,
-    code: i32,
+    code: Code,
     left: &Value<'_>,
     right: &Value<'_>,
 ) -> Result<Option<(Numeric, Numeric)>, Error> {
@@ -240,12 +243,12 @@ fn two_numbers(
     }
 }
 
-fn types(arguments: &Arguments<'_, '_>, code: i32, left: &Value<'_>, right: &Value<'_>) -> Error {
+fn types(arguments: &Arguments<'_, '_>, code: Code, left: &Value<'_>, right: &Value<'_>) -> Error {
     arguments.fault(code, Fault::Types { left: left.type_name(), right: right.type_name() })
 }
 
 fn overflow(arguments: &Arguments<'_, '_>) -> Error {
-    arguments.fault(OVERFLOW, Fault::Overflow { kind: "date" })
+    arguments.fault(Code::OVERFLOW, Fault::Overflow { kind: "date" })
 }
 
 /// The result of several operands. If all of them are int32 and it fits, it is an int32, even if an intermediate

@@ -1,5 +1,6 @@
 //! Arrays: their size and elements, parts of them, and joining.
 
+use crate::code::Code;
 use crate::expression::error::Error;
 use crate::expression::node::Arguments;
 use crate::expression::order::count_wanted;
@@ -9,7 +10,8 @@ pub(super) fn size<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error
     let value = arguments.value(0)?;
     let array = value.or_null().as_array();
     // Unlike most operators `$size` refuses null: MongoDB has no size of a missing array.
-    let array = array.ok_or_else(|| arguments.wrong_type(17_124, "the argument", "an array", &value))?;
+    let array =
+        array.ok_or_else(|| arguments.wrong_type(Code::SIZE_TYPE, "the argument", "an array", &value))?;
     Ok(Value::count(crate::value::elements(array).count()))
 }
 
@@ -22,8 +24,12 @@ pub(super) fn element_at<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>,
     if array.is_nullish() || position.is_nullish() {
         return Ok(Value::NULL);
     }
-    let elements = arguments.elements(28_689, "the first argument", &array)?;
-    let position = arguments.int((28_690, 28_691), "the second argument", &position)?;
+    let elements = arguments.elements(Code::ARRAY_ELEM_AT_ARRAY_TYPE, "the first argument", &array)?;
+    let position = arguments.int(
+        (Code::ARRAY_ELEM_AT_INDEX_TYPE, Code::ARRAY_ELEM_AT_INDEX_VALUE),
+        "the second argument",
+        &position,
+    )?;
     Ok(index_of(position, elements.len())
         .and_then(|at| elements.into_iter().nth(at))
         .unwrap_or(Value::Missing))
@@ -57,7 +63,9 @@ pub(super) fn concat<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Err
         }
         // The elements are copied from one array to the other, without a list of them in between.
         let part = value.or_null().as_array();
-        let part = part.ok_or_else(|| arguments.wrong_type(28_664, "an argument", "an array", &value))?;
+        let part = part.ok_or_else(|| {
+            arguments.wrong_type(Code::CONCAT_ARRAYS_TYPE, "an argument", "an array", &value)
+        })?;
         for element in crate::value::elements(part) {
             array.push(element)?;
         }
@@ -70,7 +78,7 @@ pub(super) fn reverse<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Er
     if value.is_nullish() {
         return Ok(Value::NULL);
     }
-    let elements = arguments.elements(34_435, "the argument", &value)?;
+    let elements = arguments.elements(Code::REVERSE_ARRAY_TYPE, "the argument", &value)?;
     arguments.array(elements.into_iter().rev())
 }
 
@@ -80,8 +88,9 @@ pub(super) fn slice<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
     if array.is_nullish() || number.is_nullish() {
         return Ok(Value::NULL);
     }
-    let elements = arguments.elements(28_724, "the first argument", &array)?;
-    let number = arguments.int((28_725, 28_726), "the second argument", &number)?;
+    let elements = arguments.elements(Code::SLICE_ARRAY_TYPE, "the first argument", &array)?;
+    let number =
+        arguments.int((Code::SLICE_SECOND_TYPE, Code::SLICE_SECOND_VALUE), "the second argument", &number)?;
     let magnitude = usize::try_from(number.unsigned_abs()).unwrap_or(usize::MAX);
     // A magnitude above the length means the whole array.
     let from_end = elements.len().saturating_sub(magnitude);
@@ -93,10 +102,12 @@ pub(super) fn slice<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
     if count.is_nullish() {
         return Ok(Value::NULL);
     }
-    let found = arguments.int((28_727, 28_728), "the third argument", &count)?;
+    let found =
+        arguments.int((Code::SLICE_THIRD_TYPE, Code::SLICE_THIRD_VALUE), "the third argument", &count)?;
     let taken = usize::try_from(found).ok().filter(|taken| *taken > 0);
-    let taken =
-        taken.ok_or_else(|| arguments.wrong_value(28_729, "the third argument", "above 0", &count))?;
+    let taken = taken.ok_or_else(|| {
+        arguments.wrong_value(Code::SLICE_COUNT_NOT_POSITIVE, "the third argument", "above 0", &count)
+    })?;
     // With three it is where to start. A start before the first element is the first.
     let start = if number < 0 { from_end } else { magnitude };
     arguments.array(elements.into_iter().skip(start).take(taken))
@@ -108,7 +119,7 @@ fn at_end<'d>(arguments: &Arguments<'_, 'd>, position: i32) -> Result<Value<'d>,
         return Ok(Value::NULL);
     }
     // MongoDB reports `$first` and `$last` by the number of `$arrayElemAt`.
-    let elements = arguments.elements(28_689, "the argument", &array)?;
+    let elements = arguments.elements(Code::ARRAY_ELEM_AT_ARRAY_TYPE, "the argument", &array)?;
     Ok(index_of(position, elements.len())
         .and_then(|at| elements.into_iter().nth(at))
         .unwrap_or(Value::Missing))

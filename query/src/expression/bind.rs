@@ -5,6 +5,7 @@
 
 use bson::RawBsonRef;
 
+use crate::code::Code;
 use crate::expression::error::{Error, Fault};
 use crate::expression::node::{Node, Scope, ValueFrame};
 use crate::expression::parser::Parser;
@@ -17,30 +18,30 @@ use crate::value::integer;
 const LET: Signature = Signature {
     names: &["vars", "in"],
     required: 2,
-    not_object: 16_874,
-    unknown: 16_875,
-    missing: &[16_876, 16_877],
+    not_object: Code::LET_NOT_OBJECT,
+    unknown: Code::LET_UNKNOWN_ARGUMENT,
+    missing: &[Code::LET_VARS_MISSING, Code::LET_IN_MISSING],
 };
 const MAP: Signature = Signature {
     names: &["input", "in", "as"],
     required: 2,
-    not_object: 16_878,
-    unknown: 16_879,
-    missing: &[16_880, 16_882],
+    not_object: Code::MAP_NOT_OBJECT,
+    unknown: Code::MAP_UNKNOWN_ARGUMENT,
+    missing: &[Code::MAP_INPUT_MISSING, Code::MAP_IN_MISSING],
 };
 const FILTER: Signature = Signature {
     names: &["input", "cond", "as", "limit"],
     required: 2,
-    not_object: 28_646,
-    unknown: 28_647,
-    missing: &[28_648, 28_650],
+    not_object: Code::FILTER_NOT_OBJECT,
+    unknown: Code::FILTER_UNKNOWN_ARGUMENT,
+    missing: &[Code::FILTER_INPUT_MISSING, Code::FILTER_COND_MISSING],
 };
 const REDUCE: Signature = Signature {
     names: &["input", "initialValue", "in"],
     required: 3,
-    not_object: 40_075,
-    unknown: 40_076,
-    missing: &[40_077, 40_078, 40_079],
+    not_object: Code::REDUCE_NOT_OBJECT,
+    unknown: Code::REDUCE_UNKNOWN_ARGUMENT,
+    missing: &[Code::REDUCE_INPUT_MISSING, Code::REDUCE_INITIAL_VALUE_MISSING, Code::REDUCE_IN_MISSING],
 };
 
 /// The name of the current element: always in `$reduce`, and by default in `$map` and `$filter`.
@@ -57,7 +58,7 @@ pub(super) fn parse_let(
     let Some(document) = definitions.as_document() else {
         let found = Value::Borrowed(definitions).type_name();
         let fault = Fault::WrongType { argument: "vars", expected: "an object", found };
-        return Err(Error::Argument { operator, fault, code: 10_065 });
+        return Err(Error::Argument { operator, fault, code: Code::LET_VARS_NOT_OBJECT });
     };
     // The values are parsed outside of the new variables: they may not use each other.
     let mut names = Vec::new();
@@ -128,7 +129,7 @@ pub(super) fn parse_random(
         expected: "an empty object",
         found: Value::Borrowed(operand).describe(),
     };
-    Err(Error::Argument { operator, fault, code: 3_040_501 })
+    Err(Error::Argument { operator, fault, code: Code::RAND_ARGUMENT })
 }
 
 pub(super) fn evaluate_let<'d>(
@@ -142,7 +143,7 @@ pub(super) fn evaluate_let<'d>(
 }
 
 pub(super) fn evaluate_map<'d>(input: &Node, body: &Node, scope: Scope<'_, 'd>) -> Result<Value<'d>, Error> {
-    let input = elements(Named { operator: "$map", code: 16_883 }, input, scope)?;
+    let input = elements(Named { operator: "$map", code: Code::MAP_INPUT_TYPE }, input, scope)?;
     let Some((input, _room)) = input else { return Ok(Value::NULL) };
     let mut mapped = ArrayBuilder::new("$map", scope.operation());
     for element in input {
@@ -159,7 +160,7 @@ pub(super) fn evaluate_filter<'d>(
     limit: Option<&Node>,
     scope: Scope<'_, 'd>,
 ) -> Result<Value<'d>, Error> {
-    let input = elements(Named { operator: "$filter", code: 28_651 }, input, scope)?;
+    let input = elements(Named { operator: "$filter", code: Code::FILTER_INPUT_TYPE }, input, scope)?;
     let Some((input, _room)) = input else { return Ok(Value::NULL) };
     // No limit is a limit that no array reaches.
     let mut left = match limit {
@@ -187,7 +188,7 @@ pub(super) fn evaluate_reduce<'d>(
     body: &Node,
     scope: Scope<'_, 'd>,
 ) -> Result<Value<'d>, Error> {
-    let input = elements(Named { operator: "$reduce", code: 40_080 }, input, scope)?;
+    let input = elements(Named { operator: "$reduce", code: Code::REDUCE_INPUT_TYPE }, input, scope)?;
     let Some((input, _room)) = input else { return Ok(Value::NULL) };
     let mut value = initial.evaluate(scope)?;
     for element in input {
@@ -223,7 +224,7 @@ fn elements<'d>(
 #[derive(Clone, Copy)]
 struct Named {
     operator: &'static str,
-    code: i32,
+    code: Code,
 }
 
 fn read_limit(limit: &Value<'_>) -> Result<usize, Error> {
@@ -235,9 +236,9 @@ fn read_limit(limit: &Value<'_>) -> Result<usize, Error> {
         Error::Argument { operator: "$filter", fault, code }
     };
     let integer = integer(limit.or_null()).and_then(|limit| i32::try_from(limit).ok());
-    match integer.ok_or_else(|| refuse(327_391, "an integer of 32 bits"))? {
+    match integer.ok_or_else(|| refuse(Code::FILTER_LIMIT_TYPE, "an integer of 32 bits"))? {
         integer @ 1.. => Ok(usize::try_from(integer).unwrap_or(usize::MAX)),
-        ..=0 => Err(refuse(327_392, "greater than 0")),
+        ..=0 => Err(refuse(Code::FILTER_LIMIT_NOT_POSITIVE, "greater than 0")),
     }
 }
 
@@ -246,7 +247,7 @@ fn element_name<'b>(operator: &'static str, name: Option<RawBsonRef<'b>>) -> Res
     let Some(name) = name.as_str() else {
         let found = Value::Borrowed(name).type_name();
         let fault = Fault::WrongType { argument: "as", expected: "a string", found };
-        return Err(Error::Argument { operator, fault, code: crate::expression::error::FAILED_TO_PARSE });
+        return Err(Error::Argument { operator, fault, code: Code::FAILED_TO_PARSE });
     };
     check_name(name)?;
     Ok(name)

@@ -1,7 +1,8 @@
 //! Bits of integers: `$bitAnd`, `$bitOr`, `$bitXor` and `$bitNot`.
 
+use crate::code::Code;
 use crate::expression::arithmetic::one_number;
-use crate::expression::error::{Error, TYPE_MISMATCH};
+use crate::expression::error::Error;
 use crate::expression::node::Arguments;
 use crate::expression::value::Value;
 use crate::numeric::Numeric;
@@ -25,7 +26,7 @@ pub(super) fn not<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error>
         Some(Numeric::Int64(value)) => Ok(Value::long(!value)),
         // A double is refused even if it is whole: only the integer types have bits.
         Some(number @ (Numeric::Double(_) | Numeric::Decimal(_))) => {
-            Err(arguments.wrong_type(TYPE_MISMATCH, "the argument", "an integer", &number.into_value()))
+            Err(arguments.wrong_type(Code::TYPE_MISMATCH, "the argument", "an integer", &number.into_value()))
         }
     }
 }
@@ -51,7 +52,7 @@ fn combined<'d>(
                 combine(bits, operand)
             }
             Some(Numeric::Double(_) | Numeric::Decimal(_)) | None => {
-                return Err(arguments.wrong_type(TYPE_MISMATCH, "an argument", "an integer", &value));
+                return Err(arguments.wrong_type(Code::TYPE_MISMATCH, "an argument", "an integer", &value));
             }
         };
     }

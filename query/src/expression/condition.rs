@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use bson::RawBsonRef;
 use index::order::{TypeClass, compare, type_class};
 
+use crate::code::Code;
 use crate::expression::error::Error;
 use crate::expression::node::{Arguments, Node};
 use crate::expression::parser::Parser;
@@ -17,9 +18,9 @@ use crate::expression::value::Value;
 const COND: Signature = Signature {
     names: &["if", "then", "else"],
     required: 3,
-    not_object: 17_083,
-    unknown: 17_083,
-    missing: &[17_080, 17_081, 17_082],
+    not_object: Code::COND_UNKNOWN_ARGUMENT,
+    unknown: Code::COND_UNKNOWN_ARGUMENT,
+    missing: &[Code::COND_IF_MISSING, Code::COND_THEN_MISSING, Code::COND_ELSE_MISSING],
 };
 
 pub(super) fn equal<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
@@ -91,7 +92,12 @@ pub(super) fn parse_cond(
         // The list has no entry in the table of counts, because `$cond` also takes an object.
         if arguments.len() != 3 {
             let expected = "exactly 3".to_owned();
-            return Err(Error::ArgumentCount { operator, expected, found: arguments.len(), code: 16_020 });
+            return Err(Error::ArgumentCount {
+                operator,
+                expected,
+                found: arguments.len(),
+                code: Code::ARGUMENT_COUNT,
+            });
         }
         arguments.into_iter().map(Some).collect()
     };

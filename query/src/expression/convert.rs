@@ -4,9 +4,10 @@ use bson::oid::ObjectId;
 use bson::spec::ElementType;
 use bson::{RawBsonRef, Timestamp};
 
+use crate::code::Code;
 use crate::decimal::{self, Rounding};
 use crate::expression::date::{format_utc, parse_text};
-use crate::expression::error::{BAD_VALUE, CONVERSION_FAILURE, Error, FAILED_TO_PARSE, Fault};
+use crate::expression::error::{Error, Fault};
 use crate::expression::node::Arguments;
 use crate::expression::signature::Signature;
 use crate::expression::value::{Value, field};
@@ -16,9 +17,9 @@ use crate::value::{integer, is_true};
 pub(super) const CONVERT: Signature = Signature {
     names: &["input", "to", "onError", "onNull", "format", "byteOrder", "base"],
     required: 2,
-    not_object: FAILED_TO_PARSE,
-    unknown: FAILED_TO_PARSE,
-    missing: &[FAILED_TO_PARSE],
+    not_object: Code::FAILED_TO_PARSE,
+    unknown: Code::FAILED_TO_PARSE,
+    missing: &[Code::FAILED_TO_PARSE],
 };
 
 /// A type that `to` can name.
@@ -146,19 +147,19 @@ fn target(arguments: &Arguments<'_, '_>, to: &Value<'_>) -> Result<Option<Target
         }
         let found = TYPES.binary_search_by_key(&name, |(known, ..)| known).ok();
         let found = found.and_then(|place| TYPES.get(place)).map(|(_, _, target)| *target);
-        let unknown = || arguments.wrong_value(BAD_VALUE, "to", "the name of a type", &named);
+        let unknown = || arguments.wrong_value(Code::BAD_VALUE, "to", "the name of a type", &named);
         return found.map(Some).ok_or_else(unknown);
     }
     if !named.is_number() {
         let expected = "a string or a number";
-        return Err(arguments.wrong_type(FAILED_TO_PARSE, "to", expected, &named));
+        return Err(arguments.wrong_type(Code::FAILED_TO_PARSE, "to", expected, &named));
     }
     let number = integer(value);
     if number == Some(BINARY.1) {
         return Err(arguments.unsupported("a conversion to binData"));
     }
     let found = TYPES.iter().find(|(_, known, _)| Some(*known) == number);
-    let unknown = || arguments.wrong_value(FAILED_TO_PARSE, "to", "the number of a type", &named);
+    let unknown = || arguments.wrong_value(Code::FAILED_TO_PARSE, "to", "the number of a type", &named);
     found.map(|(_, _, target)| Some(*target)).ok_or_else(unknown)
 }
 
@@ -178,7 +179,7 @@ fn converted<'d>(
     }
     let failed = |reason| {
         let fault = Fault::Conversion { found: input.describe(), target: target.name(), reason };
-        arguments.fault(CONVERSION_FAILURE, fault)
+        arguments.fault(Code::CONVERSION_FAILURE, fault)
     };
     let result = match target {
         TargetType::Date => as_date(value),

@@ -4,6 +4,8 @@
 //! different variants. MongoDB has a number of its own for almost every fault of every operator; the check that finds
 //! the fault names the number, and the error carries it.
 
+use crate::code::Code;
+
 /// What is wrong with an expression, or with a value that it met.
 ///
 /// ```
@@ -75,7 +77,7 @@ pub enum Error {
         /// What is wrong with it.
         reason: &'static str,
         /// MongoDB's number.
-        code: i32,
+        code: Code,
     },
     /// An object with an operator and another field.
     #[error("an object with the operator {operator} must have no other field, and has {found}")]
@@ -95,7 +97,7 @@ pub enum Error {
         /// How many it got.
         found: usize,
         /// MongoDB's number.
-        code: i32,
+        code: Code,
     },
     /// An argument of an operator is wrong.
     #[error("{operator}: {fault}")]
@@ -105,7 +107,7 @@ pub enum Error {
         /// What is wrong.
         fault: Fault,
         /// MongoDB's number.
-        code: i32,
+        code: Code,
     },
     /// Expressions are nested too deeply.
     #[error("expressions are nested more than {limit} levels deep")]
@@ -274,19 +276,6 @@ pub enum Fault {
     OptionsTwice,
 }
 
-pub(super) const BAD_VALUE: i32 = 2;
-pub(super) const FAILED_TO_PARSE: i32 = 9;
-pub(super) const TYPE_MISMATCH: i32 = 14;
-pub(super) const OVERFLOW: i32 = 15;
-pub(super) const CONVERSION_FAILURE: i32 = 241;
-const INVALID_BSON: i32 = 22;
-const UNKNOWN_EXPRESSION: i32 = 168;
-const NOT_IMPLEMENTED: i32 = 238;
-const TOO_LARGE: i32 = 10_334;
-const NOT_ALONE: i32 = 15_983;
-const UNDEFINED_VARIABLE: i32 = 17_276;
-const VARIABLE_NOT_CONSTANT: i32 = 4_890_500;
-
 impl Error {
     /// MongoDB's number for the error.
     ///
@@ -296,21 +285,21 @@ impl Error {
     /// let error = Expression::parse(RawBsonRef::String("$$unknown"), &Variables::default()).unwrap_err();
     /// assert_eq!(error.code(), 17276);
     /// ```
-    pub fn code(&self) -> i32 {
+    pub fn code(&self) -> Code {
         match self {
             Self::Interrupted(interruption) => interruption.code(),
-            Self::UnknownOperator { .. } => UNKNOWN_EXPRESSION,
+            Self::UnknownOperator { .. } => Code::INVALID_PIPELINE_OPERATOR,
             Self::UnsupportedOperator { .. }
             | Self::UnsupportedUse { .. }
-            | Self::UnsupportedVariable { .. } => NOT_IMPLEMENTED,
-            Self::UndefinedVariable { .. } => UNDEFINED_VARIABLE,
-            Self::VariableName { .. } => FAILED_TO_PARSE,
-            Self::VariableNotConstant { .. } => VARIABLE_NOT_CONSTANT,
-            Self::NotAlone { .. } => NOT_ALONE,
+            | Self::UnsupportedVariable { .. } => Code::NOT_IMPLEMENTED,
+            Self::UndefinedVariable { .. } => Code::UNDEFINED_VARIABLE,
+            Self::VariableName { .. } => Code::FAILED_TO_PARSE,
+            Self::VariableNotConstant { .. } => Code::LET_VARIABLE_NOT_CONSTANT,
+            Self::NotAlone { .. } => Code::EXPRESSION_NOT_ALONE,
             Self::Path { code, .. } | Self::ArgumentCount { code, .. } | Self::Argument { code, .. } => *code,
-            Self::TooDeep { .. } => OVERFLOW,
-            Self::TooLarge { .. } => TOO_LARGE,
-            Self::InvalidBson { .. } => INVALID_BSON,
+            Self::TooDeep { .. } => Code::OVERFLOW,
+            Self::TooLarge { .. } => Code::BSON_OBJECT_TOO_LARGE,
+            Self::InvalidBson { .. } => Code::INVALID_BSON,
         }
     }
 
@@ -345,6 +334,6 @@ impl Error {
 
     /// Whether a value could not be converted: the errors that `onError` of `$convert` catches.
     pub(super) fn is_conversion(&self) -> bool {
-        self.code() == CONVERSION_FAILURE
+        self.code() == Code::CONVERSION_FAILURE
     }
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use bson::raw::{CStr, CString};
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
+use crate::code::Code;
 use crate::expression::error::Error;
 use crate::expression::node::{Node, Scope};
 use crate::expression::parse::parse;
@@ -20,12 +21,6 @@ use crate::value::elements;
 /// How deeply paths and the arrays that they enter may be nested.
 const DEPTH_MAX: usize = 250;
 const OPERATOR: &str = "$addFields";
-
-const COLLISION: i32 = 40_176;
-const NOT_ALONE: i32 = 40_181;
-const DOTTED_NAME: i32 = 40_183;
-const PATH_EMPTY: i32 = 40_352;
-const TRAILING_DOT: i32 = 40_353;
 
 /// Fields with their expressions: parsed once, and set in any number of documents.
 ///
@@ -166,9 +161,11 @@ impl ComputedFields {
 /// Refuses a name that is not allowed `outer` objects deep: only at the top level it may be a dotted path.
 fn check_path(name: &str, outer: usize) -> Result<(), Error> {
     let (reason, code) = match name {
-        "" if outer == 0 => ("it is empty", PATH_EMPTY),
-        _ if outer == 0 && name.ends_with('.') => ("it ends with a dot", TRAILING_DOT),
-        _ if outer > 0 && name.contains('.') => ("within an object a name has no dots", DOTTED_NAME),
+        "" if outer == 0 => ("it is empty", Code::FIELD_PATH_EMPTY),
+        _ if outer == 0 && name.ends_with('.') => ("it ends with a dot", Code::FIELD_PATH_TRAILING_DOT),
+        _ if outer > 0 && name.contains('.') => {
+            ("within an object a name has no dots", Code::COMPUTED_FIELD_DOTTED_NAME)
+        }
         _ => return Ok(()),
     };
     Err(Error::Path { path: name.to_owned(), reason, code })
@@ -183,7 +180,7 @@ fn has_fields(document: &RawDocument) -> Result<bool, Error> {
     }
     if count > 1 {
         let reason = "an operator must be the only field of its object";
-        return Err(Error::Path { path: String::new(), reason, code: NOT_ALONE });
+        return Err(Error::Path { path: String::new(), reason, code: Code::COMPUTED_FIELD_NOT_ALONE });
     }
     Ok(false)
 }
@@ -191,7 +188,8 @@ fn has_fields(document: &RawDocument) -> Result<bool, Error> {
 impl FieldTree {
     fn insert(&mut self, path: &[&str], leaf: usize) -> Result<(), Error> {
         let Some((name, rest)) = path.split_first() else { return Ok(()) };
-        let collision = |reason| Err(Error::Path { path: path.join("."), reason, code: COLLISION });
+        let collision =
+            |reason| Err(Error::Path { path: path.join("."), reason, code: Code::COMPUTED_FIELD_COLLISION });
         let place = *self.positions.entry((*name).to_owned()).or_insert(self.fields.len());
         if self.fields.get(place).is_none() {
             // A name that is new: the path ends here, or goes on in an object of its own.

@@ -3,6 +3,7 @@
 use bson::raw::{CStr, CString, cstr};
 use bson::{RawBsonRef, RawDocument};
 
+use crate::code::Code;
 use crate::expression::error::{Error, Fault};
 use crate::expression::node::{Arguments, Node};
 use crate::expression::parser::Parser;
@@ -13,16 +14,16 @@ use crate::value::elements;
 const GET_FIELD: Signature = Signature {
     names: &["field", "input"],
     required: 2,
-    not_object: 3_041_701,
-    unknown: 3_041_701,
-    missing: &[3_041_702, 3_041_703],
+    not_object: Code::GET_FIELD_UNKNOWN_ARGUMENT,
+    unknown: Code::GET_FIELD_UNKNOWN_ARGUMENT,
+    missing: &[Code::GET_FIELD_FIELD_MISSING, Code::GET_FIELD_INPUT_MISSING],
 };
 const SET_FIELD: Signature = Signature {
     names: &["field", "input", "value"],
     required: 3,
-    not_object: 4_161_100,
-    unknown: 4_161_101,
-    missing: &[4_161_102, 4_161_109, 4_161_103],
+    not_object: Code::SET_FIELD_NOT_OBJECT,
+    unknown: Code::SET_FIELD_UNKNOWN_ARGUMENT,
+    missing: &[Code::SET_FIELD_FIELD_MISSING, Code::SET_FIELD_INPUT_MISSING, Code::SET_FIELD_VALUE_MISSING],
 };
 const UNSET_FIELD: Signature = Signature { names: &["field", "input"], required: 2, ..SET_FIELD };
 
@@ -50,7 +51,7 @@ pub(super) fn parse_get_field(
     let name = parser.operand(name)?;
     // A constant name is checked while parsing, so that a wrong one is an error without any document.
     if let Some(constant) = name.constant() {
-        check_name(operator, 5_654_602, constant)?;
+        check_name(operator, Code::GET_FIELD_CONSTANT_TYPE, constant)?;
     }
     Ok(Node::Call { operator, evaluate: get_field, arguments: vec![Some(name), Some(input)] })
 }
@@ -58,7 +59,8 @@ pub(super) fn parse_get_field(
 fn get_field<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let name = arguments.value(0)?;
     let text = name.get().and_then(RawBsonRef::as_str);
-    let text = text.ok_or_else(|| arguments.wrong_type(3_041_704, "field", "a string", &name))?;
+    let text =
+        text.ok_or_else(|| arguments.wrong_type(Code::GET_FIELD_FIELD_TYPE, "field", "a string", &name))?;
     let input = arguments.value(1)?;
     if input.is_nullish() {
         // A field of a missing value is missing, and a field of null is null.
@@ -101,19 +103,21 @@ fn set_field_node(
     };
     // The name could be meant as a path, so a name that starts with a dollar sign must be a `$literal`.
     if given.as_str().is_some_and(|name| name.starts_with('$')) {
-        return Err(refuse("a name, or a $literal", 4_161_108));
+        return Err(refuse("a name, or a $literal", Code::SET_FIELD_FIELD_IS_PATH));
     }
     let name = parser.operand(given)?;
     // MongoDB sets only fields whose names are known when the expression is parsed.
-    let Some(constant) = name.constant() else { return Err(refuse("constant", 4_161_106)) };
-    check_name(operator, 4_161_107, constant)?;
+    let Some(constant) = name.constant() else {
+        return Err(refuse("constant", Code::SET_FIELD_FIELD_NOT_CONSTANT));
+    };
+    check_name(operator, Code::SET_FIELD_FIELD_TYPE, constant)?;
     let input = parser.operand(input.unwrap_or(RawBsonRef::Null))?;
     let value = parser.operand(value)?;
     let arguments = vec![Some(name), Some(input), Some(value)];
     Ok(Node::Call { operator, evaluate: set_field, arguments })
 }
 
-fn check_name(operator: &'static str, code: i32, name: &Value<'_>) -> Result<(), Error> {
+fn check_name(operator: &'static str, code: Code, name: &Value<'_>) -> Result<(), Error> {
     if name.or_null().as_str().is_some() {
         return Ok(());
     }
@@ -127,11 +131,12 @@ fn set_field<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
         return Ok(Value::NULL);
     }
     let document = input.or_null().as_document();
-    let document = document.ok_or_else(|| arguments.wrong_type(4_161_105, "input", "an object", &input))?;
+    let document = document
+        .ok_or_else(|| arguments.wrong_type(Code::SET_FIELD_INPUT_TYPE, "input", "an object", &input))?;
     let name = arguments.value(0)?;
     let name = name.get().and_then(RawBsonRef::as_str).unwrap_or_default();
     // A name of BSON ends with a zero byte and cannot hold one.
-    let name = CString::try_from(name).map_err(|_| zero_in_name(arguments, 4_161_107))?;
+    let name = CString::try_from(name).map_err(|_| zero_in_name(arguments, Code::SET_FIELD_FIELD_TYPE))?;
     let value = arguments.value(2)?;
     let mut object = ObjectBuilder::new(arguments.operator, arguments.operation());
     // The field keeps its position, a new one comes last. If the object has the name twice, the second goes.
@@ -169,8 +174,9 @@ pub(super) fn merge<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
             continue;
         }
         let document = value.or_null().as_document();
-        let document =
-            document.ok_or_else(|| arguments.wrong_type(40_400, "an argument", "an object", value))?;
+        let document = document.ok_or_else(|| {
+            arguments.wrong_type(Code::MERGE_OBJECTS_TYPE, "an argument", "an object", value)
+        })?;
         merged.add(document);
     }
     let mut object = ObjectBuilder::new(arguments.operator, arguments.operation());
@@ -210,8 +216,9 @@ pub(super) fn to_array<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
         return Ok(Value::NULL);
     }
     let document = value.or_null().as_document();
-    let document =
-        document.ok_or_else(|| arguments.wrong_type(40_390, "the argument", "an object", &value))?;
+    let document = document.ok_or_else(|| {
+        arguments.wrong_type(Code::OBJECT_TO_ARRAY_TYPE, "the argument", "an object", &value)
+    })?;
     let mut array = ArrayBuilder::new(arguments.operator, arguments.operation());
     for (name, value) in fields(document) {
         // Each pair is built with its own bound, so that one large value is refused before the array grows.
@@ -230,7 +237,9 @@ pub(super) fn from_array<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>,
         return Ok(Value::NULL);
     }
     let array = value.or_null().as_array();
-    let array = array.ok_or_else(|| arguments.wrong_type(40_386, "the argument", "an array", &value))?;
+    let array = array.ok_or_else(|| {
+        arguments.wrong_type(Code::ARRAY_TO_OBJECT_TYPE, "the argument", "an array", &value)
+    })?;
     let pairs = elements(array).collect::<Vec<_>>();
     // The first element decides the form, and all others must have it.
     let read = match pairs.first() {
@@ -239,7 +248,12 @@ pub(super) fn from_array<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>,
         Some(RawBsonRef::Document(_)) => pair_of_object,
         Some(other) => {
             let expected = "an array or an object";
-            return Err(arguments.wrong_type(40_398, "an element", expected, &Value::Borrowed(*other)));
+            return Err(arguments.wrong_type(
+                Code::ARRAY_TO_OBJECT_ELEMENT_TYPE,
+                "an element",
+                expected,
+                &Value::Borrowed(*other),
+            ));
         }
     };
     let mut merged = MergedFields::default();
@@ -259,12 +273,16 @@ fn pair_of_array<'v>(
     pair: RawBsonRef<'v>,
 ) -> Result<(&'v CStr, RawBsonRef<'v>), Error> {
     let wrong = |code, expected| arguments.wrong_type(code, "an element", expected, &Value::Borrowed(pair));
-    let array = pair.as_array().ok_or_else(|| wrong(40_396, "an array like the first"))?;
+    let array = pair
+        .as_array()
+        .ok_or_else(|| wrong(Code::ARRAY_TO_OBJECT_PAIR_NOT_ARRAY, "an array like the first"))?;
     let parts = elements(array).collect::<Vec<_>>();
     // All pairs are checked, the ones that a later pair replaces too.
-    let [name, value] = parts.as_slice() else { return Err(wrong(40_397, "a pair")) };
-    let text = name.as_str().ok_or_else(|| wrong_name(arguments, 40_395, *name))?;
-    Ok((text.try_into().map_err(|_| zero_in_name(arguments, 4_940_400))?, *value))
+    let [name, value] = parts.as_slice() else {
+        return Err(wrong(Code::ARRAY_TO_OBJECT_PAIR_LENGTH, "a pair"));
+    };
+    let text = name.as_str().ok_or_else(|| wrong_name(arguments, Code::ARRAY_TO_OBJECT_NAME_TYPE, *name))?;
+    Ok((text.try_into().map_err(|_| zero_in_name(arguments, Code::ARRAY_TO_OBJECT_NAME_ZERO_BYTE))?, *value))
 }
 
 fn pair_of_object<'v>(
@@ -272,24 +290,26 @@ fn pair_of_object<'v>(
     pair: RawBsonRef<'v>,
 ) -> Result<(&'v CStr, RawBsonRef<'v>), Error> {
     let wrong = |code, expected| arguments.wrong_type(code, "an element", expected, &Value::Borrowed(pair));
-    let document = pair.as_document().ok_or_else(|| wrong(40_391, "an object like the first"))?;
+    let document = pair
+        .as_document()
+        .ok_or_else(|| wrong(Code::ARRAY_TO_OBJECT_PAIR_NOT_OBJECT, "an object like the first"))?;
     // Exactly two fields: counting stops after the third.
     if fields(document).take(3).count() != 2 {
-        return Err(wrong(40_392, "an object of k and v"));
+        return Err(wrong(Code::ARRAY_TO_OBJECT_PAIR_FIELD_COUNT, "an object of k and v"));
     }
     let (Some(name), Some(value)) = (field(document, "k"), field(document, "v")) else {
-        return Err(wrong(40_393, "an object of k and v"));
+        return Err(wrong(Code::ARRAY_TO_OBJECT_PAIR_FIELDS, "an object of k and v"));
     };
-    let text = name.as_str().ok_or_else(|| wrong_name(arguments, 40_394, name))?;
-    Ok((text.try_into().map_err(|_| zero_in_name(arguments, 4_940_401))?, value))
+    let text = name.as_str().ok_or_else(|| wrong_name(arguments, Code::ARRAY_TO_OBJECT_K_TYPE, name))?;
+    Ok((text.try_into().map_err(|_| zero_in_name(arguments, Code::ARRAY_TO_OBJECT_K_ZERO_BYTE))?, value))
 }
 
-fn wrong_name(arguments: &Arguments<'_, '_>, code: i32, name: RawBsonRef<'_>) -> Error {
+fn wrong_name(arguments: &Arguments<'_, '_>, code: Code, name: RawBsonRef<'_>) -> Error {
     let fault = Fault::WrongType { argument: "a name", expected: "a string", found: type_name(name) };
     arguments.fault(code, fault)
 }
 
-fn zero_in_name(arguments: &Arguments<'_, '_>, code: i32) -> Error {
+fn zero_in_name(arguments: &Arguments<'_, '_>, code: Code) -> Error {
     let found = "a text with one".to_owned();
     let fault = Fault::WrongValue { argument: "a name", expected: "without zero characters", found };
     arguments.fault(code, fault)
@@ -301,8 +321,8 @@ pub(super) fn bson_size<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, 
         return Ok(Value::NULL);
     }
     let document = value.or_null().as_document();
-    let document =
-        document.ok_or_else(|| arguments.wrong_type(31_393, "the argument", "an object", &value))?;
+    let document = document
+        .ok_or_else(|| arguments.wrong_type(Code::BSON_SIZE_TYPE, "the argument", "an object", &value))?;
     Ok(Value::count(document.as_bytes().len()))
 }
 

@@ -5,6 +5,7 @@
 
 use bson::RawBsonRef;
 
+use crate::code::Code;
 use crate::expression::error::Error;
 use crate::expression::node::{Evaluate, Node};
 use crate::expression::parser::Parser;
@@ -41,7 +42,7 @@ pub(super) struct Count {
     min: usize,
     max: usize,
     /// MongoDB's number for another count.
-    code: i32,
+    code: Code,
 }
 
 impl Count {
@@ -68,19 +69,19 @@ pub(super) fn known(name: &str) -> Option<(&'static str, Known)> {
 
 const fn exactly(count: usize, evaluate: Evaluate) -> Known {
     // Most operators of a fixed count share one number, and those of a range another.
-    let count = Count { min: count, max: count, code: 16_020 };
+    let count = Count { min: count, max: count, code: Code::ARGUMENT_COUNT };
     Known::Supported(Form::List { count, evaluate })
 }
 
 const fn between(min: usize, max: usize, evaluate: Evaluate) -> Known {
-    Known::Supported(Form::List { count: Count { min, max, code: 28_667 }, evaluate })
+    Known::Supported(Form::List { count: Count { min, max, code: Code::ARGUMENT_COUNT_RANGE }, evaluate })
 }
 
 const fn any_number(evaluate: Evaluate) -> Known {
-    at_least(0, 16_020, evaluate)
+    at_least(0, Code::ARGUMENT_COUNT, evaluate)
 }
 
-const fn at_least(min: usize, code: i32, evaluate: Evaluate) -> Known {
+const fn at_least(min: usize, code: Code, evaluate: Evaluate) -> Known {
     Known::Supported(Form::List { count: Count { min, max: usize::MAX, code }, evaluate })
 }
 
@@ -162,7 +163,7 @@ pub(super) const OPERATORS: &[(&str, Known)] = &[
     ("$gt", exactly(2, condition::greater)),
     ("$gte", exactly(2, condition::greater_or_equal)),
     ("$hour", special(date::parse_part)),
-    ("$ifNull", at_least(2, 1_257_300, condition::if_null)),
+    ("$ifNull", at_least(2, Code::IF_NULL_COUNT, condition::if_null)),
     ("$in", exactly(2, search::contains)),
     ("$indexOfArray", between(2, 4, search::index_of_array)),
     ("$indexOfBytes", between(2, 4, search::index_of_bytes)),
@@ -220,7 +221,7 @@ pub(super) const OPERATORS: &[(&str, Known)] = &[
     ("$rtrim", named(&text::TRIM, text::trim_end)),
     ("$second", special(date::parse_part)),
     ("$setDifference", exactly(2, set::difference)),
-    ("$setEquals", at_least(2, 17_045, set::equals)),
+    ("$setEquals", at_least(2, Code::SET_EQUALS_COUNT, set::equals)),
     ("$setField", special(object::parse_set_field)),
     ("$setIntersection", any_number(set::intersection)),
     ("$setIsSubset", exactly(2, set::is_subset)),

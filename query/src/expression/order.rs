@@ -7,8 +7,9 @@ use index::key::Direction;
 use index::order::compare;
 use index::path::{FieldPath, value_at};
 
+use crate::code::Code;
 use crate::expression::condition::compare_values;
-use crate::expression::error::{BAD_VALUE, Error, Fault};
+use crate::expression::error::{Error, Fault};
 use crate::expression::node::{Arguments, Node};
 use crate::expression::parser::{Parser, invalid};
 use crate::expression::signature::Signature;
@@ -19,17 +20,17 @@ use crate::value::{describe, integer};
 pub(super) const SOME: Signature = Signature {
     names: &["n", "input"],
     required: 2,
-    not_object: 5_787_900,
-    unknown: 5_787_901,
-    missing: &[5_787_906, 5_787_907],
+    not_object: Code::N_OPERATOR_NOT_OBJECT,
+    unknown: Code::N_OPERATOR_UNKNOWN_ARGUMENT,
+    missing: &[Code::N_MISSING, Code::N_OPERATOR_INPUT_MISSING],
 };
 
 const SORT: Signature = Signature {
     names: &["input", "sortBy"],
     required: 2,
-    not_object: 2_942_500,
-    unknown: 2_942_501,
-    missing: &[2_942_502, 2_942_503],
+    not_object: Code::SORT_ARRAY_NOT_OBJECT,
+    unknown: Code::SORT_ARRAY_UNKNOWN_ARGUMENT,
+    missing: &[Code::SORT_ARRAY_INPUT_MISSING, Code::SORT_ARRAY_SORT_BY_MISSING],
 };
 
 pub(super) fn greatest_some<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
@@ -44,14 +45,14 @@ pub(super) fn least_some<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>,
 pub(super) fn count_wanted<'d>(arguments: &Arguments<'_, 'd>) -> Result<(usize, Vec<Value<'d>>), Error> {
     let (wanted, input) = (arguments.value(0)?, arguments.value(1)?);
     if !wanted.is_number() {
-        return Err(arguments.wrong_type(5_787_902, "n", "an integer", &wanted));
+        return Err(arguments.wrong_type(Code::N_TYPE, "n", "an integer", &wanted));
     }
-    let count = arguments.long(5_787_903, "n", &wanted)?;
+    let count = arguments.long(Code::N_NOT_INTEGER, "n", &wanted)?;
     // Zero elements are refused: MongoDB takes that for a mistake.
     if count <= 0 {
-        return Err(arguments.wrong_value(5_787_908, "n", "above 0", &wanted));
+        return Err(arguments.wrong_value(Code::N_NOT_POSITIVE, "n", "above 0", &wanted));
     }
-    let elements = arguments.elements(5_788_200, "input", &input)?;
+    let elements = arguments.elements(Code::N_OPERATOR_INPUT_TYPE, "input", &input)?;
     Ok((usize::try_from(count).unwrap_or(usize::MAX), elements))
 }
 
@@ -74,7 +75,7 @@ pub(super) fn parse_sort(
 fn check_pattern(operator: &'static str, pattern: RawBsonRef<'_>) -> Result<(), Error> {
     let refuse = |expected, found| {
         let fault = Fault::WrongValue { argument: "sortBy", expected, found: describe(found) };
-        Err(Error::Argument { operator, fault, code: BAD_VALUE })
+        Err(Error::Argument { operator, fault, code: Code::BAD_VALUE })
     };
     let Some(document) = pattern.as_document() else {
         return if direction(pattern).is_some() {
@@ -120,7 +121,7 @@ fn sort<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     if input.is_nullish() {
         return Ok(Value::NULL);
     }
-    let mut elements = arguments.elements(2_942_504, "input", &input)?;
+    let mut elements = arguments.elements(Code::SORT_ARRAY_INPUT_TYPE, "input", &input)?;
     let pattern = arguments.value(1)?;
     if let Some(pattern) = pattern.or_null().as_document() {
         // The pattern was checked while parsing, so no path is lost here.

@@ -7,6 +7,7 @@
 use bson::raw::CString;
 use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 
+use crate::code::Code;
 use crate::expression::error::{Error, Fault};
 use crate::expression::node::{Node, Scope};
 use crate::expression::operator::{Form, Known, known};
@@ -74,7 +75,7 @@ impl Parser<'_> {
             check_field_name(name.as_str())?;
             if !seen.insert(name.as_str()) {
                 let fault = Fault::DuplicateName { name: name.as_str().to_owned() };
-                return Err(Error::Argument { operator: "an object", fault, code: 16_406 });
+                return Err(Error::Argument { operator: "an object", fault, code: Code::FIELD_TWICE });
             }
             computed.push((name.to_owned(), self.operand(value)?));
         }

@@ -5,6 +5,7 @@
 
 use index::path::FieldPath;
 
+use crate::code::Code;
 use crate::expression::error::Error;
 use crate::expression::node::{Node, PathStart};
 use crate::expression::value::Value;
@@ -67,7 +68,11 @@ impl Parser<'_> {
         let Some(variable) = path.strip_prefix('$') else {
             if path.is_empty() {
                 let reason = "a dollar sign must be followed by a name";
-                return Err(Error::Path { path: "$".to_owned(), reason, code: 16_872 });
+                return Err(Error::Path {
+                    path: "$".to_owned(),
+                    reason,
+                    code: Code::FIELD_PATH_DOLLAR_ALONE,
+                });
             }
             return Ok(Node::Path(self.current(), split_path(path)?));
         };
@@ -132,7 +137,7 @@ pub(super) fn split_path(path: &str) -> Result<Vec<FieldPath>, Error> {
         return Err(Error::Path {
             path: path.to_owned(),
             reason: "it must not end with a dot",
-            code: 40_353,
+            code: Code::FIELD_PATH_TRAILING_DOT,
         });
     }
     let names = path.split('.').collect::<Vec<_>>();
@@ -140,7 +145,7 @@ pub(super) fn split_path(path: &str) -> Result<Vec<FieldPath>, Error> {
         return Err(Error::Path {
             path: crate::value::shorten(path),
             reason: "it has more than 200 names",
-            code: 15,
+            code: Code::OVERFLOW,
         });
     }
     let field = |name: &&str| match name_fault(name) {
@@ -159,17 +164,17 @@ pub(super) fn check_field_name(name: &str) -> Result<(), Error> {
 }
 
 /// What is wrong with the name of a field, and MongoDB's number for it.
-fn name_fault(name: &str) -> Option<(&'static str, i32)> {
+fn name_fault(name: &str) -> Option<(&'static str, Code)> {
     if name.is_empty() {
-        return Some(("a name must not be empty", 15_998));
+        return Some(("a name must not be empty", Code::FIELD_NAME_EMPTY));
     }
     if name.starts_with('$') {
-        return Some(("a name must not start with a dollar sign", 16_410));
+        return Some(("a name must not start with a dollar sign", Code::FIELD_NAME_DOLLAR));
     }
     if name.contains('\0') {
-        return Some((ZERO, 16_411));
+        return Some((ZERO, Code::FIELD_NAME_ZERO_BYTE));
     }
-    name.contains('.').then_some(("a name must not hold a dot", 16_412))
+    name.contains('.').then_some(("a name must not hold a dot", Code::FIELD_NAME_DOT))
 }
 
 /// The error for bytes that are not BSON.
@@ -179,5 +184,5 @@ pub(super) fn invalid(error: bson::error::Error) -> Error {
 }
 
 fn zero_byte(path: &str) -> Error {
-    Error::Path { path: path.replace('\0', "\\0"), reason: ZERO, code: 16_411 }
+    Error::Path { path: path.replace('\0', "\\0"), reason: ZERO, code: Code::FIELD_NAME_ZERO_BYTE }
 }

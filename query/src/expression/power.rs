@@ -1,6 +1,7 @@
 //! Powers, roots and logarithms of doubles and integers. Decimals are refused: computed as doubles they would lose
 //! more than half of their digits.
 
+use crate::code::Code;
 use crate::expression::arithmetic::one_number;
 use crate::expression::error::{Error, Fault};
 use crate::expression::node::Arguments;
@@ -12,43 +13,53 @@ pub(super) fn exp<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error>
 }
 
 pub(super) fn ln<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    of_double(arguments, |value| positive(arguments, 28_766, value).map(f64::ln))
+    of_double(arguments, |value| positive(arguments, Code::LN_NOT_POSITIVE, value).map(f64::ln))
 }
 
 pub(super) fn log10<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    of_double(arguments, |value| positive(arguments, 28_761, value).map(f64::log10))
+    of_double(arguments, |value| positive(arguments, Code::LOG10_NOT_POSITIVE, value).map(f64::log10))
 }
 
 pub(super) fn sqrt<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     of_double(arguments, |value| {
         if value < 0.0 {
-            return Err(refuse(arguments, 28_714, "the argument", "0 or more", value));
+            return Err(refuse(arguments, Code::SQRT_NEGATIVE, "the argument", "0 or more", value));
         }
         Ok(value.sqrt())
     })
 }
 
 pub(super) fn log<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    let Some((value, base)) = two(arguments, (28_756, 28_757))? else { return Ok(Value::NULL) };
+    let Some((value, base)) = two(arguments, (Code::LOG_VALUE_TYPE, Code::LOG_BASE_TYPE))? else {
+        return Ok(Value::NULL);
+    };
     let (Some(value), Some(base)) = (double(value), double(base)) else {
         return Err(arguments.unsupported("a decimal"));
     };
-    let value = positive(arguments, 28_758, value)?;
+    let value = positive(arguments, Code::LOG_VALUE_NOT_POSITIVE, value)?;
     #[expect(clippy::float_cmp, reason = "only the base 1 itself has no logarithm")]
     if base <= 0.0 || base == 1.0 {
-        return Err(refuse(arguments, 28_759, "the base", "above 0 and not 1", base));
+        return Err(refuse(arguments, Code::LOG_BASE_VALUE, "the base", "above 0 and not 1", base));
     }
     Ok(Value::double(value.ln() / base.ln()))
 }
 
 pub(super) fn pow<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    let Some((base, exponent)) = two(arguments, (28_762, 28_763))? else { return Ok(Value::NULL) };
+    let Some((base, exponent)) = two(arguments, (Code::POW_BASE_TYPE, Code::POW_EXPONENT_TYPE))? else {
+        return Ok(Value::NULL);
+    };
     let (Some(double_base), Some(double_exponent)) = (double(base), double(exponent)) else {
         return Err(arguments.unsupported("a decimal"));
     };
     // This would be a division by zero.
     if double_base == 0.0 && double_exponent < 0.0 {
-        return Err(refuse(arguments, 28_764, "the exponent of 0", "0 or more", double_exponent));
+        return Err(refuse(
+            arguments,
+            Code::POW_ZERO_TO_NEGATIVE,
+            "the exponent of 0",
+            "0 or more",
+            double_exponent,
+        ));
     }
     // Powers of integers are computed exactly where 64 bits hold them. Of two int32 the result may be an
     // int32.
@@ -102,7 +113,7 @@ fn double(number: Numeric) -> Option<f64> {
     if matches!(number, Numeric::Decimal(_)) { None } else { Some(number.to_double()) }
 }
 
-fn two(arguments: &Arguments<'_, '_>, codes: (i32, i32)) -> Result<Option<(Numeric, Numeric)>, Error> {
+fn two(arguments: &Arguments<'_, '_>, codes: (Code, Code)) -> Result<Option<(Numeric, Numeric)>, Error> {
     let (first, second) = (arguments.value(0)?, arguments.value(1)?);
     if first.is_nullish() || second.is_nullish() {
         return Ok(None);
@@ -114,7 +125,7 @@ fn two(arguments: &Arguments<'_, '_>, codes: (i32, i32)) -> Result<Option<(Numer
     Ok(Some((first, number(codes.1, "the second argument", &second)?)))
 }
 
-fn positive(arguments: &Arguments<'_, '_>, code: i32, value: f64) -> Result<f64, Error> {
+fn positive(arguments: &Arguments<'_, '_>, code: Code, value: f64) -> Result<f64, Error> {
     if value <= 0.0 {
         return Err(refuse(arguments, code, "the argument", "above 0", value));
     }
@@ -123,7 +134,7 @@ fn positive(arguments: &Arguments<'_, '_>, code: i32, value: f64) -> Result<f64,
 
 fn refuse(
     arguments: &Arguments<'_, '_>,
-    code: i32,
+    code: Code,
     argument: &'static str,
     expected: &'static str,
     found: f64,

@@ -9,6 +9,7 @@ use bson::raw::cstr;
 use pcre::error::MatchError;
 use pcre::program::Found;
 
+use crate::code::Code;
 use crate::expression::error::{Error, Fault};
 use crate::expression::node::{Compiled, Node, RegexCall, RegexResult, Scope};
 use crate::expression::parser::Parser;
@@ -21,9 +22,9 @@ use crate::value::shorten;
 const ARGUMENTS: Signature = Signature {
     names: &["input", "regex", "options"],
     required: 2,
-    not_object: 51_103,
-    unknown: 31_024,
-    missing: &[31_022, 31_023],
+    not_object: Code::REGEX_NOT_OBJECT,
+    unknown: Code::REGEX_UNKNOWN_ARGUMENT,
+    missing: &[Code::REGEX_INPUT_MISSING, Code::REGEX_PATTERN_MISSING],
 };
 
 pub(super) fn parse(
@@ -70,7 +71,7 @@ pub(super) fn evaluate<'d>(call: &RegexCall, scope: Scope<'_, 'd>) -> Result<Val
     if text.is_none() && !input.is_nullish() {
         let found = input.type_name();
         let fault = Fault::WrongType { argument: "input", expected: "a string", found };
-        return Err(Error::Argument { operator: call.operator, fault, code: 51_104 });
+        return Err(Error::Argument { operator: call.operator, fault, code: Code::REGEX_INPUT_TYPE });
     }
     // A null pattern or input matches nothing.
     match (call.wanted, pattern, text) {
@@ -105,15 +106,21 @@ fn compile(
     };
     if pattern.is_none() && !regex.is_nullish() {
         let expected = "a string or a regular expression";
-        return fault(Fault::WrongType { argument: "regex", expected, found: regex.type_name() }, 51_105);
+        return fault(
+            Fault::WrongType { argument: "regex", expected, found: regex.type_name() },
+            Code::REGEX_PATTERN_TYPE,
+        );
     }
     if given.is_none() && !options.is_nullish() {
         let found = options.type_name();
-        return fault(Fault::WrongType { argument: "options", expected: "a string", found }, 51_106);
+        return fault(
+            Fault::WrongType { argument: "options", expected: "a string", found },
+            Code::REGEX_OPTIONS_TYPE,
+        );
     }
     // Options given twice are refused, even if both are the same.
     if given.is_some() && !own.is_empty() {
-        return fault(Fault::OptionsTwice, 51_107);
+        return fault(Fault::OptionsTwice, Code::REGEX_OPTIONS_TWICE);
     }
     let options = given.unwrap_or(own);
     let Some(pattern) = pattern else { return Ok(None) };
@@ -127,17 +134,24 @@ fn refuse(operator: &'static str, pattern: &str, options: &str, error: PatternEr
     let (reason, code) = match error {
         PatternError::Zero => {
             // The zero character is in the pattern, or else in the options.
-            let code = if pattern.contains('\0') { 51_109 } else { 51_110 };
+            let code = if pattern.contains('\0') {
+                Code::REGEX_PATTERN_ZERO_BYTE
+            } else {
+                Code::REGEX_OPTIONS_ZERO_BYTE
+            };
             ("it holds a zero character".to_owned(), code)
         }
-        PatternError::TooLong { length, limit } => (format!("{length} bytes are more than {limit}"), 51_111),
+        PatternError::TooLong { length, limit } => {
+            (format!("{length} bytes are more than {limit}"), Code::REGEX_PATTERN_INVALID)
+        }
         PatternError::OptionUnknown { option } => {
-            (format!("'{option}' in \"{}\" is not an option", shorten(options)), 51_108)
+            (format!("'{option}' in \"{}\" is not an option", shorten(options)), Code::PATTERN_OPTION_UNKNOWN)
         }
-        PatternError::Invalid { reason, .. } => (reason, 51_111),
-        PatternError::TooMany { limit } => {
-            (format!("the regular expressions take more than {limit} bytes together"), 51_111)
-        }
+        PatternError::Invalid { reason, .. } => (reason, Code::REGEX_PATTERN_INVALID),
+        PatternError::TooMany { limit } => (
+            format!("the regular expressions take more than {limit} bytes together"),
+            Code::REGEX_PATTERN_INVALID,
+        ),
     };
     Error::Argument { operator, fault: Fault::Pattern { pattern: shown, reason }, code }
 }
@@ -200,7 +214,7 @@ impl TextSearch<'_> {
             return reason.into();
         }
         let fault = Fault::PatternFailed { pattern: shorten(self.pattern.text()), reason: error.to_string() };
-        Error::Argument { operator: self.operator, fault, code: 51_156 }
+        Error::Argument { operator: self.operator, fault, code: Code::PATTERN_FAILED }
     }
 
     /// A match as an object: the text, its position in characters, and the texts of its groups.

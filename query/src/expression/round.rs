@@ -2,6 +2,7 @@
 
 use bson::RawBsonRef;
 
+use crate::code::Code;
 use crate::decimal::{self, Precision, Rounding};
 use crate::expression::arithmetic::one_number;
 use crate::expression::error::{Error, Fault};
@@ -49,7 +50,7 @@ fn to_place<'d>(arguments: &Arguments<'_, 'd>, rounding: Rounding) -> Result<Val
         return Ok(Value::NULL);
     }
     let Some(number) = Numeric::of(value.or_null()) else {
-        return Err(arguments.wrong_type(51_081, "the first argument", "a number", &value));
+        return Err(arguments.wrong_type(Code::ROUND_TYPE, "the first argument", "a number", &value));
     };
     let Some(place) = place(arguments)? else { return Ok(Value::NULL) };
     Ok(match number {
@@ -82,7 +83,7 @@ fn rounded(
     let integer = integer(RawBsonRef::Decimal128(rounded));
     integer
         .map(Numeric::Int64)
-        .ok_or_else(|| arguments.fault(51_080, Fault::Overflow { kind: "64-bit integer" }))
+        .ok_or_else(|| arguments.fault(Code::ROUND_OVERFLOW, Fault::Overflow { kind: "64-bit integer" }))
 }
 
 /// The place to round to: 0 if it was not given. Returns `None` if it is null.
@@ -93,9 +94,11 @@ fn place(arguments: &Arguments<'_, '_>) -> Result<Option<i32>, Error> {
     }
     // The range is checked apart from the type, because MongoDB has a number for each.
     let found = integer(place.or_null())
-        .ok_or_else(|| arguments.wrong_value(51_082, "the place", "an integer", &place))?;
+        .ok_or_else(|| arguments.wrong_value(Code::ROUND_PLACE_TYPE, "the place", "an integer", &place))?;
     let in_range = i32::try_from(found).ok().filter(|place| (-20..=100).contains(place));
-    in_range.map(Some).ok_or_else(|| arguments.wrong_value(51_083, "the place", "from -20 to 100", &place))
+    in_range
+        .map(Some)
+        .ok_or_else(|| arguments.wrong_value(Code::ROUND_PLACE_VALUE, "the place", "from -20 to 100", &place))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use index::order::compare;
 
+use crate::code::Code;
 use crate::expression::error::Error;
 use crate::expression::node::Arguments;
 use crate::expression::value::Value;
@@ -10,8 +11,8 @@ use crate::value::elements;
 pub(super) fn contains<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let (value, list) = (arguments.value(0)?, arguments.value(1)?);
     let array = list.or_null().as_array();
-    let array =
-        array.ok_or_else(|| arguments.wrong_type(40_081, "the second argument", "an array", &list))?;
+    let array = array
+        .ok_or_else(|| arguments.wrong_type(Code::IN_ARRAY_TYPE, "the second argument", "an array", &list))?;
     // A missing value equals no element: an array holds none.
     let Some(value) = value.get() else { return Ok(Value::FALSE) };
     Ok(Value::boolean(elements(array).any(|element| compare(element, value).is_eq())))
@@ -23,8 +24,10 @@ pub(super) fn index_of_array<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<
         return Ok(Value::NULL);
     }
     let array = list.or_null().as_array();
-    let array = array.ok_or_else(|| arguments.wrong_type(40_090, "the first argument", "an array", &list))?;
-    let (start, end) = window(arguments, (40_096, 40_097))?;
+    let array = array.ok_or_else(|| {
+        arguments.wrong_type(Code::INDEX_OF_ARRAY_TYPE, "the first argument", "an array", &list)
+    })?;
+    let (start, end) = window(arguments, (Code::INDEX_OF_BOUND_TYPE, Code::INDEX_OF_BOUND_NEGATIVE))?;
     let wanted = arguments.value(1)?;
     let Some(wanted) = wanted.get() else { return Ok(Value::int(-1)) };
     // The end comes first: `take` after `skip` would count from the start.
@@ -33,9 +36,13 @@ pub(super) fn index_of_array<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<
 }
 
 pub(super) fn index_of_bytes<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    let Some((text, part)) = texts(arguments, (40_091, 40_092))? else { return Ok(Value::NULL) };
+    let Some((text, part)) =
+        texts(arguments, (Code::INDEX_OF_BYTES_TEXT_TYPE, Code::INDEX_OF_BYTES_PART_TYPE))?
+    else {
+        return Ok(Value::NULL);
+    };
     let (text, part) = (content(&text), content(&part));
-    let (start, end) = window(arguments, (40_096, 40_097))?;
+    let (start, end) = window(arguments, (Code::INDEX_OF_BOUND_TYPE, Code::INDEX_OF_BOUND_NEGATIVE))?;
     let end = end.min(text.len());
     if start > end {
         return Ok(Value::int(-1));
@@ -53,10 +60,13 @@ pub(super) fn index_of_bytes<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<
 
 /// `$indexOfCP`: positions and bounds count characters. A match may reach over the end if it starts before it.
 pub(super) fn index_of_characters<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    let Some((text, part)) = texts(arguments, (40_093, 40_094))? else { return Ok(Value::NULL) };
+    let Some((text, part)) = texts(arguments, (Code::INDEX_OF_CP_TEXT_TYPE, Code::INDEX_OF_CP_PART_TYPE))?
+    else {
+        return Ok(Value::NULL);
+    };
     let (text, part) = (text.or_null(), part.or_null());
     let (text, part) = (text.as_str().unwrap_or_default(), part.as_str().unwrap_or_default());
-    let (start, end) = window(arguments, (40_096, 40_097))?;
+    let (start, end) = window(arguments, (Code::INDEX_OF_BOUND_TYPE, Code::INDEX_OF_BOUND_NEGATIVE))?;
     // An empty text has no character to start at, and the empty part is in it all the same.
     if text.is_empty() && part.is_empty() && start == 0 {
         return Ok(Value::int(0));
@@ -71,7 +81,7 @@ pub(super) fn index_of_characters<'d>(arguments: &Arguments<'_, 'd>) -> Result<V
 /// The text to search, and the part to find. Returns `None` if the text is null.
 fn texts<'d>(
     arguments: &Arguments<'_, 'd>,
-    codes: (i32, i32),
+    codes: (Code, Code),
 ) -> Result<Option<(Value<'d>, Value<'d>)>, Error> {
     let text = arguments.value(0)?;
     if text.is_nullish() {
@@ -89,7 +99,7 @@ fn texts<'d>(
 }
 
 /// The start and the end of a search: by default the whole.
-fn window(arguments: &Arguments<'_, '_>, codes: (i32, i32)) -> Result<(usize, usize), Error> {
+fn window(arguments: &Arguments<'_, '_>, codes: (Code, Code)) -> Result<(usize, usize), Error> {
     let bound = |at, name, default| match arguments.given(at)? {
         None => Ok(default),
         Some(value) => arguments.position(codes, name, &value),

@@ -2,6 +2,7 @@
 
 use bson::RawBsonRef;
 
+use crate::code::Code;
 use crate::expression::error::{Error, Fault};
 use crate::expression::node::{Arguments, Node};
 use crate::expression::parser::{Parser, invalid};
@@ -11,30 +12,44 @@ use crate::expression::value::{ArrayBuilder, Value, type_name};
 const ZIP: Signature = Signature {
     names: &["inputs", "useLongestLength", "defaults"],
     required: 1,
-    not_object: 34_460,
-    unknown: 34_464,
-    missing: &[34_465],
+    not_object: Code::ZIP_NOT_OBJECT,
+    unknown: Code::ZIP_UNKNOWN_ARGUMENT,
+    missing: &[Code::ZIP_INPUTS_MISSING],
 };
 
 /// The most elements that a range has: MongoDB's default limit of 100 MiB, at 16 bytes for each number.
 const RANGE_LENGTH_MAX: u64 = 100 * 1024 * 1024 / 16;
 
 pub(super) fn range<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    let start = arguments.int((34_443, 34_444), "the start", &arguments.value(0)?)?;
-    let end = arguments.int((34_445, 34_446), "the end", &arguments.value(1)?)?;
+    let start = arguments.int(
+        (Code::RANGE_START_TYPE, Code::RANGE_START_VALUE),
+        "the start",
+        &arguments.value(0)?,
+    )?;
+    let end =
+        arguments.int((Code::RANGE_END_TYPE, Code::RANGE_END_VALUE), "the end", &arguments.value(1)?)?;
     let step = match arguments.given(2)? {
         None => 1,
-        Some(value) => match arguments.int((34_447, 34_448), "the step", &value)? {
-            0 => return Err(arguments.wrong_value(34_449, "the step", "other than 0", &value)),
-            step => step,
-        },
+        Some(value) => {
+            match arguments.int((Code::RANGE_STEP_TYPE, Code::RANGE_STEP_VALUE), "the step", &value)? {
+                0 => {
+                    return Err(arguments.wrong_value(
+                        Code::RANGE_STEP_ZERO,
+                        "the step",
+                        "other than 0",
+                        &value,
+                    ));
+                }
+                step => step,
+            }
+        }
     };
     // The length is checked before the first element is made.
     let length = i64::from(start).abs_diff(i64::from(end)) / u64::from(step.unsigned_abs());
     if (start < end) == (step > 0) && length > RANGE_LENGTH_MAX {
         let found = format!("{length} elements");
         let fault = Fault::WrongValue { argument: "the range", expected: "shorter", found };
-        return Err(arguments.fault(146, fault));
+        return Err(arguments.fault(Code::EXCEEDED_MEMORY_LIMIT, fault));
     }
     let mut array = ArrayBuilder::new(arguments.operator, arguments.operation());
     // A step in the wrong direction gives an empty array.
@@ -63,30 +78,35 @@ pub(super) fn parse_zip(
         Error::Argument { operator, fault, code }
     };
     let inputs = inputs.unwrap_or(RawBsonRef::Null);
-    let array = inputs.as_array().ok_or_else(|| wrong("inputs", "an array", 34_461, inputs))?;
+    let array =
+        inputs.as_array().ok_or_else(|| wrong("inputs", "an array", Code::ZIP_INPUTS_TYPE, inputs))?;
     let inputs = array.into_iter().map(|input| parser.operand(input.map_err(invalid)?));
     let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
     if inputs.is_empty() {
         let fault = Fault::Missing { argument: "inputs" };
-        return Err(Error::Argument { operator, fault, code: 34_465 });
+        return Err(Error::Argument { operator, fault, code: Code::ZIP_INPUTS_MISSING });
     }
     let longest = longest.unwrap_or(RawBsonRef::Boolean(false));
-    let is_longest = longest.as_bool().ok_or_else(|| wrong("useLongestLength", "a bool", 34_463, longest))?;
+    let is_longest = longest
+        .as_bool()
+        .ok_or_else(|| wrong("useLongestLength", "a bool", Code::ZIP_USE_LONGEST_TYPE, longest))?;
     let mut fill = Vec::new();
     if let Some(defaults) = defaults {
-        let array = defaults.as_array().ok_or_else(|| wrong("defaults", "an array", 34_462, defaults))?;
+        let array = defaults
+            .as_array()
+            .ok_or_else(|| wrong("defaults", "an array", Code::ZIP_DEFAULTS_TYPE, defaults))?;
         for value in array {
             fill.push(parser.operand(value.map_err(invalid)?)?);
         }
         // Without `useLongestLength` no default would ever be used, which MongoDB takes for a mistake.
         if !is_longest && !fill.is_empty() {
             let fault = Fault::Missing { argument: "useLongestLength" };
-            return Err(Error::Argument { operator, fault, code: 34_466 });
+            return Err(Error::Argument { operator, fault, code: Code::ZIP_DEFAULTS_WITHOUT_LONGEST });
         }
         if !fill.is_empty() && fill.len() != inputs.len() {
             let found = format!("{} of them", fill.len());
             let fault = Fault::WrongValue { argument: "defaults", expected: "as many as the inputs", found };
-            return Err(Error::Argument { operator, fault, code: 34_467 });
+            return Err(Error::Argument { operator, fault, code: Code::ZIP_DEFAULTS_COUNT });
         }
     }
     // A node has only expressions below it, so both settings become constants.
@@ -106,7 +126,7 @@ fn zip<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
         if input.is_nullish() {
             return Ok(Value::NULL);
         }
-        columns.push(arguments.elements(34_468, "an input", &input)?);
+        columns.push(arguments.elements(Code::ZIP_INPUT_TYPE, "an input", &input)?);
     }
     let lengths = columns.iter().map(Vec::len);
     let length = if is_longest { lengths.max() } else { lengths.min() }.unwrap_or(0);

@@ -4,6 +4,7 @@
 
 use std::cmp::Ordering;
 
+use crate::code::Code;
 use crate::expression::condition::compare_values;
 use crate::expression::error::Error;
 use crate::expression::node::Arguments;
@@ -16,7 +17,7 @@ pub(super) fn union<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
         if value.is_nullish() {
             return Ok(Value::NULL);
         }
-        all.extend(arguments.elements(17_043, "an argument", &value)?);
+        all.extend(arguments.elements(Code::SET_UNION_TYPE, "an argument", &value)?);
     }
     arguments.array(sorted(all))
 }
@@ -28,7 +29,7 @@ pub(super) fn intersection<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d
         if value.is_nullish() {
             return Ok(Value::NULL);
         }
-        let next = sorted(arguments.elements(17_047, "an argument", &value)?);
+        let next = sorted(arguments.elements(Code::SET_INTERSECTION_TYPE, "an argument", &value)?);
         shared = Some(match shared {
             None => next,
             Some(mut kept) => {
@@ -47,8 +48,9 @@ pub(super) fn difference<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>,
     if left.is_nullish() || right.is_nullish() {
         return Ok(Value::NULL);
     }
-    let left = arguments.elements(17_048, "the first argument", &left)?;
-    let right = sorted(arguments.elements(17_049, "the second argument", &right)?);
+    let left = arguments.elements(Code::SET_DIFFERENCE_FIRST_TYPE, "the first argument", &left)?;
+    let right =
+        sorted(arguments.elements(Code::SET_DIFFERENCE_SECOND_TYPE, "the second argument", &right)?);
     // The positions are sorted by value to find repetitions, and back by position afterwards: the order of
     // the first array is kept without comparing each element with each.
     let mut positions = left.iter().enumerate().collect::<Vec<_>>();
@@ -63,7 +65,7 @@ pub(super) fn difference<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>,
 pub(super) fn equals<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let mut first: Option<Vec<Value<'d>>> = None;
     for value in arguments.values() {
-        let set = sorted(arguments.elements(17_044, "an argument", &value?)?);
+        let set = sorted(arguments.elements(Code::SET_EQUALS_TYPE, "an argument", &value?)?);
         match &first {
             None => first = Some(set),
             Some(first) => {
@@ -78,18 +80,23 @@ pub(super) fn equals<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Err
 }
 
 pub(super) fn is_subset<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    let left = arguments.elements(17_046, "the first argument", &arguments.value(0)?)?;
-    let right = sorted(arguments.elements(17_042, "the second argument", &arguments.value(1)?)?);
+    let left =
+        arguments.elements(Code::SET_IS_SUBSET_FIRST_TYPE, "the first argument", &arguments.value(0)?)?;
+    let right = sorted(arguments.elements(
+        Code::SET_IS_SUBSET_SECOND_TYPE,
+        "the second argument",
+        &arguments.value(1)?,
+    )?);
     Ok(Value::boolean(left.iter().all(|element| holds(&right, element))))
 }
 
 pub(super) fn all_elements_true<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    let elements = arguments.elements(17_040, "the argument", &arguments.value(0)?)?;
+    let elements = arguments.elements(Code::ALL_ELEMENTS_TRUE_TYPE, "the argument", &arguments.value(0)?)?;
     Ok(Value::boolean(elements.iter().all(Value::is_true)))
 }
 
 pub(super) fn any_element_true<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    let elements = arguments.elements(17_041, "the argument", &arguments.value(0)?)?;
+    let elements = arguments.elements(Code::ANY_ELEMENT_TRUE_TYPE, "the argument", &arguments.value(0)?)?;
     Ok(Value::boolean(elements.iter().any(Value::is_true)))
 }
 

@@ -3,6 +3,7 @@
 
 use bson::RawBsonRef;
 
+use crate::code::Code;
 use crate::expression::error::{Error, Fault};
 use crate::expression::node::Node;
 use crate::expression::parser::{Parser, invalid};
@@ -15,10 +16,10 @@ pub(super) struct Signature {
     pub(super) names: &'static [&'static str],
     /// How many of them must be given: the first `required` names.
     pub(super) required: usize,
-    pub(super) not_object: i32,
-    pub(super) unknown: i32,
+    pub(super) not_object: Code,
+    pub(super) unknown: Code,
     /// The number for each required name that is missing; the last one holds for all that follow.
-    pub(super) missing: &'static [i32],
+    pub(super) missing: &'static [Code],
 }
 
 impl Signature {

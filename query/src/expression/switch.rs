@@ -2,6 +2,7 @@
 
 use bson::RawBsonRef;
 
+use crate::code::Code;
 use crate::expression::error::{Error, Fault};
 use crate::expression::node::{Arguments, Node};
 use crate::expression::parser::{Parser, invalid};
@@ -11,16 +12,16 @@ use crate::expression::value::{Value, type_name};
 const SWITCH: Signature = Signature {
     names: &["branches", "default"],
     required: 0,
-    not_object: 40_060,
-    unknown: 40_067,
+    not_object: Code::SWITCH_NOT_OBJECT,
+    unknown: Code::SWITCH_UNKNOWN_ARGUMENT,
     missing: &[],
 };
 const BRANCH: Signature = Signature {
     names: &["case", "then"],
     required: 2,
-    not_object: 40_062,
-    unknown: 40_063,
-    missing: &[40_064, 40_065],
+    not_object: Code::SWITCH_BRANCH_NOT_OBJECT,
+    unknown: Code::SWITCH_BRANCH_UNKNOWN_ARGUMENT,
+    missing: &[Code::SWITCH_CASE_MISSING, Code::SWITCH_THEN_MISSING],
 };
 
 pub(super) fn parse(
@@ -36,7 +37,7 @@ pub(super) fn parse(
         let Some(array) = branches.as_array() else {
             let found = type_name(branches);
             let fault = Fault::WrongType { argument: "branches", expected: "an array", found };
-            return Err(Error::Argument { operator, fault, code: 40_061 });
+            return Err(Error::Argument { operator, fault, code: Code::SWITCH_BRANCHES_TYPE });
         };
         for branch in array {
             arguments.extend(BRANCH.parse(parser, operator, branch.map_err(invalid)?)?);
@@ -44,7 +45,7 @@ pub(super) fn parse(
     }
     if arguments.len() == 1 {
         let fault = Fault::Missing { argument: "branches" };
-        return Err(Error::Argument { operator, fault, code: 40_068 });
+        return Err(Error::Argument { operator, fault, code: Code::SWITCH_BRANCHES_EMPTY });
     }
     Ok(Node::Call { operator, evaluate, arguments })
 }
@@ -59,7 +60,7 @@ fn evaluate<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     match arguments.given(0)? {
         Some(default) => Ok(default),
         // Without a default, a document that no case covers is an error and not null.
-        None => Err(arguments.fault(40_066, Fault::NoBranch)),
+        None => Err(arguments.fault(Code::SWITCH_NO_BRANCH_APPLIES, Fault::NoBranch)),
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 
 use bson::{DateTime, RawBsonRef};
 
+use crate::code::Code;
 use crate::expression::convert::{date_text, double_text};
 use crate::expression::error::{Error, Fault};
 use crate::expression::node::Arguments;
@@ -18,18 +19,18 @@ use crate::numeric::Numeric;
 pub(super) const TRIM: Signature = Signature {
     names: &["input", "chars"],
     required: 1,
-    not_object: 50_696,
-    unknown: 50_694,
-    missing: &[50_695],
+    not_object: Code::TRIM_NOT_OBJECT,
+    unknown: Code::TRIM_UNKNOWN_ARGUMENT,
+    missing: &[Code::TRIM_INPUT_MISSING],
 };
 
 /// The arguments of `$replaceOne` and `$replaceAll`.
 pub(super) const REPLACE: Signature = Signature {
     names: &["input", "find", "replacement"],
     required: 3,
-    not_object: 51_751,
-    unknown: 51_750,
-    missing: &[51_749, 51_748, 51_747],
+    not_object: Code::REPLACE_NOT_OBJECT,
+    unknown: Code::REPLACE_UNKNOWN_ARGUMENT,
+    missing: &[Code::REPLACE_INPUT_MISSING, Code::REPLACE_FIND_MISSING, Code::REPLACE_REPLACEMENT_MISSING],
 };
 
 /// What is trimmed by default: the spaces that MongoDB lists, and the zero character.
@@ -44,7 +45,8 @@ pub(super) fn concat<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Err
             return Ok(Value::NULL);
         }
         let text = value.get().and_then(RawBsonRef::as_str);
-        let text = text.ok_or_else(|| arguments.wrong_type(16_702, "an argument", "a string", &value))?;
+        let text =
+            text.ok_or_else(|| arguments.wrong_type(Code::CONCAT_TYPE, "an argument", "a string", &value))?;
         // Checked before it is copied, so that no text beyond the limit is ever built.
         check_bytes(arguments.operator, joined.len().saturating_add(text.len()))?;
         joined.push_str(text);
@@ -74,14 +76,16 @@ pub(super) fn compare_without_case<'d>(arguments: &Arguments<'_, 'd>) -> Result<
 pub(super) fn length_in_bytes<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let value = arguments.value(0)?;
     let text = value.get().and_then(RawBsonRef::as_str);
-    let text = text.ok_or_else(|| arguments.wrong_type(34_473, "the argument", "a string", &value))?;
+    let text = text
+        .ok_or_else(|| arguments.wrong_type(Code::STR_LEN_BYTES_TYPE, "the argument", "a string", &value))?;
     Ok(Value::count(text.len()))
 }
 
 pub(super) fn length_in_characters<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let value = arguments.value(0)?;
     let text = value.get().and_then(RawBsonRef::as_str);
-    let text = text.ok_or_else(|| arguments.wrong_type(34_471, "the argument", "a string", &value))?;
+    let text =
+        text.ok_or_else(|| arguments.wrong_type(Code::STR_LEN_CP_TYPE, "the argument", "a string", &value))?;
     Ok(Value::count(text.chars().count()))
 }
 
@@ -93,7 +97,8 @@ pub(super) fn binary_size<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>
     let bytes = value.or_null().as_str().map(str::len);
     let bytes = bytes.or_else(|| value.or_null().as_binary().map(|binary| binary.bytes.len()));
     let expected = "a string or binary data";
-    let bytes = bytes.ok_or_else(|| arguments.wrong_type(51_276, "the argument", expected, &value))?;
+    let bytes = bytes
+        .ok_or_else(|| arguments.wrong_type(Code::BINARY_SIZE_TYPE, "the argument", expected, &value))?;
     Ok(Value::count(bytes))
 }
 
@@ -105,21 +110,25 @@ pub(super) fn part_in_bytes<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'
         let number = Numeric::of(value.or_null()).map(Numeric::to_long);
         number.ok_or_else(|| arguments.wrong_type(code, name, "a number", &value))
     };
-    let (start, length) = (number(1, 16_034, "the start")?, number(2, 16_035, "the length")?);
+    let (start, length) = (
+        number(1, Code::SUBSTR_BYTES_START_TYPE, "the start")?,
+        number(2, Code::SUBSTR_BYTES_LENGTH_TYPE, "the length")?,
+    );
     let wrong = |code, argument, expected| {
         let fault = Fault::WrongValue { argument, expected, found: start.to_string() };
         arguments.fault(code, fault)
     };
-    let start = usize::try_from(start).map_err(|_| wrong(50_752, "the start", "0 or more"))?;
+    let start = usize::try_from(start)
+        .map_err(|_| wrong(Code::SUBSTR_BYTES_START_NEGATIVE, "the start", "0 or more"))?;
     // A negative length means the rest of the text.
     let length = usize::try_from(length).unwrap_or(usize::MAX);
     let end = start.saturating_add(length).min(text.len());
     // A start or an end after the text cuts nothing.
     if start < text.len() && !text.is_char_boundary(start) {
-        return Err(wrong(28_656, "the start", "between two characters"));
+        return Err(wrong(Code::SUBSTR_BYTES_START_IN_CHARACTER, "the start", "between two characters"));
     }
     if end < text.len() && !text.is_char_boundary(end) {
-        return Err(wrong(28_657, "the end", "between two characters"));
+        return Err(wrong(Code::SUBSTR_BYTES_END_IN_CHARACTER, "the end", "between two characters"));
     }
     Ok(Value::text(text.get(start..end).unwrap_or_default()))
 }
@@ -127,13 +136,17 @@ pub(super) fn part_in_bytes<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'
 pub(super) fn part_in_characters<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let text = coerced(arguments, &arguments.value(0)?)?;
     let start = arguments.value(1)?;
-    let start_number = arguments.int((34_450, 34_451), "the start", &start)?;
+    let start_number =
+        arguments.int((Code::SUBSTR_CP_START_TYPE, Code::SUBSTR_CP_START_VALUE), "the start", &start)?;
     let length = arguments.value(2)?;
-    let length_number = arguments.int((34_452, 34_453), "the length", &length)?;
-    let count = usize::try_from(length_number)
-        .map_err(|_| arguments.wrong_value(34_454, "the length", "0 or more", &length))?;
-    let skipped = usize::try_from(start_number)
-        .map_err(|_| arguments.wrong_value(34_455, "the start", "0 or more", &start))?;
+    let length_number =
+        arguments.int((Code::SUBSTR_CP_LENGTH_TYPE, Code::SUBSTR_CP_LENGTH_VALUE), "the length", &length)?;
+    let count = usize::try_from(length_number).map_err(|_| {
+        arguments.wrong_value(Code::SUBSTR_CP_LENGTH_NEGATIVE, "the length", "0 or more", &length)
+    })?;
+    let skipped = usize::try_from(start_number).map_err(|_| {
+        arguments.wrong_value(Code::SUBSTR_CP_START_NEGATIVE, "the start", "0 or more", &start)
+    })?;
     Ok(Value::text(text.chars().skip(skipped).take(count).collect::<String>()))
 }
 
@@ -143,14 +156,20 @@ pub(super) fn split<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
         return Ok(Value::NULL);
     }
     let text = value.get().and_then(RawBsonRef::as_str);
-    let text = text.ok_or_else(|| arguments.wrong_type(40_085, "the first argument", "a string", &value))?;
-    let separator = separator_value
-        .get()
-        .and_then(RawBsonRef::as_str)
-        .ok_or_else(|| arguments.wrong_type(40_086, "the second argument", "a string", &separator_value))?;
+    let text = text.ok_or_else(|| {
+        arguments.wrong_type(Code::SPLIT_TEXT_TYPE, "the first argument", "a string", &value)
+    })?;
+    let separator = separator_value.get().and_then(RawBsonRef::as_str).ok_or_else(|| {
+        arguments.wrong_type(Code::SPLIT_SEPARATOR_TYPE, "the second argument", "a string", &separator_value)
+    })?;
     // The standard library would split between all characters; MongoDB refuses it.
     if separator.is_empty() {
-        return Err(arguments.wrong_value(40_087, "the separator", "not empty", &separator_value));
+        return Err(arguments.wrong_value(
+            Code::SPLIT_SEPARATOR_EMPTY,
+            "the separator",
+            "not empty",
+            &separator_value,
+        ));
     }
     ArrayBuilder::collect(
         arguments.operator,
@@ -215,14 +234,16 @@ fn trimmed<'d>(
         return Ok(Value::NULL);
     }
     let text = value.get().and_then(RawBsonRef::as_str);
-    let text = text.ok_or_else(|| arguments.wrong_type(50_699, "input", "a string", &value))?;
+    let text =
+        text.ok_or_else(|| arguments.wrong_type(Code::TRIM_INPUT_TYPE, "input", "a string", &value))?;
     // A null among the arguments makes the result null, and absent characters mean spaces.
     let Some(chars) = arguments.given(1)? else { return Ok(Value::text(cut(text, &Letters::of(SPACES)))) };
     if chars.is_nullish() {
         return Ok(Value::NULL);
     }
     let letters = chars.get().and_then(RawBsonRef::as_str);
-    let letters = letters.ok_or_else(|| arguments.wrong_type(50_700, "chars", "a string", &chars))?;
+    let letters =
+        letters.ok_or_else(|| arguments.wrong_type(Code::TRIM_CHARS_TYPE, "chars", "a string", &chars))?;
     Ok(Value::text(cut(text, &Letters::of(letters))))
 }
 
@@ -231,7 +252,11 @@ fn replaced<'d>(arguments: &Arguments<'_, 'd>, times: usize) -> Result<Value<'d>
     let names = ["input", "find", "replacement"];
     // All types are checked before any null makes the result null: a wrong type is an error beside a null
     // too.
-    for ((value, argument), code) in values.iter().zip(names).zip([51_746, 51_745, 51_744]) {
+    for ((value, argument), code) in values.iter().zip(names).zip([
+        Code::REPLACE_INPUT_TYPE,
+        Code::REPLACE_FIND_TYPE,
+        Code::REPLACE_REPLACEMENT_TYPE,
+    ]) {
         if !value.is_nullish() && value.or_null().as_str().is_none() {
             return Err(arguments.wrong_type(code, argument, "a string or null", value));
         }
@@ -275,7 +300,12 @@ fn coerced(arguments: &Arguments<'_, '_>, value: &Value<'_>) -> Result<String, E
         | RawBsonRef::MaxKey
         | RawBsonRef::MinKey
         | RawBsonRef::DbPointer(_) => {
-            return Err(arguments.wrong_type(16_007, "an argument", "a string, number or date", value));
+            return Err(arguments.wrong_type(
+                Code::TEXT_CONVERSION_TYPE,
+                "an argument",
+                "a string, number or date",
+                value,
+            ));
         }
     })
 }

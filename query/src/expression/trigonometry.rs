@@ -2,6 +2,7 @@
 
 use bson::Decimal128;
 
+use crate::code::Code;
 use crate::decimal;
 use crate::expression::arithmetic::one_number;
 use crate::expression::error::{Error, Fault};
@@ -75,7 +76,9 @@ pub(super) fn atanh<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
 pub(super) fn atan2<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     // Both arguments are evaluated in their order, each with its own number for a wrong type.
     let mut numbers = [0.0; 2];
-    for (at, (slot, code)) in numbers.iter_mut().zip([51_044, 51_045]).enumerate() {
+    for (at, (slot, code)) in
+        numbers.iter_mut().zip([Code::ATAN2_FIRST_TYPE, Code::ATAN2_SECOND_TYPE]).enumerate()
+    {
         let value = arguments.value(at)?;
         if value.is_nullish() {
             return Ok(Value::NULL);
@@ -129,7 +132,7 @@ fn within<'d>(
             expected: domain.text,
             found: format!("{value:?}"),
         };
-        Err(arguments.fault(50_989, fault))
+        Err(arguments.fault(Code::TRIGONOMETRY_OUT_OF_RANGE, fault))
     })
 }
 

@@ -1,5 +1,6 @@
 //! Why an operation is ended, and the tokens that end it from another thread.
 
+use crate::code::Code;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -44,13 +45,6 @@ pub enum Interruption {
     },
 }
 
-const MAX_TIME_MS_EXPIRED: i32 = 50;
-const EXCEEDED_MEMORY_LIMIT: i32 = 146;
-const CURSOR_KILLED: i32 = 237;
-const CLIENT_DISCONNECT: i32 = 279;
-const INTERRUPTED_AT_SHUTDOWN: i32 = 11_600;
-const INTERRUPTED: i32 = 11_601;
-
 impl Interruption {
     /// MongoDB's number for the reason.
     ///
@@ -58,14 +52,14 @@ impl Interruption {
     /// # use cairndb_query::operation::Interruption;
     /// assert_eq!(Interruption::TimeLimit.code(), 50);
     /// ```
-    pub fn code(self) -> i32 {
+    pub fn code(self) -> Code {
         match self {
-            Self::Cancelled => INTERRUPTED,
-            Self::TimeLimit => MAX_TIME_MS_EXPIRED,
-            Self::ClientDisconnected => CLIENT_DISCONNECT,
-            Self::ShuttingDown => INTERRUPTED_AT_SHUTDOWN,
-            Self::CursorKilled => CURSOR_KILLED,
-            Self::Memory { .. } | Self::SharedMemory { .. } => EXCEEDED_MEMORY_LIMIT,
+            Self::Cancelled => Code::INTERRUPTED,
+            Self::TimeLimit => Code::MAX_TIME_MS_EXPIRED,
+            Self::ClientDisconnected => Code::CLIENT_DISCONNECT,
+            Self::ShuttingDown => Code::INTERRUPTED_AT_SHUTDOWN,
+            Self::CursorKilled => Code::CURSOR_KILLED,
+            Self::Memory { .. } | Self::SharedMemory { .. } => Code::EXCEEDED_MEMORY_LIMIT,
         }
     }
 

@@ -11,6 +11,7 @@ use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::key::{Direction, encode};
 use index::order::compare;
 
+use crate::code::Code;
 use crate::expression::accumulate::{Spread, Sum};
 use crate::expression::{Expression, Variables};
 use crate::pipeline::count::number;
@@ -21,23 +22,6 @@ use crate::pipeline::ranked::{End, Ranked};
 use crate::raw::Fields;
 use crate::sort::Sort;
 use crate::value::{content_bytes, describe, integer};
-
-const FAILED_TO_PARSE: i32 = 9;
-const NOT_UNARY: i32 = 40_237;
-const MERGED_TYPE: i32 = 40_400;
-const SOME_NOT_OBJECT: i32 = 5_787_900;
-const SOME_OPTION: i32 = 5_787_901;
-const COUNT_TYPE: i32 = 5_787_902;
-const COUNT_INTEGER: i32 = 5_787_903;
-const SOME_COUNT_MISSING: i32 = 5_787_906;
-const SOME_INPUT_MISSING: i32 = 5_787_907;
-const COUNT_POSITIVE: i32 = 5_787_908;
-const TOP_NOT_OBJECT: i32 = 5_788_001;
-const TOP_OPTION: i32 = 5_788_002;
-const TOP_COUNT_MISSING: i32 = 5_788_003;
-const TOP_OUTPUT_MISSING: i32 = 5_788_004;
-const TOP_SORT_MISSING: i32 = 5_788_005;
-const TOP_SORT_TYPE: i32 = 5_788_604;
 
 /// An accumulator with its argument.
 #[derive(Clone, Debug)]
@@ -166,14 +150,19 @@ impl Accumulator {
         };
         // As an expression, `[x]` would be an array of one value. As an argument MongoDB takes it for a list.
         if operand.as_array().is_some() {
-            return Err(wrong(operator, "one argument and no array of them", operand, NOT_UNARY));
+            return Err(wrong(
+                operator,
+                "one argument and no array of them",
+                operand,
+                Code::ACCUMULATOR_NOT_UNARY,
+            ));
         }
         match kind {
             Kind::Some(_) | Kind::Extremes(_) => Self::parse_some(operator, kind, operand, variables),
             Kind::Best(_) | Kind::BestSome(_) => Self::parse_best(operator, kind, operand, variables),
             // It counts documents whatever they are, and MongoDB insists that it is given nothing.
             Kind::Count if operand.as_document().is_none_or(|argument| !argument.is_empty()) => {
-                Err(wrong(operator, "an empty object", operand, FAILED_TO_PARSE))
+                Err(wrong(operator, "an empty object", operand, Code::FAILED_TO_PARSE))
             }
             Kind::AddToSet
             | Kind::Average
@@ -198,9 +187,15 @@ impl Accumulator {
         operand: RawBsonRef<'_>,
         variables: &Variables,
     ) -> Result<Self, Fault> {
-        let [wanted, input] = options(operator, ["n", "input"], operand, SOME_NOT_OBJECT, SOME_OPTION)?;
-        let wanted = given(operator, "n", wanted, SOME_COUNT_MISSING)?;
-        let input = given(operator, "input", input, SOME_INPUT_MISSING)?;
+        let [wanted, input] = options(
+            operator,
+            ["n", "input"],
+            operand,
+            Code::N_OPERATOR_NOT_OBJECT,
+            Code::N_OPERATOR_UNKNOWN_ARGUMENT,
+        )?;
+        let wanted = given(operator, "n", wanted, Code::N_MISSING)?;
+        let input = given(operator, "input", input, Code::N_OPERATOR_INPUT_MISSING)?;
         let argument = Expression::parse(input, variables)?;
         let wanted = Some(Expression::parse(wanted, variables)?);
         Self { operator, kind, argument, wanted, sort: None }.checked()
@@ -215,18 +210,28 @@ impl Accumulator {
     ) -> Result<Self, Fault> {
         // Without an `n`, the option is unknown: MongoDB refuses `n` of a `$top`.
         let (wanted, output, sort) = if matches!(kind, Kind::BestSome(_)) {
-            let [wanted, output, sort] =
-                options(operator, ["n", "output", "sortBy"], operand, TOP_NOT_OBJECT, TOP_OPTION)?;
-            let wanted = given(operator, "n", wanted, TOP_COUNT_MISSING)?;
+            let [wanted, output, sort] = options(
+                operator,
+                ["n", "output", "sortBy"],
+                operand,
+                Code::TOP_NOT_OBJECT,
+                Code::TOP_UNKNOWN_ARGUMENT,
+            )?;
+            let wanted = given(operator, "n", wanted, Code::TOP_N_MISSING)?;
             (Some(Expression::parse(wanted, variables)?), output, sort)
         } else {
-            let [output, sort] =
-                options(operator, ["output", "sortBy"], operand, TOP_NOT_OBJECT, TOP_OPTION)?;
+            let [output, sort] = options(
+                operator,
+                ["output", "sortBy"],
+                operand,
+                Code::TOP_NOT_OBJECT,
+                Code::TOP_UNKNOWN_ARGUMENT,
+            )?;
             (None, output, sort)
         };
-        let output = given(operator, "output", output, TOP_OUTPUT_MISSING)?;
-        let sort = given(operator, "sortBy", sort, TOP_SORT_MISSING)?;
-        let sort = Sort::parse(object(operator, sort, TOP_SORT_TYPE)?)?;
+        let output = given(operator, "output", output, Code::TOP_OUTPUT_MISSING)?;
+        let sort = given(operator, "sortBy", sort, Code::TOP_SORT_BY_MISSING)?;
+        let sort = Sort::parse(object(operator, sort, Code::TOP_SORT_BY_TYPE)?)?;
         let argument = Expression::parse(output, variables)?;
         Self { operator, kind, argument, wanted, sort: Some(sort) }.checked()
     }
@@ -400,7 +405,7 @@ impl MergedObject {
             operator,
             expected: "objects",
             found: describe(value),
-            code: MERGED_TYPE,
+            code: Code::MERGE_OBJECTS_TYPE,
         })?;
         for field in Fields::of(document) {
             let field = field?;
@@ -449,11 +454,11 @@ fn read_count(operator: &'static str, wanted: RawBsonRef<'_>) -> Result<usize, F
     let refuse = |expected, code| Fault::Value { operator, expected, found: describe(wanted), code };
     // MongoDB has a number of its own for each of the three faults.
     if index::number::Number::of(wanted).is_none() {
-        return Err(refuse("a number as 'n'", COUNT_TYPE));
+        return Err(refuse("a number as 'n'", Code::N_TYPE));
     }
-    let count = integer(wanted).ok_or_else(|| refuse("an integer as 'n'", COUNT_INTEGER))?;
+    let count = integer(wanted).ok_or_else(|| refuse("an integer as 'n'", Code::N_NOT_INTEGER))?;
     if count <= 0 {
-        return Err(refuse("an 'n' above 0", COUNT_POSITIVE));
+        return Err(refuse("an 'n' above 0", Code::N_NOT_POSITIVE));
     }
     // More values than memory has addresses are as good as all.
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
@@ -464,13 +469,13 @@ fn given<'b>(
     operator: &'static str,
     option: &'static str,
     value: Option<RawBsonRef<'b>>,
-    code: i32,
+    code: Code,
 ) -> Result<RawBsonRef<'b>, Fault> {
     value.ok_or(Fault::OptionMissing { stage: operator, option, code })
 }
 
 /// The error for a wrong argument.
-fn wrong(operator: &'static str, expected: &'static str, operand: RawBsonRef<'_>, code: i32) -> Fault {
+fn wrong(operator: &'static str, expected: &'static str, operand: RawBsonRef<'_>, code: Code) -> Fault {
     Fault::Operand { stage: operator, expected, found: describe(operand), code }
 }
 

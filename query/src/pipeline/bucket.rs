@@ -5,6 +5,7 @@ use bson::raw::cstr;
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 use index::order::{compare, type_class};
 
+use crate::code::Code;
 use crate::expression::{Expression, Variables};
 use crate::pipeline::error::Fault;
 use crate::pipeline::group::Group;
@@ -12,35 +13,24 @@ use crate::pipeline::options::{object, options};
 use crate::value::{describe, elements};
 
 const STAGE: &str = "$bucket";
-const BOUNDARY_CONSTANT: i32 = 40_191;
-const BOUNDARIES_FEW: i32 = 40_192;
-const BOUNDARIES_TYPES: i32 = 40_193;
-const BOUNDARIES_ORDER: i32 = 40_194;
-const DEFAULT_CONSTANT: i32 = 40_195;
-const OUTPUT_TYPE: i32 = 40_196;
-const OPTION: i32 = 40_197;
-const MISSING: i32 = 40_198;
-const DEFAULT_RANGE: i32 = 40_199;
-const BOUNDARIES_TYPE: i32 = 40_200;
-const OPERAND: i32 = 40_201;
-const GROUP_BY: i32 = 40_202;
 
 /// Parses the argument of `$bucket` into the group that finds each document's bucket. The groups are not sorted.
 pub(super) fn parse(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Group, Fault> {
     let names = ["groupBy", "boundaries", "default", "output"];
-    let [group_by, boundaries, default, output] = options(STAGE, names, operand, OPERAND, OPTION)?;
-    let missing = |option| Fault::OptionMissing { stage: STAGE, option, code: MISSING };
+    let [group_by, boundaries, default, output] =
+        options(STAGE, names, operand, Code::BUCKET_NOT_OBJECT, Code::BUCKET_UNKNOWN_OPTION)?;
+    let missing = |option| Fault::OptionMissing { stage: STAGE, option, code: Code::BUCKET_OPTION_MISSING };
     let group_by = group_by.ok_or_else(|| missing("groupBy"))?;
     let boundaries = boundaries.ok_or_else(|| missing("boundaries"))?;
     // A constant would put all documents into one bucket; MongoDB refuses it.
     let is_path = group_by.as_str().is_some_and(|text| text.starts_with('$'));
     if !is_path && group_by.as_document().is_none() {
-        return Err(wrong("a path or an expression as 'groupBy'", group_by, GROUP_BY));
+        return Err(wrong("a path or an expression as 'groupBy'", group_by, Code::BUCKET_GROUP_BY));
     }
     // The boundaries come first: a default is checked against them.
     let boundaries = read_boundaries(boundaries, variables)?;
     let default = default.map(|default| read_default(default, &boundaries, variables)).transpose()?;
-    let output = output.map(|output| object(STAGE, output, OUTPUT_TYPE)).transpose()?;
+    let output = output.map(|output| object(STAGE, output, Code::BUCKET_OUTPUT_TYPE)).transpose()?;
     // MongoDB counts by default.
     let output = output.map_or_else(|| rawdoc! { "count": { "$sum": 1 } }, RawDocument::to_owned);
     let id = bucket_of(&RawBson::from(group_by), &boundaries, default.as_ref());
@@ -50,23 +40,24 @@ pub(super) fn parse(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Gr
 /// Parses the boundaries: at least two, constant, of one type, ascending.
 fn read_boundaries(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<RawBson>, Fault> {
     let array = operand.as_array();
-    let array = array.ok_or_else(|| wrong("an array as 'boundaries'", operand, BOUNDARIES_TYPE))?;
+    let array =
+        array.ok_or_else(|| wrong("an array as 'boundaries'", operand, Code::BUCKET_BOUNDARIES_TYPE))?;
     let constant = |boundary| {
         let value = constant(boundary, variables)?;
-        value.ok_or_else(|| wrong("constant boundaries", boundary, BOUNDARY_CONSTANT))
+        value.ok_or_else(|| wrong("constant boundaries", boundary, Code::BUCKET_BOUNDARY_NOT_CONSTANT))
     };
     let boundaries = elements(array).map(constant).collect::<Result<Vec<_>, _>>()?;
     if boundaries.len() < 2 {
-        return Err(wrong("at least two boundaries", operand, BOUNDARIES_FEW));
+        return Err(wrong("at least two boundaries", operand, Code::BUCKET_BOUNDARIES_TOO_FEW));
     }
     for (lower, upper) in boundaries.iter().zip(boundaries.iter().skip(1)) {
         let (lower, upper) = (lower.as_raw_bson_ref(), upper.as_raw_bson_ref());
         // Numbers of different types are one class, so `[1, 2.5]` is accepted.
         if type_class(lower) != type_class(upper) {
-            return Err(wrong("boundaries of one type", upper, BOUNDARIES_TYPES));
+            return Err(wrong("boundaries of one type", upper, Code::BUCKET_BOUNDARIES_MIXED_TYPES));
         }
         if compare(lower, upper).is_ge() {
-            return Err(wrong("ascending boundaries", upper, BOUNDARIES_ORDER));
+            return Err(wrong("ascending boundaries", upper, Code::BUCKET_BOUNDARIES_ORDER));
         }
     }
     Ok(boundaries)
@@ -79,11 +70,12 @@ fn read_default(
     variables: &Variables,
 ) -> Result<RawBson, Fault> {
     let default = constant(operand, variables)?;
-    let default = default.ok_or_else(|| wrong("a constant 'default'", operand, DEFAULT_CONSTANT))?;
+    let default =
+        default.ok_or_else(|| wrong("a constant 'default'", operand, Code::BUCKET_DEFAULT_NOT_CONSTANT))?;
     let below = |boundary: &RawBson| compare(default.as_raw_bson_ref(), boundary.as_raw_bson_ref()).is_lt();
     // The last boundary is exclusive, so it may be the default.
     if boundaries.first().is_some_and(|first| !below(first)) && boundaries.last().is_some_and(below) {
-        return Err(wrong("a 'default' outside of the boundaries", operand, DEFAULT_RANGE));
+        return Err(wrong("a 'default' outside of the boundaries", operand, Code::BUCKET_DEFAULT_IN_RANGE));
     }
     Ok(default)
 }
@@ -115,6 +107,6 @@ fn bucket_of(group_by: &RawBson, boundaries: &[RawBson], default: Option<&RawBso
     rawdoc! { "$switch": switch }
 }
 
-fn wrong(expected: &'static str, found: RawBsonRef<'_>, code: i32) -> Fault {
+fn wrong(expected: &'static str, found: RawBsonRef<'_>, code: Code) -> Fault {
     Fault::Operand { stage: STAGE, expected, found: describe(found), code }
 }

@@ -3,32 +3,28 @@
 use bson::raw::CString;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
+use crate::code::Code;
 use crate::pipeline::collect::Collector;
 use crate::pipeline::error::Fault;
 use crate::value::describe;
-
-const NOT_TEXT: i32 = 40_156;
-const EMPTY: i32 = 40_157;
-const DOLLAR: i32 = 40_158;
-const ZERO: i32 = 40_159;
-const DOT: i32 = 40_160;
 
 /// Parses the name of the field that gets the count.
 pub(super) fn parse(operand: RawBsonRef<'_>) -> Result<CString, Fault> {
     let refuse =
         |expected, code| Fault::Operand { stage: "$count", expected, found: describe(operand), code };
     // MongoDB has a number of its own for each of these faults.
-    let name = operand.as_str().ok_or_else(|| refuse("the name of a field", NOT_TEXT))?;
+    let name = operand.as_str().ok_or_else(|| refuse("the name of a field", Code::COUNT_FIELD_TYPE))?;
     if name.is_empty() {
-        return Err(refuse("a name that is not empty", EMPTY));
+        return Err(refuse("a name that is not empty", Code::COUNT_FIELD_EMPTY));
     }
     if name.starts_with('$') {
-        return Err(refuse("a name that does not start with a dollar sign", DOLLAR));
+        return Err(refuse("a name that does not start with a dollar sign", Code::COUNT_FIELD_DOLLAR));
     }
     if name.contains('.') {
-        return Err(refuse("a name without a dot", DOT));
+        return Err(refuse("a name without a dot", Code::COUNT_FIELD_DOT));
     }
-    CString::try_from(name).map_err(|_| refuse("a name without a zero character", ZERO))
+    CString::try_from(name)
+        .map_err(|_| refuse("a name without a zero character", Code::COUNT_FIELD_ZERO_BYTE))
 }
 
 /// A count as the smallest integer type that holds it, as MongoDB returns it.

@@ -1,8 +1,10 @@
 //! Why a pipeline was refused, or failed for a document.
 //!
 //! A stage that does not exist, one that exists in MongoDB but not here, and one with a wrong argument are three
-//! different faults. Many of MongoDB's numbers belong to a single check: they are next to the check, and the error
-//! carries them.
+//! different faults. Many of MongoDB's codes belong to a single check: the check names the code, and the error
+//! carries it.
+
+use crate::code::Code;
 
 /// What is wrong with a pipeline, or with a document that it was run over.
 ///
@@ -91,8 +93,8 @@ pub enum Fault {
         expected: &'static str,
         /// What was given.
         found: String,
-        /// MongoDB's number.
-        code: i32,
+        /// MongoDB's code.
+        code: Code,
     },
     /// The stage has no such option.
     #[error("unrecognized option to {stage}: '{option}'")]
@@ -101,8 +103,8 @@ pub enum Fault {
         stage: &'static str,
         /// The option.
         option: String,
-        /// MongoDB's number.
-        code: i32,
+        /// MongoDB's code.
+        code: Code,
     },
     /// A required option is missing.
     #[error("{stage} needs '{option}'")]
@@ -111,8 +113,8 @@ pub enum Fault {
         stage: &'static str,
         /// The option.
         option: &'static str,
-        /// MongoDB's number.
-        code: i32,
+        /// MongoDB's code.
+        code: Code,
     },
     /// The stage cannot create a field.
     #[error("{stage} cannot make the field '{field}': {reason}")]
@@ -123,8 +125,8 @@ pub enum Fault {
         field: String,
         /// What is wrong with it.
         reason: &'static str,
-        /// MongoDB's number.
-        code: i32,
+        /// MongoDB's code.
+        code: Code,
     },
     /// There is no such accumulator.
     #[error("unknown group operator '{operator}'")]
@@ -163,8 +165,8 @@ pub enum Fault {
         expected: &'static str,
         /// The value.
         found: String,
-        /// MongoDB's number.
-        code: i32,
+        /// MongoDB's code.
+        code: Code,
     },
     /// The stage needs more memory than it may hold.
     #[error("{stage} exceeded the memory limit of {limit} bytes, and nothing is moved to disk")]
@@ -218,51 +220,38 @@ pub enum Fault {
     Sort(Box<crate::sort::error::Error>),
 }
 
-const OVERFLOW: i32 = 15;
-const INVALID_BSON: i32 = 22;
-const NOT_IMPLEMENTED: i32 = 238;
-const MEMORY_EXCEEDED: i32 = 292;
-const TOO_LARGE: i32 = 10_334;
-const UNKNOWN_ACCUMULATOR: i32 = 15_952;
-const ROOT_NOT_OBJECT: i32 = 40_228;
-const FIELD_COUNT: i32 = 40_323;
-const UNKNOWN: i32 = 40_324;
-const IN_FACET: i32 = 40_600;
-const NOT_FIRST: i32 = 40_602;
-const TOO_LONG: i32 = 7_749_501;
-
 impl Error {
-    /// MongoDB's number for the error.
-    pub fn code(&self) -> i32 {
+    /// MongoDB's code for the error.
+    pub fn code(&self) -> Code {
         match self {
             Self::Stage { fault, .. } => fault.code(),
-            Self::TooLong { .. } => TOO_LONG,
+            Self::TooLong { .. } => Code::PIPELINE_TOO_LONG,
         }
     }
 }
 
 impl Fault {
-    /// MongoDB's number for the fault.
-    pub fn code(&self) -> i32 {
+    /// MongoDB's code for the fault.
+    pub fn code(&self) -> Code {
         match self {
             Self::Interrupted(interruption) => interruption.code(),
-            Self::FieldCount => FIELD_COUNT,
-            Self::Unknown { .. } => UNKNOWN,
-            Self::Unsupported { .. } | Self::UnsupportedAccumulator { .. } => NOT_IMPLEMENTED,
-            Self::NotFirst { .. } => NOT_FIRST,
-            Self::InFacet { .. } => IN_FACET,
+            Self::FieldCount => Code::STAGE_FIELD_COUNT,
+            Self::Unknown { .. } => Code::UNKNOWN_STAGE,
+            Self::Unsupported { .. } | Self::UnsupportedAccumulator { .. } => Code::NOT_IMPLEMENTED,
+            Self::NotFirst { .. } => Code::STAGE_NOT_FIRST,
+            Self::InFacet { .. } => Code::STAGE_IN_FACET,
             Self::Operand { code, .. }
             | Self::OptionUnknown { code, .. }
             | Self::OptionMissing { code, .. }
             | Self::Field { code, .. }
             | Self::Value { code, .. } => *code,
-            Self::UnknownAccumulator { .. } => UNKNOWN_ACCUMULATOR,
+            Self::UnknownAccumulator { .. } => Code::UNKNOWN_ACCUMULATOR,
             Self::Path { refusal, .. } => refusal.code(),
-            Self::RootNotObject { .. } => ROOT_NOT_OBJECT,
-            Self::MemoryExceeded { .. } => MEMORY_EXCEEDED,
-            Self::TooLarge { .. } => TOO_LARGE,
-            Self::TooDeep { .. } => OVERFLOW,
-            Self::InvalidBson { .. } => INVALID_BSON,
+            Self::RootNotObject { .. } => Code::NEW_ROOT_NOT_OBJECT,
+            Self::MemoryExceeded { .. } => Code::QUERY_EXCEEDED_MEMORY_LIMIT,
+            Self::TooLarge { .. } => Code::BSON_OBJECT_TOO_LARGE,
+            Self::TooDeep { .. } => Code::OVERFLOW,
+            Self::InvalidBson { .. } => Code::INVALID_BSON,
             Self::Facet { error, .. } => error.code(),
             Self::Filter(error) => error.code(),
             Self::Expression(error) => error.code(),

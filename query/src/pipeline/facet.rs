@@ -12,6 +12,7 @@ use bson::raw::CString;
 use bson::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::validate::{DOCUMENT_BYTES_MAX, validate};
 
+use crate::code::Code;
 use crate::pipeline::collect::Collector;
 use crate::pipeline::error::{Error, Fault};
 use crate::pipeline::options::object;
@@ -25,20 +26,17 @@ const BATCH_BYTES: usize = 1 << 20;
 /// this many documents.
 const BATCH_DOCUMENTS: usize = 1_000;
 
-const OPERAND: i32 = 40_169;
-const PART: i32 = 40_170;
-const STAGE: i32 = 40_171;
-const NAME_DOLLAR: i32 = 16_410;
-const NAME_DOT: i32 = 16_412;
-const NAME_EMPTY: i32 = 15_998;
-const NAME_TWICE: i32 = 16_406;
-
 /// Checks that the argument is an object with at least one field.
 pub(super) fn operand(operand: RawBsonRef<'_>) -> Result<&RawDocument, Fault> {
-    let pipelines = object(NAME, operand, OPERAND)?;
+    let pipelines = object(NAME, operand, Code::FACET_OPERAND)?;
     if pipelines.is_empty() {
         let found = "an empty one".to_owned();
-        return Err(Fault::Operand { stage: NAME, expected: "an object with a field", found, code: OPERAND });
+        return Err(Fault::Operand {
+            stage: NAME,
+            expected: "an object with a field",
+            found,
+            code: Code::FACET_OPERAND,
+        });
     }
     Ok(pipelines)
 }
@@ -54,16 +52,18 @@ pub(super) fn parse<S>(
         let field = field?;
         let name = field_name(field.name())?;
         if !names.insert(name.clone()) {
-            return Err(unmade(field.name(), "it is given twice", NAME_TWICE));
+            return Err(unmade(field.name(), "it is given twice", Code::FIELD_TWICE));
         }
         // Each field is parsed completely before the next, so the first mistake in the text is the one reported.
         let value = field.value()?;
         let wrong = |expected, found, code| Fault::Operand { stage: NAME, expected, found, code };
         let array = value.as_array();
-        let array = array.ok_or_else(|| wrong("arrays of stages", describe(value), PART))?;
+        let array =
+            array.ok_or_else(|| wrong("arrays of stages", describe(value), Code::FACET_PIPELINE_TYPE))?;
         let stage = |stage: RawBsonRef<'_>| {
-            let stage =
-                stage.as_document().ok_or_else(|| wrong("stages that are objects", describe(stage), STAGE));
+            let stage = stage
+                .as_document()
+                .ok_or_else(|| wrong("stages that are objects", describe(stage), Code::FACET_STAGE_TYPE));
             stage.map(RawDocument::to_owned)
         };
         let stages = elements(array).map(stage).collect::<Result<Vec<_>, _>>()?;
@@ -76,17 +76,17 @@ pub(super) fn parse<S>(
 /// Parses the name of a field, which becomes a field of the result.
 fn field_name(name: &str) -> Result<CString, Fault> {
     match name {
-        "" => Err(unmade(name, "a name must not be empty", NAME_EMPTY)),
+        "" => Err(unmade(name, "a name must not be empty", Code::FIELD_NAME_EMPTY)),
         name if name.starts_with('$') => {
-            Err(unmade(name, "a name must not start with a dollar sign", NAME_DOLLAR))
+            Err(unmade(name, "a name must not start with a dollar sign", Code::FIELD_NAME_DOLLAR))
         }
-        name if name.contains('.') => Err(unmade(name, "a name must not hold a dot", NAME_DOT)),
+        name if name.contains('.') => Err(unmade(name, "a name must not hold a dot", Code::FIELD_NAME_DOT)),
         name => CString::try_from(name).map_err(|error| Fault::InvalidBson { reason: error.to_string() }),
     }
 }
 
 /// The error for a field that the result cannot have.
-fn unmade(field: &str, reason: &'static str, code: i32) -> Fault {
+fn unmade(field: &str, reason: &'static str, code: Code) -> Fault {
     Fault::Field { stage: NAME, field: crate::value::shorten(field), reason, code }
 }
 

@@ -11,6 +11,7 @@ use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::key::{Direction, encode};
 use index::validate::validate;
 
+use crate::code::Code;
 use crate::expression::{Expression, Variables};
 use crate::pipeline::accumulator::{Accumulator, GroupState};
 use crate::pipeline::collect::Collector;
@@ -23,14 +24,6 @@ use crate::value::{content_bytes, describe, shorten};
 
 const STAGE: &str = "$group";
 const ID: &str = "_id";
-const NOT_OBJECT: i32 = 15_947;
-const ID_TWICE: i32 = 15_948;
-const ID_MISSING: i32 = 15_955;
-const FIELD_TWICE: i32 = 16_406;
-const FIELD_NOT_OBJECT: i32 = 40_234;
-const FIELD_DOT: i32 = 40_235;
-const FIELD_DOLLAR: i32 = 40_236;
-const FIELD_OPERATORS: i32 = 40_238;
 
 /// The expression of the groups' key, and the accumulators by the names of their fields.
 #[derive(Clone, Debug)]
@@ -42,7 +35,7 @@ pub(super) struct Group {
 impl Group {
     /// Parses the argument of `$group`.
     pub(super) fn parse(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Self, Fault> {
-        let document = object(STAGE, operand, NOT_OBJECT)?;
+        let document = object(STAGE, operand, Code::GROUP_NOT_OBJECT)?;
         let mut id = None;
         let mut output = GroupFields::default();
         for field in Fields::of(document) {
@@ -51,10 +44,10 @@ impl Group {
             if field.name() != ID {
                 output.add(&field, variables)?;
             } else if id.replace(Expression::parse(field.value()?, variables)?).is_some() {
-                return Err(unmade(ID, "it is given twice", ID_TWICE));
+                return Err(unmade(ID, "it is given twice", Code::GROUP_ID_TWICE));
             }
         }
-        let missing = Fault::OptionMissing { stage: STAGE, option: ID, code: ID_MISSING };
+        let missing = Fault::OptionMissing { stage: STAGE, option: ID, code: Code::GROUP_ID_MISSING };
         Ok(Self { id: id.ok_or(missing)?, fields: output.fields })
     }
 
@@ -83,25 +76,25 @@ impl GroupFields {
         variables.operation().steps(1)?;
         let name = field.name();
         if name.contains('.') {
-            return Err(unmade(name, "a name must not hold a dot", FIELD_DOT));
+            return Err(unmade(name, "a name must not hold a dot", Code::GROUP_FIELD_DOT));
         }
         if name.starts_with('$') {
-            return Err(unmade(name, "a name must not start with a dollar sign", FIELD_DOLLAR));
+            return Err(unmade(name, "a name must not start with a dollar sign", Code::GROUP_FIELD_DOLLAR));
         }
         if name == ID || !self.names.insert(name.to_owned()) {
-            return Err(unmade(name, "it is given twice", FIELD_TWICE));
+            return Err(unmade(name, "it is given twice", Code::FIELD_TWICE));
         }
         let value = field.value()?;
         let accumulator = value.as_document();
         let accumulator = accumulator.ok_or_else(|| {
             let found = describe(value);
             let expected = "an object with an accumulator for each field";
-            Fault::Operand { stage: STAGE, expected, found, code: FIELD_NOT_OBJECT }
+            Fault::Operand { stage: STAGE, expected, found, code: Code::GROUP_FIELD_NOT_OBJECT }
         })?;
         let operators = Fields::of(accumulator).collect::<Result<Vec<_>, _>>()?;
         // `{total: {$sum: 1, $max: 1}}` would be two values for one field.
         let [operator] = operators.as_slice() else {
-            return Err(unmade(name, "it must have exactly one accumulator", FIELD_OPERATORS));
+            return Err(unmade(name, "it must have exactly one accumulator", Code::GROUP_FIELD_OPERATORS));
         };
         let parsed = Accumulator::parse(operator.name(), operator.value()?, variables)?;
         let name =
@@ -112,7 +105,7 @@ impl GroupFields {
 }
 
 /// The error for a field that the groups cannot have.
-fn unmade(field: &str, reason: &'static str, code: i32) -> Fault {
+fn unmade(field: &str, reason: &'static str, code: Code) -> Fault {
     Fault::Field { stage: STAGE, field: shorten(field), reason, code }
 }
 

@@ -2,6 +2,7 @@
 
 use bson::{RawBsonRef, RawDocument};
 
+use crate::code::Code;
 use crate::pipeline::error::Fault;
 use crate::raw::Fields;
 use crate::value::describe;
@@ -12,8 +13,8 @@ pub(super) fn options<'b, const N: usize>(
     stage: &'static str,
     names: [&'static str; N],
     operand: RawBsonRef<'b>,
-    not_object: i32,
-    unknown: i32,
+    not_object: Code,
+    unknown: Code,
 ) -> Result<[Option<RawBsonRef<'b>>; N], Fault> {
     let document = object(stage, operand, not_object)?;
     let mut given = [None; N];
@@ -34,7 +35,7 @@ pub(super) fn options<'b, const N: usize>(
 pub(super) fn object<'b>(
     stage: &'static str,
     operand: RawBsonRef<'b>,
-    code: i32,
+    code: Code,
 ) -> Result<&'b RawDocument, Fault> {
     let expected = "an object";
     operand.as_document().ok_or_else(|| Fault::Operand { stage, expected, found: describe(operand), code })

@@ -4,6 +4,7 @@ use std::vec::IntoIter;
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
+use crate::code::Code;
 use crate::operation::OperationContext;
 use crate::pipeline::collect::Collector;
 use crate::pipeline::error::Fault;
@@ -13,23 +14,19 @@ use crate::random::random_below;
 use crate::value::{describe, integer};
 
 const STAGE: &str = "$sample";
-const NOT_OBJECT: i32 = 28_745;
-const SIZE_TYPE: i32 = 28_746;
-const SIZE_VALUE: i32 = 28_747;
-const OPTION: i32 = 28_748;
-const MISSING: i32 = 28_749;
 
 /// Parses the number of documents.
 pub(super) fn parse(operand: RawBsonRef<'_>) -> Result<usize, Fault> {
-    let [size] = options(STAGE, ["size"], operand, NOT_OBJECT, OPTION)?;
-    let size = size.ok_or(Fault::OptionMissing { stage: STAGE, option: "size", code: MISSING })?;
+    let [size] = options(STAGE, ["size"], operand, Code::SAMPLE_NOT_OBJECT, Code::SAMPLE_UNKNOWN_OPTION)?;
+    let size =
+        size.ok_or(Fault::OptionMissing { stage: STAGE, option: "size", code: Code::SAMPLE_SIZE_MISSING })?;
     let refuse = |expected, code| Fault::Operand { stage: STAGE, expected, found: describe(size), code };
     // A size that is no number and one that is not above 0 have different numbers in MongoDB.
     if index::number::Number::of(size).is_none() {
-        return Err(refuse("a number as 'size'", SIZE_TYPE));
+        return Err(refuse("a number as 'size'", Code::SAMPLE_SIZE_TYPE));
     }
     let wanted = integer(size).filter(|&size| size > 0);
-    let wanted = wanted.ok_or_else(|| refuse("an integer above 0 as 'size'", SIZE_VALUE))?;
+    let wanted = wanted.ok_or_else(|| refuse("an integer above 0 as 'size'", Code::SAMPLE_SIZE_VALUE))?;
     Ok(usize::try_from(wanted).unwrap_or(usize::MAX))
 }
 

@@ -5,20 +5,12 @@
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::validate::validate;
 
+use crate::code::Code;
 use crate::expression::{ComputedFields, Expression, Variables};
 use crate::pipeline::error::Fault;
 use crate::pipeline::options::{object, options};
 use crate::projection::Projection;
 use crate::value::describe;
-
-const PROJECT_NOT_OBJECT: i32 = 15_969;
-const SET_NOT_OBJECT: i32 = 40_272;
-const UNSET_TYPE: i32 = 31_002;
-const UNSET_EMPTY: i32 = 31_119;
-const UNSET_NAME: i32 = 31_120;
-const REPLACE_ROOT_NOT_OBJECT: i32 = 40_229;
-const REPLACE_ROOT_OPTION: i32 = 40_415;
-const REPLACE_ROOT_MISSING: i32 = 40_414;
 
 /// How a stage makes a new document out of one.
 #[derive(Clone, Debug)]
@@ -81,7 +73,7 @@ pub(super) fn set(
     operand: RawBsonRef<'_>,
     variables: &Variables,
 ) -> Result<Shape, Fault> {
-    let fields = object(stage, operand, SET_NOT_OBJECT)?;
+    let fields = object(stage, operand, Code::SET_NOT_OBJECT)?;
     Ok(Shape::Set(ComputedFields::parse(fields, variables)?))
 }
 
@@ -91,7 +83,7 @@ pub(super) fn project(
     operand: RawBsonRef<'_>,
     variables: &Variables,
 ) -> Result<Shape, Fault> {
-    let fields = object(stage, operand, PROJECT_NOT_OBJECT)?;
+    let fields = object(stage, operand, Code::PROJECT_NOT_OBJECT)?;
     Ok(Shape::Project(Projection::parse_stage(fields, variables)?))
 }
 
@@ -106,7 +98,8 @@ pub(super) fn unset(
     let mut excluded = RawDocumentBuf::new();
     // The projection checks the paths, with the same numbers as `$project`.
     let mut exclude = |name: &str| {
-        let name = bson::raw::CString::try_from(name.to_owned()).map_err(|_| fault(UNSET_NAME))?;
+        let name =
+            bson::raw::CString::try_from(name.to_owned()).map_err(|_| fault(Code::UNSET_FIELD_NAME))?;
         excluded.append(&name, 0);
         Ok::<(), Fault>(())
     };
@@ -115,15 +108,16 @@ pub(super) fn unset(
         (Some(name), _) => exclude(name)?,
         (None, Some(names)) => {
             for name in names {
-                let name = name.ok().and_then(RawBsonRef::as_str).ok_or_else(|| fault(UNSET_NAME))?;
+                let name =
+                    name.ok().and_then(RawBsonRef::as_str).ok_or_else(|| fault(Code::UNSET_FIELD_NAME))?;
                 exclude(name)?;
             }
         }
-        (None, None) => return Err(fault(UNSET_TYPE)),
+        (None, None) => return Err(fault(Code::UNSET_TYPE)),
     }
     // Without paths it would be a projection that does nothing.
     if excluded.is_empty() {
-        return Err(fault(UNSET_EMPTY));
+        return Err(fault(Code::UNSET_EMPTY));
     }
     Ok(Shape::Project(Projection::parse_stage(&excluded, variables)?))
 }
@@ -134,8 +128,9 @@ pub(super) fn replace_root(
     operand: RawBsonRef<'_>,
     variables: &Variables,
 ) -> Result<Shape, Fault> {
-    let [root] = options(stage, ["newRoot"], operand, REPLACE_ROOT_NOT_OBJECT, REPLACE_ROOT_OPTION)?;
-    let missing = Fault::OptionMissing { stage, option: "newRoot", code: REPLACE_ROOT_MISSING };
+    let [root] =
+        options(stage, ["newRoot"], operand, Code::REPLACE_ROOT_NOT_OBJECT, Code::IDL_UNKNOWN_FIELD)?;
+    let missing = Fault::OptionMissing { stage, option: "newRoot", code: Code::IDL_FAILED_TO_PARSE };
     replace_with(stage, root.ok_or(missing)?, variables)
 }
 

@@ -2,6 +2,7 @@
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
+use crate::code::Code;
 use crate::operation::OperationContext;
 use crate::path::PathRefusal;
 use crate::pipeline::collect::Collector;
@@ -13,8 +14,6 @@ use crate::sort::collect::{Sorted, Sorter};
 use crate::value::describe;
 
 const STAGE: &str = "$sort";
-const NOT_OBJECT: i32 = 15_973;
-const EMPTY: i32 = 15_976;
 
 /// The order of a `$sort`, and how many documents the stages after it use.
 #[derive(Clone, Debug)]
@@ -29,7 +28,7 @@ pub(super) struct SortOrder {
 impl SortOrder {
     /// Parses the argument of `$sort`.
     pub(super) fn parse(operand: RawBsonRef<'_>) -> Result<Self, Fault> {
-        Self::of(object(STAGE, operand, NOT_OBJECT)?)
+        Self::of(object(STAGE, operand, Code::SORT_NOT_OBJECT)?)
     }
 
     /// The order by the fields of `given`.
@@ -43,7 +42,12 @@ impl SortOrder {
         // A find accepts an empty sort, a pipeline does not: MongoDB's rule.
         if sort.is_empty() {
             let found = describe(RawBsonRef::Document(given));
-            return Err(Fault::Operand { stage: STAGE, expected: "at least one field", found, code: EMPTY });
+            return Err(Fault::Operand {
+                stage: STAGE,
+                expected: "at least one field",
+                found,
+                code: Code::SORT_EMPTY,
+            });
         }
         Ok(Self { sort, given: given.to_owned(), kept: None })
     }

@@ -10,6 +10,7 @@
 use bson::raw::CString;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 
+use crate::code::Code;
 use crate::expression::Variables;
 use crate::filter::Filter;
 use crate::pipeline::bucket;
@@ -130,19 +131,6 @@ impl Nesting {
     }
 }
 
-const NOT_OBJECT_DOCUMENT: i32 = 40_228;
-const MATCH_NOT_OBJECT: i32 = 15_959;
-const LIMIT_ZERO: i32 = 15_958;
-const INDEX_STATS_OPERAND: i32 = 28_803;
-const SORT_BY_COUNT_OBJECT: i32 = 40_147;
-const SORT_BY_COUNT_TEXT: i32 = 40_148;
-const SORT_BY_COUNT_TYPE: i32 = 40_149;
-const SKIP_OPERAND: i32 = 5_107_200;
-const LIMIT_OPERAND: i32 = 5_107_201;
-const COLL_STATS_OPERAND: i32 = 5_447_000;
-const DOCUMENTS_OPERAND: i32 = 5_858_203;
-const FAILED_TO_PARSE: i32 = 9;
-
 /// Ascending by name.
 const STAGES: &[(&str, StageKind)] = &[
     ("$addFields", StageKind::Shape(shape::set)),
@@ -236,7 +224,7 @@ pub(super) fn parse(stage: &RawDocument, variables: &Variables) -> Result<Parsed
 
 /// Parses `$match`. The filter is kept as given as well, for the search that may take it over.
 fn match_stage(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<Stage>, Fault> {
-    let given = object("$match", operand, MATCH_NOT_OBJECT)?;
+    let given = object("$match", operand, Code::MATCH_NOT_OBJECT)?;
     let filter = Filter::parse_with(given, variables)?;
     Ok(vec![Stage::Match(Selection { filter, given: given.to_owned() })])
 }
@@ -253,19 +241,19 @@ fn sort(operand: RawBsonRef<'_>, _: &Variables) -> Result<Vec<Stage>, Fault> {
 
 /// Parses `$skip`: 0 is accepted.
 fn skip(operand: RawBsonRef<'_>, _: &Variables) -> Result<Vec<Stage>, Fault> {
-    Ok(vec![Stage::Skip(whole("$skip", operand, SKIP_OPERAND)?)])
+    Ok(vec![Stage::Skip(whole("$skip", operand, Code::SKIP_OPERAND)?)])
 }
 
 /// Parses `$limit`, which must be above 0.
 fn limit(operand: RawBsonRef<'_>, _: &Variables) -> Result<Vec<Stage>, Fault> {
-    match whole("$limit", operand, LIMIT_OPERAND)? {
-        0 => Err(wrong("$limit", "an integer above 0", operand, LIMIT_ZERO)),
+    match whole("$limit", operand, Code::LIMIT_OPERAND)? {
+        0 => Err(wrong("$limit", "an integer above 0", operand, Code::LIMIT_NOT_POSITIVE)),
         limit => Ok(vec![Stage::Limit(limit)]),
     }
 }
 
 /// Parses a count of documents. A double without a fraction is one.
-fn whole(stage: &'static str, operand: RawBsonRef<'_>, code: i32) -> Result<u64, Fault> {
+fn whole(stage: &'static str, operand: RawBsonRef<'_>, code: Code) -> Result<u64, Fault> {
     let whole = integer(operand).and_then(|value| u64::try_from(value).ok());
     whole.ok_or_else(|| wrong(stage, "an integer of 0 or more", operand, code))
 }
@@ -294,14 +282,14 @@ fn sort_by_count(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<S
         // An object without operators would be a constant, or an object of paths.
         let first = Fields::of(document).next().transpose()?;
         if !first.is_some_and(|field| field.name().starts_with('$')) {
-            return refuse("an expression inside the object", SORT_BY_COUNT_OBJECT);
+            return refuse("an expression inside the object", Code::SORT_BY_COUNT_OBJECT);
         }
     } else if let Some(text) = operand.as_str() {
         if !text.starts_with('$') {
-            return refuse("a path that starts with a dollar sign", SORT_BY_COUNT_TEXT);
+            return refuse("a path that starts with a dollar sign", Code::SORT_BY_COUNT_TEXT);
         }
     } else {
-        return refuse("a path or an expression", SORT_BY_COUNT_TYPE);
+        return refuse("a path or an expression", Code::SORT_BY_COUNT_TYPE);
     }
     let group = Group::by(operand, &rawdoc! { "count": { "$sum": 1 } }, variables)?;
     Ok(vec![Stage::Group(group), Stage::Sort(SortOrder::of(&rawdoc! { "count": -1 })?)])
@@ -314,34 +302,35 @@ fn documents(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Source, F
     let value = expression.evaluate(&RawDocumentBuf::new(), variables)?;
     let value = value.as_ref().map_or(RawBsonRef::Null, bson::RawBson::as_raw_bson_ref);
     let array = value.as_array();
-    let array = array.ok_or_else(|| wrong("$documents", "an array of objects", value, DOCUMENTS_OPERAND))?;
+    let array =
+        array.ok_or_else(|| wrong("$documents", "an array of objects", value, Code::DOCUMENTS_OPERAND))?;
     let document = |element: RawBsonRef<'_>| {
         let document = element.as_document().map(RawDocument::to_owned);
-        document.ok_or_else(|| wrong("$documents", "an array of objects", element, NOT_OBJECT_DOCUMENT))
+        document.ok_or_else(|| wrong("$documents", "an array of objects", element, Code::NEW_ROOT_NOT_OBJECT))
     };
     crate::value::elements(array).map(document).collect::<Result<_, _>>().map(Source::Documents)
 }
 
 /// Parses `$collStats`. Its options are the caller's to read.
 fn coll_stats(operand: RawBsonRef<'_>, _: &Variables) -> Result<Source, Fault> {
-    Ok(Source::CollStats(object("$collStats", operand, COLL_STATS_OPERAND)?.to_owned()))
+    Ok(Source::CollStats(object("$collStats", operand, Code::COLL_STATS_OPERAND)?.to_owned()))
 }
 
 /// Parses `$currentOp`. Its options are the caller's to read.
 fn current_op(operand: RawBsonRef<'_>, _: &Variables) -> Result<Source, Fault> {
-    Ok(Source::CurrentOp(object("$currentOp", operand, FAILED_TO_PARSE)?.to_owned()))
+    Ok(Source::CurrentOp(object("$currentOp", operand, Code::FAILED_TO_PARSE)?.to_owned()))
 }
 
 /// Parses `$indexStats`, which has no options.
 fn index_stats(operand: RawBsonRef<'_>, _: &Variables) -> Result<Source, Fault> {
     match operand.as_document() {
         Some(document) if document.is_empty() => Ok(Source::IndexStats),
-        Some(_) | None => Err(wrong("$indexStats", "an empty object", operand, INDEX_STATS_OPERAND)),
+        Some(_) | None => Err(wrong("$indexStats", "an empty object", operand, Code::INDEX_STATS_OPERAND)),
     }
 }
 
 /// The error for a wrong argument.
-fn wrong(stage: &'static str, expected: &'static str, operand: RawBsonRef<'_>, code: i32) -> Fault {
+fn wrong(stage: &'static str, expected: &'static str, operand: RawBsonRef<'_>, code: Code) -> Fault {
     Fault::Operand { stage, expected, found: describe(operand), code }
 }
 

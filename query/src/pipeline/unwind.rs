@@ -11,6 +11,7 @@ use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::path::{FieldPath, value_at};
 use index::validate::validate;
 
+use crate::code::Code;
 use crate::operation::{OperationContext, Reservation};
 use crate::path::parse_path;
 use crate::pipeline::error::{Error, Fault, at};
@@ -22,14 +23,6 @@ use crate::value::{describe, elements};
 const STAGE: &str = "$unwind";
 /// The minimum size of an array's element: its type, a name of one digit, and the zero byte.
 const ELEMENT_BYTES_MIN: usize = 3;
-const OPERAND: i32 = 15_981;
-const PATH_TYPE: i32 = 28_808;
-const PRESERVE_TYPE: i32 = 28_809;
-const INDEX_TYPE: i32 = 28_810;
-const OPTION: i32 = 28_811;
-const PATH_MISSING: i32 = 28_812;
-const PATH_DOLLAR: i32 = 28_818;
-const INDEX_DOLLAR: i32 = 28_822;
 
 /// The argument of `$unwind`.
 #[derive(Clone, Debug)]
@@ -54,26 +47,35 @@ impl Unwind {
     pub(super) fn parse(operand: RawBsonRef<'_>) -> Result<Self, Fault> {
         // MongoDB has a number of its own for each of the faults below.
         if operand.as_str().is_none() && operand.as_document().is_none() {
-            return Err(wrong("a path or an object of options", operand, OPERAND));
+            return Err(wrong("a path or an object of options", operand, Code::UNWIND_OPERAND_TYPE));
         }
         // A path alone is short for the option `path`.
         let [path, index, empty] = if operand.as_str().is_some() {
             [Some(operand), None, None]
         } else {
             let names = ["path", "includeArrayIndex", "preserveNullAndEmptyArrays"];
-            options(STAGE, names, operand, OPERAND, OPTION)?
+            options(STAGE, names, operand, Code::UNWIND_OPERAND_TYPE, Code::UNWIND_UNKNOWN_OPTION)?
         };
-        let path = path.ok_or(Fault::OptionMissing { stage: STAGE, option: "path", code: PATH_MISSING })?;
-        let text = path.as_str().ok_or_else(|| wrong("a text as path", path, PATH_TYPE))?;
+        let path = path.ok_or(Fault::OptionMissing {
+            stage: STAGE,
+            option: "path",
+            code: Code::UNWIND_PATH_MISSING,
+        })?;
+        let text = path.as_str().ok_or_else(|| wrong("a text as path", path, Code::UNWIND_PATH_TYPE))?;
         let text = text.strip_prefix('$');
-        let text = text.ok_or_else(|| wrong("a path that starts with a dollar sign", path, PATH_DOLLAR))?;
+        let text = text
+            .ok_or_else(|| wrong("a path that starts with a dollar sign", path, Code::UNWIND_PATH_DOLLAR))?;
         let path = field_path(text)?;
         // MongoDB takes no number for this option.
         let empty = match empty {
             None | Some(RawBsonRef::Boolean(false)) => Empty::Dropped,
             Some(RawBsonRef::Boolean(true)) => Empty::Kept,
             Some(other) => {
-                return Err(wrong("true or false as 'preserveNullAndEmptyArrays'", other, PRESERVE_TYPE));
+                return Err(wrong(
+                    "true or false as 'preserveNullAndEmptyArrays'",
+                    other,
+                    Code::UNWIND_PRESERVE_TYPE,
+                ));
             }
         };
         let index = index.map(parse_index).transpose()?;
@@ -84,10 +86,10 @@ impl Unwind {
 /// Parses `includeArrayIndex`. It names a field, so unlike `path` it has no dollar sign.
 fn parse_index(index: RawBsonRef<'_>) -> Result<Vec<String>, Fault> {
     let text = index.as_str().filter(|text| !text.is_empty());
-    let text = text.ok_or_else(|| wrong("a name as 'includeArrayIndex'", index, INDEX_TYPE))?;
+    let text = text.ok_or_else(|| wrong("a name as 'includeArrayIndex'", index, Code::UNWIND_INDEX_TYPE))?;
     if text.starts_with('$') {
         let expected = "a name without a dollar sign as 'includeArrayIndex'";
-        return Err(wrong(expected, index, INDEX_DOLLAR));
+        return Err(wrong(expected, index, Code::UNWIND_INDEX_DOLLAR));
     }
     Ok(names(&field_path(text)?))
 }
@@ -106,7 +108,7 @@ fn names(path: &FieldPath) -> Vec<String> {
 }
 
 /// The error for a wrong argument.
-fn wrong(expected: &'static str, found: RawBsonRef<'_>, code: i32) -> Fault {
+fn wrong(expected: &'static str, found: RawBsonRef<'_>, code: Code) -> Fault {
     Fault::Operand { stage: STAGE, expected, found: describe(found), code }
 }
 

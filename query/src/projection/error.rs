@@ -1,5 +1,6 @@
 //! Why a projection was refused, or could not be applied to a document.
 
+use crate::code::Code;
 use crate::path::PathRefusal;
 use crate::raw::Malformed;
 
@@ -165,34 +166,6 @@ pub enum Fault {
     Path(PathRefusal),
 }
 
-const OVERFLOW: i32 = 15;
-const INVALID_BSON: i32 = 22;
-const INVALID_OPERATOR: i32 = 168;
-const NOT_IMPLEMENTED: i32 = 238;
-const TOO_LARGE: i32 = 10_334;
-const COLLISION_ABOVE: i32 = 31_249;
-const COLLISION: i32 = 31_250;
-const EXPRESSION_IN_EXCLUSION: i32 = 31_252;
-const INCLUSION_IN_EXCLUSION: i32 = 31_253;
-const EXCLUSION_IN_INCLUSION: i32 = 31_254;
-const ELEM_MATCH_AFTER_POSITIONAL: i32 = 31_255;
-const POSITIONAL_AFTER_ELEM_MATCH: i32 = 31_256;
-const POSITIONAL_OBJECT: i32 = 31_271;
-const ELEM_MATCH_TYPE: i32 = 31_274;
-const ELEM_MATCH_NESTED: i32 = 31_275;
-const POSITIONAL_TWICE: i32 = 31_276;
-const POSITIONAL_VALUE: i32 = 31_308;
-const VALUE_IN_EXCLUSION: i32 = 31_310;
-const POSITIONAL_IN_STAGE: i32 = 31_324;
-const UNKNOWN_EXPRESSION: i32 = 31_325;
-const POSITIONAL_INSIDE: i32 = 31_394;
-const POSITIONAL_EXCLUSION: i32 = 31_395;
-const POSITIONAL_WITHOUT_FILTER: i32 = 51_050;
-const NO_POSITION: i32 = 51_246;
-const POSITION_MISMATCH: i32 = 51_247;
-const EMPTY_OBJECT: i32 = 51_270;
-const EMPTY: i32 = 51_272;
-
 impl From<Malformed> for Error {
     fn from(_: Malformed) -> Self {
         Self::InvalidDocument
@@ -200,47 +173,47 @@ impl From<Malformed> for Error {
 }
 
 impl Error {
-    /// MongoDB's number for the error.
-    pub fn code(&self) -> i32 {
+    /// MongoDB's code for the error.
+    pub fn code(&self) -> Code {
         match self {
             Self::Interrupted(interruption) => interruption.code(),
             Self::Malformed { fault, .. } => fault.code(),
-            Self::Empty => EMPTY,
-            Self::Unsupported { .. } => NOT_IMPLEMENTED,
+            Self::Empty => Code::PROJECTION_EMPTY,
+            Self::Unsupported { .. } => Code::NOT_IMPLEMENTED,
             Self::Filter(error) => error.code(),
             Self::Expression(error) => error.code(),
-            Self::InvalidBson { .. } | Self::InvalidDocument => INVALID_BSON,
-            Self::TooDeep { .. } => OVERFLOW,
-            Self::TooLarge { .. } => TOO_LARGE,
-            Self::NoPosition { .. } => NO_POSITION,
-            Self::PositionMismatch { .. } => POSITION_MISMATCH,
+            Self::InvalidBson { .. } | Self::InvalidDocument => Code::INVALID_BSON,
+            Self::TooDeep { .. } => Code::OVERFLOW,
+            Self::TooLarge { .. } => Code::BSON_OBJECT_TOO_LARGE,
+            Self::NoPosition { .. } => Code::POSITIONAL_WITHOUT_POSITION,
+            Self::PositionMismatch { .. } => Code::POSITIONAL_MISMATCH,
         }
     }
 }
 
 impl Fault {
-    fn code(&self) -> i32 {
+    fn code(&self) -> Code {
         match self {
-            Self::Collision => COLLISION,
-            Self::CollisionAbove { .. } => COLLISION_ABOVE,
-            Self::InclusionInExclusion => INCLUSION_IN_EXCLUSION,
-            Self::ExclusionInInclusion => EXCLUSION_IN_INCLUSION,
-            Self::ExpressionInExclusion => EXPRESSION_IN_EXCLUSION,
-            Self::ValueInExclusion => VALUE_IN_EXCLUSION,
-            Self::EmptyObject => EMPTY_OBJECT,
-            Self::UnknownExpression { .. } => UNKNOWN_EXPRESSION,
-            Self::PositionalTwice => POSITIONAL_TWICE,
-            Self::PositionalInside => POSITIONAL_INSIDE,
-            Self::PositionalExclusion => POSITIONAL_EXCLUSION,
-            Self::PositionalObject => POSITIONAL_OBJECT,
-            Self::PositionalValue => POSITIONAL_VALUE,
-            Self::PositionalWithoutFilter => POSITIONAL_WITHOUT_FILTER,
-            Self::PositionalInStage => POSITIONAL_IN_STAGE,
-            Self::PositionalAfterElemMatch => POSITIONAL_AFTER_ELEM_MATCH,
-            Self::ElemMatchAfterPositional => ELEM_MATCH_AFTER_POSITIONAL,
-            Self::ElemMatchType { .. } => ELEM_MATCH_TYPE,
-            Self::ElemMatchNested => ELEM_MATCH_NESTED,
-            Self::ElemMatchInStage => INVALID_OPERATOR,
+            Self::Collision => Code::PROJECTION_COLLISION,
+            Self::CollisionAbove { .. } => Code::PROJECTION_COLLISION_ABOVE,
+            Self::InclusionInExclusion => Code::INCLUSION_IN_EXCLUSION,
+            Self::ExclusionInInclusion => Code::EXCLUSION_IN_INCLUSION,
+            Self::ExpressionInExclusion => Code::EXPRESSION_IN_EXCLUSION,
+            Self::ValueInExclusion => Code::VALUE_IN_EXCLUSION,
+            Self::EmptyObject => Code::PROJECTION_EMPTY_OBJECT,
+            Self::UnknownExpression { .. } => Code::UNKNOWN_PROJECTION_EXPRESSION,
+            Self::PositionalTwice => Code::POSITIONAL_TWICE,
+            Self::PositionalInside => Code::POSITIONAL_INSIDE,
+            Self::PositionalExclusion => Code::POSITIONAL_IN_EXCLUSION,
+            Self::PositionalObject => Code::POSITIONAL_OBJECT,
+            Self::PositionalValue => Code::POSITIONAL_VALUE,
+            Self::PositionalWithoutFilter => Code::POSITIONAL_WITHOUT_FILTER,
+            Self::PositionalInStage => Code::POSITIONAL_IN_STAGE,
+            Self::PositionalAfterElemMatch => Code::POSITIONAL_AFTER_ELEM_MATCH,
+            Self::ElemMatchAfterPositional => Code::ELEM_MATCH_AFTER_POSITIONAL,
+            Self::ElemMatchType { .. } => Code::ELEM_MATCH_TYPE,
+            Self::ElemMatchNested => Code::ELEM_MATCH_NESTED,
+            Self::ElemMatchInStage => Code::INVALID_PIPELINE_OPERATOR,
             Self::Path(refusal) => refusal.code(),
         }
     }

@@ -3,6 +3,7 @@
 //! MongoDB has different numbers for some of these errors in find commands and in the stage `$sort`. Both are
 //! here.
 
+use crate::code::Code;
 use crate::path::PathRefusal;
 
 /// What is wrong with a sort, or with a document that it is applied to.
@@ -116,19 +117,9 @@ pub enum Error {
     },
 }
 
-const BAD_VALUE: i32 = 2;
-const INVALID_BSON: i32 = 22;
-const NOT_IMPLEMENTED: i32 = 238;
-const MEMORY_EXCEEDED: i32 = 292;
-const STAGE_DIRECTION_TYPE: i32 = 15_974;
-const STAGE_DIRECTION: i32 = 15_975;
-const AMBIGUOUS_POSITION: i32 = 16_746;
-const EXPRESSION: i32 = 17_312;
-const FIELD_TWICE: i32 = 7_472_500;
-
 impl Error {
     /// MongoDB's number for the error in a find command.
-    pub fn code(&self) -> i32 {
+    pub fn code(&self) -> Code {
         match self {
             Self::Interrupted(interruption) => interruption.code(),
             Self::Direction { .. }
@@ -137,22 +128,22 @@ impl Error {
             | Self::NaturalCompound
             | Self::NaturalDirection { .. }
             | Self::ParallelArrays { .. }
-            | Self::TooManyKeys { .. } => BAD_VALUE,
-            Self::UnsupportedExpression { .. } => NOT_IMPLEMENTED,
-            Self::Expression { .. } => EXPRESSION,
-            Self::FieldTwice { .. } => FIELD_TWICE,
+            | Self::TooManyKeys { .. } => Code::BAD_VALUE,
+            Self::UnsupportedExpression { .. } => Code::NOT_IMPLEMENTED,
+            Self::Expression { .. } => Code::SORT_EXPRESSION,
+            Self::FieldTwice { .. } => Code::SORT_FIELD_TWICE,
             Self::Path { refusal, .. } => refusal.code(),
-            Self::InvalidBson { .. } => INVALID_BSON,
-            Self::AmbiguousPosition { .. } => AMBIGUOUS_POSITION,
-            Self::MemoryExceeded { .. } => MEMORY_EXCEEDED,
+            Self::InvalidBson { .. } => Code::INVALID_BSON,
+            Self::AmbiguousPosition { .. } => Code::SORT_AMBIGUOUS_POSITION,
+            Self::MemoryExceeded { .. } => Code::QUERY_EXCEEDED_MEMORY_LIMIT,
         }
     }
 
     /// MongoDB's number for the error in the stage `$sort`.
-    pub(crate) fn stage_code(&self) -> i32 {
+    pub(crate) fn stage_code(&self) -> Code {
         match self {
-            Self::Direction { .. } => STAGE_DIRECTION,
-            Self::DirectionType { .. } => STAGE_DIRECTION_TYPE,
+            Self::Direction { .. } => Code::SORT_DIRECTION_VALUE,
+            Self::DirectionType { .. } => Code::SORT_DIRECTION_TYPE,
             Self::Interrupted(_)
             | Self::UnsupportedExpression { .. }
             | Self::Expression { .. }

@@ -3,6 +3,7 @@
 //! Numbers are MongoDB's, and so is the wording that programs are known to search for. The error of a filter inside an
 //! update is passed on unchanged.
 
+use crate::code::Code;
 use crate::raw::Malformed;
 use crate::update::context::Phase;
 
@@ -430,27 +431,6 @@ impl From<crate::pipeline::error::Fault> for StageFault {
     }
 }
 
-const BAD_VALUE: i32 = 2;
-const FAILED_TO_PARSE: i32 = 9;
-const TYPE_MISMATCH: i32 = 14;
-const OVERFLOW: i32 = 15;
-const INVALID_BSON: i32 = 22;
-const PATH_NOT_VIABLE: i32 = 28;
-const CANNOT_BACKFILL_ARRAY: i32 = 34;
-const CONFLICTING_OPERATORS: i32 = 40;
-const DOLLAR_PREFIXED_FIELD: i32 = 52;
-const NOT_SINGLE_VALUE_FIELD: i32 = 54;
-const EMPTY_FIELD_NAME: i32 = 56;
-const IMMUTABLE_FIELD: i32 = 66;
-const INVALID_OPTIONS: i32 = 72;
-const NOT_EXACT_VALUE_FIELD: i32 = 111;
-const QUERY_FEATURE_NOT_ALLOWED: i32 = 224;
-const NOT_IMPLEMENTED: i32 = 238;
-const UPDATED_TOO_LARGE: i32 = 17_419;
-const UPSERTED_TOO_LARGE: i32 = 17_420;
-const STAGE_FIELD_COUNT: i32 = 40_323;
-const STAGE_UNKNOWN: i32 = 40_324;
-
 impl From<Malformed> for Error {
     fn from(Malformed { reason }: Malformed) -> Self {
         Self::InvalidBson { reason }
@@ -476,50 +456,50 @@ impl Error {
         Self::Unanswered { source: Box::new(source) }
     }
 
-    /// MongoDB's number for the error.
-    pub fn code(&self) -> i32 {
+    /// MongoDB's code for the error.
+    pub fn code(&self) -> Code {
         match self {
             Self::Interrupted(interruption) => interruption.code(),
             Self::Replacement
             | Self::UnknownOperator { .. }
             | Self::OperandNotObject { .. }
-            | Self::ArrayFiltersOfPipeline => FAILED_TO_PARSE,
-            Self::DollarField { .. } => DOLLAR_PREFIXED_FIELD,
+            | Self::ArrayFiltersOfPipeline => Code::FAILED_TO_PARSE,
+            Self::DollarField { .. } => Code::DOLLAR_PREFIXED_FIELD_NAME,
             Self::Malformed { fault, .. } => fault.code(),
             Self::Path { fault, .. } => fault.code(),
-            Self::Conflict { .. } | Self::ElementConflict { .. } => CONFLICTING_OPERATORS,
+            Self::Conflict { .. } | Self::ElementConflict { .. } => Code::CONFLICTING_UPDATE_OPERATORS,
             Self::ArrayFilter { fault, .. } => fault.code(),
             Self::Condition { source, .. } | Self::Unanswered { source } => source.code(),
             Self::Stage { fault, .. } => fault.code(),
-            Self::NotViable { .. } | Self::NotTraversable { .. } => PATH_NOT_VIABLE,
+            Self::NotViable { .. } | Self::NotTraversable { .. } => Code::PATH_NOT_VIABLE,
             Self::Mismatch { operator, .. } => match *operator {
-                "$inc" | "$mul" | "$pop" => TYPE_MISMATCH,
-                _ => BAD_VALUE,
+                "$inc" | "$mul" | "$pop" => Code::TYPE_MISMATCH,
+                _ => Code::BAD_VALUE,
             },
             Self::IdentifierUnknown { .. }
             | Self::IntegerOverflow { .. }
             | Self::PositionMissing
             | Self::ElementsMissing { .. }
             | Self::ElementsOfScalar { .. }
-            | Self::RenameInArray { .. } => BAD_VALUE,
-            Self::Padding { .. } => CANNOT_BACKFILL_ARRAY,
-            Self::ImmutableId { .. } => IMMUTABLE_FIELD,
-            Self::TooDeep { .. } => OVERFLOW,
-            Self::TooLarge { phase: Phase::Modify, .. } => UPDATED_TOO_LARGE,
-            Self::TooLarge { phase: Phase::Insert, .. } => UPSERTED_TOO_LARGE,
-            Self::ExpressionInUpsert => QUERY_FEATURE_NOT_ALLOWED,
-            Self::EqualityTwice { .. } => NOT_SINGLE_VALUE_FIELD,
-            Self::IdInParts { .. } => NOT_EXACT_VALUE_FIELD,
-            Self::InvalidBson { .. } => INVALID_BSON,
+            | Self::RenameInArray { .. } => Code::BAD_VALUE,
+            Self::Padding { .. } => Code::CANNOT_BACKFILL_ARRAY,
+            Self::ImmutableId { .. } => Code::IMMUTABLE_FIELD,
+            Self::TooDeep { .. } => Code::OVERFLOW,
+            Self::TooLarge { phase: Phase::Modify, .. } => Code::UPDATED_TOO_LARGE,
+            Self::TooLarge { phase: Phase::Insert, .. } => Code::UPSERTED_TOO_LARGE,
+            Self::ExpressionInUpsert => Code::QUERY_FEATURE_NOT_ALLOWED,
+            Self::EqualityTwice { .. } => Code::NOT_SINGLE_VALUE_FIELD,
+            Self::IdInParts { .. } => Code::NOT_EXACT_VALUE_FIELD,
+            Self::InvalidBson { .. } => Code::INVALID_BSON,
         }
     }
 }
 
 impl Fault {
-    fn code(&self) -> i32 {
+    fn code(&self) -> Code {
         match self {
-            Self::NotNumber { .. } | Self::EachNotArray { .. } => TYPE_MISMATCH,
-            Self::PopEnd { .. } => FAILED_TO_PARSE,
+            Self::NotNumber { .. } | Self::EachNotArray { .. } => Code::TYPE_MISMATCH,
+            Self::PopEnd { .. } => Code::FAILED_TO_PARSE,
             Self::WrongType { .. }
             | Self::UnknownClause { .. }
             | Self::ClauseTwice { .. }
@@ -528,42 +508,42 @@ impl Fault {
             | Self::NoBitOperation
             | Self::SameName
             | Self::SamePath { .. }
-            | Self::Dynamic { .. } => BAD_VALUE,
+            | Self::Dynamic { .. } => Code::BAD_VALUE,
         }
     }
 }
 
 impl PathFault {
-    fn code(self) -> i32 {
+    fn code(self) -> Code {
         match self {
-            Self::Empty | Self::EmptyComponent => EMPTY_FIELD_NAME,
-            Self::TooLong { .. } => OVERFLOW,
-            Self::ZeroByte | Self::PositionTwice | Self::PositionFirst => BAD_VALUE,
+            Self::Empty | Self::EmptyComponent => Code::EMPTY_FIELD_NAME,
+            Self::TooLong { .. } => Code::OVERFLOW,
+            Self::ZeroByte | Self::PositionTwice | Self::PositionFirst => Code::BAD_VALUE,
         }
     }
 }
 
 impl ArrayFilterFault {
-    fn code(&self) -> i32 {
+    fn code(&self) -> Code {
         match self {
             Self::Empty
             | Self::Several { .. }
             | Self::Operator { .. }
             | Self::Twice { .. }
-            | Self::Unused { .. } => FAILED_TO_PARSE,
-            Self::Identifier { .. } => BAD_VALUE,
+            | Self::Unused { .. } => Code::FAILED_TO_PARSE,
+            Self::Identifier { .. } => Code::BAD_VALUE,
             Self::Filter(source) => source.code(),
         }
     }
 }
 
 impl StageFault {
-    fn code(&self) -> i32 {
+    fn code(&self) -> Code {
         match self {
-            Self::FieldCount => STAGE_FIELD_COUNT,
-            Self::Unknown { .. } => STAGE_UNKNOWN,
-            Self::NotInUpdates { .. } => INVALID_OPTIONS,
-            Self::Unsupported { .. } => NOT_IMPLEMENTED,
+            Self::FieldCount => Code::STAGE_FIELD_COUNT,
+            Self::Unknown { .. } => Code::UNKNOWN_STAGE,
+            Self::NotInUpdates { .. } => Code::INVALID_OPTIONS,
+            Self::Unsupported { .. } => Code::NOT_IMPLEMENTED,
             Self::Shape(fault) => fault.code(),
         }
     }

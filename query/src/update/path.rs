@@ -180,7 +180,7 @@ mod tests {
         let parsed = UpdatePath::parse(text);
         let texts = |path: UpdatePath| path.components().iter().map(Component::to_text).collect::<Vec<_>>();
         let expected = expected.map(|texts| texts.iter().map(|text| (*text).to_owned()).collect());
-        assert_eq!(parsed.map(texts).map_err(|error| error.code()), expected, "{text}");
+        assert_eq!(parsed.map(texts).map_err(|error| error.code().number()), expected, "{text}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use bson::{RawBsonRef, RawDocument};
 use index::key::Direction;
 use index::order::compare;
 
+use crate::code::Code;
 use crate::raw::{FIRST_ELEMENT, Fields, Operand, Writer};
 use crate::update::error::{Error, Fault};
 use crate::update::path::UpdatePath;
@@ -167,7 +168,7 @@ impl ElementOrder {
             // The limit of a path's length is that of updates. Their placeholders mean nothing here: `$` is a name.
             let name = field.name();
             if name.split('.').any(str::is_empty)
-                || UpdatePath::parse(name).is_err_and(|error| error.code() == 15)
+                || UpdatePath::parse(name).is_err_and(|error| error.code() == Code::OVERFLOW)
             {
                 let expected = "an object of paths without empty parts";
                 return Err(malformed(Fault::Clause {

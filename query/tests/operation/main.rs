@@ -190,12 +190,12 @@ fn everything_that_loops_ends_when_it_is_told_to() {
     let mut sorter: Sorter<RawDocumentBuf> = Sorter::new(sort, None, usize::MAX).within(&cancelled());
     let one = raw(&doc! { "a": 1 });
     let refused = (0..1_000).find_map(|_| sorter.push(&one, || one.clone()).err());
-    assert_eq!(refused.map(|error| error.code()), Some(11_601));
+    assert_eq!(refused.map(|error| error.code().number()), Some(11_601));
 
     let group = Pipeline::parse(&[raw(&doc! { "$group": { "_id": "$n" } })], &variables).expect("a pipeline");
     let input = (0..1_000).map(|n| Ok::<_, PipelineError>(raw(&doc! { "n": n })));
     let refused = group.run(Given::new(input)).find_map(Result::err);
-    assert_eq!(refused.map(|error| error.code()), Some(11_601));
+    assert_eq!(refused.map(|error| error.code().number()), Some(11_601));
 }
 
 fn bounded(bytes: usize) -> OperationContext {
@@ -263,7 +263,7 @@ fn a_sort_holds_what_it_keeps_until_it_was_given() {
 
     let mut sorter = Sorter::new(sort(), None, usize::MAX).within(&operation);
     let refused = (0..10).find_map(|_| sorter.push(&large, || large.clone()).err());
-    assert_eq!(refused.map(|error| error.code()), Some(146));
+    assert_eq!(refused.map(|error| error.code().number()), Some(146));
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn check_memory(stage: Document, name: &str) {
     let error = run_large(stage).expect_err("more than fits");
     let text =
         format!("stage 0: {name} exceeded the memory limit of 104857600 bytes, and nothing is moved to disk");
-    assert_eq!((error.code(), error.to_string()), (292, text));
+    assert_eq!((error.code().number(), error.to_string()), (292, text));
 }
 
 #[test]

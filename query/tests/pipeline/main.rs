@@ -50,7 +50,7 @@ fn check(stages: &[Document], documents: &[Document], expected: &[Document]) {
 #[track_caller]
 fn check_error(stages: &[Document], documents: &[Document], code: i32, text: &str) {
     let error = run(stages, documents).expect_err("a pipeline that is refused");
-    assert_eq!((error.code(), error.to_string().as_str()), (code, text), "{stages:?}");
+    assert_eq!((error.code().number(), error.to_string().as_str()), (code, text), "{stages:?}");
 }
 
 fn decimal(text: &str) -> Bson {

@@ -180,7 +180,7 @@ proptest! {
             let stage = raw(&doc! { name: value });
             match Pipeline::parse(&[stage], &variables()) {
                 Ok(pipeline) => drop(run_parsed(pipeline, &raws(&[doc! { "a": [1], "k": 2 }]))),
-                Err(error) => prop_assert!(error.code() > 0 && !error.to_string().is_empty()),
+                Err(error) => prop_assert!(error.code().number() > 0 && !error.to_string().is_empty()),
             }
         }
     }

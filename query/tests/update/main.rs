@@ -59,7 +59,11 @@ fn check_error(update: &Document, document: &Document, code: i32, text: &str) {
     match apply(update, document) {
         Ok(changed) => panic!("{update} of {document} gives {changed:?}"),
         Err(error) => {
-            assert_eq!((error.code(), error.to_string().as_str()), (code, text), "{update} of {document}");
+            assert_eq!(
+                (error.code().number(), error.to_string().as_str()),
+                (code, text),
+                "{update} of {document}"
+            );
         }
     }
 }

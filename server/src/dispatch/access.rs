@@ -2,6 +2,7 @@
 //! touch the collections in which the server keeps users and secrets.
 
 use cairndb::bson::{RawArray, RawBsonRef, RawDocument};
+use query::code::Code;
 
 use crate::auth::users::{DATABASE, Role};
 use crate::dispatch::call::Call;
@@ -95,7 +96,7 @@ fn check_reserved(call: &Call) -> Result<(), Failure> {
     // It would drop the users with the database.
     if command.name() == "dropDatabase" {
         let message = format!("Dropping the '{DATABASE}' database is prohibited.");
-        return Err(Failure::new(20, "IllegalOperation", message));
+        return Err(Failure::new(Code::ILLEGAL_OPERATION, message));
     }
     let (body, mut named) = (command.body(), Vec::new());
     // The fields in which commands name a collection: `getMore` has it in `collection`, `renameCollection`
@@ -118,5 +119,5 @@ fn check_reserved(call: &Call) -> Result<(), Failure> {
 }
 
 fn unauthorized(message: String) -> Failure {
-    Failure::new(13, "Unauthorized", message)
+    Failure::new(Code::UNAUTHORIZED, message)
 }

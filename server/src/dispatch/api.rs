@@ -2,6 +2,7 @@
 //! version.
 
 use cairndb::bson::{RawArray, RawBsonRef, RawDocument};
+use query::code::Code;
 
 use crate::dispatch::call::Call;
 use crate::failure::Failure;
@@ -80,12 +81,12 @@ pub(super) fn check(call: &Call) -> Result<(), Failure> {
         Some("1") => {}
         Some(other) => {
             let message = format!("API version must be \"1\", not {other:?}");
-            return Err(Failure::new(322, "APIVersionError", message));
+            return Err(Failure::new(Code::API_VERSION_ERROR, message));
         }
         // The options mean nothing without a version; MongoDB refuses them instead of ignoring them.
         None if is_strict || shows_errors => {
             let message = "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion";
-            return Err(Failure::new(4_886_600, "Location4886600", message));
+            return Err(Failure::new(Code::API_VERSION_MISSING, message));
         }
         None => {}
     }
@@ -160,7 +161,7 @@ fn check_indexes(indexes: &RawArray) -> Result<(), Failure> {
 
 fn not_in_version(what: &str) -> Failure {
     let message = format!("Provided apiStrict:true, but {what} is not in API Version 1");
-    Failure::new(323, "APIStrictError", message)
+    Failure::new(Code::API_STRICT_ERROR, message)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cairndb::bson::{RawBsonRef, RawDocument};
 use cairndb::{CancellationToken, Client};
+use query::code::Code;
 
 use crate::failure::Failure;
 use crate::fields::Fields;
@@ -60,9 +61,10 @@ impl Command {
     pub(crate) fn of_message(message: Message) -> Result<Self, Failure> {
         let body = view(&message.body)?;
         let name = name_of(body)?;
-        let no_database = || Failure::new(40_571, "Location40571", "OP_MSG requests require a $db argument");
+        let no_database =
+            || Failure::new(Code::MESSAGE_DATABASE_MISSING, "OP_MSG requests require a $db argument");
         let database = body.get("$db")?.ok_or_else(no_database)?.as_str();
-        let wrong_type = || Failure::new(14, "TypeMismatch", "the field '$db' must be a string");
+        let wrong_type = || Failure::new(Code::TYPE_MISMATCH, "the field '$db' must be a string");
         let database = database.ok_or_else(wrong_type)?.to_owned();
         // Read before the message is taken apart.
         let (allows_exhaust, wants_no_answer) = (message.allows_exhaust(), message.wants_no_answer());
@@ -182,8 +184,7 @@ impl Call {
         for field in ["txnNumber", "startTransaction", "autocommit"] {
             if fields.value(field)?.is_some() {
                 return Err(Failure::new(
-                    20,
-                    "IllegalOperation",
+                    Code::ILLEGAL_OPERATION,
                     "Transaction numbers are only allowed on a replica set member or mongos",
                 ));
             }
@@ -199,6 +200,6 @@ fn view(bytes: &Bytes) -> Result<&RawDocument, Failure> {
 fn name_of(body: &RawDocument) -> Result<String, Failure> {
     let first = body.iter().next().transpose()?;
     let (name, _) =
-        first.ok_or_else(|| Failure::new(9, "FailedToParse", "the command is an empty document"))?;
+        first.ok_or_else(|| Failure::new(Code::FAILED_TO_PARSE, "the command is an empty document"))?;
     Ok(name.as_str().to_owned())
 }

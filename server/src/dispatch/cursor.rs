@@ -1,6 +1,7 @@
 //! Commands that open a cursor, and the commands for open cursors: `getMore`, `killCursors`.
 
 use cairndb::bson::{RawBsonRef, doc};
+use query::code::Code;
 
 use crate::auth::users::Role;
 use crate::cursors::{Owner, PagedCursor, Requester};
@@ -39,7 +40,7 @@ pub(super) fn open(call: &Call) -> Result<Reply, Failure> {
     } else if is_only_batch && batch.is_short() {
         // No next batch could bring the rest.
         let message = "the answers that clients have not received yet leave no memory for this one";
-        return Err(Failure::new(146, "ExceededMemoryLimit", message));
+        return Err(Failure::new(Code::EXCEEDED_MEMORY_LIMIT, message));
     } else if is_only_batch {
         0
     } else {
@@ -104,7 +105,7 @@ pub(super) fn kill(call: &Call) -> Result<Reply, Failure> {
             return Ok(());
         }
         let message = format!("not authorized to kill a cursor of another user on '{}'", owner.namespace);
-        Err(Failure::new(13, "Unauthorized", message))
+        Err(Failure::new(Code::UNAUTHORIZED, message))
     })?;
     Ok(doc! {
         "cursorsKilled": killed.killed,

@@ -1,6 +1,7 @@
 //! What shells and tools ask a server about itself.
 
 use cairndb::bson::{Bson, Document, doc};
+use query::code::Code;
 
 use crate::dispatch::call::Call;
 use crate::failure::Failure;
@@ -56,7 +57,7 @@ pub(super) fn log(call: &Call) -> Result<Reply, Failure> {
         // The words are MongoDB's.
         other => {
             let found = other.unwrap_or_default();
-            Err(Failure::new(96, "OperationFailed", format!("No log named '{found}'")))
+            Err(Failure::new(Code::OPERATION_FAILED, format!("No log named '{found}'")))
         }
     }
 }
@@ -66,7 +67,7 @@ pub(super) fn fsync(call: &Call) -> Result<Reply, Failure> {
     let fields = call.fields();
     fields.allow(&["async", "lock"])?;
     if fields.boolean("lock")? == Some(true) {
-        return Err(Failure::new(238, "NotImplemented", "the field 'lock' of 'fsync' is not supported"));
+        return Err(Failure::new(Code::NOT_IMPLEMENTED, "the field 'lock' of 'fsync' is not supported"));
     }
     // A store that is opened for reading has nothing to sync; tools expect success all the same.
     if !call.shared.client.is_read_only() {
@@ -82,12 +83,12 @@ pub(super) fn profile(call: &Call) -> Result<Reply, Failure> {
     match fields.integer("profile")? {
         // 0 switches it off, and a negative number asks for its state.
         Some(..=0) => Ok(doc! { "was": 0, "slowms": 100, "sampleRate": 1.0 }.into()),
-        _ => Err(Failure::new(238, "NotImplemented", "there is no profiler to switch on")),
+        _ => Err(Failure::new(Code::NOT_IMPLEMENTED, "there is no profiler to switch on")),
     }
 }
 
 pub(super) fn no_replication(_call: &Call) -> Result<Reply, Failure> {
-    Err(Failure::new(76, "NoReplicationEnabled", "not running with --replSet"))
+    Err(Failure::new(Code::NO_REPLICATION_ENABLED, "not running with --replSet"))
 }
 
 pub(super) fn roles(call: &Call) -> Result<Reply, Failure> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use cairndb::bson::{Bson, DateTime, Document, RawDocument, doc};
+use query::code::Code;
 use tokio::time::timeout;
 
 use crate::dispatch::call::Call;
@@ -45,12 +46,12 @@ fn common_reply(call: &Call) -> Result<Document, Failure> {
     if let Some(client) = fields.document("client")? {
         if client.as_bytes().len() > CLIENT_BYTES_MAX {
             let message = format!("the client's metadata takes more than {CLIENT_BYTES_MAX} bytes");
-            return Err(Failure::new(187, "ClientMetadataDocumentTooLarge", message));
+            return Err(Failure::new(Code::CLIENT_METADATA_DOCUMENT_TOO_LARGE, message));
         }
         // MongoDB refuses a second document too: logs and fail points rely on the first one.
         if !call.peer.note_client_metadata(application(client)?) {
             let message = "The client metadata document may only be sent in the first hello";
-            return Err(Failure::new(186, "ClientMetadataCannotBeMutated", message));
+            return Err(Failure::new(Code::CLIENT_METADATA_CANNOT_BE_MUTATED, message));
         }
     }
     let mut reply = doc! {
@@ -103,7 +104,7 @@ pub(super) async fn wait(call: &Call) -> Result<(), Failure> {
     }
     // As in MongoDB: the higher counter makes clients look for another server at once.
     let topology = doc! { "processId": call.shared.process, "counter": COUNTER + 1 };
-    let failure = Failure::new(91, "ShutdownInProgress", "the server is stopping");
+    let failure = Failure::new(Code::SHUTDOWN_IN_PROGRESS, "the server is stopping");
     Err(failure.with_field("topologyVersion", topology))
 }
 
@@ -116,16 +117,16 @@ fn waiting_time(call: &Call) -> Result<Option<Duration>, Failure> {
         (Some(known), Some(time)) => (Fields::of("topologyVersion", known), time),
         (None, None) if call.command.allows_exhaust() => {
             let message = "A hello request with exhaust must specify 'maxAwaitTimeMS'";
-            return Err(Failure::new(51_756, "Location51756", message));
+            return Err(Failure::new(Code::EXHAUST_WITHOUT_MAX_AWAIT_TIME, message));
         }
         (None, None) => return Ok(None),
         (Some(_), None) => {
             let message = "A request with a 'topologyVersion' must include 'maxAwaitTimeMS'";
-            return Err(Failure::new(31_368, "Location31368", message));
+            return Err(Failure::new(Code::TOPOLOGY_VERSION_WITHOUT_MAX_AWAIT_TIME, message));
         }
         (None, Some(_)) => {
             let message = "A request with 'maxAwaitTimeMS' must include a 'topologyVersion'";
-            return Err(Failure::new(31_368, "Location31368", message));
+            return Err(Failure::new(Code::TOPOLOGY_VERSION_WITHOUT_MAX_AWAIT_TIME, message));
         }
     };
     let process = known.value("processId")?.ok_or_else(|| known.missing("processId"))?;
@@ -133,13 +134,15 @@ fn waiting_time(call: &Call) -> Result<Option<Duration>, Failure> {
     let counter = known.integer("counter")?.ok_or_else(|| known.missing("counter"))?;
     if counter < 0 {
         return Err(Failure::new(
-            31_372,
-            "Location31372",
+            Code::TOPOLOGY_VERSION_COUNTER_NEGATIVE,
             "topologyVersion must have a non-negative counter",
         ));
     }
     let Ok(time) = u64::try_from(time) else {
-        return Err(Failure::new(31_373, "Location31373", "maxAwaitTimeMS must be a non-negative integer"));
+        return Err(Failure::new(
+            Code::MAX_AWAIT_TIME_NEGATIVE,
+            "maxAwaitTimeMS must be a non-negative integer",
+        ));
     };
     // A client that received an answer without asking for it knows what that answer said, not what it sent
     // itself.
@@ -151,7 +154,7 @@ fn waiting_time(call: &Call) -> Result<Option<Duration>, Failure> {
         let message = format!(
             "Received a topology version with counter: {counter} which is greater than the server topology version counter: {COUNTER}"
         );
-        return Err(Failure::new(31_382, "Location31382", message));
+        return Err(Failure::new(Code::TOPOLOGY_VERSION_COUNTER_TOO_LARGE, message));
     }
     Ok(Some(Duration::from_millis(time)))
 }

@@ -23,6 +23,7 @@ mod users;
 
 pub(crate) use self::call::{Call, Command};
 
+use query::code::Code;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
@@ -167,7 +168,7 @@ pub(crate) async fn answer(mut call: Call) -> Outcome {
     };
     count(&shared.counters.refusals);
     tracing::debug!(code = failure.code(), "refused a command");
-    let is_failed_login = failure.code() == sasl::AUTHENTICATION_FAILED;
+    let is_failed_login = Code::AUTHENTICATION_FAILED == failure.code();
     let reply = Reply::from(failure);
     if !is_failed_login {
         return Outcome::Answer(reply);
@@ -205,7 +206,7 @@ async fn run(call: Call) -> Result<Outcome, Failure> {
         && call.fields().integer("maxTimeMS")?.is_some_and(|limit| limit > 0)
         && call.shared.fail_points.times_out()
     {
-        return Err(Failure::new(50, "MaxTimeMSExpired", "operation exceeded time limit"));
+        return Err(Failure::new(Code::MAX_TIME_MS_EXPIRED, "operation exceeded time limit"));
     }
     let mut reply = execute(call, entry.run).await?;
     // A write concern error comes with a command that was executed.
@@ -267,7 +268,7 @@ fn fault(call: &Call) -> InjectedFault {
 fn configure_fail_point(call: &Call) -> Result<Reply, Failure> {
     // Like a command that does not exist, as on a MongoDB server without test commands.
     if !call.shared.settings.has_test_commands {
-        return Err(Failure::new(59, "CommandNotFound", "no such command: 'configureFailPoint'"));
+        return Err(Failure::new(Code::COMMAND_NOT_FOUND, "no such command: 'configureFailPoint'"));
     }
     let count = call.shared.fail_points.configure(call.fields())?;
     Ok(cairndb::bson::doc! { "count": count }.into())

@@ -3,6 +3,7 @@
 //! Both are a list of documents that the engine filters like any other.
 
 use cairndb::bson::{Document, RawArray, RawArrayBuf, RawBsonRef, RawDocumentBuf, cstr, doc};
+use query::code::Code;
 
 use crate::dispatch::access::{Access, authorize};
 use crate::dispatch::call::Call;
@@ -60,10 +61,10 @@ pub(super) fn with_operations(call: &Call) -> Result<Option<RawDocumentBuf>, Fai
     // The stage reads no collection, so MongoDB accepts it only in `{aggregate: 1}`.
     if call.fields().argument()?.and_then(whole) != Some(1) {
         let message = format!("{STAGE} must be run against the 'admin' database with {{aggregate: 1}}");
-        return Err(Failure::new(73, "InvalidNamespace", message));
+        return Err(Failure::new(Code::INVALID_NAMESPACE, message));
     }
     let wrong =
-        || Failure::new(9, "FailedToParse", format!("{STAGE} options must be specified in an object"));
+        || Failure::new(Code::FAILED_TO_PARSE, format!("{STAGE} options must be specified in an object"));
     let options = Fields::of(STAGE, options.as_document().ok_or_else(wrong)?);
     for option in options.names()? {
         if !matches!(
@@ -71,8 +72,7 @@ pub(super) fn with_operations(call: &Call) -> Result<Option<RawDocumentBuf>, Fai
             "allUsers" | "idleConnections" | "idleCursors" | "idleSessions" | "localOps" | "truncateOps"
         ) {
             return Err(Failure::new(
-                9,
-                "FailedToParse",
+                Code::FAILED_TO_PARSE,
                 format!("Unrecognized option '{option}' in {STAGE} stage."),
             ));
         }
@@ -124,5 +124,5 @@ fn on_admin(call: &Call) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!("{} may only be run against the admin database.", call.command.name());
-    Err(Failure::new(13, "Unauthorized", message))
+    Err(Failure::new(Code::UNAUTHORIZED, message))
 }

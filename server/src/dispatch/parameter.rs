@@ -1,6 +1,7 @@
 //! `getParameter`: the server's settings as MongoDB names them.
 
 use cairndb::bson::{Document, doc};
+use query::code::Code;
 
 use crate::auth::credentials::MECHANISM;
 use crate::dispatch::call::Call;
@@ -32,7 +33,7 @@ pub(super) fn get(call: &Call) -> Result<Reply, Failure> {
         }
     }
     if found.is_empty() {
-        return Err(Failure::new(72, "InvalidOptions", "no option found to get"));
+        return Err(Failure::new(Code::INVALID_OPTIONS, "no option found to get"));
     }
     Ok(found.into())
 }

@@ -3,6 +3,7 @@
 //! A client learns that its login failed, and nothing else. The login of an unknown user takes the same steps
 //! as that of a known one and fails with the same error. The log contains the reason.
 
+use query::code::Code;
 use std::time::{Duration, Instant};
 
 use cairndb::bson::spec::BinarySubtype;
@@ -16,9 +17,6 @@ use crate::dispatch::call::Call;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::reply::Reply;
-
-/// MongoDB's number of every failed login.
-pub(super) const AUTHENTICATION_FAILED: i32 = 18;
 
 const START_FIELDS: [&str; 5] = ["autoAuthorize", "db", "mechanism", "options", "payload"];
 
@@ -51,10 +49,10 @@ pub(super) fn go_on(call: &Call) -> Result<Reply, Failure> {
     // Asked first: the conversation is taken out of the connection below, so that a proof is checked once.
     let proving = call.peer.proving_user();
     let Some(conversation) = call.peer.take_conversation() else {
-        return Err(Failure::new(17, "ProtocolError", "No SASL session state found"));
+        return Err(Failure::new(Code::PROTOCOL_ERROR, "No SASL session state found"));
     };
     if id != i64::from(ID) {
-        return Err(Failure::new(17, "ProtocolError", "sasl: Mismatched conversation id"));
+        return Err(Failure::new(Code::PROTOCOL_ERROR, "sasl: Mismatched conversation id"));
     }
     match conversation.receive(payload) {
         Ok(LoginStep::Next(conversation, message)) => {
@@ -161,7 +159,7 @@ fn unavailable(mechanism: &str) -> Failure {
     let message = format!(
         "Received authentication for mechanism {mechanism} which is not enabled: there is {MECHANISM} only"
     );
-    Failure::new(334, "MechanismUnavailable", message)
+    Failure::new(Code::MECHANISM_UNAVAILABLE, message)
 }
 
 fn payload(fields: Fields<'_>) -> Result<&[u8], Failure> {
@@ -181,7 +179,7 @@ fn note(call: &Call, rejected: &Rejected) {
 
 fn refuse(call: &Call) -> Failure {
     call.peer.note_failed_login();
-    Failure::new(AUTHENTICATION_FAILED, "AuthenticationFailed", "Authentication failed.")
+    Failure::new(Code::AUTHENTICATION_FAILED, "AuthenticationFailed", "Authentication failed.")
 }
 
 /// The failure of a store that cannot be read. The client learns nothing more.

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use cairndb::bson::spec::BinarySubtype;
 use cairndb::bson::{Binary, Bson, DateTime, Document, RawBsonRef, RawDocumentBuf, doc};
+use query::code::Code;
 use sha2::{Digest, Sha256};
 
 use crate::auth::users::DATABASE;
@@ -79,10 +80,10 @@ pub(super) fn with_sessions(call: &Call) -> Result<Option<RawDocumentBuf>, Failu
     if call.fields().argument()?.and_then(whole) != Some(1) {
         let message =
             format!("{STAGE} must be run against the database with {{aggregate: 1}}, not a collection");
-        return Err(Failure::new(73, "InvalidNamespace", message));
+        return Err(Failure::new(Code::INVALID_NAMESPACE, message));
     }
     let wrong =
-        || Failure::new(9, "FailedToParse", format!("{STAGE} options must be specified in an object"));
+        || Failure::new(Code::FAILED_TO_PARSE, format!("{STAGE} options must be specified in an object"));
     let options = Fields::of(STAGE, options.as_document().ok_or_else(wrong)?);
     options.allow_all(&["allUsers", "users"])?;
     let (all, users) = (options.boolean("allUsers")? == Some(true), asked_users(options)?);
@@ -90,7 +91,7 @@ pub(super) fn with_sessions(call: &Call) -> Result<Option<RawDocumentBuf>, Failu
     if all && users.is_some() {
         let message =
             format!("{STAGE} may not specify {{allUsers: true}} and {{users: [...]}} at the same time");
-        return Err(Failure::new(72, "InvalidOptions", message));
+        return Err(Failure::new(Code::INVALID_OPTIONS, message));
     }
     // To name oneself in `users` is to ask for one's own sessions, for which no right is needed.
     let own = vec![call.user_name()];
@@ -139,7 +140,7 @@ fn show(session: &Session, heard: Duration) -> Document {
 pub(super) fn without_transaction(call: &Call) -> Result<Reply, Failure> {
     let name = call.command.name();
     let message = format!("'{name}' was not sent in a transaction, and a standalone has none");
-    Err(Failure::new(251, "NoSuchTransaction", message))
+    Err(Failure::new(Code::NO_SUCH_TRANSACTION, message))
 }
 
 fn listed(call: &Call) -> Result<Vec<SessionId>, Failure> {

@@ -1,5 +1,6 @@
 //! `top`: how often collections were used, and for how long.
 
+use query::code::Code;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -15,7 +16,7 @@ use crate::usage::{CollectionUses, UseKind, Uses};
 pub(super) fn top(call: &Call) -> Result<Reply, Failure> {
     call.fields().allow(&[])?;
     if call.command.database() != "admin" {
-        return Err(Failure::new(13, "Unauthorized", "top may only be run against the admin database."));
+        return Err(Failure::new(Code::UNAUTHORIZED, "top may only be run against the admin database."));
     }
     let mut totals = doc! { "note": "all times in microseconds" };
     let (client, mut databases) = (call.peer.client(), HashMap::new());

@@ -1,6 +1,7 @@
 //! `usersInfo` and `connectionStatus`: who may log in, and who is logged in.
 
 use cairndb::bson::{Bson, Document, RawBsonRef, doc};
+use query::code::Code;
 
 use crate::auth::credentials::MECHANISM;
 use crate::auth::users::{DATABASE, Role, User};
@@ -23,7 +24,7 @@ pub(super) fn list(call: &Call) -> Result<Reply, Failure> {
     // Refused and not ignored, or a tool would back up users without their credentials.
     if fields.boolean("showCredentials")? == Some(true) {
         let message = "the field 'showCredentials' of 'usersInfo' is not supported";
-        return Err(Failure::new(238, "NotImplemented", message));
+        return Err(Failure::new(Code::NOT_IMPLEMENTED, message));
     }
     let asked = fields.argument()?.ok_or_else(|| fields.missing("usersInfo"))?;
     let asked = match asked.as_array() {

@@ -1,5 +1,6 @@
 //! Dates as texts: formats are checked and written here. Reading by a format is in `read`.
 
+use crate::code::Code;
 use crate::expression::date::calendar::{Date, MILLIS_PER_SECOND, TimeOfDay};
 use crate::expression::date::zone::Zone;
 use crate::expression::error::{Error, Fault};
@@ -37,9 +38,9 @@ pub(super) fn check(arguments: &Arguments<'_, '_>, format: &str, allowed: &str) 
             continue;
         }
         match letters.next() {
-            None => return refuse("a '%' at the end", 18_535),
+            None => return refuse("a '%' at the end", Code::DATE_FORMAT_PERCENT_AT_END),
             Some(letter) if !allowed.contains(letter) => {
-                return refuse("an unknown letter after a '%'", 18_536);
+                return refuse("an unknown letter after a '%'", Code::DATE_FORMAT_UNKNOWN_LETTER);
             }
             Some(_) => {}
         }

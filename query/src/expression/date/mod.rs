@@ -15,29 +15,25 @@ use bson::raw::{CStr, cstr};
 
 pub(super) use self::format::format_utc;
 pub(super) use self::read::parse_text;
+use crate::code::Code;
 use crate::expression::date::calendar::{Date, IsoDay, TimeOfDay};
 use crate::expression::date::format::{READ, WRITTEN, check, default_format, write};
 use crate::expression::date::read::{read, read_with};
 use crate::expression::date::shift::{Calendar, TimeUnit, weekday};
 use crate::expression::date::zone::{Zone, local_millis, time};
-use crate::expression::error::{CONVERSION_FAILURE, Error, FAILED_TO_PARSE, Fault, OVERFLOW};
+use crate::expression::error::{Error, Fault};
 use crate::expression::node::{Arguments, Evaluate, Node};
 use crate::expression::parser::Parser;
 use crate::expression::signature::Signature;
 use crate::expression::value::{ObjectBuilder, Value, fields, to_millis};
 use crate::value::shorten;
 
-/// The number for a time zone that is not a text.
-const ZONE_TYPE: i32 = 40_517;
-/// The number for such a time zone in operators of one part of a date.
-const PART_ZONE_TYPE: i32 = 40_533;
-
 const PART: Signature = Signature {
     names: &["date", "timezone"],
     required: 1,
-    not_object: 40_535,
-    unknown: 40_535,
-    missing: &[40_539],
+    not_object: Code::DATE_PART_UNKNOWN_ARGUMENT,
+    unknown: Code::DATE_PART_UNKNOWN_ARGUMENT,
+    missing: &[Code::DATE_PART_DATE_MISSING],
 };
 const FROM_PARTS: Signature = Signature {
     names: &[
@@ -54,52 +50,52 @@ const FROM_PARTS: Signature = Signature {
         "timezone",
     ],
     required: 0,
-    not_object: 40_519,
-    unknown: 40_518,
+    not_object: Code::DATE_FROM_PARTS_NOT_OBJECT,
+    unknown: Code::DATE_FROM_PARTS_UNKNOWN_ARGUMENT,
     missing: &[],
 };
 pub(super) const TO_PARTS: Signature = Signature {
     names: &["date", "timezone", "iso8601"],
     required: 1,
-    not_object: 40_524,
-    unknown: 40_520,
-    missing: &[40_522],
+    not_object: Code::DATE_TO_PARTS_NOT_OBJECT,
+    unknown: Code::DATE_TO_PARTS_UNKNOWN_ARGUMENT,
+    missing: &[Code::DATE_TO_PARTS_DATE_MISSING],
 };
 pub(super) const TO_STRING: Signature = Signature {
     names: &["date", "format", "timezone", "onNull"],
     required: 1,
-    not_object: 18_629,
-    unknown: 18_534,
-    missing: &[18_628],
+    not_object: Code::DATE_TO_STRING_NOT_OBJECT,
+    unknown: Code::DATE_TO_STRING_UNKNOWN_ARGUMENT,
+    missing: &[Code::DATE_TO_STRING_DATE_MISSING],
 };
 pub(super) const FROM_STRING: Signature = Signature {
     names: &["dateString", "format", "timezone", "onNull", "onError"],
     required: 1,
-    not_object: 40_540,
-    unknown: 40_541,
-    missing: &[40_542],
+    not_object: Code::DATE_FROM_STRING_NOT_OBJECT,
+    unknown: Code::DATE_FROM_STRING_UNKNOWN_ARGUMENT,
+    missing: &[Code::DATE_FROM_STRING_TEXT_MISSING],
 };
 /// The arguments of `$dateAdd` and `$dateSubtract`.
 pub(super) const ADD: Signature = Signature {
     names: &["startDate", "unit", "amount", "timezone"],
     required: 3,
-    not_object: 5_166_400,
-    unknown: 5_166_401,
-    missing: &[5_166_402],
+    not_object: Code::DATE_ADD_NOT_OBJECT,
+    unknown: Code::DATE_ADD_UNKNOWN_ARGUMENT,
+    missing: &[Code::DATE_ADD_ARGUMENT_MISSING],
 };
 pub(super) const DIFF: Signature = Signature {
     names: &["startDate", "endDate", "unit", "timezone", "startOfWeek"],
     required: 3,
-    not_object: 5_166_301,
-    unknown: 5_166_302,
-    missing: &[5_166_303, 5_166_304, 5_166_305],
+    not_object: Code::DATE_DIFF_NOT_OBJECT,
+    unknown: Code::DATE_DIFF_UNKNOWN_ARGUMENT,
+    missing: &[Code::DATE_DIFF_START_MISSING, Code::DATE_DIFF_END_MISSING, Code::DATE_DIFF_UNIT_MISSING],
 };
 pub(super) const TRUNC: Signature = Signature {
     names: &["date", "unit", "binSize", "timezone", "startOfWeek"],
     required: 2,
-    not_object: 5_439_007,
-    unknown: 5_439_008,
-    missing: &[5_439_009, 5_439_010],
+    not_object: Code::DATE_TRUNC_NOT_OBJECT,
+    unknown: Code::DATE_TRUNC_UNKNOWN_ARGUMENT,
+    missing: &[Code::DATE_TRUNC_DATE_MISSING, Code::DATE_TRUNC_UNIT_MISSING],
 };
 
 /// Operators that give one part of a date.
@@ -134,7 +130,12 @@ pub(super) fn parse_part(
         let arguments = parser.list(operand)?;
         if arguments.len() != 1 {
             let expected = "exactly 1".to_owned();
-            return Err(Error::ArgumentCount { operator, expected, found: arguments.len(), code: 40_536 });
+            return Err(Error::ArgumentCount {
+                operator,
+                expected,
+                found: arguments.len(),
+                code: Code::DATE_PART_ARGUMENT_COUNT,
+            });
         }
         arguments.into_iter().map(Some).collect()
     };
@@ -161,20 +162,20 @@ fn local_date(arguments: &Arguments<'_, '_>) -> Result<Option<i64>, Error> {
         return Ok(None);
     }
     let millis = time(arguments, &date)?;
-    Ok(Zone::read(arguments, 1, PART_ZONE_TYPE)?.map(|zone| zone.local(millis)))
+    Ok(Zone::read(arguments, 1, Code::DATE_PART_TIME_ZONE_TYPE)?.map(|zone| zone.local(millis)))
 }
 
 pub(super) fn timestamp_second<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    timestamp(arguments, 5_687_301, |timestamp| timestamp.time)
+    timestamp(arguments, Code::TS_SECOND_TYPE, |timestamp| timestamp.time)
 }
 
 pub(super) fn timestamp_increment<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
-    timestamp(arguments, 5_687_302, |timestamp| timestamp.increment)
+    timestamp(arguments, Code::TS_INCREMENT_TYPE, |timestamp| timestamp.increment)
 }
 
 fn timestamp<'d>(
     arguments: &Arguments<'_, 'd>,
-    code: i32,
+    code: Code,
     of: fn(bson::Timestamp) -> u32,
 ) -> Result<Value<'d>, Error> {
     let value = arguments.value(0)?;
@@ -198,15 +199,15 @@ pub(super) fn parse_from_parts(
     let fault = |fault, code| Err(Error::Argument { operator, fault, code });
     // Which parts are given is known without evaluation, so wrong combinations are refused while parsing.
     if !has(0) && !has(3) {
-        return fault(Fault::Missing { argument: "year" }, 40_516);
+        return fault(Fault::Missing { argument: "year" }, Code::DATE_FROM_PARTS_YEAR_MISSING);
     }
     let exclusive =
         Fault::Exclusive { first: "parts of a calendar date", second: "parts of an ISO week date" };
     if has(0) && (3..6).any(has) {
-        return fault(exclusive, 40_489);
+        return fault(exclusive, Code::DATE_FROM_PARTS_ISO_WITH_CALENDAR);
     }
     if has(3) && (0..3).any(has) {
-        return fault(exclusive, 40_525);
+        return fault(exclusive, Code::DATE_FROM_PARTS_CALENDAR_WITH_ISO);
     }
     let arguments = FROM_PARTS.parse(parser, operator, operand)?;
     Ok(Node::Call { operator, evaluate: from_parts, arguments })
@@ -214,14 +215,18 @@ pub(super) fn parse_from_parts(
 
 fn from_parts<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let Some(clock) = clock_parts(arguments)? else { return Ok(Value::NULL) };
-    let Some(zone) = Zone::read(arguments, 10, ZONE_TYPE)? else { return Ok(Value::NULL) };
+    let Some(zone) = Zone::read(arguments, 10, Code::TIME_ZONE_TYPE)? else { return Ok(Value::NULL) };
     let first = if arguments.is_given(0) { 0 } else { 3 };
     let year = number(arguments, first, 1_970)?;
     let (month, day) = (small(arguments, first + 1, 1)?, small(arguments, first + 2, 1)?);
     let (Some(year), Some(month), Some(day)) = (year, month, day) else { return Ok(Value::NULL) };
     // Only the year has to be in its range. Other parts may be beyond theirs, and carry over.
     if !(1..=9_999).contains(&year) {
-        let (argument, code) = if first == 0 { ("year", 40_523) } else { ("isoWeekYear", 31_095) };
+        let (argument, code) = if first == 0 {
+            ("year", Code::YEAR_OUT_OF_RANGE)
+        } else {
+            ("isoWeekYear", Code::ISO_WEEK_YEAR_OUT_OF_RANGE)
+        };
         let fault = Fault::WrongValue { argument, expected: "from 1 to 9999", found: year.to_string() };
         return Err(arguments.fault(code, fault));
     }
@@ -232,7 +237,7 @@ fn from_parts<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
         IsoDay { year, week: month, weekday: day }.number()
     };
     let millis = zone.utc(local_millis(number, clock));
-    millis.map(Value::date).ok_or_else(|| arguments.fault(OVERFLOW, Fault::Overflow { kind: "date" }))
+    millis.map(Value::date).ok_or_else(|| arguments.fault(Code::OVERFLOW, Fault::Overflow { kind: "date" }))
 }
 
 /// The time of day in milliseconds. A part may be larger than on a clock, or negative. Returns `None` if one is null.
@@ -257,7 +262,7 @@ fn number(arguments: &Arguments<'_, '_>, at: usize, default: i64) -> Result<Opti
         return Ok(None);
     }
     let name = FROM_PARTS.names.get(at).copied().unwrap_or_default();
-    arguments.long(40_515, name, &value).map(Some)
+    arguments.long(Code::DATE_FROM_PARTS_TYPE, name, &value).map(Some)
 }
 
 /// One part that MongoDB keeps in 16 bits.
@@ -268,7 +273,7 @@ fn small(arguments: &Arguments<'_, '_>, at: usize, default: i64) -> Result<Optio
             let argument = FROM_PARTS.names.get(at).copied().unwrap_or_default();
             let fault =
                 Fault::WrongValue { argument, expected: "from -32768 to 32767", found: part.to_string() };
-            Err(arguments.fault(31_034, fault))
+            Err(arguments.fault(Code::DATE_PART_OUT_OF_RANGE, fault))
         }
         Some(_) | None => Ok(found),
     }
@@ -276,14 +281,16 @@ fn small(arguments: &Arguments<'_, '_>, at: usize, default: i64) -> Result<Optio
 
 pub(super) fn to_parts<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let date = arguments.value(0)?;
-    let Some(zone) = Zone::read(arguments, 1, ZONE_TYPE)? else { return Ok(Value::NULL) };
+    let Some(zone) = Zone::read(arguments, 1, Code::TIME_ZONE_TYPE)? else { return Ok(Value::NULL) };
     // The arguments after the date are read before a null date ends it: wrong ones are errors all the same.
     let is_iso = match arguments.given(2)? {
         None => false,
         Some(value) if value.is_nullish() => return Ok(Value::NULL),
         Some(value) => match value.or_null().as_bool() {
             Some(is_iso) => is_iso,
-            None => return Err(arguments.wrong_type(40_521, "iso8601", "a bool", &value)),
+            None => {
+                return Err(arguments.wrong_type(Code::DATE_TO_PARTS_ISO_TYPE, "iso8601", "a bool", &value));
+            }
         },
     };
     if date.is_nullish() {
@@ -314,8 +321,8 @@ pub(super) fn to_parts<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
 pub(super) fn to_string<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let date = arguments.value(0)?;
     // Format and zone are checked before `onNull` takes the place of a null date.
-    let format = format_text(arguments, 18_533, WRITTEN)?;
-    let zone = Zone::read(arguments, 2, ZONE_TYPE)?;
+    let format = format_text(arguments, Code::DATE_TO_STRING_FORMAT_TYPE, WRITTEN)?;
+    let zone = Zone::read(arguments, 2, Code::TIME_ZONE_TYPE)?;
     if date.is_nullish() {
         return Ok(arguments.given(3)?.unwrap_or(Value::NULL));
     }
@@ -329,22 +336,22 @@ pub(super) fn to_string<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, 
     let beyond = || {
         let found = Date::of_millis(millis).year.to_string();
         let fault = Fault::WrongValue { argument: "the year", expected: "from 0 to 9999", found };
-        arguments.fault(18_537, fault)
+        arguments.fault(Code::DATE_TO_STRING_YEAR, fault)
     };
     write(&format, millis, &zone).map(Value::text).ok_or_else(beyond)
 }
 
 pub(super) fn from_string<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     let date = arguments.value(0)?;
-    let format = format_text(arguments, 40_684, READ)?;
-    let zone = Zone::read(arguments, 2, ZONE_TYPE)?;
+    let format = format_text(arguments, Code::DATE_FROM_STRING_FORMAT_TYPE, READ)?;
+    let zone = Zone::read(arguments, 2, Code::TIME_ZONE_TYPE)?;
     if date.is_nullish() {
         return Ok(arguments.given(3)?.unwrap_or(Value::NULL));
     }
     let millis = match (date.get().and_then(RawBsonRef::as_str), zone, &format) {
         // A value that is not a text counts as a failed conversion, which `onError` catches, even beside a
         // null zone.
-        (None, _, _) => Err(arguments.wrong_type(CONVERSION_FAILURE, "dateString", "a string", &date)),
+        (None, _, _) => Err(arguments.wrong_type(Code::CONVERSION_FAILURE, "dateString", "a string", &date)),
         (_, None, _) | (_, _, Format::Null) => return Ok(Value::NULL),
         (Some(text), Some(zone), Format::Default | Format::Given(_)) => {
             let read = match &format {
@@ -352,7 +359,7 @@ pub(super) fn from_string<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>
                 Format::Default | Format::Null => read(text, &zone),
             };
             let fault = |reason| Fault::DateText { text: shorten(text), reason };
-            read.map_err(|reason| arguments.fault(CONVERSION_FAILURE, fault(reason)))
+            read.map_err(|reason| arguments.fault(Code::CONVERSION_FAILURE, fault(reason)))
         }
     };
     match millis {
@@ -372,7 +379,7 @@ enum Format {
 }
 
 /// Reads and checks the format, which is the second argument.
-fn format_text(arguments: &Arguments<'_, '_>, code: i32, allowed: &str) -> Result<Format, Error> {
+fn format_text(arguments: &Arguments<'_, '_>, code: Code, allowed: &str) -> Result<Format, Error> {
     let Some(format) = arguments.given(1)? else { return Ok(Format::Default) };
     if format.is_nullish() {
         return Ok(Format::Null);
@@ -398,16 +405,19 @@ fn moved<'d>(arguments: &Arguments<'_, 'd>, sign: fn(i64) -> Option<i64>) -> Res
         return Ok(Value::NULL);
     }
     let (date, amount_value) = (arguments.value(0)?, arguments.value(2)?);
-    let Some(zone) = Zone::read(arguments, 3, ZONE_TYPE)? else { return Ok(Value::NULL) };
+    let Some(zone) = Zone::read(arguments, 3, Code::TIME_ZONE_TYPE)? else { return Ok(Value::NULL) };
     let millis = to_millis(date.or_null())
-        .ok_or_else(|| arguments.wrong_type(5_166_403, "startDate", "a date", &date))?;
-    let unit = unit(arguments, 1, (5_166_404, FAILED_TO_PARSE))?;
-    let amount = arguments.long(5_166_405, "amount", &amount_value)?;
+        .ok_or_else(|| arguments.wrong_type(Code::DATE_ADD_START_TYPE, "startDate", "a date", &date))?;
+    let unit = unit(arguments, 1, (Code::DATE_ADD_UNIT_TYPE, Code::FAILED_TO_PARSE))?;
+    let amount = arguments.long(Code::DATE_ADD_AMOUNT_TYPE, "amount", &amount_value)?;
     // The least int64 cannot be negated, so `$dateSubtract` refuses it.
-    let negated =
-        sign(amount).ok_or_else(|| arguments.wrong_value(6_045_000, "amount", "smaller", &amount_value))?;
+    let negated = sign(amount).ok_or_else(|| {
+        arguments.wrong_value(Code::DATE_SUBTRACT_AMOUNT_TOO_LARGE, "amount", "smaller", &amount_value)
+    })?;
     let moved = shift::add(millis, negated, unit, &zone);
-    moved.map(Value::date).ok_or_else(|| arguments.fault(5_166_406, Fault::Overflow { kind: "date" }))
+    moved
+        .map(Value::date)
+        .ok_or_else(|| arguments.fault(Code::DATE_ADD_OVERFLOW, Fault::Overflow { kind: "date" }))
 }
 
 pub(super) fn difference<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
@@ -417,11 +427,12 @@ pub(super) fn difference<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>,
     // Null was ruled out above, so a date that is absent here has the wrong type.
     let date = |at, argument| {
         let value = arguments.value(at)?;
-        to_millis(value.or_null()).ok_or_else(|| arguments.wrong_type(5_166_307, argument, "a date", &value))
+        to_millis(value.or_null())
+            .ok_or_else(|| arguments.wrong_type(Code::DATE_DIFF_DATE_TYPE, argument, "a date", &value))
     };
     let (start, end) = (date(0, "startDate")?, date(1, "endDate")?);
     let unit = unit(arguments, 2, UNIT_FAULTS)?;
-    let Some(zone) = Zone::read(arguments, 3, ZONE_TYPE)? else { return Ok(Value::NULL) };
+    let Some(zone) = Zone::read(arguments, 3, Code::TIME_ZONE_TYPE)? else { return Ok(Value::NULL) };
     let units = shift::difference(
         start,
         end,
@@ -430,7 +441,7 @@ pub(super) fn difference<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>,
     );
     units
         .map(Value::long)
-        .ok_or_else(|| arguments.fault(5_166_308, Fault::Overflow { kind: "64-bit integer" }))
+        .ok_or_else(|| arguments.fault(Code::DATE_DIFF_OVERFLOW, Fault::Overflow { kind: "64-bit integer" }))
 }
 
 pub(super) fn truncate<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
@@ -438,24 +449,31 @@ pub(super) fn truncate<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
         return Ok(Value::NULL);
     }
     let date = arguments.value(0)?;
-    let millis =
-        to_millis(date.or_null()).ok_or_else(|| arguments.wrong_type(5_439_012, "date", "a date", &date))?;
+    let millis = to_millis(date.or_null())
+        .ok_or_else(|| arguments.wrong_type(Code::DATE_TRUNC_DATE_TYPE, "date", "a date", &date))?;
     let unit = unit(arguments, 1, UNIT_FAULTS)?;
     let size = match arguments.given(2)? {
         None => 1,
-        Some(value) => match arguments.long(5_439_017, "binSize", &value)? {
+        Some(value) => match arguments.long(Code::DATE_TRUNC_BIN_SIZE_TYPE, "binSize", &value)? {
             size @ 1.. => size,
-            ..=0 => return Err(arguments.wrong_value(5_439_018, "binSize", "above 0", &value)),
+            ..=0 => {
+                return Err(arguments.wrong_value(
+                    Code::DATE_TRUNC_BIN_SIZE_NOT_POSITIVE,
+                    "binSize",
+                    "above 0",
+                    &value,
+                ));
+            }
         },
     };
-    let Some(zone) = Zone::read(arguments, 3, ZONE_TYPE)? else { return Ok(Value::NULL) };
+    let Some(zone) = Zone::read(arguments, 3, Code::TIME_ZONE_TYPE)? else { return Ok(Value::NULL) };
     // The limit that MongoDB has for units that are not a fixed number of milliseconds, weeks and days among
     // them.
     let is_long_unit =
         matches!(unit, TimeUnit::Year | TimeUnit::Quarter | TimeUnit::Month | TimeUnit::Week | TimeUnit::Day);
     if is_long_unit && size > 100_000_000_000 {
         let fault = Fault::WrongValue { argument: "binSize", expected: "smaller", found: size.to_string() };
-        return Err(arguments.fault(5_439_006, fault));
+        return Err(arguments.fault(Code::DATE_TRUNC_BIN_SIZE_TOO_LARGE, fault));
     }
     let start = shift::truncate(
         millis,
@@ -463,11 +481,13 @@ pub(super) fn truncate<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, E
         unit,
         Calendar { zone: &zone, week_start: week_start(arguments, unit, 4)? },
     );
-    start.map(Value::date).ok_or_else(|| arguments.fault(5_439_001, Fault::Overflow { kind: "date" }))
+    start
+        .map(Value::date)
+        .ok_or_else(|| arguments.fault(Code::DATE_TRUNC_OVERFLOW, Fault::Overflow { kind: "date" }))
 }
 
 /// Numbers for a unit that is no text, and for one that is unknown.
-const UNIT_FAULTS: (i32, i32) = (5_439_013, 5_439_014);
+const UNIT_FAULTS: (Code, Code) = (Code::DATE_UNIT_TYPE, Code::DATE_UNIT_VALUE);
 
 /// Whether one of the arguments was given and is null or missing. Then the result is null, whatever the others are.
 fn has_nullish(arguments: &Arguments<'_, '_>, mut positions: Range<usize>) -> Result<bool, Error> {
@@ -488,13 +508,22 @@ fn week_start(arguments: &Arguments<'_, '_>, unit: TimeUnit, at: usize) -> Resul
     let given = if unit == TimeUnit::Week { arguments.given(at)? } else { None };
     let Some(value) = given else { return Ok(SUNDAY) };
     let name = value.get().and_then(RawBsonRef::as_str);
-    let name = name.ok_or_else(|| arguments.wrong_type(5_439_015, "startOfWeek", "a string", &value))?;
-    weekday(name).ok_or_else(|| arguments.wrong_value(5_439_016, "startOfWeek", "a day of the week", &value))
+    let name = name.ok_or_else(|| {
+        arguments.wrong_type(Code::DATE_TRUNC_START_OF_WEEK_TYPE, "startOfWeek", "a string", &value)
+    })?;
+    weekday(name).ok_or_else(|| {
+        arguments.wrong_value(
+            Code::DATE_TRUNC_START_OF_WEEK_VALUE,
+            "startOfWeek",
+            "a day of the week",
+            &value,
+        )
+    })
 }
 
 /// The argument at position `at` as a unit of time. The first of `codes` is for a value that is not a text, the second
 /// for a text that names no unit.
-fn unit(arguments: &Arguments<'_, '_>, at: usize, codes: (i32, i32)) -> Result<TimeUnit, Error> {
+fn unit(arguments: &Arguments<'_, '_>, at: usize, codes: (Code, Code)) -> Result<TimeUnit, Error> {
     let (type_code, value_code) = codes;
     let value = arguments.value(at)?;
     let name = value.get().and_then(RawBsonRef::as_str);

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
+use crate::code::Code;
 use crate::expression::date::calendar::{Date, MILLIS_PER_DAY, MILLIS_PER_SECOND, TimeOfDay};
 use crate::expression::error::{Error, Fault};
 use crate::expression::node::Arguments;
@@ -28,7 +29,7 @@ impl Zone {
     pub(super) fn read(
         arguments: &Arguments<'_, '_>,
         at: usize,
-        type_code: i32,
+        type_code: Code,
     ) -> Result<Option<Self>, Error> {
         let Some(value) = arguments.given(at)? else { return Ok(Some(Self::Utc)) };
         if value.is_nullish() {
@@ -37,7 +38,7 @@ impl Zone {
         let Some(name) = value.get().and_then(bson::RawBsonRef::as_str) else {
             return Err(arguments.wrong_type(type_code, "timezone", "a string", &value));
         };
-        let unknown = || arguments.fault(40_485, Fault::TimeZone { name: shorten(name) });
+        let unknown = || arguments.fault(Code::UNKNOWN_TIME_ZONE, Fault::TimeZone { name: shorten(name) });
         Self::of_name(name).map(Some).ok_or_else(unknown)
     }
 
@@ -140,7 +141,8 @@ pub(super) fn local_millis(day_number: i64, clock_millis: i128) -> i128 {
 /// The time of a value in milliseconds. Fails for a value that is not a date.
 pub(super) fn time(arguments: &Arguments<'_, '_>, value: &Value<'_>) -> Result<i64, Error> {
     let millis = crate::expression::value::to_millis(value.or_null());
-    millis.ok_or_else(|| arguments.wrong_type(16_006, "date", "a date, timestamp or ObjectId", value))
+    millis
+        .ok_or_else(|| arguments.wrong_type(Code::DATE_TYPE, "date", "a date, timestamp or ObjectId", value))
 }
 
 #[cfg(test)]

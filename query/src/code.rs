@@ -1,0 +1,611 @@
+//! MongoDB's error codes: the only table of them in this workspace.
+//!
+//! A code is a number that clients compare, and for the common ones a name that MongoDB gives it. Every other file says
+//! `Code::DUPLICATE_KEY`, never the number; a test of the house refuses the number elsewhere. A new code is one more line
+//! in the table, in ascending order.
+
+#![expect(
+    clippy::unreadable_literal,
+    reason = "people search for a code as MongoDB's documentation writes it"
+)]
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// An error code of MongoDB: a number and its name.
+///
+/// ```
+/// use cairndb_query::code::Code;
+///
+/// assert_eq!(Code::DUPLICATE_KEY.number(), 11000);
+/// assert_eq!(Code::DUPLICATE_KEY.name(), "DuplicateKey");
+/// // Codes that MongoDB has not named are called by their number.
+/// assert_eq!(Code::PATTERN_INVALID.name(), "Location51091");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Code(i32);
+
+impl Code {
+    /// The code of a number that a client sent, whether the table has it or not.
+    ///
+    /// ```
+    /// use cairndb_query::code::Code;
+    ///
+    /// assert_eq!(Code::of(26), Code::NAMESPACE_NOT_FOUND);
+    /// assert_eq!(Code::of(4711).name(), "Location4711");
+    /// ```
+    pub const fn of(number: i32) -> Self {
+        Self(number)
+    }
+
+    /// The number, as replies have it in `code`.
+    ///
+    /// ```
+    /// use cairndb_query::code::Code;
+    ///
+    /// assert_eq!(Code::FAILED_TO_PARSE.number(), 9);
+    /// ```
+    pub const fn number(self) -> i32 {
+        self.0
+    }
+
+    /// The name, as replies have it in `codeName`: MongoDB's, or `Location` and the number.
+    ///
+    /// ```
+    /// use cairndb_query::code::Code;
+    ///
+    /// assert_eq!(Code::MAX_TIME_MS_EXPIRED.name(), "MaxTimeMSExpired");
+    /// ```
+    pub fn name(self) -> Cow<'static, str> {
+        let row = TABLE.binary_search_by_key(&self.0, |row| row.number).ok().and_then(|at| TABLE.get(at));
+        match row.and_then(|row| row.name) {
+            Some(name) => Cow::Borrowed(name),
+            None => Cow::Owned(format!("Location{}", self.0)),
+        }
+    }
+}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} {}", self.0, self.name())
+    }
+}
+
+/// Tests state the number that a client would see.
+impl PartialEq<i32> for Code {
+    fn eq(&self, number: &i32) -> bool {
+        self.0 == *number
+    }
+}
+
+/// A line of the table.
+struct Row {
+    number: i32,
+    /// `None` for a code that MongoDB calls by its number.
+    name: Option<&'static str>,
+}
+
+/// Makes a constant and a row of each line, and refuses lines that do not ascend when it is compiled.
+macro_rules! codes {
+    ($($constant:ident = $number:literal $(, $name:literal)?;)+) => {
+        impl Code {
+            $(
+                #[doc = concat!("MongoDB's code ", stringify!($number) $(, ", `", $name, "`")?, ".")]
+                pub const $constant: Self = Self($number);
+            )+
+        }
+
+        const TABLE: &[Row] = &[$(Row { number: $number, name: codes!(@name $($name)?) }),+];
+    };
+    (@name) => { None };
+    (@name $name:literal) => { Some($name) };
+}
+
+// The search by number needs the order; a number that stood twice would be two constants for one code.
+const _: () = {
+    let mut rest = TABLE;
+    while let [first, tail @ ..] = rest {
+        if let [second, ..] = tail {
+            assert!(first.number < second.number, "the lines of the table of codes must ascend by number");
+        }
+        rest = tail;
+    }
+};
+
+codes! {
+    INTERNAL_ERROR = 1, "InternalError";
+    BAD_VALUE = 2, "BadValue";
+    HOST_UNREACHABLE = 6, "HostUnreachable";
+    HOST_NOT_FOUND = 7, "HostNotFound";
+    UNKNOWN_ERROR = 8, "UnknownError";
+    FAILED_TO_PARSE = 9, "FailedToParse";
+    CANNOT_MUTATE_OBJECT = 10, "CannotMutateObject";
+    USER_NOT_FOUND = 11, "UserNotFound";
+    UNAUTHORIZED = 13, "Unauthorized";
+    TYPE_MISMATCH = 14, "TypeMismatch";
+    OVERFLOW = 15, "Overflow";
+    INVALID_LENGTH = 16, "InvalidLength";
+    PROTOCOL_ERROR = 17, "ProtocolError";
+    AUTHENTICATION_FAILED = 18, "AuthenticationFailed";
+    ILLEGAL_OPERATION = 20, "IllegalOperation";
+    INVALID_BSON = 22, "InvalidBSON";
+    LOCK_TIMEOUT = 24, "LockTimeout";
+    NAMESPACE_NOT_FOUND = 26, "NamespaceNotFound";
+    INDEX_NOT_FOUND = 27, "IndexNotFound";
+    PATH_NOT_VIABLE = 28, "PathNotViable";
+    CANNOT_BACKFILL_ARRAY = 34, "CannotBackfillArray";
+    CONFLICTING_UPDATE_OPERATORS = 40, "ConflictingUpdateOperators";
+    CURSOR_NOT_FOUND = 43, "CursorNotFound";
+    NAMESPACE_EXISTS = 48, "NamespaceExists";
+    MAX_TIME_MS_EXPIRED = 50, "MaxTimeMSExpired";
+    DOLLAR_PREFIXED_FIELD_NAME = 52, "DollarPrefixedFieldName";
+    INVALID_ID_FIELD = 53, "InvalidIdField";
+    NOT_SINGLE_VALUE_FIELD = 54, "NotSingleValueField";
+    EMPTY_FIELD_NAME = 56, "EmptyFieldName";
+    COMMAND_NOT_FOUND = 59, "CommandNotFound";
+    WRITE_CONCERN_TIMEOUT = 64, "WriteConcernTimeout";
+    IMMUTABLE_FIELD = 66, "ImmutableField";
+    CANNOT_CREATE_INDEX = 67, "CannotCreateIndex";
+    INVALID_OPTIONS = 72, "InvalidOptions";
+    INVALID_NAMESPACE = 73, "InvalidNamespace";
+    NO_REPLICATION_ENABLED = 76, "NoReplicationEnabled";
+    UNKNOWN_REPL_WRITE_CONCERN = 79, "UnknownReplWriteConcern";
+    INDEX_OPTIONS_CONFLICT = 85, "IndexOptionsConflict";
+    INDEX_KEY_SPECS_CONFLICT = 86, "IndexKeySpecsConflict";
+    NETWORK_TIMEOUT = 89, "NetworkTimeout";
+    SHUTDOWN_IN_PROGRESS = 91, "ShutdownInProgress";
+    OPERATION_FAILED = 96, "OperationFailed";
+    UNSATISFIABLE_WRITE_CONCERN = 100, "UnsatisfiableWriteConcern";
+    NOT_EXACT_VALUE_FIELD = 111, "NotExactValueField";
+    WRITE_CONFLICT = 112, "WriteConflict";
+    DOCUMENT_VALIDATION_FAILURE = 121, "DocumentValidationFailure";
+    NOT_A_REPLICA_SET = 123, "NotAReplicaSet";
+    FAILED_TO_SATISFY_READ_PREFERENCE = 133, "FailedToSatisfyReadPreference";
+    READ_CONCERN_MAJORITY_NOT_AVAILABLE_YET = 134, "ReadConcernMajorityNotAvailableYet";
+    EXCEEDED_MEMORY_LIMIT = 146, "ExceededMemoryLimit";
+    INVALID_PIPELINE_OPERATOR = 168, "InvalidPipelineOperator";
+    CANNOT_INDEX_PARALLEL_ARRAYS = 171, "CannotIndexParallelArrays";
+    CLIENT_METADATA_CANNOT_BE_MUTATED = 186, "ClientMetadataCannotBeMutated";
+    CLIENT_METADATA_DOCUMENT_TOO_LARGE = 187, "ClientMetadataDocumentTooLarge";
+    PRIMARY_STEPPED_DOWN = 189, "PrimarySteppedDown";
+    INVALID_INDEX_SPECIFICATION_OPTION = 197, "InvalidIndexSpecificationOption";
+    QUERY_FEATURE_NOT_ALLOWED = 224, "QueryFeatureNotAllowed";
+    RETRY_CHANGE_STREAM = 234, "RetryChangeStream";
+    CURSOR_KILLED = 237, "CursorKilled";
+    NOT_IMPLEMENTED = 238, "NotImplemented";
+    CONVERSION_FAILURE = 241, "ConversionFailure";
+    SNAPSHOT_UNAVAILABLE = 246, "SnapshotUnavailable";
+    NO_SUCH_TRANSACTION = 251, "NoSuchTransaction";
+    TOO_MANY_LOGICAL_SESSIONS = 261, "TooManyLogicalSessions";
+    EXCEEDED_TIME_LIMIT = 262, "ExceededTimeLimit";
+    FAIL_POINT_SET_FAILED = 266, "FailPointSetFailed";
+    CLIENT_DISCONNECT = 279, "ClientDisconnect";
+    QUERY_EXCEEDED_MEMORY_LIMIT = 292, "QueryExceededMemoryLimitNoDiskUseAllowed";
+    API_VERSION_ERROR = 322, "APIVersionError";
+    API_STRICT_ERROR = 323, "APIStrictError";
+    MECHANISM_UNAVAILABLE = 334, "MechanismUnavailable";
+    UNSUPPORTED_OP_QUERY_COMMAND = 352, "UnsupportedOpQueryCommand";
+    REAUTHENTICATION_REQUIRED = 391, "ReauthenticationRequired";
+    SOCKET_EXCEPTION = 9001, "SocketException";
+    LET_VARS_NOT_OBJECT = 10065;
+    NOT_WRITABLE_PRIMARY = 10107, "NotWritablePrimary";
+    BSON_OBJECT_TOO_LARGE = 10334, "BSONObjectTooLarge";
+    DUPLICATE_KEY = 11000, "DuplicateKey";
+    INTERRUPTED_AT_SHUTDOWN = 11600, "InterruptedAtShutdown";
+    INTERRUPTED = 11601, "Interrupted";
+    INTERRUPTED_DUE_TO_REPL_STATE_CHANGE = 11602, "InterruptedDueToReplStateChange";
+    CURSOR_IN_USE = 12051, "CursorInUse";
+    DATABASE_DIFFER_CASE = 13297, "DatabaseDifferCase";
+    NOT_PRIMARY_NO_SECONDARY_OK = 13435, "NotPrimaryNoSecondaryOk";
+    NOT_PRIMARY_OR_SECONDARY = 13436, "NotPrimaryOrSecondary";
+    OUT_OF_DISK_SPACE = 14031, "OutOfDiskSpace";
+    GROUP_NOT_OBJECT = 15947;
+    GROUP_ID_TWICE = 15948;
+    UNKNOWN_ACCUMULATOR = 15952;
+    GROUP_ID_MISSING = 15955;
+    LIMIT_NOT_POSITIVE = 15958;
+    MATCH_NOT_OBJECT = 15959;
+    PROJECT_NOT_OBJECT = 15969;
+    SORT_NOT_OBJECT = 15973;
+    SORT_DIRECTION_TYPE = 15974;
+    SORT_DIRECTION_VALUE = 15975;
+    SORT_EMPTY = 15976;
+    UNWIND_OPERAND_TYPE = 15981;
+    EXPRESSION_NOT_ALONE = 15983;
+    FIELD_NAME_EMPTY = 15998;
+    DATE_TYPE = 16006;
+    TEXT_CONVERSION_TYPE = 16007;
+    ARGUMENT_COUNT = 16020;
+    SUBSTR_BYTES_START_TYPE = 16034;
+    SUBSTR_BYTES_LENGTH_TYPE = 16035;
+    FIELD_TWICE = 16406;
+    FIELD_NAME_DOLLAR = 16410;
+    FIELD_NAME_ZERO_BYTE = 16411;
+    FIELD_NAME_DOT = 16412;
+    MOD_DIVISOR_ZERO = 16610;
+    MOD_TYPE = 16611;
+    ADD_SECOND_DATE = 16612;
+    CONCAT_TYPE = 16702;
+    SORT_AMBIGUOUS_POSITION = 16746;
+    FIELD_PATH_DOLLAR_ALONE = 16872;
+    LET_NOT_OBJECT = 16874;
+    LET_UNKNOWN_ARGUMENT = 16875;
+    LET_VARS_MISSING = 16876;
+    LET_IN_MISSING = 16877;
+    MAP_NOT_OBJECT = 16878;
+    MAP_UNKNOWN_ARGUMENT = 16879;
+    MAP_INPUT_MISSING = 16880;
+    MAP_IN_MISSING = 16882;
+    MAP_INPUT_TYPE = 16883;
+    ALL_ELEMENTS_TRUE_TYPE = 17040;
+    ANY_ELEMENT_TRUE_TYPE = 17041;
+    SET_IS_SUBSET_SECOND_TYPE = 17042;
+    SET_UNION_TYPE = 17043;
+    SET_EQUALS_TYPE = 17044;
+    SET_EQUALS_COUNT = 17045;
+    SET_IS_SUBSET_FIRST_TYPE = 17046;
+    SET_INTERSECTION_TYPE = 17047;
+    SET_DIFFERENCE_FIRST_TYPE = 17048;
+    SET_DIFFERENCE_SECOND_TYPE = 17049;
+    COND_IF_MISSING = 17080;
+    COND_THEN_MISSING = 17081;
+    COND_ELSE_MISSING = 17082;
+    COND_UNKNOWN_ARGUMENT = 17083;
+    SIZE_TYPE = 17124;
+    DISTINCT_TOO_LARGE = 17217;
+    UNDEFINED_VARIABLE = 17276;
+    SORT_EXPRESSION = 17312;
+    UPDATED_TOO_LARGE = 17419;
+    UPSERTED_TOO_LARGE = 17420;
+    DATE_TO_STRING_FORMAT_TYPE = 18533;
+    DATE_TO_STRING_UNKNOWN_ARGUMENT = 18534;
+    DATE_FORMAT_PERCENT_AT_END = 18535;
+    DATE_FORMAT_UNKNOWN_LETTER = 18536;
+    DATE_TO_STRING_YEAR = 18537;
+    DATE_TO_STRING_DATE_MISSING = 18628;
+    DATE_TO_STRING_NOT_OBJECT = 18629;
+    FILTER_NOT_OBJECT = 28646;
+    FILTER_UNKNOWN_ARGUMENT = 28647;
+    FILTER_INPUT_MISSING = 28648;
+    FILTER_COND_MISSING = 28650;
+    FILTER_INPUT_TYPE = 28651;
+    SUBSTR_BYTES_START_IN_CHARACTER = 28656;
+    SUBSTR_BYTES_END_IN_CHARACTER = 28657;
+    CONCAT_ARRAYS_TYPE = 28664;
+    ARGUMENT_COUNT_RANGE = 28667;
+    ABS_OVERFLOW = 28680;
+    ARRAY_ELEM_AT_ARRAY_TYPE = 28689;
+    ARRAY_ELEM_AT_INDEX_TYPE = 28690;
+    ARRAY_ELEM_AT_INDEX_VALUE = 28691;
+    SQRT_NEGATIVE = 28714;
+    SLICE_ARRAY_TYPE = 28724;
+    SLICE_SECOND_TYPE = 28725;
+    SLICE_SECOND_VALUE = 28726;
+    SLICE_THIRD_TYPE = 28727;
+    SLICE_THIRD_VALUE = 28728;
+    SLICE_COUNT_NOT_POSITIVE = 28729;
+    SAMPLE_NOT_OBJECT = 28745;
+    SAMPLE_SIZE_TYPE = 28746;
+    SAMPLE_SIZE_VALUE = 28747;
+    SAMPLE_UNKNOWN_OPTION = 28748;
+    SAMPLE_SIZE_MISSING = 28749;
+    LOG_VALUE_TYPE = 28756;
+    LOG_BASE_TYPE = 28757;
+    LOG_VALUE_NOT_POSITIVE = 28758;
+    LOG_BASE_VALUE = 28759;
+    LOG10_NOT_POSITIVE = 28761;
+    POW_BASE_TYPE = 28762;
+    POW_EXPONENT_TYPE = 28763;
+    POW_ZERO_TO_NEGATIVE = 28764;
+    ARGUMENT_NOT_NUMBER = 28765;
+    LN_NOT_POSITIVE = 28766;
+    INDEX_STATS_OPERAND = 28803;
+    UNWIND_PATH_TYPE = 28808;
+    UNWIND_PRESERVE_TYPE = 28809;
+    UNWIND_INDEX_TYPE = 28810;
+    UNWIND_UNKNOWN_OPTION = 28811;
+    UNWIND_PATH_MISSING = 28812;
+    UNWIND_PATH_DOLLAR = 28818;
+    UNWIND_INDEX_DOLLAR = 28822;
+    UNSET_TYPE = 31002;
+    REGEX_INPUT_MISSING = 31022;
+    REGEX_PATTERN_MISSING = 31023;
+    REGEX_UNKNOWN_ARGUMENT = 31024;
+    DATE_PART_OUT_OF_RANGE = 31034;
+    ISO_WEEK_YEAR_OUT_OF_RANGE = 31095;
+    UNSET_EMPTY = 31119;
+    UNSET_FIELD_NAME = 31120;
+    PROJECTION_COLLISION_ABOVE = 31249;
+    PROJECTION_COLLISION = 31250;
+    EXPRESSION_IN_EXCLUSION = 31252;
+    INCLUSION_IN_EXCLUSION = 31253;
+    EXCLUSION_IN_INCLUSION = 31254;
+    ELEM_MATCH_AFTER_POSITIONAL = 31255;
+    POSITIONAL_AFTER_ELEM_MATCH = 31256;
+    POSITIONAL_OBJECT = 31271;
+    ELEM_MATCH_TYPE = 31274;
+    ELEM_MATCH_NESTED = 31275;
+    POSITIONAL_TWICE = 31276;
+    POSITIONAL_VALUE = 31308;
+    VALUE_IN_EXCLUSION = 31310;
+    POSITIONAL_IN_STAGE = 31324;
+    UNKNOWN_PROJECTION_EXPRESSION = 31325;
+    TOPOLOGY_VERSION_WITHOUT_MAX_AWAIT_TIME = 31368;
+    TOPOLOGY_VERSION_COUNTER_NEGATIVE = 31372;
+    MAX_AWAIT_TIME_NEGATIVE = 31373;
+    TOPOLOGY_VERSION_COUNTER_TOO_LARGE = 31382;
+    BSON_SIZE_TYPE = 31393;
+    POSITIONAL_INSIDE = 31394;
+    POSITIONAL_IN_EXCLUSION = 31395;
+    REVERSE_ARRAY_TYPE = 34435;
+    RANGE_START_TYPE = 34443;
+    RANGE_START_VALUE = 34444;
+    RANGE_END_TYPE = 34445;
+    RANGE_END_VALUE = 34446;
+    RANGE_STEP_TYPE = 34447;
+    RANGE_STEP_VALUE = 34448;
+    RANGE_STEP_ZERO = 34449;
+    SUBSTR_CP_START_TYPE = 34450;
+    SUBSTR_CP_START_VALUE = 34451;
+    SUBSTR_CP_LENGTH_TYPE = 34452;
+    SUBSTR_CP_LENGTH_VALUE = 34453;
+    SUBSTR_CP_LENGTH_NEGATIVE = 34454;
+    SUBSTR_CP_START_NEGATIVE = 34455;
+    ZIP_NOT_OBJECT = 34460;
+    ZIP_INPUTS_TYPE = 34461;
+    ZIP_DEFAULTS_TYPE = 34462;
+    ZIP_USE_LONGEST_TYPE = 34463;
+    ZIP_UNKNOWN_ARGUMENT = 34464;
+    ZIP_INPUTS_MISSING = 34465;
+    ZIP_DEFAULTS_WITHOUT_LONGEST = 34466;
+    ZIP_DEFAULTS_COUNT = 34467;
+    ZIP_INPUT_TYPE = 34468;
+    STR_LEN_CP_TYPE = 34471;
+    STR_LEN_BYTES_TYPE = 34473;
+    SWITCH_NOT_OBJECT = 40060;
+    SWITCH_BRANCHES_TYPE = 40061;
+    SWITCH_BRANCH_NOT_OBJECT = 40062;
+    SWITCH_BRANCH_UNKNOWN_ARGUMENT = 40063;
+    SWITCH_CASE_MISSING = 40064;
+    SWITCH_THEN_MISSING = 40065;
+    SWITCH_NO_BRANCH_APPLIES = 40066;
+    SWITCH_UNKNOWN_ARGUMENT = 40067;
+    SWITCH_BRANCHES_EMPTY = 40068;
+    REDUCE_NOT_OBJECT = 40075;
+    REDUCE_UNKNOWN_ARGUMENT = 40076;
+    REDUCE_INPUT_MISSING = 40077;
+    REDUCE_INITIAL_VALUE_MISSING = 40078;
+    REDUCE_IN_MISSING = 40079;
+    REDUCE_INPUT_TYPE = 40080;
+    IN_ARRAY_TYPE = 40081;
+    SPLIT_TEXT_TYPE = 40085;
+    SPLIT_SEPARATOR_TYPE = 40086;
+    SPLIT_SEPARATOR_EMPTY = 40087;
+    INDEX_OF_ARRAY_TYPE = 40090;
+    INDEX_OF_BYTES_TEXT_TYPE = 40091;
+    INDEX_OF_BYTES_PART_TYPE = 40092;
+    INDEX_OF_CP_TEXT_TYPE = 40093;
+    INDEX_OF_CP_PART_TYPE = 40094;
+    INDEX_OF_BOUND_TYPE = 40096;
+    INDEX_OF_BOUND_NEGATIVE = 40097;
+    SORT_BY_COUNT_OBJECT = 40147;
+    SORT_BY_COUNT_TEXT = 40148;
+    SORT_BY_COUNT_TYPE = 40149;
+    COUNT_FIELD_TYPE = 40156;
+    COUNT_FIELD_EMPTY = 40157;
+    COUNT_FIELD_DOLLAR = 40158;
+    COUNT_FIELD_ZERO_BYTE = 40159;
+    COUNT_FIELD_DOT = 40160;
+    FACET_OPERAND = 40169;
+    FACET_PIPELINE_TYPE = 40170;
+    FACET_STAGE_TYPE = 40171;
+    COMPUTED_FIELD_COLLISION = 40176;
+    COMPUTED_FIELD_NOT_ALONE = 40181;
+    COMPUTED_FIELD_DOTTED_NAME = 40183;
+    BUCKET_BOUNDARY_NOT_CONSTANT = 40191;
+    BUCKET_BOUNDARIES_TOO_FEW = 40192;
+    BUCKET_BOUNDARIES_MIXED_TYPES = 40193;
+    BUCKET_BOUNDARIES_ORDER = 40194;
+    BUCKET_DEFAULT_NOT_CONSTANT = 40195;
+    BUCKET_OUTPUT_TYPE = 40196;
+    BUCKET_UNKNOWN_OPTION = 40197;
+    BUCKET_OPTION_MISSING = 40198;
+    BUCKET_DEFAULT_IN_RANGE = 40199;
+    BUCKET_BOUNDARIES_TYPE = 40200;
+    BUCKET_NOT_OBJECT = 40201;
+    BUCKET_GROUP_BY = 40202;
+    NEW_ROOT_NOT_OBJECT = 40228;
+    REPLACE_ROOT_NOT_OBJECT = 40229;
+    GROUP_FIELD_NOT_OBJECT = 40234;
+    GROUP_FIELD_DOT = 40235;
+    GROUP_FIELD_DOLLAR = 40236;
+    ACCUMULATOR_NOT_UNARY = 40237;
+    GROUP_FIELD_OPERATORS = 40238;
+    SET_NOT_OBJECT = 40272;
+    STAGE_FIELD_COUNT = 40323;
+    UNKNOWN_STAGE = 40324;
+    FIELD_PATH_EMPTY = 40352;
+    FIELD_PATH_TRAILING_DOT = 40353;
+    ARRAY_TO_OBJECT_TYPE = 40386;
+    OBJECT_TO_ARRAY_TYPE = 40390;
+    ARRAY_TO_OBJECT_PAIR_NOT_OBJECT = 40391;
+    ARRAY_TO_OBJECT_PAIR_FIELD_COUNT = 40392;
+    ARRAY_TO_OBJECT_PAIR_FIELDS = 40393;
+    ARRAY_TO_OBJECT_K_TYPE = 40394;
+    ARRAY_TO_OBJECT_NAME_TYPE = 40395;
+    ARRAY_TO_OBJECT_PAIR_NOT_ARRAY = 40396;
+    ARRAY_TO_OBJECT_PAIR_LENGTH = 40397;
+    ARRAY_TO_OBJECT_ELEMENT_TYPE = 40398;
+    MERGE_OBJECTS_TYPE = 40400;
+    IDL_FAILED_TO_PARSE = 40414, "IDLFailedToParse";
+    IDL_UNKNOWN_FIELD = 40415, "IDLUnknownField";
+    MESSAGE_BODY_TWICE = 40430;
+    MESSAGE_SEQUENCE_TWICE = 40431;
+    MESSAGE_UNKNOWN_SECTION = 40432;
+    MESSAGE_FIELD_TWICE = 40433;
+    UNKNOWN_TIME_ZONE = 40485;
+    DATE_FROM_PARTS_ISO_WITH_CALENDAR = 40489;
+    DATE_FROM_PARTS_TYPE = 40515;
+    DATE_FROM_PARTS_YEAR_MISSING = 40516;
+    TIME_ZONE_TYPE = 40517;
+    DATE_FROM_PARTS_UNKNOWN_ARGUMENT = 40518;
+    DATE_FROM_PARTS_NOT_OBJECT = 40519;
+    DATE_TO_PARTS_UNKNOWN_ARGUMENT = 40520;
+    DATE_TO_PARTS_ISO_TYPE = 40521;
+    DATE_TO_PARTS_DATE_MISSING = 40522;
+    YEAR_OUT_OF_RANGE = 40523;
+    DATE_TO_PARTS_NOT_OBJECT = 40524;
+    DATE_FROM_PARTS_CALENDAR_WITH_ISO = 40525;
+    DATE_PART_TIME_ZONE_TYPE = 40533;
+    DATE_PART_UNKNOWN_ARGUMENT = 40535;
+    DATE_PART_ARGUMENT_COUNT = 40536;
+    DATE_PART_DATE_MISSING = 40539;
+    DATE_FROM_STRING_NOT_OBJECT = 40540;
+    DATE_FROM_STRING_UNKNOWN_ARGUMENT = 40541;
+    DATE_FROM_STRING_TEXT_MISSING = 40542;
+    MESSAGE_DATABASE_MISSING = 40571;
+    CHANGE_STREAM_WITHOUT_REPLICA_SET = 40573;
+    MESSAGE_BODY_MISSING = 40587;
+    STAGE_IN_FACET = 40600;
+    STAGE_NOT_FIRST = 40602;
+    DATE_FROM_STRING_FORMAT_TYPE = 40684;
+    TRIM_UNKNOWN_ARGUMENT = 50694;
+    TRIM_INPUT_MISSING = 50695;
+    TRIM_NOT_OBJECT = 50696;
+    TRIM_INPUT_TYPE = 50699;
+    TRIM_CHARS_TYPE = 50700;
+    CURSOR_OF_ANOTHER_SESSION = 50738;
+    SUBSTR_BYTES_START_NEGATIVE = 50752;
+    TRIGONOMETRY_OUT_OF_RANGE = 50989;
+    VALUE_BELOW_MINIMUM = 51024;
+    ATAN2_FIRST_TYPE = 51044;
+    ATAN2_SECOND_TYPE = 51045;
+    POSITIONAL_WITHOUT_FILTER = 51050;
+    OPTIONS_BEFORE_PATTERN = 51074;
+    OPTIONS_AFTER_PATTERN = 51075;
+    ROUND_OVERFLOW = 51080;
+    ROUND_TYPE = 51081;
+    ROUND_PLACE_TYPE = 51082;
+    ROUND_PLACE_VALUE = 51083;
+    PATTERN_INVALID = 51091;
+    REGEX_NOT_OBJECT = 51103;
+    REGEX_INPUT_TYPE = 51104;
+    REGEX_PATTERN_TYPE = 51105;
+    REGEX_OPTIONS_TYPE = 51106;
+    REGEX_OPTIONS_TWICE = 51107;
+    PATTERN_OPTION_UNKNOWN = 51108;
+    REGEX_PATTERN_ZERO_BYTE = 51109;
+    REGEX_OPTIONS_ZERO_BYTE = 51110;
+    REGEX_PATTERN_INVALID = 51111;
+    PATTERN_FAILED = 51156;
+    POSITIONAL_WITHOUT_POSITION = 51246;
+    POSITIONAL_MISMATCH = 51247;
+    PROJECTION_EMPTY_OBJECT = 51270;
+    PROJECTION_EMPTY = 51272;
+    BINARY_SIZE_TYPE = 51276;
+    REPLACE_REPLACEMENT_TYPE = 51744;
+    REPLACE_FIND_TYPE = 51745;
+    REPLACE_INPUT_TYPE = 51746;
+    REPLACE_REPLACEMENT_MISSING = 51747;
+    REPLACE_FIND_MISSING = 51748;
+    REPLACE_INPUT_MISSING = 51749;
+    REPLACE_UNKNOWN_ARGUMENT = 51750;
+    REPLACE_NOT_OBJECT = 51751;
+    EXHAUST_WITHOUT_MAX_AWAIT_TIME = 51756;
+    FILTER_LIMIT_TYPE = 327391;
+    FILTER_LIMIT_NOT_POSITIVE = 327392;
+    IF_NULL_COUNT = 1257300;
+    SORT_ARRAY_NOT_OBJECT = 2942500;
+    SORT_ARRAY_UNKNOWN_ARGUMENT = 2942501;
+    SORT_ARRAY_INPUT_MISSING = 2942502;
+    SORT_ARRAY_SORT_BY_MISSING = 2942503;
+    SORT_ARRAY_INPUT_TYPE = 2942504;
+    RAND_ARGUMENT = 3040501;
+    GET_FIELD_UNKNOWN_ARGUMENT = 3041701;
+    GET_FIELD_FIELD_MISSING = 3041702;
+    GET_FIELD_INPUT_MISSING = 3041703;
+    GET_FIELD_FIELD_TYPE = 3041704;
+    SET_FIELD_NOT_OBJECT = 4161100;
+    SET_FIELD_UNKNOWN_ARGUMENT = 4161101;
+    SET_FIELD_FIELD_MISSING = 4161102;
+    SET_FIELD_VALUE_MISSING = 4161103;
+    SET_FIELD_INPUT_TYPE = 4161105;
+    SET_FIELD_FIELD_NOT_CONSTANT = 4161106;
+    SET_FIELD_FIELD_TYPE = 4161107;
+    SET_FIELD_FIELD_IS_PATH = 4161108;
+    SET_FIELD_INPUT_MISSING = 4161109;
+    API_VERSION_MISSING = 4886600;
+    LET_VARIABLE_NOT_CONSTANT = 4890500;
+    ARRAY_TO_OBJECT_NAME_ZERO_BYTE = 4940400;
+    ARRAY_TO_OBJECT_K_ZERO_BYTE = 4940401;
+    SKIP_OPERAND = 5107200;
+    LIMIT_OPERAND = 5107201;
+    DATE_DIFF_NOT_OBJECT = 5166301;
+    DATE_DIFF_UNKNOWN_ARGUMENT = 5166302;
+    DATE_DIFF_START_MISSING = 5166303;
+    DATE_DIFF_END_MISSING = 5166304;
+    DATE_DIFF_UNIT_MISSING = 5166305;
+    DATE_DIFF_DATE_TYPE = 5166307;
+    DATE_DIFF_OVERFLOW = 5166308;
+    DATE_ADD_NOT_OBJECT = 5166400;
+    DATE_ADD_UNKNOWN_ARGUMENT = 5166401;
+    DATE_ADD_ARGUMENT_MISSING = 5166402;
+    DATE_ADD_START_TYPE = 5166403;
+    DATE_ADD_UNIT_TYPE = 5166404;
+    DATE_ADD_AMOUNT_TYPE = 5166405;
+    DATE_ADD_OVERFLOW = 5166406;
+    DATE_TRUNC_OVERFLOW = 5439001;
+    DATE_TRUNC_BIN_SIZE_TOO_LARGE = 5439006;
+    DATE_TRUNC_NOT_OBJECT = 5439007;
+    DATE_TRUNC_UNKNOWN_ARGUMENT = 5439008;
+    DATE_TRUNC_DATE_MISSING = 5439009;
+    DATE_TRUNC_UNIT_MISSING = 5439010;
+    DATE_TRUNC_DATE_TYPE = 5439012;
+    DATE_UNIT_TYPE = 5439013;
+    DATE_UNIT_VALUE = 5439014;
+    DATE_TRUNC_START_OF_WEEK_TYPE = 5439015;
+    DATE_TRUNC_START_OF_WEEK_VALUE = 5439016;
+    DATE_TRUNC_BIN_SIZE_TYPE = 5439017;
+    DATE_TRUNC_BIN_SIZE_NOT_POSITIVE = 5439018;
+    COLL_STATS_OPERAND = 5447000;
+    GET_FIELD_CONSTANT_TYPE = 5654602;
+    TS_SECOND_TYPE = 5687301;
+    TS_INCREMENT_TYPE = 5687302;
+    MOD_DECIMAL_DIVISOR_ZERO = 5733415;
+    N_OPERATOR_NOT_OBJECT = 5787900;
+    N_OPERATOR_UNKNOWN_ARGUMENT = 5787901;
+    N_TYPE = 5787902;
+    N_NOT_INTEGER = 5787903;
+    N_MISSING = 5787906;
+    N_OPERATOR_INPUT_MISSING = 5787907;
+    N_NOT_POSITIVE = 5787908;
+    TOP_NOT_OBJECT = 5788001;
+    TOP_UNKNOWN_ARGUMENT = 5788002;
+    TOP_N_MISSING = 5788003;
+    TOP_OUTPUT_MISSING = 5788004;
+    TOP_SORT_BY_MISSING = 5788005;
+    N_OPERATOR_INPUT_TYPE = 5788200;
+    TOP_SORT_BY_TYPE = 5788604;
+    DOCUMENTS_OPERAND = 5858203;
+    DATE_SUBTRACT_AMOUNT_TOO_LARGE = 6045000;
+    SORT_FIELD_TWICE = 7472500;
+    PIPELINE_TOO_LONG = 7749501;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_have_mongodbs_names() {
+        assert_eq!(Code::of(2).name(), "BadValue");
+        assert_eq!(Code::DUPLICATE_KEY.name(), "DuplicateKey");
+        assert_eq!(format!("{:?}", Code::NOT_IMPLEMENTED), "238 NotImplemented");
+    }
+
+    #[test]
+    fn codes_without_a_name_are_called_by_their_number() {
+        assert_eq!(Code::PATTERN_INVALID.name(), "Location51091");
+        assert_eq!(Code::of(1_000_000).name(), "Location1000000");
+    }
+}
