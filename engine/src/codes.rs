@@ -1,8 +1,9 @@
 //! Refusals of commands, by number and text; and what the pure crates refuse, as such.
 
-use query::code::Code;
 use std::fmt::Display;
 use std::iter;
+
+use query::code::Code;
 
 use crate::error::Error;
 

@@ -2,8 +2,9 @@
 //!
 //! The rules are MongoDB's, checked once here before a name reaches the catalog.
 
-use query::code::Code;
 use std::fmt;
+
+use query::code::Code;
 
 use crate::error::{Error, Result};
 

@@ -49,6 +49,7 @@ pub mod planner;
 pub mod projection;
 mod random;
 mod raw;
+pub mod registry;
 pub mod sort;
 pub mod update;
 mod value;

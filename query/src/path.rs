@@ -2,9 +2,10 @@
 //!
 //! How a path walks a document is the `index` crate's rule; here text only becomes a path or an error.
 
-use crate::code::Code;
 use index::error::{Error, PathFault};
 use index::path::FieldPath;
+
+use crate::code::Code;
 
 /// The most components that a path may have.
 pub(crate) const COMPONENTS_MAX: usize = 200;

@@ -5,13 +5,12 @@
 
 use bson::{Bson, Document, doc};
 use query::code::Code;
+use query::registry::Registry;
 
 use crate::codes::refused;
 use crate::collection::{Collection, ExplainedPipeline};
 use crate::command::arguments::{Arguments, GENERIC_COMMAND_FIELDS};
-use crate::command::{
-    Place, aggregate, delete, find, find_and_modify, find_in, has_command, missing, update,
-};
+use crate::command::{Place, aggregate, delete, find, find_and_modify, has_command, missing, update};
 use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::stages::shown;
@@ -28,8 +27,7 @@ pub(super) struct Plan {
 
 type Explain = fn(&Place<'_>, &Arguments<'_>, Depth) -> Result<Plan>;
 
-/// Ascending by name.
-const EXPLAINED: &[(&str, Explain)] = &[
+const EXPLAINED: Registry<Explain> = Registry::new(&[
     ("aggregate", aggregate::explain),
     ("count", find::explain_count),
     ("delete", delete::explain),
@@ -38,7 +36,7 @@ const EXPLAINED: &[(&str, Explain)] = &[
     ("findAndModify", find_and_modify::explain),
     ("findandmodify", find_and_modify::explain),
     ("update", update::explain),
-];
+]);
 
 /// How much is to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +92,7 @@ pub(super) fn explain(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Do
     let command = arguments.document("explain")?.ok_or_else(|| arguments.missing("explain"))?;
     let verbosity = verbosity(arguments)?;
     let name = command.keys().next().map(String::as_str).unwrap_or_default();
-    let Some(explain) = find_in(EXPLAINED, name) else {
+    let Some(explain) = EXPLAINED.get(name) else {
         return Err(if has_command(name) {
             refused(Code::ILLEGAL_OPERATION, format!("Cannot explain cmd: {name}"))
         } else {
@@ -157,15 +155,5 @@ fn depth(verbosity: Verbosity) -> Depth {
     match verbosity {
         Verbosity::QueryPlanner => Depth::Plan,
         Verbosity::ExecutionStats | Verbosity::AllPlansExecution => Depth::Execution,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_ascends() {
-        assert!(EXPLAINED.is_sorted_by(|(left, _), (right, _)| left < right));
     }
 }

@@ -40,6 +40,7 @@ use std::time::Duration;
 use bson::{Document, RawDocumentBuf, doc};
 use query::code::Code;
 use query::operation::{OperationContext, Reservation};
+use query::registry::Registry;
 
 use crate::codes::{refused, unsupported as not_supported};
 use crate::collection::Collection;
@@ -64,11 +65,11 @@ pub(crate) fn run(place: &Place<'_>, request: &Request<'_>) -> Result<Document> 
     arguments.check_write_concern()?;
     let place = &place.begin(arguments.max_time()?);
     place.keep(held);
-    let mut reply = if let Some(run) = find_in(COMMANDS, name) {
+    let mut reply = if let Some(run) = COMMANDS.get(name) {
         run(place, &arguments)?
     } else if name == "aggregate" && aggregate::asks_for_plan(&arguments)? {
         explain::of_aggregate(place, &arguments, &body)?
-    } else if let Some(open) = find_in(CURSOR_COMMANDS, name) {
+    } else if let Some(open) = CURSOR_COMMANDS.get(name) {
         open(place, &arguments)?.drain()?
     } else {
         return Err(missing(name));
@@ -82,7 +83,7 @@ pub(crate) fn open(place: &Place<'_>, request: &Request<'_>) -> Result<Opened> {
     let held = place.shared.reserve_for_request(request.check()?)?;
     let (body, batch) = request.read()?;
     let name = name(&body)?;
-    match find_in(CURSOR_COMMANDS, name) {
+    match CURSOR_COMMANDS.get(name) {
         Some(open) => {
             let arguments = Arguments::of(name, &body).with(&batch);
             arguments.check_write_concern()?;
@@ -108,11 +109,6 @@ fn name(body: &Document) -> Result<&str> {
     })
 }
 
-fn find_in<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
-    let place = table.binary_search_by_key(&name, |&(known, _)| known).ok()?;
-    table.get(place).map(|&(_, found)| found)
-}
-
 /// Whether [`Database::run_command`](crate::Database::run_command) has a command of that name: any other is refused,
 /// whoever sends it.
 ///
@@ -121,7 +117,7 @@ fn find_in<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
 /// assert!(!cairndb::has_command("mapReduce"));
 /// ```
 pub fn has_command(name: &str) -> bool {
-    find_in(COMMANDS, name).is_some() || find_in(CURSOR_COMMANDS, name).is_some()
+    COMMANDS.contains(name) || CURSOR_COMMANDS.contains(name)
 }
 
 fn missing(name: &str) -> Error {
@@ -169,16 +165,14 @@ impl Place<'_> {
 type Command = fn(&Place<'_>, &Arguments<'_>) -> Result<Document>;
 type CursorCommand = fn(&Place<'_>, &Arguments<'_>) -> Result<Opened>;
 
-/// Ascending by name.
-const CURSOR_COMMANDS: &[(&str, CursorCommand)] = &[
+const CURSOR_COMMANDS: Registry<CursorCommand> = Registry::new(&[
     ("aggregate", aggregate::aggregate),
     ("find", find::find),
     ("listCollections", collections::list),
     ("listIndexes", indexes::list),
-];
+]);
 
-/// Ascending by name.
-const COMMANDS: &[(&str, Command)] = &[
+const COMMANDS: Registry<Command> = Registry::new(&[
     ("alterAutoIncrement", sequences::alter_auto_increment),
     ("alterSequence", sequences::alter_sequence),
     ("collMod", modify::modify),
@@ -215,7 +209,7 @@ const COMMANDS: &[(&str, Command)] = &[
     ("truncate", collections::truncate),
     ("update", update::update),
     ("validate", validate::validate),
-];
+]);
 
 fn ping(_place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&[])?;
@@ -227,12 +221,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tables_ascend() {
-        assert!(COMMANDS.is_sorted_by(|(left, _), (right, _)| left < right));
-        assert!(CURSOR_COMMANDS.is_sorted_by(|(left, _), (right, _)| left < right));
-        let names = COMMANDS.iter().map(|(name, _)| name);
-        let mut names = names.chain(CURSOR_COMMANDS.iter().map(|(name, _)| name));
-        assert!(names.all(|name| !unsupported::is_command(name)));
-        assert!(CURSOR_COMMANDS.iter().all(|(name, _)| find_in(COMMANDS, name).is_none()));
+    fn a_command_is_in_one_table_only() {
+        assert!(COMMANDS.names().chain(CURSOR_COMMANDS.names()).all(|name| !unsupported::is_command(name)));
+        assert!(CURSOR_COMMANDS.names().all(|name| !COMMANDS.contains(name)));
     }
 }

@@ -1,7 +1,8 @@
 //! When a write counts as done, and how files are written.
 
-use query::code::Code;
 use std::time::Duration;
+
+use query::code::Code;
 
 use crate::error::{Error, Result};
 

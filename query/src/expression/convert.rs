@@ -12,6 +12,7 @@ use crate::expression::node::Arguments;
 use crate::expression::signature::Signature;
 use crate::expression::value::{Value, field};
 use crate::numeric::Numeric;
+use crate::registry::Registry;
 use crate::value::{integer, is_true};
 
 pub(super) const CONVERT: Signature = Signature {
@@ -37,30 +38,30 @@ enum TargetType {
     Other(&'static str),
 }
 
-/// The names of types in ascending order, with their numbers.
-const TYPES: &[(&str, i64, TargetType)] = &[
-    ("array", 4, TargetType::Other("array")),
-    ("bool", 8, TargetType::Bool),
-    ("date", 9, TargetType::Date),
-    ("dbPointer", 12, TargetType::Other("dbPointer")),
-    ("decimal", 19, TargetType::Decimal),
-    ("double", 1, TargetType::Double),
-    ("int", 16, TargetType::Int),
-    ("javascript", 13, TargetType::Other("javascript")),
-    ("javascriptWithScope", 15, TargetType::Other("javascriptWithScope")),
-    ("long", 18, TargetType::Long),
-    ("maxKey", 127, TargetType::Other("maxKey")),
-    ("minKey", -1, TargetType::Other("minKey")),
-    ("missing", 0, TargetType::Other("missing")),
-    ("null", 10, TargetType::Other("null")),
-    ("object", 3, TargetType::Other("object")),
-    ("objectId", 7, TargetType::ObjectId),
-    ("regex", 11, TargetType::Other("regex")),
-    ("string", 2, TargetType::String),
-    ("symbol", 14, TargetType::Other("symbol")),
-    ("timestamp", 17, TargetType::Other("timestamp")),
-    ("undefined", 6, TargetType::Other("undefined")),
-];
+/// The names of types, with their numbers.
+const TYPES: Registry<(i64, TargetType)> = Registry::new(&[
+    ("array", (4, TargetType::Other("array"))),
+    ("bool", (8, TargetType::Bool)),
+    ("date", (9, TargetType::Date)),
+    ("dbPointer", (12, TargetType::Other("dbPointer"))),
+    ("decimal", (19, TargetType::Decimal)),
+    ("double", (1, TargetType::Double)),
+    ("int", (16, TargetType::Int)),
+    ("javascript", (13, TargetType::Other("javascript"))),
+    ("javascriptWithScope", (15, TargetType::Other("javascriptWithScope"))),
+    ("long", (18, TargetType::Long)),
+    ("maxKey", (127, TargetType::Other("maxKey"))),
+    ("minKey", (-1, TargetType::Other("minKey"))),
+    ("missing", (0, TargetType::Other("missing"))),
+    ("null", (10, TargetType::Other("null"))),
+    ("object", (3, TargetType::Other("object"))),
+    ("objectId", (7, TargetType::ObjectId)),
+    ("regex", (11, TargetType::Other("regex"))),
+    ("string", (2, TargetType::String)),
+    ("symbol", (14, TargetType::Other("symbol"))),
+    ("timestamp", (17, TargetType::Other("timestamp"))),
+    ("undefined", (6, TargetType::Other("undefined"))),
+]);
 const BINARY: (&str, i64) = ("binData", 5);
 
 pub(super) fn type_of<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
@@ -145,8 +146,7 @@ fn target(arguments: &Arguments<'_, '_>, to: &Value<'_>) -> Result<Option<Target
         if name == BINARY.0 {
             return Err(arguments.unsupported("a conversion to binData"));
         }
-        let found = TYPES.binary_search_by_key(&name, |(known, ..)| known).ok();
-        let found = found.and_then(|place| TYPES.get(place)).map(|(_, _, target)| *target);
+        let found = TYPES.get(name).map(|(_, target)| *target);
         let unknown = || arguments.wrong_value(Code::BAD_VALUE, "to", "the name of a type", &named);
         return found.map(Some).ok_or_else(unknown);
     }
@@ -158,9 +158,9 @@ fn target(arguments: &Arguments<'_, '_>, to: &Value<'_>) -> Result<Option<Target
     if number == Some(BINARY.1) {
         return Err(arguments.unsupported("a conversion to binData"));
     }
-    let found = TYPES.iter().find(|(_, known, _)| Some(*known) == number);
+    let found = TYPES.entries().iter().find(|(_, (known, _))| Some(*known) == number);
     let unknown = || arguments.wrong_value(Code::FAILED_TO_PARSE, "to", "the number of a type", &named);
-    found.map(|(_, _, target)| Some(*target)).ok_or_else(unknown)
+    found.map(|(_, (_, target))| Some(*target)).ok_or_else(unknown)
 }
 
 /// Converts a value that is neither null nor missing.
@@ -373,11 +373,6 @@ mod tests {
 
     use super::*;
     use crate::expression::cases::{binary, check, check_error, decimal, millis, regex};
-
-    #[test]
-    fn type_names_ascend() {
-        assert!(TYPES.is_sorted_by(|(left, ..), (right, ..)| left < right));
-    }
 
     #[test]
     fn types_have_names() {

@@ -333,7 +333,7 @@ fn any_expression() -> impl Strategy<Value = Bson> {
         "binSize",
     ];
     any_scalar().prop_recursive(5, 40, 6, |inner| {
-        let operator = (0..OPERATORS.len()).prop_map(|at| OPERATORS[at].0);
+        let operator = select(OPERATORS.names().collect::<Vec<_>>());
         let call = |arguments: BoxedStrategy<Bson>| {
             (operator.clone(), arguments).prop_map(|(name, arguments)| bson!({ name: arguments })).boxed()
         };
@@ -439,5 +439,5 @@ proptest! {
 fn plain_operators() -> Vec<&'static str> {
     const OTHERS: [&str; 7] =
         ["$const", "$getField", "$literal", "$rand", "$setField", "$sortArray", "$unsetField"];
-    OPERATORS.iter().map(|(name, _)| *name).filter(|name| !OTHERS.contains(name)).collect()
+    OPERATORS.names().filter(|name| !OTHERS.contains(name)).collect()
 }

@@ -3,6 +3,8 @@
 //! A name that is in no table is unknown; one that is there as [`Known::Unsupported`] exists in MongoDB and
 //! not here. What an operator means stands with its parser.
 
+use crate::registry::Registry;
+
 /// What is known about an operator.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Known<T: 'static> {
@@ -51,8 +53,7 @@ pub(super) enum Operator {
     Type,
 }
 
-/// Ascending by name.
-const CLAUSES: &[(&str, Known<Clause>)] = &[
+const CLAUSES: Registry<Known<Clause>> = Registry::new(&[
     ("$alwaysFalse", Known::Supported(Clause::AlwaysFalse)),
     ("$alwaysTrue", Known::Supported(Clause::AlwaysTrue)),
     ("$and", Known::Supported(Clause::And)),
@@ -67,10 +68,9 @@ const CLAUSES: &[(&str, Known<Clause>)] = &[
     ("$sampleRate", Known::Unsupported),
     ("$text", Known::Unsupported),
     ("$where", Known::Unsupported),
-];
+]);
 
-/// Ascending by name.
-const OPERATORS: &[(&str, Known<Operator>)] = &[
+const OPERATORS: Registry<Known<Operator>> = Registry::new(&[
     ("$all", Known::Supported(Operator::All)),
     ("$bitsAllClear", Known::Supported(Operator::BitsAllClear)),
     ("$bitsAllSet", Known::Supported(Operator::BitsAllSet)),
@@ -100,42 +100,21 @@ const OPERATORS: &[(&str, Known<Operator>)] = &[
     ("$size", Known::Supported(Operator::Size)),
     ("$type", Known::Supported(Operator::Type)),
     ("$within", Known::Unsupported),
-];
+]);
 
 /// What is known about a name in the place of a field.
 pub(super) fn clause(name: &str) -> Option<Known<Clause>> {
-    find(CLAUSES, name)
+    CLAUSES.get(name).copied()
 }
 
 /// What is known about a name below a field.
 pub(super) fn operator(name: &str) -> Option<Known<Operator>> {
-    find(OPERATORS, name)
-}
-
-fn find<T: Copy>(table: &'static [(&str, Known<T>)], name: &str) -> Option<Known<T>> {
-    let place = table.binary_search_by_key(&name, |(known, _)| known).ok()?;
-    table.get(place).map(|(_, known)| *known)
+    OPERATORS.get(name).copied()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tables_ascend() {
-        assert!(CLAUSES.is_sorted_by(|(left, _), (right, _)| left < right));
-        assert!(OPERATORS.is_sorted_by(|(left, _), (right, _)| left < right));
-    }
-
-    #[test]
-    fn every_name_is_found() {
-        for (name, _) in CLAUSES {
-            assert!(clause(name).is_some(), "{name}");
-        }
-        for (name, _) in OPERATORS {
-            assert!(operator(name).is_some(), "{name}");
-        }
-    }
 
     #[test]
     fn names_are_known_in_their_place_only() {

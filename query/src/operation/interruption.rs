@@ -1,8 +1,9 @@
 //! Why an operation is ended, and the tokens that end it from another thread.
 
-use crate::code::Code;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::code::Code;
 
 /// Why an operation was ended before it was done.
 ///
@@ -46,7 +47,7 @@ pub enum Interruption {
 }
 
 impl Interruption {
-    /// MongoDB's number for the reason.
+    /// MongoDB's code for the reason.
     ///
     /// ```
     /// # use cairndb_query::operation::Interruption;

@@ -20,6 +20,7 @@ use crate::pipeline::memory::StageMemory;
 use crate::pipeline::options::{object, options};
 use crate::pipeline::ranked::{End, Ranked};
 use crate::raw::Fields;
+use crate::registry::Registry;
 use crate::sort::Sort;
 use crate::value::{content_bytes, describe, integer};
 
@@ -70,8 +71,7 @@ enum Support {
     Unsupported,
 }
 
-/// Ascending by name.
-const ACCUMULATORS: &[(&str, Support)] = &[
+const ACCUMULATORS: Registry<Support> = Registry::new(&[
     ("$accumulator", Support::Unsupported),
     ("$addToSet", Support::Supported(Kind::AddToSet)),
     ("$avg", Support::Supported(Kind::Average)),
@@ -97,7 +97,7 @@ const ACCUMULATORS: &[(&str, Support)] = &[
     ("$sum", Support::Supported(Kind::Sum)),
     ("$top", Support::Supported(Kind::Best(End::First))),
     ("$topN", Support::Supported(Kind::BestSome(End::First))),
-];
+]);
 
 /// The state of an accumulator for one group.
 #[derive(Debug)]
@@ -140,8 +140,7 @@ pub(super) struct MergedObject {
 impl Accumulator {
     /// Parses an accumulator by its name and its argument.
     pub(super) fn parse(name: &str, operand: RawBsonRef<'_>, variables: &Variables) -> Result<Self, Fault> {
-        let place = ACCUMULATORS.binary_search_by_key(&name, |(known, _)| known).ok();
-        let (operator, kind) = match place.and_then(|place| ACCUMULATORS.get(place)) {
+        let (operator, kind) = match ACCUMULATORS.entry(name) {
             None => return Err(Fault::UnknownAccumulator { operator: crate::value::shorten(name) }),
             Some((operator, Support::Unsupported)) => {
                 return Err(Fault::UnsupportedAccumulator { operator: (*operator).to_owned() });
@@ -477,14 +476,4 @@ fn given<'b>(
 /// The error for a wrong argument.
 fn wrong(operator: &'static str, expected: &'static str, operand: RawBsonRef<'_>, code: Code) -> Fault {
     Fault::Operand { stage: operator, expected, found: describe(operand), code }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_ascends() {
-        assert!(ACCUMULATORS.is_sorted_by(|(left, _), (right, _)| left < right));
-    }
 }

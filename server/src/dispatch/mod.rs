@@ -23,9 +23,11 @@ mod users;
 
 pub(crate) use self::call::{Call, Command};
 
-use query::code::Code;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
+
+use query::code::Code;
+use query::registry::Registry;
 
 use crate::dispatch::access::Access;
 use crate::dispatch::call::Run;
@@ -53,8 +55,7 @@ struct Entry {
     access: Access,
 }
 
-/// Ascending by name.
-const COMMANDS: &[(&str, Entry)] = &[
+const COMMANDS: Registry<Entry> = Registry::new(&[
     ("abortTransaction", tell(session::without_transaction)),
     ("aggregate", read(cursor::open)),
     ("alterAutoIncrement", write(engine::forward)),
@@ -133,7 +134,7 @@ const COMMANDS: &[(&str, Entry)] = &[
     ("usersInfo", read(users::list)),
     ("validate", read(engine::forward)),
     ("whatsmyuri", open(diagnostic::address)),
-];
+]);
 
 /// The entry of a command that the engine has and the table does not name. It is for `root` alone, so that a
 /// new command of the engine is not open to everyone by mistake.
@@ -240,9 +241,7 @@ async fn execute(call: Call, run: Run) -> Result<Reply, Failure> {
 }
 
 fn entry(name: &str) -> Entry {
-    let place = COMMANDS.binary_search_by_key(&name, |&(known, _)| known).ok();
-    let named = place.and_then(|place| COMMANDS.get(place)).map(|&(_, entry)| entry);
-    named.unwrap_or(if cairndb::has_command(name) { UNNAMED } else { UNKNOWN })
+    COMMANDS.get(name).copied().unwrap_or(if cairndb::has_command(name) { UNNAMED } else { UNKNOWN })
 }
 
 /// Who may run the command. An `explain` also needs what the explained command needs.
@@ -289,7 +288,7 @@ fn list(call: &Call) -> Result<Reply, Failure> {
     call.fields().allow(&[])?;
     let has_tests = call.shared.settings.has_test_commands;
     // What a server without test commands would refuse is not listed.
-    let shown = COMMANDS.iter().filter(|(name, _)| has_tests || *name != "configureFailPoint");
+    let shown = COMMANDS.entries().iter().filter(|(name, _)| has_tests || *name != "configureFailPoint");
     let commands = shown.map(|&(name, entry)| {
         let about = cairndb::bson::doc! { "requiresAuth": entry.access != Access::Anyone };
         (name.to_owned(), cairndb::bson::Bson::Document(about))
@@ -329,11 +328,6 @@ const fn write(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_table_ascends() {
-        assert!(COMMANDS.is_sorted_by(|(left, _), (right, _)| left < right));
-    }
-
     /// The documentation lists these as commands of the server, and the others as unsupported.
     #[test]
     fn the_engine_tells_which_commands_are_the_servers() {
@@ -342,7 +336,7 @@ mod tests {
         told.sort_unstable();
         // MongoDB has no such command.
         let is_of_mongodb = |name: &&str| *name != "setAcquirer";
-        let own = COMMANDS.iter().map(|&(name, _)| name).filter(|name| !cairndb::has_command(name));
+        let own = COMMANDS.names().filter(|name| !cairndb::has_command(name));
         assert_eq!(own.filter(is_of_mongodb).collect::<Vec<_>>(), told);
     }
 }

@@ -3,11 +3,11 @@
 //! A client learns that its login failed, and nothing else. The login of an unknown user takes the same steps
 //! as that of a known one and fails with the same error. The log contains the reason.
 
-use query::code::Code;
 use std::time::{Duration, Instant};
 
 use cairndb::bson::spec::BinarySubtype;
 use cairndb::bson::{Binary, Bson, Document, RawBsonRef, RawDocument, doc};
+use query::code::Code;
 
 use crate::auth::conversation::{Conversation, ID, LoginStep};
 use crate::auth::credentials::{Credentials, MECHANISM};
@@ -179,7 +179,7 @@ fn note(call: &Call, rejected: &Rejected) {
 
 fn refuse(call: &Call) -> Failure {
     call.peer.note_failed_login();
-    Failure::new(Code::AUTHENTICATION_FAILED, "AuthenticationFailed", "Authentication failed.")
+    Failure::new(Code::AUTHENTICATION_FAILED, "Authentication failed.")
 }
 
 /// The failure of a store that cannot be read. The client learns nothing more.

@@ -1,10 +1,10 @@
 //! `top`: how often collections were used, and for how long.
 
-use query::code::Code;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use cairndb::bson::{Document, RawBsonRef, doc};
+use query::code::Code;
 
 use crate::dispatch::call::Call;
 use crate::failure::Failure;

@@ -16,6 +16,7 @@ use crate::filter::operand::{self, DEPTH_MAX, pattern_error};
 use crate::filter::schema::equality::Identity;
 use crate::filter::schema::tree::{Demand, Dependency, Items, Limit, Properties, Rest, Rule, Schema, number};
 use crate::pattern::{Pattern, Room};
+use crate::registry::Registry;
 use crate::value::{describe, integer};
 
 const OPERATOR: &str = "$jsonSchema";
@@ -30,8 +31,7 @@ enum Known {
     Refused,
 }
 
-/// Ascending by name.
-const KEYWORDS: &[(&str, Known)] = &[
+const KEYWORDS: Registry<Known> = Registry::new(&[
     ("$ref", Known::Refused),
     ("$schema", Known::Refused),
     ("additionalItems", Known::Supported),
@@ -69,17 +69,17 @@ const KEYWORDS: &[(&str, Known)] = &[
     ("title", Known::Supported),
     ("type", Known::Supported),
     ("uniqueItems", Known::Supported),
-];
+]);
 
-/// The names of types for the keyword `type` in ascending order, with their names for `bsonType`.
-const JSON_TYPES: &[(&str, &str)] = &[
+/// The names of types for the keyword `type`, with their names for `bsonType`.
+const JSON_TYPES: Registry<&str> = Registry::new(&[
     ("array", "array"),
     ("boolean", "bool"),
     ("null", "null"),
     ("number", "number"),
     ("object", "object"),
     ("string", "string"),
-];
+]);
 
 /// The keywords for one end of a range of numbers.
 struct EndKeywords {
@@ -159,8 +159,7 @@ impl SchemaContext {
         let mut given: Vec<(&str, RawBsonRef<'_>)> = Vec::new();
         for field in operand::fields(document, &self.path) {
             let (name, value) = field?;
-            let known = KEYWORDS.binary_search_by_key(&name, |(known, _)| known);
-            match known.ok().and_then(|place| KEYWORDS.get(place)).map(|(_, known)| *known) {
+            match KEYWORDS.get(name).copied() {
                 None => return Err(self.refuse(name, KeywordFault::Unknown)),
                 Some(Known::Refused) => return Err(self.refuse(name, KeywordFault::Refused)),
                 Some(Known::Unsupported) => {
@@ -273,8 +272,7 @@ impl<'s> Keywords<'s> {
         let found = if keyword == "bsonType" {
             named_types(name)
         } else {
-            let place = JSON_TYPES.binary_search_by_key(&name, |(known, _)| known).ok();
-            place.and_then(|place| JSON_TYPES.get(place)).and_then(|(_, alias)| named_types(alias))
+            JSON_TYPES.get(name).and_then(|alias| named_types(alias))
         };
         let fault = || KeywordFault::TypeName { found: describe(RawBsonRef::String(name)) };
         found.ok_or_else(|| self.context.refuse(keyword, fault()))
@@ -495,16 +493,5 @@ impl<'s> Keywords<'s> {
             }
         }
         Ok(Rule::Enum(identities))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tables_ascend() {
-        assert!(KEYWORDS.is_sorted_by(|(left, _), (right, _)| left < right));
-        assert!(JSON_TYPES.is_sorted_by(|(left, _), (right, _)| left < right));
     }
 }
