@@ -50,7 +50,7 @@ pub(crate) enum Ended {
     Overloaded(String),
     #[error("a message of {0} bytes came before a login")]
     LargeBeforeLogin(usize),
-    #[error("nothing was heard of the client, which has not logged in")]
+    #[error("the client was silent and has not logged in")]
     IdleBeforeLogin,
     #[error("a fail point closed the connection")]
     FailPoint,

@@ -322,7 +322,7 @@ pub(crate) fn random() -> u64 {
     // Without random numbers the server goes on: ids are then guessable, but a cursor also belongs to its
     // user and session.
     getrandom::u64().unwrap_or_else(|error| {
-        tracing::warn!(%error, "the system has no random numbers; the clock has to do");
+        tracing::warn!(%error, "the system has no random numbers; the clock is used instead");
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         now.map_or(1, |now| now.as_secs() << 30 | u64::from(now.subsec_nanos()))
     })

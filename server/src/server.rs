@@ -80,6 +80,34 @@ pub enum Error {
 /// # Ok(())
 /// # }
 /// ```
+///
+/// Every limit has a default, which a small machine may lower:
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use cairndb::Client;
+/// use cairndb_server::Server;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("shop"))?;
+/// let server = Server::builder(client)
+///     .connections_max(200)
+///     .cursors_max(50)
+///     .calls_max(8)
+///     .request_bytes_max(32 << 20)
+///     .answer_bytes_max(32 << 20)
+///     .cursor_timeout(Duration::from_secs(60))
+///     .message_timeout(Duration::from_secs(5))
+///     .login_timeout(Duration::from_secs(20))
+///     .failed_login_pause(Duration::from_millis(500))
+///     .grace(Duration::from_secs(2))
+///     .unbound()?;
+/// # drop(server);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use]
 pub struct ServerBuilder {
@@ -312,6 +340,26 @@ impl ServerBuilder {
 
     /// Allows an address that other machines can reach without TLS. Passwords are never sent in plain text;
     /// everything else can be read and changed by other machines on the network.
+    ///
+    /// ```
+    /// use cairndb::Client;
+    /// use cairndb_server::{Error, Role, Server, Users};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("shop"))?;
+    /// # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+    /// let everywhere = Server::builder(client.clone()).tcp("0.0.0.0:0".parse()?).insecure_plaintext();
+    /// assert!(matches!(everywhere.bind().await, Err(Error::NoUsers(_))));
+    ///
+    /// Users::of(&client).add("ada", "correct horse", Role::Root)?;
+    /// let everywhere = Server::builder(client).tcp("0.0.0.0:0".parse()?).insecure_plaintext();
+    /// assert!(everywhere.bind().await.is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn insecure_plaintext(mut self) -> Self {
         self.allows_plaintext = true;
         self
@@ -326,6 +374,19 @@ impl ServerBuilder {
 
     /// The highest number of connections; 10,000 by default. [`bind`](Self::bind) lowers it so that
     /// connections, with two file descriptors each, take at most half of those that the process may open.
+    ///
+    /// ```
+    /// use cairndb::Client;
+    /// use cairndb_server::{Error, Server};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("shop"))?;
+    /// let without = Server::builder(client).connections_max(0).unbound();
+    /// assert!(matches!(without, Err(Error::Setting(_))));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn connections_max(mut self, connections: u32) -> Self {
         self.settings.connections_max = connections;
         self
@@ -462,7 +523,12 @@ impl ServerBuilder {
         self.settings.connections_max = connections_within(files, asked);
         if self.settings.connections_max < asked {
             let connections = self.settings.connections_max;
-            tracing::warn!(connections, asked, files, "fewer connections: the process may open few files");
+            tracing::warn!(
+                connections,
+                asked,
+                files,
+                "lowered the limit of connections: the process may open only a few files"
+            );
         }
         let tls = self.tls.clone();
         let mut server = self.unbound()?;

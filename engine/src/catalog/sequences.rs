@@ -88,6 +88,7 @@ impl Sequences {
 
     /// The sequences of a database, ascending by name.
     pub(crate) fn of_database(&self, db: &str) -> Vec<Arc<SequenceState>> {
+        // The databases are one after the other in this map, so one database is a range of it.
         let by_name = self.by_name.read();
         // The empty name is the lowest key of the database.
         let from = (db.to_owned(), String::new());

@@ -113,12 +113,12 @@ impl Exchange {
         let (before, proof) = message.split_at(at);
         let proof = proof.get(PROOF.len()..).and_then(|proof| BASE64.decode(proof).ok());
         let proof = proof.and_then(|proof| Key::try_from(proof).ok());
-        let proof = proof.ok_or(Rejected::Malformed("its proof has not the length of one"))?;
+        let proof = proof.ok_or(Rejected::Malformed("its proof has the wrong length"))?;
         let mut attributes = before.split(',');
         let front = attributes.next().and_then(|front| front.strip_prefix("c="));
         let front = front.and_then(|front| BASE64.decode(front).ok());
         if front.as_deref() != Some(self.front.as_bytes()) {
-            return Err(Rejected::Malformed("it does not repeat how the first one began"));
+            return Err(Rejected::Malformed("it does not repeat the beginning of the first message"));
         }
         let nonce = attributes.next().and_then(|nonce| nonce.strip_prefix("r="));
         if nonce != Some(self.nonce.as_str()) {
@@ -217,12 +217,9 @@ mod tests {
     fn what_is_no_answer_to_the_challenge_is_rejected() {
         refuse_last("", Rejected::Malformed("it has no proof"));
         refuse_last(&LAST.replace(",p=", ",q="), Rejected::Malformed("it has no proof"));
-        refuse_last(
-            &LAST.replace("p=dHzb", "p=dHz*"),
-            Rejected::Malformed("its proof has not the length of one"),
-        );
-        refuse_last(&LAST.replace("dVQ=", ""), Rejected::Malformed("its proof has not the length of one"));
-        let front = Rejected::Malformed("it does not repeat how the first one began");
+        refuse_last(&LAST.replace("p=dHzb", "p=dHz*"), Rejected::Malformed("its proof has the wrong length"));
+        refuse_last(&LAST.replace("dVQ=", ""), Rejected::Malformed("its proof has the wrong length"));
+        let front = Rejected::Malformed("it does not repeat the beginning of the first message");
         refuse_last(&LAST.replace("biws", "eSws"), front);
         refuse_last(LAST.strip_prefix("c=biws,").expect("it begins so"), front);
         refuse_last(&LAST.replace("rOprN", "rOprM"), Rejected::Nonce);

@@ -285,17 +285,19 @@ fn parse(document: &Document) -> Result<(User, Credentials), UserError> {
     let name = document.get_str("user").map_err(|_| damaged("it has no name"))?;
     // A login finds the user by `_id`, so the name inside must be the same one.
     if id != id_of(name) {
-        return Err(damaged("its name is not that of its _id"));
+        return Err(damaged("its name does not match its _id"));
     }
     let roles = document.get_array("roles").map_err(|_| damaged("it has no roles"))?;
     // Users of a MongoDB server may have several roles. Here such a user is damaged and not partly
     // understood.
-    let [Bson::Document(role)] = roles.as_slice() else { return Err(damaged("it has not one role")) };
+    let [Bson::Document(role)] = roles.as_slice() else {
+        return Err(damaged("it does not have exactly one role"));
+    };
     let role = Role::parse(role.get_str("role").map_err(|_| damaged("its role has no name"))?);
     let role = role.map_err(|error| damaged(&error.to_string()))?;
     let credentials = document.get_document("credentials").and_then(|all| all.get_document(MECHANISM));
     let credentials = credentials.ok().and_then(Credentials::of_document);
-    let credentials = credentials.ok_or_else(|| damaged("its credentials are none"))?;
+    let credentials = credentials.ok_or_else(|| damaged("its credentials are malformed"))?;
     Ok((User { name: name.to_owned(), role }, credentials))
 }
 

@@ -146,7 +146,7 @@ impl Compressed {
         unpacked.map_err(|reason| FrameError::Decompression { announced, reason })?;
         // Too many bytes were refused above; too few would leave a wrong length in the header.
         if message.len() != length {
-            let reason = format!("there are {}", message.len() - HEADER_BYTES);
+            let reason = format!("it contains {}", message.len() - HEADER_BYTES);
             return Err(FrameError::Decompression { announced, reason });
         }
         Ok(message.into())
@@ -197,7 +197,7 @@ pub fn pack(message: &[u8], compressor: Compressor) -> std::io::Result<Vec<u8>> 
 
 fn append(bytes: &[u8], announced: usize, message: &mut Vec<u8>) -> Result<(), String> {
     if bytes.len() > announced {
-        return Err("there are more".to_owned());
+        return Err("it contains more".to_owned());
     }
     message.extend_from_slice(bytes);
     Ok(())
@@ -220,7 +220,7 @@ fn append_snappy(packed: &[u8], announced: usize, message: &mut Vec<u8>) -> Resu
 fn append_all(decoder: impl Read, announced: usize, message: &mut Vec<u8>) -> Result<(), String> {
     // One byte more than announced, so that a message that is too long is noticed and not cut off.
     let read = decoder.take(announced as u64 + 1).read_to_end(message).map_err(|error| error.to_string())?;
-    if read > announced { Err("there are more".to_owned()) } else { Ok(()) }
+    if read > announced { Err("it contains more".to_owned()) } else { Ok(()) }
 }
 
 #[cfg(test)]

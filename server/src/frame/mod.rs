@@ -85,7 +85,7 @@ pub enum FrameError {
     #[error("compressor {0} was not agreed on")]
     Compressor(u8),
     /// The compressed bytes are malformed, or do not have the announced length.
-    #[error("the compressed message does not give the {announced} bytes that it announces: {reason}")]
+    #[error("the compressed message does not contain the {announced} bytes that it announces: {reason}")]
     Decompression {
         /// The announced length.
         announced: i32,
