@@ -1,16 +1,16 @@
-//! When a commit returns: the one rule of durability, and every exception to it.
+//! When a commit returns: the rule of durability, and every exception to it.
 //!
 //! A write follows its write concern, and without one the client's default:
 //!
-//! 1. `j` decides if it is given, `false` as well, whatever `w` is.
-//! 2. Without it `w: "majority"` means journaled, as MongoDB's `writeConcernMajorityJournalDefault` has it.
-//! 3. Else, `w: 1` included, the client decides, by what it was opened with.
+//! 1. If `j` is given, it decides, `false` too, with any `w`.
+//! 2. Without `j`, `w: "majority"` means journaled, as MongoDB's `writeConcernMajorityJournalDefault` has it.
+//! 3. Otherwise, also with `w: 1`, the durability decides that the client was opened with.
 //!
 //! The exceptions:
 //!
 //! - Changes of the catalog and of a sequence's definition, and the last write of a clean close, are journaled always.
 //! - [`CommitLevel::INDEX_BUILD`]: what an index build writes before the index is part of the catalog.
-//! - [`CommitLevel::within_turn`]: what an ordered or gapless sequence's writer commits before it passes the turn on.
+//! - [`CommitLevel::within_turn`]: what a write commits during its turn at an ordered or gapless sequence.
 //! - [`CommitLevel::RESERVE`]: a sequence's reserve.
 
 use crate::error::Result;
@@ -26,12 +26,12 @@ pub(crate) enum CommitLevel {
 }
 
 impl CommitLevel {
-    /// An index that is being built counts only once the catalog names it, by a journaled write that syncs all
-    /// before it. Until then a crash throws its entries away.
+    /// The level of an index build. An index counts only after the catalog names it, and that is a journaled write, which
+    /// syncs everything before it. If the process dies earlier, the next open removes the entries.
     pub(crate) const INDEX_BUILD: Self = Self::Buffered;
 
-    /// The log has the reserve before every document with a value of it, so a commit that syncs the document syncs
-    /// the reserve. Values that leave without a document wait for the sync themselves.
+    /// The level of a sequence's reserve. It is in the log before every document with a value from it, so a commit that
+    /// syncs the document syncs the reserve. A value that is returned without a document waits for a sync of its own.
     pub(crate) const RESERVE: Self = Self::Buffered;
 
     /// The level of a write with this write concern, on a client that was opened with this durability.
@@ -41,6 +41,7 @@ impl CommitLevel {
             Durability::Buffered { .. } => Self::Buffered,
         };
         let Some(concern) = concern else { return Ok(default) };
+        // Checked even where the client's default decides: an impossible concern must not be acknowledged.
         concern.validate()?;
         Ok(match (concern.journal, &concern.w) {
             (Some(true), _) | (None, Some(Acknowledgment::Majority)) => Self::Journaled,
@@ -49,8 +50,9 @@ impl CommitLevel {
         })
     }
 
-    /// Writers that wait for a turn must not wait for a sync each: the turn ends before it, and they share one
-    /// afterwards. A write that committed by this level syncs after the turn if it [owes](Self::owes_sync) that.
+    /// The level of a commit during a turn at a sequence. Writers that wait for a turn must not wait for one sync each: the
+    /// turn ends before the sync, and they share one afterwards. A write that committed by this level syncs after the turn
+    /// if it [owes](Self::owes_sync) that.
     #[inline]
     pub(crate) fn within_turn(self, takes_turns: bool) -> Self {
         if takes_turns { Self::Buffered } else { self }

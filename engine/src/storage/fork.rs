@@ -1,9 +1,9 @@
-//! Forks of the process: a child gets a copy of an open store, and must leave it alone.
+//! Forks of the process: a child gets a copy of an open store and must not use it.
 //!
-//! The copy is of no use. RocksDB's threads and the one in the background are not there, locks that they held at the
-//! moment of the fork stay locked, and files and sequences belong to the parent as well. So every call refuses in the
-//! child before it touches a lock, and what is dropped there is left as it is: not closed, not flushed, not unlocked.
-//! A store cannot be opened there either, for the threads of RocksDB are shared by all stores of a process.
+//! The threads of RocksDB and our background thread do not exist in the child, locks that they held at the moment of the
+//! fork stay locked, and the parent uses the same files and sequences. So in the child every call fails before it takes
+//! a lock, and what is dropped is left as it is: not closed, not flushed, not unlocked. A store cannot be opened there
+//! either, because all stores of a process share the threads of RocksDB.
 
 use std::sync::OnceLock;
 
@@ -11,10 +11,10 @@ use sequence::fork::Process;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// The process that opened a store first.
+/// The first process that opened a store.
 static OPENED_IN: OnceLock<Process> = OnceLock::new();
 
-/// Notes that a store is opened here; fails in a child of a process that opened one.
+/// Notes that this process opens a store. Fails in a forked child of a process that opened one.
 pub(super) fn open_here() -> Result<()> {
     OPENED_IN.get_or_init(Process::current);
     refuse_child()

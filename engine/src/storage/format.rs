@@ -1,6 +1,5 @@
-//! Names and versions that reach the disk. Nothing here may ever change its meaning: a new layout gets a new
-//! format version, and an old folder is refused or upgraded, never guessed at. `docs/format.md` is the same
-//! in prose.
+//! Names and versions that reach the disk. Nothing here may ever change its meaning: a new layout gets a new format
+//! version, and a folder of another version is refused or upgraded. `docs/format.md` describes the same in prose.
 
 /// The version of everything on disk: folder, families, key layouts, fixed values.
 pub(crate) const FORMAT_VERSION: u32 = 3;
@@ -12,9 +11,9 @@ pub(crate) const FAMILY_RECORDS: &str = "records";
 /// The family of secondary index entries.
 pub(crate) const FAMILY_ENTRIES: &str = "entries";
 
-/// The file that says that a folder is a complete database. Written last when a folder is made.
+/// The file that marks a folder as a complete database. It is created last.
 pub(crate) const MARKER_FILE: &str = "CAIRNDB";
-/// The same file while the folder is being made: nothing in such a folder was ever acknowledged.
+/// The marker file's name while the database is created. Nothing in such a folder was ever acknowledged.
 pub(crate) const CREATING_FILE: &str = "CAIRNDB.creating";
 /// The first words of the marker file; the version follows in decimal, then a line feed.
 pub(crate) const MARKER_PREFIX: &str = "CairnDB format ";
@@ -29,26 +28,27 @@ pub(crate) fn parse_marker(text: &str) -> Option<&str> {
     text.strip_prefix(MARKER_PREFIX)?.strip_suffix('\n')
 }
 
-/// The file that says how far writes are on stable storage.
+/// The file that tells how far writes are on stable storage.
 pub(crate) const WITNESS_FILE: &str = "CAIRNDB.witness";
-/// Where its two slots begin: apart, so that a write that goes wrong on one leaves the other alone.
+/// Where the witness's two slots begin, in bytes. They lie apart, so that a write that fails in one leaves the other
+/// intact.
 pub(crate) const WITNESS_SLOTS_AT: [u64; 2] = [0, 4096];
-/// How long a slot is.
+/// The length of a slot of the witness.
 pub(crate) const WITNESS_SLOT_BYTES: usize = 76;
 const WITNESS_MAGIC: [u8; 8] = *b"CairnWit";
 const WITNESS_NOT_KEPT: u64 = 1;
 
-/// The beginning of names of files that hold what a crash left at the end of a log. The log's name and the offset at
-/// which it was cut follow.
+/// How the names of files begin that hold what was cut from the end of a log. The log's name and the offset of the cut
+/// follow.
 pub(crate) const ASIDE_PREFIX: &str = "CAIRNDB.torn-";
 
-/// The name of a database by which its logs are told from others': random bytes.
+/// The id of a database: random bytes. The stamps in its logs carry it.
 pub(crate) type StoreId = [u8; 8];
 
 const LOG_STAMP_TAG: u8 = b'S';
 const LOG_STAMP_BYTES: usize = 17;
 
-/// A note in the log beside a commit: what was on stable storage before it.
+/// A note in the log with a commit. It tells what was on stable storage before the commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogStamp {
     pub(crate) store: StoreId,
@@ -64,7 +64,7 @@ impl LogStamp {
         bytes
     }
 
-    /// Reads a note; `None` if it is another one.
+    /// Reads a note of the log. Returns `None` if it is not a stamp.
     pub(crate) fn parse(note: &[u8]) -> Option<Self> {
         let (tag, rest) = note.split_first()?;
         let (store, synced) = rest.split_first_chunk()?;
@@ -77,14 +77,15 @@ impl LogStamp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WitnessSlot {
     pub(crate) store: StoreId,
-    /// Of two slots the one with the higher turn is the newer.
+    /// How many slots were written before. Of two slots the one with the higher turn is the newer.
     pub(crate) turn: u64,
-    /// Whether the witness is kept; if not, the rest says nothing.
+    /// Whether the witness is kept. If not, the fields below tell nothing.
     pub(crate) kept: bool,
     /// The newest write on stable storage.
     pub(crate) sequence: u64,
-    /// The MANIFEST in use and the newest log that holds anything: numbers, and bytes on stable storage.
+    /// The MANIFEST in use: its number, and its bytes on stable storage.
     pub(crate) manifest: (u64, u64),
+    /// The newest log that is not empty: its number, and its bytes on stable storage.
     pub(crate) log: (u64, u64),
 }
 
@@ -97,13 +98,14 @@ impl WitnessSlot {
         let parts = WITNESS_MAGIC.into_iter().chain(self.store);
         let parts = parts.chain(numbers.into_iter().flat_map(u64::to_be_bytes));
         bytes.iter_mut().zip(parts).for_each(|(byte, part)| *byte = part);
+        // The checksum covers everything before it, so a slot that was written in part is never valid.
         if let Some((covered, checksum)) = bytes.split_last_chunk_mut() {
             *checksum = crc32c::crc32c(covered).to_be_bytes();
         }
         bytes
     }
 
-    /// Reads a slot; `None` if it is not one, or not what was written.
+    /// Reads a slot. Returns `None` if the bytes are not a slot, or were damaged.
     pub(crate) fn parse(bytes: &[u8; WITNESS_SLOT_BYTES]) -> Option<Self> {
         let (covered, checksum) = bytes.split_last_chunk()?;
         if crc32c::crc32c(covered).to_be_bytes() != *checksum {
@@ -115,6 +117,7 @@ impl WitnessSlot {
         let mut next = || numbers.next();
         let (turn, flags, sequence) = (next()?, next()?, next()?);
         let (manifest, log) = ((next()?, next()?), (next()?, next()?));
+        // An unknown flag comes from a later version, whose slot may mean something else.
         let known = *magic == WITNESS_MAGIC && flags & !WITNESS_NOT_KEPT == 0;
         known.then_some(Self { store: *store, turn, kept: flags == 0, sequence, manifest, log })
     }

@@ -1,10 +1,10 @@
-//! The store together with its open database: what an operation that reads and writes is given.
+//! The store with its open database: what an operation gets that reads and writes.
 
 use std::sync::Arc;
 
 use crate::storage::{Database, Store};
 
-/// The store and its open database. The caller keeps the database open for the length of the operation.
+/// The store and its open database. The caller keeps the database open during the operation.
 #[derive(Clone, Copy)]
 pub(crate) struct Storage<'a> {
     pub(crate) store: &'a Store,

@@ -1,13 +1,14 @@
-//! Whether writes may go on: Open, Full, Poisoned, Damaged, or read-only.
+//! Whether a store accepts writes. Its state is open, full, poisoned, damaged or read-only.
 //!
 //! ```text
 //! Open --no space in a commit--> Full --a commit begun after it succeeds--> Open
 //! Open, Full --other I/O error in a commit or sync--> Poisoned      (left only by opening again)
 //! any --corruption in a commit or sync--> Damaged                   (left only by opening again)
 //! ```
-//! Reads go on in every state. A failed sync is never tried again: after one, the kernel may have dropped the pages
-//! that it could not write. So failures are counted. A commit that began before the last failure does not end Full, though
-//! it succeeds, and a sync that one raced proves nothing.
+//! Reads work in every state. A failed sync is never tried again: the kernel may have dropped the pages that it could
+//! not write, and a second sync would succeed without them. For the same reason failures are counted. A commit that
+//! began before the last failure does not end Full, even if it succeeds. A sync during which another write failed
+//! proves nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,16 +22,18 @@ const FULL: u64 = 1;
 const POISONED: u64 = 2;
 const DAMAGED: u64 = 3;
 const READ_ONLY: u64 = 4;
-/// The bits of the word that hold the state; those above count failures.
+/// The bits of the word that hold the state. The bits above count failures.
 const STATE: u64 = 7;
 const ONE_FAILURE: u64 = STATE + 1;
 
+/// The state of a store. One word holds the state and the number of failures, so that both change together.
 pub(super) struct Health {
     word: AtomicU64,
+    /// The message of the failure that led to the present state.
     cause: Mutex<String>,
 }
 
-/// That a commit or sync may be tried: the word as it was before.
+/// The permission to try a commit or sync. It holds the word as it was before the attempt.
 #[derive(Clone, Copy)]
 #[must_use = "whether an attempt succeeded is judged by what was before it"]
 pub(super) struct Admission {
@@ -50,7 +53,7 @@ impl Health {
         self.state() == READ_ONLY
     }
 
-    /// Fails where a write must not be tried. A full disk admits writes: that is how it heals.
+    /// Fails if a write must not be tried. On a full disk writes are tried: one that succeeds ends that state.
     #[inline]
     pub(super) fn admit_write(&self) -> Result<Admission> {
         let word = self.word.load(Ordering::Acquire);
@@ -60,8 +63,8 @@ impl Health {
         }
     }
 
-    /// Fails where a sync must not be tried: where writes are refused, and on a full disk, whose failed sync is
-    /// never tried again; only a commit that succeeds, in a fresh log, ends that state.
+    /// Fails if a sync must not be tried: if writes are refused, and on a full disk. There a sync has failed, and only a
+    /// commit that succeeds in a new log ends that state.
     pub(super) fn admit_sync(&self) -> Result<Admission> {
         let admission = self.admit_write()?;
         if admission.word & STATE == FULL {
@@ -71,18 +74,19 @@ impl Health {
         Ok(admission)
     }
 
-    /// A commit succeeded. It ends Full if it began in it: what began before the last failure went to the log that
-    /// met it.
+    /// Notes that a commit succeeded. It ends Full if the commit began after the last failure: an earlier one wrote to the
+    /// log that failed.
     #[inline]
     pub(super) fn succeeded(&self, admission: Admission) {
         let Admission { word } = admission;
+        // If the word has changed, another write failed meanwhile, and the disk counts as full again.
         if word & STATE == FULL {
             let _ = self.word.compare_exchange(word, word - FULL, Ordering::AcqRel, Ordering::Acquire);
         }
     }
 
-    /// Fails where another commit or sync failed since the admission: a sync reports what it could not write once, to
-    /// whoever asks first.
+    /// Fails if another commit or sync failed since the admission. The kernel reports a page that it could not write only
+    /// once, and the report may have gone to the other caller.
     pub(super) fn confirm_sync(&self, admission: Admission) -> Result<()> {
         let failures = |word: u64| word / ONE_FAILURE;
         if failures(self.word.load(Ordering::Acquire)) == failures(admission.word) {
@@ -92,12 +96,12 @@ impl Health {
         Err(Error::new(ErrorKind::CommitUnknown { message }))
     }
 
-    /// A commit or sync failed: moves the state and says what the caller must know.
+    /// Notes that a commit or sync failed, and returns the error for its caller.
     pub(super) fn failed(&self, error: &rocksdb::Error) -> Error {
         self.met(translate::classify(error), error.as_ref())
     }
 
-    /// The file system failed to make something durable: as with a failed sync, it is not tried again.
+    /// Notes that a file of our own could not be synced. As with RocksDB's files, the sync is not tried again.
     pub(super) fn failed_io(&self, error: &std::io::Error) -> Error {
         let failure =
             if error.kind() == std::io::ErrorKind::StorageFull { Failure::NoSpace } else { Failure::Io };
@@ -111,11 +115,13 @@ impl Health {
                 self.worsen(FULL, &message);
                 Error::new(ErrorKind::NoSpace { message, during_commit: true })
             }
+            // The caller cannot know whether the write is on disk, so the error is the same as for I/O. Later writes are
+            // refused as damaged.
             Failure::Corruption => {
                 self.worsen(DAMAGED, &message);
                 Error::new(ErrorKind::CommitUnknown { message })
             }
-            // Refused before anything was written.
+            // RocksDB refused it before it wrote anything, so the state stays.
             Failure::Argument => Error::new(ErrorKind::Storage { message }),
             Failure::Io | Failure::Other => {
                 self.worsen(POISONED, &message);
@@ -124,7 +130,8 @@ impl Health {
         }
     }
 
-    /// A log that met the full disk repeats its failure as a plain I/O error until RocksDB has replaced it.
+    /// The failure that an error stands for. After a full disk RocksDB reports a plain I/O error for each write to the same
+    /// log, until it has replaced the log; these count as a full disk too.
     fn seen_as(&self, failure: Failure, message: &str) -> Failure {
         let full = self.state() == FULL;
         if full && failure == Failure::Io && message.contains("Writer has previous error") {
@@ -133,12 +140,14 @@ impl Health {
         failure
     }
 
-    /// Counts a failure, and moves to its state unless the present one is worse.
+    /// Counts a failure, and changes to `state` unless the present state is worse.
     fn worsen(&self, state: u64, message: &str) {
+        // The lock comes first, so that a refusal never sees the new state with the old cause.
         let mut cause = self.cause.lock();
         let worse = |word: u64| Some((word & !STATE) + ONE_FAILURE + (word & STATE).max(state));
         let previous = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, worse);
         let (Ok(previous) | Err(previous)) = previous;
+        // Full is left again by itself and needs no cause.
         if previous & STATE < state && state != FULL {
             message.clone_into(&mut cause);
             tracing::error!(cause = message, "writes are refused from now on");

@@ -6,12 +6,12 @@
 //! | `meta` | `f` | format version, 4 bytes |
 //! | `meta` | `n` | next collection or index id, 4 bytes |
 //! | `meta` | `c` + collection id | catalog entry, BSON |
-//! | `meta` | `p` + index id | empty: the index is being built, its entries belong to nobody |
+//! | `meta` | `p` + index id | empty: the index is being built, its entries are not used |
 //! | `meta` | `s` | sequence number of the last clean close, 8 bytes |
 //! | `meta` | `k` + collection id | documents at the last clean close, 8 bytes |
 //! | `meta` | `i` | next sequence id, 8 bytes |
 //! | `meta` | `d` + sequence id | a sequence's definition, BSON |
-//! | `meta` | `h` + sequence id | where it stands, 45 bytes: `catalog::sequence_entry` |
+//! | `meta` | `h` + sequence id | its mark, 45 bytes: `catalog::sequence_entry` |
 //! | `meta` | `g` + sequence id + number of the gap, 8 bytes | an entry of its ledger, 33 bytes |
 //! | `records` | collection id + encoded `_id` | the document |
 //! | `entries` | index id + encoded fields | unique: encoded `_id`, then type bytes |
@@ -21,20 +21,20 @@ use std::fmt;
 
 use bytes::Buf;
 
-/// Where the format version stands.
+/// The key of the format version.
 pub(crate) const META_FORMAT: &[u8] = b"f";
-/// Where the next free id stands.
+/// The key of the next free id.
 pub(crate) const META_NEXT_ID: &[u8] = b"n";
-/// Where the sequence number of the last clean close stands.
+/// The key of the sequence number of the last clean close.
 pub(crate) const META_CLEAN_CLOSE: &[u8] = b"s";
 /// First byte of a catalog entry's key.
 pub(crate) const META_COLLECTION: u8 = b'c';
-/// First byte of the key that marks an index being built.
+/// First byte of the key that marks an index as not complete.
 pub(crate) const META_BUILDING: u8 = b'p';
 /// First byte of the key of a document count.
 pub(crate) const META_COUNT: u8 = b'k';
 
-/// Where the next free sequence id stands.
+/// The key of the next free sequence id.
 pub(crate) const META_NEXT_SEQUENCE: &[u8] = b"i";
 /// First byte of the key of a sequence's definition.
 pub(crate) const META_SEQUENCE: u8 = b'd';
@@ -50,7 +50,8 @@ pub(crate) const ID_BYTES: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct CollectionId(pub(crate) u32);
 
-/// An index's number: the prefix of its entries. Never used twice, and from the same counter as collections'.
+/// An index's number: the prefix of its entries. Never used twice. It comes from the same counter as the numbers of
+/// collections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct IndexId(pub(crate) u32);
 
@@ -76,7 +77,7 @@ impl CollectionId {
         self.0.to_be_bytes()
     }
 
-    /// The first key behind all record keys of the collection.
+    /// The end (excluded) of all record keys of the collection.
     pub(crate) fn end(self) -> Vec<u8> {
         prefix_end(self.0)
     }
@@ -85,8 +86,8 @@ impl CollectionId {
         tagged(META_COLLECTION, self.0)
     }
 
-    /// What MongoDB's clients call the collection by, in a store of this identity: it stays when the name changes. Two runs of
-    /// FNV-1a, in the shape of a random UUID.
+    /// The collection's UUID, which MongoDB's clients see, in the store with this identity. It stays when the collection is
+    /// renamed. It is a hash by FNV-1a in the form of a random UUID.
     pub(crate) fn uuid(self, identity: &[u8]) -> [u8; 16] {
         const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
         const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
@@ -94,6 +95,7 @@ impl CollectionId {
         // The id comes twice, so that its last byte reaches all bits.
         let bytes = id.iter().chain(identity).chain(&id);
         let hash = bytes.fold(BASIS, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME));
+        // The version (4) and the variant have fixed bits in a random UUID.
         let random = hash & !(0xf << 76) & !(0x3 << 62);
         (random | 0x4 << 76 | 0x2 << 62).to_be_bytes()
     }
@@ -109,7 +111,7 @@ impl IndexId {
         self.0.to_be_bytes()
     }
 
-    /// The first key behind all entry keys of the index.
+    /// The end (excluded) of all entry keys of the index.
     pub(crate) fn end(self) -> Vec<u8> {
         prefix_end(self.0)
     }
@@ -133,8 +135,9 @@ impl SequenceId {
         [&self.tagged(META_GAP)[..], &number.to_be_bytes()].concat()
     }
 
-    /// The prefix of all its gaps, and the first key behind them.
+    /// The first key (included) and the end (excluded) of the keys of all gaps.
     pub(crate) fn gap_bounds(self) -> (Vec<u8>, Vec<u8>) {
+        // After the highest id the next tag is the end.
         let end =
             self.0.checked_add(1).map_or(vec![META_GAP + 1], |next| Self(next).tagged(META_GAP).to_vec());
         (self.tagged(META_GAP).to_vec(), end)
@@ -149,20 +152,21 @@ impl SequenceId {
     }
 }
 
-/// The sequence id behind a one-byte tag in a `meta` key, and what follows it.
+/// The sequence id after the one-byte tag of a `meta` key, and the rest of the key. Returns `None` if the key is too short.
 pub(crate) fn split_sequence(key: &[u8]) -> Option<(SequenceId, &[u8])> {
     let (_, mut rest) = key.split_first()?;
     let id = rest.try_get_u64().ok()?;
     Some((SequenceId(id), rest))
 }
 
-/// The id behind a one-byte tag in a `meta` key.
+/// The id after the one-byte tag of a `meta` key. Returns `None` if the key has another length.
 pub(crate) fn tagged_id(key: &[u8]) -> Option<u32> {
     let (_, mut id) = key.split_first()?;
     id.try_get_u32().ok().filter(|_| id.is_empty())
 }
 
-/// The id at the front of a key in `records` or `entries`, and the rest.
+/// The id at the beginning of a key in `records` or `entries`, and the rest of the key. Returns `None` if the key is too
+/// short.
 pub(crate) fn split_id(key: &[u8]) -> Option<(u32, &[u8])> {
     let mut rest = key;
     let id = rest.try_get_u32().ok()?;
@@ -174,7 +178,9 @@ fn tagged(tag: u8, id: u32) -> [u8; 1 + ID_BYTES] {
     [tag, a, b, c, d]
 }
 
+/// The end (excluded) of all keys with the prefix `id`.
 fn prefix_end(id: u32) -> Vec<u8> {
+    // No prefix follows the highest id, so a longer key is the end.
     id.checked_add(1).map_or_else(|| vec![0xff; ID_BYTES + 1], |next| next.to_be_bytes().to_vec())
 }
 
@@ -192,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_prefix_is_behind_every_key_with_it() {
+    fn the_end_of_a_prefix_is_after_every_key_with_it() {
         for id in [0, 1, 255, u32::MAX - 1, u32::MAX] {
             let mut key = CollectionId(id).prefix().to_vec();
             assert!(key < CollectionId(id).end());

@@ -1,22 +1,23 @@
 //! Short in-memory locks on keys, striped.
 //!
-//! A write holds the latches of its record key and of its unique keys from the uniqueness check until its
-//! commit returned. All latches of an operation are taken together, in ascending stripe order, which is the one
-//! global order: no two operations can wait for each other. Two keys may share a stripe; that costs waiting,
-//! never correctness.
+//! A write holds the latches of its record key and of its unique keys from the uniqueness check until its commit has
+//! returned. An operation takes all its latches together, in ascending order of stripes. Every operation uses this
+//! order, so no two can wait for each other. Two keys may share a stripe; that costs time, never correctness.
 
 use crossbeam::utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 
-/// A multiple of 64, so that a set of stripes is a row of words.
+/// The number of stripes. A multiple of 64, so that a set of stripes fills whole words.
 const STRIPES: usize = 1024;
 const WORDS: usize = STRIPES / 64;
 
+/// The latches of a store.
 pub(crate) struct Latches {
+    // Each stripe has a cache line of its own: threads on neighboring stripes would slow each other down.
     stripes: Box<[CachePadded<Mutex<()>>]>,
 }
 
-/// The stripes that an operation will hold, gathered before any is locked.
+/// The stripes that an operation will hold, collected before the first is locked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LatchSet {
     words: [u64; WORDS],
@@ -30,12 +31,12 @@ pub(crate) struct Latched<'a> {
 }
 
 impl LatchSet {
-    /// Every stripe. Who holds them all knows that no write is between its commit and what follows it in memory.
+    /// Every stripe. While a thread holds them all, no write is between its commit and the update of memory that follows.
     pub(crate) fn all() -> Self {
         Self { words: [u64::MAX; WORDS] }
     }
 
-    /// Adds the stripe of `key`. The family tells equal bytes in different families apart.
+    /// Adds the stripe of `key`. Equal keys of different families share a stripe, which only costs time.
     #[inline]
     pub(crate) fn add(&mut self, key: &[u8]) {
         let stripe = stripe_of(key);
@@ -44,7 +45,7 @@ impl LatchSet {
         }
     }
 
-    /// Whether whoever holds this set needs no other latch for that one.
+    /// Whether an operation that holds this set holds every latch of `other` too.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         self.words.iter().zip(&other.words).all(|(own, other)| own & other == *other)
     }
@@ -59,6 +60,7 @@ impl LatchSet {
 
     fn stripes(&self) -> impl Iterator<Item = usize> {
         self.words.iter().enumerate().flat_map(|(position, &word)| {
+            // `rest & (rest - 1)` clears the lowest bit, so the cost is one step for each stripe, not for each bit.
             let lowest_removed = |rest: &u64| Some(rest & (rest - 1)).filter(|&rest| rest != 0);
             std::iter::successors(Some(word).filter(|&word| word != 0), lowest_removed)
                 .map(move |rest| position * 64 + rest.trailing_zeros() as usize)
@@ -79,6 +81,7 @@ impl Latches {
 
     /// Waits for all latches of the set.
     pub(crate) fn lock(&self, set: &LatchSet) -> Latched<'_> {
+        // `stripes` ascends, and that alone keeps two operations from waiting for each other.
         let mut others = Vec::with_capacity(set.len());
         others
             .extend(set.stripes().filter_map(|stripe| self.stripes.get(stripe)).map(|stripe| stripe.lock()));
@@ -86,17 +89,19 @@ impl Latches {
     }
 }
 
-/// FNV-1a over 8 bytes at a time, finished so that the high bits depend on all of them.
+/// A hash like FNV-1a, but over 8 bytes at a time, after which the high bits depend on all bytes.
 #[inline]
 fn stripe_of(key: &[u8]) -> usize {
     const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
     let (chunks, rest) = key.as_chunks::<8>();
+    // The length is hashed too, because zeros at the front of the tail do not change it.
     let mut hash = key.len() as u64;
     for chunk in chunks {
         hash = (hash ^ u64::from_le_bytes(*chunk)).wrapping_mul(PRIME).rotate_left(29);
     }
     let tail = rest.iter().fold(0, |tail, &byte| tail << 8 | u64::from(byte));
     hash = (hash ^ tail).wrapping_mul(PRIME);
+    // The low bits of a product depend on the low bits of its factors alone, so the high ones are taken.
     (hash >> 32) as usize % STRIPES
 }
 

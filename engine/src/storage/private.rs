@@ -1,13 +1,13 @@
-//! Who may read what is made: the owner alone, as with mongod. A store may hold keys of passwords, and holds other people's
-//! documents.
+//! Permissions: only the owner may read what a store creates, as with mongod. A store holds documents of other people, and
+//! may hold keys of passwords.
 //!
-//! The folder is what keeps others out, for RocksDB makes its files readable to all, and goes on making them. A mask for
-//! the whole process would be the embedding program's business; `cairn` has one.
+//! The mode of the folder keeps other users out, because RocksDB creates its files readable to every user and has no
+//! setting for it. A mask for the whole process is for the embedding program to set; `cairn` sets one.
 
 use std::io;
 use std::path::Path;
 
-/// Makes a folder that only its owner can enter. Folders above it must exist.
+/// Creates a folder that only its owner can enter. Its parent must exist.
 pub(super) fn create_folder(path: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]
@@ -15,7 +15,7 @@ pub(super) fn create_folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// For a file that only its owner can read.
+/// Options to create a file that only its owner can read.
 pub(super) fn file_options() -> std::fs::OpenOptions {
     let mut options = std::fs::OpenOptions::new();
     #[cfg(unix)]
@@ -23,14 +23,14 @@ pub(super) fn file_options() -> std::fs::OpenOptions {
     options
 }
 
-/// Takes a folder and the files in it from everybody but their owner.
+/// Removes the permissions of all users but the owner from a folder and the files in it.
 #[cfg(unix)]
 pub(super) fn restrict(folder: &Path) -> io::Result<()> {
     restrict_to(folder, FOLDER_MODE)?;
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         match restrict_to(&path, FILE_MODE) {
-            // An open database removes files that it needs no more.
+            // An open database removes files that it no longer needs.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             other => other?,
         }
@@ -54,6 +54,7 @@ fn restrict_to(path: &Path, mode: u32) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
 
     let permissions = std::fs::metadata(path)?.permissions();
+    // A file that is strict enough is not touched: its owner may have made it stricter, and a change could fail.
     if permissions.mode() & 0o777 & !mode == 0 {
         return Ok(());
     }

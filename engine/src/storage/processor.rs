@@ -1,16 +1,18 @@
-//! Whether this processor has the instructions that RocksDB was compiled to use. Asked before RocksDB is called for
-//! the first time: otherwise an older processor ends the process with SIGILL at the first checksum, without a word.
+//! Whether this processor has the instructions that RocksDB was compiled to use. Checked before the first call of
+//! RocksDB: otherwise the system ends the process with SIGILL at the first checksum, without a message.
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// What the linked RocksDB needs, in words of Rust's `target_feature`. The build script finds it beside the archive.
+/// What the linked RocksDB needs, in names of Rust's `target_feature`. The build script reads it from a file next to the
+/// archive.
 const REQUIRED: &str = env!("CAIRNDB_ROCKSDB_PROCESSOR");
 
+/// Fails if the processor lacks an instruction that the linked RocksDB needs.
 pub(crate) fn check() -> Result<()> {
     check_features(REQUIRED, has)
 }
 
-/// A word that is not known counts as lacking: nothing shows that the processor has it.
+/// Fails if `has` does not confirm a feature. An unknown name counts as missing: nothing shows that the processor has it.
 fn check_features(required: &str, has: impl Fn(&str) -> Option<bool>) -> Result<()> {
     let lacks: Vec<&str> = required.split_whitespace().filter(|feature| has(feature) != Some(true)).collect();
     if lacks.is_empty() {
@@ -19,9 +21,10 @@ fn check_features(required: &str, has: impl Fn(&str) -> Option<bool>) -> Result<
     Err(Error::new(ErrorKind::UnsupportedProcessor { lacks: lacks.join(", ") }))
 }
 
-/// Whether this processor has `feature`, or `None` if that is not a word that the tool `cairndb-rocksdb` writes.
+/// Whether this processor has `feature`. Returns `None` for a name that the tool `cairndb-rocksdb` does not write.
 #[cfg(target_arch = "x86_64")]
 fn has(feature: &str) -> Option<bool> {
+    // The standard library's macro takes literals only, so each name gets an arm of its own.
     macro_rules! detect {
         ($($name:tt)*) => {
             match feature {
@@ -36,7 +39,7 @@ fn has(feature: &str) -> Option<bool> {
     )
 }
 
-/// On other processors RocksDB itself asks for the instructions while it runs, and nothing is required.
+/// Not needed on other processors: there RocksDB itself looks for the instructions while it runs.
 #[cfg(not(target_arch = "x86_64"))]
 fn has(_feature: &str) -> Option<bool> {
     None
@@ -66,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_not_known_counts_as_lacking() {
+    fn an_unknown_name_counts_as_missing() {
         assert_eq!(has("sse42"), None);
         assert!(check_features("sse42", has).is_err());
     }

@@ -1,10 +1,9 @@
 //! A consistent read state that owns its database handle, so that cursors carry no lifetime.
 //!
-//! RocksDB's snapshot and iterator types borrow the database. Here the borrow is extended to `'static` and the
-//! database is kept alive by an `Arc` beside it; this is the only unsafe code of the workspace's engine. The
-//! invariants that must survive edits: in both structs the borrowing field is declared before the `Arc`, and never
-//! leaves the struct; the iterator moves in one place only, which asks for its value anew. In a forked child neither is
-//! released: see `fork`.
+//! RocksDB's snapshot and iterator types borrow the database. Here the borrow is extended to `'static`, and an `Arc` in
+//! the same struct keeps the database alive. This is the only unsafe code of the engine. The invariants that must
+//! survive edits: in both structs the borrowing field is declared before the `Arc` and never leaves the struct; the
+//! iterator moves in one place only, which reads its value again. In a forked child neither is released: see `fork`.
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use crate::error::Result;
 use crate::storage::families::{Database, Family};
 use crate::storage::{fork, translate};
 
-/// A read state: later writes do not show in it.
+/// A read state. Later writes do not change it.
 pub(crate) struct Snapshot {
     // Dropped before `database`: fields drop in the order of declaration.
     raw: ManuallyDrop<SnapshotWithThreadMode<'static, DB>>,
@@ -26,13 +25,13 @@ pub(crate) struct Snapshot {
 pub(super) struct OwnedIterator {
     // Dropped before `_snapshot`.
     raw: ManuallyDrop<DBRawIterator<'static>>,
-    /// The value stood on. RocksDB is asked for it once a step: each question crosses into C++ and through several
-    /// iterators there.
+    /// The current value. It is read once a step, because each read crosses into C++ and through several iterators there.
     value: Option<&'static [u8]>,
     _snapshot: Arc<Snapshot>,
 }
 
 impl Snapshot {
+    /// Takes a snapshot of the present state.
     #[expect(unsafe_code, reason = "extends the borrow of a database that the struct keeps alive")]
     pub(crate) fn take(database: &Arc<Database>) -> Arc<Self> {
         let database = Arc::clone(database);
@@ -48,11 +47,12 @@ impl Snapshot {
         Arc::new(Self { raw: ManuallyDrop::new(raw), database })
     }
 
+    /// The value of a key. Returns `None` if the key does not exist.
     pub(crate) fn get(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.raw.get_cf(self.database.family(family), key).map_err(translate::read)
     }
 
-    /// Puts the value of a key in the place of what `value` holds; `false` if the key is not there.
+    /// Replaces the content of `value` by the value of a key. Returns `false` if the key does not exist.
     pub(crate) fn get_into(&self, family: Family, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
         let found = self.raw.get_pinned_cf(self.database.family(family), key).map_err(translate::read)?;
@@ -64,6 +64,7 @@ impl Snapshot {
 }
 
 impl OwnedIterator {
+    /// Opens an iterator on a family. It has no position before the first [`Self::step`].
     #[expect(unsafe_code, reason = "extends the borrow of a snapshot that the struct keeps alive")]
     pub(super) fn open(snapshot: &Arc<Snapshot>, family: Family, reads: ReadOptions) -> Self {
         let snapshot = Arc::clone(snapshot);
@@ -80,21 +81,21 @@ impl OwnedIterator {
         &self.raw
     }
 
-    /// Moves the iterator; `false` if it stands on nothing then.
+    /// Moves the iterator by `step`. Returns `false` if it has no current key afterwards.
     #[inline]
     #[expect(unsafe_code, reason = "keeps a value that lives until the next move")]
     pub(super) fn step(&mut self, step: impl FnOnce(&mut DBRawIterator<'static>)) -> bool {
         self.value = None;
         step(&mut self.raw);
-        // SAFETY: only the lifetime changes. The bytes belong to the iterator, which leaves them as they are until it
-        // moves or is dropped. It moves only here, behind an exclusive borrow of the struct that ends every borrow that
-        // `value` gave out, and the field is replaced before anyone can read it again.
+        // SAFETY: only the lifetime changes. The bytes belong to the iterator, which does not change them until it moves
+        // or is dropped. It moves only here, under an exclusive borrow of the struct, which ends every borrow that
+        // `value` returned, and the field is replaced before it can be read again.
         self.value =
             self.raw.value().map(|value| unsafe { std::mem::transmute::<&[u8], &'static [u8]>(value) });
         self.value.is_some()
     }
 
-    /// The value stood on, until the next step.
+    /// The current value, until the next step.
     #[inline]
     pub(super) fn value(&self) -> Option<&[u8]> {
         self.value
@@ -105,8 +106,8 @@ impl Drop for Snapshot {
     #[expect(unsafe_code, reason = "a snapshot is not released in a forked child")]
     fn drop(&mut self) {
         if !fork::is_child() {
-            // SAFETY: this is the only place that drops it, and the struct is not used afterwards. The database is
-            // there: its field is dropped behind this function.
+            // SAFETY: this is the only place that drops it, and the struct is not used afterwards. The database still
+            // exists: its field is dropped after this function.
             unsafe { ManuallyDrop::drop(&mut self.raw) }
         }
     }
@@ -117,8 +118,8 @@ impl Drop for OwnedIterator {
     fn drop(&mut self) {
         self.value = None;
         if !fork::is_child() {
-            // SAFETY: this is the only place that drops it, and the struct is not used afterwards; no reference into
-            // it is left. The snapshot is there: its field is dropped behind this function.
+            // SAFETY: this is the only place that drops it, and the struct is not used afterwards. No reference into it
+            // is left. The snapshot still exists: its field is dropped after this function.
             unsafe { ManuallyDrop::drop(&mut self.raw) }
         }
     }

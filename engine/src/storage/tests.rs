@@ -11,14 +11,14 @@ use rocksdb::{DB, IteratorMode, Options};
 use crate::client::Client;
 use crate::options::{IndexModel, IndexOptions};
 
-/// What stands under a family and a key.
+/// The values by family and key.
 type Contents = BTreeMap<(String, String), String>;
 
 fn page() -> String {
     fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/format.md")).expect("the page")
 }
 
-/// The bytes of a cell, without what is for reading.
+/// The bytes of a cell, without spaces and backquotes.
 fn bytes_of(cell: &str) -> String {
     cell.replace(['`', ' '], "")
 }
@@ -39,7 +39,7 @@ fn rows<'a>(page: &'a str, from: &str, to: &str) -> Vec<(&'a str, Vec<&'a str>)>
     rows
 }
 
-/// What the page says is stored. Of the catalog entry it says how it begins and how long it is.
+/// What the page says is stored. For the catalog entry the page gives its beginning and its length.
 fn documented(page: &str) -> Contents {
     let mut contents = Contents::new();
     let mut key: Option<(String, String)> = None;
@@ -85,7 +85,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// All that the folder's families hold.
+/// Everything that the folder's families hold.
 fn stored(path: &std::path::Path) -> Contents {
     let options = Options::default();
     let families = DB::list_cf(&options, path).expect("families");

@@ -1,7 +1,7 @@
-//! RocksDB's errors in our words.
+//! Translates RocksDB's errors.
 //!
-//! The crate gives text only: the kind stands before the first colon, and a full disk is told from other
-//! I/O errors by the operating system's sentence.
+//! The crate `rocksdb` gives text only. The kind is the part before the first colon. A full disk differs from other I/O
+//! errors only in the operating system's message.
 
 use rocksdb::ErrorKind as RocksKind;
 
@@ -13,11 +13,12 @@ pub(super) enum Failure {
     NoSpace,
     Io,
     Corruption,
-    /// Refused before anything was done.
+    /// RocksDB refused the call before it did anything.
     Argument,
     Other,
 }
 
+/// The family that an error belongs to.
 pub(super) fn classify(error: &rocksdb::Error) -> Failure {
     match error.kind() {
         RocksKind::Corruption => Failure::Corruption,
@@ -29,6 +30,7 @@ pub(super) fn classify(error: &rocksdb::Error) -> Failure {
             }
         }
         RocksKind::NotSupported | RocksKind::InvalidArgument => Failure::Argument,
+        // None of these is expected. In a commit they count as I/O errors, because nothing is known of the outcome.
         RocksKind::NotFound
         | RocksKind::MergeInProgress
         | RocksKind::ShutdownInProgress
@@ -42,7 +44,7 @@ pub(super) fn classify(error: &rocksdb::Error) -> Failure {
     }
 }
 
-/// An error met while reading.
+/// Translates an error of a read or of opening.
 #[expect(clippy::needless_pass_by_value, reason = "it is the argument of map_err")]
 pub(super) fn read(error: rocksdb::Error) -> Error {
     let message = String::from(error.as_ref());

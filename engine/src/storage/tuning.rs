@@ -3,9 +3,9 @@
 //! Half of the budget is the block cache (with index and filter blocks in it), half the memtables, which the
 //! write-buffer manager charges to the same cache, so that the whole stays within the budget.
 //!
-//! The charge of the memtables cannot be evicted and falls on the cache's shards by chance, and the filter of one
-//! table file may have a megabyte. So shards must be large: in small ones, some have no room beside that charge, and
-//! the filters that fall on them are read again for each absent key.
+//! The charge of the memtables cannot be evicted and is spread over the cache's shards by chance, and the filter of one
+//! table file may have a megabyte. So shards must be large: a small one may have no room left for a filter, and the
+//! filter is then read from the file again for each absent key.
 
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType, DBRecoveryMode, LogLevel, Options,
@@ -18,47 +18,56 @@ use crate::storage::families::Family;
 /// The smallest memory budget that is accepted, in bytes.
 pub(crate) const MEMORY_BUDGET_MIN: usize = 8 << 20;
 
-/// The largest memory budget that is accepted, in bytes. RocksDB sets address space aside for the cache's table in
-/// proportion to it, and ends the process if there is none.
+/// The largest memory budget that is accepted, in bytes. RocksDB reserves address space for the cache's table in
+/// proportion to it, and ends the process if there is not enough.
 pub(crate) const MEMORY_BUDGET_MAX: u64 = 1 << 40;
 
+/// Gives about one false positive in a hundred lookups of absent keys.
 const BLOOM_BITS_PER_KEY: f64 = 10.0;
 /// Share of a memtable given to its bloom filter, which answers most uniqueness checks.
 const MEMTABLE_BLOOM_RATIO: f64 = 0.05;
-/// Lets the cache's table grow with the entries it meets: they are of all sizes, from blocks to filters.
+/// Lets the cache's table grow with its entries, whose sizes differ widely, from blocks to filters.
 const ENTRY_CHARGE_UNKNOWN: usize = 0;
 const BLOCK_BYTES: usize = 16 << 10;
 const WAL_FILE_COUNT: u64 = 4;
-/// Files of the first level that start a compaction. Whether a random `_id` is absent is asked of each of them, so
-/// there are few; RocksDB's default is 4.
+/// How many files of the first level start a compaction. The check whether a random `_id` is absent reads the filter of
+/// each of them, so the number is low. RocksDB's default is 4.
 const LEVEL_0_FILE_COUNT: i32 = 2;
 
+/// What RocksDB's options are computed from.
 pub(super) struct Tuning {
+    /// In bytes.
     pub(super) memory_budget: usize,
     pub(super) compression: Compression,
 }
 
 impl Tuning {
-    /// The block cache. Its lookups take no lock, which is what lets its shards be few and large, 32 MiB and more;
-    /// an LRU cache would split the default budget into 64 of 4 MiB.
+    /// The block cache. Its lookups take no lock, so its shards can be few and large, 32 MiB and more. An LRU cache would
+    /// split the default budget into 64 shards of 4 MiB.
     pub(super) fn cache(&self) -> Cache {
         Cache::new_hyper_clock_cache(self.memory_budget, ENTRY_CHARGE_UNKNOWN)
     }
 
     pub(super) fn database_options(&self, cache: &Cache) -> Options {
         let mut options = Options::default();
+        // RocksDB must never create a database in a folder that was not claimed as empty.
         options.create_if_missing(false);
         options.create_missing_column_families(false);
         options.set_paranoid_checks(true);
+        // The stricter modes refuse what a power failure may leave, and still accept some damage. The preflight tells
+        // the two apart before RocksDB opens.
         options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
+        // The MANIFEST then notes how long each log was, which the preflight relies on.
         options.set_track_and_verify_wals_in_manifest(true);
         options.set_write_buffer_manager(&WriteBufferManager::new_write_buffer_manager_with_cache(
             self.memory_budget / 2,
             false,
             cache.clone(),
         ));
+        // Without a limit, a family that is seldom written would keep old logs from being deleted.
         options.set_max_total_wal_size(WAL_FILE_COUNT * self.write_buffer_bytes() as u64);
         options.set_max_background_jobs(2);
+        // From here on `log` means RocksDB's text file LOG, not the WAL.
         options.set_log_level(LogLevel::Warn);
         options.set_keep_log_file_num(4);
         options.set_max_log_file_size(4 << 20);
@@ -66,6 +75,7 @@ impl Tuning {
     }
 
     pub(super) fn families(&self, cache: &Cache) -> Vec<ColumnFamilyDescriptor> {
+        // RocksDB always has a default family and refuses to open without it. We store nothing there.
         let ours =
             Family::ALL.map(|family| ColumnFamilyDescriptor::new(family.name(), self.family_options(cache)));
         std::iter::once(ColumnFamilyDescriptor::new(
@@ -81,7 +91,10 @@ impl Tuning {
         table.set_block_cache(cache);
         table.set_block_size(BLOCK_BYTES);
         table.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
+        // Uniqueness checks look up whole keys, so filters over prefixes would not help.
         table.set_whole_key_filtering(true);
+        // In the cache these blocks are part of the memory budget. Those of the first level are pinned, because every
+        // lookup reads them.
         table.set_cache_index_and_filter_blocks(true);
         table.set_pin_l0_filter_and_index_blocks_in_cache(true);
         table.set_format_version(5);
@@ -97,6 +110,7 @@ impl Tuning {
         options
     }
 
+    /// Sets the compression of the upper levels and of the last one, which holds most of the data.
     fn set_compression(&self, options: &mut Options) {
         let (upper, last) = match self.compression {
             Compression::None => (DBCompressionType::None, DBCompressionType::None),
@@ -108,6 +122,7 @@ impl Tuning {
         options.set_bottommost_compression_type(last);
     }
 
+    /// The size of one memtable in bytes: a quarter of the budget, within limits.
     fn write_buffer_bytes(&self) -> usize {
         (self.memory_budget / 4).clamp(1 << 20, 64 << 20)
     }
