@@ -75,9 +75,10 @@ impl EntryBounds {
     ///
     /// let filter = Filter::parse(&bson::rawdoc! { "age": { "$gt": 40, "$lt": 30 } })?;
     /// let age = FieldPath::parse("age")?;
-    /// assert!(filter.entry_bounds(&[IndexedField { path: &age, arrays: ArrayComponents::NONE }]).is_empty());
+    /// let bounds = |arrays| filter.entry_bounds(&[IndexedField { path: &age, arrays }]);
+    /// assert!(bounds(ArrayComponents::NONE).is_empty());
     /// // One element of an array may be above 40 and another one below 30.
-    /// assert!(!filter.entry_bounds(&[IndexedField { path: &age, arrays: ArrayComponents::ALL }]).is_empty());
+    /// assert!(!bounds(ArrayComponents::ALL).is_empty());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn is_empty(&self) -> bool {

@@ -127,7 +127,8 @@ impl Projection {
     /// use cairndb_query::projection::Projection;
     ///
     /// let variables = Variables::default();
-    /// let projection = Projection::parse(&rawdoc! { "log": { "$slice": -1 }, "secret": 0 }, None, &variables)?;
+    /// let last = rawdoc! { "log": { "$slice": -1 }, "secret": 0 };
+    /// let projection = Projection::parse(&last, None, &variables)?;
     /// let shown = projection.apply(&rawdoc! { "_id": 1, "log": ["a", "b"], "secret": "x" }, &variables)?;
     /// assert_eq!(shown, rawdoc! { "_id": 1, "log": ["b"] });
     /// # Ok::<(), cairndb_query::projection::error::Error>(())

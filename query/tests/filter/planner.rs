@@ -286,8 +286,8 @@ fn check_with(
     assert_eq!(format!("{}{sorted}", described(&plan.access)), expected, "{filter} by {sort}");
 }
 
-/// The indexes to choose from: 0 `{a, b}`, 1 `{b}`, 2 unique `{c, d}`, 3 `{tags}`, 4 `{a, tags, b}`, 5 sparse `{e}`,
-/// 6 `{f: 1, g: -1}`.
+/// The indexes to choose from: 0 `{a, b}`, 1 `{b}`, 2 unique `{c, d}`, 3 `{tags}`, 4 `{a, tags, b}`, 5 sparse
+/// `{e}`, 6 `{f: 1, g: -1}`.
 fn indexes() -> Vec<(IndexSpec, Vec<ArrayComponents>)> {
     let plain = SpecOptions::default();
     let unique = SpecOptions { uniqueness: Uniqueness::Unique, ..plain };

@@ -1,4 +1,5 @@
-//! Projections compared with a naive implementation over decoded documents, and properties of every projection.
+//! Projections compared with a naive implementation over decoded documents, and properties of every
+//! projection.
 //!
 //! The naive implementation has only inclusion and exclusion, by sets of paths.
 

@@ -1,7 +1,8 @@
 //! Sorts compared with a naive implementation: a stable sort that compares decoded values.
 //!
-//! For one field the naive sort takes the lowest or highest element of an array itself. Several fields are tested on
-//! documents without arrays, because values from one array would have to come from the same element.
+//! For one field the naive sort takes the lowest or highest element of an array itself. Several fields are
+//! tested on documents without arrays, because values from one array would have to come from the same
+//! element.
 
 use std::cmp::Ordering;
 
