@@ -1,18 +1,18 @@
 //! The names of all filter operators, in sorted tables.
 //!
-//! A name that is in no table is unknown; one that is there as [`Known::Unsupported`] exists in MongoDB and
-//! not here. What an operator means stands with its parser.
+//! A name in no table is unknown. A name with [`OperatorSupport::Unsupported`] exists in MongoDB and not in
+//! CairnDB. The parser gives each operator its meaning.
 
 use crate::registry::Registry;
 
-/// What is known about an operator.
+/// Whether CairnDB has an operator of MongoDB.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Known<T: 'static> {
+pub(super) enum OperatorSupport<T: 'static> {
     Supported(T),
     Unsupported,
 }
 
-/// Operators in the place of a field.
+/// Operators at the level of fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Clause {
     AlwaysFalse,
@@ -23,7 +23,7 @@ pub(super) enum Clause {
     JsonSchema,
     Nor,
     Or,
-    /// A part of a database reference: a field like any other, in spite of its name.
+    /// A part of a database reference, which is a field in spite of its name.
     Reference,
 }
 
@@ -53,62 +53,62 @@ pub(super) enum Operator {
     Type,
 }
 
-const CLAUSES: Registry<Known<Clause>> = Registry::new(&[
-    ("$alwaysFalse", Known::Supported(Clause::AlwaysFalse)),
-    ("$alwaysTrue", Known::Supported(Clause::AlwaysTrue)),
-    ("$and", Known::Supported(Clause::And)),
-    ("$comment", Known::Supported(Clause::Comment)),
-    ("$db", Known::Supported(Clause::Reference)),
-    ("$expr", Known::Supported(Clause::Expr)),
-    ("$id", Known::Supported(Clause::Reference)),
-    ("$jsonSchema", Known::Supported(Clause::JsonSchema)),
-    ("$nor", Known::Supported(Clause::Nor)),
-    ("$or", Known::Supported(Clause::Or)),
-    ("$ref", Known::Supported(Clause::Reference)),
-    ("$sampleRate", Known::Unsupported),
-    ("$text", Known::Unsupported),
-    ("$where", Known::Unsupported),
+const CLAUSES: Registry<OperatorSupport<Clause>> = Registry::new(&[
+    ("$alwaysFalse", OperatorSupport::Supported(Clause::AlwaysFalse)),
+    ("$alwaysTrue", OperatorSupport::Supported(Clause::AlwaysTrue)),
+    ("$and", OperatorSupport::Supported(Clause::And)),
+    ("$comment", OperatorSupport::Supported(Clause::Comment)),
+    ("$db", OperatorSupport::Supported(Clause::Reference)),
+    ("$expr", OperatorSupport::Supported(Clause::Expr)),
+    ("$id", OperatorSupport::Supported(Clause::Reference)),
+    ("$jsonSchema", OperatorSupport::Supported(Clause::JsonSchema)),
+    ("$nor", OperatorSupport::Supported(Clause::Nor)),
+    ("$or", OperatorSupport::Supported(Clause::Or)),
+    ("$ref", OperatorSupport::Supported(Clause::Reference)),
+    ("$sampleRate", OperatorSupport::Unsupported),
+    ("$text", OperatorSupport::Unsupported),
+    ("$where", OperatorSupport::Unsupported),
 ]);
 
-const OPERATORS: Registry<Known<Operator>> = Registry::new(&[
-    ("$all", Known::Supported(Operator::All)),
-    ("$bitsAllClear", Known::Supported(Operator::BitsAllClear)),
-    ("$bitsAllSet", Known::Supported(Operator::BitsAllSet)),
-    ("$bitsAnyClear", Known::Supported(Operator::BitsAnyClear)),
-    ("$bitsAnySet", Known::Supported(Operator::BitsAnySet)),
-    ("$elemMatch", Known::Supported(Operator::ElemMatch)),
-    ("$eq", Known::Supported(Operator::Eq)),
-    ("$exists", Known::Supported(Operator::Exists)),
-    ("$geoIntersects", Known::Unsupported),
-    ("$geoNear", Known::Unsupported),
-    ("$geoWithin", Known::Unsupported),
-    ("$gt", Known::Supported(Operator::Gt)),
-    ("$gte", Known::Supported(Operator::Gte)),
-    ("$in", Known::Supported(Operator::In)),
-    ("$lt", Known::Supported(Operator::Lt)),
-    ("$lte", Known::Supported(Operator::Lte)),
-    ("$maxDistance", Known::Unsupported),
-    ("$minDistance", Known::Unsupported),
-    ("$mod", Known::Supported(Operator::Mod)),
-    ("$ne", Known::Supported(Operator::Ne)),
-    ("$near", Known::Unsupported),
-    ("$nearSphere", Known::Unsupported),
-    ("$nin", Known::Supported(Operator::Nin)),
-    ("$not", Known::Supported(Operator::Not)),
-    ("$options", Known::Supported(Operator::Options)),
-    ("$regex", Known::Supported(Operator::Regex)),
-    ("$size", Known::Supported(Operator::Size)),
-    ("$type", Known::Supported(Operator::Type)),
-    ("$within", Known::Unsupported),
+const OPERATORS: Registry<OperatorSupport<Operator>> = Registry::new(&[
+    ("$all", OperatorSupport::Supported(Operator::All)),
+    ("$bitsAllClear", OperatorSupport::Supported(Operator::BitsAllClear)),
+    ("$bitsAllSet", OperatorSupport::Supported(Operator::BitsAllSet)),
+    ("$bitsAnyClear", OperatorSupport::Supported(Operator::BitsAnyClear)),
+    ("$bitsAnySet", OperatorSupport::Supported(Operator::BitsAnySet)),
+    ("$elemMatch", OperatorSupport::Supported(Operator::ElemMatch)),
+    ("$eq", OperatorSupport::Supported(Operator::Eq)),
+    ("$exists", OperatorSupport::Supported(Operator::Exists)),
+    ("$geoIntersects", OperatorSupport::Unsupported),
+    ("$geoNear", OperatorSupport::Unsupported),
+    ("$geoWithin", OperatorSupport::Unsupported),
+    ("$gt", OperatorSupport::Supported(Operator::Gt)),
+    ("$gte", OperatorSupport::Supported(Operator::Gte)),
+    ("$in", OperatorSupport::Supported(Operator::In)),
+    ("$lt", OperatorSupport::Supported(Operator::Lt)),
+    ("$lte", OperatorSupport::Supported(Operator::Lte)),
+    ("$maxDistance", OperatorSupport::Unsupported),
+    ("$minDistance", OperatorSupport::Unsupported),
+    ("$mod", OperatorSupport::Supported(Operator::Mod)),
+    ("$ne", OperatorSupport::Supported(Operator::Ne)),
+    ("$near", OperatorSupport::Unsupported),
+    ("$nearSphere", OperatorSupport::Unsupported),
+    ("$nin", OperatorSupport::Supported(Operator::Nin)),
+    ("$not", OperatorSupport::Supported(Operator::Not)),
+    ("$options", OperatorSupport::Supported(Operator::Options)),
+    ("$regex", OperatorSupport::Supported(Operator::Regex)),
+    ("$size", OperatorSupport::Supported(Operator::Size)),
+    ("$type", OperatorSupport::Supported(Operator::Type)),
+    ("$within", OperatorSupport::Unsupported),
 ]);
 
-/// What is known about a name in the place of a field.
-pub(super) fn clause(name: &str) -> Option<Known<Clause>> {
+/// Finds an operator at the level of fields. Returns `None` for an unknown name.
+pub(super) fn clause(name: &str) -> Option<OperatorSupport<Clause>> {
     CLAUSES.get(name).copied()
 }
 
-/// What is known about a name below a field.
-pub(super) fn operator(name: &str) -> Option<Known<Operator>> {
+/// Finds an operator below a field. Returns `None` for an unknown name.
+pub(super) fn operator(name: &str) -> Option<OperatorSupport<Operator>> {
     OPERATORS.get(name).copied()
 }
 
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_known_in_their_place_only() {
+    fn a_name_belongs_to_one_level() {
         assert!(operator("$and").is_none());
         assert!(clause("$gt").is_none());
         assert!(operator("gt").is_none());

@@ -14,7 +14,7 @@ use crate::filter::compare::{Comparison, Membership, Relation};
 use crate::filter::element::{Modulo, TypeSet, first_name, is_element_operators, is_operators};
 use crate::filter::evaluate::{Condition, Node, Test};
 use crate::filter::operand::{DEPTH_MAX, fields, members, pattern_error};
-use crate::filter::operator::{self, Clause, Known, Operator};
+use crate::filter::operator::{self, Clause, Operator, OperatorSupport};
 use crate::filter::schema;
 use crate::pattern::{Pattern, Room};
 use crate::value::{describe, integer, is_true};
@@ -131,8 +131,8 @@ impl<'c> OperatorCall<'c> {
     fn clause(self) -> Result<Option<Node>, Error> {
         match operator::clause(self.name) {
             None => Err(self.unknown()),
-            Some(Known::Unsupported) => Err(self.unsupported()),
-            Some(Known::Supported(clause)) => Ok(match clause {
+            Some(OperatorSupport::Unsupported) => Err(self.unsupported()),
+            Some(OperatorSupport::Supported(clause)) => Ok(match clause {
                 Clause::And => Some(Node::all(self.branches()?)),
                 Clause::Or => Some(Node::Any(self.branches()?)),
                 Clause::Nor => Some(Node::Not(Box::new(Node::Any(self.branches()?)))),
@@ -201,8 +201,8 @@ impl<'c> OperatorCall<'c> {
     fn operator(self, siblings: &RawDocument) -> Result<Option<Condition>, Error> {
         let operator = match operator::operator(self.name) {
             None => return Err(self.unknown()),
-            Some(Known::Unsupported) => return Err(self.unsupported()),
-            Some(Known::Supported(operator)) => operator,
+            Some(OperatorSupport::Unsupported) => return Err(self.unsupported()),
+            Some(OperatorSupport::Supported(operator)) => operator,
         };
         Ok(Some(match operator {
             Operator::Eq => self.comparison(Relation::Eq)?,

@@ -21,54 +21,54 @@ use crate::value::{describe, integer};
 
 const OPERATOR: &str = "$jsonSchema";
 
-/// What is known about a keyword.
+/// Whether CairnDB has a keyword of JSON Schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
+enum KeywordSupport {
     Supported,
-    /// MongoDB has it, this store has not.
+    /// MongoDB has it, and CairnDB does not.
     Unsupported,
-    /// JSON Schema has it, MongoDB has not.
+    /// JSON Schema has it, and MongoDB refuses it.
     Refused,
 }
 
-const KEYWORDS: Registry<Known> = Registry::new(&[
-    ("$ref", Known::Refused),
-    ("$schema", Known::Refused),
-    ("additionalItems", Known::Supported),
-    ("additionalProperties", Known::Supported),
-    ("allOf", Known::Supported),
-    ("anyOf", Known::Supported),
-    ("bsonType", Known::Supported),
-    ("default", Known::Refused),
-    ("definitions", Known::Refused),
-    ("dependencies", Known::Supported),
-    ("description", Known::Supported),
-    ("encrypt", Known::Unsupported),
-    ("encryptMetadata", Known::Unsupported),
-    ("enum", Known::Supported),
-    ("exclusiveMaximum", Known::Supported),
-    ("exclusiveMinimum", Known::Supported),
-    ("format", Known::Refused),
-    ("id", Known::Refused),
-    ("items", Known::Supported),
-    ("maxItems", Known::Supported),
-    ("maxLength", Known::Supported),
-    ("maxProperties", Known::Supported),
-    ("maximum", Known::Supported),
-    ("minItems", Known::Supported),
-    ("minLength", Known::Supported),
-    ("minProperties", Known::Supported),
-    ("minimum", Known::Supported),
-    ("multipleOf", Known::Supported),
-    ("not", Known::Supported),
-    ("oneOf", Known::Supported),
-    ("pattern", Known::Supported),
-    ("patternProperties", Known::Supported),
-    ("properties", Known::Supported),
-    ("required", Known::Supported),
-    ("title", Known::Supported),
-    ("type", Known::Supported),
-    ("uniqueItems", Known::Supported),
+const KEYWORDS: Registry<KeywordSupport> = Registry::new(&[
+    ("$ref", KeywordSupport::Refused),
+    ("$schema", KeywordSupport::Refused),
+    ("additionalItems", KeywordSupport::Supported),
+    ("additionalProperties", KeywordSupport::Supported),
+    ("allOf", KeywordSupport::Supported),
+    ("anyOf", KeywordSupport::Supported),
+    ("bsonType", KeywordSupport::Supported),
+    ("default", KeywordSupport::Refused),
+    ("definitions", KeywordSupport::Refused),
+    ("dependencies", KeywordSupport::Supported),
+    ("description", KeywordSupport::Supported),
+    ("encrypt", KeywordSupport::Unsupported),
+    ("encryptMetadata", KeywordSupport::Unsupported),
+    ("enum", KeywordSupport::Supported),
+    ("exclusiveMaximum", KeywordSupport::Supported),
+    ("exclusiveMinimum", KeywordSupport::Supported),
+    ("format", KeywordSupport::Refused),
+    ("id", KeywordSupport::Refused),
+    ("items", KeywordSupport::Supported),
+    ("maxItems", KeywordSupport::Supported),
+    ("maxLength", KeywordSupport::Supported),
+    ("maxProperties", KeywordSupport::Supported),
+    ("maximum", KeywordSupport::Supported),
+    ("minItems", KeywordSupport::Supported),
+    ("minLength", KeywordSupport::Supported),
+    ("minProperties", KeywordSupport::Supported),
+    ("minimum", KeywordSupport::Supported),
+    ("multipleOf", KeywordSupport::Supported),
+    ("not", KeywordSupport::Supported),
+    ("oneOf", KeywordSupport::Supported),
+    ("pattern", KeywordSupport::Supported),
+    ("patternProperties", KeywordSupport::Supported),
+    ("properties", KeywordSupport::Supported),
+    ("required", KeywordSupport::Supported),
+    ("title", KeywordSupport::Supported),
+    ("type", KeywordSupport::Supported),
+    ("uniqueItems", KeywordSupport::Supported),
 ]);
 
 /// The names of types for the keyword `type`, with their names for `bsonType`.
@@ -161,15 +161,15 @@ impl SchemaContext {
             let (name, value) = field?;
             match KEYWORDS.get(name).copied() {
                 None => return Err(self.refuse(name, KeywordFault::Unknown)),
-                Some(Known::Refused) => return Err(self.refuse(name, KeywordFault::Refused)),
-                Some(Known::Unsupported) => {
+                Some(KeywordSupport::Refused) => return Err(self.refuse(name, KeywordFault::Refused)),
+                Some(KeywordSupport::Unsupported) => {
                     let operator = format!("{OPERATOR}: {name}");
                     return Err(Error::UnsupportedOperator { path: self.path.clone(), operator });
                 }
-                Some(Known::Supported) if given.iter().any(|(earlier, _)| *earlier == name) => {
+                Some(KeywordSupport::Supported) if given.iter().any(|(earlier, _)| *earlier == name) => {
                     return Err(self.refuse(name, KeywordFault::Twice));
                 }
-                Some(Known::Supported) => given.push((name, value)),
+                Some(KeywordSupport::Supported) => given.push((name, value)),
             }
         }
         Ok(Keywords { context: self, given })
