@@ -1,8 +1,8 @@
 //! Ids from a collection of counters: each counter is a document, and `find_one_and_update` takes its next number.
 //!
-//! Finding, counting up and giving the new state are one step, so of any number of threads each gets numbers of its
-//! own. The counter is made by the first who asks. Where numbers are for documents of one collection, an
-//! auto-increment field does the same without a second write: see the example `numbering`.
+//! Finding the counter, incrementing it and returning its new state are one step. So any number of threads can take
+//! numbers, and each number is taken once. The first call creates the counter. If the numbers are for the documents of one
+//! collection, an auto-increment field does the same without a second write: see the example `numbering`.
 //!
 //! Run it with `cargo run --release -p cairndb --example counters`.
 
@@ -29,8 +29,8 @@ fn main() -> Result<()> {
     })?;
 
     let ids: BTreeSet<i64> = users.find(doc! {}).run()?.map(id).collect::<Result<_>>()?;
-    assert_eq!(ids, (1..=THREADS * EACH).collect(), "every number once, none left out");
-    let counter = counters.find_one(doc! { "_id": "user" }).run()?.expect("the first who asked made it");
+    assert_eq!(ids, (1..=THREADS * EACH).collect(), "every number is taken once, and none is left out");
+    let counter = counters.find_one(doc! { "_id": "user" }).run()?.expect("the first call created it");
     assert_eq!(counter, doc! { "_id": "user", "seq": THREADS * EACH });
     writeln!(std::io::stdout().lock(), "{} users by {THREADS} threads, ids 1 to {0}", ids.len())?;
     assert!(client.verify()?.is_clean(), "everything stored agrees");

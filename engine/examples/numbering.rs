@@ -1,8 +1,8 @@
-//! Three ways to number, each where it belongs:
+//! Three contracts of sequences, each for what it is good for:
 //!
-//! - invoices by a **gapless** sequence: an auditor finds no number missing, even after failed inserts;
-//! - tickets by a **fast** one: any number of threads, nobody waits, a number may be missing;
-//! - an outbox by an **ordered** one: a consumer that remembers the last number it saw misses nothing.
+//! - invoices by a **gapless** sequence: no number is missing, even after failed inserts;
+//! - tickets by a **fast** one: any number of threads take numbers without waiting, and a number can be missing;
+//! - an outbox by an **ordered** one: a consumer that remembers the last number that it saw misses no event.
 //!
 //! Run it with `cargo run --release -p cairndb --example numbering`.
 
@@ -29,7 +29,7 @@ fn main() -> Result<()> {
     client.close()
 }
 
-/// A numbered collection.
+/// Creates a collection with an auto-increment field.
 fn numbered(db: &Database, name: &str, contract: Contract) -> Result<Collection<Document>> {
     let number = AutoIncrement::builder().field("number").contract(contract).build();
     db.create_collection(name).auto_increment(number).run()?;
@@ -45,7 +45,7 @@ fn invoices(db: &Database, out: &mut impl Write) -> Result<()> {
             let invoices = invoices.clone();
             scope.spawn(move || {
                 for order in 0..EACH {
-                    // Every second writer bills the orders of the one before him again, and is refused.
+                    // Two writers each bill the same orders, so every second insert is refused.
                     let order = (writer / 2) * EACH + order;
                     let _ = invoices.insert_one(doc! { "order": order }).run();
                 }
@@ -55,7 +55,7 @@ fn invoices(db: &Database, out: &mut impl Write) -> Result<()> {
     let mut numbers = numbers(&invoices)?;
     numbers.sort_unstable();
     let billed = WRITERS / 2 * EACH;
-    assert_eq!(numbers, (1..=billed).collect::<Vec<_>>(), "refused invoices took no number");
+    assert_eq!(numbers, (1..=billed).collect::<Vec<_>>(), "refused invoices take no number");
     writeln!(out, "invoices: {billed} stored, {billed} refused, numbers 1 to {billed} without a gap")?;
     Ok(())
 }
@@ -106,10 +106,11 @@ fn outbox(db: &Database, out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-/// Reads what lies above the last number seen, until everything was written and seen.
+/// Reads events with numbers above the last one seen, until all are written and seen.
 fn consume(outbox: &Collection<Document>, done: &AtomicBool) -> Result<i64> {
     let (mut last, mut seen) = (0_i64, 0);
     loop {
+        // Read before the search: what the search does not find after this was not written.
         let finished = done.load(Ordering::Acquire);
         let mut highest = last;
         for event in outbox.find(doc! { "number": { "$gt": last } }).run()? {

@@ -1,8 +1,8 @@
-//! Numbering without a counter: look for the highest number, insert the next, and begin again if somebody was faster.
+//! Numbering without a counter: find the highest number, insert the next one, and try again if another thread was faster.
 //!
-//! The unique `_id` is what makes it safe: of all who try a number one succeeds, and everybody else gets a duplicate
-//! key (code 11000). The search reads one document, because a sort by `_id` is a walk from the end. It leaves no gap;
-//! the price is the attempts that are lost where many insert at once.
+//! The unique `_id` makes it safe: of all threads that try a number one succeeds, and the others fail with a duplicate key
+//! (code 11000). The search reads one document, because it walks from the largest `_id` down. No number is left out. The
+//! price is lost attempts when many threads insert at the same time.
 //!
 //! Run it with `cargo run --release -p cairndb --example optimistic`.
 
@@ -34,7 +34,11 @@ fn main() -> Result<()> {
     })?;
 
     let ids = users.find(doc! {}).run()?.map(|user| id(&user?)).collect::<Result<Vec<i64>>>()?;
-    assert_eq!(ids, (1..=THREADS * EACH).collect::<Vec<_>>(), "every number once, none left out");
+    assert_eq!(
+        ids,
+        (1..=THREADS * EACH).collect::<Vec<_>>(),
+        "every number is taken once, and none is left out"
+    );
     let lost = lost.into_inner();
     writeln!(
         std::io::stdout().lock(),
@@ -45,13 +49,14 @@ fn main() -> Result<()> {
     client.close()
 }
 
-/// Inserts the document under the number behind the highest one.
+/// Inserts the document with the number after the highest one.
 fn insert_next(users: &Collection<Document>, user: &Document, lost: &AtomicU64) -> Result<()> {
     loop {
         let highest = users.find(doc! {}).sort(doc! { "_id": -1 }).limit(1).run()?.next().transpose()?;
         let next = highest.as_ref().map_or(Ok(0), id)? + 1;
         let mut numbered = doc! { "_id": next };
         numbered.extend(user.clone());
+        // Only a duplicate key means that another thread took the number.
         match users.insert_one(numbered).run() {
             Ok(_) => return Ok(()),
             Err(error) if error.is_duplicate_key() => lost.fetch_add(1, Ordering::Relaxed),

@@ -1,10 +1,10 @@
-//! Counting exactly once although replies get lost: a write that failed may have been done, and adding one again is not
-//! the same as adding one.
+//! Counting exactly once although replies can get lost. A write without a reply may or may not have been done, so it must
+//! be repeated; but an increment must not be done twice.
 //!
-//! So the counting is cut in two writes, each of which may be repeated. The first notes a token as pending, which
-//! `$addToSet` does once however often it is asked to. The second takes the token out and counts, in one update; a
-//! repetition finds the token gone and matches nothing. A counter that dies between the two leaves its token, and
-//! whoever cleans up does the second write for it.
+//! So each count takes two writes that can be repeated. The first adds a token to the pending ones, which `$addToSet` does
+//! once however often it is called. The second removes the token and increments, in one update: when it is repeated the
+//! token is gone, and nothing matches. A thread that dies between the two writes leaves its token, and a later cleanup does
+//! the second write.
 //!
 //! Run it with `cargo run --release -p cairndb --example resilient`.
 
@@ -17,7 +17,7 @@ use cairndb::{Client, Collection, Result};
 
 const THREADS: u64 = 4;
 const EACH: u64 = 250;
-/// One counting of so many dies between its two writes.
+/// Every tenth count ends between its two writes, as if its thread had died.
 const DYING: u64 = 10;
 
 fn main() -> Result<()> {
@@ -33,10 +33,10 @@ fn main() -> Result<()> {
 
     let home = home(&pages)?;
     let pending = home.get_array("pending").map_or(0, Vec::len) as u64;
-    assert_eq!(pending, died, "who died left a token");
+    assert_eq!(pending, died, "each count that died left a token");
     clean_up(&pages)?;
     let home = self::home(&pages)?;
-    assert_eq!(home.get_i64("visits")?.unsigned_abs(), THREADS * EACH, "every visit once");
+    assert_eq!(home.get_i64("visits")?.unsigned_abs(), THREADS * EACH, "every visit is counted once");
     assert!(home.get_array("pending")?.is_empty(), "nothing is pending");
     writeln!(
         std::io::stdout().lock(),
@@ -47,7 +47,7 @@ fn main() -> Result<()> {
     client.close()
 }
 
-/// Counts visits, many of whose replies get lost; says how many countings died halfway.
+/// Counts visits, of which many replies get lost. Returns how many counts died between their writes.
 fn visits(pages: &Collection<Document>, thread: u64) -> impl FnOnce() -> Result<u64> + '_ {
     move || {
         let mut died = 0;
@@ -64,24 +64,24 @@ fn visits(pages: &Collection<Document>, thread: u64) -> impl FnOnce() -> Result<
     }
 }
 
-/// Notes a token as pending. Repeating it changes nothing.
+/// Adds a token to the pending ones. Repeating it changes nothing.
 fn note(pages: &Collection<Document>, token: ObjectId) -> Result<()> {
     pages.update_one(doc! { "_id": "home" }, doc! { "$addToSet": { "pending": token } }).run().map(drop)
 }
 
-/// Takes the token out and counts, both or neither. Repeating it finds no token and does nothing.
+/// Removes the token and increments, both or neither. Repeating it finds no token and changes nothing.
 fn count(pages: &Collection<Document>, token: &Bson) -> Result<()> {
     let change = doc! { "$pull": { "pending": token.clone() }, "$inc": { "visits": 1_i64 } };
     pages.update_one(doc! { "_id": "home", "pending": token.clone() }, change).run().map(drop)
 }
 
-/// Finishes what others began.
+/// Does the second write for all pending tokens.
 fn clean_up(pages: &Collection<Document>) -> Result<()> {
     let home = home(pages)?;
     home.get_array("pending")?.iter().try_for_each(|token| count(pages, token))
 }
 
-/// Does a write, and once more if its reply got lost, which happens to every third.
+/// Does a write, and repeats it if its reply is lost, which happens to every third.
 fn retry_once(number: u64, write: impl Fn() -> Result<()>) -> Result<()> {
     write()?;
     if number.is_multiple_of(3) {

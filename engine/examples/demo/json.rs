@@ -1,8 +1,8 @@
 //! JSON to BSON and back: plain JSON, and MongoDB's Extended JSON (version 2) in both of its forms.
 //!
-//! Fields keep their order, which BSON has and a `serde_json::Value` loses. An object whose first field starts with
-//! `$` may stand for a value, `{"$oid": ".."}` for an `ObjectId`; the `bson` crate knows which, and refuses bad ones.
-//! A field that occurs twice, or an integer beyond 64 bits, is refused rather than changed.
+//! Fields keep their order, which a `serde_json::Value` would lose. An object whose first field starts with `$` can stand for
+//! a value, such as `{"$oid": ".."}` for an `ObjectId`; the `bson` crate knows which do, and refuses malformed ones. A field
+//! that occurs twice, or an integer of more than 64 bits, is refused.
 
 use cairndb::bson::{self, Bson, Document, RawDocumentBuf};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 /// One value of JSON text.
 pub(crate) struct Json(pub(crate) Bson);
 
-/// A document from a line of text, or why it is none.
+/// Parses a line of text to a document. The error is the reason why it is not one.
 pub(crate) fn parse(text: &[u8]) -> Result<RawDocumentBuf, String> {
     let Json(value) = serde_json::from_slice(text).map_err(|error| on_one_line(&error))?;
     let Bson::Document(document) = value else {
@@ -21,12 +21,12 @@ pub(crate) fn parse(text: &[u8]) -> Result<RawDocumentBuf, String> {
     RawDocumentBuf::try_from(&document).map_err(|error| reason(&error))
 }
 
-/// What is wrong with a value, without the kind of error that it is.
+/// The reason of an error, without its kind.
 fn reason(error: &bson::error::Error) -> String {
     error.message.clone().unwrap_or_else(|| error.to_string())
 }
 
-/// The text of an error in a single line, whose number is the caller's to tell.
+/// The text of an error without the line number, which would always be 1.
 fn on_one_line(error: &serde_json::Error) -> String {
     error.to_string().replace(" at line 1 column ", " at column ")
 }
@@ -120,7 +120,7 @@ impl<'de> Visitor<'de> for JsonVisitor {
     }
 }
 
-/// The value that an object stands for whose first field is `name`.
+/// The value that an object with the first field `name` stands for.
 fn extended<'de, A: MapAccess<'de>>(name: String, mut fields: A) -> Result<Bson, A::Error> {
     let mut object = Map::new();
     object.insert(name, fields.next_value()?);

@@ -1,16 +1,16 @@
 //! Newline-delimited JSON as documents: one line, one document.
 //!
-//! Lines are bounded, so that no input makes the demo hold more than one of them; a line that is too long is passed
-//! over without being kept. Empty lines are nothing, and a byte order mark in front of the first is no part of it.
+//! The length of a line is limited, so that no input needs more memory than one line; a longer line is skipped. Empty lines
+//! and a byte order mark before the first line are ignored.
 
 use std::io::{self, BufRead, Read};
 
 use crate::json;
 use crate::source::Item;
 
-/// The longest line that is read, in bytes: as much as a document may have.
+/// The longest line that is read, in bytes: the size limit of a document.
 const LINE_BYTES_MAX: usize = 16 << 20;
-/// Bytes of a malformed line that are shown.
+/// The number of bytes of a malformed line that are shown.
 const EXCERPT_BYTES: usize = 80;
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
@@ -27,7 +27,7 @@ impl<R: BufRead> Lines<R> {
         Self { reader, line: Vec::new(), number: 0, has_ended: false }
     }
 
-    /// The next line that is not empty; `None` at the end.
+    /// Reads the next line that is not empty. Returns `None` at the end.
     fn read(&mut self) -> io::Result<Option<Item>> {
         loop {
             self.line.clear();
@@ -73,7 +73,7 @@ impl<R: BufRead> Iterator for Lines<R> {
     }
 }
 
-/// The beginning of a line, with everything escaped that a terminal might obey.
+/// The beginning of a line, with control characters escaped, so that a terminal does not execute them.
 fn excerpt(line: &[u8]) -> String {
     let line = line.trim_ascii_end();
     let (shown, rest) = line.split_at(line.len().min(EXCERPT_BYTES));

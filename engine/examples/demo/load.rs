@@ -1,6 +1,6 @@
-//! Loading: items go in by batches, and whatever is refused is told with its line.
+//! Loading: documents are stored in batches, and refused documents are reported with their lines.
 //!
-//! Batches are unordered, so that one refused document takes no other with it.
+//! Batches are unordered, so that after a refused document the others are still stored.
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -18,16 +18,16 @@ const BATCH_BYTES: u64 = 8 << 20;
 /// Refused lines that are shown one by one; the others are only counted.
 const COMPLAINTS_MAX: u64 = 20;
 
-/// What became of the input.
+/// How many documents were stored and refused, and how long it took.
 #[derive(Default)]
 pub(crate) struct Loaded {
-    /// Documents that are stored.
+    /// The number of stored documents.
     pub(crate) stored: u64,
-    /// Documents that the database refused.
+    /// The number of documents that the database refused.
     pub(crate) refused: u64,
-    /// Lines that are no documents.
+    /// The number of lines that are not documents.
     pub(crate) malformed: u64,
-    /// BSON bytes of the stored documents, before an `_id` was made.
+    /// The size of the stored documents in bytes of BSON, without a generated `_id`.
     pub(crate) bytes: u64,
     /// Time spent in `insert_many`.
     pub(crate) inserting: Duration,
@@ -36,7 +36,7 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    /// Documents met, stored or refused.
+    /// The number of documents, stored or refused.
     pub(crate) fn documents(&self) -> u64 {
         self.stored + self.refused
     }
@@ -111,7 +111,7 @@ impl Loading<'_> {
         Ok(())
     }
 
-    /// Tells of a line that is not stored, which is counted already.
+    /// Reports a line that is not stored. It has been counted already.
     fn report(&self, line: u64, what: &str) {
         if self.loaded.refused + self.loaded.malformed <= COMPLAINTS_MAX {
             self.bar.suspend(|| complain(&format!("line {line} {what}")));
@@ -129,7 +129,7 @@ impl Loading<'_> {
     }
 }
 
-/// A bar on a terminal, nothing elsewhere.
+/// A progress bar. It is hidden unless standard error is a terminal.
 fn progress(len: Option<u64>) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();

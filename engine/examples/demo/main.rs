@@ -1,10 +1,10 @@
-//! The demo: real documents go in, a duplicate is refused, the database is closed, opened again and verified.
+//! The demo: it stores real documents, shows that duplicates are refused, and closes, reopens and verifies the database.
 //!
-//! Documents come from a pipe (newline-delimited JSON, Extended JSON included, compressed with Zstandard or not), or,
-//! without one, from `cargo metadata`: the packages that CairnDB itself is built from. `demo [FOLDER]` keeps the
-//! database in that folder; without it, a temporary folder goes away at the end.
+//! The documents come from standard input as newline-delimited JSON, also as Extended JSON, and optionally compressed with
+//! Zstandard. Without input they come from `cargo metadata`: the packages that CairnDB is built from. `demo [FOLDER]` keeps
+//! the database in that folder. Without a folder it is temporary, and removed at the end.
 //!
-//! Whatever is in the pipe, nothing here panics: a line that is no document is reported and skipped.
+//! No input makes the demo panic: a line that is not a document is reported and skipped.
 
 mod json;
 mod lines;
@@ -30,17 +30,17 @@ const USAGE: &str = "usage: demo [FOLDER], with newline-delimited JSON on standa
 const DATABASE: &str = "demo";
 const COLLECTION: &str = "documents";
 
-/// Where the database lies, and what removes it afterwards.
-struct Place {
+/// The folder of the database.
+struct Folder {
     path: PathBuf,
-    /// `Some` if the folder goes away when this is dropped.
+    /// `Some` if the folder is removed when this is dropped.
     temporary: Option<TempDir>,
 }
 
 fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read the output had enough of it.
+        // The reader of the output closed it, for example `head`: that is no failure.
         Err(error) if is_broken_pipe(error.as_ref()) => ExitCode::SUCCESS,
         Err(error) => {
             complain(&format!("demo: {}", sentence(error.as_ref())));
@@ -52,25 +52,25 @@ fn main() -> ExitCode {
 fn run() -> Outcome<()> {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let mut out = io::stdout().lock();
-    let place = match arguments.as_slice() {
+    let folder = match arguments.as_slice() {
         [] => {
-            let folder = tempfile::tempdir()?;
-            Place { path: folder.path().join("db"), temporary: Some(folder) }
+            let temporary = tempfile::tempdir()?;
+            Folder { path: temporary.path().join("db"), temporary: Some(temporary) }
         }
         [flag] if flag == "--help" || flag == "-h" => {
             writeln!(out, "{USAGE}")?;
             return Ok(());
         }
-        [folder] if !folder.as_encoded_bytes().starts_with(b"-") => {
-            Place { path: PathBuf::from(folder), temporary: None }
+        [path] if !path.as_encoded_bytes().starts_with(b"-") => {
+            Folder { path: PathBuf::from(path), temporary: None }
         }
         _ => return Err(USAGE.into()),
     };
     let source = Source::open()?;
     writeln!(out, "documents: {}", source.name)?;
-    writeln!(out, "database:  {}", place.path.display())?;
+    writeln!(out, "database:  {}", folder.path.display())?;
 
-    let client = Client::open(&place.path)?;
+    let client = Client::open(&folder.path)?;
     let documents = client.database(DATABASE).collection::<RawDocumentBuf>(COLLECTION);
     let before = documents.estimated_document_count().run()?;
     let unique_field = source.unique_field;
@@ -84,19 +84,19 @@ fn run() -> Outcome<()> {
     show::refused_id(&mut out, &documents)?;
     show::refused_key(&mut out, &documents, unique_field)?;
     drop(documents);
-    reopen(&mut out, client, &place, before + loaded.stored)?;
+    reopen(&mut out, client, &folder, before + loaded.stored)?;
 
-    match place.temporary {
-        Some(folder) => folder.close()?,
-        None => writeln!(out, "\nThe database stays in {}.", place.path.display())?,
+    match folder.temporary {
+        Some(temporary) => temporary.close()?,
+        None => writeln!(out, "\nThe database stays in {}.", folder.path.display())?,
     }
     Ok(())
 }
 
-/// Closes the database, opens it again, and holds it to what was stored.
-fn reopen(out: &mut dyn Write, client: Client, place: &Place, expected: u64) -> Outcome<()> {
+/// Closes the database, opens it again, and compares the number of documents with what was stored.
+fn reopen(out: &mut dyn Write, client: Client, folder: &Folder, expected: u64) -> Outcome<()> {
     client.close()?;
-    let client = Client::open(&place.path)?;
+    let client = Client::open(&folder.path)?;
     let documents = client.database(DATABASE).collection::<RawDocumentBuf>(COLLECTION);
     let found = show::survivors(out, &client, &documents)?;
     client.close()?;
@@ -108,7 +108,7 @@ fn reopen(out: &mut dyn Write, client: Client, place: &Place, expected: u64) -> 
     Ok(())
 }
 
-/// An error with everything that caused it.
+/// An error with all its causes.
 fn sentence(error: &(dyn Error + 'static)) -> String {
     let causes = std::iter::successors(error.source(), |&cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

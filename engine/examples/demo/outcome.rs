@@ -1,12 +1,12 @@
-//! How a step of the demo ends, and how it complains.
+//! The result of a step of the demo, and messages on standard error.
 
 use std::error::Error;
 use std::io::{self, Write};
 
-/// What every step gives back; the error is a sentence for the reader.
+/// The result of every step. The error is a sentence for the reader.
 pub(crate) type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// Writes a line to standard error, where a closed one is no reason to fail.
+/// Writes a line to standard error. It is no failure if that is closed.
 pub(crate) fn complain(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }

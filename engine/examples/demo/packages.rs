@@ -1,7 +1,7 @@
 //! Documents that every machine with this source has: the packages that CairnDB is built from, as `cargo metadata`
 //! describes them, with nested dependencies, targets and features.
 //!
-//! A package gives one document, and one more for each of its dependencies and targets. Nothing is made up.
+//! Each package is a document, and so is each of its dependencies and targets.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::json::Json;
 use crate::outcome::{Outcome, complain};
 use crate::source::{Item, Source};
 
-/// Cargo is asked in this order: first without the network, last for what needs no other package.
+/// The options to try, in this order: first without the network, last without other packages.
 const ATTEMPTS: [&[&str]; 3] =
     [&["--locked", "--offline"], &["--locked"], &["--locked", "--offline", "--no-deps"]];
 
@@ -39,7 +39,7 @@ pub(crate) fn source() -> Outcome<Source> {
     })
 }
 
-/// Adds the dependencies and targets of a package, each naming the package it belongs to.
+/// Adds the dependencies and targets of a package, each with the name of the package.
 fn append_parts(package: &Document, documents: &mut Vec<RawDocumentBuf>) -> Outcome<()> {
     for list in ["dependencies", "targets"] {
         for part in package.get_array(list).into_iter().flatten().filter_map(Bson::as_document) {
@@ -54,7 +54,7 @@ fn append_parts(package: &Document, documents: &mut Vec<RawDocumentBuf>) -> Outc
     Ok(())
 }
 
-/// What cargo prints about this workspace.
+/// The output of `cargo metadata` for this workspace.
 fn metadata() -> Outcome<Vec<u8>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
     let folder = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());

@@ -1,4 +1,4 @@
-//! What the reader sees, step by step: figures, documents, refusals, and what is there after reopening.
+//! The output, step by step: figures, documents, refused duplicates, and what is found after reopening.
 
 use std::io::Write;
 use std::time::Duration;
@@ -16,11 +16,11 @@ const DOCUMENT_LINES: usize = 16;
 /// Characters of a line of a document, and of a message.
 const LINE_CHARS: usize = 110;
 const MESSAGE_CHARS: usize = 400;
-/// Fields that a unique index is tried on, where it is not known which is unique.
+/// The number of fields that a unique index is tried on, if no unique field is known.
 const CANDIDATES: usize = 4;
 const UNIQUE_INDEX: &str = "demo_unique";
 
-/// How much was stored, and how fast.
+/// Shows how much was stored, and how fast.
 pub(crate) fn figures(out: &mut dyn Write, loaded: &Loaded) -> Outcome<()> {
     let Loaded { stored, refused, malformed, bytes, inserting, elapsed } = loaded;
     heading(out, "Loading")?;
@@ -43,7 +43,7 @@ pub(crate) fn figures(out: &mut dyn Write, loaded: &Loaded) -> Outcome<()> {
     Ok(())
 }
 
-/// The first documents in the order of their ids.
+/// Shows the first documents in the order of their ids.
 pub(crate) fn first_documents(out: &mut dyn Write, documents: &Collection<Document>) -> Outcome<()> {
     heading(out, "The first documents, as they are stored")?;
     for document in documents.find(doc! {}).limit(DOCUMENTS).run()? {
@@ -59,14 +59,14 @@ pub(crate) fn first_documents(out: &mut dyn Write, documents: &Collection<Docume
     Ok(())
 }
 
-/// A second document with a taken `_id`.
+/// Shows that a second document with the same `_id` is refused.
 pub(crate) fn refused_id(out: &mut dyn Write, documents: &Collection<Document>) -> Outcome<()> {
     heading(out, "A second document with the same _id")?;
     let id = sample(documents, doc! {})?.remove("_id").ok_or("a stored document has no _id")?;
     insert_refused(out, documents, &doc! { "_id": id })
 }
 
-/// A unique index, and a second document with the same value of its field.
+/// Creates a unique index, and shows that a second document with the same value in its field is refused.
 pub(crate) fn refused_key(
     out: &mut dyn Write,
     documents: &Collection<Document>,
@@ -82,14 +82,15 @@ pub(crate) fn refused_key(
             continue;
         }
         let filter = doc! { field.clone(): { "$exists": true } };
-        let value = sample(documents, filter)?.remove(&field).ok_or("a found document lacks the field")?;
+        let value =
+            sample(documents, filter)?.remove(&field).ok_or("a found document does not have the field")?;
         return insert_refused(out, documents, &doc! { field: value });
     }
     writeln!(out, "No field was found that differs in all documents, so there is no unique index to show.")?;
     Ok(())
 }
 
-/// What is there after reopening, and whether it agrees with itself; the number of documents.
+/// Shows what is found after reopening, and verifies it. Returns the number of documents.
 pub(crate) fn survivors(
     out: &mut dyn Write,
     client: &Client,
@@ -97,7 +98,7 @@ pub(crate) fn survivors(
 ) -> Outcome<u64> {
     heading(out, "Closed, opened again, verified")?;
     let found = documents.count_documents(doc! {}).run()?;
-    writeln!(out, "{} documents are there", grouped(found))?;
+    writeln!(out, "{} documents found", grouped(found))?;
     let report = client.verify()?;
     writeln!(
         out,
@@ -111,7 +112,7 @@ pub(crate) fn survivors(
     if let Some(finding) = report.findings.first() {
         return Err(format!("the database does not verify: {}: {}", finding.place, finding.problem).into());
     }
-    // The next run in this folder may bring other documents.
+    // The next run in this folder may have documents that the index would refuse.
     if documents.list_index_names().run()?.iter().any(|name| name == UNIQUE_INDEX) {
         documents.drop_index(UNIQUE_INDEX).run()?;
     }
@@ -130,14 +131,14 @@ fn insert_refused(out: &mut dyn Write, documents: &Collection<Document>, documen
     }
 }
 
-/// Whether a unique index on `field` could be made; the documents may already have a value twice,
-/// or one that is too large for a key.
+/// Creates a unique index on `field`. Returns `false` if that is not possible, because documents have the same value or one
+/// that is too large for a key.
 fn create_unique_index(out: &mut dyn Write, documents: &Collection<Document>, field: &str) -> Outcome<bool> {
     let options = IndexOptions::builder().name(UNIQUE_INDEX.to_owned()).unique(true).sparse(true).build();
     let index = IndexModel::builder().keys(doc! { field: 1 }).options(options).build();
     match documents.create_index(index).run() {
         Ok(_) => {
-            writeln!(out, "create_index made one on {}", shortened(&format!("{field:?}"), LINE_CHARS))?;
+            writeln!(out, "create_index created one on {}", shortened(&format!("{field:?}"), LINE_CHARS))?;
             Ok(true)
         }
         Err(error) if error.code().is_some() => {
@@ -153,7 +154,7 @@ fn sample(documents: &Collection<Document>, filter: Document) -> Outcome<Documen
     Ok(documents.find_one(filter).run()?.ok_or("a document that was stored is not found")?)
 }
 
-/// The first fields of a document that an index can be on.
+/// The first fields of a document that can have an index.
 fn candidates(document: &Document) -> Vec<String> {
     let can_be_indexed = |(name, value): &(&String, &Bson)| {
         let is_path = !name.is_empty() && !name.contains('.') && !name.starts_with('$');
@@ -167,7 +168,7 @@ fn heading(out: &mut dyn Write, text: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// A line that fits the screen, without characters that a terminal might obey.
+/// A line that fits the screen, without control characters.
 fn shortened(line: &str, chars_max: usize) -> String {
     let mut characters = line.chars().map(|character| if character.is_control() { ' ' } else { character });
     let mut text: String = characters.by_ref().take(chars_max).collect();
@@ -177,7 +178,7 @@ fn shortened(line: &str, chars_max: usize) -> String {
     text
 }
 
-/// So many a second.
+/// `count` in a second.
 fn rate(count: u64, time: Duration) -> u64 {
     let nanoseconds = time.as_nanos().max(1);
     u64::try_from(u128::from(count) * 1_000_000_000 / nanoseconds).unwrap_or(u64::MAX)

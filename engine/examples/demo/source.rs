@@ -1,4 +1,4 @@
-//! Where documents come from: the pipe on standard input if there is something in it, else this machine's packages.
+//! Where documents come from: standard input if it has any, otherwise the packages that CairnDB is built from.
 
 use std::io::{self, BufRead, BufReader, Cursor, IsTerminal, Read};
 
@@ -14,29 +14,29 @@ const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// One piece of the input.
 pub(crate) enum Item {
-    /// A document, and the line it stands in (or its number, where there are no lines).
+    /// A document and its line, or its position where there are no lines.
     Document { line: u64, document: RawDocumentBuf },
-    /// A line that is no document: an excerpt of it, and the reason.
+    /// A line that is not a document: an excerpt of it, and the reason.
     Malformed { line: u64, excerpt: String, reason: String },
 }
 
-/// The items of an input in their order; an error ends them.
+/// The items of an input in their order. After an error there are no more.
 pub(crate) type Items = Box<dyn Iterator<Item = io::Result<Item>>>;
 
 /// An input.
 pub(crate) struct Source {
-    /// What it is, for the reader.
+    /// What it is, for the output.
     pub(crate) name: String,
-    /// How many items it has, if known.
+    /// The number of items, if it is known.
     pub(crate) len: Option<u64>,
-    /// A field that no two documents share a value of, if known.
+    /// A field that has a different value in each document, if one is known.
     pub(crate) unique_field: Option<&'static str>,
-    /// What it holds.
+    /// The items.
     pub(crate) items: Items,
 }
 
 impl Source {
-    /// The pipe, or the packages if standard input is a terminal or empty.
+    /// Opens standard input, or the packages if it is a terminal or empty.
     pub(crate) fn open() -> Outcome<Self> {
         let stdin = io::stdin();
         if stdin.is_terminal() {
