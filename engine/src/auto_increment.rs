@@ -1,4 +1,4 @@
-//! What a caller can ask of sequences and auto-increment fields: SequoiaDB's options, by builder or by document.
+//! The options of sequences and auto-increment fields. They are SequoiaDB's, by a builder or by a document.
 
 use bson::{Bson, Document};
 use sequence::attributes::{Contract, OptionValue, Options};
@@ -6,7 +6,7 @@ use sequence::auto_increment::{FieldOptions, Generated, OnTruncate};
 
 use crate::error::{Error, Result};
 
-/// An auto-increment field: its path, its mode, and the options of the sequence behind it.
+/// The definition of an auto-increment field: its path, its mode, and the options of its sequence.
 ///
 /// ```
 /// use cairndb::{AutoIncrement, Client, Contract, bson::{Document, doc}};
@@ -30,13 +30,28 @@ pub struct AutoIncrement {
 }
 
 /// Builds an [`AutoIncrement`].
+///
+/// ```
+/// # use cairndb::{AutoIncrement, Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// let number = AutoIncrement::builder().field("number").start_value(1000).increment(10).build();
+/// let invoices = client.database("shop").collection::<Document>("invoices");
+/// invoices.create_auto_increment(number).run()?;
+///
+/// let inserted = invoices.insert_many([doc! { "total": 20 }, doc! { "total": 30 }]).run()?;
+/// assert_eq!(inserted.generated[&1].get("number"), Some(1010));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct AutoIncrementBuilder {
     options: FieldOptions,
 }
 
-/// Options of a sequence, to create or to alter one.
+/// The options of a sequence, to create or to alter one.
 ///
 /// ```
 /// use cairndb::SequenceOptions;
@@ -52,6 +67,20 @@ pub struct SequenceOptions {
 }
 
 /// Builds [`SequenceOptions`].
+///
+/// ```
+/// # use cairndb::{Client, SequenceOptions};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// let options = SequenceOptions::builder().start_value(100).increment(-1).min_value(-9_999).max_value(100).build();
+/// let shop = client.database("shop");
+/// shop.create_sequence("countdown").with_options(options).run()?;
+/// let first = shop.sequence("countdown").fetch(3).run()?;
+/// assert_eq!(first.values().collect::<Vec<_>>(), [100, 99, 98]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct SequenceOptionsBuilder {
@@ -59,130 +88,303 @@ pub struct SequenceOptionsBuilder {
 }
 
 impl AutoIncrement {
-    /// Starts a definition. The field is required.
+    /// Starts a definition. Its field is required.
+    ///
+    /// ```
+    /// # use cairndb::{AutoIncrement, bson::doc};
+    /// let number = AutoIncrement::builder().field("number").build();
+    /// let same = AutoIncrement::try_from(doc! { "Field": "number" })?;
+    /// assert_eq!(number, same);
+    /// # Ok::<(), cairndb::Error>(())
+    /// ```
     pub fn builder() -> AutoIncrementBuilder {
         AutoIncrementBuilder::default()
     }
 }
 
 impl SequenceOptions {
-    /// Starts a set of options.
+    /// Starts a set of options. Options that are not set keep their defaults, or in an alteration stay as they are.
+    ///
+    /// ```
+    /// # use cairndb::SequenceOptions;
+    /// assert_eq!(SequenceOptions::builder().build(), SequenceOptions::default());
+    /// ```
     pub fn builder() -> SequenceOptionsBuilder {
         SequenceOptionsBuilder::default()
     }
 }
 
-/// The setters of a sequence's options on a builder, which finds them by `$self.options…`.
+/// Implements the setters of a sequence's options on a builder, which has them in its field `$($path).+`. In the examples
+/// `$start` starts the builder.
 macro_rules! sequence_setters {
-    ($builder:ident, $($place:ident).+) => {
+    ($builder:ident, $($path:ident).+, $start:literal, $document:literal) => {
         impl $builder {
-            /// Distance from one value to the next: within ±2147483647 and not 0. Default 1.
+            /// The difference between a value and the next: not 0, and from -2147483647 to 2147483647. The default
+            /// is 1.
+            ///
+            /// ```
+            /// # use cairndb::{AutoIncrement, Contract, SequenceOptions, bson::doc};
+            #[doc = concat!(" let built = ", $start, ".increment(10).build();")]
+            #[doc = concat!(" assert_eq!(built, ", $document, "\"Increment\": 10 })?);")]
+            /// # Ok::<(), cairndb::Error>(())
+            /// ```
             pub fn increment(mut self, increment: i64) -> Self {
-                self.$($place).+.increment = Some(increment);
+                self.$($path).+.increment = Some(increment);
                 self
             }
 
-            /// The first value. Default 1, or -1 if the increment is negative.
+            /// The first value. The default is 1, or -1 if the increment is negative.
+            ///
+            /// ```
+            /// # use cairndb::{AutoIncrement, Contract, SequenceOptions, bson::doc};
+            #[doc = concat!(" let built = ", $start, ".start_value(100).build();")]
+            #[doc = concat!(" assert_eq!(built, ", $document, "\"StartValue\": 100 })?);")]
+            /// # Ok::<(), cairndb::Error>(())
+            /// ```
             pub fn start_value(mut self, value: i64) -> Self {
-                self.$($place).+.start_value = Some(value);
+                self.$($path).+.start_value = Some(value);
                 self
             }
 
-            /// The least value. Default 1, or the least 64-bit integer if the increment is negative.
+            /// The smallest value. The default is 1, or the smallest 64-bit integer if the increment is negative.
+            ///
+            /// ```
+            /// # use cairndb::{AutoIncrement, Contract, SequenceOptions, bson::doc};
+            #[doc = concat!(" let built = ", $start, ".min_value(0).build();")]
+            #[doc = concat!(" assert_eq!(built, ", $document, "\"MinValue\": 0 })?);")]
+            /// # Ok::<(), cairndb::Error>(())
+            /// ```
             pub fn min_value(mut self, value: i64) -> Self {
-                self.$($place).+.min_value = Some(value);
+                self.$($path).+.min_value = Some(value);
                 self
             }
 
-            /// The greatest value. Default the greatest 64-bit integer, or -1 if the increment is negative.
+            /// The largest value. The default is the largest 64-bit integer, or -1 if the increment is negative.
+            ///
+            /// ```
+            /// # use cairndb::{AutoIncrement, Contract, SequenceOptions, bson::doc};
+            #[doc = concat!(" let built = ", $start, ".max_value(999).build();")]
+            #[doc = concat!(" assert_eq!(built, ", $document, "\"MaxValue\": 999 })?);")]
+            /// # Ok::<(), cairndb::Error>(())
+            /// ```
             pub fn max_value(mut self, value: i64) -> Self {
-                self.$($place).+.max_value = Some(value);
+                self.$($path).+.max_value = Some(value);
                 self
             }
 
-            /// The value that counts as used last; only to change a sequence, also backwards.
+            /// The value that counts as the last used one. Only an alteration can have it. It can also go back.
+            ///
+            /// ```
+            /// # use cairndb::{AutoIncrement, Contract, SequenceOptions, bson::doc};
+            #[doc = concat!(" let built = ", $start, ".current_value(500).build();")]
+            #[doc = concat!(" assert_eq!(built, ", $document, "\"CurrentValue\": 500 })?);")]
+            /// # Ok::<(), cairndb::Error>(())
+            /// ```
             pub fn current_value(mut self, value: i64) -> Self {
-                self.$($place).+.current_value = Some(value);
+                self.$($path).+.current_value = Some(value);
                 self
             }
 
-            /// How many values one durable write reserves: 1 to 2147483647. Default 1000.
+            /// The number of values that one durable write reserves: 1 to 2147483647. The default is 1000.
+            ///
+            /// ```
+            /// # use cairndb::{AutoIncrement, Contract, SequenceOptions, bson::doc};
+            #[doc = concat!(" let built = ", $start, ".cache_size(10_000).build();")]
+            #[doc = concat!(" assert_eq!(built, ", $document, "\"CacheSize\": 10_000 })?);")]
+            /// # Ok::<(), cairndb::Error>(())
+            /// ```
             pub fn cache_size(mut self, values: i64) -> Self {
-                self.$($place).+.cache_size = Some(values);
+                self.$($path).+.cache_size = Some(values);
                 self
             }
 
-            /// How many values an acquirer takes from the reserve at once: 1 to the cache size. Default 1000.
+            /// The number of values that an acquirer takes from the reserve at once: 1 to the cache size. The default
+            /// is 1000.
+            ///
+            /// ```
+            /// # use cairndb::{AutoIncrement, Contract, SequenceOptions, bson::doc};
+            #[doc = concat!(" let built = ", $start, ".acquire_size(100).build();")]
+            #[doc = concat!(" assert_eq!(built, ", $document, "\"AcquireSize\": 100 })?);")]
+            /// # Ok::<(), cairndb::Error>(())
+            /// ```
             pub fn acquire_size(mut self, values: i64) -> Self {
-                self.$($place).+.acquire_size = Some(values);
+                self.$($path).+.acquire_size = Some(values);
                 self
             }
 
-            /// Whether to start over at the other end when the values are used up. Default `false`.
+            /// Whether the sequence starts again at its other end when all values are used. The default is `false`.
+            ///
+            /// ```
+            /// # use cairndb::{AutoIncrement, Contract, SequenceOptions, bson::doc};
+            #[doc = concat!(" let built = ", $start, ".cycled(true).build();")]
+            #[doc = concat!(" assert_eq!(built, ", $document, "\"Cycled\": true })?);")]
+            /// # Ok::<(), cairndb::Error>(())
+            /// ```
             pub fn cycled(mut self, cycled: bool) -> Self {
-                self.$($place).+.cycled = Some(cycled);
+                self.$($path).+.cycled = Some(cycled);
                 self
             }
 
-            /// What is promised of order and completeness. Default [`Contract::Fast`].
+            /// What the sequence promises of the order and completeness of its values. The default is
+            /// [`Contract::Fast`].
+            ///
+            /// ```
+            /// # use cairndb::{AutoIncrement, Contract, SequenceOptions, bson::doc};
+            #[doc = concat!(" let built = ", $start, ".contract(Contract::Gapless).build();")]
+            #[doc = concat!(" assert_eq!(built, ", $document, "\"Contract\": \"gapless\" })?);")]
+            /// # Ok::<(), cairndb::Error>(())
+            /// ```
             pub fn contract(mut self, contract: Contract) -> Self {
-                self.$($place).+.contract = Some(contract);
+                self.$($path).+.contract = Some(contract);
                 self
             }
         }
     };
 }
 
-sequence_setters!(AutoIncrementBuilder, options.sequence);
-sequence_setters!(SequenceOptionsBuilder, options);
+sequence_setters!(
+    AutoIncrementBuilder,
+    options.sequence,
+    r#"AutoIncrement::builder().field("number")"#,
+    r#"AutoIncrement::try_from(doc! { "Field": "number", "#
+);
+sequence_setters!(
+    SequenceOptionsBuilder,
+    options,
+    "SequenceOptions::builder()",
+    "SequenceOptions::try_from(doc! { "
+);
 
 impl AutoIncrementBuilder {
-    /// The field's dotted path.
+    /// The dotted path of the field.
+    ///
+    /// ```
+    /// # use cairndb::{AutoIncrement, Client, Generated, OnTruncate, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// let number = AutoIncrement::builder().field("badge.number").build();
+    /// people.create_auto_increment(number).run()?;
+    /// assert_eq!(people.insert_one(doc! { "name": "Ada" }).run()?.generated.get("badge.number"), Some(1));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn field(mut self, path: impl Into<String>) -> Self {
         self.options.field = Some(path.into());
         self
     }
 
-    /// What an insert does with a value that the document brings. Default [`Generated::Default`].
+    /// What an insert does with a value that the document has in the field. The default is [`Generated::Default`].
+    ///
+    /// ```
+    /// # use cairndb::{AutoIncrement, Client, Generated, OnTruncate, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// let number = AutoIncrement::builder().field("number").generated(Generated::Always).build();
+    /// people.create_auto_increment(number).run()?;
+    /// // The value of the document is replaced.
+    /// assert_eq!(people.insert_one(doc! { "number": 7 }).run()?.generated.get("number"), Some(1));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn generated(mut self, generated: Generated) -> Self {
         self.options.generated = Some(generated);
         self
     }
 
-    /// Whether an explicit null counts as no value. Default `false`.
+    /// Whether a null in the field counts as no value. The default is `false`.
+    ///
+    /// ```
+    /// # use cairndb::{AutoIncrement, Client, Generated, OnTruncate, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// let number = AutoIncrement::builder().field("number").generate_on_null(true).build();
+    /// people.create_auto_increment(number).run()?;
+    /// let with_null = doc! { "number": null };
+    /// assert_eq!(people.insert_one(with_null).run()?.generated.get("number"), Some(1));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn generate_on_null(mut self, generate: bool) -> Self {
         self.options.generate_on_null = Some(generate);
         self
     }
 
-    /// Whether to start behind the greatest integer that the collection has in the field (the least, if the
-    /// increment is negative); only to create a field. Default `false`.
+    /// Whether the sequence starts after the largest integer that stored documents have in the field, or after the smallest
+    /// if the increment is negative. Only the creation of a field can have it. The default is `false`.
+    ///
+    /// ```
+    /// # use cairndb::{AutoIncrement, Client, Generated, OnTruncate, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "number": 41 }).run()?;
+    /// let number = AutoIncrement::builder().field("number").start_from_existing(true).build();
+    /// people.create_auto_increment(number).run()?;
+    /// assert_eq!(people.insert_one(doc! { "name": "Ada" }).run()?.generated.get("number"), Some(42));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn start_from_existing(mut self, start: bool) -> Self {
         self.options.start_from_existing = Some(start);
         self
     }
 
-    /// The value up to which all values count as used: the first one that is generated lies strictly beyond it. Only to
-    /// create a field; it is what a dump remembers of a sequence. None do by default.
+    /// The value up to which all values count as used: the first generated value comes after it. Only the creation of a field
+    /// can have it. It restores a sequence from a dump. By default no values count as used.
+    ///
+    /// ```
+    /// # use cairndb::{AutoIncrement, Client, Generated, OnTruncate, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// let number = AutoIncrement::builder().field("number").used_up_to(41).build();
+    /// people.create_auto_increment(number).run()?;
+    /// assert_eq!(people.insert_one(doc! { "name": "Ada" }).run()?.generated.get("number"), Some(42));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn used_up_to(mut self, value: i64) -> Self {
         self.options.used_up_to = Some(value);
         self
     }
 
-    /// What truncating the collection does to the sequence. Default [`OnTruncate::Restart`].
+    /// What [`truncate`](crate::Collection::truncate) does to the sequence. The default is [`OnTruncate::Restart`].
+    ///
+    /// ```
+    /// # use cairndb::{AutoIncrement, Client, Generated, OnTruncate, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// let number = AutoIncrement::builder().field("number").on_truncate(OnTruncate::Continue).build();
+    /// people.create_auto_increment(number).run()?;
+    /// people.insert_one(doc! { "name": "Ada" }).run()?;
+    /// people.truncate().run()?;
+    /// assert_eq!(people.insert_one(doc! { "name": "Grace" }).run()?.generated.get("number"), Some(2));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn on_truncate(mut self, on_truncate: OnTruncate) -> Self {
         self.options.on_truncate = Some(on_truncate);
         self
     }
 
-    /// The definition.
+    /// Returns the definition.
     pub fn build(self) -> AutoIncrement {
         AutoIncrement { options: self.options }
     }
 }
 
 impl SequenceOptionsBuilder {
-    /// The options.
+    /// Returns the options.
     pub fn build(self) -> SequenceOptions {
         SequenceOptions { options: self.options }
     }
@@ -191,8 +393,8 @@ impl SequenceOptionsBuilder {
 impl TryFrom<Document> for AutoIncrement {
     type Error = Error;
 
-    /// Reads `{Field, Increment, StartValue, …, Generated}` with the names and types of SequoiaDB. Integers may have 32
-    /// or 64 bits; anything else is refused.
+    /// Reads a document `{Field, Increment, StartValue, …, Generated}`, with the names and types of SequoiaDB. Numbers must
+    /// be int32 or int64. Unknown fields and other types are refused.
     fn try_from(document: Document) -> Result<Self> {
         let mut options = FieldOptions::default();
         for (name, value) in &document {
@@ -205,7 +407,8 @@ impl TryFrom<Document> for AutoIncrement {
 impl TryFrom<Document> for SequenceOptions {
     type Error = Error;
 
-    /// Reads `{Increment, StartValue, …}` as [`AutoIncrement`] is read.
+    /// Reads a document `{Increment, StartValue, …}`, with the names and types of SequoiaDB. Numbers must be int32 or int64.
+    /// Unknown fields and other types are refused.
     fn try_from(document: Document) -> Result<Self> {
         let mut options = Options::default();
         for (name, value) in &document {
@@ -215,13 +418,14 @@ impl TryFrom<Document> for SequenceOptions {
     }
 }
 
-/// A value as far as options of sequences look at it.
+/// Converts a value to the types that options can have.
 pub(crate) fn option_value(value: &Bson) -> OptionValue<'_> {
     match value {
         Bson::Int32(value) => OptionValue::Integer((*value).into()),
         Bson::Int64(value) => OptionValue::Integer(*value),
         Bson::Boolean(value) => OptionValue::Boolean(*value),
         Bson::String(value) => OptionValue::Text(value),
+        // Refused even if it is a whole number, as in SequoiaDB. The names are for the message.
         Bson::Double(_) => OptionValue::Other("a double"),
         Bson::Decimal128(_) => OptionValue::Other("a decimal"),
         Bson::Null => OptionValue::Other("null"),

@@ -1,4 +1,4 @@
-//! The public cursor: an owned walk over matching documents, as an iterator of `T` or over raw bytes.
+//! The cursor: an owned walk over the documents of a result, as an iterator of `T` or over raw bytes.
 
 use std::marker::PhantomData;
 use std::vec::IntoIter;
@@ -14,15 +14,14 @@ use crate::execute::piped::Piped;
 use crate::execute::rows::Rows;
 use crate::storage::fork::refuse_child;
 
-/// The documents that a `find` matched, as they were when `run` was called: in the order of their `_id`s, unless a sort
-/// was asked for. Or what a pipeline made of them.
+/// The results of a [`find`](crate::Collection::find) or an [`aggregate`](crate::Collection::aggregate), one at a time.
 ///
-/// It is an iterator of `Result<T>`. [`advance`](Self::advance) with [`current`](Self::current) walks the raw
-/// bytes without copying them. A cursor keeps its snapshot, and the folder, until it is dropped.
+/// It is an iterator of `Result<T>`. To read raw bytes without copying or decoding them, use [`advance`](Self::advance) and
+/// [`current`](Self::current).
 ///
-/// What happens after the cursor was opened does not show in it, also if the collection is dropped, renamed or
-/// truncated, or loses its indexes: the cursor goes on to its end. (MongoDB ends such a cursor with an error, code 175
-/// `QueryPlanKilled`. Here it has all that it needs; what was dropped takes room on the disk until it is done.)
+/// A cursor reads from a snapshot: the documents as they were when `run` was called. Later changes do not show, even if the
+/// collection is dropped, renamed or truncated, or loses its indexes. (MongoDB ends such a cursor with code 175,
+/// `QueryPlanKilled`.) The snapshot keeps old data on disk, and keeps the folder open, so drop a cursor that is not needed.
 ///
 /// ```
 /// # use cairndb::{Client, bson::{Document, doc}};
@@ -32,6 +31,10 @@ use crate::storage::fork::refuse_child;
 /// let people = client.database("app").collection::<Document>("people");
 /// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
 ///
+/// for person in people.find(doc! {}).run()? {
+///     println!("{}", person?);
+/// }
+/// // The same without decoding.
 /// let mut cursor = people.find(doc! {}).run()?;
 /// while cursor.advance()? {
 ///     assert!(cursor.current().get_str("name").is_ok());
@@ -40,9 +43,9 @@ use crate::storage::fork::refuse_child;
 /// # }
 /// ```
 pub struct Cursor<T> {
-    /// Absent at the end.
+    /// `None` at the end.
     source: Option<Source>,
-    /// What the walk may use; its time goes on only while it is asked to.
+    /// The limits of the walk. Its time counts only during calls.
     operation: OperationContext,
     row: PhantomData<fn() -> T>,
 }
@@ -54,7 +57,7 @@ pub struct Cursor<T> {
 enum Source {
     Rows(Rows),
     Piped(Piped),
-    /// Documents that were all made before: a list of collections, for one.
+    /// Documents that are all in memory, such as a list of indexes.
     List {
         rest: IntoIter<RawDocumentBuf>,
         current: RawDocumentBuf,
@@ -82,12 +85,29 @@ impl<T> Cursor<T> {
     }
 
     fn of(operation: OperationContext, source: Source) -> Self {
+        // The time limit counts only during calls of the cursor.
         operation.pause();
         Self { source: Some(source), operation, row: PhantomData }
     }
 
-    /// Steps to the next document; `false` at the end. After an error the cursor is at its end.
+    /// Moves to the next document. Returns `false` at the end. After an error the cursor is at its end.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "_id": 1 }).run()?;
+    /// let mut cursor = people.find(doc! {}).run()?;
+    /// assert!(cursor.advance()?);
+    /// assert_eq!(cursor.current().get_i32("_id").ok(), Some(1));
+    /// assert!(!cursor.advance()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn advance(&mut self) -> Result<bool> {
+        // A forked child must not touch the iterators of its parent's store.
         refuse_child()?;
         let Some(source) = &mut self.source else { return Ok(false) };
         self.operation.resume();
@@ -96,40 +116,70 @@ impl<T> Cursor<T> {
         match advanced {
             Ok(true) => Ok(true),
             Ok(false) => {
+                // Frees the snapshot now, even if the cursor is kept.
                 self.source = None;
                 Ok(false)
             }
             Err(error) => {
+                // A caller that ignores the error must not take what follows for the whole result.
                 self.source = None;
                 Err(error)
             }
         }
     }
 
-    /// Whether it is known, without looking, that no document follows. A walk that has no limit learns of its end only
-    /// by [`advance`](Self::advance).
+    /// Whether the cursor is known to be at its end, without reading. A cursor without a limit often knows this only after
+    /// [`advance`](Self::advance) has returned `false`.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "_id": 1 }).run()?;
+    /// let mut cursor = people.find(doc! {}).limit(1).run()?;
+    /// assert!(!cursor.is_exhausted());
+    /// cursor.advance()?;
+    /// assert!(cursor.is_exhausted());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_exhausted(&self) -> bool {
         match &self.source {
             None => true,
             Some(Source::Rows(rows)) => rows.is_exhausted(),
-            // The last stage learns of its end only by being asked.
+            // A stage may still filter out all documents that are left.
             Some(Source::Piped(_)) => false,
             Some(Source::List { rest, .. }) => rest.len() == 0,
         }
     }
 
-    /// The document stood on, borrowed from the storage; empty before the first `advance` and after the end.
+    /// Returns the current document, borrowed from the cursor. It is empty before the first [`advance`](Self::advance) and
+    /// after the end.
     ///
-    /// # Panics
-    /// Never: `advance` looked at the bytes before it stood on them.
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "_id": 1, "name": "Ada" }).run()?;
+    /// let mut cursor = people.find(doc! {}).run()?;
+    /// assert!(cursor.current().is_empty());
+    /// cursor.advance()?;
+    /// assert_eq!(cursor.current().get_str("name").ok(), Some("Ada"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[expect(clippy::missing_panics_doc, reason = "sources check a document before they move to it")]
     pub fn current(&self) -> &RawDocument {
-        let standing = self.source.as_ref().map(Source::bytes).filter(|bytes| !bytes.is_empty());
-        RawDocument::from_bytes(standing.unwrap_or(EMPTY_DOCUMENT)).expect("advance() looked at the bytes")
+        let current = self.source.as_ref().map(Source::bytes).filter(|bytes| !bytes.is_empty());
+        RawDocument::from_bytes(current.unwrap_or(EMPTY_DOCUMENT)).expect("advance() checked the bytes")
     }
 
-    /// Lets go of what the storage holds for the walk, until [`advance`](Self::advance) is called again: memory that
-    /// would otherwise stay for as long as the cursor waits. The snapshot and the current document are kept, and so is
-    /// what was sorted.
+    /// Frees memory of the storage until [`advance`](Self::advance) is called again. Use it before a cursor waits for a long
+    /// time. The snapshot, the current document and sorted documents are kept.
     ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};
@@ -156,20 +206,57 @@ impl<T> Cursor<T> {
         }
     }
 
-    /// The document stood on, as a `T`.
+    /// Decodes the current document. With a type that borrows, strings are not copied.
+    ///
+    /// Fails after the end. Before the first [`advance`](Self::advance) the current document is empty.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// #[derive(serde::Deserialize)]
+    /// struct Person<'a> {
+    ///     name: &'a str,
+    /// }
+    ///
+    /// people.insert_one(doc! { "name": "Ada" }).run()?;
+    /// let mut cursor = people.clone_with_type::<Person>().find(doc! {}).run()?;
+    /// while cursor.advance()? {
+    ///     assert_eq!(cursor.deserialize_current()?.name, "Ada");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn deserialize_current<'a>(&'a self) -> Result<T>
     where
         T: Deserialize<'a>,
     {
         if self.source.is_none() {
             return Err(Error::new(ErrorKind::InvalidArgument {
-                message: "the cursor does not stand on a document".to_owned(),
+                message: "the cursor has no current document".to_owned(),
             }));
         }
         Ok(bson::deserialize_from_slice(self.current().as_bytes())?)
     }
 
-    /// The same walk, with documents as another type.
+    /// Sets the type that the documents are decoded as.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, RawDocumentBuf, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "name": "Ada" }).run()?;
+    /// let cursor = people.find(doc! {}).run()?;
+    /// for person in cursor.with_type::<RawDocumentBuf>() {
+    ///     assert_eq!(person?.get_str("name").ok(), Some("Ada"));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn with_type<U>(self) -> Cursor<U> {
         Cursor { source: self.source, operation: self.operation, row: PhantomData }
     }

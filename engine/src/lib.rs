@@ -1,8 +1,7 @@
 //! CairnDB: MongoDB's documents and API, inside your process, in one folder.
 //!
-//! BSON documents on RocksDB, with MongoDB's data model and the API of its Rust driver: collections with unique `_id`s,
-//! `ObjectId`s made by the engine, fields that number themselves, indexes that are kept with every write, queries,
-//! updates and aggregation that mean what they mean in MongoDB.
+//! A document store as a library. It stores BSON documents on RocksDB, with MongoDB's data model and the API of MongoDB's
+//! Rust driver. There is no server to run and no network between the program and its data.
 //!
 //! ```
 //! use cairndb::{Client, bson::{Document, doc}};
@@ -14,29 +13,64 @@
 //! let books = client.database("library").collection::<Document>("books");
 //! let id = books.insert_one(doc! { "title": "Kim", "year": 1901 }).run()?.inserted_id;
 //!
-//! let book = books.find_one(doc! { "year": { "$lt": 1950 } }).run()?.expect("stored above");
+//! let book = books.find_one(doc! { "year": { "$lt": 1950 } }).run()?.expect("inserted above");
 //! assert_eq!(book.get("_id"), Some(&id));
 //! client.close()?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! Start at [`Client`]. Every verb of a [`Collection`] takes what it needs as arguments and returns an action, which
-//! has one setter for each option and is performed by `run()`.
+//! - **Queries, updates and aggregation mean what they mean in MongoDB.** What is not supported is refused with its name,
+//!   and never ignored.
+//! - **An acknowledged write survives the death of the process.** Opening detects damaged and missing files, and
+//!   [`Client::verify`] checks every document and every index entry.
+//! - **Indexes are part of every write.** A unique index holds whichever threads race for a key.
+//! - **Fields can number themselves.** Sequences come fast, ordered or without gaps, and no crash makes one repeat a value.
+//! - **Programs can grow out of it.** The names are those of MongoDB's driver, and the tool `cairn` serves a folder to
+//!   MongoDB's shells and drivers.
+//!
+//! | to … | start at |
+//! |---|---|
+//! | open a folder, set options | [`Client::open`], [`Client::builder`] |
+//! | insert | [`insert_one`](Collection::insert_one), [`insert_many`](Collection::insert_many), [`bulk_write`](Client::bulk_write) |
+//! | read | [`find`](Collection::find), [`find_one`](Collection::find_one), [`aggregate`](Collection::aggregate), [`count_documents`](Collection::count_documents), [`distinct`](Collection::distinct) |
+//! | change | [`update_one`](Collection::update_one), [`replace_one`](Collection::replace_one), [`find_one_and_update`](Collection::find_one_and_update) |
+//! | remove | [`delete_one`](Collection::delete_one), [`delete_many`](Collection::delete_many), [`truncate`](Collection::truncate), [`drop`](Collection::drop) |
+//! | index | [`create_index`](Collection::create_index) |
+//! | number documents | [`create_auto_increment`](Collection::create_auto_increment), [`create_sequence`](Database::create_sequence) |
+//! | run a command of MongoDB | [`run_command`](Database::run_command) |
+//! | copy, check | [`backup`](Client::backup), [`verify`](Client::verify) |
+//!
+//! Every verb takes its required arguments and returns an action. An action has one method for each option, and `run()`
+//! executes it.
 //!
 //! # Opening and closing
 //!
-//! [`Client::open`] makes the folder if it is missing and refuses one that holds anything else. One process has a folder
-//! open at a time; a second one gets an error for which [`Error::is_already_open`] is true.
-//! [`Client::builder`] has the options: memory budget, durability, compression, reading only.
-//! [`Client::close`] waits for running operations and reports what went wrong; dropping the last handle does the
-//! same and logs it. A process that is killed loses nothing that it acknowledged.
+//! [`Client::open`] opens the database in a folder. A missing or empty folder becomes a new database; a folder with other
+//! files is refused and left as it is. A folder is open in one process at a time: for a second one
+//! [`Error::is_already_open`] is true. Another process can read meanwhile, with [`read_only`](ClientBuilder::read_only).
+//!
+//! [`Client::builder`] has the options: memory budget, durability, compression, reading only. [`Client::close`] waits for
+//! running calls, syncs and reports errors. Dropping the last handle closes the folder too, but can only log errors.
+//!
+//! ```
+//! use cairndb::Client;
+//!
+//! # fn main() -> cairndb::Result<()> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("db");
+//! let client = Client::builder().memory_budget(64 << 20).open(&path)?;
+//! assert!(Client::open(&path).is_err_and(|error| error.is_already_open()));
+//! client.close()?;
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # Durability
 //!
-//! A write returns once the operating system has it, and is synced in the background within a tenth of a second: the
-//! death of the process loses nothing, a power failure at most that tenth. [`Durability`] changes the default for a
-//! client, [`WriteConcern`] for one call:
+//! By default a write returns when the operating system has it, and is synced in the background within a tenth of a
+//! second. So the death of the process loses nothing, and a power failure loses at most the last tenth of a second.
+//! [`Durability`] changes the default of a client, and [`WriteConcern`] that of one call:
 //!
 //! ```
 //! use cairndb::{Client, WriteConcern, bson::{Document, doc}};
@@ -57,18 +91,41 @@
 //! # }
 //! ```
 //!
-//! # Threads
+//! # Threads and cloning
 //!
-//! [`Client`], [`Database`], [`Collection`] and [`Sequence`] are handles: cheap to clone, and used from any number of
-//! threads. A call blocks its thread until it is done; an asynchronous program runs it where it may block, for example
-//! by Tokio's `spawn_blocking`. A [`Cursor`] owns all it needs and shows the collection as it was when the cursor was
-//! opened, whatever is written meanwhile.
+//! [`Client`], [`Database`], [`Collection`] and [`Sequence`] are handles. They are cheap to clone, and any number of threads
+//! can use them at the same time. A call blocks its thread until it is done. In an asynchronous program run it where
+//! blocking is allowed, for example with Tokio's `spawn_blocking`.
+//!
+//! A [`Cursor`] owns all that it needs, and can be sent to another thread. It shows the collection as it was when the cursor
+//! was opened, whatever is written later.
+//!
+//! ```
+//! use cairndb::{Client, bson::{Document, doc}};
+//!
+//! # fn main() -> cairndb::Result<()> {
+//! # let folder = tempfile::tempdir()?;
+//! # let client = Client::open(folder.path().join("db"))?;
+//! let pages = client.database("site").collection::<Document>("pages");
+//! let threads = [(); 4].map(|()| {
+//!     let pages = pages.clone();
+//!     std::thread::spawn(move || {
+//!         pages.update_one(doc! { "_id": "home" }, doc! { "$inc": { "visits": 1 } }).upsert(true).run()
+//!     })
+//! });
+//! for thread in threads {
+//!     thread.join().expect("no panic")?;
+//! }
+//! assert_eq!(pages.find_one(doc! {}).run()?, Some(doc! { "_id": "home", "visits": 4 }));
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # Typed and raw documents
 //!
-//! `Collection<T>` takes and gives any serde type, [`bson::Document`] for documents without a schema, or
-//! [`bson::RawDocumentBuf`] for bytes as they are, which is the fastest. [`Collection::clone_with_type`] changes the
-//! type of a handle.
+//! `T` in `Collection<T>` is the type of the documents: any serde type, [`bson::Document`] for documents without a schema,
+//! or [`bson::RawDocumentBuf`] for raw bytes, which is the fastest. [`Collection::clone_with_type`] changes the type of a
+//! handle.
 //!
 //! ```
 //! use cairndb::{Client, bson::doc};
@@ -94,8 +151,8 @@
 //!
 //! # Indexes
 //!
-//! An index is made by [`Collection::create_index`] and kept with every write. A unique one refuses a second document
-//! with the same values, whichever threads race for them.
+//! [`Collection::create_index`] creates an index. From then on every write keeps it up to date, and searches, sorts and the
+//! start of a pipeline use it. A unique index refuses a second document with the same values.
 //!
 //! ```
 //! use cairndb::{Client, IndexModel, IndexOptions, bson::{Document, doc}};
@@ -115,9 +172,9 @@
 //!
 //! # Sequences
 //!
-//! A field of a collection can number itself: [`Database::create_collection`] with an [`AutoIncrement`]. The values come
-//! from a [`Sequence`] that no crash makes repeat itself. [`Contract`] chooses between fast numbers, numbers in the order of commits, and
-//! numbers without gaps.
+//! An auto-increment field is numbered by the engine: [`Database::create_collection`] with an [`AutoIncrement`] creates one.
+//! Its values come from a [`Sequence`]. [`Contract`] chooses between fast values, values in the order of commits, and values
+//! without gaps.
 //!
 //! ```
 //! use cairndb::{AutoIncrement, Client, bson::{Bson, Document, doc}};
@@ -131,7 +188,7 @@
 //! let orders = shop.collection::<Document>("orders");
 //! orders.insert_one(doc! { "item": "pen" }).run()?;
 //! orders.insert_one(doc! { "item": "ink" }).run()?;
-//! let ink = orders.find_one(doc! { "item": "ink" }).run()?.expect("stored above");
+//! let ink = orders.find_one(doc! { "item": "ink" }).run()?.expect("inserted above");
 //! assert_eq!(ink.get("number"), Some(&Bson::Int64(2)));
 //! # Ok(())
 //! # }
@@ -139,8 +196,8 @@
 //!
 //! # Errors
 //!
-//! Every fallible call gives an [`Error`]. What callers branch on has a predicate, [`Error::code`] is MongoDB's number,
-//! and [`Error::kind`] is for `match`:
+//! Every call that can fail returns an [`Error`]. Predicates such as [`Error::is_duplicate_key`] answer what programs ask
+//! most, [`Error::code`] is MongoDB's number, and [`Error::kind`] is for `match`:
 //!
 //! ```
 //! use cairndb::{Client, ErrorKind, WriteFailure, bson::{Document, doc}};
@@ -153,25 +210,34 @@
 //! let error = users.insert_one(doc! { "_id": 7 }).run().expect_err("7 is taken");
 //! match error.kind() {
 //!     ErrorKind::Write(WriteFailure::WriteError(refused)) => assert_eq!(refused.code, 11000),
-//!     other => panic!("not a refused write: {other:?}"),
+//!     ErrorKind::NoSpace { .. } => println!("writes succeed again when the disk has space"),
+//!     ErrorKind::Damaged { .. } => println!("reads go on, writes are refused"),
+//!     other => panic!("not expected: {other:?}"),
 //! }
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! A refused call changes nothing. One that failed while it was committed says that its outcome is unknown
-//! ([`Error::is_commit_unknown`]); the next open shows which it was.
+//! A call that is refused changes nothing. If a commit fails, its outcome is unknown until the database is opened again:
+//! then [`Error::is_commit_unknown`] is true.
 //!
 //! # Limits
 //!
-//! A document has at most 16 MiB and 180 levels, a collection at most 64 indexes. What MongoDB has and CairnDB has not
-//! yet (transactions, change streams, stages that join collections) is refused by name, never ignored.
+//! | what | limit |
+//! |---|---|
+//! | a document | 16 MiB, 180 levels |
+//! | indexes of a collection | 64 |
+//! | memory of a sort or a pipeline stage | 100 MiB |
+//! | processes that write to a folder | 1 |
+//!
+//! Transactions, change streams and stages that join collections are not supported yet; a call that asks for them is
+//! refused.
 //!
 //! # What it is not
 //!
-//! It is not a server, though `cairndb-server` and the tool `cairn` serve a folder to MongoDB's shells and drivers. It is
-//! not a cluster: an application that outgrows one machine changes the line that opens the database and goes on with
-//! MongoDB.
+//! It is not a server, but the crate `cairndb-server` and the tool `cairn` serve a folder to MongoDB's shells and drivers. It
+//! is not a cluster: nothing is replicated. A program that outgrows one machine changes the line that opens the database,
+//! and goes on with MongoDB.
 
 #![deny(unsafe_code)]
 
@@ -242,7 +308,7 @@ pub use crate::results::{
 };
 pub use crate::sequences::Sequence;
 
-/// The actions that verbs return; `run()` does them.
+/// The actions that verbs return. Their `run()` executes them.
 pub mod action {
     pub use sequence::attributes::Contract;
     pub use sequence::auto_increment::{Generated, OnTruncate};
@@ -269,6 +335,7 @@ pub mod action {
     };
 }
 
+// Runs the examples of the README as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;

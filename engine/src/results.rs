@@ -1,5 +1,5 @@
-//! What the verbs return: the result structs of MongoDB's Rust driver, and the reports of `verify` and
-//! `backup` and of sequences, which are CairnDB's own and machine-readable through serde.
+//! What the verbs return: the result structs of MongoDB's Rust driver, and CairnDB's own reports on a database and on
+//! sequences. Programs can read the reports by serde.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -10,191 +10,408 @@ use serde::{Deserialize, Serialize};
 
 use crate::generated::GeneratedValues;
 
-/// A database in a list.
+/// A database, as [`Client::list_databases`](crate::Client::list_databases) describes it.
+///
+/// ```
+/// # use cairndb::{Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_one(doc! { "name": "Ada" }).run()?;
+/// for database in client.list_databases().run()? {
+///     println!("{}: {} bytes", database.name, database.size_on_disk);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct DatabaseSpecification {
-    /// The database's name.
+    /// The name of the database.
     pub name: String,
-    /// About how many bytes of table files hold its documents. What only the log and memory hold is not in it.
+    /// About how many bytes its documents take in table files. Recent writes, which are only in the log, do not count.
     pub size_on_disk: u64,
-    /// Whether it has no collection; such a one is never listed.
+    /// Whether the database has no collection. It is always `false`, because only databases with collections are listed.
     pub empty: bool,
 }
 
-/// What `insert_one` stored.
+/// The result of [`insert_one`](crate::Collection::insert_one).
+///
+/// ```
+/// # use cairndb::{AutoIncrement, Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// let number = AutoIncrement::builder().field("number").build();
+/// people.create_auto_increment(number).run()?;
+/// let inserted = people.insert_one(doc! { "_id": "ada" }).run()?;
+/// assert_eq!(inserted.inserted_id, "ada".into());
+/// assert_eq!(inserted.last_generate_id, Some(1));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct InsertOneResult {
-    /// The document's `_id`: its own, or the `ObjectId` that was made for it.
+    /// The `_id` of the document: its own, or the `ObjectId` that was generated for it.
     pub inserted_id: Bson,
     /// The values that were generated for auto-increment fields.
     pub generated: GeneratedValues,
-    /// The first of them, by the name of the field; absent if none was generated.
+    /// The generated value of the first field by name. `None` if no value was generated.
     pub last_generate_id: Option<i64>,
 }
 
-/// What `insert_many` stored.
+/// The result of [`insert_many`](crate::Collection::insert_many).
+///
+/// ```
+/// # use cairndb::{Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// let inserted = people.insert_many([doc! { "_id": "ada" }, doc! { "_id": "grace" }]).run()?;
+/// assert_eq!(inserted.inserted_ids[&1], "grace".into());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct InsertManyResult {
-    /// The documents' `_id`s by position in the call.
+    /// The `_id`s of the documents, by position in the call.
     pub inserted_ids: HashMap<usize, Bson>,
-    /// The values that were generated for auto-increment fields, by position in the call. Documents for which none
-    /// was generated are left out.
+    /// The values that were generated for auto-increment fields, by position in the call. Documents without generated
+    /// values are left out.
     pub generated: HashMap<usize, GeneratedValues>,
-    /// The first value of the first document for which one was generated, by the name of the field.
+    /// Of the first document with generated values, the value of the first field by name. `None` if there is no such
+    /// document.
     pub last_generate_id: Option<i64>,
 }
 
-/// What a delete removed.
+/// The result of [`delete_one`](crate::Collection::delete_one) and [`delete_many`](crate::Collection::delete_many).
+///
+/// ```
+/// # use cairndb::{Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_one(doc! { "name": "Ada" }).run()?;
+/// assert_eq!(people.delete_one(doc! { "name": "Ada" }).run()?.deleted_count, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct DeleteResult {
-    /// How many documents are gone.
+    /// The number of removed documents.
     pub deleted_count: u64,
 }
 
-/// What a replacement changed.
+/// The result of an update or a replacement.
+///
+/// ```
+/// # use cairndb::{Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_one(doc! { "_id": 1, "name": "Ada" }).run()?;
+/// let update = people.update_one(doc! { "_id": 1 }, doc! { "$set": { "name": "Ada" } }).run()?;
+/// // The document matched, and has that name already.
+/// assert_eq!((update.matched_count, update.modified_count), (1, 0));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct UpdateResult {
-    /// How many documents matched.
+    /// The number of documents that matched the filter.
     pub matched_count: u64,
-    /// How many of them differ from before.
+    /// The number of documents that were changed. A document that already is as the update makes it does not count.
     pub modified_count: u64,
-    /// The `_id` of the document that an upsert inserted.
+    /// The `_id` of the document that an upsert inserted. `None` if none was inserted.
     pub upserted_id: Option<Bson>,
 }
 
-/// How many documents a `bulk_write` concerned.
+/// The result of [`bulk_write`](crate::Client::bulk_write): sums over all writes.
+///
+/// ```
+/// # use cairndb::{Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// let writes = [people.insert_one_model(doc! { "_id": 1 })?, people.insert_one_model(doc! { "_id": 2 })?];
+/// assert_eq!(people.bulk_write(writes).run()?.inserted_count, 2);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SummaryBulkWriteResult {
-    /// Inserted by inserts.
+    /// The number of documents that inserts stored.
     pub inserted_count: i64,
-    /// Inserted by upserts.
+    /// The number of documents that upserts stored.
     pub upserted_count: i64,
-    /// Matched by updates and replacements.
+    /// The number of documents that updates and replacements matched.
     pub matched_count: i64,
-    /// Different from before.
+    /// The number of documents that updates and replacements changed.
     pub modified_count: i64,
-    /// Gone.
+    /// The number of removed documents.
     pub deleted_count: i64,
 }
 
-/// What a `bulk_write` did, write by write.
+/// The result of [`bulk_write`](crate::Client::bulk_write) with
+/// [`verbose_results`](crate::action::BulkWrite::verbose_results): the result of each write.
+///
+/// ```
+/// # use cairndb::{Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// let writes = [people.insert_one_model(doc! { "_id": 1 })?, people.insert_one_model(doc! { "_id": 2 })?];
+/// let result = people.bulk_write(writes).verbose_results().run()?;
+/// assert_eq!(result.insert_results[&0].inserted_id, 1.into());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct VerboseBulkWriteResult {
-    /// The sums.
+    /// The sums over all writes.
     pub summary: SummaryBulkWriteResult,
-    /// Inserts by position in the call.
+    /// The results of inserts, by position in the call.
     pub insert_results: HashMap<usize, InsertOneResult>,
-    /// Updates and replacements by position in the call.
+    /// The results of updates and replacements, by position in the call.
     pub update_results: HashMap<usize, UpdateResult>,
-    /// Deletes by position in the call.
+    /// The results of deletes, by position in the call.
     pub delete_results: HashMap<usize, DeleteResult>,
 }
 
-/// What a `bulk_write` did although some of its writes were refused.
+/// What a [`bulk_write`](crate::Client::bulk_write) did when some of its writes were refused, as its error has it.
+///
+/// ```
+/// # use cairndb::{Client, ErrorKind, PartialBulkWriteResult, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_one(doc! { "_id": 2 }).run()?;
+/// let writes = [people.insert_one_model(doc! { "_id": 1 })?, people.insert_one_model(doc! { "_id": 2 })?];
+/// let error = people.bulk_write(writes).run().expect_err("2 is taken");
+/// let ErrorKind::BulkWrite(refused) = error.kind() else { panic!("{error:?}") };
+/// let Some(PartialBulkWriteResult::Summary(done)) = &refused.partial_result else { panic!("{refused:?}") };
+/// assert_eq!(done.inserted_count, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub enum PartialBulkWriteResult {
-    /// The sums.
+    /// The sums over all writes.
     Summary(SummaryBulkWriteResult),
-    /// Write by write.
+    /// The result of each write.
     Verbose(VerboseBulkWriteResult),
 }
 
-/// What `create_index` did.
+/// The result of [`create_index`](crate::Collection::create_index).
+///
+/// ```
+/// # use cairndb::{Client, IndexModel, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// let by_name = IndexModel::builder().keys(doc! { "name": 1 }).build();
+/// assert_eq!(people.create_index(by_name).run()?.index_name, "name_1");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct CreateIndexResult {
-    /// The name of the index, given or made from its keys.
+    /// The name of the index: the given one, or the one made from its keys.
     pub index_name: String,
 }
 
-/// What `create_indexes` did.
+/// The result of [`create_indexes`](crate::Collection::create_indexes).
+///
+/// ```
+/// # use cairndb::{Client, IndexModel, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// let by_name = IndexModel::builder().keys(doc! { "name": 1 }).build();
+/// assert_eq!(people.create_indexes([by_name]).run()?.index_names, ["name_1"]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct CreateIndexesResult {
-    /// The names in the order of the call.
+    /// The names of the indexes, in the order of the call.
     pub index_names: Vec<String>,
 }
 
-/// What [`Client::verify`](crate::Client::verify) proved on one snapshot.
+/// The report of [`Client::verify`](crate::Client::verify): what was verified on one snapshot, and what is wrong.
+///
+/// ```
+/// # use cairndb::{Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_one(doc! { "name": "Ada" }).run()?;
+/// let report = client.verify()?;
+/// assert_eq!((report.collections, report.documents, report.findings.len()), (1, 1, 0));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct VerifyReport {
-    /// Collections looked at.
+    /// The number of collections.
     pub collections: u64,
-    /// Documents read, decoded and matched against their key.
+    /// The number of documents. Each was read, decoded and compared with its key.
     pub documents: u64,
-    /// Bytes of those documents.
+    /// The size of the documents in bytes.
     pub document_bytes: u64,
-    /// Secondary indexes looked at.
+    /// The number of indexes, without those on `_id`.
     pub indexes: u64,
-    /// Sequences looked at, with their marks and gaps.
+    /// The number of sequences. Their stored state and gaps were checked.
     pub sequences: u64,
-    /// Index entries matched against their documents, in both directions.
+    /// The number of index entries. Each has its document, and each document its entries.
     pub entries: u64,
-    /// Every disagreement, at most [`VerifyReport::FINDINGS_MAX`] of them.
+    /// What is wrong: the first [`VerifyReport::FINDINGS_MAX`] findings.
     pub findings: Vec<Finding>,
-    /// Disagreements beyond those listed.
+    /// The number of further findings.
     pub findings_omitted: u64,
 }
 
 impl VerifyReport {
-    /// How many findings a report lists one by one.
+    /// The largest number of findings that a report lists.
+    ///
+    /// ```
+    /// # use cairndb::{Client, VerifyReport, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// assert!(client.verify()?.findings.len() <= VerifyReport::FINDINGS_MAX);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub const FINDINGS_MAX: usize = 1000;
 
-    /// Nothing disagrees.
+    /// Whether nothing is wrong.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "name": "Ada" }).run()?;
+    /// assert!(client.verify()?.is_clean());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty() && self.findings_omitted == 0
     }
 }
 
-/// What opening found at the end of the logs, and left out: see [`Client::recovery_report`](crate::Client::recovery_report).
+/// The report of [`Client::recovery_report`](crate::Client::recovery_report): what opening replayed from the logs, and what
+/// it left out.
+///
+/// ```
+/// # use cairndb::{Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_one(doc! { "name": "Ada" }).run()?;
+/// // A new database has nothing to replay.
+/// assert_eq!(client.recovery_report().log_bytes, 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RecoveryReport {
-    /// Bytes of logs that were read and replayed.
+    /// The number of bytes of logs that were replayed.
     pub log_bytes: u64,
-    /// Ends of files that a crash cut short. What they held had not been synced.
+    /// The ends of files that a crash cut short. They had not been synced.
     pub torn: Vec<TornEnd>,
 }
 
 impl RecoveryReport {
-    /// Nothing was left out: the database was closed in order, or its process died between two writes.
+    /// Whether nothing was left out: the database was closed, or its process died between two writes.
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// assert!(client.recovery_report().is_clean());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_clean(&self) -> bool {
         self.torn.is_empty()
     }
 }
 
-/// The end of a file that was left out when the database was opened.
+/// The end of a file that a crash cut short, and that opening left out.
+///
+/// ```
+/// # use cairndb::Client;
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// for torn in &client.recovery_report().torn {
+///     println!("{}: {} bytes from {}: {}", torn.file.display(), torn.bytes, torn.offset, torn.reason);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TornEnd {
     /// The file.
     pub file: PathBuf,
-    /// Where in it the last whole write ends.
+    /// The position in bytes where the last whole write ends.
     pub offset: u64,
-    /// How many bytes follow.
+    /// The number of bytes after it.
     pub bytes: u64,
     /// What is wrong with them.
     pub reason: String,
-    /// Where a copy of them is, if the file had to be cut.
+    /// The file with a copy of them, if the file had to be cut.
     pub set_aside: Option<PathBuf>,
 }
 
-/// One disagreement that `verify` found.
+/// One thing that is wrong, as [`Client::verify`](crate::Client::verify) found it.
+///
+/// ```
+/// # use cairndb::Client;
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// for finding in client.verify()?.findings {
+///     println!("{}, key {}: {}", finding.place, finding.key, finding.problem);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Finding {
-    /// `database.collection`, or the column family where no collection owns the key.
+    /// The namespace, `database.collection`. The column family, if no collection owns the key.
     pub place: String,
-    /// The index concerned, if one is.
+    /// The name of the index, if the finding is about one.
     pub index: Option<String>,
     /// The stored key in hexadecimal.
     pub key: String,
@@ -202,74 +419,116 @@ pub struct Finding {
     pub problem: String,
 }
 
-/// What [`Client::backup`](crate::Client::backup) made.
+/// The report of [`Client::backup`](crate::Client::backup).
+///
+/// ```
+/// # use cairndb::Client;
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// let report = client.backup(folder.path().join("copy"))?;
+/// assert!(report.verified.is_clean());
+/// assert!(report.bytes > 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct BackupReport {
-    /// The new folder: a database of its own.
+    /// The new folder, which can be opened as a database.
     pub path: PathBuf,
-    /// Bytes of all files in it.
+    /// The size of all its files in bytes.
     pub bytes: u64,
-    /// What verifying the copy found.
+    /// The report of verifying the copy.
     pub verified: VerifyReport,
 }
 
-/// A sequence at one moment, with SequoiaDB's words.
+/// Attributes and state of a sequence at one moment, with the names of SequoiaDB.
+///
+/// ```
+/// # use cairndb::Client;
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// let shop = client.database("shop");
+/// shop.create_sequence("tickets").start_value(100).run()?;
+/// shop.sequence("tickets").fetch(3).run()?;
+/// let snapshot = shop.sequence("tickets").snapshot().run()?;
+/// assert_eq!((snapshot.start_value, snapshot.last_used), (100, Some(102)));
+/// # Ok(())
+/// # }
+/// ```
 #[expect(clippy::struct_excessive_bools, reason = "each is a field of its own in SequoiaDB's snapshot")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 #[non_exhaustive]
 pub struct SequenceSnapshot {
-    /// Made when the sequence was created.
+    /// An `ObjectId` that was generated when the sequence was created.
     #[serde(rename = "_id")]
     pub object_id: ObjectId,
-    /// Whether it stands behind an auto-increment field.
+    /// Whether it belongs to an auto-increment field.
     pub internal: bool,
-    /// The sequence's number, never used twice.
+    /// The number of the sequence. It is never used again for another sequence.
     #[serde(rename = "ID")]
     pub id: i64,
-    /// The collection of its auto-increment field; 0 if there is none.
+    /// The number of the collection with its auto-increment field, or 0.
     #[serde(rename = "CLUniqueID")]
     pub collection_id: i64,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// How often attributes or name were changed, or the collection truncated.
+    /// How often its attributes or name were changed, or its collection was truncated.
     pub version: i64,
-    /// The end of the durable reserve. While `initial`, the value to start with.
+    /// The last value of the durable reserve. The start value while `initial` is `true`.
     pub current_value: i64,
     /// The first value.
     pub start_value: i64,
-    /// The least value.
+    /// The smallest value.
     pub min_value: i64,
-    /// The greatest value.
+    /// The largest value.
     pub max_value: i64,
-    /// Distance from one value to the next.
+    /// The difference between a value and the next.
     pub increment: i32,
-    /// How many values one durable write reserves.
+    /// The number of values that one durable write reserves.
     pub cache_size: i32,
-    /// How many values an acquirer takes from the reserve at once.
+    /// The number of values that an acquirer takes from the reserve at once.
     pub acquire_size: i32,
-    /// Whether it starts over when its values are used up.
+    /// Whether it starts again when all values are used.
     pub cycled: bool,
-    /// How often it has started over.
+    /// How often it has started again.
     pub cycled_count: i32,
-    /// Whether no value was taken yet.
+    /// Whether no value has been taken yet.
     pub initial: bool,
-    /// What it promises: `fast`, `ordered` or `gapless`.
+    /// What it promises of the order of its values: `fast`, `ordered` or `gapless`.
     pub contract: String,
-    /// The last value that was handed out or skipped, as far as it is known: after a crash the end of the reserve.
+    /// The last value that was handed out or skipped. After a crash it is the end of the reserve.
     pub last_used: Option<i64>,
-    /// How many values are left before it ends or starts over; at most 2^63 - 1 is shown.
+    /// The number of values until it ends or starts again, at most 2^63 - 1.
     pub remaining: i64,
-    /// Whether none is left.
+    /// Whether no value is left.
     pub exhausted: bool,
-    /// How many durable writes it took.
+    /// The number of durable writes that reserved values.
     pub reservations: i64,
-    /// How many values are lost, as the ledger of gaps lists them; at most 2^63 - 1 is shown.
+    /// The number of values that are lost, by the ledger of gaps, at most 2^63 - 1.
     pub lost: i64,
 }
 
-/// Values of a sequence that nobody will get: an entry of its ledger.
+/// Values of a sequence that will never be handed out, with the cause: an entry of its ledger of gaps.
+///
+/// ```
+/// # use cairndb::{AutoIncrement, Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// let number = AutoIncrement::builder().field("number").build();
+/// people.create_auto_increment(number).run()?;
+/// // A document with a value of its own makes the sequence continue after it.
+/// people.insert_one(doc! { "number": 5 }).run()?;
+/// let gaps = people.auto_increment("number").gaps()?;
+/// assert_eq!((gaps[0].first, gaps[0].cause.as_str()), (1, "explicitValue"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -278,67 +537,120 @@ pub struct SequenceGap {
     pub first: i64,
     /// The last value.
     pub last: i64,
-    /// Distance from one to the next.
+    /// The difference between a value and the next.
     pub increment: i64,
-    /// How many there are. After a crash these are all that may have been lost; documents may have some of them.
+    /// The number of values. After a crash these are all values that can be lost; documents may have some of them.
     pub count: u64,
-    /// Why: `crash`, `alter`, `explicitValue`, `restart`, `conflict` or `acquirerClosed`.
+    /// The cause: `crash`, `alter`, `explicitValue`, `restart`, `conflict` or `acquirerClosed`.
     pub cause: String,
-    /// When it was listed; absent for one that the next write will list.
+    /// When it was written to the ledger. `None` if it is in memory only, until the next write of the sequence.
     pub at: Option<bson::DateTime>,
 }
 
-/// Consecutive values that [`Sequence::fetch`](crate::Sequence::fetch) took.
+/// Consecutive values of a sequence: the result of [`Sequence::fetch`](crate::Sequence::fetch).
+///
+/// ```
+/// # use cairndb::Client;
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// let shop = client.database("shop");
+/// shop.create_sequence("tickets").increment(10).run()?;
+/// let fetched = shop.sequence("tickets").fetch(3).run()?;
+/// assert_eq!((fetched.next_value, fetched.return_num, fetched.increment), (1, 3, 10));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 #[non_exhaustive]
 pub struct FetchedValues {
-    /// The first one.
+    /// The first value.
     pub next_value: i64,
-    /// How many there are.
+    /// The number of values.
     pub return_num: i32,
-    /// Distance from one to the next.
+    /// The difference between a value and the next.
     pub increment: i32,
 }
 
 impl FetchedValues {
-    /// All of them in their order.
+    /// Returns the values in their order.
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let shop = client.database("shop");
+    /// shop.create_sequence("tickets").run()?;
+    /// let fetched = shop.sequence("tickets").fetch(3).run()?;
+    /// assert_eq!(fetched.values().collect::<Vec<_>>(), [1, 2, 3]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn values(&self) -> impl Iterator<Item = i64> + use<> {
         let Self { next_value, return_num, increment } = *self;
+        // Every value of a fetch is in the range of its sequence, so nothing wraps.
         (0..i64::from(return_num))
             .map(move |position| next_value.wrapping_add(i64::from(increment) * position))
     }
 }
 
-/// An auto-increment field of a collection.
+/// An auto-increment field, as [`auto_increments`](crate::Collection::auto_increments) lists it.
+///
+/// ```
+/// # use cairndb::{AutoIncrement, Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// let number = AutoIncrement::builder().field("number").build();
+/// people.create_auto_increment(number).run()?;
+/// let fields = people.auto_increments().run()?;
+/// assert_eq!((fields[0].field.as_str(), fields[0].generated.as_str()), ("number", "default"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 #[non_exhaustive]
 pub struct AutoIncrementSpecification {
-    /// The name of the sequence behind it.
+    /// The name of its sequence.
     pub sequence_name: String,
-    /// The field's dotted path.
+    /// The dotted path of the field.
     pub field: String,
-    /// What an insert does with a value that the document brings.
+    /// What an insert does with a value that the document has: the name of a [`Generated`](crate::Generated).
     pub generated: String,
-    /// Whether an explicit null counts as no value.
+    /// Whether a null in the document counts as no value.
     pub generate_on_null: bool,
-    /// What truncating the collection does: `restart` or `continue`.
+    /// What [`truncate`](crate::Collection::truncate) does to the sequence: `restart` or `continue`.
     pub on_truncate: String,
-    /// The sequence's number.
+    /// The number of the sequence.
     #[serde(rename = "SequenceID")]
     pub sequence_id: i64,
 }
 
-/// What `truncate` removed.
+/// The result of [`truncate`](crate::Collection::truncate).
+///
+/// ```
+/// # use cairndb::{Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_one(doc! { "name": "Ada" }).run()?;
+/// assert_eq!(people.truncate().run()?.deleted_count, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct TruncateResult {
-    /// How many documents are gone.
+    /// The number of removed documents.
     pub deleted_count: u64,
 }
 
-/// A number of documents, as replies give it.
+/// A number of documents as MongoDB's replies have it: an int32, or an int64 if it is larger.
 pub(crate) fn number(count: u64) -> Bson {
     i32::try_from(count).map_or_else(|_| Bson::Int64(count.cast_signed()), Bson::Int32)
 }

@@ -1,4 +1,4 @@
-//! The writes of a `bulk_write`.
+//! The options and the writes of `bulk_write`.
 
 use std::time::Duration;
 
@@ -10,25 +10,43 @@ use crate::options::indexes::Hint;
 use crate::options::reads::Collation;
 use crate::options::writes::UpdateModifications;
 
-/// Options of `bulk_write`.
+/// Options of [`bulk_write`](crate::Collection::bulk_write), to set with `with_options`.
+///
+/// ```
+/// # use cairndb::{Client, BulkWriteOptions, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+///
+/// let mut options = BulkWriteOptions::default();
+/// options.ordered = Some(false);
+/// let writes = [people.insert_one_model(doc! { "_id": 1 })?, people.insert_one_model(doc! { "_id": 3 })?];
+/// assert!(people.bulk_write(writes).with_options(options).run().is_err());
+/// assert_eq!(people.count_documents(doc! {}).run()?, 3);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct BulkWriteOptions {
-    /// `true` (the default): stop at the first refused write. `false`: try all.
+    /// With `true`, the default, the call stops at the first refused write. With `false` it tries all writes.
     pub ordered: Option<bool>,
-    /// Accepted: there are no validators yet that it could bypass.
+    /// The same as the option of `insert_one`, for all inserts. It has no effect on other writes.
     pub bypass_document_validation: Option<bool>,
-    /// Kept with the operation for tracing.
+    /// A comment. It is accepted, and neither stored nor logged.
     pub comment: Option<Bson>,
-    /// Variables for expressions, as `$$name`.
+    /// Variables for expressions, where `$$name` is the value of the variable `name`.
     pub let_vars: Option<Document>,
-    /// Give up with code 50 after this long; what was written until then stays.
+    /// The time limit of all writes together, after which the call fails with code 50 (`MaxTimeMSExpired`). What was
+    /// written by then stays.
     pub max_time: Option<Duration>,
-    /// When the writes count as done.
+    /// When the writes are acknowledged. The default is as the client was opened.
     pub write_concern: Option<WriteConcern>,
 }
 
-/// One write of a `bulk_write`.
+/// One write of [`Client::bulk_write`](crate::Client::bulk_write). Every model converts into it.
 ///
 /// ```
 /// use cairndb::{Namespace, UpdateOneModel, WriteModel, bson::doc};
@@ -40,43 +58,61 @@ pub struct BulkWriteOptions {
 ///     .upsert(true)
 ///     .build()
 ///     .into();
-/// # let _ = visit;
+/// assert_eq!(visit.namespace().to_string(), "site.pages");
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum WriteModel {
     /// Inserts a document.
     InsertOne(InsertOneModel),
-    /// Changes the first document that matches.
+    /// Changes one document that matches.
     UpdateOne(UpdateOneModel),
     /// Changes every document that matches.
     UpdateMany(UpdateManyModel),
-    /// Replaces the first document that matches.
+    /// Replaces one document that matches.
     ReplaceOne(ReplaceOneModel),
-    /// Removes the first document that matches.
+    /// Removes one document that matches.
     DeleteOne(DeleteOneModel),
     /// Removes every document that matches.
     DeleteMany(DeleteManyModel),
 }
 
-/// Declares a model, its builder, and that it is a write.
+/// Declares a model, its builder, and its conversion into a `WriteModel`. The example, which the model, its builder and
+/// `builder()` have, builds `write`.
 macro_rules! model {
     (
-        $(#[$doc:meta])* $model:ident, $builder:ident, $variant:ident,
+        $(#[$doc:meta])* $model:ident, $builder:ident, $variant:ident, [$($example:literal),+ $(,)?],
         { $($(#[$required_doc:meta])* $required:ident: $required_type:ty,)* },
         { $($(#[$optional_doc:meta])* $optional:ident: $optional_type:ty,)* }
     ) => {
         $(#[$doc])*
+        ///
+        /// ```
+        /// # use cairndb::{Client, Namespace, bson::{Document, doc}};
+        /// # fn main() -> cairndb::Result<()> {
+        /// # let folder = tempfile::tempdir()?;
+        /// # let client = Client::open(folder.path().join("db"))?;
+        /// let people = client.database("app").collection::<Document>("people");
+        /// people.insert_one(doc! { "_id": 1, "name": "Ada" }).run()?;
+        ///
+        #[doc = concat!(" let write = cairndb::", stringify!($model), "::builder()")]
+        ///     .namespace(Namespace::new("app", "people"))
+        $(#[doc = concat!("     ", $example)])+
+        ///     .build();
+        /// client.bulk_write([write]).run()?;
+        /// # Ok(())
+        /// # }
+        /// ```
         #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
         pub struct $model {
-            /// The collection.
+            /// The collection to write to.
             pub namespace: Namespace,
             $($(#[$required_doc])* pub $required: $required_type,)*
             $($(#[$optional_doc])* pub $optional: Option<$optional_type>,)*
         }
 
-        #[doc = concat!("Builds an [`", stringify!($model), "`].")]
+        #[doc = concat!(" Builds a [`", stringify!($model), "`], which has an example.")]
         #[derive(Clone, Debug)]
         #[must_use]
         pub struct $builder {
@@ -84,9 +120,27 @@ macro_rules! model {
         }
 
         impl $model {
-            /// Starts a write. The collection must be named.
+            /// Starts the model of a write. Its namespace is required.
+            ///
+            /// ```
+            /// # use cairndb::{Client, Namespace, bson::{Document, doc}};
+            /// # fn main() -> cairndb::Result<()> {
+            /// # let folder = tempfile::tempdir()?;
+            /// # let client = Client::open(folder.path().join("db"))?;
+            /// let people = client.database("app").collection::<Document>("people");
+            /// people.insert_one(doc! { "_id": 1, "name": "Ada" }).run()?;
+            ///
+            #[doc = concat!(" let write = cairndb::", stringify!($model), "::builder()")]
+            ///     .namespace(Namespace::new("app", "people"))
+            $(#[doc = concat!("     ", $example)])+
+            ///     .build();
+            /// client.bulk_write([write]).run()?;
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn builder() -> $builder {
                 $builder {
+                    // The call refuses an empty namespace, which is not a valid name.
                     model: Self {
                         namespace: Namespace::new("", ""),
                         $($required: Document::new().into(),)*
@@ -97,7 +151,24 @@ macro_rules! model {
         }
 
         impl $builder {
-            /// The collection.
+            /// The collection to write to.
+            ///
+            /// ```
+            /// # use cairndb::{Client, Namespace, bson::{Document, doc}};
+            /// # fn main() -> cairndb::Result<()> {
+            /// # let folder = tempfile::tempdir()?;
+            /// # let client = Client::open(folder.path().join("db"))?;
+            /// let people = client.database("app").collection::<Document>("people");
+            /// people.insert_one(doc! { "_id": 1, "name": "Ada" }).run()?;
+            ///
+            #[doc = concat!(" let write = cairndb::", stringify!($model), "::builder()")]
+            ///     .namespace(Namespace::new("app", "people"))
+            $(#[doc = concat!("     ", $example)])+
+            ///     .build();
+            /// client.bulk_write([write]).run()?;
+            /// # Ok(())
+            /// # }
+            /// ```
             pub fn namespace(mut self, namespace: Namespace) -> Self {
                 self.model.namespace = namespace;
                 self
@@ -119,7 +190,7 @@ macro_rules! model {
                 }
             )*
 
-            /// The write.
+            /// Returns the model.
             pub fn build(self) -> $model {
                 self.model
             }
@@ -135,111 +206,127 @@ macro_rules! model {
 
 model!(
     /// Inserts a document.
-    InsertOneModel, InsertOneModelBuilder, InsertOne,
+    InsertOneModel, InsertOneModelBuilder, InsertOne, [r#".document(doc! { "name": "Grace" })"#],
     {
-        /// The document.
+        /// The document to insert.
         document: Document,
     },
     {}
 );
 
 model!(
-    /// Changes the first document that matches.
-    UpdateOneModel, UpdateOneModelBuilder, UpdateOne,
+    /// Changes one document that matches.
+    UpdateOneModel, UpdateOneModelBuilder, UpdateOne, [
+        r#".filter(doc! { "_id": 1 })"#,
+        r#".update(doc! { "$inc": { "visits": 1 } })"#,
+        ".upsert(true)",
+    ],
     {
-        /// Which document.
+        /// The filter that the document matches.
         filter: Document,
-        /// What becomes of it.
+        /// The change: operators, or the stages of a pipeline.
         update: UpdateModifications,
     },
     {
-        /// Which elements `$[name]` stands for.
+        /// The filters for array elements: `$[name]` in the update stands for the elements that the filter on `name` matches.
         array_filters: Vec<Document>,
-        /// How texts compare; only the simple collation is there.
+        /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
         collation: Collation,
-        /// The index to use, by keys or by name.
+        /// The index to use, by its keys or its name.
         hint: Hint,
-        /// Insert a document when nothing matches.
+        /// With `true`, a document is inserted when none matches.
         upsert: bool,
-        /// Which of several matching documents comes first.
+        /// The order that decides which of several matching documents is taken.
         sort: Document,
     }
 );
 
 model!(
     /// Changes every document that matches.
-    UpdateManyModel, UpdateManyModelBuilder, UpdateMany,
+    UpdateManyModel, UpdateManyModelBuilder, UpdateMany, [
+        r#".filter(doc! { "name": "Ada" })"#,
+        r#".update(doc! { "$set": { "seen": true } })"#,
+    ],
     {
-        /// Which documents.
+        /// The filter that the documents match.
         filter: Document,
-        /// What becomes of them.
+        /// The change: operators, or the stages of a pipeline.
         update: UpdateModifications,
     },
     {
-        /// Which elements `$[name]` stands for.
+        /// The filters for array elements: `$[name]` in the update stands for the elements that the filter on `name` matches.
         array_filters: Vec<Document>,
-        /// How texts compare; only the simple collation is there.
+        /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
         collation: Collation,
-        /// The index to use, by keys or by name.
+        /// The index to use, by its keys or its name.
         hint: Hint,
-        /// Insert a document when nothing matches.
+        /// With `true`, a document is inserted when none matches.
         upsert: bool,
     }
 );
 
 model!(
-    /// Replaces the first document that matches.
-    ReplaceOneModel, ReplaceOneModelBuilder, ReplaceOne,
+    /// Replaces one document that matches.
+    ReplaceOneModel, ReplaceOneModelBuilder, ReplaceOne, [
+        r#".filter(doc! { "_id": 1 })"#,
+        r#".replacement(doc! { "name": "Augusta" })"#,
+    ],
     {
-        /// Which document.
+        /// The filter that the document matches.
         filter: Document,
-        /// What stands in its place.
+        /// The new document.
         replacement: Document,
     },
     {
-        /// How texts compare; only the simple collation is there.
+        /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
         collation: Collation,
-        /// The index to use, by keys or by name.
+        /// The index to use, by its keys or its name.
         hint: Hint,
-        /// Insert the replacement when nothing matches.
+        /// With `true`, the replacement is inserted when no document matches.
         upsert: bool,
-        /// Which of several matching documents comes first.
+        /// The order that decides which of several matching documents is taken.
         sort: Document,
     }
 );
 
 model!(
-    /// Removes the first document that matches.
-    DeleteOneModel, DeleteOneModelBuilder, DeleteOne,
+    /// Removes one document that matches.
+    DeleteOneModel, DeleteOneModelBuilder, DeleteOne, [r#".filter(doc! { "name": "Ada" })"#],
     {
-        /// Which document.
+        /// The filter that the document matches.
         filter: Document,
     },
     {
-        /// How texts compare; only the simple collation is there.
+        /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
         collation: Collation,
-        /// The index to use, by keys or by name.
+        /// The index to use, by its keys or its name.
         hint: Hint,
     }
 );
 
 model!(
     /// Removes every document that matches.
-    DeleteManyModel, DeleteManyModelBuilder, DeleteMany,
+    DeleteManyModel, DeleteManyModelBuilder, DeleteMany, [r#".filter(doc! { "name": "Ada" })"#],
     {
-        /// Which documents.
+        /// The filter that the documents match.
         filter: Document,
     },
     {
-        /// How texts compare; only the simple collation is there.
+        /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
         collation: Collation,
-        /// The index to use, by keys or by name.
+        /// The index to use, by its keys or its name.
         hint: Hint,
     }
 );
 
 impl WriteModel {
-    /// The collection that it writes to.
+    /// Returns the collection to write to.
+    ///
+    /// ```
+    /// # use cairndb::{InsertOneModel, Namespace, WriteModel};
+    /// let write = InsertOneModel::builder().namespace(Namespace::new("app", "people")).build();
+    /// assert_eq!(WriteModel::from(write).namespace().to_string(), "app.people");
+    /// ```
     pub fn namespace(&self) -> &Namespace {
         match self {
             Self::InsertOne(model) => &model.namespace,

@@ -1,4 +1,4 @@
-//! When a write counts as done, and how files are written.
+//! When a write is acknowledged, and how files are compressed.
 
 use std::time::Duration;
 
@@ -6,34 +6,86 @@ use query::code::Code;
 
 use crate::error::{Error, Result};
 
-/// When a write counts as done.
+/// When a write is acknowledged, that is when its call returns.
+///
+/// The default is as the client was opened: see [`Durability`].
+///
+/// ```
+/// # use cairndb::{Client, WriteConcern, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// let concern = WriteConcern::journaled();
+/// people.insert_one(doc! { "name": "Ada" }).write_concern(concern).run()?;
+/// // The write is on stable storage.
+/// assert_eq!(client.durable_seq(), client.written_seq()?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WriteConcern {
-    /// How many nodes must acknowledge. There is one, so only `Nodes(1)` and `Majority` can be met.
+    /// The nodes that must acknowledge. There is one node, so only `Nodes(1)` and `Majority` are accepted.
     pub w: Option<Acknowledgment>,
-    /// Accepted for compatibility; there is nothing to wait for on one node.
+    /// Accepted and without effect: there are no other nodes to wait for.
     pub w_timeout: Option<Duration>,
-    /// `true`: the call returns after the write is on stable storage. `false`: it returns after the write
-    /// reached the operating system, and is synced in the background, whatever `w` is. Absent: a majority means `true`,
-    /// as by MongoDB's default; else it is as the client was opened.
+    /// With `true` the call returns when the write is on stable storage. With `false` it returns when the operating system
+    /// has the write, which is then synced in the background. `None` means `true` if `w` is a majority, as in MongoDB;
+    /// otherwise it means as the client was opened.
     pub journal: Option<bool>,
 }
 
 impl WriteConcern {
-    /// Returns after the write is on stable storage.
+    /// A write is acknowledged when it is on stable storage. A power failure does not lose it.
+    ///
+    /// ```
+    /// # use cairndb::{Client, WriteConcern, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "name": "Ada" }).write_concern(WriteConcern::journaled()).run()?;
+    /// assert_eq!(client.durable_seq(), client.written_seq()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn journaled() -> Self {
         Self { journal: Some(true), ..Self::default() }
     }
 
-    /// Returns after the write reached the operating system: it survives the death of the process, and
-    /// is synced in the background.
+    /// A write is acknowledged when the operating system has it. The death of the process does not lose it. It is synced in
+    /// the background, so a power failure soon afterwards can lose it.
+    ///
+    /// ```
+    /// # use cairndb::{Client, WriteConcern, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "name": "Ada" }).write_concern(WriteConcern::buffered()).run()?;
+    /// client.sync()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn buffered() -> Self {
         Self { journal: Some(false), ..Self::default() }
     }
 
-    /// Returns once a majority has the write, which is the one node, on stable storage: the same as
+    /// A write is acknowledged when a majority of the nodes has it on stable storage. With one node this is the same as
     /// [`journaled`](Self::journaled).
+    ///
+    /// ```
+    /// # use cairndb::{Client, WriteConcern, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "name": "Ada" }).write_concern(WriteConcern::majority()).run()?;
+    /// assert_eq!(client.durable_seq(), client.written_seq()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn majority() -> Self {
         Self { w: Some(Acknowledgment::Majority), ..Self::default() }
     }
@@ -44,7 +96,7 @@ impl WriteConcern {
             Some(Acknowledgment::Nodes(0)) => Err(Error::invalid_argument(
                 "write concern w: 0 is not offered, because every write of an embedded store is acknowledged",
             )),
-            // In the words of MongoDB's standalone.
+            // The messages are those of a MongoDB server without a replica set.
             Some(Acknowledgment::Nodes(_)) => {
                 Err(Error::command(Code::BAD_VALUE, "cannot use 'w' > 1 when a host is not replicated"))
             }
@@ -58,44 +110,66 @@ impl WriteConcern {
     }
 }
 
-/// The nodes that a write concern asks for.
+/// The nodes that must acknowledge a write: the `w` of a [`WriteConcern`].
+///
+/// ```
+/// # use cairndb::{Acknowledgment, Client, WriteConcern, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// let mut two = WriteConcern::default();
+/// two.w = Some(Acknowledgment::Nodes(2));
+/// let refused = people.insert_one(doc! { "name": "Ada" }).write_concern(two).run();
+/// assert!(refused.is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Acknowledgment {
     /// A number of nodes.
     Nodes(u32),
-    /// A majority, which is the one node. The write is on stable storage then, unless `journal` is `false`.
+    /// A majority of the nodes, which is the one node. The write is on stable storage, unless `journal` is `false`.
     Majority,
-    /// A tag; there are none, so it is refused.
+    /// A custom mode. It is refused, because there are none.
     Custom(String),
 }
 
-/// The durability of writes that do not name their own write concern.
+/// The durability of writes without a [`WriteConcern`], set by [`ClientBuilder::durability`](crate::ClientBuilder::durability).
+///
+/// ```
+/// # use std::time::Duration;
+/// # use cairndb::{Client, Durability};
+/// # let folder = tempfile::tempdir()?;
+/// let each_second = Durability::Buffered { sync_interval: Duration::from_secs(1) };
+/// let client = Client::builder().durability(each_second).open(folder.path().join("db"))?;
+/// # Ok::<(), cairndb::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
-    /// A call returns once its write reached the operating system, which survives the death of the
-    /// process; a background sync follows within the interval (at most one second), which bounds what a
-    /// power failure can take.
+    /// A call returns when the operating system has the write, so the death of the process does not lose it. A sync in the
+    /// background follows within the interval, so a power failure can lose at most the writes of one interval.
     Buffered {
-        /// The longest time a write stays unsynced.
+        /// The longest time until a write is synced: 1 ms to 1 s.
         sync_interval: Duration,
     },
-    /// A call returns once its write is on stable storage.
+    /// A call returns when its write is on stable storage.
     Journaled,
 }
 
-/// A duty that is left out on purpose. Suites show with it that they would notice.
+/// A fault planted on purpose, with which the test suites show that they detect it.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlantedFault {
-    /// None is.
+    /// No fault.
     #[default]
     None,
-    /// RocksDB opens the folder unseen.
+    /// RocksDB opens the folder without the preflight checks.
     PreflightOff,
-    /// The witness stays as it was found.
+    /// The witness is not updated.
     WitnessNotRaised,
 }
 
@@ -109,13 +183,21 @@ impl Default for Durability {
     }
 }
 
-/// How stored blocks are compressed. It applies to files written from now on; old ones stay readable.
+/// How blocks of table files are compressed. It applies to files that are written from now on; older files stay readable.
+///
+/// ```
+/// # use cairndb::{Client, Compression};
+/// # let folder = tempfile::tempdir()?;
+/// let client = Client::builder().compression(Compression::Zstd).open(folder.path().join("db"))?;
+/// client.close()?;
+/// # Ok::<(), cairndb::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Compression {
-    /// Stored as they are.
+    /// No compression.
     None,
-    /// LZ4 on every level but the last, Zstandard on the last: fast writes, small files at rest.
+    /// LZ4 on every level except the last, Zstandard on the last: fast writes, and small files for old data.
     #[default]
     Lz4ThenZstd,
     /// LZ4 on every level.

@@ -1,9 +1,26 @@
-//! Which index: to use one, and to define one.
+//! Hints, which name an index, and the definitions of indexes.
 
 use bson::Document;
 use serde::{Deserialize, Serialize};
 
-/// Names an index.
+/// Names the index that a call must use.
+///
+/// ```
+/// # use cairndb::{Client, Hint, IndexModel, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.create_index(IndexModel::builder().keys(doc! { "name": 1 }).build()).run()?;
+/// people.insert_one(doc! { "name": "Ada" }).run()?;
+///
+/// let by_name = Hint::Name("name_1".to_owned());
+/// assert_eq!(people.find(doc! { "name": "Ada" }).hint(by_name).run()?.count(), 1);
+/// let unknown = Hint::Keys(doc! { "born": 1 });
+/// assert!(people.find(doc! {}).hint(unknown).run().is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Hint {
@@ -13,7 +30,7 @@ pub enum Hint {
     Name(String),
 }
 
-/// A definition for `create_index`.
+/// The definition of an index, for [`create_index`](crate::Collection::create_index).
 ///
 /// ```
 /// use cairndb::{IndexModel, IndexOptions, bson::doc};
@@ -27,22 +44,41 @@ pub enum Hint {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct IndexModel {
-    /// Field paths with 1 (ascending) or -1 (descending), in the order of the key.
+    /// The keys: field paths with 1 (ascending) or -1 (descending), in their order.
     #[serde(rename = "key")]
     pub keys: Document,
-    /// Everything else.
+    /// The other options.
     #[serde(flatten)]
     pub options: Option<IndexOptions>,
 }
 
 impl IndexModel {
-    /// Starts a definition.
+    /// Starts a definition. Its keys are required.
+    ///
+    /// ```
+    /// # use cairndb::{IndexModel, bson::doc};
+    /// let model = IndexModel::builder().keys(doc! { "name": 1, "born": -1 }).build();
+    /// assert_eq!(model.options, None);
+    /// ```
     pub fn builder() -> IndexModelBuilder {
         IndexModelBuilder { model: Self::default() }
     }
 }
 
 /// Builds an [`IndexModel`].
+///
+/// ```
+/// # use cairndb::{Client, IndexModel, IndexOptions, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// let builder = IndexModel::builder().keys(doc! { "email": 1 });
+/// let by_email = builder.options(IndexOptions::builder().unique(true).build()).build();
+/// assert_eq!(people.create_index(by_email).run()?.index_name, "email_1");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct IndexModelBuilder {
@@ -50,47 +86,86 @@ pub struct IndexModelBuilder {
 }
 
 impl IndexModelBuilder {
-    /// Field paths with 1 (ascending) or -1 (descending), in the order of the key.
+    /// The keys: field paths with 1 (ascending) or -1 (descending), in their order.
+    ///
+    /// ```
+    /// # use cairndb::{IndexModel, bson::doc};
+    /// let by_city = IndexModel::builder().keys(doc! { "address.city": 1, "name": -1 }).build();
+    /// assert_eq!(by_city.keys.len(), 2);
+    /// ```
     pub fn keys(mut self, keys: Document) -> Self {
         self.model.keys = keys;
         self
     }
 
-    /// Everything else.
+    /// The other options.
+    ///
+    /// ```
+    /// # use cairndb::{IndexModel, IndexOptions, bson::doc};
+    /// let unique = IndexOptions::builder().unique(true).build();
+    /// let by_email = IndexModel::builder().keys(doc! { "email": 1 }).options(unique).build();
+    /// assert_eq!(by_email.options.and_then(|options| options.unique), Some(true));
+    /// ```
     pub fn options(mut self, options: impl Into<Option<IndexOptions>>) -> Self {
         self.model.options = options.into();
         self
     }
 
-    /// The definition.
+    /// Returns the definition.
     pub fn build(self) -> IndexModel {
         self.model
     }
 }
 
-/// Options of an index.
+/// The options of an index.
+///
+/// ```
+/// # use cairndb::{Client, IndexModel, IndexOptions, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// let options = IndexOptions::builder().unique(true).sparse(true).build();
+/// people.create_index(IndexModel::builder().keys(doc! { "email": 1 }).options(options).build()).run()?;
+/// // Only documents that have an address must differ.
+/// people.insert_many([doc! { "name": "Ada" }, doc! { "name": "Grace" }]).run()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct IndexOptions {
-    /// The index's name; `field_1_other_-1` when absent.
+    /// The name of the index. The default is made from its keys, such as `name_1_born_-1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Refuse two documents with the same key.
+    /// With `true`, no two documents can have the same key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unique: Option<bool>,
-    /// Leave out documents that have none of the fields.
+    /// With `true`, documents that have none of the fields are not in the index.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sparse: Option<bool>,
 }
 
 impl IndexOptions {
     /// Starts a set of options.
+    ///
+    /// ```
+    /// # use cairndb::IndexOptions;
+    /// let options = IndexOptions::builder().name("by_email".to_owned()).build();
+    /// assert_eq!(options.name.as_deref(), Some("by_email"));
+    /// ```
     pub fn builder() -> IndexOptionsBuilder {
         IndexOptionsBuilder { options: Self::default() }
     }
 }
 
 /// Builds [`IndexOptions`].
+///
+/// ```
+/// # use cairndb::IndexOptions;
+/// let options = IndexOptions::builder().name("by_email".to_owned()).unique(true).build();
+/// assert_eq!(options.unique, Some(true));
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct IndexOptionsBuilder {
@@ -98,25 +173,58 @@ pub struct IndexOptionsBuilder {
 }
 
 impl IndexOptionsBuilder {
-    /// The index's name.
+    /// The name of the index. The default is made from its keys, such as `name_1_born_-1`.
+    ///
+    /// ```
+    /// # use cairndb::{Client, IndexModel, IndexOptions, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// let options = IndexOptions::builder().name("by_email".to_owned()).build();
+    /// let by_email = IndexModel::builder().keys(doc! { "email": 1 }).options(options).build();
+    /// assert_eq!(people.create_index(by_email).run()?.index_name, "by_email");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn name(mut self, name: impl Into<Option<String>>) -> Self {
         self.options.name = name.into();
         self
     }
 
-    /// Refuse two documents with the same key.
+    /// With `true`, no two documents can have the same key. The default is `false`.
+    ///
+    /// ```
+    /// # use cairndb::{Client, IndexModel, IndexOptions, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// let options = IndexOptions::builder().unique(true).build();
+    /// people.create_index(IndexModel::builder().keys(doc! { "email": 1 }).options(options).build()).run()?;
+    /// people.insert_one(doc! { "email": "ada@example.org" }).run()?;
+    /// assert!(people.insert_one(doc! { "email": "ada@example.org" }).run().is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn unique(mut self, unique: impl Into<Option<bool>>) -> Self {
         self.options.unique = unique.into();
         self
     }
 
-    /// Leave out documents that have none of the fields.
+    /// With `true`, documents that have none of the fields are not in the index. The default is `false`.
+    ///
+    /// ```
+    /// # use cairndb::IndexOptions;
+    /// let options = IndexOptions::builder().sparse(true).build();
+    /// assert_eq!(options.sparse, Some(true));
+    /// ```
     pub fn sparse(mut self, sparse: impl Into<Option<bool>>) -> Self {
         self.options.sparse = sparse.into();
         self
     }
 
-    /// The options.
+    /// Returns the options.
     pub fn build(self) -> IndexOptions {
         self.options
     }

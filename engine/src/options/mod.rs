@@ -1,7 +1,7 @@
-//! What a caller can ask of the client and of each verb.
+//! The options of the client and of its verbs.
 //!
-//! Names are those of MongoDB's Rust driver. An option that has no meaning for an embedded store is
-//! absent rather than ignored; a value that cannot be honored is refused when the call runs.
+//! The names are those of MongoDB's Rust driver. Options of the driver that only concern a network or a cluster are missing.
+//! A value that is not supported is refused when the call runs.
 
 mod bulk;
 mod durability;

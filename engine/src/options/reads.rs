@@ -6,88 +6,154 @@ use bson::{Bson, Document};
 
 use crate::options::indexes::Hint;
 
-/// Options of `find` and `find_one`.
+/// Options of [`find`](crate::Collection::find) and [`find_one`](crate::Collection::find_one), to set with `with_options`.
+///
+/// ```
+/// # use cairndb::{Client, FindOptions, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+///
+/// let mut options = FindOptions::default();
+/// options.limit = Some(1);
+/// let found = people.find(doc! {}).with_options(options).run()?;
+/// assert_eq!(found.count(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FindOptions {
-    /// Accepted: documents are read one by one, so there are no batches to size.
+    /// Accepted and without effect: documents are read one by one, so there are no batches.
     pub batch_size: Option<u32>,
-    /// How texts compare; only the simple collation is there.
+    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
     pub collation: Option<Collation>,
-    /// Kept with the operation for tracing.
+    /// A comment. It is accepted, and neither stored nor logged.
     pub comment: Option<Bson>,
-    /// The index to use, by keys or by name.
+    /// The index to use, by its keys or its name.
     pub hint: Option<Hint>,
-    /// Variables for expressions, as `$$name`.
+    /// Variables for expressions, where `$$name` is the value of the variable `name`.
     pub let_vars: Option<Document>,
-    /// At most this many documents; 0 is no limit; a negative number is taken without its sign.
+    /// The largest number of documents to return. With 0 there is no limit. Of a negative number the sign is ignored.
     pub limit: Option<i64>,
-    /// Give up with code 50 after this long. Time between two calls of the cursor does not count.
+    /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`). Time between two calls of the
+    /// cursor does not count.
     pub max_time: Option<Duration>,
-    /// Which fields are shown, and which are computed.
+    /// The fields to return, and fields to compute.
     pub projection: Option<Document>,
-    /// Skip this many matching documents first.
+    /// The number of matching documents to skip.
     pub skip: Option<u64>,
-    /// In which order the documents come; that of their `_id`s if absent.
+    /// The order of the documents: field paths with 1 (ascending) or -1 (descending).
     pub sort: Option<Document>,
 }
 
-/// Options of `aggregate`.
+/// Options of [`aggregate`](crate::Collection::aggregate), to set with `with_options`.
+///
+/// ```
+/// # use cairndb::{Client, AggregateOptions, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+///
+/// let mut options = AggregateOptions::default();
+/// options.let_vars = Some(doc! { "wanted": "Ada" });
+/// let named = doc! { "$match": { "$expr": { "$eq": ["$name", "$$wanted"] } } };
+/// let found = people.aggregate([named]).with_options(options).run()?;
+/// assert_eq!(found.count(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct AggregateOptions {
-    /// Accepted, as it only allows: nothing is ever moved to disk. A stage that holds more than 100 MiB fails with code
-    /// 292 either way.
+    /// Accepted and without effect: no stage writes to disk. A stage that needs more than 100 MiB of memory fails with
+    /// code 292 in any case.
     pub allow_disk_use: Option<bool>,
-    /// Accepted: documents are read one by one, so there are no batches to size.
+    /// Accepted and without effect: documents are read one by one, so there are no batches.
     pub batch_size: Option<u32>,
-    /// Accepted: no stage writes, so there is nothing to validate.
+    /// Accepted and without effect: no stage writes, so there is nothing to validate.
     pub bypass_document_validation: Option<bool>,
-    /// How texts compare; only the simple collation is there.
+    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
     pub collation: Option<Collation>,
-    /// Kept with the operation for tracing.
+    /// A comment. It is accepted, and neither stored nor logged.
     pub comment: Option<Bson>,
-    /// The index to use, by keys or by name.
+    /// The index to use, by its keys or its name.
     pub hint: Option<Hint>,
-    /// Variables for expressions, as `$$name`.
+    /// Variables for expressions, where `$$name` is the value of the variable `name`.
     pub let_vars: Option<Document>,
-    /// Give up with code 50 after this long. Time between two calls of the cursor does not count.
+    /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`). Time between two calls of the
+    /// cursor does not count.
     pub max_time: Option<Duration>,
 }
 
-/// Options of `count_documents`.
+/// Options of [`count_documents`](crate::Collection::count_documents), to set with `with_options`.
+///
+/// ```
+/// # use cairndb::{Client, CountOptions, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+///
+/// let mut options = CountOptions::default();
+/// options.skip = Some(1);
+/// assert_eq!(people.count_documents(doc! {}).with_options(options).run()?, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CountOptions {
-    /// How texts compare; only the simple collation is there.
+    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
     pub collation: Option<Collation>,
-    /// Kept with the operation for tracing.
+    /// A comment. It is accepted, and neither stored nor logged.
     pub comment: Option<Bson>,
-    /// The index to use, by keys or by name.
+    /// The index to use, by its keys or its name.
     pub hint: Option<Hint>,
-    /// Count at most this many; it must be positive.
+    /// The number at which counting stops. It must be positive.
     pub limit: Option<u64>,
-    /// Give up with code 50 after this long.
+    /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`).
     pub max_time: Option<Duration>,
-    /// Skip this many matching documents first.
+    /// The number of matching documents to skip.
     pub skip: Option<u64>,
 }
 
-/// Options of `distinct`.
+/// Options of [`distinct`](crate::Collection::distinct), to set with `with_options`.
+///
+/// ```
+/// # use cairndb::{Client, DistinctOptions, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+///
+/// let mut options = DistinctOptions::default();
+/// options.max_time = Some(std::time::Duration::from_secs(5));
+/// let names = people.distinct("name", doc! {}).with_options(options).run()?;
+/// assert_eq!(names.len(), 2);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct DistinctOptions {
-    /// How texts compare; only the simple collation is there.
+    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
     pub collation: Option<Collation>,
-    /// Kept with the operation for tracing.
+    /// A comment. It is accepted, and neither stored nor logged.
     pub comment: Option<Bson>,
-    /// The index to use, by keys or by name.
+    /// The index to use, by its keys or its name.
     pub hint: Option<Hint>,
-    /// Give up with code 50 after this long.
+    /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`).
     pub max_time: Option<Duration>,
 }
 
-/// How texts compare. Only the simple collation is there, by which they compare as their bytes do.
+/// The rules by which strings are compared. Only the simple collation is supported; it compares the bytes.
 ///
 /// ```
 /// use cairndb::Collation;
@@ -97,19 +163,43 @@ pub struct DistinctOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Collation {
-    /// The language whose rules apply; any other than `simple` is refused when the call runs.
+    /// The language whose rules apply. A call with any other than `simple` fails with code 238 (`NotImplemented`).
     pub locale: String,
 }
 
 impl Collation {
     pub(crate) const SIMPLE: &'static str = "simple";
 
-    /// The simple collation.
+    /// Returns the simple collation, which compares bytes.
+    ///
+    /// ```
+    /// # use cairndb::{Client, Collation, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// let collation = Collation::simple();
+    /// assert_eq!(people.find(doc! {}).collation(collation).run()?.count(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn simple() -> Self {
         Self::with_locale(Self::SIMPLE)
     }
 
-    /// The collation of a language.
+    /// Returns the collation of a language. Calls refuse it unless it is `simple`.
+    ///
+    /// ```
+    /// # use cairndb::{Client, Collation, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// let french = Collation::with_locale("fr");
+    /// assert_eq!(people.find(doc! {}).collation(french).run().unwrap_err().code(), Some(238));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn with_locale(locale: impl Into<String>) -> Self {
         Self { locale: locale.into() }
     }

@@ -8,191 +8,340 @@ use crate::options::durability::WriteConcern;
 use crate::options::indexes::Hint;
 use crate::options::reads::Collation;
 
-/// Options of `insert_one`.
+/// Options of [`insert_one`](crate::Collection::insert_one), to set with `with_options`.
+///
+/// ```
+/// # use cairndb::{Client, InsertOneOptions, WriteConcern, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+///
+/// let mut options = InsertOneOptions::default();
+/// options.write_concern = Some(WriteConcern::journaled());
+/// people.insert_one(doc! { "name": "Edith" }).with_options(options).run()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct InsertOneOptions {
-    /// Accepted: there are no validators yet that it could bypass.
+    /// With `true`, an auto-increment field keeps the value that the document has, whatever the field's mode is.
     pub bypass_document_validation: Option<bool>,
-    /// Give up with code 50 after this long.
+    /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`).
     pub max_time: Option<Duration>,
-    /// When the write counts as done.
+    /// When the write is acknowledged. The default is as the client was opened.
     pub write_concern: Option<WriteConcern>,
-    /// Kept with the operation for tracing.
+    /// A comment. It is accepted, and neither stored nor logged.
     pub comment: Option<Bson>,
 }
 
-/// Options of `insert_many`.
+/// Options of [`insert_many`](crate::Collection::insert_many), to set with `with_options`.
+///
+/// ```
+/// # use cairndb::{Client, InsertManyOptions, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+///
+/// let mut options = InsertManyOptions::default();
+/// options.ordered = Some(false);
+/// // The first is refused; the second is stored.
+/// let documents = [doc! { "_id": 1 }, doc! { "_id": 3 }];
+/// assert!(people.insert_many(documents).with_options(options).run().is_err());
+/// assert_eq!(people.count_documents(doc! {}).run()?, 3);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct InsertManyOptions {
-    /// Accepted: there are no validators yet that it could bypass.
+    /// With `true`, an auto-increment field keeps the value that a document has, whatever the field's mode is.
     pub bypass_document_validation: Option<bool>,
-    /// `true` (the default): stop at the first refused document. `false`: try all.
+    /// With `true`, the default, the call stops at the first refused document. With `false` it tries all documents.
     pub ordered: Option<bool>,
-    /// Give up with code 50 after this long.
+    /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`).
     pub max_time: Option<Duration>,
-    /// When the write counts as done.
+    /// When the write is acknowledged. The default is as the client was opened.
     pub write_concern: Option<WriteConcern>,
-    /// Kept with the operation for tracing.
+    /// A comment. It is accepted, and neither stored nor logged.
     pub comment: Option<Bson>,
 }
 
-/// Options of `delete_one` and `delete_many`.
+/// Options of [`delete_one`](crate::Collection::delete_one) and [`delete_many`](crate::Collection::delete_many), to set with `with_options`.
+///
+/// ```
+/// # use cairndb::{Client, DeleteOptions, WriteConcern, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+///
+/// let mut options = DeleteOptions::default();
+/// options.write_concern = Some(WriteConcern::journaled());
+/// let deleted = people.delete_many(doc! {}).with_options(options).run()?;
+/// assert_eq!(deleted.deleted_count, 2);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct DeleteOptions {
-    /// How texts compare; only the simple collation is there.
+    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
     pub collation: Option<Collation>,
-    /// The index to use, by keys or by name.
+    /// The index to use, by its keys or its name.
     pub hint: Option<Hint>,
-    /// Variables for expressions, as `$$name`.
+    /// Variables for expressions, where `$$name` is the value of the variable `name`.
     pub let_vars: Option<Document>,
-    /// Give up with code 50 after this long.
+    /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`).
     pub max_time: Option<Duration>,
-    /// When the write counts as done.
+    /// When the write is acknowledged. The default is as the client was opened.
     pub write_concern: Option<WriteConcern>,
-    /// Kept with the operation for tracing.
+    /// A comment. It is accepted, and neither stored nor logged.
     pub comment: Option<Bson>,
 }
 
-/// Options of `replace_one`.
+/// Options of [`replace_one`](crate::Collection::replace_one), to set with `with_options`.
+///
+/// ```
+/// # use cairndb::{Client, ReplaceOptions, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+///
+/// let mut options = ReplaceOptions::default();
+/// options.upsert = Some(true);
+/// let replaced = people.replace_one(doc! { "_id": 3 }, doc! { "name": "Edith" });
+/// assert_eq!(replaced.with_options(options).run()?.upserted_id, Some(3.into()));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ReplaceOptions {
-    /// Accepted: there are no validators yet that it could bypass.
+    /// Accepted and without effect: there are no validators that it could bypass.
     pub bypass_document_validation: Option<bool>,
-    /// Insert the replacement when nothing matches.
+    /// With `true`, the replacement is inserted when no document matches.
     pub upsert: Option<bool>,
-    /// How texts compare; only the simple collation is there.
+    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
     pub collation: Option<Collation>,
-    /// The index to use, by keys or by name.
+    /// The index to use, by its keys or its name.
     pub hint: Option<Hint>,
-    /// Variables for expressions, as `$$name`.
+    /// Variables for expressions, where `$$name` is the value of the variable `name`.
     pub let_vars: Option<Document>,
-    /// Which of several matching documents comes first.
+    /// The order that decides which of several matching documents is taken.
     pub sort: Option<Document>,
-    /// Give up with code 50 after this long.
+    /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`).
     pub max_time: Option<Duration>,
-    /// When the write counts as done.
+    /// When the write is acknowledged. The default is as the client was opened.
     pub write_concern: Option<WriteConcern>,
-    /// Kept with the operation for tracing.
+    /// A comment. It is accepted, and neither stored nor logged.
     pub comment: Option<Bson>,
 }
 
-/// Options of `update_one` and `update_many`.
+/// Options of [`update_one`](crate::Collection::update_one) and [`update_many`](crate::Collection::update_many), to set with `with_options`.
+///
+/// ```
+/// # use cairndb::{Client, UpdateOptions, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+///
+/// let mut options = UpdateOptions::default();
+/// options.upsert = Some(true);
+/// let update = people.update_one(doc! { "_id": 3 }, doc! { "$set": { "name": "Edith" } });
+/// assert_eq!(update.with_options(options).run()?.upserted_id, Some(3.into()));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct UpdateOptions {
-    /// Which elements `$[name]` stands for.
+    /// The filters for array elements: `$[name]` in the update stands for the elements that the filter on `name` matches.
     pub array_filters: Option<Vec<Document>>,
-    /// Accepted: there are no validators yet that it could bypass.
+    /// Accepted and without effect: there are no validators that it could bypass.
     pub bypass_document_validation: Option<bool>,
-    /// Insert a document when nothing matches.
+    /// With `true`, a document is inserted when none matches.
     pub upsert: Option<bool>,
-    /// How texts compare; only the simple collation is there.
+    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
     pub collation: Option<Collation>,
-    /// The index to use, by keys or by name.
+    /// The index to use, by its keys or its name.
     pub hint: Option<Hint>,
-    /// Variables for expressions, as `$$name`.
+    /// Variables for expressions, where `$$name` is the value of the variable `name`.
     pub let_vars: Option<Document>,
-    /// Which of several matching documents comes first.
+    /// The order that decides which of several matching documents is taken.
     pub sort: Option<Document>,
-    /// Give up with code 50 after this long.
+    /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`).
     pub max_time: Option<Duration>,
-    /// When the write counts as done.
+    /// When the write is acknowledged. The default is as the client was opened.
     pub write_concern: Option<WriteConcern>,
-    /// Kept with the operation for tracing.
+    /// A comment. It is accepted, and neither stored nor logged.
     pub comment: Option<Bson>,
 }
 
-/// Options of `find_one_and_update`.
+/// Options of [`find_one_and_update`](crate::Collection::find_one_and_update), to set with `with_options`.
+///
+/// ```
+/// # use cairndb::{Client, FindOneAndUpdateOptions, ReturnDocument, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+///
+/// let mut options = FindOneAndUpdateOptions::default();
+/// options.return_document = Some(ReturnDocument::After);
+/// let update = people.find_one_and_update(doc! { "_id": 1 }, doc! { "$set": { "name": "Augusta" } });
+/// let after = update.with_options(options).run()?;
+/// assert_eq!(after, Some(doc! { "_id": 1, "name": "Augusta" }));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FindOneAndUpdateOptions {
-    /// Which elements `$[name]` stands for.
+    /// The filters for array elements: `$[name]` in the update stands for the elements that the filter on `name` matches.
     pub array_filters: Option<Vec<Document>>,
-    /// Accepted: there are no validators yet that it could bypass.
+    /// Accepted and without effect: there are no validators that it could bypass.
     pub bypass_document_validation: Option<bool>,
-    /// Give up with code 50 after this long.
+    /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`).
     pub max_time: Option<Duration>,
-    /// Which fields are shown, and which are computed.
+    /// The fields to return, and fields to compute.
     pub projection: Option<Document>,
-    /// The document as it was before, the default, or as it is afterwards.
+    /// Which state of the document to return. The default is the state before the change.
     pub return_document: Option<ReturnDocument>,
-    /// Which of several matching documents comes first.
+    /// The order that decides which of several matching documents is taken.
     pub sort: Option<Document>,
-    /// Insert a document when nothing matches.
+    /// With `true`, a document is inserted when none matches.
     pub upsert: Option<bool>,
-    /// When the write counts as done.
+    /// When the write is acknowledged. The default is as the client was opened.
     pub write_concern: Option<WriteConcern>,
-    /// How texts compare; only the simple collation is there.
+    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
     pub collation: Option<Collation>,
-    /// The index to use, by keys or by name.
+    /// The index to use, by its keys or its name.
     pub hint: Option<Hint>,
-    /// Variables for expressions, as `$$name`.
+    /// Variables for expressions, where `$$name` is the value of the variable `name`.
     pub let_vars: Option<Document>,
-    /// Kept with the operation for tracing.
+    /// A comment. It is accepted, and neither stored nor logged.
     pub comment: Option<Bson>,
 }
 
-/// Options of `find_one_and_replace`.
+/// Options of [`find_one_and_replace`](crate::Collection::find_one_and_replace), to set with `with_options`.
+///
+/// ```
+/// # use cairndb::{Client, FindOneAndReplaceOptions, ReturnDocument, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+///
+/// let mut options = FindOneAndReplaceOptions::default();
+/// options.return_document = Some(ReturnDocument::After);
+/// let replacing = people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" });
+/// let after = replacing.with_options(options).run()?;
+/// assert_eq!(after, Some(doc! { "_id": 1, "name": "Augusta" }));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FindOneAndReplaceOptions {
-    /// Accepted: there are no validators yet that it could bypass.
+    /// Accepted and without effect: there are no validators that it could bypass.
     pub bypass_document_validation: Option<bool>,
-    /// Give up with code 50 after this long.
+    /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`).
     pub max_time: Option<Duration>,
-    /// Which fields are shown, and which are computed.
+    /// The fields to return, and fields to compute.
     pub projection: Option<Document>,
-    /// The document as it was before, the default, or as it is afterwards.
+    /// Which state of the document to return. The default is the state before the change.
     pub return_document: Option<ReturnDocument>,
-    /// Which of several matching documents comes first.
+    /// The order that decides which of several matching documents is taken.
     pub sort: Option<Document>,
-    /// Insert a document when nothing matches.
+    /// With `true`, a document is inserted when none matches.
     pub upsert: Option<bool>,
-    /// When the write counts as done.
+    /// When the write is acknowledged. The default is as the client was opened.
     pub write_concern: Option<WriteConcern>,
-    /// How texts compare; only the simple collation is there.
+    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
     pub collation: Option<Collation>,
-    /// The index to use, by keys or by name.
+    /// The index to use, by its keys or its name.
     pub hint: Option<Hint>,
-    /// Variables for expressions, as `$$name`.
+    /// Variables for expressions, where `$$name` is the value of the variable `name`.
     pub let_vars: Option<Document>,
-    /// Kept with the operation for tracing.
+    /// A comment. It is accepted, and neither stored nor logged.
     pub comment: Option<Bson>,
 }
 
-/// Options of `find_one_and_delete`.
+/// Options of [`find_one_and_delete`](crate::Collection::find_one_and_delete), to set with `with_options`.
+///
+/// ```
+/// # use cairndb::{Client, FindOneAndDeleteOptions, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+///
+/// let mut options = FindOneAndDeleteOptions::default();
+/// options.sort = Some(doc! { "_id": -1 });
+/// let last = people.find_one_and_delete(doc! {}).with_options(options).run()?;
+/// assert_eq!(last, Some(doc! { "_id": 2, "name": "Grace" }));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FindOneAndDeleteOptions {
-    /// Give up with code 50 after this long.
+    /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`).
     pub max_time: Option<Duration>,
-    /// Which fields are shown, and which are computed.
+    /// The fields to return, and fields to compute.
     pub projection: Option<Document>,
-    /// Which of several matching documents comes first.
+    /// The order that decides which of several matching documents is taken.
     pub sort: Option<Document>,
-    /// When the write counts as done.
+    /// When the write is acknowledged. The default is as the client was opened.
     pub write_concern: Option<WriteConcern>,
-    /// How texts compare; only the simple collation is there.
+    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
     pub collation: Option<Collation>,
-    /// The index to use, by keys or by name.
+    /// The index to use, by its keys or its name.
     pub hint: Option<Hint>,
-    /// Variables for expressions, as `$$name`.
+    /// Variables for expressions, where `$$name` is the value of the variable `name`.
     pub let_vars: Option<Document>,
-    /// Kept with the operation for tracing.
+    /// A comment. It is accepted, and neither stored nor logged.
     pub comment: Option<Bson>,
 }
 
-/// What an update does: operators such as `{$set: {..}}`, or a pipeline of stages.
+/// What an update does: operators such as `{$set: {..}}`, or a pipeline of stages. A [`Document`] and a `Vec<Document>`
+/// convert into it.
+///
+/// ```
+/// # use cairndb::{Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_one(doc! { "_id": 1, "price": 10, "tax": 2 }).run()?;
+///
+/// let operators = doc! { "$inc": { "price": 5 } };
+/// people.update_one(doc! { "_id": 1 }, operators).run()?;
+/// let pipeline = vec![doc! { "$set": { "total": { "$add": ["$price", "$tax"] } } }];
+/// people.update_one(doc! { "_id": 1 }, pipeline).run()?;
+/// assert!(people.find_one(doc! { "total": 17 }).run()?.is_some());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum UpdateModifications {
     /// Operators.
     Document(Document),
-    /// Stages, each of which makes a new document of the one before.
+    /// Stages of an aggregation pipeline: each computes a new document from the one before.
     Pipeline(Vec<Document>),
 }
 
@@ -208,13 +357,31 @@ impl From<Vec<Document>> for UpdateModifications {
     }
 }
 
-/// Which state of a document a `find_one_and_…` gives.
+/// Which state of the document [`find_one_and_update`](crate::Collection::find_one_and_update) and
+/// [`find_one_and_replace`](crate::Collection::find_one_and_replace) return.
+///
+/// ```
+/// # use cairndb::{Client, ReturnDocument, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_one(doc! { "_id": 1, "n": 1 }).run()?;
+/// let increment = doc! { "$inc": { "n": 1 } };
+/// let before = people.find_one_and_update(doc! { "_id": 1 }, increment.clone()).run()?;
+/// assert_eq!(before, Some(doc! { "_id": 1, "n": 1 }));
+/// let again = people.find_one_and_update(doc! { "_id": 1 }, increment);
+/// let after = again.return_document(ReturnDocument::After).run()?;
+/// assert_eq!(after, Some(doc! { "_id": 1, "n": 3 }));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReturnDocument {
-    /// As it was.
+    /// The state before the change.
     #[default]
     Before,
-    /// As it is now.
+    /// The state after the change.
     After,
 }
