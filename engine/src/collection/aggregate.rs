@@ -10,7 +10,7 @@ use query::pipeline::{Pipeline, Source};
 
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::codes::{refused, unsupported};
-use crate::collection::{Collection, Viewed};
+use crate::collection::handle::{Collection, Viewed};
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
@@ -26,10 +26,12 @@ use crate::shared::{Caller, Shared};
 impl<T> Collection<T> {
     /// Runs an aggregation pipeline over the documents, as they are when `run` is called.
     ///
-    /// `$match`, `$sort`, `$skip` and `$limit` at the front of the pipeline are done as by [`find`](Self::find). Stages
-    /// that must see all documents before they give one (`$sort`, `$group` and the like) hold at most 100 MiB each (code
-    /// 292), and do their work when the cursor is first asked. A stage that is unknown, and one that MongoDB has and
-    /// CairnDB has not, are errors that name it.
+    /// `$match`, `$sort`, `$skip` and `$limit` at the start of the pipeline are executed as by [`find`](Self::find), with
+    /// indexes. Stages that need all documents before they return one, such as `$sort` and `$group`, work when the cursor is
+    /// first advanced. If one of them needs more than 100 MiB it fails with code 292
+    /// (`QueryExceededMemoryLimitNoDiskUseAllowed`).
+    ///
+    /// An unknown stage, and one that MongoDB has and CairnDB has not, is an error that names the stage.
     ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};
@@ -57,7 +59,22 @@ impl<T> Collection<T> {
     }
 }
 
-/// An `aggregate` that is done by [`run`](Self::run).
+/// The action that [`Collection::aggregate`] and [`Database::aggregate`](crate::Database::aggregate) return.
+/// [`run`](Self::run) executes it.
+///
+/// ```
+/// # use cairndb::{Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+/// let first = doc! { "$group": { "_id": { "$substrCP": ["$name", 0, 1] } } };
+/// let mut letters = people.aggregate([first, doc! { "$sort": { "_id": 1 } }]).run()?;
+/// assert_eq!(letters.next().transpose()?, Some(doc! { "_id": "A" }));
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "the pipeline is run by run()"]
 pub struct Aggregate<'a, T = Document> {
     target: Target<'a>,
@@ -66,36 +83,65 @@ pub struct Aggregate<'a, T = Document> {
     row: PhantomData<fn() -> T>,
 }
 
-/// What a pipeline is run on.
+/// What a pipeline runs on.
 enum Target<'a> {
     Collection(Collection<RawDocumentBuf>),
     Database { shared: &'a Shared, caller: Caller, name: &'a str },
 }
 
-setters!(Aggregate<'a, T>, AggregateOptions, {
-    /// Accepted, as it only allows: nothing is ever moved to disk. A stage that holds more than 100 MiB fails with code
-    /// 292 either way.
-    allow_disk_use: bool,
-    /// Accepted: documents are read one by one, so there are no batches to size.
-    batch_size: u32,
-    /// Accepted: no stage writes, so there is nothing to validate.
-    bypass_document_validation: bool,
-    /// How texts compare; only the simple collation is there.
-    collation: Collation,
-    /// Kept with the operation for tracing.
-    comment: Bson,
-    /// The index to use, by keys or by name.
-    hint: Hint,
-    /// Variables for expressions, as `$$name`.
-    let_vars: Document,
-    /// Give up with code 50 after this long. Time between two calls of the cursor does not count.
-    max_time: Duration,
+setters!(Aggregate<'a, T>, AggregateOptions, r#"people.aggregate([doc! { "$count": "people" }])"#, {
+    /// Accepted and without effect: no stage writes to disk. A stage that needs more than 100 MiB of memory fails
+    /// with code 292 (`QueryExceededMemoryLimitNoDiskUseAllowed`), with `true` and with `false`.
+    allow_disk_use: bool = [
+        r#"let mut counted = people.aggregate([doc! { "$count": "people" }]).allow_disk_use(true).run()?;"#,
+        r#"assert_eq!(counted.next().transpose()?, Some(doc! { "people": 2 }));"#,
+    ],
+    /// Accepted and without effect: documents are read one by one, so there are no batches.
+    batch_size: u32 = [
+        r#"let mut counted = people.aggregate([doc! { "$count": "people" }]).batch_size(100).run()?;"#,
+        r#"assert_eq!(counted.next().transpose()?, Some(doc! { "people": 2 }));"#,
+    ],
+    /// Accepted and without effect: no stage writes, so there is nothing to validate.
+    bypass_document_validation: bool = [
+        r#"let mut counted = people.aggregate([doc! { "$count": "people" }]).bypass_document_validation(true).run()?;"#,
+        r#"assert_eq!(counted.next().transpose()?, Some(doc! { "people": 2 }));"#,
+    ],
+    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    collation: Collation = [
+        r#"let mut counted = people.aggregate([doc! { "$count": "people" }]).collation(Collation::simple()).run()?;"#,
+        r#"assert_eq!(counted.next().transpose()?, Some(doc! { "people": 2 }));"#,
+    ],
+    /// A comment. It is accepted, and neither stored nor logged.
+    comment: Bson = [
+        r#"let mut counted = people.aggregate([doc! { "$count": "people" }]).comment("nightly report".into()).run()?;"#,
+        r#"assert_eq!(counted.next().transpose()?, Some(doc! { "people": 2 }));"#,
+    ],
+    /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such
+    /// index.
+    hint: Hint = [
+        r#"let adas = people.aggregate([doc! { "$match": { "name": "Ada" } }]);"#,
+        r#"let mut found = adas.hint(Hint::Keys(doc! { "_id": 1 })).run()?;"#,
+        "assert_eq!(found.next().transpose()?, Some(ada));",
+    ],
+    /// Variables for expressions, where `$$name` is the value of the variable `name`.
+    let_vars: Document = [
+        r#"let named = doc! { "$match": { "$expr": { "$eq": ["$name", "$$wanted"] } } };"#,
+        r#"let mut found = people.aggregate([named]).let_vars(doc! { "wanted": "Ada" }).run()?;"#,
+        "assert_eq!(found.next().transpose()?, Some(ada));",
+    ],
+    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`). Time between two calls
+    /// of the cursor does not count.
+    max_time: Duration = [
+        r#"let mut counted = people.aggregate([doc! { "$count": "people" }]).max_time(Duration::from_secs(5)).run()?;"#,
+        r#"assert_eq!(counted.next().transpose()?, Some(doc! { "people": 2 }));"#,
+    ],
 });
 
 impl<'a> Aggregate<'a> {
-    /// A pipeline on a database.
+    /// A pipeline that runs on a database.
     pub(crate) fn on_database(
-        (shared, caller): (&'a Shared, Caller),
+        shared: &'a Shared,
+        caller: Caller,
         name: &'a str,
         pipeline: Vec<Document>,
     ) -> Self {
@@ -108,13 +154,47 @@ impl<'a> Aggregate<'a> {
 }
 
 impl<'a, T> Aggregate<'a, T> {
-    /// The same pipeline, with results as another type.
+    /// Sets the type that the results are decoded as.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// #[derive(serde::Deserialize)]
+    /// struct Total {
+    ///     people: i32,
+    /// }
+    ///
+    /// people.insert_one(doc! { "name": "Ada" }).run()?;
+    /// let mut totals = people.aggregate([doc! { "$count": "people" }]).with_type::<Total>().run()?;
+    /// assert_eq!(totals.next().transpose()?.map(|total| total.people), Some(1));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn with_type<U>(self) -> Aggregate<'a, U> {
         let Self { target, pipeline, options, row: _ } = self;
         Aggregate { target, pipeline, options, row: PhantomData }
     }
 
-    /// Opens a cursor.
+    /// Opens a cursor over the results.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_many([doc! { "_id": 1, "born": 1815 }, doc! { "_id": 2, "born": 1906 }]).run()?;
+    ///
+    /// let age = doc! { "$project": { "age": { "$subtract": [2000, "$born"] } } };
+    /// for person in people.aggregate([age]).run()? {
+    ///     assert!(person?.get_i32("age").is_ok());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn run(self) -> Result<Cursor<T>> {
         let pipeline = self.parse()?;
         let piped = match &self.target {
@@ -129,12 +209,12 @@ impl<'a, T> Aggregate<'a, T> {
         Ok(Cursor::piped(piped?))
     }
 
-    /// What `run`, and a walk to the end of its cursor, does.
+    /// Plans the pipeline for `explain`, and at [`Depth::Execution`] reads to the end of its cursor.
     pub(crate) fn explain(self, depth: Depth) -> Result<ExplainedPipeline> {
         let pipeline = self.parse()?;
         let piped = match &self.target {
             Target::Collection(collection) if *pipeline.source() == Source::Collection => {
-                return explain_search(collection, pipeline, (&self.pipeline, &self.options), depth);
+                return explain_search(collection, pipeline, &self.pipeline, &self.options, depth);
             }
             Target::Collection(collection) => on_collection(collection, pipeline),
             Target::Database { shared, name, .. } => on_database(shared, name, pipeline),
@@ -156,19 +236,20 @@ impl<'a, T> Aggregate<'a, T> {
     }
 }
 
-/// A pipeline explained.
+/// What `explain` says of a pipeline.
 pub(crate) struct ExplainedPipeline {
-    /// The search at its front, unless it has another source.
+    /// The search at its start. `None` if its documents do not come from the collection.
     pub(crate) search: Option<Explained>,
     /// The stages that are not part of the search.
     pub(crate) stages: Vec<Document>,
-    /// How many documents came out of the last of them, if it was run.
+    /// The number of results, if the pipeline was executed.
     pub(crate) rows: Option<u64>,
 }
 
-/// A pipeline that tells of the collection instead of reading it.
+/// Opens a pipeline whose source describes the collection: `$collStats`, `$indexStats`.
 fn on_collection(collection: &Collection<RawDocumentBuf>, pipeline: Pipeline) -> Result<Piped> {
     let documents = match pipeline.source() {
+        // Both callers search the collection themselves.
         Source::Collection => Vec::new(),
         Source::IndexStats => collection.read(|_, state| index_stats(&state.indexes()))?.unwrap_or_default(),
         Source::CollStats(asked) => {
@@ -183,6 +264,7 @@ fn on_collection(collection: &Collection<RawDocumentBuf>, pipeline: Pipeline) ->
                 )
             })?]
         }
+        // In MongoDB these stages belong to a database.
         Source::Documents(_) | Source::CurrentOp(_) => {
             let (stage, name) = (pipeline.source().stage().unwrap_or_default(), collection.name());
             return Err(refused(
@@ -194,7 +276,7 @@ fn on_collection(collection: &Collection<RawDocumentBuf>, pipeline: Pipeline) ->
     Ok(Piped::over_documents(pipeline, documents))
 }
 
-/// The search at the front of a pipeline, which is taken off it, and its filter.
+/// Takes the stages that a search can execute off the start of the pipeline. Returns the search and its filter.
 fn leading(pipeline: &mut Pipeline, options: &AggregateOptions) -> Result<(Search, Document)> {
     let leading = pipeline.take_leading();
     let sort = leading.sort.as_deref().map(Document::try_from).transpose()?;
@@ -209,7 +291,7 @@ fn leading(pipeline: &mut Pipeline, options: &AggregateOptions) -> Result<(Searc
     Ok((search, filter))
 }
 
-/// The search, and the rest of the pipeline behind it.
+/// Opens the search at the start of the pipeline, with the other stages after it.
 fn search<T>(
     collection: &Collection<RawDocumentBuf>,
     mut pipeline: Pipeline,
@@ -223,6 +305,7 @@ fn search<T>(
             Rows::open(view, search)
         })
     };
+    // Without further stages the cursor reads the rows directly.
     if pipeline.is_empty() {
         return Ok(open()?.map_or_else(Cursor::empty, Cursor::new));
     }
@@ -232,20 +315,24 @@ fn search<T>(
 fn explain_search(
     collection: &Collection<RawDocumentBuf>,
     mut pipeline: Pipeline,
-    (stages, options): (&[Document], &AggregateOptions),
+    stages: &[Document],
+    options: &AggregateOptions,
     depth: Depth,
 ) -> Result<ExplainedPipeline> {
     let (search, filter) = leading(&mut pipeline, options)?;
     let hint = options.hint.as_ref();
+    // A pipeline that is only a search is explained as a `find` is.
     let Some(first) = pipeline.first_position() else {
-        let explained = collection.explain_search((&filter, hint), search, depth)?;
+        let explained = collection.explain_search(&filter, hint, search, depth)?;
         return Ok(ExplainedPipeline { search: Some(explained), stages: Vec::new(), rows: None });
     };
     let stages = stages.iter().skip(first).cloned().collect();
     if depth == Depth::Plan {
-        let explained = collection.explain_search((&filter, hint), search, depth)?;
+        let explained = collection.explain_search(&filter, hint, search, depth)?;
         return Ok(ExplainedPipeline { search: Some(explained), stages, rows: None });
     }
+    // The stages are executed to their end, and the search reports its work through `report`: a `$limit` among the stages
+    // can end it early.
     let (start, skip, report) = (Instant::now(), search.skip, WorkReport::default());
     let mut explained = Explained::without_reading(&filter, "EOF", depth);
     let selector = search.selector.clone();
@@ -262,7 +349,7 @@ fn explain_search(
     Ok(ExplainedPipeline { search: Some(explained), stages, rows })
 }
 
-/// How many documents come out of a pipeline, if it is to be run.
+/// Executes the pipeline to its end, if `depth` asks for that, and returns the number of its results.
 fn drained(mut piped: Piped, depth: Depth) -> Result<Option<u64>> {
     let mut rows = 0;
     while depth == Depth::Execution && piped.advance()? {
@@ -273,16 +360,18 @@ fn drained(mut piped: Piped, depth: Depth) -> Result<Option<u64>> {
 
 fn on_database(shared: &Shared, name: &str, pipeline: Pipeline) -> Result<Piped> {
     validate_database(name)?;
+    // A closed store refuses, though the documents of the pipeline could still be computed.
     let _in_use = shared.store.enter()?;
     match pipeline.source() {
         Source::Documents(documents) => {
             let documents = documents.clone();
             Ok(Piped::over_documents(pipeline, documents))
         }
-        // An empty list would say that nothing is going on.
+        // An empty list would say that no operation is running.
         Source::CurrentOp(_) => {
             Err(unsupported("stage $currentOp is not supported: operations are recorded by a server only"))
         }
+        // The source is a collection if the first stage is none of the sources, such as `$match`: it is named instead.
         Source::Collection | Source::CollStats(_) | Source::IndexStats => {
             let stage = pipeline.source().stage().or(pipeline.first_stage());
             let stage = stage.map_or_else(|| "an empty pipeline".to_owned(), |stage| format!("'{stage}'"));
@@ -294,7 +383,7 @@ fn on_database(shared: &Shared, name: &str, pipeline: Pipeline) -> Result<Piped>
     }
 }
 
-/// Names and keys. How often an index was used is not counted, so it is not told.
+/// The documents of `$indexStats`: names and keys. `accesses` is missing, because uses of an index are not counted.
 fn index_stats(indexes: &[Index]) -> Result<Vec<RawDocumentBuf>> {
     let id = doc! { "name": ID_INDEX_NAME, "key": { "_id": 1 }, "spec": { "key": { "_id": 1 }, "name": ID_INDEX_NAME } };
     let others = indexes.iter().map(|index| {
@@ -310,10 +399,10 @@ fn index_stats(indexes: &[Index]) -> Result<Vec<RawDocumentBuf>> {
     std::iter::once(id).chain(others).map(|stats| Ok(RawDocumentBuf::try_from(&stats)?)).collect()
 }
 
-/// What `$collStats` is asked for.
+/// The parsed options of `$collStats`.
 struct Asked {
     count: bool,
-    /// What sizes are divided by, if they are asked for.
+    /// The number that sizes are divided by. `None` if sizes are not asked for.
     storage: Option<i64>,
 }
 
@@ -333,6 +422,7 @@ impl Asked {
                     asked.count = true;
                 }
                 "storageStats" => asked.storage = Some(scale(value.as_document().ok_or_else(wrong)?)?),
+                // MongoDB has these, so they are refused as not supported, and not as unknown.
                 "latencyStats" | "queryExecStats" | "operationStats" => {
                     return Err(unsupported(format!("'{option}' of $collStats is not supported")));
                 }
@@ -345,7 +435,7 @@ impl Asked {
         Ok(asked)
     }
 
-    /// What is asked for and can be told. Sizes are summed up by reading every document.
+    /// The document of `$collStats`. Sizes are exact, by reading every document.
     fn stats(&self, viewed: Viewed<'_>, count: Option<u64>) -> Result<RawDocumentBuf> {
         let Viewed { database: _, state, view } = viewed;
         let mut told = doc! { "ns": state.namespace.to_string(), "localTime": DateTime::now() };
@@ -358,6 +448,7 @@ impl Asked {
                 size = size.saturating_add(i64::try_from(matches.bytes().len()).unwrap_or(i64::MAX));
             }
             let mut storage = doc! { "size": size / scale, "count": count };
+            // As in MongoDB, an empty collection has no average.
             if count > 0 {
                 storage.insert("avgObjSize", size / count);
             }

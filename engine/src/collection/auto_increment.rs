@@ -1,4 +1,4 @@
-//! Auto-increment fields of a collection: create, alter, drop, list, and a look at each.
+//! Auto-increment fields of a collection: create, alter, drop, list, and reading the state of one.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::catalog::collection::CollectionState;
 use crate::catalog::fields::check_fields;
 use crate::catalog::sequence_change::alter_fields;
 use crate::catalog::sequences::AutoField;
-use crate::collection::Collection;
+use crate::collection::handle::Collection;
 use crate::error::Result;
 use crate::results::{AutoIncrementSpecification, SequenceGap, SequenceSnapshot};
 use crate::sequences::{gaps_of, snapshot_of};
@@ -20,11 +20,16 @@ use crate::storage::Database as StorageDatabase;
 use crate::write::auto_increment::stored_values::furthest;
 
 impl<T> Collection<T> {
-    /// Makes a field number itself from now on. Documents that are there keep what they have; the sequence starts
-    /// at `StartValue` unless the field asks for `start_from_existing`. The collection is made if it does not exist.
+    /// Makes a field an auto-increment field: inserts from now on number their documents in it. A collection that
+    /// does not exist is created first.
     ///
-    /// Fails with -332 (`SDB_AUTOINCREMENT_FIELD_CONFLICT`) if the field numbers itself already, or lies in one that
-    /// does or around it, and with -6 (`SDB_INVALIDARG`) for a path or option that is not allowed.
+    /// Stored documents stay as they are. The first value is the field's start value, or with
+    /// [`start_from_existing(true)`](crate::AutoIncrementBuilder::start_from_existing) the one after the largest stored
+    /// value.
+    ///
+    /// Fails with SequoiaDB's code -332 (`SDB_AUTOINCREMENT_FIELD_CONFLICT`) if the field, a field inside it or a
+    /// field around it is an auto-increment field. Fails with SequoiaDB's code -6 (`SDB_INVALIDARG`) if the path or
+    /// an option is not allowed.
     ///
     /// ```
     /// # use cairndb::{AutoIncrement, Client, bson::{Document, doc}};
@@ -44,7 +49,20 @@ impl<T> Collection<T> {
         self.create_auto_increments([field])
     }
 
-    /// Makes several fields number themselves, all or none.
+    /// Makes several fields auto-increment fields, all or none of them.
+    ///
+    /// ```
+    /// # use cairndb::{AutoIncrement, Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let fields = ["number", "position"].map(|field| AutoIncrement::builder().field(field).build());
+    /// people.create_auto_increments(fields).run()?;
+    /// assert_eq!(people.auto_increments().run()?.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn create_auto_increments(
         &self,
         fields: impl IntoIterator<Item = AutoIncrement>,
@@ -52,15 +70,46 @@ impl<T> Collection<T> {
         CreateAutoIncrement { collection: self, fields: options_of(fields) }
     }
 
-    /// Changes a field and its sequence; what is not given stays. When it returns, no insert hands out a value of the
-    /// state that was before.
+    /// Changes the options of an auto-increment field and of its sequence. Options that are not given stay. Once the call
+    /// has returned, inserts use the new options.
     ///
-    /// Fails with -333 (`SDB_AUTOINCREMENT_FIELD_NOT_EXIST`) if the field does not number itself.
+    /// Fails with SequoiaDB's code -333 (`SDB_AUTOINCREMENT_FIELD_NOT_EXIST`) if it is not an auto-increment field.
+    ///
+    /// ```
+    /// # use cairndb::{AutoIncrement, Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let number = AutoIncrement::builder().field("number").build();
+    /// people.create_auto_increment(number).run()?;
+    /// let by_tens = AutoIncrement::builder().field("number").increment(10).start_value(100);
+    /// people.alter_auto_increment(by_tens.build()).run()?;
+    /// assert_eq!(people.auto_increment("number").snapshot()?.increment, 10);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn alter_auto_increment(&self, field: AutoIncrement) -> AlterAutoIncrement<'_, T> {
         self.alter_auto_increments([field])
     }
 
-    /// Changes several fields, all or none.
+    /// Changes several auto-increment fields, all or none of them. See
+    /// [`alter_auto_increment`](Self::alter_auto_increment).
+    ///
+    /// ```
+    /// # use cairndb::{AutoIncrement, Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let number = AutoIncrement::builder().field("number").build();
+    /// people.create_auto_increment(number).run()?;
+    /// let smaller = AutoIncrement::builder().field("number").cache_size(10).acquire_size(10).build();
+    /// people.alter_auto_increments([smaller]).run()?;
+    /// assert_eq!(people.auto_increment("number").snapshot()?.cache_size, 10);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn alter_auto_increments(
         &self,
         fields: impl IntoIterator<Item = AutoIncrement>,
@@ -68,24 +117,68 @@ impl<T> Collection<T> {
         AlterAutoIncrement { collection: self, fields: options_of(fields) }
     }
 
-    /// Ends the numbering of a field. Stored values stay; made again, it starts anew.
+    /// Makes an auto-increment field a plain one and removes its sequence. Stored values stay. If the field is created
+    /// again, its sequence starts again.
     ///
-    /// Fails with -333 if the field does not number itself.
+    /// Fails with SequoiaDB's code -333 (`SDB_AUTOINCREMENT_FIELD_NOT_EXIST`) if it is not an auto-increment field.
+    ///
+    /// ```
+    /// # use cairndb::{AutoIncrement, Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let number = AutoIncrement::builder().field("number").build();
+    /// people.create_auto_increment(number).run()?;
+    /// people.drop_auto_increment("number").run()?;
+    /// assert!(people.auto_increments().run()?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn drop_auto_increment(&self, field: impl Into<String>) -> DropAutoIncrement<'_, T> {
         self.drop_auto_increments([field.into()])
     }
 
-    /// Ends the numbering of several fields, all or none.
+    /// Makes several auto-increment fields plain ones, all or none of them. See
+    /// [`drop_auto_increment`](Self::drop_auto_increment).
+    ///
+    /// ```
+    /// # use cairndb::{AutoIncrement, Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let number = AutoIncrement::builder().field("number").build();
+    /// people.create_auto_increment(number).run()?;
+    /// people.drop_auto_increments(["number".to_owned()]).run()?;
+    /// assert!(people.auto_increments().run()?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn drop_auto_increments(&self, fields: impl IntoIterator<Item = String>) -> DropAutoIncrement<'_, T> {
         DropAutoIncrement { collection: self, fields: fields.into_iter().collect() }
     }
 
-    /// The fields that number themselves, ascending by path.
+    /// Lists the auto-increment fields, ascending by path.
+    ///
+    /// ```
+    /// # use cairndb::{AutoIncrement, Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let number = AutoIncrement::builder().field("number").build();
+    /// people.create_auto_increment(number).run()?;
+    /// assert_eq!(people.auto_increments().run()?[0].field, "number");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn auto_increments(&self) -> ListAutoIncrements<'_, T> {
         ListAutoIncrements { collection: self }
     }
 
-    /// The options that make the same fields in an empty collection; none if the collection does not exist.
+    /// Returns the options that create the same fields in an empty collection. The list is empty if the collection
+    /// does not exist.
     pub(crate) fn auto_increment_options(&self) -> Result<Vec<Document>> {
         let options = self.read(|_, state| {
             let definition = state.definition();
@@ -94,60 +187,98 @@ impl<T> Collection<T> {
         Ok(options.unwrap_or_default())
     }
 
-    /// The sequence behind a field: its snapshot, its gaps, its safe watermark.
+    /// Returns a handle to an auto-increment field, to read the state of its sequence.
+    ///
+    /// ```
+    /// # use cairndb::{AutoIncrement, Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let number = AutoIncrement::builder().field("number").build();
+    /// people.create_auto_increment(number).run()?;
+    /// people.insert_one(doc! { "name": "Ada" }).run()?;
+    /// assert_eq!(people.auto_increment("number").snapshot()?.last_used, Some(1));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn auto_increment(&self, field: impl Into<String>) -> AutoIncrementField<'_, T> {
         AutoIncrementField { collection: self, field: field.into() }
     }
 }
 
-/// A `create_auto_increment` that is done by [`run`](Self::run).
-#[must_use = "the fields are made by run()"]
+/// The action that [`Collection::create_auto_increment`] and [`Collection::create_auto_increments`] return.
+/// [`run`](Self::run) executes it.
+#[must_use = "the fields are created by run()"]
 pub struct CreateAutoIncrement<'a, T> {
     collection: &'a Collection<T>,
     fields: Vec<FieldOptions>,
 }
 
-/// An `alter_auto_increment` that is done by [`run`](Self::run).
+/// The action that [`Collection::alter_auto_increment`] and [`Collection::alter_auto_increments`] return.
+/// [`run`](Self::run) executes it.
 #[must_use = "the fields are changed by run()"]
 pub struct AlterAutoIncrement<'a, T> {
     collection: &'a Collection<T>,
     fields: Vec<FieldOptions>,
 }
 
-/// A `drop_auto_increment` that is done by [`run`](Self::run).
+/// The action that [`Collection::drop_auto_increment`] and [`Collection::drop_auto_increments`] return.
+/// [`run`](Self::run) executes it.
 #[must_use = "the fields are dropped by run()"]
 pub struct DropAutoIncrement<'a, T> {
     collection: &'a Collection<T>,
     fields: Vec<String>,
 }
 
-/// An `auto_increments` that is done by [`run`](Self::run).
+/// The action that [`Collection::auto_increments`] returns. [`run`](Self::run) executes it.
 #[must_use = "the list is read by run()"]
 pub struct ListAutoIncrements<'a, T> {
     collection: &'a Collection<T>,
 }
 
-/// The sequence behind an auto-increment field. Every call looks it up; -333 if the field does not number itself.
+/// A handle to an auto-increment field, which [`Collection::auto_increment`] returns.
+///
+/// Every call looks the field up, and fails with SequoiaDB's code -333 (`SDB_AUTOINCREMENT_FIELD_NOT_EXIST`) if it is
+/// not an auto-increment field.
+///
+/// ```
+/// # use cairndb::{AutoIncrement, Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// let number = AutoIncrement::builder().field("number").build();
+/// people.create_auto_increment(number).run()?;
+///
+/// let number = people.auto_increment("number");
+/// assert_eq!(number.snapshot()?.last_used, None);
+/// assert!(number.gaps()?.is_empty());
+/// assert_eq!(number.safe_watermark()?, None);
+/// # Ok(())
+/// # }
+/// ```
 pub struct AutoIncrementField<'a, T> {
     collection: &'a Collection<T>,
     field: String,
 }
 
 impl<T> CreateAutoIncrement<'_, T> {
-    /// Makes the fields.
+    /// Creates the fields.
     pub fn run(self) -> Result<()> {
         self.collection.check_before_creation(|| check_fields(&self.fields))?;
         let shared = self.collection.shared();
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
         let namespace = self.collection.valid_namespace()?;
+        // Only called for a field that starts after the existing values: it may read the whole collection.
         let furthest = |collection: &CollectionState, path: &str, attributes: &Attributes| {
             furthest(&database, collection, path, attributes)
         };
         loop {
             let state = shared.find_or_create(&database, namespace)?;
             match shared.catalog.add_fields(shared.storage(&database), &state, &self.fields, &furthest) {
-                // Dropped or renamed between the look-up and the change.
+                // Dropped or renamed since it was resolved: another collection may have the name now.
                 Err(_) if state.is_retired() => {}
                 added => return added.map_err(|error| error.in_namespace(namespace)),
             }
@@ -171,7 +302,7 @@ impl<T> DropAutoIncrement<'_, T> {
 }
 
 impl<T> ListAutoIncrements<'_, T> {
-    /// Reads the list; it is empty if the collection does not exist.
+    /// Reads the list. It is empty if the collection does not exist.
     pub fn run(self) -> Result<Vec<AutoIncrementSpecification>> {
         let listed = self.collection.read(|_, state| {
             let definition = state.definition();
@@ -182,21 +313,67 @@ impl<T> ListAutoIncrements<'_, T> {
 }
 
 impl<T> AutoIncrementField<'_, T> {
-    /// Attributes and state of the sequence at this moment.
+    /// Reads attributes and state of the sequence.
+    ///
+    /// ```
+    /// # use cairndb::{AutoIncrement, Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let number = AutoIncrement::builder().field("number").build();
+    /// people.create_auto_increment(number).run()?;
+    /// let snapshot = people.auto_increment("number").snapshot()?;
+    /// assert_eq!((snapshot.start_value, snapshot.increment, snapshot.initial), (1, 1, true));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn snapshot(&self) -> Result<SequenceSnapshot> {
         self.on_field(|field, _| Ok(snapshot_of(&field.state)))
     }
 
-    /// Values that nobody will get, and why; see [`Sequence::gaps`](crate::Sequence::gaps).
+    /// Lists the values that no document will get, with the cause. See [`Sequence::gaps`](crate::Sequence::gaps).
+    ///
+    /// ```
+    /// # use cairndb::{AutoIncrement, Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let number = AutoIncrement::builder().field("number").build();
+    /// people.create_auto_increment(number).run()?;
+    /// // A document that brings 5 makes the sequence skip the values up to it.
+    /// people.insert_one(doc! { "number": 5 }).run()?;
+    /// let gaps = people.auto_increment("number").gaps()?;
+    /// assert_eq!((gaps[0].first, gaps[0].cause.as_str()), (1, "explicitValue"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn gaps(&self) -> Result<Vec<SequenceGap>> {
         self.on_field(|field, database| gaps_of(&field.state, database))
     }
 
-    /// The highest value, in the sequence's order, such that no insert under way can still make a value up to it
-    /// visible; absent while even the first can.
+    /// Returns the safe watermark: documents with values up to it are all visible, or will never be. Returns `None` if an
+    /// insert in progress may still make the first value visible.
     ///
-    /// A consumer that reads documents "above the last value seen" of a fast sequence misses none if it takes the
-    /// watermark first and reads no further than it.
+    /// A [fast](crate::Contract::Fast) sequence can make a larger value visible before a smaller one. So a consumer that
+    /// polls for documents "after the last value seen" takes the watermark first, and reads up to it.
+    ///
+    /// ```
+    /// # use cairndb::{AutoIncrement, Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let number = AutoIncrement::builder().field("number").build();
+    /// people.create_auto_increment(number).run()?;
+    /// people.insert_many([doc! { "name": "Ada" }, doc! { "name": "Grace" }]).run()?;
+    /// let safe = people.auto_increment("number").safe_watermark()?;
+    /// let new = people.find(doc! { "number": { "$gt": 0, "$lte": safe } }).run()?;
+    /// assert_eq!(new.count(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn safe_watermark(&self) -> Result<Option<i64>> {
         self.on_field(|field, _| Ok(field.state.sequence.safe_watermark()))
     }
@@ -207,6 +384,7 @@ impl<T> AutoIncrementField<'_, T> {
             let definition = state.definition();
             look(definition.fields.find(&self.field).ok_or_else(unknown)?, database)
         })?;
+        // A collection that does not exist has no fields.
         looked.ok_or_else(|| unknown().into())
     }
 }
@@ -226,7 +404,7 @@ fn specification(field: &AutoField) -> AutoIncrementSpecification {
     }
 }
 
-/// What makes the field again, with its sequence where it stands.
+/// The options that create the field again with the next value of its sequence. A dump has them.
 fn options_as_made(field: &AutoField) -> Document {
     let snapshot = snapshot_of(&field.state);
     let mut options = doc! {

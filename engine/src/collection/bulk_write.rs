@@ -1,6 +1,6 @@
 //! `bulk_write`: many writes to any number of collections in one call.
 //!
-//! It is no transaction: each write is done by itself, in order, as the verb of its kind does it.
+//! It is not a transaction. The writes are executed in order, each by the verb of its kind.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use bson::{Bson, DateTime, Document};
 use serde::Serialize;
 
-use crate::collection::Collection;
+use crate::collection::handle::Collection;
 use crate::error::{BulkWriteError, Error, ErrorKind, Result};
 use crate::namespace::Namespace;
 use crate::options::{
@@ -24,26 +24,68 @@ use crate::results::{
 use crate::shared::{Caller, Shared};
 
 impl<T> Collection<T> {
-    /// Does many writes to this collection, one after the other; see
+    /// Executes many writes to this collection, one after the other. See
     /// [`Client::bulk_write`](crate::Client::bulk_write). A write to another collection is refused.
+    ///
+    /// ```
+    /// # use cairndb::{Client, WriteModel, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let writes: [WriteModel; 2] = [
+    ///     people.insert_one_model(doc! { "_id": 1 })?.into(),
+    ///     people.replace_one_model(doc! { "_id": 1 }, doc! { "name": "Ada" })?.into(),
+    /// ];
+    /// let result = people.bulk_write(writes).run()?;
+    /// assert_eq!((result.inserted_count, result.modified_count), (1, 1));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn bulk_write(
         &self,
         models: impl IntoIterator<Item = impl Into<WriteModel>>,
     ) -> BulkWrite<'_, SummaryBulkWriteResult> {
         let handle = &self.handle;
-        let only = Some(&handle.shown);
-        BulkWrite::new((&handle.shared, handle.caller.clone()), models, only)
+        BulkWrite::new(&handle.shared, handle.caller.clone(), models, Some(&handle.given))
     }
 }
 
 impl<T: Serialize> Collection<T> {
-    /// A model that inserts the document into this collection.
+    /// Makes the model of an insert into this collection, for [`bulk_write`](Self::bulk_write). Fails if the document
+    /// cannot be serialized.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let write = people.insert_one_model(doc! { "name": "Ada" })?;
+    /// assert_eq!(people.bulk_write([write]).run()?.inserted_count, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn insert_one_model(&self, document: impl std::borrow::Borrow<T>) -> Result<InsertOneModel> {
         let document = bson::serialize_to_document(document.borrow())?;
         Ok(InsertOneModel::builder().namespace(self.namespace()).document(document).build())
     }
 
-    /// A model that replaces the first document of this collection that matches.
+    /// Makes the model of a replacement of one document of this collection, for [`bulk_write`](Self::bulk_write). Fails if
+    /// the replacement cannot be serialized.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let mut write = people.replace_one_model(doc! { "_id": 1 }, doc! { "name": "Ada" })?;
+    /// write.upsert = Some(true);
+    /// assert_eq!(people.bulk_write([write]).run()?.upserted_count, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn replace_one_model(
         &self,
         filter: Document,
@@ -55,36 +97,79 @@ impl<T: Serialize> Collection<T> {
     }
 }
 
-/// A `bulk_write` that is done by [`run`](BulkWrite::run).
-#[must_use = "the writes are done by run()"]
+/// The action that [`Collection::bulk_write`] and [`Client::bulk_write`](crate::Client::bulk_write) return. `run` executes
+/// it.
+///
+/// `R` is the type of the result: sums, or after [`verbose_results`](Self::verbose_results) the result of each write.
+///
+/// ```
+/// # use cairndb::{Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// let writes = [people.insert_one_model(doc! { "_id": 1 })?, people.insert_one_model(doc! { "_id": 2 })?];
+/// let result = people.bulk_write(writes).ordered(false).verbose_results().run()?;
+/// assert_eq!(result.summary.inserted_count, 2);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "the writes are executed by run()"]
 pub struct BulkWrite<'a, R> {
     shared: &'a Arc<Shared>,
     caller: Caller,
     models: Vec<WriteModel>,
-    /// The collection that all writes must be to.
+    /// The collection that all writes must be for, if the action is a collection's.
     only: Option<&'a Namespace>,
     options: BulkWriteOptions,
     result: PhantomData<fn() -> R>,
 }
 
-setters!(BulkWrite<'a, R>, BulkWriteOptions, {
-    /// `true` (the default): stop at the first refused write. `false`: try all.
-    ordered: bool,
-    /// As for [`insert_one`](Collection::insert_one); of the other writes there is nothing that it could bypass.
-    bypass_document_validation: bool,
-    /// Kept with the operation for tracing.
-    comment: Bson,
-    /// Variables for expressions, as `$$name`.
-    let_vars: Document,
-    /// Give up with code 50 after this long; what was written until then stays.
-    max_time: Duration,
-    /// When the writes count as done.
-    write_concern: WriteConcern,
+setters!(BulkWrite<'a, R>, BulkWriteOptions, r#"people.bulk_write([people.insert_one_model(doc! { "name": "Ada" })?])"#, {
+    /// With `true`, the default, the call stops at the first refused write. With `false` it tries all writes.
+    ordered: bool = [
+        "// The first write is refused, because its `_id` is taken.",
+        r#"let writes = [people.insert_one_model(&ada)?, people.insert_one_model(doc! { "_id": 3 })?];"#,
+        "assert!(people.bulk_write(writes).ordered(false).run().is_err());",
+        r#"assert_eq!(people.find_one(doc! { "_id": 3 }).run()?, Some(doc! { "_id": 3 }));"#,
+    ],
+    /// The same as the option of [`insert_one`](Collection::insert_one), for all inserts. It has no effect on
+    /// other writes.
+    bypass_document_validation: bool = [
+        r#"let writes = [people.insert_one_model(doc! { "name": "Edith" })?];"#,
+        "assert_eq!(people.bulk_write(writes).bypass_document_validation(true).run()?.inserted_count, 1);",
+    ],
+    /// A comment. It is accepted, and neither stored nor logged.
+    comment: Bson = [
+        r#"let writes = [people.insert_one_model(doc! { "name": "Edith" })?];"#,
+        r#"assert_eq!(people.bulk_write(writes).comment("nightly import".into()).run()?.inserted_count, 1);"#,
+    ],
+    /// Variables for expressions, where `$$name` is the value of the variable `name`.
+    let_vars: Document = [
+        "let update = UpdateOneModel::builder()",
+        "    .namespace(people.namespace())",
+        r#"    .filter(doc! { "$expr": { "$eq": ["$name", "$$wanted"] } })"#,
+        r#"    .update(doc! { "$set": { "found": true } });"#,
+        r#"let result = people.bulk_write([update.build()]).let_vars(doc! { "wanted": "Ada" }).run()?;"#,
+        "assert_eq!(result.modified_count, 1);",
+    ],
+    /// The time limit of all writes together. When it is over the call fails with code 50 (`MaxTimeMSExpired`).
+    /// What was written by then stays.
+    max_time: Duration = [
+        r#"let writes = [people.insert_one_model(doc! { "name": "Edith" })?];"#,
+        "assert_eq!(people.bulk_write(writes).max_time(Duration::from_secs(5)).run()?.inserted_count, 1);",
+    ],
+    /// When the writes are acknowledged. The default is as the client was opened.
+    write_concern: WriteConcern = [
+        r#"let writes = [people.insert_one_model(doc! { "name": "Edith" })?];"#,
+        "assert_eq!(people.bulk_write(writes).write_concern(WriteConcern::journaled()).run()?.inserted_count, 1);",
+    ],
 });
 
 impl<'a> BulkWrite<'a, SummaryBulkWriteResult> {
     pub(crate) fn new(
-        (shared, caller): (&'a Arc<Shared>, Caller),
+        shared: &'a Arc<Shared>,
+        caller: Caller,
         models: impl IntoIterator<Item = impl Into<WriteModel>>,
         only: Option<&'a Namespace>,
     ) -> Self {
@@ -93,15 +178,46 @@ impl<'a> BulkWrite<'a, SummaryBulkWriteResult> {
         Self { shared, caller, models, only, options, result: PhantomData }
     }
 
-    /// Asks for the result of each write.
+    /// Makes [`run`](BulkWrite::run) return the result of each write.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let writes = [people.insert_one_model(doc! { "_id": 1 })?, people.insert_one_model(doc! { "_id": 2 })?];
+    /// let result = people.bulk_write(writes).verbose_results().run()?;
+    /// assert_eq!(result.insert_results[&1].inserted_id, 2.into());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn verbose_results(self) -> BulkWrite<'a, VerboseBulkWriteResult> {
         let Self { shared, caller, models, only, options, .. } = self;
         BulkWrite { shared, caller, models, only, options, result: PhantomData }
     }
 
-    /// Does the writes, and says how many documents they concerned.
+    /// Executes the writes and returns how many documents were inserted, changed and removed.
     ///
-    /// Refused writes are listed in [`ErrorKind::BulkWrite`] with their positions, beside what was done.
+    /// If writes are refused the call fails with [`ErrorKind::BulkWrite`]. It lists the refused writes with their positions,
+    /// and has the results of the others.
+    ///
+    /// ```
+    /// # use cairndb::{Client, ErrorKind, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "_id": 1 }).run()?;
+    /// let writes = [people.insert_one_model(doc! { "_id": 0 })?, people.insert_one_model(doc! { "_id": 1 })?];
+    /// let error = people.bulk_write(writes).run().expect_err("1 is taken");
+    /// match error.kind() {
+    ///     ErrorKind::BulkWrite(refused) => assert_eq!(refused.write_errors[&1].code, 11000),
+    ///     other => panic!("{other:?}"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn run(self) -> Result<SummaryBulkWriteResult> {
         let outcome = self.write_all()?;
         outcome.into_result(|done| PartialBulkWriteResult::Summary(done.summary)).map(|done| done.summary)
@@ -109,15 +225,16 @@ impl<'a> BulkWrite<'a, SummaryBulkWriteResult> {
 }
 
 impl BulkWrite<'_, VerboseBulkWriteResult> {
-    /// Does the writes, and gives the result of each.
+    /// Executes the writes and returns the result of each.
     ///
-    /// Refused writes are listed in [`ErrorKind::BulkWrite`] with their positions, beside what was done.
+    /// If writes are refused the call fails with [`ErrorKind::BulkWrite`]. It lists the refused writes with their positions,
+    /// and has the results of the others.
     pub fn run(self) -> Result<VerboseBulkWriteResult> {
         self.write_all()?.into_result(PartialBulkWriteResult::Verbose)
     }
 }
 
-/// What became of the writes.
+/// The results of the writes that succeeded, and the errors of those that were refused.
 #[derive(Default)]
 struct Outcome {
     done: VerboseBulkWriteResult,
@@ -142,18 +259,21 @@ impl<R> BulkWrite<'_, R> {
         }
         let is_ordered = self.options.ordered.unwrap_or(true);
         let Self { shared, caller, models, options, .. } = self;
+        // `$$NOW` is the same in all writes.
         let now = DateTime::now();
-        // All writes are one operation, with one limit of time.
+        // All writes are one operation: the time limit is for all of them together.
         let operation = shared.operation(&caller, options.max_time);
         let caller = caller.within(&operation);
         let mut outcome = Outcome::default();
         for (index, model) in models.into_iter().enumerate() {
+            // Between two writes the call can be cancelled; what was written stays.
             operation.look()?;
             let Namespace { db, coll } = model.namespace();
             let collection = Collection::new(Arc::clone(shared), caller.clone(), db, coll);
-            match write_one(&collection, model, (&options, now)) {
+            match write_one(&collection, model, &options, now) {
                 Ok(single) => outcome.add(index, single),
                 Err(error) => {
+                    // Only a refusal is the error of one write. Any other error, such as a full disk, ends the call.
                     outcome.refused.write_errors.insert(index, error.into_refusal()?);
                     if is_ordered {
                         break;
@@ -164,6 +284,7 @@ impl<R> BulkWrite<'_, R> {
         Ok(outcome)
     }
 
+    /// Returns the collection that all writes must be for, and the other one that a write is for.
     fn foreign(&self) -> Option<(&Namespace, &Namespace)> {
         let only = self.only?;
         let other = self.models.iter().map(WriteModel::namespace).find(|namespace| *namespace != only)?;
@@ -210,19 +331,21 @@ impl Outcome {
 fn write_one(
     collection: &Collection<Document>,
     model: WriteModel,
-    (options, now): (&BulkWriteOptions, DateTime),
+    options: &BulkWriteOptions,
+    now: DateTime,
 ) -> Result<Single> {
     match model {
         WriteModel::InsertOne(model) => {
+            // An insert has no variables. `max_time` is not passed on to any write: the operation around them has it.
             let write_concern = options.write_concern.clone();
             let bypass_document_validation = options.bypass_document_validation;
             let options =
                 InsertOneOptions { bypass_document_validation, write_concern, ..InsertOneOptions::default() };
             collection.insert_one(model.document).with_options(options).run().map(Single::Insert)
         }
-        WriteModel::UpdateOne(model) => update_one(collection, model, (options, now)).map(Single::Update),
-        WriteModel::UpdateMany(model) => update_many(collection, model, (options, now)).map(Single::Update),
-        WriteModel::ReplaceOne(model) => replace_one(collection, model, (options, now)).map(Single::Update),
+        WriteModel::UpdateOne(model) => update_one(collection, model, options, now).map(Single::Update),
+        WriteModel::UpdateMany(model) => update_many(collection, model, options, now).map(Single::Update),
+        WriteModel::ReplaceOne(model) => replace_one(collection, model, options, now).map(Single::Update),
         WriteModel::DeleteOne(DeleteOneModel { filter, collation, hint, .. }) => {
             let options = delete_options(collation, hint, options);
             collection.delete_one(filter).with_options(options).at(now).run().map(Single::Delete)
@@ -237,7 +360,8 @@ fn write_one(
 fn update_one(
     collection: &Collection<Document>,
     model: UpdateOneModel,
-    (options, now): (&BulkWriteOptions, DateTime),
+    options: &BulkWriteOptions,
+    now: DateTime,
 ) -> Result<UpdateResult> {
     let options = UpdateOptions {
         array_filters: model.array_filters,
@@ -255,7 +379,8 @@ fn update_one(
 fn update_many(
     collection: &Collection<Document>,
     model: UpdateManyModel,
-    (options, now): (&BulkWriteOptions, DateTime),
+    options: &BulkWriteOptions,
+    now: DateTime,
 ) -> Result<UpdateResult> {
     let options = UpdateOptions {
         array_filters: model.array_filters,
@@ -272,7 +397,8 @@ fn update_many(
 fn replace_one(
     collection: &Collection<Document>,
     model: ReplaceOneModel,
-    (options, now): (&BulkWriteOptions, DateTime),
+    options: &BulkWriteOptions,
+    now: DateTime,
 ) -> Result<UpdateResult> {
     let options = ReplaceOptions {
         upsert: model.upsert,

@@ -8,7 +8,7 @@ use query::code::Code;
 
 use crate::catalog::collection::{CollectionState, CounterMark};
 use crate::codes::refused;
-use crate::collection::Collection;
+use crate::collection::handle::Collection;
 use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::matches::Matches;
@@ -22,21 +22,60 @@ use crate::storage::latch::LatchSet;
 use crate::storage::{Database, Store};
 
 impl<T> Collection<T> {
-    /// Counts the documents that match, by looking at them.
+    /// Counts the documents that match the filter, by reading them.
+    ///
+    /// To count all documents without reading them use
+    /// [`estimated_document_count`](Self::estimated_document_count).
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+    /// assert_eq!(people.count_documents(doc! { "name": "Ada" }).run()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn count_documents(&self, filter: Document) -> CountDocuments<'_, T> {
         CountDocuments { collection: self, filter, options: CountOptions::default() }
     }
 
-    /// The number of documents, from a counter.
+    /// Returns the number of documents, from a counter.
     ///
-    /// It is exact for writes that have returned. The counter is kept across a clean close; after a crash the first
-    /// call counts the documents once, while writes go on.
+    /// In spite of MongoDB's name it is exact, for all writes that have returned. The counter survives an orderly close.
+    /// After a crash the first call reads all documents once to count them; writes can go on meanwhile.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+    /// assert_eq!(people.estimated_document_count().run()?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn estimated_document_count(&self) -> EstimatedDocumentCount<'_, T> {
         EstimatedDocumentCount { collection: self }
     }
 }
 
-/// A `count_documents` that is done by [`run`](Self::run).
+/// The action that [`Collection::count_documents`] returns. [`run`](Self::run) executes it.
+///
+/// ```
+/// # use cairndb::{Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+/// assert_eq!(people.count_documents(doc! {}).skip(1).limit(10).run()?, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "the count is done by run()"]
 pub struct CountDocuments<'a, T> {
     collection: &'a Collection<T>,
@@ -44,29 +83,39 @@ pub struct CountDocuments<'a, T> {
     options: CountOptions,
 }
 
-/// An `estimated_document_count` that is done by [`run`](Self::run).
+/// The action that [`Collection::estimated_document_count`] returns. [`run`](Self::run) executes it.
 #[must_use = "the count is done by run()"]
 pub struct EstimatedDocumentCount<'a, T> {
     collection: &'a Collection<T>,
 }
 
-setters!(CountDocuments<'a, T>, CountOptions, {
-    /// How texts compare; only the simple collation is there.
-    collation: Collation,
-    /// Kept with the operation for tracing.
-    comment: Bson,
-    /// The index to use, by keys or by name.
-    hint: Hint,
-    /// Count at most this many; it must be positive.
-    limit: u64,
-    /// Give up with code 50 after this long.
-    max_time: Duration,
-    /// Skip this many matching documents first.
-    skip: u64,
+setters!(CountDocuments<'a, T>, CountOptions, r#"people.count_documents(doc! { "name": "Ada" })"#, {
+    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    collation: Collation = [
+        "assert_eq!(people.count_documents(doc! {}).collation(Collation::simple()).run()?, 2);",
+    ],
+    /// A comment. It is accepted, and neither stored nor logged.
+    comment: Bson = [
+        r#"assert_eq!(people.count_documents(doc! {}).comment("nightly report".into()).run()?, 2);"#,
+    ],
+    /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such
+    /// index.
+    hint: Hint = [
+        r#"let by_id = Hint::Keys(doc! { "_id": 1 });"#,
+        r#"assert_eq!(people.count_documents(doc! { "name": "Ada" }).hint(by_id).run()?, 1);"#,
+    ],
+    /// The number at which counting stops. It must be positive.
+    limit: u64 = ["assert_eq!(people.count_documents(doc! {}).limit(1).run()?, 1);"],
+    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`).
+    max_time: Duration = [
+        "assert_eq!(people.count_documents(doc! {}).max_time(Duration::from_secs(5)).run()?, 2);",
+    ],
+    /// The number of matching documents to skip.
+    skip: u64 = ["assert_eq!(people.count_documents(doc! {}).skip(1).run()?, 1);"],
 });
 
 impl<T> CountDocuments<'_, T> {
-    /// Counts.
+    /// Counts the documents.
     pub fn run(self) -> Result<u64> {
         let search = self.search()?;
         let selector = search.selector.clone();
@@ -82,15 +131,16 @@ impl<T> CountDocuments<'_, T> {
         Ok(counted.unwrap_or(0))
     }
 
-    /// What `run` does.
+    /// Plans the count for `explain`, and at [`Depth::Execution`] counts.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
         let hint = self.options.hint.as_ref();
-        let explained = self.collection.explain_search((&self.filter, hint), self.search()?, depth)?;
+        let explained = self.collection.explain_search(&self.filter, hint, self.search()?, depth)?;
         let counted = explained.rows();
         Ok(explained.under("COUNT", 0, doc! { "nCounted": number(counted) }))
     }
 
     fn search(&self) -> Result<Search> {
+        // MongoDB's drivers count by a pipeline, so the code is that of its stage `$limit`.
         if self.options.limit == Some(0) {
             return Err(refused(Code::LIMIT_NOT_POSITIVE, "the limit must be positive, got 0"));
         }
@@ -110,7 +160,7 @@ impl<T> EstimatedDocumentCount<'_, T> {
         Ok(self.collection.known_count()?.unwrap_or(0))
     }
 
-    /// What `run` does: no document is read.
+    /// Explains the count: no document is read.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
         let stage = match self.collection.read(|_, _| Ok(()))? {
             Some(()) => "RECORD_STORE_FAST_COUNT",
@@ -121,8 +171,10 @@ impl<T> EstimatedDocumentCount<'_, T> {
 }
 
 impl<T> Collection<T> {
-    /// The number of documents by the counter, if the collection exists. They are counted if it is not known, beside
-    /// all writes: what these add or remove meanwhile is in the counter.
+    /// Returns the counter's number of documents, or `None` if the collection does not exist.
+    ///
+    /// If the counter does not know it, the documents are counted. Writes go on meanwhile, and the counter adds what they
+    /// insert and remove.
     pub(super) fn known_count(&self) -> Result<Option<u64>> {
         let shared = self.shared();
         let database = shared.store.enter()?;
@@ -132,6 +184,7 @@ impl<T> Collection<T> {
                 return Ok(Some(documents));
             }
             let _counting = state.count.begin_counting();
+            // Another thread may have counted while this one waited for its turn.
             if let Some(documents) = state.count.known() {
                 return Ok(Some(documents));
             }
@@ -140,17 +193,20 @@ impl<T> Collection<T> {
                 state.count.settle(stored, mark);
                 return Ok(Some(state.count.known().unwrap_or(stored)));
             }
+            // The collection was dropped or renamed: it is resolved again.
         }
     }
 }
 
-/// A view of the collection and its counter, of one moment; `None` if the collection must be looked up again.
+/// Takes a snapshot of the collection and the state of its counter at the same moment. Returns `None` if the collection
+/// must be resolved again.
 fn with_counter(
     store: &Store,
     database: &Arc<Database>,
     state: &CollectionState,
 ) -> Result<Option<(ReadView, CounterMark)>> {
-    // No write is between its commit and its addition to the counter while all latches are held.
+    // A write changes the counter after its commit, both under its latches. While all latches are held, no write is
+    // between the two.
     let _latched = store.latches.lock(&LatchSet::all());
     Ok(ReadView::of_found(database, state)?.map(|view| (view, state.count.mark())))
 }

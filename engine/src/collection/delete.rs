@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bson::{Bson, DateTime, Document, doc};
 
-use crate::collection::explain::Write;
-use crate::collection::update::Manner;
-use crate::collection::{Collection, Terms};
+use crate::collection::change::ChangeOptions;
+use crate::collection::explain::ExplainedWrite;
+use crate::collection::handle::{Collection, Terms};
 use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
 use crate::options::{Collation, DeleteOptions, Hint, WriteConcern};
@@ -17,12 +17,40 @@ use crate::write::delete;
 use crate::write::find::DocumentSearch;
 
 impl<T> Collection<T> {
-    /// Removes one document that matches.
+    /// Removes one document that matches the filter.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+    /// assert_eq!(people.delete_one(doc! { "name": "Ada" }).run()?.deleted_count, 1);
+    /// assert_eq!(people.count_documents(doc! {}).run()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn delete_one(&self, filter: Document) -> Delete<'_, T> {
         self.delete(filter, Extent::One)
     }
 
-    /// Removes every document that matches when `run` is called, a thousand in one commit.
+    /// Removes every document that matches when `run` is called.
+    ///
+    /// The documents are removed in commits of up to a thousand. If the call fails, those of earlier commits are gone. To
+    /// remove all documents at once use [`truncate`](Self::truncate).
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+    /// assert_eq!(people.delete_many(doc! { "_id": { "$gt": 0 } }).run()?.deleted_count, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn delete_many(&self, filter: Document) -> Delete<'_, T> {
         self.delete(filter, Extent::Many)
     }
@@ -32,14 +60,29 @@ impl<T> Collection<T> {
     }
 }
 
-/// A delete that is done by [`run`](Self::run).
+/// The action that [`Collection::delete_one`] and [`Collection::delete_many`] return. [`run`](Self::run) executes it.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use cairndb::{Client, Hint, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+/// let delete = people.delete_many(doc! { "_id": { "$lt": 2 } });
+/// let deleted = delete.hint(Hint::Keys(doc! { "_id": 1 })).max_time(Duration::from_secs(5)).run()?;
+/// assert_eq!(deleted.deleted_count, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "the delete is done by run()"]
 pub struct Delete<'a, T> {
     collection: &'a Collection<T>,
     filter: Document,
     extent: Extent,
     options: DeleteOptions,
-    /// The clock of the command that this is a part of.
+    /// The time of the command that this is a part of.
     now: Option<DateTime>,
 }
 
@@ -49,23 +92,44 @@ enum Extent {
     Many,
 }
 
-setters!(Delete<'a, T>, DeleteOptions, {
-    /// How texts compare; only the simple collation is there.
-    collation: Collation,
-    /// The index to use, by keys or by name.
-    hint: Hint,
-    /// Variables for expressions, as `$$name`.
-    let_vars: Document,
-    /// Give up with code 50 after this long; what was removed until then is gone.
-    max_time: Duration,
-    /// When the write counts as done.
-    write_concern: WriteConcern,
-    /// Kept with the operation for tracing.
-    comment: Bson,
+setters!(Delete<'a, T>, DeleteOptions, r#"people.delete_one(doc! { "name": "Ada" })"#, {
+    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    collation: Collation = [
+        r#"let deleting = people.delete_one(doc! { "name": "Ada" });"#,
+        "assert_eq!(deleting.collation(Collation::simple()).run()?.deleted_count, 1);",
+    ],
+    /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such
+    /// index.
+    hint: Hint = [
+        r#"let deleting = people.delete_one(doc! { "name": "Ada" });"#,
+        r#"assert_eq!(deleting.hint(Hint::Keys(doc! { "_id": 1 })).run()?.deleted_count, 1);"#,
+    ],
+    /// Variables for expressions, where `$$name` is the value of the variable `name`.
+    let_vars: Document = [
+        r#"let filter = doc! { "$expr": { "$eq": ["$name", "$$wanted"] } };"#,
+        r#"let deleted = people.delete_many(filter).let_vars(doc! { "wanted": "Ada" }).run()?;"#,
+        "assert_eq!(deleted.deleted_count, 1);",
+    ],
+    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`). Documents that were
+    /// removed by then stay removed.
+    max_time: Duration = [
+        r#"let deleting = people.delete_one(doc! { "name": "Ada" });"#,
+        "assert_eq!(deleting.max_time(Duration::from_secs(5)).run()?.deleted_count, 1);",
+    ],
+    /// When the write is acknowledged. The default is as the client was opened.
+    write_concern: WriteConcern = [
+        r#"let deleting = people.delete_one(doc! { "name": "Ada" });"#,
+        "assert_eq!(deleting.write_concern(WriteConcern::journaled()).run()?.deleted_count, 1);",
+    ],
+    /// A comment. It is accepted, and neither stored nor logged.
+    comment: Bson = [
+        r#"let deleting = people.delete_one(doc! { "name": "Ada" });"#,
+        r#"assert_eq!(deleting.comment("nightly report".into()).run()?.deleted_count, 1);"#,
+    ],
 });
 
 impl<T> Delete<'_, T> {
-    /// As a part of a command that has read the clock.
+    /// Sets the time that `$$NOW` stands for: all statements of a command have the same.
     pub(crate) fn at(mut self, now: DateTime) -> Self {
         self.now = Some(now);
         self
@@ -76,24 +140,25 @@ impl<T> Delete<'_, T> {
         self.delete().map_err(Error::into_write)
     }
 
-    /// What `run` does.
+    /// Plans the delete for `explain`, and at [`Depth::Execution`] reads what it would remove. Nothing is removed.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
-        let (selector, order) = self.prepare()?;
+        let (selector, order) = self.parse()?;
         let options = &self.options;
         let (hint, concern) = (options.hint.as_ref(), options.write_concern.as_ref());
-        let write = Write {
+        let write = ExplainedWrite {
             filter: &self.filter,
             search: DocumentSearch { selector: &selector, order: &order },
-            manner: Manner { upsert: None, hint, concern, preview: None },
+            options: ChangeOptions { upsert: None, hint, concern, preview: None },
             limit: (self.extent == Extent::One).then_some(1),
         };
         let explained = self.collection.explain_delete(write, depth)?;
+        // A delete returns no documents, so its stage has 0 rows.
         let done = doc! { "nWouldDelete": number(explained.rows()) };
         Ok(explained.under("DELETE", 0, done))
     }
 
     fn delete(self) -> Result<DeleteResult> {
-        let (selector, order) = self.prepare()?;
+        let (selector, order) = self.parse()?;
         let options = &self.options;
         let search = DocumentSearch { selector: &selector, order: &order };
         let terms = Terms { concern: options.write_concern.as_ref(), operation: search.operation() };
@@ -104,10 +169,11 @@ impl<T> Delete<'_, T> {
                 Extent::Many => delete::delete_many(target, search),
             }
         })?;
+        // A collection that does not exist has nothing to remove.
         Ok(DeleteResult { deleted_count: deleted.unwrap_or(0) })
     }
 
-    fn prepare(&self) -> Result<(Selector, Order)> {
+    fn parse(&self) -> Result<(Selector, Order)> {
         check_collation(self.options.collation.as_ref())?;
         let now = self.now.unwrap_or_else(DateTime::now);
         let moment = Moment { now, operation: self.collection.begin(self.options.max_time) };

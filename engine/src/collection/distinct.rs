@@ -5,7 +5,7 @@ use std::time::Duration;
 use bson::{Bson, Document, RawDocument};
 use query::distinct::Distinct as Values;
 
-use crate::collection::Collection;
+use crate::collection::handle::Collection;
 use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::rows::{Rows, Search};
@@ -14,10 +14,10 @@ use crate::plan::order::{Order, check_collation, check_hint};
 use crate::plan::selector::Selector;
 
 impl<T> Collection<T> {
-    /// Each value that a field has in the documents that match, once; an array gives its elements. Values come in the
-    /// order in which they are met.
+    /// Returns each different value that a field has in the documents that match the filter. Of an array each element
+    /// counts as a value. The values come in the order in which they are found.
     ///
-    /// Fails with code 17217 if they take more than 16 MiB.
+    /// Fails with code 17217 if the values take more than 16 MiB.
     ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};
@@ -36,7 +36,21 @@ impl<T> Collection<T> {
     }
 }
 
-/// A `distinct` that is done by [`run`](Self::run).
+/// The action that [`Collection::distinct`] returns. [`run`](Self::run) executes it.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use cairndb::{Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+/// let names = people.distinct("name", doc! { "_id": { "$gt": 1 } });
+/// assert_eq!(names.max_time(Duration::from_secs(5)).run()?, ["Grace".into()]);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "the values are read by run()"]
 pub struct Distinct<'a, T> {
     collection: &'a Collection<T>,
@@ -45,15 +59,28 @@ pub struct Distinct<'a, T> {
     options: DistinctOptions,
 }
 
-setters!(Distinct<'a, T>, DistinctOptions, {
-    /// How texts compare; only the simple collation is there.
-    collation: Collation,
-    /// Kept with the operation for tracing.
-    comment: Bson,
-    /// The index to use, by keys or by name.
-    hint: Hint,
-    /// Give up with code 50 after this long.
-    max_time: Duration,
+setters!(Distinct<'a, T>, DistinctOptions, r#"people.distinct("name", doc! {})"#, {
+    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    collation: Collation = [
+        r#"let names = people.distinct("name", doc! {}).collation(Collation::simple()).run()?;"#,
+        r#"assert_eq!(names, ["Ada".into(), "Grace".into()]);"#,
+    ],
+    /// A comment. It is accepted, and neither stored nor logged.
+    comment: Bson = [
+        r#"let names = people.distinct("name", doc! {}).comment("nightly report".into()).run()?;"#,
+        r#"assert_eq!(names, ["Ada".into(), "Grace".into()]);"#,
+    ],
+    /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such
+    /// index.
+    hint: Hint = [
+        r#"let names = people.distinct("name", doc! {}).hint(Hint::Keys(doc! { "_id": 1 })).run()?;"#,
+        r#"assert_eq!(names, ["Ada".into(), "Grace".into()]);"#,
+    ],
+    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`).
+    max_time: Duration = [
+        r#"let names = people.distinct("name", doc! {}).max_time(Duration::from_secs(5)).run()?;"#,
+        r#"assert_eq!(names, ["Ada".into(), "Grace".into()]);"#,
+    ],
 });
 
 impl<T> Distinct<'_, T> {
@@ -73,10 +100,11 @@ impl<T> Distinct<'_, T> {
         values.into_values().into_iter().map(|value| Ok(Bson::try_from(value)?)).collect()
     }
 
-    /// What `run` reads.
+    /// Plans the search for `explain`, and at [`Depth::Execution`] reads the documents.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
+        // Only to refuse a field name that `run` would refuse.
         Values::new(&self.field)?;
-        self.collection.explain_search((&self.filter, self.options.hint.as_ref()), self.search()?, depth)
+        self.collection.explain_search(&self.filter, self.options.hint.as_ref(), self.search()?, depth)
     }
 
     fn search(&self) -> Result<Search> {

@@ -1,9 +1,10 @@
-//! What the verbs do, told instead of done. A read is run if it is to be run; a write only reads what it would write.
+//! `explain` of the verbs. A read is planned and, at [`Depth::Execution`], executed. A write is planned, and reads what it
+//! would write; it never writes.
 
-use bson::{Document, doc};
+use bson::{Document, RawDocument, doc};
 
-use crate::collection::update::Manner;
-use crate::collection::{Collection, Terms};
+use crate::collection::change::ChangeOptions;
+use crate::collection::handle::{Collection, Terms};
 use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::rows::Search;
@@ -14,27 +15,27 @@ use crate::write::change::Change;
 use crate::write::find::DocumentSearch;
 use crate::write::{Target, upsert};
 
-/// A write to documents that are there.
+/// A write to stored documents that is to be explained.
 #[derive(Clone, Copy)]
-pub(super) struct Write<'a> {
+pub(super) struct ExplainedWrite<'a> {
     pub(super) filter: &'a Document,
     pub(super) search: DocumentSearch<'a>,
-    pub(super) manner: Manner<'a>,
-    /// How many documents it is to at most.
+    pub(super) options: ChangeOptions<'a>,
+    /// The largest number of documents that it would write to.
     pub(super) limit: Option<u64>,
 }
 
-/// What a write would do.
+/// What an update would do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Foretold {
+pub(super) struct PredictedEffect {
     pub(super) matched: u64,
     pub(super) modified: u64,
     pub(super) upserted: u64,
 }
 
-impl<'a> Write<'a> {
+impl<'a> ExplainedWrite<'a> {
     fn terms(&self) -> Terms<'a> {
-        Terms { concern: self.manner.concern, operation: self.search.operation() }
+        Terms { concern: self.options.concern, operation: self.search.operation() }
     }
 
     fn search(&self) -> Search {
@@ -43,26 +44,28 @@ impl<'a> Write<'a> {
         Search { order: order.clone(), limit: self.limit, ..search }
     }
 
-    /// The search for the documents, on the target; `look` is shown each of them.
+    /// Explains the search for the documents that would be written. `visit` is called with each of them.
     fn explain(
         &self,
         target: Target<'_>,
         depth: Depth,
-        look: impl FnMut(&bson::RawDocument) -> Result<()>,
+        visit: impl FnMut(&RawDocument) -> Result<()>,
     ) -> Result<Explained> {
-        check_hint(self.manner.hint, target.indexes)?;
+        check_hint(self.options.hint, target.indexes)?;
         let search = self.search();
         let view = target.view(&search.selector)?;
+        // The limit belongs to the write, so the plan has no stage LIMIT.
         let explained = Explained::of(self.filter, &search, &view)?.without_limit();
-        explained.run(view, search, depth, look)
+        explained.run(view, search, depth, visit)
     }
 }
 
 impl<T> Collection<T> {
-    /// A read.
+    /// Explains a read.
     pub(super) fn explain_search(
         &self,
-        (filter, hint): (&Document, Option<&Hint>),
+        filter: &Document,
+        hint: Option<&Hint>,
         search: Search,
         depth: Depth,
     ) -> Result<Explained> {
@@ -75,50 +78,52 @@ impl<T> Collection<T> {
         Ok(explained.unwrap_or_else(|| Explained::without_reading(filter, "EOF", depth)))
     }
 
-    /// The writing of a change, and what it would do. It is refused where the write would be, but for keys that are
-    /// taken: these are known to the writer only.
+    /// Explains an update or a replacement, and predicts what it would do.
+    ///
+    /// It fails where the write would fail, with one exception: duplicate keys are found only by a real write.
     pub(super) fn explain_change(
         &self,
-        write: Write<'_>,
+        write: ExplainedWrite<'_>,
         change: &Change<'_>,
         depth: Depth,
-    ) -> Result<(Explained, Foretold)> {
-        let Write { filter, search, manner, .. } = write;
-        let is_upsert = manner.upsert == Some(true);
+    ) -> Result<(Explained, PredictedEffect)> {
+        let ExplainedWrite { filter, search, options, .. } = write;
+        let is_upsert = options.is_upsert();
         if is_upsert {
+            // The same checks as in the real write, though here the collection is not created.
             self.check_before_creation(|| {
-                check_hint(manner.hint, &[])?;
+                check_hint(options.hint, &[])?;
                 upsert::check(filter, change)
             })?;
         }
-        let mut foretold = Foretold::default();
+        let mut effect = PredictedEffect::default();
         let explained = self.write_existing(write.terms(), |target| {
             let explained = write.explain(target, depth, |document| {
                 search.operation().look()?;
-                foretold.matched += 1;
-                foretold.modified += u64::from(change.alters(target, search.selector, document)?);
+                effect.matched += 1;
+                effect.modified += u64::from(change.alters(target, search.selector, document)?);
                 Ok(())
             })?;
-            if is_upsert && foretold.matched == 0 {
+            if is_upsert && effect.matched == 0 {
                 upsert::check(filter, change)?;
             }
             Ok(explained)
         })?;
-        foretold.upserted = u64::from(is_upsert && foretold.matched == 0);
-        Ok((explained.unwrap_or_else(|| Explained::without_reading(filter, "EOF", depth)), foretold))
+        effect.upserted = u64::from(is_upsert && effect.matched == 0);
+        Ok((explained.unwrap_or_else(|| Explained::without_reading(filter, "EOF", depth)), effect))
     }
 
-    /// A delete.
-    pub(super) fn explain_delete(&self, write: Write<'_>, depth: Depth) -> Result<Explained> {
+    /// Explains a delete.
+    pub(super) fn explain_delete(&self, write: ExplainedWrite<'_>, depth: Depth) -> Result<Explained> {
         let explained =
             self.write_existing(write.terms(), |target| write.explain(target, depth, |_| Ok(())))?;
         Ok(explained.unwrap_or_else(|| Explained::without_reading(write.filter, "EOF", depth)))
     }
 }
 
-impl Foretold {
-    /// What an update says of itself.
-    pub(super) fn tell(self) -> Document {
+impl PredictedEffect {
+    /// The fields that MongoDB's stage `UPDATE` has.
+    pub(super) fn to_document(self) -> Document {
         doc! {
             "nMatched": number(self.matched),
             "nWouldModify": number(self.modified),

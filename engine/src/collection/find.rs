@@ -7,7 +7,7 @@ use query::operation::OperationContext;
 use query::projection::Projection;
 use serde::de::DeserializeOwned;
 
-use crate::collection::Collection;
+use crate::collection::handle::Collection;
 use crate::cursor::Cursor;
 use crate::document::decode::decode_owned;
 use crate::error::{Error, Result};
@@ -21,12 +21,13 @@ use crate::plan::selector::Selector;
 use crate::storage::Family;
 
 impl<T> Collection<T> {
-    /// The documents that match, as they are when `run` is called. Without a sort they come as they are found: in the
-    /// order of their `_id`s, or of the index that answers. A sort that neither `_id` nor an index gives is done in memory,
-    /// in at most 100 MiB (code 292).
+    /// Finds the documents that match the filter, as they are when `run` is called. An empty filter matches all documents.
     ///
-    /// A filter that is malformed, or that uses an operator which is unknown or not supported, is an error
-    /// that names it; an empty filter matches everything.
+    /// Without a sort the documents come in the order in which they are found: by `_id`, or by the index that is used. A
+    /// sort that no index has is done in memory. If it needs more than 100 MiB the search fails with code 292
+    /// (`QueryExceededMemoryLimitNoDiskUseAllowed`).
+    ///
+    /// A malformed filter, or one with an unknown or unsupported operator, is an error that names the operator.
     ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};
@@ -46,13 +47,41 @@ impl<T> Collection<T> {
         Find { collection: self, filter, options: FindOptions::default() }
     }
 
-    /// One document that matches: the first by the sort if one is asked for, else any.
+    /// Finds one document that matches the filter: the first in the sort order, or any if there is no sort.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+    /// let grace = people.find_one(doc! { "name": { "$regex": "^G" } }).run()?;
+    /// assert_eq!(grace, Some(doc! { "_id": 2, "name": "Grace" }));
+    /// assert_eq!(people.find_one(doc! { "name": "Edith" }).run()?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn find_one(&self, filter: Document) -> FindOne<'_, T> {
         FindOne { collection: self, filter, options: FindOptions::default() }
     }
 }
 
-/// A `find` that is done by [`run`](Self::run).
+/// The action that [`Collection::find`] returns. [`run`](Self::run) executes it.
+///
+/// ```
+/// # use cairndb::{Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+/// let by_name = people.find(doc! {}).sort(doc! { "name": -1 }).projection(doc! { "_id": 0 });
+/// let found: Vec<Document> = by_name.limit(1).run()?.collect::<Result<_, _>>()?;
+/// assert_eq!(found, [doc! { "name": "Grace" }]);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "the search is done by run()"]
 pub struct Find<'a, T> {
     collection: &'a Collection<T>,
@@ -60,7 +89,20 @@ pub struct Find<'a, T> {
     options: FindOptions,
 }
 
-/// A `find_one` that is done by [`run`](Self::run).
+/// The action that [`Collection::find_one`] returns. [`run`](Self::run) executes it.
+///
+/// ```
+/// # use cairndb::{Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+/// let last = people.find_one(doc! {}).sort(doc! { "_id": -1 }).projection(doc! { "_id": 0 }).run()?;
+/// assert_eq!(last, Some(doc! { "name": "Grace" }));
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "the search is done by run()"]
 pub struct FindOne<'a, T> {
     collection: &'a Collection<T>,
@@ -68,70 +110,135 @@ pub struct FindOne<'a, T> {
     options: FindOptions,
 }
 
-setters!(Find<'a, T>, FindOptions, {
-    /// Accepted: documents are read one by one, so there are no batches to size.
-    batch_size: u32,
-    /// How texts compare; only the simple collation is there.
-    collation: Collation,
-    /// Kept with the operation for tracing.
-    comment: Bson,
-    /// The index to use, by keys or by name.
-    hint: Hint,
-    /// Variables for expressions, as `$$name`.
-    let_vars: Document,
-    /// At most this many documents; 0 is no limit; a negative number is taken without its sign.
-    limit: i64,
-    /// Give up with code 50 after this long. Time between two calls of the cursor does not count.
-    max_time: Duration,
-    /// Which fields are shown, and which are computed.
-    projection: Document,
-    /// Skip this many matching documents first.
-    skip: u64,
-    /// In which order the documents come.
-    sort: Document,
+setters!(Find<'a, T>, FindOptions, r#"people.find(doc! { "name": "Ada" })"#, {
+    /// Accepted and without effect: documents are read one by one, so there are no batches.
+    batch_size: u32 = ["assert_eq!(people.find(doc! {}).batch_size(100).run()?.count(), 2);"],
+    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    collation: Collation = [
+        "assert_eq!(people.find(doc! {}).collation(Collation::simple()).run()?.count(), 2);",
+    ],
+    /// A comment. It is accepted, and neither stored nor logged.
+    comment: Bson = [
+        r#"assert_eq!(people.find(doc! {}).comment("nightly report".into()).run()?.count(), 2);"#,
+    ],
+    /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such
+    /// index.
+    hint: Hint = [
+        r#"let by_id = Hint::Keys(doc! { "_id": 1 });"#,
+        r#"assert_eq!(people.find(doc! { "name": "Ada" }).hint(by_id).run()?.count(), 1);"#,
+    ],
+    /// Variables for expressions, where `$$name` is the value of the variable `name`.
+    let_vars: Document = [
+        r#"let filter = doc! { "$expr": { "$eq": ["$name", "$$wanted"] } };"#,
+        r#"let found = people.find(filter).let_vars(doc! { "wanted": "Ada" }).run()?;"#,
+        "assert_eq!(found.count(), 1);",
+    ],
+    /// The largest number of documents to return. With 0 there is no limit. Of a negative number the sign is
+    /// ignored.
+    limit: i64 = ["assert_eq!(people.find(doc! {}).limit(1).run()?.count(), 1);"],
+    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`). Time between two calls
+    /// of the cursor does not count.
+    max_time: Duration = [
+        "assert_eq!(people.find(doc! {}).max_time(Duration::from_secs(5)).run()?.count(), 2);",
+    ],
+    /// The fields to return, and fields to compute.
+    projection: Document = [
+        r#"let mut names = people.find(doc! {}).projection(doc! { "_id": 0, "name": 1 }).run()?;"#,
+        r#"assert_eq!(names.next().transpose()?, Some(doc! { "name": "Ada" }));"#,
+    ],
+    /// The number of matching documents to skip.
+    skip: u64 = [
+        "let mut rest = people.find(doc! {}).skip(1).run()?;",
+        "assert_eq!(rest.next().transpose()?, Some(grace));",
+    ],
+    /// The order of the documents: field paths with 1 (ascending) or -1 (descending).
+    sort: Document = [
+        r#"let mut by_name = people.find(doc! {}).sort(doc! { "name": -1 }).run()?;"#,
+        "assert_eq!(by_name.next().transpose()?, Some(grace));",
+    ],
 });
 
-setters!(FindOne<'a, T>, FindOptions, {
-    /// How texts compare; only the simple collation is there.
-    collation: Collation,
-    /// Kept with the operation for tracing.
-    comment: Bson,
-    /// The index to use, by keys or by name.
-    hint: Hint,
-    /// Variables for expressions, as `$$name`.
-    let_vars: Document,
-    /// Give up with code 50 after this long.
-    max_time: Duration,
-    /// Which fields are shown, and which are computed.
-    projection: Document,
-    /// Skip this many matching documents first.
-    skip: u64,
-    /// Which of several matching documents comes first.
-    sort: Document,
+setters!(FindOne<'a, T>, FindOptions, r#"people.find_one(doc! { "name": "Ada" })"#, {
+    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    collation: Collation = [
+        r#"let found = people.find_one(doc! { "name": "Ada" }).collation(Collation::simple()).run()?;"#,
+        "assert_eq!(found, Some(ada));",
+    ],
+    /// A comment. It is accepted, and neither stored nor logged.
+    comment: Bson = [
+        r#"let found = people.find_one(doc! { "name": "Ada" }).comment("nightly report".into()).run()?;"#,
+        "assert_eq!(found, Some(ada));",
+    ],
+    /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such
+    /// index.
+    hint: Hint = [
+        r#"let by_id = Hint::Name("_id_".to_owned());"#,
+        r#"assert_eq!(people.find_one(doc! { "name": "Ada" }).hint(by_id).run()?, Some(ada));"#,
+    ],
+    /// Variables for expressions, where `$$name` is the value of the variable `name`.
+    let_vars: Document = [
+        r#"let filter = doc! { "$expr": { "$eq": ["$name", "$$wanted"] } };"#,
+        r#"let found = people.find_one(filter).let_vars(doc! { "wanted": "Ada" }).run()?;"#,
+        "assert_eq!(found, Some(ada));",
+    ],
+    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`).
+    max_time: Duration = [
+        r#"let found = people.find_one(doc! { "name": "Ada" }).max_time(Duration::from_secs(5)).run()?;"#,
+        "assert_eq!(found, Some(ada));",
+    ],
+    /// The fields to return, and fields to compute.
+    projection: Document = [
+        r#"let name = people.find_one(doc! { "_id": 1 }).projection(doc! { "_id": 0, "name": 1 }).run()?;"#,
+        r#"assert_eq!(name, Some(doc! { "name": "Ada" }));"#,
+    ],
+    /// The number of matching documents to skip.
+    skip: u64 = ["assert_eq!(people.find_one(doc! {}).skip(1).run()?, Some(grace));"],
+    /// The order that decides which of several matching documents is taken.
+    sort: Document = [
+        r#"assert_eq!(people.find_one(doc! {}).sort(doc! { "name": -1 }).run()?, Some(grace));"#,
+    ],
 });
 
 impl<T> Find<'_, T> {
-    /// Opens a cursor.
+    /// Opens a cursor over the documents.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+    ///
+    /// let mut names = Vec::new();
+    /// for person in people.find(doc! {}).run()? {
+    ///     names.push(person?.get_str("name").unwrap().to_owned());
+    /// }
+    /// assert_eq!(names, ["Ada", "Grace"]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn run(self) -> Result<Cursor<T>> {
         open(self.collection, &self.filter, &self.options, limit(&self.options))
     }
 
-    /// What `run`, and a walk to the end of its cursor, does.
+    /// Plans the search for `explain`, and at [`Depth::Execution`] reads to the end of its cursor.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
         let operation = self.collection.begin(self.options.max_time);
         let search = search(&self.filter, &self.options, limit(&self.options), operation)?;
-        self.collection.explain_search((&self.filter, self.options.hint.as_ref()), search, depth)
+        self.collection.explain_search(&self.filter, self.options.hint.as_ref(), search, depth)
     }
 }
 
 impl<T: DeserializeOwned + 'static> FindOne<'_, T> {
-    /// Reads the document.
+    /// Reads the document. Returns `None` if none matches.
     pub fn run(self) -> Result<Option<T>> {
+        // A filter that is just an `_id` needs neither a parsed filter nor a plan nor a snapshot.
         if is_plain(&self.options)
             && self.filter.len() == 1
             && let Some(id) = point_id(&self.filter)
         {
-            // Decoding runs the caller's code, so it comes after the database was let go.
+            // Decoding runs code of the caller, so it comes after the store is left: `close` must not wait for it.
             let Some(FoundRecord { key, bytes: Some(bytes) }) = self.collection.look_up(id)? else {
                 return Ok(None);
             };
@@ -142,7 +249,7 @@ impl<T: DeserializeOwned + 'static> FindOne<'_, T> {
     }
 }
 
-/// Whether nothing is asked beside the filter.
+/// Whether no option changes the result. Every field is named, so that a new option cannot be forgotten here.
 fn is_plain(options: &FindOptions) -> bool {
     let FindOptions {
         batch_size: _,
@@ -163,6 +270,7 @@ fn is_plain(options: &FindOptions) -> bool {
 }
 
 fn limit(options: &FindOptions) -> Option<u64> {
+    // A negative limit asks a server for a single batch. There are no batches here.
     options.limit.map(i64::unsigned_abs).filter(|&limit| limit > 0)
 }
 
@@ -195,6 +303,7 @@ fn open<T>(
         check_hint(options.hint.as_ref(), view.indexes())?;
         Rows::open(view, search).map(Cursor::new)
     })?;
+    // As in MongoDB, a collection that does not exist is an empty one.
     Ok(opened.unwrap_or_else(Cursor::empty))
 }
 

@@ -1,4 +1,5 @@
-//! `find_one_and_update`, `find_one_and_replace` and `find_one_and_delete`: one document, changed and given in one step.
+//! `find_one_and_update`, `find_one_and_replace` and `find_one_and_delete`: change one document and return it, in one
+//! step.
 
 use std::borrow::Borrow;
 use std::cell::RefCell;
@@ -11,10 +12,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::codes::refused;
-use crate::collection::explain::Write;
+use crate::collection::change::{ChangeOptions, ChangeRequest};
+use crate::collection::explain::ExplainedWrite;
 use crate::collection::find::parse_projection;
-use crate::collection::update::Manner;
-use crate::collection::{Collection, Terms};
+use crate::collection::handle::{Collection, Terms};
 use crate::document::decode::decode_owned;
 use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
@@ -33,9 +34,11 @@ use crate::write::upsert::Upserted;
 use crate::write::{Preview, Target};
 
 impl<T> Collection<T> {
-    /// Changes the first document that matches and gives it as it was, or as it is with
-    /// `return_document(ReturnDocument::After)`. Nobody else writes the document in between, so of many threads that
-    /// count up a number each gets one of its own.
+    /// Changes one document that matches the filter and returns it. The state before the change is returned, or with
+    /// [`return_document(ReturnDocument::After)`](FindOneAndUpdate::return_document) the state after it.
+    ///
+    /// No other thread writes the document in between. So if many threads count up a number in it, each gets a number of
+    /// its own.
     ///
     /// ```
     /// # use cairndb::{Client, ReturnDocument, bson::{Document, doc}};
@@ -64,8 +67,23 @@ impl<T> Collection<T> {
         FindOneAndUpdate { collection: self, filter, update: update.into(), options }
     }
 
-    /// Replaces the first document that matches and gives it as it was, or as it is with
-    /// `return_document(ReturnDocument::After)`.
+    /// Replaces one document that matches the filter and returns it. The state before the replacement is returned, or with
+    /// [`return_document(ReturnDocument::After)`](FindOneAndReplace::return_document) the state after it.
+    ///
+    /// What a replacement keeps and refuses is described at [`replace_one`](Self::replace_one).
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "_id": 1, "name": "Ada" }).run()?;
+    /// let before = people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" }).run()?;
+    /// assert_eq!(before, Some(doc! { "_id": 1, "name": "Ada" }));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn find_one_and_replace<D: Borrow<T>>(
         &self,
         filter: Document,
@@ -75,13 +93,40 @@ impl<T> Collection<T> {
         FindOneAndReplace { collection: self, filter, replacement, options }
     }
 
-    /// Removes the first document that matches and gives it.
+    /// Removes one document that matches the filter and returns it. Of many threads that take documents in this way, no two
+    /// get the same one.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let jobs = client.database("app").collection::<Document>("jobs");
+    /// jobs.insert_many([doc! { "_id": 1, "task": "print" }, doc! { "_id": 2, "task": "mail" }]).run()?;
+    /// let next = jobs.find_one_and_delete(doc! {}).sort(doc! { "_id": 1 }).run()?;
+    /// assert_eq!(next, Some(doc! { "_id": 1, "task": "print" }));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn find_one_and_delete(&self, filter: Document) -> FindOneAndDelete<'_, T> {
         FindOneAndDelete { collection: self, filter, options: FindOneAndDeleteOptions::default() }
     }
 }
 
-/// A `find_one_and_update` that is done by [`run`](Self::run).
+/// The action that [`Collection::find_one_and_update`] returns. [`run`](Self::run) executes it.
+///
+/// ```
+/// # use cairndb::{Client, ReturnDocument, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// let update = people.find_one_and_update(doc! { "_id": 1 }, doc! { "$inc": { "visits": 1 } });
+/// let after = update.upsert(true).return_document(ReturnDocument::After).projection(doc! { "_id": 0 });
+/// assert_eq!(after.run()?, Some(doc! { "visits": 1 }));
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "the update is done by run()"]
 pub struct FindOneAndUpdate<'a, T> {
     collection: &'a Collection<T>,
@@ -90,7 +135,20 @@ pub struct FindOneAndUpdate<'a, T> {
     options: FindOneAndUpdateOptions,
 }
 
-/// A `find_one_and_replace` that is done by [`run`](Self::run).
+/// The action that [`Collection::find_one_and_replace`] returns. [`run`](Self::run) executes it.
+///
+/// ```
+/// # use cairndb::{Client, ReturnDocument, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// let replace = people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Ada" });
+/// let after = replace.upsert(true).return_document(ReturnDocument::After).run()?;
+/// assert_eq!(after, Some(doc! { "_id": 1, "name": "Ada" }));
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "the replacement is done by run()"]
 pub struct FindOneAndReplace<'a, T, D> {
     collection: &'a Collection<T>,
@@ -99,7 +157,20 @@ pub struct FindOneAndReplace<'a, T, D> {
     options: FindOneAndReplaceOptions,
 }
 
-/// A `find_one_and_delete` that is done by [`run`](Self::run).
+/// The action that [`Collection::find_one_and_delete`] returns. [`run`](Self::run) executes it.
+///
+/// ```
+/// # use cairndb::{Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+/// let delete = people.find_one_and_delete(doc! {}).sort(doc! { "_id": -1 });
+/// assert_eq!(delete.projection(doc! { "name": 1 }).run()?, Some(doc! { "_id": 2, "name": "Grace" }));
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "the delete is done by run()"]
 pub struct FindOneAndDelete<'a, T> {
     collection: &'a Collection<T>,
@@ -107,79 +178,203 @@ pub struct FindOneAndDelete<'a, T> {
     options: FindOneAndDeleteOptions,
 }
 
-setters!(FindOneAndUpdate<'a, T>, FindOneAndUpdateOptions, {
-    /// Which elements `$[name]` stands for.
-    array_filters: Vec<Document>,
-    /// Accepted: there are no validators yet that it could bypass.
-    bypass_document_validation: bool,
-    /// Give up with code 50 after this long, unless the document is being written by then.
-    max_time: Duration,
-    /// Which fields are shown, and which are computed.
-    projection: Document,
-    /// The document as it was before, the default, or as it is afterwards.
-    return_document: ReturnDocument,
-    /// Which of several matching documents comes first.
-    sort: Document,
-    /// Insert a document when nothing matches.
-    upsert: bool,
-    /// When the write counts as done.
-    write_concern: WriteConcern,
-    /// How texts compare; only the simple collation is there.
-    collation: Collation,
-    /// The index to use, by keys or by name.
-    hint: Hint,
-    /// Variables for expressions, as `$$name`.
-    let_vars: Document,
-    /// Kept with the operation for tracing.
-    comment: Bson,
+setters!(FindOneAndUpdate<'a, T>, FindOneAndUpdateOptions, r#"people.find_one_and_update(doc! { "_id": 1 }, doc! { "$inc": { "visits": 1 } })"#, {
+    /// The filters for array elements: `$[name]` in the update stands for the elements that the filter on `name`
+    /// matches.
+    array_filters: Vec<Document> = [
+        r#"people.insert_one(doc! { "_id": 3, "scores": [2, 9] }).run()?;"#,
+        r#"let raise = doc! { "$set": { "scores.$[low]": 5 } };"#,
+        "let updated = people",
+        r#"    .find_one_and_update(doc! { "_id": 3 }, raise)"#,
+        r#"    .array_filters(vec![doc! { "low": { "$lt": 5 } }])"#,
+        "    .return_document(ReturnDocument::After)",
+        "    .run()?;",
+        r#"assert_eq!(updated, Some(doc! { "_id": 3, "scores": [5, 9] }));"#,
+    ],
+    /// Accepted and without effect: there are no validators that it could bypass.
+    bypass_document_validation: bool = [
+        r#"let update = people.find_one_and_update(doc! { "_id": 1 }, doc! { "$set": { "name": "Augusta" } });"#,
+        "assert_eq!(update.bypass_document_validation(true).run()?, Some(ada));",
+    ],
+    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`), unless the document is
+    /// already being written.
+    max_time: Duration = [
+        r#"let update = people.find_one_and_update(doc! { "_id": 1 }, doc! { "$set": { "name": "Augusta" } });"#,
+        "assert_eq!(update.max_time(Duration::from_secs(5)).run()?, Some(ada));",
+    ],
+    /// The fields to return, and fields to compute.
+    projection: Document = [
+        r#"let update = people.find_one_and_update(doc! { "_id": 1 }, doc! { "$set": { "name": "Augusta" } });"#,
+        r#"let before = update.projection(doc! { "_id": 0, "name": 1 }).run()?;"#,
+        r#"assert_eq!(before, Some(doc! { "name": "Ada" }));"#,
+    ],
+    /// Which state of the document to return. The default is the state before the change.
+    return_document: ReturnDocument = [
+        r#"let update = people.find_one_and_update(doc! { "_id": 1 }, doc! { "$set": { "name": "Augusta" } });"#,
+        "let after = update.return_document(ReturnDocument::After).run()?;",
+        r#"assert_eq!(after, Some(doc! { "_id": 1, "name": "Augusta" }));"#,
+    ],
+    /// The order that decides which of several matching documents is taken.
+    sort: Document = [
+        r#"let update = people.find_one_and_update(doc! {}, doc! { "$set": { "is_last": true } });"#,
+        r#"assert_eq!(update.sort(doc! { "_id": -1 }).run()?, Some(grace));"#,
+    ],
+    /// With `true`, a document is inserted when none matches. It has the fields that the filter compares by
+    /// equality, changed by the update.
+    upsert: bool = [
+        "let inserted = people",
+        r#"    .find_one_and_update(doc! { "_id": 3 }, doc! { "$set": { "name": "Edith" } })"#,
+        "    .upsert(true)",
+        "    .return_document(ReturnDocument::After)",
+        "    .run()?;",
+        r#"assert_eq!(inserted, Some(doc! { "_id": 3, "name": "Edith" }));"#,
+    ],
+    /// When the write is acknowledged. The default is as the client was opened.
+    write_concern: WriteConcern = [
+        r#"let update = people.find_one_and_update(doc! { "_id": 1 }, doc! { "$set": { "name": "Augusta" } });"#,
+        "assert_eq!(update.write_concern(WriteConcern::journaled()).run()?, Some(ada));",
+    ],
+    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    collation: Collation = [
+        r#"let update = people.find_one_and_update(doc! { "_id": 1 }, doc! { "$set": { "name": "Augusta" } });"#,
+        "assert_eq!(update.collation(Collation::simple()).run()?, Some(ada));",
+    ],
+    /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such
+    /// index.
+    hint: Hint = [
+        r#"let update = people.find_one_and_update(doc! { "_id": 1 }, doc! { "$set": { "name": "Augusta" } });"#,
+        r#"assert_eq!(update.hint(Hint::Keys(doc! { "_id": 1 })).run()?, Some(ada));"#,
+    ],
+    /// Variables for expressions, where `$$name` is the value of the variable `name`.
+    let_vars: Document = [
+        r#"let filter = doc! { "$expr": { "$eq": ["$name", "$$wanted"] } };"#,
+        r#"let update = people.find_one_and_update(filter, doc! { "$set": { "found": true } });"#,
+        r#"assert_eq!(update.let_vars(doc! { "wanted": "Ada" }).run()?, Some(ada));"#,
+    ],
+    /// A comment. It is accepted, and neither stored nor logged.
+    comment: Bson = [
+        r#"let update = people.find_one_and_update(doc! { "_id": 1 }, doc! { "$set": { "name": "Augusta" } });"#,
+        r#"assert_eq!(update.comment("nightly report".into()).run()?, Some(ada));"#,
+    ],
 });
 
-setters!(FindOneAndReplace<'a, T, D>, FindOneAndReplaceOptions, {
-    /// Accepted: there are no validators yet that it could bypass.
-    bypass_document_validation: bool,
-    /// Give up with code 50 after this long, unless the document is being written by then.
-    max_time: Duration,
-    /// Which fields are shown, and which are computed.
-    projection: Document,
-    /// The document as it was before, the default, or as it is afterwards.
-    return_document: ReturnDocument,
-    /// Which of several matching documents comes first.
-    sort: Document,
-    /// Insert a document when nothing matches.
-    upsert: bool,
-    /// When the write counts as done.
-    write_concern: WriteConcern,
-    /// How texts compare; only the simple collation is there.
-    collation: Collation,
-    /// The index to use, by keys or by name.
-    hint: Hint,
-    /// Variables for expressions, as `$$name`.
-    let_vars: Document,
-    /// Kept with the operation for tracing.
-    comment: Bson,
+setters!(FindOneAndReplace<'a, T, D>, FindOneAndReplaceOptions, r#"people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Ada" })"#, {
+    /// Accepted and without effect: there are no validators that it could bypass.
+    bypass_document_validation: bool = [
+        r#"let replacing = people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
+        "assert_eq!(replacing.bypass_document_validation(true).run()?, Some(ada));",
+    ],
+    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`), unless the document is
+    /// already being written.
+    max_time: Duration = [
+        r#"let replacing = people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
+        "assert_eq!(replacing.max_time(Duration::from_secs(5)).run()?, Some(ada));",
+    ],
+    /// The fields to return, and fields to compute.
+    projection: Document = [
+        r#"let replacing = people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
+        r#"let before = replacing.projection(doc! { "_id": 0, "name": 1 }).run()?;"#,
+        r#"assert_eq!(before, Some(doc! { "name": "Ada" }));"#,
+    ],
+    /// Which state of the document to return. The default is the state before the change.
+    return_document: ReturnDocument = [
+        r#"let replacing = people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
+        "let after = replacing.return_document(ReturnDocument::After).run()?;",
+        r#"assert_eq!(after, Some(doc! { "_id": 1, "name": "Augusta" }));"#,
+    ],
+    /// The order that decides which of several matching documents is taken.
+    sort: Document = [
+        r#"let replacing = people.find_one_and_replace(doc! {}, doc! { "name": "Edith" });"#,
+        r#"assert_eq!(replacing.sort(doc! { "_id": -1 }).run()?, Some(grace));"#,
+    ],
+    /// With `true`, the replacement is inserted when no document matches.
+    upsert: bool = [
+        "let inserted = people",
+        r#"    .find_one_and_replace(doc! { "_id": 3 }, doc! { "name": "Edith" })"#,
+        "    .upsert(true)",
+        "    .return_document(ReturnDocument::After)",
+        "    .run()?;",
+        r#"assert_eq!(inserted, Some(doc! { "_id": 3, "name": "Edith" }));"#,
+    ],
+    /// When the write is acknowledged. The default is as the client was opened.
+    write_concern: WriteConcern = [
+        r#"let replacing = people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
+        "assert_eq!(replacing.write_concern(WriteConcern::journaled()).run()?, Some(ada));",
+    ],
+    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    collation: Collation = [
+        r#"let replacing = people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
+        "assert_eq!(replacing.collation(Collation::simple()).run()?, Some(ada));",
+    ],
+    /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such
+    /// index.
+    hint: Hint = [
+        r#"let replacing = people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
+        r#"assert_eq!(replacing.hint(Hint::Keys(doc! { "_id": 1 })).run()?, Some(ada));"#,
+    ],
+    /// Variables for expressions, where `$$name` is the value of the variable `name`.
+    let_vars: Document = [
+        r#"let filter = doc! { "$expr": { "$eq": ["$name", "$$wanted"] } };"#,
+        r#"let replacing = people.find_one_and_replace(filter, doc! { "name": "Augusta" });"#,
+        r#"assert_eq!(replacing.let_vars(doc! { "wanted": "Ada" }).run()?, Some(ada));"#,
+    ],
+    /// A comment. It is accepted, and neither stored nor logged.
+    comment: Bson = [
+        r#"let replacing = people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
+        r#"assert_eq!(replacing.comment("nightly report".into()).run()?, Some(ada));"#,
+    ],
 });
 
-setters!(FindOneAndDelete<'a, T>, FindOneAndDeleteOptions, {
-    /// Give up with code 50 after this long, unless the document is being written by then.
-    max_time: Duration,
-    /// Which fields are shown, and which are computed.
-    projection: Document,
-    /// Which of several matching documents comes first.
-    sort: Document,
-    /// When the write counts as done.
-    write_concern: WriteConcern,
-    /// How texts compare; only the simple collation is there.
-    collation: Collation,
-    /// The index to use, by keys or by name.
-    hint: Hint,
-    /// Variables for expressions, as `$$name`.
-    let_vars: Document,
-    /// Kept with the operation for tracing.
-    comment: Bson,
+setters!(FindOneAndDelete<'a, T>, FindOneAndDeleteOptions, r#"people.find_one_and_delete(doc! { "_id": 1 })"#, {
+    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`), unless the document is
+    /// already being written.
+    max_time: Duration = [
+        r#"let deleting = people.find_one_and_delete(doc! { "_id": 1 });"#,
+        "assert_eq!(deleting.max_time(Duration::from_secs(5)).run()?, Some(ada));",
+    ],
+    /// The fields to return, and fields to compute.
+    projection: Document = [
+        r#"let deleting = people.find_one_and_delete(doc! { "_id": 1 });"#,
+        r#"let before = deleting.projection(doc! { "_id": 0, "name": 1 }).run()?;"#,
+        r#"assert_eq!(before, Some(doc! { "name": "Ada" }));"#,
+    ],
+    /// The order that decides which of several matching documents is taken.
+    sort: Document = [
+        "let deleting = people.find_one_and_delete(doc! {});",
+        r#"assert_eq!(deleting.sort(doc! { "_id": -1 }).run()?, Some(grace));"#,
+    ],
+    /// When the write is acknowledged. The default is as the client was opened.
+    write_concern: WriteConcern = [
+        r#"let deleting = people.find_one_and_delete(doc! { "_id": 1 });"#,
+        "assert_eq!(deleting.write_concern(WriteConcern::journaled()).run()?, Some(ada));",
+    ],
+    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    collation: Collation = [
+        r#"let deleting = people.find_one_and_delete(doc! { "_id": 1 });"#,
+        "assert_eq!(deleting.collation(Collation::simple()).run()?, Some(ada));",
+    ],
+    /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such
+    /// index.
+    hint: Hint = [
+        r#"let deleting = people.find_one_and_delete(doc! { "_id": 1 });"#,
+        r#"assert_eq!(deleting.hint(Hint::Keys(doc! { "_id": 1 })).run()?, Some(ada));"#,
+    ],
+    /// Variables for expressions, where `$$name` is the value of the variable `name`.
+    let_vars: Document = [
+        r#"let filter = doc! { "$expr": { "$eq": ["$name", "$$wanted"] } };"#,
+        "let deleting = people.find_one_and_delete(filter);",
+        r#"assert_eq!(deleting.let_vars(doc! { "wanted": "Ada" }).run()?, Some(ada));"#,
+    ],
+    /// A comment. It is accepted, and neither stored nor logged.
+    comment: Bson = [
+        r#"let deleting = people.find_one_and_delete(doc! { "_id": 1 });"#,
+        r#"assert_eq!(deleting.comment("nightly report".into()).run()?, Some(ada));"#,
+    ],
 });
 
 impl<T: DeserializeOwned + 'static> FindOneAndUpdate<'_, T> {
-    /// Changes the document.
+    /// Changes the document. Returns `None` if no document matched, also after an upsert unless the state after the change
+    /// was asked for.
     pub fn run(self) -> Result<Option<T>> {
         let found = self.modify().map_err(Error::into_command)?;
         found.document.map(decode_owned).transpose()
@@ -187,21 +382,23 @@ impl<T: DeserializeOwned + 'static> FindOneAndUpdate<'_, T> {
 }
 
 impl<T> FindOneAndUpdate<'_, T> {
-    /// What was found and changed, undecoded.
+    /// Changes the document. The result is not decoded.
     pub(crate) fn modify(self) -> Result<Modified> {
-        let (selector, change) = self.prepare()?;
-        let shape = Shape::of_update(&self.options);
-        self.collection.find_and_change((&self.filter, &selector), &change, &shape)
+        let (selector, change) = self.parse()?;
+        let options = ModifyOptions::of_update(&self.options);
+        let request = ModifyRequest { filter: &self.filter, selector: &selector, change: &change, options };
+        self.collection.find_and_change(&request)
     }
 
-    /// What `run` does.
+    /// Plans the change for `explain`, and at [`Depth::Execution`] reads what it would change. Nothing is written.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
-        let (selector, change) = self.prepare()?;
-        let shape = Shape::of_update(&self.options);
-        self.collection.explain_find_and_change((&self.filter, &selector), &change, &shape, depth)
+        let (selector, change) = self.parse()?;
+        let options = ModifyOptions::of_update(&self.options);
+        let request = ModifyRequest { filter: &self.filter, selector: &selector, change: &change, options };
+        self.collection.explain_find_and_change(&request, depth)
     }
 
-    fn prepare(&self) -> Result<(Selector, Change<'static>)> {
+    fn parse(&self) -> Result<(Selector, Change<'static>)> {
         let FindOneAndUpdateOptions { array_filters, let_vars, .. } = &self.options;
         let selector =
             Selector::parse(&self.filter, let_vars.as_ref(), self.collection.begin(self.options.max_time))?;
@@ -211,7 +408,8 @@ impl<T> FindOneAndUpdate<'_, T> {
 }
 
 impl<T: Serialize + DeserializeOwned + 'static, D: Borrow<T>> FindOneAndReplace<'_, T, D> {
-    /// Replaces the document.
+    /// Replaces the document. Returns `None` if no document matched, also after an upsert unless the state after the
+    /// replacement was asked for.
     pub fn run(self) -> Result<Option<T>> {
         let found = self.modify().map_err(Error::into_command)?;
         found.document.map(decode_owned).transpose()
@@ -219,29 +417,34 @@ impl<T: Serialize + DeserializeOwned + 'static, D: Borrow<T>> FindOneAndReplace<
 }
 
 impl<T: Serialize, D: Borrow<T>> FindOneAndReplace<'_, T, D> {
-    /// What was found and replaced, undecoded.
+    /// Replaces the document. The result is not decoded.
     pub(crate) fn modify(self) -> Result<Modified> {
         let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
         let change = Change::of_replacement(&bytes)?;
-        let shape = Shape::of_replacement(&self.options);
-        let operation = self.collection.begin(self.options.max_time);
-        let selector = Selector::parse(&self.filter, self.options.let_vars.as_ref(), operation)?;
-        self.collection.find_and_change((&self.filter, &selector), &change, &shape)
+        let selector = self.parse_filter()?;
+        let options = ModifyOptions::of_replacement(&self.options);
+        let request = ModifyRequest { filter: &self.filter, selector: &selector, change: &change, options };
+        self.collection.find_and_change(&request)
     }
 
-    /// What `run` does.
+    /// Plans the replacement for `explain`, and at [`Depth::Execution`] reads what it would replace. Nothing is written.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
         let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
         let change = Change::of_replacement(&bytes)?;
-        let shape = Shape::of_replacement(&self.options);
+        let selector = self.parse_filter()?;
+        let options = ModifyOptions::of_replacement(&self.options);
+        let request = ModifyRequest { filter: &self.filter, selector: &selector, change: &change, options };
+        self.collection.explain_find_and_change(&request, depth)
+    }
+
+    fn parse_filter(&self) -> Result<Selector> {
         let operation = self.collection.begin(self.options.max_time);
-        let selector = Selector::parse(&self.filter, self.options.let_vars.as_ref(), operation)?;
-        self.collection.explain_find_and_change((&self.filter, &selector), &change, &shape, depth)
+        Selector::parse(&self.filter, self.options.let_vars.as_ref(), operation)
     }
 }
 
 impl<T: DeserializeOwned + 'static> FindOneAndDelete<'_, T> {
-    /// Removes the document.
+    /// Removes the document. Returns `None` if no document matched.
     pub fn run(self) -> Result<Option<T>> {
         let found = self.modify().map_err(Error::into_command)?;
         found.document.map(decode_owned).transpose()
@@ -249,57 +452,72 @@ impl<T: DeserializeOwned + 'static> FindOneAndDelete<'_, T> {
 }
 
 impl<T> FindOneAndDelete<'_, T> {
-    /// What was found and removed, undecoded.
+    /// Removes the document. The result is not decoded.
     pub(crate) fn modify(self) -> Result<Modified> {
         let options = &self.options;
-        let (prepared, projection) = self.prepare()?;
-        let search = DocumentSearch { selector: &prepared.0, order: &prepared.1 };
+        let ParsedDelete { selector, order, projection } = self.parse()?;
+        let search = DocumentSearch { selector: &selector, order: &order };
         let terms = Terms { concern: options.write_concern.as_ref(), operation: search.operation() };
         let deleted = self.collection.write_existing(terms, |target| {
             check_hint(options.hint.as_ref(), target.indexes)?;
-            delete::delete_one(target, search, |bytes| shown(bytes, projection.as_ref(), search.selector))
+            delete::delete_one(target, search, |bytes| projected(bytes, projection.as_ref(), &selector))
         })?;
         let document = deleted.flatten();
         Ok(Modified { is_found: document.is_some(), document, upserted_id: None })
     }
 
-    /// What `run` does.
+    /// Plans the delete for `explain`, and at [`Depth::Execution`] reads what it would remove. Nothing is removed.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
         let options = &self.options;
-        let ((selector, order), projection) = self.prepare()?;
+        let ParsedDelete { selector, order, projection } = self.parse()?;
         let search = DocumentSearch { selector: &selector, order: &order };
         let (hint, concern) = (options.hint.as_ref(), options.write_concern.as_ref());
-        let manner = Manner { upsert: None, hint, concern, preview: None };
-        let write = Write { filter: &self.filter, search, manner, limit: Some(1) };
+        let options = ChangeOptions { upsert: None, hint, concern, preview: None };
+        let write = ExplainedWrite { filter: &self.filter, search, options, limit: Some(1) };
         let explained = self.collection.explain_delete(write, depth)?;
         let rows = explained.rows();
         let explained = explained.under("DELETE", rows, doc! { "nWouldDelete": number(rows) });
-        Ok(projected(explained, projection.as_ref()))
+        Ok(under_projection(explained, projection.as_ref()))
     }
 
-    fn prepare(&self) -> Result<((Selector, Order), Option<Projection>)> {
+    fn parse(&self) -> Result<ParsedDelete> {
         let options = &self.options;
         check_collation(options.collation.as_ref())?;
         let operation = self.collection.begin(options.max_time);
         let selector = Selector::parse(&self.filter, options.let_vars.as_ref(), operation)?;
         let projection = parse_projection(options.projection.as_ref(), &selector)?;
         let order = Order::of(options.sort.as_ref(), options.hint.as_ref())?;
-        Ok(((selector, order), projection))
+        Ok(ParsedDelete { selector, order, projection })
     }
+}
+
+/// The parsed arguments of a find-and-delete.
+struct ParsedDelete {
+    selector: Selector,
+    order: Order,
+    projection: Option<Projection>,
 }
 
 /// What a find-and-modify did.
 pub(crate) struct Modified {
     /// A document matched.
     pub(crate) is_found: bool,
-    /// What is shown of the state that was asked for.
+    /// The state of the document that was asked for, projected.
     pub(crate) document: Option<RawDocumentBuf>,
     /// The `_id` of the document that was inserted.
     pub(crate) upserted_id: Option<Bson>,
 }
 
-/// What is asked beside the filter and the change.
-struct Shape<'a> {
+/// A find-and-modify whose filter and change are parsed.
+struct ModifyRequest<'a> {
+    filter: &'a Document,
+    selector: &'a Selector,
+    change: &'a Change<'a>,
+    options: ModifyOptions<'a>,
+}
+
+/// The options that updates and replacements have in common.
+struct ModifyOptions<'a> {
     upsert: Option<bool>,
     projection: Option<&'a Document>,
     image: Image,
@@ -309,12 +527,13 @@ struct Shape<'a> {
     write_concern: Option<&'a WriteConcern>,
 }
 
-impl<'a> Shape<'a> {
-    fn manner(&self) -> Manner<'a> {
-        Manner { upsert: self.upsert, hint: self.hint, concern: self.write_concern, preview: None }
+impl<'a> ModifyOptions<'a> {
+    fn change_options(&self) -> ChangeOptions<'a> {
+        ChangeOptions { upsert: self.upsert, hint: self.hint, concern: self.write_concern, preview: None }
     }
 
-    /// What is shown, unless it cannot be: after a change the element that made the document match may be gone.
+    /// Parses the projection. A positional one cannot be applied to the changed document: the array element that matched
+    /// the filter may be gone.
     fn projection(&self, selector: &Selector) -> Result<Option<Projection>> {
         let projection = parse_projection(self.projection, selector)?;
         if self.image == Image::After && projection.as_ref().is_some_and(Projection::is_positional) {
@@ -352,28 +571,30 @@ impl<'a> Shape<'a> {
 }
 
 impl<T> Collection<T> {
-    fn find_and_change(
-        &self,
-        (filter, selector): (&Document, &Selector),
-        change: &Change<'_>,
-        shape: &Shape<'_>,
-    ) -> Result<Modified> {
-        check_collation(shape.collation)?;
-        let projection = shape.projection(selector)?;
-        let order = Order::of(shape.sort, shape.hint)?;
+    fn find_and_change(&self, request: &ModifyRequest<'_>) -> Result<Modified> {
+        let ModifyRequest { filter, selector, change, options } = request;
+        check_collation(options.collation)?;
+        let projection = options.projection(selector)?;
+        let order = Order::of(options.sort, options.hint)?;
         let search = DocumentSearch { selector, order: &order };
-        let show = |bytes: &[u8]| shown(bytes, projection.as_ref(), selector);
-        let shown = Shown { image: shape.image, show: &show };
-        let look = |target: Target<'_>| update::update_one(target, search, change, shown);
-        // An upsert's document is shown as it will be stored, with what was generated for it.
+        // The projection runs before the commit: if it fails, nothing is written.
+        let show = |bytes: &[u8]| projected(bytes, projection.as_ref(), selector);
+        let shown = Shown { image: options.image, show: &show };
+        // An upserted document is returned as it will be stored, with its generated values. Only the insert knows these.
         let upserted = RefCell::new(None);
         let preview = |bytes: &[u8]| {
             *upserted.borrow_mut() = Some(show(bytes)?);
             Ok(())
         };
-        let preview = (shape.image == Image::After).then_some(&preview as Preview<'_>);
-        let manner = Manner { preview, ..shape.manner() };
-        let done = self.write_change((filter, change), (manner, search.operation()), look)?;
+        let preview = (options.image == Image::After).then_some(&preview as Preview<'_>);
+        let request = ChangeRequest {
+            filter,
+            change,
+            options: ChangeOptions { preview, ..options.change_options() },
+            operation: search.operation(),
+        };
+        let done = self
+            .write_change(request, |target: Target<'_>| update::update_one(target, search, change, shown))?;
         let is_found = matches!(done, Some(Upserted::Changed(_)));
         let (document, upserted_id) = match done {
             None => (None, None),
@@ -383,27 +604,23 @@ impl<T> Collection<T> {
         Ok(Modified { is_found, document, upserted_id })
     }
 
-    fn explain_find_and_change(
-        &self,
-        (filter, selector): (&Document, &Selector),
-        change: &Change<'_>,
-        shape: &Shape<'_>,
-        depth: Depth,
-    ) -> Result<Explained> {
-        check_collation(shape.collation)?;
-        let projection = shape.projection(selector)?;
-        let order = Order::of(shape.sort, shape.hint)?;
+    fn explain_find_and_change(&self, request: &ModifyRequest<'_>, depth: Depth) -> Result<Explained> {
+        let ModifyRequest { filter, selector, change, options } = request;
+        check_collation(options.collation)?;
+        let projection = options.projection(selector)?;
+        let order = Order::of(options.sort, options.hint)?;
         let search = DocumentSearch { selector, order: &order };
-        let write = Write { filter, search, manner: shape.manner(), limit: Some(1) };
-        let (explained, foretold) = self.explain_change(write, change, depth)?;
-        let inserted = if shape.image == Image::After { foretold.upserted } else { 0 };
-        let explained = explained.under("UPDATE", foretold.matched + inserted, foretold.tell());
-        Ok(projected(explained, projection.as_ref()))
+        let write = ExplainedWrite { filter, search, options: options.change_options(), limit: Some(1) };
+        let (explained, effect) = self.explain_change(write, change, depth)?;
+        // The rows are the documents that the caller would get: an upsert returns one only after the change.
+        let inserted = if options.image == Image::After { effect.upserted } else { 0 };
+        let explained = explained.under("UPDATE", effect.matched + inserted, effect.to_document());
+        Ok(under_projection(explained, projection.as_ref()))
     }
 }
 
-/// Under what shows the document, if it is not shown as it is.
-fn projected(explained: Explained, projection: Option<&Projection>) -> Explained {
+/// Adds the stage of the projection, if there is one.
+fn under_projection(explained: Explained, projection: Option<&Projection>) -> Explained {
     if projection.is_none_or(Projection::is_empty) {
         return explained;
     }
@@ -418,7 +635,8 @@ fn image(return_document: Option<ReturnDocument>) -> Image {
     }
 }
 
-fn shown(bytes: &[u8], projection: Option<&Projection>, selector: &Selector) -> Result<RawDocumentBuf> {
+/// The document that the caller gets.
+fn projected(bytes: &[u8], projection: Option<&Projection>, selector: &Selector) -> Result<RawDocumentBuf> {
     match projection {
         Some(projection) => Ok(projection.apply(RawDocument::from_bytes(bytes)?, selector.variables())?),
         None => Ok(RawDocumentBuf::from_bytes(bytes.to_vec())?),

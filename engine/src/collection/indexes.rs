@@ -9,7 +9,7 @@ use query::operation::OperationContext;
 
 use crate::catalog::change::{self, namespace_not_found};
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
-use crate::collection::Collection;
+use crate::collection::handle::Collection;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::options::IndexModel;
@@ -19,11 +19,13 @@ use crate::write::Target;
 use crate::write::index_build::{self, IndexDefinition, Presence};
 
 impl<T> Collection<T> {
-    /// Makes an index, over the documents that are there and all that come; the collection is made if it does
-    /// not exist. An index that is there already is left as it is.
+    /// Creates an index. A collection that does not exist is created first. It is no error if the index exists.
     ///
-    /// Writes to the collection wait for as long as the build takes. A unique index over duplicates fails with
-    /// code 11000; a definition that cannot be met with 67, 85 or 86; in each case no index is made.
+    /// Writes to the collection wait until the index is built. From then on every write keeps it up to date.
+    ///
+    /// Fails with code 11000 (`DuplicateKey`) if the index is unique and documents have the same key. Fails with code 67
+    /// (`CannotCreateIndex`) if the definition is not valid, and with code 85 (`IndexOptionsConflict`) or 86
+    /// (`IndexKeySpecsConflict`) if it contradicts an existing index. In each case no index is created.
     ///
     /// ```
     /// # use cairndb::{Client, IndexModel, IndexOptions, bson::{Document, doc}};
@@ -44,23 +46,65 @@ impl<T> Collection<T> {
         CreateIndex { collection: self, model: index, max_time: None }
     }
 
-    /// Makes several indexes, one after the other.
+    /// Creates several indexes, one after the other. All definitions are checked before the first index is built.
+    ///
+    /// ```
+    /// # use cairndb::{Client, IndexModel, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let [email, name] = ["email", "name"].map(|field| IndexModel::builder().keys(doc! { field: 1 }).build());
+    /// let created = people.create_indexes([email, name]).run()?;
+    /// assert_eq!(created.index_names, ["email_1", "name_1"]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn create_indexes(&self, indexes: impl IntoIterator<Item = IndexModel>) -> CreateIndexes<'_, T> {
         CreateIndexes { collection: self, models: indexes.into_iter().collect(), max_time: None }
     }
 
-    /// Removes the index of that name. The index on `_id` cannot be removed (code 72).
+    /// Removes the index with this name.
+    ///
+    /// Fails with code 27 (`IndexNotFound`) if there is no such index, and with code 72 (`InvalidOptions`) for the index on
+    /// `_id`, which cannot be removed.
+    ///
+    /// ```
+    /// # use cairndb::{Client, IndexModel, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.create_index(IndexModel::builder().keys(doc! { "email": 1 }).build()).run()?;
+    /// people.drop_index("email_1").run()?;
+    /// assert_eq!(people.list_index_names().run()?, ["_id_"]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn drop_index(&self, name: impl AsRef<str>) -> DropIndex<'_, T> {
         DropIndex { collection: self, name: Some(name.as_ref().to_owned()) }
     }
 
-    /// Removes every index but the one on `_id`.
+    /// Removes every index except the one on `_id`.
+    ///
+    /// ```
+    /// # use cairndb::{Client, IndexModel, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.create_index(IndexModel::builder().keys(doc! { "email": 1 }).build()).run()?;
+    /// people.drop_indexes().run()?;
+    /// assert_eq!(people.list_index_names().run()?, ["_id_"]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn drop_indexes(&self) -> DropIndex<'_, T> {
         DropIndex { collection: self, name: None }
     }
 
-    /// The definitions of all indexes, the one on `_id` first, as a cursor; an empty one if the collection does not
-    /// exist.
+    /// Lists the definitions of all indexes, as a cursor. The index on `_id` comes first. The cursor is empty if the
+    /// collection does not exist.
     ///
     /// ```
     /// # use cairndb::{Client, IndexModel, bson::{Document, doc}};
@@ -78,12 +122,24 @@ impl<T> Collection<T> {
         ListIndexes { collection: self }
     }
 
-    /// The names of all indexes, the one on `_id` first; none if the collection does not exist.
+    /// Lists the names of all indexes. The index on `_id` comes first. The list is empty if the collection does not exist.
+    ///
+    /// ```
+    /// # use cairndb::{Client, IndexModel, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.create_index(IndexModel::builder().keys(doc! { "email": 1 }).build()).run()?;
+    /// assert_eq!(people.list_index_names().run()?, ["_id_", "email_1"]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn list_index_names(&self) -> ListIndexNames<'_, T> {
         ListIndexNames { collection: self }
     }
 
-    /// All indexes, the one on `_id` first; nothing if the collection does not exist.
+    /// Returns all indexes, the one on `_id` first. Returns `None` if the collection does not exist.
     pub(crate) fn indexes(&self) -> Result<Option<Vec<Listed>>> {
         self.read(|_, state| {
             let others = state.indexes();
@@ -91,6 +147,7 @@ impl<T> Collection<T> {
         })
     }
 
+    /// Builds an index and returns its name. An index that exists is not built again.
     fn build_index(&self, model: &IndexModel, operation: &OperationContext) -> Result<String> {
         let shared = self.shared();
         let database = shared.store.enter()?;
@@ -99,7 +156,9 @@ impl<T> Collection<T> {
         let namespace = self.valid_namespace()?;
         loop {
             let state = shared.find_or_create(&database, namespace)?;
+            // The index on `_id` always exists: asking for it only creates the collection.
             let Some(definition) = definition.clone() else { return Ok(ID_INDEX_NAME.to_owned()) };
+            // Looked at without the exclusive gate first, so that an index that exists does not make writes wait.
             if index_build::compare(&definition, &state.indexes())? == Presence::Identical {
                 return Ok(definition.name);
             }
@@ -113,6 +172,8 @@ impl<T> Collection<T> {
                 {
                     return Ok(None);
                 }
+                // The exclusive gate keeps writes out: no document is inserted between the build and the first write that
+                // knows the index.
                 let index = index_build::index(definition.clone(), id);
                 let target = Target {
                     store: &shared.store,
@@ -136,58 +197,110 @@ impl<T> Collection<T> {
             if matches!(finished, Ok(true)) {
                 return Ok(definition.name);
             }
-            // What cannot be removed now, because the disk is full for example, is removed by the next open.
+            // Entries that cannot be removed now, because the disk is full for example, are removed by the next open.
             if let Err(error) = change::abandon_index(storage, id) {
                 tracing::warn!(%error, "entries of an abandoned index build stay until the next open");
             }
-            // Without an error another thread was faster, or the collection is gone: look again.
+            // Without an error another thread built the index, or the collection was dropped: look again.
             finished?;
         }
     }
 }
 
-/// A `create_index` that is done by [`run`](Self::run).
-#[must_use = "the index is made by run()"]
+/// The action that [`Collection::create_index`] returns. [`run`](Self::run) executes it.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use cairndb::{Client, IndexModel, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// let by_email = IndexModel::builder().keys(doc! { "email": 1 }).build();
+/// let created = people.create_index(by_email).max_time(Duration::from_secs(60)).run()?;
+/// assert_eq!(created.index_name, "email_1");
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "the index is created by run()"]
 pub struct CreateIndex<'a, T> {
     collection: &'a Collection<T>,
     model: IndexModel,
     max_time: Option<Duration>,
 }
 
-/// A `create_indexes` that is done by [`run`](Self::run).
-#[must_use = "the indexes are made by run()"]
+/// The action that [`Collection::create_indexes`] returns. [`run`](Self::run) executes it.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use cairndb::{Client, IndexModel, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// let by_email = IndexModel::builder().keys(doc! { "email": 1 }).build();
+/// let created = people.create_indexes([by_email]).max_time(Duration::from_secs(60)).run()?;
+/// assert_eq!(created.index_names, ["email_1"]);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "the indexes are created by run()"]
 pub struct CreateIndexes<'a, T> {
     collection: &'a Collection<T>,
     models: Vec<IndexModel>,
     max_time: Option<Duration>,
 }
 
-/// A `drop_index` or `drop_indexes` that is done by [`run`](Self::run).
+/// The action that [`Collection::drop_index`] and [`Collection::drop_indexes`] return. [`run`](Self::run) executes it.
 #[must_use = "the index is removed by run()"]
 pub struct DropIndex<'a, T> {
     collection: &'a Collection<T>,
     name: Option<String>,
 }
 
-/// A `list_indexes` that is done by [`run`](Self::run).
+/// The action that [`Collection::list_indexes`] returns. [`run`](Self::run) executes it.
 #[must_use = "the list is read by run()"]
 pub struct ListIndexes<'a, T> {
     collection: &'a Collection<T>,
 }
 
-/// A `list_index_names` that is done by [`run`](Self::run).
+/// The action that [`Collection::list_index_names`] returns. [`run`](Self::run) executes it.
 #[must_use = "the list is read by run()"]
 pub struct ListIndexNames<'a, T> {
     collection: &'a Collection<T>,
 }
 
 impl<T> CreateIndex<'_, T> {
-    /// Give up with code 50 after this long; there is no index then.
+    /// The time limit of the build. When it is over the call fails with code 50 (`MaxTimeMSExpired`), and there is no index.
+    ///
+    /// ```
+    /// # use cairndb::{Client, IndexModel, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let by_email = IndexModel::builder().keys(doc! { "email": 1 }).build();
+    /// people.create_index(by_email).max_time(std::time::Duration::from_secs(60)).run()?;
+    /// assert_eq!(people.list_index_names().run()?, ["_id_", "email_1"]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn max_time(self, max_time: Duration) -> Self {
         Self { max_time: Some(max_time), ..self }
     }
 
-    /// Makes the index.
+    /// Creates the index and returns its name.
+    ///
+    /// ```
+    /// # use cairndb::{Client, IndexModel, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// assert_eq!(people.create_index(IndexModel::builder().keys(doc! { "email": 1 }).build()).run()?.index_name, "email_1");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn run(self) -> Result<CreateIndexResult> {
         let operation = self.collection.begin_plain(self.max_time);
         Ok(CreateIndexResult { index_name: self.collection.build_index(&self.model, &operation)? })
@@ -195,17 +308,31 @@ impl<T> CreateIndex<'_, T> {
 }
 
 impl<T> CreateIndexes<'_, T> {
-    /// Give up with code 50 after this long; indexes that were made until then stay.
+    /// The time limit of all builds together. When it is over the call fails with code 50 (`MaxTimeMSExpired`). Indexes that
+    /// were built by then stay.
+    ///
+    /// ```
+    /// # use cairndb::{Client, IndexModel, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let by_email = IndexModel::builder().keys(doc! { "email": 1 }).build();
+    /// people.create_indexes([by_email]).max_time(std::time::Duration::from_secs(60)).run()?;
+    /// assert_eq!(people.list_index_names().run()?, ["_id_", "email_1"]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn max_time(self, max_time: Duration) -> Self {
         Self { max_time: Some(max_time), ..self }
     }
 
-    /// Makes the indexes.
+    /// Creates the indexes and returns their names.
     pub fn run(self) -> Result<CreateIndexesResult> {
         if self.models.is_empty() {
             return Err(Error::invalid_argument("create_indexes was called without indexes"));
         }
-        // All definitions are checked before any index is made.
+        // A build can take long, so all definitions are checked before the first.
         self.models
             .iter()
             .try_for_each(|model| index_build::parse(model).map(|_: Option<IndexDefinition>| ()))?;
@@ -228,7 +355,7 @@ impl<T> DropIndex<'_, T> {
         let keeps = |index: &Index| self.name.as_ref().is_some_and(|name| *name != index.name);
         let dropped = loop {
             let state = shared.catalog.find(namespace).ok_or_else(|| namespace_not_found(namespace))?;
-            // A collection that was dropped between the look-up and here may be there again.
+            // `None`: the collection was dropped since it was resolved, and may have been created again.
             if let Some(dropped) = change::drop_indexes(shared.storage(&database), &state, keeps)? {
                 break dropped;
             }
@@ -243,8 +370,9 @@ impl<T> DropIndex<'_, T> {
 }
 
 impl<T> ListIndexes<'_, T> {
-    /// Reads the definitions, all of them as they are now. As another type they are what MongoDB lists, with the
-    /// version `v` beside what a model has.
+    /// Reads the definitions. All of them are read now, so a later change does not show.
+    ///
+    /// [`Cursor::with_type`] gives them as documents like those of MongoDB, which also have the version `v`.
     pub fn run(self) -> Result<Cursor<IndexModel>> {
         let indexes = self.collection.indexes()?.unwrap_or_default();
         let descriptions = indexes.iter().map(|index| RawDocumentBuf::try_from(&index.described()));
@@ -260,7 +388,7 @@ impl<T> ListIndexNames<'_, T> {
     }
 }
 
-/// An index as a list shows it.
+/// An index as the lists describe it.
 pub(crate) struct Listed {
     pub(crate) name: String,
     pub(crate) keys: Document,
@@ -282,7 +410,7 @@ impl Listed {
         }
     }
 
-    /// As MongoDB describes it.
+    /// The document that MongoDB's `listIndexes` has for it.
     pub(crate) fn described(&self) -> Document {
         let mut described = doc! { "v": 2, "key": &self.keys, "name": &self.name };
         if self.is_unique {

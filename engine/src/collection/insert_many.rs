@@ -6,7 +6,7 @@ use std::time::Duration;
 use bson::Bson;
 use serde::Serialize;
 
-use crate::collection::{Collection, Terms};
+use crate::collection::handle::{Collection, Terms};
 use crate::document::draft::Drafts;
 use crate::error::{Error, ErrorKind, InsertManyError, Result};
 use crate::options::{InsertManyOptions, WriteConcern};
@@ -15,18 +15,30 @@ use crate::write::insert;
 use crate::write::outcome::{InsertOrder, InsertOutcome, InsertedSet};
 
 impl<T: Serialize> Collection<T> {
-    /// Stores many documents in one commit (one for each 8 MiB of them).
+    /// Stores many documents, in one commit for each 8 MiB of them.
     ///
-    /// Auto-increment fields take their values in the order of the documents. What a field refuses refuses the call
-    /// before anything is stored.
+    /// An ordered call, the default, stops at the first refused document; the documents before it are stored. An unordered
+    /// call tries all documents. Refused documents are listed in [`ErrorKind::InsertMany`] with their positions. A call
+    /// without documents is an error.
     ///
-    /// A single document is inserted as by [`insert_one`](Self::insert_one): a generated value that is in use is passed
-    /// once. A batch does not try again.
+    /// Auto-increment fields get their values in the order of the documents. If a field refuses a value that a document
+    /// brings, the whole call fails and nothing is stored. If a generated value is taken already, a call with one document
+    /// tries the next value once, as [`insert_one`](Self::insert_one) does; a call with several documents does not.
     ///
-    /// Refused documents are listed in [`ErrorKind::InsertMany`] with their positions. An ordered call (the
-    /// default) stops at the first; what stands before it is stored. An unordered call tries all. No documents
-    /// at all is an error.
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let names = ["Ada", "Grace"].map(|name| doc! { "name": name });
+    /// let inserted = people.insert_many(names).run()?;
+    /// assert_eq!(inserted.inserted_ids.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn insert_many<D: Borrow<T>>(&self, documents: impl IntoIterator<Item = D>) -> InsertMany<'_, T> {
+        // Serialized here, so that the action does not borrow the documents. `run` reports the error.
         let mut drafts = Drafts::default();
         let pushed = documents.into_iter().try_for_each(|document| drafts.push(document.borrow()));
         let documents = pushed.map(|()| drafts);
@@ -35,13 +47,26 @@ impl<T: Serialize> Collection<T> {
 }
 
 impl<T> Collection<T> {
-    /// Stores documents that are drafts already.
+    /// Stores documents that are serialized into drafts already.
     pub(crate) fn insert_drafts(&self, drafts: Drafts) -> InsertMany<'_, T> {
         InsertMany { collection: self, documents: Ok(drafts), options: InsertManyOptions::default() }
     }
 }
 
-/// An `insert_many` that is done by [`run`](Self::run).
+/// The action that [`Collection::insert_many`] returns. [`run`](Self::run) executes it.
+///
+/// ```
+/// # use cairndb::{Client, WriteConcern, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// let insert = people.insert_many([doc! { "name": "Ada" }, doc! { "name": "Grace" }]);
+/// let inserted = insert.ordered(false).write_concern(WriteConcern::journaled()).run()?;
+/// assert_eq!(inserted.inserted_ids.len(), 2);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "the insert is done by run()"]
 pub struct InsertMany<'a, T> {
     collection: &'a Collection<T>,
@@ -49,22 +74,64 @@ pub struct InsertMany<'a, T> {
     options: InsertManyOptions,
 }
 
-setters!(InsertMany<'a, T>, InsertManyOptions, {
-    /// Keeps the value that a document brings for an auto-increment field, whatever the field's mode is, as for a document
-    /// of a dump. There are no validators yet that it could bypass.
-    bypass_document_validation: bool,
-    /// `true` (the default): stop at the first refused document. `false`: try all.
-    ordered: bool,
-    /// Give up with code 50 after this long; what was stored until then stays.
-    max_time: Duration,
-    /// When the write counts as done.
-    write_concern: WriteConcern,
-    /// Kept with the operation for tracing.
-    comment: Bson,
+setters!(InsertMany<'a, T>, InsertManyOptions, r#"people.insert_many([doc! { "name": "Ada" }, doc! { "name": "Grace" }])"#, {
+    /// With `true`, an auto-increment field keeps the value that the document has, whatever the field's
+    /// [`Generated`](crate::Generated) mode. Use it to restore documents of a dump. There are no validators that
+    /// it could bypass.
+    bypass_document_validation: bool = [
+        r#"let number = AutoIncrement::builder().field("number").generated(Generated::Always).build();"#,
+        "people.create_auto_increment(number).run()?;",
+        r#"let restored = doc! { "_id": 7, "number": 41 };"#,
+        "people.insert_many([&restored]).bypass_document_validation(true).run()?;",
+        r#"assert_eq!(people.find_one(doc! { "_id": 7 }).run()?, Some(restored));"#,
+    ],
+    /// With `true`, the default, the call stops at the first refused document. With `false` it tries all
+    /// documents.
+    ordered: bool = [
+        "// The first document is refused, because its `_id` is taken.",
+        r#"let documents = [doc! { "_id": 1 }, doc! { "_id": 3 }];"#,
+        "assert!(people.insert_many(documents).ordered(false).run().is_err());",
+        r#"assert_eq!(people.find_one(doc! { "_id": 3 }).run()?, Some(doc! { "_id": 3 }));"#,
+    ],
+    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`). Documents that were
+    /// stored by then stay.
+    max_time: Duration = [
+        r#"let inserting = people.insert_many([doc! { "_id": 3, "name": "Edith" }]);"#,
+        "assert_eq!(inserting.max_time(Duration::from_secs(5)).run()?.inserted_ids[&0], Bson::Int32(3));",
+    ],
+    /// When the write is acknowledged. The default is as the client was opened.
+    write_concern: WriteConcern = [
+        r#"let inserting = people.insert_many([doc! { "_id": 3, "name": "Edith" }]);"#,
+        "assert_eq!(inserting.write_concern(WriteConcern::journaled()).run()?.inserted_ids[&0], Bson::Int32(3));",
+    ],
+    /// A comment. It is accepted, and neither stored nor logged.
+    comment: Bson = [
+        r#"let inserting = people.insert_many([doc! { "_id": 3, "name": "Edith" }]);"#,
+        r#"assert_eq!(inserting.comment("nightly report".into()).run()?.inserted_ids[&0], Bson::Int32(3));"#,
+    ],
 });
 
 impl<T> InsertMany<'_, T> {
     /// Stores the documents.
+    ///
+    /// ```
+    /// # use cairndb::{Client, ErrorKind, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "_id": 1 }).run()?;
+    ///
+    /// let documents = [doc! { "_id": 0 }, doc! { "_id": 1 }, doc! { "_id": 2 }];
+    /// let error = people.insert_many(documents).run().expect_err("1 is taken");
+    /// match error.kind() {
+    ///     ErrorKind::InsertMany(refused) => assert_eq!(refused.write_errors.as_ref().unwrap()[0].index, 1),
+    ///     other => panic!("{other:?}"),
+    /// }
+    /// assert_eq!(people.count_documents(doc! {}).run()?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn run(self) -> Result<InsertManyResult> {
         let collection = self.collection;
         let InsertOutcome { inserted, refused, generated, last_generate_id } = self.store()?;
@@ -75,7 +142,8 @@ impl<T> InsertMany<'_, T> {
         Err(Error::new(ErrorKind::InsertMany(refused)).in_namespace(&collection.namespace()))
     }
 
-    /// Stores the documents; what was refused of them is told, and no error unless none can be stored anywhere.
+    /// Stores the documents. Refused documents are part of the outcome; the call fails only if no collection could store
+    /// any of them.
     pub(crate) fn store<S: InsertedSet>(self) -> Result<InsertOutcome<S>> {
         let mut documents = self.documents?;
         if documents.len() == 0 {
@@ -86,6 +154,7 @@ impl<T> InsertMany<'_, T> {
             Some(false) => InsertOrder::Unordered,
         };
         let collection = self.collection;
+        // If every document would be refused by any collection, the collection is not created.
         collection.check_before_creation(|| match insert::refuse_all(&documents, order) {
             refused if refused.is_empty() => Ok(()),
             refused => Err(Error::new(ErrorKind::InsertMany(InsertManyError {

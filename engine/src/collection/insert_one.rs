@@ -6,7 +6,7 @@ use std::time::Duration;
 use bson::Bson;
 use serde::Serialize;
 
-use crate::collection::{Collection, Terms};
+use crate::collection::handle::{Collection, Terms};
 use crate::document::draft::Drafts;
 use crate::error::Result;
 use crate::options::{InsertOneOptions, WriteConcern};
@@ -14,17 +14,45 @@ use crate::results::InsertOneResult;
 use crate::write::insert;
 
 impl<T: Serialize> Collection<T> {
-    /// Stores one document. An `_id` that it lacks is made: an `ObjectId`, put first. Auto-increment fields that it
-    /// lacks are filled in; the result names their values.
+    /// Stores one document.
     ///
-    /// Fails with a duplicate key (code 11000) when its `_id`, or a key of a unique index, is taken; nothing
-    /// is changed then.
+    /// If it has no `_id`, a new `ObjectId` becomes its first field. Auto-increment fields that it does not have get their
+    /// next values. The result has the `_id` and the generated values.
+    ///
+    /// Fails with code 11000 (`DuplicateKey`) if the `_id` or a key of a unique index is taken. Then nothing is stored.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let inserted = people.insert_one(doc! { "name": "Ada" }).run()?;
+    ///
+    /// let ada = people.find_one(doc! { "name": "Ada" }).run()?.expect("inserted above");
+    /// assert_eq!(ada.get("_id"), Some(&inserted.inserted_id));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn insert_one<D: Borrow<T>>(&self, document: D) -> InsertOne<'_, T, D> {
         InsertOne { collection: self, document, options: InsertOneOptions::default() }
     }
 }
 
-/// An `insert_one` that is done by [`run`](Self::run).
+/// The action that [`Collection::insert_one`] returns. [`run`](Self::run) executes it.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use cairndb::{Client, WriteConcern, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// let insert = people.insert_one(doc! { "name": "Ada" });
+/// insert.write_concern(WriteConcern::journaled()).max_time(Duration::from_secs(1)).run()?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "the insert is done by run()"]
 pub struct InsertOne<'a, T, D> {
     collection: &'a Collection<T>,
@@ -32,21 +60,51 @@ pub struct InsertOne<'a, T, D> {
     options: InsertOneOptions,
 }
 
-setters!(InsertOne<'a, T, D>, InsertOneOptions, {
-    /// Keeps the value that a document brings for an auto-increment field, whatever the field's mode is, as for a document
-    /// of a dump. There are no validators yet that it could bypass.
-    bypass_document_validation: bool,
-    /// Give up with code 50 after this long; nothing is stored then.
-    max_time: Duration,
-    /// When the write counts as done.
-    write_concern: WriteConcern,
-    /// Kept with the operation for tracing.
-    comment: Bson,
+setters!(InsertOne<'a, T, D>, InsertOneOptions, r#"people.insert_one(doc! { "name": "Ada" })"#, {
+    /// With `true`, an auto-increment field keeps the value that the document has, whatever the field's
+    /// [`Generated`](crate::Generated) mode. Use it to restore documents of a dump. There are no validators that
+    /// it could bypass.
+    bypass_document_validation: bool = [
+        r#"let number = AutoIncrement::builder().field("number").generated(Generated::Always).build();"#,
+        "people.create_auto_increment(number).run()?;",
+        r#"let restored = doc! { "_id": 7, "number": 41 };"#,
+        "people.insert_one(&restored).bypass_document_validation(true).run()?;",
+        r#"assert_eq!(people.find_one(doc! { "_id": 7 }).run()?, Some(restored));"#,
+    ],
+    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`), and nothing is stored.
+    max_time: Duration = [
+        r#"let inserting = people.insert_one(doc! { "_id": 3, "name": "Edith" });"#,
+        "assert_eq!(inserting.max_time(Duration::from_secs(5)).run()?.inserted_id, Bson::Int32(3));",
+    ],
+    /// When the write is acknowledged. The default is as the client was opened.
+    write_concern: WriteConcern = [
+        r#"let inserting = people.insert_one(doc! { "_id": 3, "name": "Edith" });"#,
+        "assert_eq!(inserting.write_concern(WriteConcern::journaled()).run()?.inserted_id, Bson::Int32(3));",
+    ],
+    /// A comment. It is accepted, and neither stored nor logged.
+    comment: Bson = [
+        r#"let inserting = people.insert_one(doc! { "_id": 3, "name": "Edith" });"#,
+        r#"assert_eq!(inserting.comment("nightly report".into()).run()?.inserted_id, Bson::Int32(3));"#,
+    ],
 });
 
 impl<T: Serialize, D: Borrow<T>> InsertOne<'_, T, D> {
     /// Stores the document.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "_id": 1 }).run()?;
+    /// let refused = people.insert_one(doc! { "_id": 1 }).run();
+    /// assert!(refused.is_err_and(|error| error.is_duplicate_key()));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn run(self) -> Result<InsertOneResult> {
+        // Serialized before the store is entered: the caller's code in `Serialize` runs while nothing is locked.
         let mut draft = Drafts::of_one(self.document.borrow())?;
         let collection = self.collection;
         collection.check_before_creation(|| insert::check_one(&draft))?;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use bson::{Bson, DateTime, Document};
 use serde::Serialize;
 
-use crate::collection::Collection;
-use crate::collection::explain::Write;
-use crate::collection::update::{Manner, Prepared, result};
+use crate::collection::change::{ChangeOptions, ParsedChange, update_result};
+use crate::collection::explain::ExplainedWrite;
+use crate::collection::handle::Collection;
 use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
 use crate::options::{Collation, Hint, ReplaceOptions, WriteConcern};
@@ -20,103 +20,176 @@ use crate::write::change::Change;
 use crate::write::update::{self, Shown};
 
 impl<T: Serialize> Collection<T> {
-    /// Puts `replacement` in the place of one document that matches: the first by the sort if one is asked for, else any.
+    /// Replaces one document that matches the filter: the first in the sort order, or any if there is no sort.
     ///
-    /// The `_id` stays; a replacement with another one fails with code 66, one with a top-level `$` name with
-    /// code 52. With `upsert(true)` the replacement is inserted when nothing matches, under the `_id` that the
-    /// filter asks for if it does.
+    /// The `_id` stays. A replacement with another `_id` fails with code 66 (`ImmutableField`), and one with a top-level
+    /// name that starts with `$` fails with code 52. With [`upsert(true)`](ReplaceOne::upsert) the replacement is inserted
+    /// when no document matches, with the `_id` of the filter if it has one.
     ///
-    /// Auto-increment fields that the replacement does not name are kept, as SequoiaDB keeps them: a nested one if the
-    /// replacement does not name its outermost parent. An upsert fills them in as any insert does.
+    /// As in SequoiaDB, an auto-increment field keeps its value if the replacement does not have the field, and a nested
+    /// one if the replacement does not have its outermost parent. An upsert generates the values.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "_id": 1, "name": "Ada" }).run()?;
+    /// people.replace_one(doc! { "name": "Ada" }, doc! { "name": "Augusta" }).run()?;
+    /// assert_eq!(people.find_one(doc! {}).run()?, Some(doc! { "_id": 1, "name": "Augusta" }));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn replace_one<D: Borrow<T>>(&self, filter: Document, replacement: D) -> ReplaceOne<'_, T, D> {
         let options = ReplaceOptions::default();
         ReplaceOne { collection: self, filter, replacement, options, now: None }
     }
 }
 
-/// A `replace_one` that is done by [`run`](Self::run).
+/// The action that [`Collection::replace_one`] returns. [`run`](Self::run) executes it.
+///
+/// ```
+/// # use cairndb::{Client, WriteConcern, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// let replace = people.replace_one(doc! { "_id": 1 }, doc! { "name": "Ada" });
+/// let replaced = replace.upsert(true).write_concern(WriteConcern::journaled()).run()?;
+/// assert_eq!(replaced.upserted_id, Some(1.into()));
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "the replacement is done by run()"]
 pub struct ReplaceOne<'a, T, D> {
     collection: &'a Collection<T>,
     filter: Document,
     replacement: D,
     options: ReplaceOptions,
-    /// The clock of the command that this is a part of.
+    /// The time of the command that this is a part of.
     now: Option<DateTime>,
 }
 
-setters!(ReplaceOne<'a, T, D>, ReplaceOptions, {
-    /// Accepted: there are no validators yet that it could bypass.
-    bypass_document_validation: bool,
-    /// Insert the replacement when nothing matches.
-    upsert: bool,
-    /// How texts compare; only the simple collation is there.
-    collation: Collation,
-    /// The index to use, by keys or by name.
-    hint: Hint,
-    /// Variables for expressions, as `$$name`.
-    let_vars: Document,
-    /// Which of several matching documents comes first.
-    sort: Document,
-    /// Give up with code 50 after this long.
-    max_time: Duration,
-    /// When the write counts as done.
-    write_concern: WriteConcern,
-    /// Kept with the operation for tracing.
-    comment: Bson,
+setters!(ReplaceOne<'a, T, D>, ReplaceOptions, r#"people.replace_one(doc! { "_id": 1 }, doc! { "name": "Ada" })"#, {
+    /// Accepted and without effect: there are no validators that it could bypass.
+    bypass_document_validation: bool = [
+        r#"let replacing = people.replace_one(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
+        "assert_eq!(replacing.bypass_document_validation(true).run()?.modified_count, 1);",
+    ],
+    /// With `true`, the replacement is inserted when no document matches.
+    upsert: bool = [
+        r#"let edith = people.replace_one(doc! { "_id": 3 }, doc! { "name": "Edith" });"#,
+        "assert_eq!(edith.upsert(true).run()?.upserted_id, Some(Bson::Int32(3)));",
+        r#"let inserted = people.find_one(doc! { "_id": 3 }).run()?;"#,
+        r#"assert_eq!(inserted, Some(doc! { "_id": 3, "name": "Edith" }));"#,
+    ],
+    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    collation: Collation = [
+        r#"let replacing = people.replace_one(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
+        "assert_eq!(replacing.collation(Collation::simple()).run()?.modified_count, 1);",
+    ],
+    /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such
+    /// index.
+    hint: Hint = [
+        r#"let replacing = people.replace_one(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
+        r#"assert_eq!(replacing.hint(Hint::Name("_id_".to_owned())).run()?.modified_count, 1);"#,
+    ],
+    /// Variables for expressions, where `$$name` is the value of the variable `name`.
+    let_vars: Document = [
+        r#"let filter = doc! { "$expr": { "$eq": ["$name", "$$wanted"] } };"#,
+        r#"let replacing = people.replace_one(filter, doc! { "name": "Augusta" });"#,
+        r#"assert_eq!(replacing.let_vars(doc! { "wanted": "Ada" }).run()?.modified_count, 1);"#,
+    ],
+    /// The order that decides which of several matching documents is taken.
+    sort: Document = [
+        r#"people.replace_one(doc! {}, doc! { "name": "Edith" }).sort(doc! { "_id": -1 }).run()?;"#,
+        r#"let replaced = people.find_one(doc! { "_id": 2 }).run()?;"#,
+        r#"assert_eq!(replaced, Some(doc! { "_id": 2, "name": "Edith" }));"#,
+    ],
+    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`).
+    max_time: Duration = [
+        r#"let replacing = people.replace_one(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
+        "assert_eq!(replacing.max_time(Duration::from_secs(5)).run()?.modified_count, 1);",
+    ],
+    /// When the write is acknowledged. The default is as the client was opened.
+    write_concern: WriteConcern = [
+        r#"let replacing = people.replace_one(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
+        "assert_eq!(replacing.write_concern(WriteConcern::journaled()).run()?.modified_count, 1);",
+    ],
+    /// A comment. It is accepted, and neither stored nor logged.
+    comment: Bson = [
+        r#"let replacing = people.replace_one(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
+        r#"assert_eq!(replacing.comment("nightly report".into()).run()?.modified_count, 1);"#,
+    ],
 });
 
 impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
-    /// As a part of a command that has read the clock.
+    /// Sets the time that `$$NOW` stands for: all statements of a command have the same.
     pub(crate) fn at(mut self, now: DateTime) -> Self {
         self.now = Some(now);
         self
     }
 
     /// Replaces the document.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "_id": 1, "name": "Ada" }).run()?;
+    /// let replaced = people.replace_one(doc! { "_id": 1 }, doc! { "name": "Ada" }).run()?;
+    /// // It matched, and is the same as before.
+    /// assert_eq!((replaced.matched_count, replaced.modified_count), (1, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn run(self) -> Result<UpdateResult> {
         self.replace().map_err(Error::into_write)
     }
 
-    /// What `run` does.
+    /// Plans the replacement for `explain`, and at [`Depth::Execution`] reads what it would replace. Nothing is written.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
         let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
-        let prepared = self.prepare(&bytes)?;
-        let search = prepared.search();
-        let write = Write { filter: &self.filter, search, manner: self.manner(), limit: Some(1) };
-        let (explained, foretold) = self.collection.explain_change(write, &prepared.change, depth)?;
-        Ok(explained.under("UPDATE", 0, foretold.tell()))
+        let parsed = self.parse(&bytes)?;
+        let write = ExplainedWrite {
+            filter: &self.filter,
+            search: parsed.search(),
+            options: self.change_options(),
+            limit: Some(1),
+        };
+        let (explained, effect) = self.collection.explain_change(write, &parsed.change, depth)?;
+        Ok(explained.under("UPDATE", 0, effect.to_document()))
     }
 
     fn replace(self) -> Result<UpdateResult> {
         let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
-        let prepared = self.prepare(&bytes)?;
-        let (search, change) = (prepared.search(), &prepared.change);
-        let look = |target: Target<'_>| {
+        let parsed = self.parse(&bytes)?;
+        let (search, change) = (parsed.search(), &parsed.change);
+        let request = parsed.request(&self.filter, self.change_options());
+        let done = self.collection.write_change(request, |target: Target<'_>| {
             let matched = update::update_one(target, search, change, Shown::NOTHING)?;
             Ok(matched.map(|matched| matched.counts()))
-        };
-        Ok(result(self.collection.write_change(
-            (&self.filter, change),
-            (self.manner(), search.operation()),
-            look,
-        )?))
+        })?;
+        Ok(update_result(done))
     }
 
-    fn prepare<'b>(&self, replacement: &'b [u8]) -> Result<Prepared<'b>> {
+    fn parse<'b>(&self, replacement: &'b [u8]) -> Result<ParsedChange<'b>> {
         let options = &self.options;
         check_collation(options.collation.as_ref())?;
         let now = self.now.unwrap_or_else(DateTime::now);
         let moment = Moment { now, operation: self.collection.begin(options.max_time) };
-        Ok(Prepared {
+        Ok(ParsedChange {
             change: Change::of_replacement(replacement)?,
             selector: Selector::parse_at(&self.filter, options.let_vars.as_ref(), moment)?,
             order: Order::of(options.sort.as_ref(), options.hint.as_ref())?,
         })
     }
 
-    fn manner(&self) -> Manner<'_> {
+    fn change_options(&self) -> ChangeOptions<'_> {
         let ReplaceOptions { upsert, hint, write_concern, .. } = &self.options;
-        Manner { upsert: *upsert, hint: hint.as_ref(), concern: write_concern.as_ref(), preview: None }
+        ChangeOptions { upsert: *upsert, hint: hint.as_ref(), concern: write_concern.as_ref(), preview: None }
     }
 }

@@ -1,10 +1,10 @@
-//! How much room a collection takes, without reading all of it.
+//! The sizes of a collection, estimated from samples: not all of it is read.
 
 use std::sync::Arc;
 
 use crate::catalog::collection::CollectionState;
 use crate::catalog::indexes::ID_INDEX_NAME;
-use crate::collection::{Collection, Viewed};
+use crate::collection::handle::{Collection, Viewed};
 use crate::error::Result;
 use crate::execute::matches::Matches;
 use crate::execute::read_view::ReadView;
@@ -14,33 +14,32 @@ use crate::storage::scan::{CacheUse, Scan};
 use crate::storage::snapshot::Snapshot;
 use crate::storage::{Database, Family};
 
-/// How many documents tell how long a document is, and how many keys how long a key is.
+/// The number of documents, and of keys of an index, in a sample.
 const SAMPLE_LEN_MAX: u64 = 1000;
-/// What an empty collection or index takes, as MongoDB says it.
+/// The size in bytes that MongoDB reports for an empty collection or index.
 const STORED_BYTES_MIN: u64 = 4096;
 
 /// The sizes of a collection, or the sums of several.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Size {
     pub(crate) documents: u64,
-    /// Of documents as they are read: what the first thousand take, for all of them.
+    /// The size of all documents, extrapolated from the first thousand.
     pub(crate) document_bytes: u64,
-    /// Of what is stored of the records: what table files hold of them, or, where that is more because little was flushed to
-    /// such files yet, what the documents take.
+    /// The size of the records in table files. `document_bytes` if that is more, because recent writes are not in files yet.
     pub(crate) record_bytes: u64,
-    /// The same of entries by the index's name. The one on `_id` comes first: its keys are the records'.
+    /// The size of the entries, by the index's name. The index on `_id` comes first; its entries are the keys of the records.
     pub(crate) indexes: Vec<(String, u64)>,
 }
 
 impl Size {
-    /// The length of a document in bytes; 0 if there is none.
+    /// The average size of a document in bytes, or 0 if there are no documents.
     pub(crate) fn average(&self) -> i64 {
         let average = self.document_bytes.checked_div(self.documents).unwrap_or(0);
         i64::try_from(average).unwrap_or(i64::MAX)
     }
 }
 
-/// How many keys are stored, counted.
+/// The number of keys in each index.
 pub(crate) struct KeyCounts {
     pub(crate) documents: u64,
     /// By the index's name, the one on `_id` first.
@@ -48,11 +47,12 @@ pub(crate) struct KeyCounts {
 }
 
 impl<T> Collection<T> {
-    /// Counts the keys of all indexes, if the collection exists.
+    /// Counts the keys of all indexes by reading them. Returns `None` if the collection does not exist.
     pub(crate) fn key_counts(&self) -> Result<Option<KeyCounts>> {
         self.view(|Viewed { state, view, .. }| {
             let count = |family: Family, start: Vec<u8>, end: Vec<u8>| -> Result<u64> {
                 let Some(snapshot) = view.snapshot() else { return Ok(0) };
+                // Blocks that are read once must not displace the working set from the block cache.
                 let mut scan = Scan::open(snapshot, family, (start, Some(end)), CacheUse::Bypass);
                 let mut keys = 0;
                 while scan.advance()? {
@@ -70,7 +70,7 @@ impl<T> Collection<T> {
         })
     }
 
-    /// The collection's sizes, if it exists.
+    /// Estimates the sizes. Returns `None` if the collection does not exist.
     pub(crate) fn size(&self) -> Result<Option<Size>> {
         let documents = self.known_count()?.unwrap_or(0);
         self.view(|Viewed { database, state, view }| {
@@ -92,13 +92,13 @@ impl<T> Collection<T> {
     }
 }
 
-/// How much the table files hold of a collection's records, and no less than an empty collection is said to take.
+/// The size of a collection's records in table files, and at least the size of an empty collection.
 pub(crate) fn record_bytes(database: &Database, state: &CollectionState) -> u64 {
     let files = database.file_bytes(Family::Records, (state.id.prefix().to_vec(), state.id.end()));
     files.max(STORED_BYTES_MIN)
 }
 
-/// What as many keys take as there are documents, if all are as long as the first thousand.
+/// The size of the keys of an index, extrapolated from the first thousand to the number of documents.
 fn key_bytes(
     snapshot: &Arc<Snapshot>,
     family: Family,
@@ -111,6 +111,7 @@ fn key_bytes(
     while read < SAMPLE_LEN_MAX && scan.advance()? {
         read += 1;
         bytes += scan.key().len() as u64;
+        // The value of an entry belongs to the index. The value of a record is the document.
         if family == Family::Entries {
             bytes += scan.value().len() as u64;
         }
@@ -118,6 +119,7 @@ fn key_bytes(
     Ok(scaled(bytes, read, documents))
 }
 
+/// The size of all documents, extrapolated from the first thousand.
 fn document_bytes(view: ReadView, documents: u64) -> Result<u64> {
     let mut sample = Matches::open(view, Selector::everything()?, &Order::default())?;
     let (mut read, mut bytes) = (0, 0);
@@ -128,7 +130,7 @@ fn document_bytes(view: ReadView, documents: u64) -> Result<u64> {
     Ok(scaled(bytes, read, documents))
 }
 
-/// What all take, if `read` of them take `bytes`.
+/// The size of `all` items, if `read` of them take `bytes`. It is 0 if none was read.
 fn scaled(bytes: u64, read: u64, all: u64) -> u64 {
     let scaled = u128::from(bytes) * u128::from(all);
     u64::try_from(scaled.checked_div(u128::from(read)).unwrap_or(0)).unwrap_or(u64::MAX)

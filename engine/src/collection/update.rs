@@ -4,30 +4,30 @@ use std::time::Duration;
 
 use bson::{Bson, DateTime, Document};
 use query::code::Code;
-use query::operation::OperationContext;
 
 use crate::codes::refused;
-use crate::collection::explain::Write;
-use crate::collection::{Collection, Terms};
+use crate::collection::change::{ChangeOptions, ParsedChange, update_result};
+use crate::collection::explain::ExplainedWrite;
+use crate::collection::handle::Collection;
 use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
 use crate::options::{Collation, Hint, UpdateModifications, UpdateOptions, WriteConcern};
-use crate::plan::order::{Order, check_collation, check_hint};
+use crate::plan::order::{Order, check_collation};
 use crate::plan::selector::{Moment, Selector};
 use crate::results::UpdateResult;
+use crate::write::Target;
 use crate::write::change::Change;
 use crate::write::find::DocumentSearch;
 use crate::write::update::{self, Counts, Shown};
-use crate::write::upsert::{self, Upserted};
-use crate::write::{Preview, Target};
 
 impl<T> Collection<T> {
-    /// Changes one document that matches: the first by the sort if one is asked for, else any.
+    /// Changes one document that matches the filter: the first in the sort order, or any if there is no sort.
     ///
-    /// The document is read and written under a lock: of any number of threads that count up a field by `$inc`, each
-    /// counts. With `upsert(true)` a document is inserted when nothing matches: what the filter asks for by equality,
-    /// changed by the update. Two threads that upsert the same `_id`, or the same key of a unique index by a filter on
-    /// just its fields, end with one document that both changed.
+    /// The document is read and written under a latch, so the increments (`$inc`) of any number of threads add up.
+    ///
+    /// With [`upsert(true)`](Update::upsert) a document is inserted when none matches. If two threads upsert the same `_id`
+    /// at the same time, one document is inserted, and both change it. The same holds for a unique index, if the filter is
+    /// an equality on exactly the index's fields.
     ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};
@@ -46,9 +46,22 @@ impl<T> Collection<T> {
         self.update(query, update.into(), Extent::One)
     }
 
-    /// Changes every document that matches when `run` is called, one after the other; none of them twice.
+    /// Changes every document that matches when `run` is called. Each is changed once, and in a commit of its own.
     ///
-    /// An error ends it. What was changed until then stays.
+    /// If a document cannot be changed the call fails, and documents that were changed before it stay changed.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+    /// let update = people.update_many(doc! {}, doc! { "$set": { "seen": true } }).run()?;
+    /// assert_eq!((update.matched_count, update.modified_count), (2, 2));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn update_many(&self, query: Document, update: impl Into<UpdateModifications>) -> Update<'_, T> {
         self.update(query, update.into(), Extent::Many)
     }
@@ -57,48 +70,23 @@ impl<T> Collection<T> {
         let options = UpdateOptions::default();
         Update { collection: self, filter, modifications, extent, options, now: None }
     }
-
-    /// Changes what matches, or inserts a document if nothing does and the caller asks for that; nothing if neither was
-    /// done. `look` is the change.
-    pub(super) fn write_change<R>(
-        &self,
-        (filter, change): (&Document, &Change<'_>),
-        (manner, operation): (Manner<'_>, &OperationContext),
-        look: impl Fn(Target<'_>) -> Result<Option<R>>,
-    ) -> Result<Option<Upserted<R>>> {
-        let Manner { upsert, hint, concern, preview } = manner;
-        let terms = Terms { concern, operation };
-        if upsert != Some(true) {
-            let changed = self.write_existing(terms, |target| {
-                check_hint(hint, target.indexes)?;
-                look(target)
-            })?;
-            return Ok(changed.flatten().map(Upserted::Changed));
-        }
-        self.check_before_creation(|| {
-            check_hint(hint, &[])?;
-            upsert::check(filter, change)
-        })?;
-        let upserted = self.write(terms, |target| {
-            check_hint(hint, target.indexes)?;
-            let target = Target { preview, ..target };
-            upsert::upsert(target, filter, change, || look(target))
-        })?;
-        Ok(Some(upserted))
-    }
 }
 
-/// What is asked of the writing of a change, whatever the change.
-#[derive(Clone, Copy)]
-pub(super) struct Manner<'a> {
-    pub(super) upsert: Option<bool>,
-    pub(super) hint: Option<&'a Hint>,
-    pub(super) concern: Option<&'a WriteConcern>,
-    /// What is to be seen of a document before it is inserted.
-    pub(super) preview: Option<Preview<'a>>,
-}
-
-/// An update that is done by [`run`](Self::run).
+/// The action that [`Collection::update_one`] and [`Collection::update_many`] return. [`run`](Self::run) executes it.
+///
+/// ```
+/// # use cairndb::{Client, WriteConcern, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// # let people = client.database("app").collection::<Document>("people");
+/// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+/// let update = people.update_one(doc! {}, doc! { "$set": { "is_last": true } });
+/// let updated = update.sort(doc! { "_id": -1 }).write_concern(WriteConcern::journaled()).run()?;
+/// assert_eq!(updated.modified_count, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "the update is done by run()"]
 pub struct Update<'a, T> {
     collection: &'a Collection<T>,
@@ -106,7 +94,7 @@ pub struct Update<'a, T> {
     modifications: UpdateModifications,
     extent: Extent,
     options: UpdateOptions,
-    /// The clock of the command that this is a part of.
+    /// The time of the command that this is a part of.
     now: Option<DateTime>,
 }
 
@@ -116,68 +104,124 @@ enum Extent {
     Many,
 }
 
-setters!(Update<'a, T>, UpdateOptions, {
-    /// Which elements `$[name]` stands for.
-    array_filters: Vec<Document>,
-    /// Accepted: there are no validators yet that it could bypass.
-    bypass_document_validation: bool,
-    /// Insert a document when nothing matches.
-    upsert: bool,
-    /// How texts compare; only the simple collation is there.
-    collation: Collation,
-    /// The index to use, by keys or by name.
-    hint: Hint,
-    /// Variables for expressions, as `$$name`.
-    let_vars: Document,
-    /// Which of several matching documents comes first.
-    sort: Document,
-    /// Give up with code 50 after this long; what was changed until then stays.
-    max_time: Duration,
-    /// When the write counts as done.
-    write_concern: WriteConcern,
-    /// Kept with the operation for tracing.
-    comment: Bson,
+setters!(Update<'a, T>, UpdateOptions, r#"people.update_one(doc! { "_id": 1 }, doc! { "$inc": { "visits": 1 } })"#, {
+    /// The filters for array elements: `$[name]` in the update stands for the elements that the filter on `name`
+    /// matches.
+    array_filters: Vec<Document> = [
+        r#"people.insert_one(doc! { "_id": 3, "scores": [2, 9] }).run()?;"#,
+        r#"let raise = doc! { "$set": { "scores.$[low]": 5 } };"#,
+        r#"let low = vec![doc! { "low": { "$lt": 5 } }];"#,
+        r#"people.update_one(doc! { "_id": 3 }, raise).array_filters(low).run()?;"#,
+        r#"let updated = people.find_one(doc! { "_id": 3 }).run()?;"#,
+        r#"assert_eq!(updated, Some(doc! { "_id": 3, "scores": [5, 9] }));"#,
+    ],
+    /// Accepted and without effect: there are no validators that it could bypass.
+    bypass_document_validation: bool = [
+        r#"let update = people.update_one(doc! { "_id": 1 }, doc! { "$set": { "born": 1815 } });"#,
+        "assert_eq!(update.bypass_document_validation(true).run()?.modified_count, 1);",
+    ],
+    /// With `true`, a document is inserted when none matches. It has the fields that the filter compares by
+    /// equality, changed by the update.
+    upsert: bool = [
+        r#"let edith = people.update_one(doc! { "_id": 3 }, doc! { "$set": { "name": "Edith" } });"#,
+        "assert_eq!(edith.upsert(true).run()?.upserted_id, Some(Bson::Int32(3)));",
+        r#"let inserted = people.find_one(doc! { "_id": 3 }).run()?;"#,
+        r#"assert_eq!(inserted, Some(doc! { "_id": 3, "name": "Edith" }));"#,
+    ],
+    /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
+    collation: Collation = [
+        r#"let update = people.update_one(doc! { "_id": 1 }, doc! { "$set": { "born": 1815 } });"#,
+        "assert_eq!(update.collation(Collation::simple()).run()?.modified_count, 1);",
+    ],
+    /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such
+    /// index.
+    hint: Hint = [
+        r#"let update = people.update_one(doc! { "_id": 1 }, doc! { "$set": { "born": 1815 } });"#,
+        r#"assert_eq!(update.hint(Hint::Keys(doc! { "_id": 1 })).run()?.modified_count, 1);"#,
+    ],
+    /// Variables for expressions, where `$$name` is the value of the variable `name`.
+    let_vars: Document = [
+        r#"let rename = vec![doc! { "$set": { "name": "$$given" } }];"#,
+        r#"people.update_one(doc! { "_id": 1 }, rename).let_vars(doc! { "given": "Augusta" }).run()?;"#,
+        r#"let updated = people.find_one(doc! { "_id": 1 }).run()?;"#,
+        r#"assert_eq!(updated, Some(doc! { "_id": 1, "name": "Augusta" }));"#,
+    ],
+    /// The order that decides which of several matching documents is taken. Only `update_one` can have one.
+    sort: Document = [
+        r#"let last = people.update_one(doc! {}, doc! { "$set": { "is_last": true } });"#,
+        r#"last.sort(doc! { "_id": -1 }).run()?;"#,
+        r#"let updated = people.find_one(doc! { "is_last": true }).projection(doc! { "_id": 1 }).run()?;"#,
+        r#"assert_eq!(updated, Some(doc! { "_id": 2 }));"#,
+    ],
+    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`). Documents that were
+    /// changed by then stay changed.
+    max_time: Duration = [
+        r#"let update = people.update_one(doc! { "_id": 1 }, doc! { "$set": { "born": 1815 } });"#,
+        "assert_eq!(update.max_time(Duration::from_secs(5)).run()?.modified_count, 1);",
+    ],
+    /// When the write is acknowledged. The default is as the client was opened.
+    write_concern: WriteConcern = [
+        r#"let update = people.update_one(doc! { "_id": 1 }, doc! { "$set": { "born": 1815 } });"#,
+        "assert_eq!(update.write_concern(WriteConcern::journaled()).run()?.modified_count, 1);",
+    ],
+    /// A comment. It is accepted, and neither stored nor logged.
+    comment: Bson = [
+        r#"let update = people.update_one(doc! { "_id": 1 }, doc! { "$set": { "born": 1815 } });"#,
+        r#"assert_eq!(update.comment("nightly report".into()).run()?.modified_count, 1);"#,
+    ],
 });
 
 impl<T> Update<'_, T> {
-    /// As a part of a command that has read the clock.
+    /// Sets the time that `$$NOW` and `$currentDate` stand for: all statements of a command have the same.
     pub(crate) fn at(mut self, now: DateTime) -> Self {
         self.now = Some(now);
         self
     }
 
     /// Changes the documents.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let update = people.update_one(doc! { "_id": 1 }, doc! { "$set": { "name": "Ada" } }).run()?;
+    /// assert_eq!((update.matched_count, update.upserted_id), (0, None));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn run(self) -> Result<UpdateResult> {
         self.change().map_err(Error::into_write)
     }
 
-    /// What `run` does.
+    /// Plans the update for `explain`, and at [`Depth::Execution`] reads what it would change. Nothing is written.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
-        let prepared = self.prepare()?;
-        let write = Write {
+        let parsed = self.parse()?;
+        let write = ExplainedWrite {
             filter: &self.filter,
-            search: prepared.search(),
-            manner: self.manner(),
+            search: parsed.search(),
+            options: self.change_options(),
             limit: (self.extent == Extent::One).then_some(1),
         };
-        let (explained, foretold) = self.collection.explain_change(write, &prepared.change, depth)?;
-        Ok(explained.under("UPDATE", 0, foretold.tell()))
+        let (explained, effect) = self.collection.explain_change(write, &parsed.change, depth)?;
+        Ok(explained.under("UPDATE", 0, effect.to_document()))
     }
 
     fn change(self) -> Result<UpdateResult> {
-        let prepared = self.prepare()?;
-        let (search, change) = (prepared.search(), &prepared.change);
-        let look = |target: Target<'_>| look(target, search, change, self.extent);
-        Ok(result(self.collection.write_change(
-            (&self.filter, change),
-            (self.manner(), search.operation()),
-            look,
-        )?))
+        let parsed = self.parse()?;
+        let (search, change) = (parsed.search(), &parsed.change);
+        let request = parsed.request(&self.filter, self.change_options());
+        let done = self
+            .collection
+            .write_change(request, |target| change_matches(target, search, change, self.extent))?;
+        Ok(update_result(done))
     }
 
-    fn prepare(&self) -> Result<Prepared<'static>> {
+    fn parse(&self) -> Result<ParsedChange<'static>> {
         let options = &self.options;
         check_collation(options.collation.as_ref())?;
+        // As in MongoDB: the order in which many documents are changed is not the caller's choice.
         if self.extent == Extent::Many && options.sort.is_some() {
             return Err(refused(Code::FAILED_TO_PARSE, "an update of many documents cannot have a sort"));
         }
@@ -185,32 +229,20 @@ impl<T> Update<'_, T> {
         let moment = Moment { now, operation: self.collection.begin(options.max_time) };
         let selector = Selector::parse_at(&self.filter, options.let_vars.as_ref(), moment)?;
         let array_filters = options.array_filters.as_deref();
+        // The selector comes first, because the update's expressions use its variables.
         let change = Change::of_update(&self.modifications, array_filters, selector.variables())?;
         let order = Order::of(options.sort.as_ref(), options.hint.as_ref())?;
-        Ok(Prepared { selector, change, order })
+        Ok(ParsedChange { selector, change, order })
     }
 
-    fn manner(&self) -> Manner<'_> {
+    fn change_options(&self) -> ChangeOptions<'_> {
         let UpdateOptions { upsert, hint, write_concern, .. } = &self.options;
-        Manner { upsert: *upsert, hint: hint.as_ref(), concern: write_concern.as_ref(), preview: None }
+        ChangeOptions { upsert: *upsert, hint: hint.as_ref(), concern: write_concern.as_ref(), preview: None }
     }
 }
 
-/// A change and what it is to, parsed.
-pub(super) struct Prepared<'a> {
-    pub(super) selector: Selector,
-    pub(super) change: Change<'a>,
-    pub(super) order: Order,
-}
-
-impl Prepared<'_> {
-    pub(super) fn search(&self) -> DocumentSearch<'_> {
-        DocumentSearch { selector: &self.selector, order: &self.order }
-    }
-}
-
-/// Changes what matches; nothing if nothing does.
-fn look(
+/// Changes what matches. Returns `None` if no document matched.
+fn change_matches(
     target: Target<'_>,
     search: DocumentSearch<'_>,
     change: &Change<'_>,
@@ -223,16 +255,8 @@ fn look(
         }
         Extent::Many => {
             let counts = update::update_many(target, search, change)?;
+            // `None` tells an upsert to insert.
             Ok(Some(counts).filter(|counts| counts.matched > 0))
         }
     }
-}
-
-pub(super) fn result(done: Option<Upserted<Counts>>) -> UpdateResult {
-    let (counts, upserted_id) = match done {
-        None => (Counts::default(), None),
-        Some(Upserted::Changed(counts)) => (counts, None),
-        Some(Upserted::Inserted(inserted)) => (Counts::default(), Some(inserted.id)),
-    };
-    UpdateResult { matched_count: counts.matched, modified_count: counts.modified, upserted_id }
 }

@@ -34,7 +34,7 @@ pub(super) fn aggregate(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<
         let cursor = collection.aggregate(pipeline).with_options(options).run()?.with_type();
         return Ok(Opened { cursor, namespace });
     }
-    let on_database = Aggregate::on_database((place.shared, place.caller.clone()), place.db, pipeline);
+    let on_database = Aggregate::on_database(place.shared, place.caller.clone(), place.db, pipeline);
     let cursor = on_database.with_options(options).run()?.with_type();
     Ok(Opened { cursor, namespace: database_namespace(place) })
 }
@@ -51,7 +51,7 @@ pub(super) fn explain(place: &Place<'_>, arguments: &Arguments<'_>, depth: Depth
         let explained = collection.aggregate(pipeline).with_options(options).explain(depth)?;
         return Ok(Plan::of_pipeline(collection.namespace().to_string(), explained));
     }
-    let on_database = Aggregate::on_database((place.shared, place.caller.clone()), place.db, pipeline);
+    let on_database = Aggregate::on_database(place.shared, place.caller.clone(), place.db, pipeline);
     let explained = on_database.with_options(options).explain(depth)?;
     Ok(Plan::of_pipeline(database_namespace(place), explained))
 }

@@ -7,7 +7,7 @@ use query::code::Code;
 use crate::catalog::change::{Created, Replace};
 use crate::catalog::fields::has_fields;
 use crate::codes::{refused, unsupported};
-use crate::collection::whole::collection_names;
+use crate::collection::by_database::collection_names;
 use crate::command::arguments::Arguments;
 use crate::command::modify::check_validation;
 use crate::command::sequences::auto_increments;

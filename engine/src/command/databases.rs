@@ -5,7 +5,7 @@ use query::code::Code;
 
 use crate::catalog::change::namespace_not_found;
 use crate::codes::refused;
-use crate::collection::{Size, whole as database};
+use crate::collection::{Size, by_database};
 use crate::command::Place;
 use crate::command::arguments::Arguments;
 use crate::error::Result;
@@ -26,13 +26,13 @@ pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docum
     let is_name_only = arguments.boolean("nameOnly")?.unwrap_or(false);
     let mut databases = Vec::new();
     let mut total = 0;
-    let mut names = database::names(place.shared)?;
+    let mut names = by_database::database_names(place.shared)?;
     // It is always there, as in MongoDB: clients run commands on it.
     if let Err(place) = names.binary_search_by(|name| name.as_str().cmp(ADMIN)) {
         names.insert(place, ADMIN.to_owned());
     }
     for name in names {
-        let bytes = if is_name_only { 0 } else { database::stored_bytes(place.shared, &name)? };
+        let bytes = if is_name_only { 0 } else { by_database::stored_bytes(place.shared, &name)? };
         let empty = !is_name_only && bytes == 0;
         let whole = doc! { "name": &name, "sizeOnDisk": long(bytes), "empty": empty };
         if !selector.matches(&RawDocumentBuf::try_from(&whole)?)? {
@@ -56,8 +56,8 @@ pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docum
 /// Removes every collection and sequence of the database.
 pub(super) fn drop(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&[])?;
-    let existed = database::names(place.shared)?.iter().any(|name| name == place.db);
-    database::drop(place.shared, place.db)?;
+    let existed = by_database::database_names(place.shared)?.iter().any(|name| name == place.db);
+    by_database::drop_database(place.shared, place.db)?;
     Ok(if existed {
         doc! { "dropped": place.db }
     } else {
@@ -70,7 +70,7 @@ pub(super) fn stats(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docu
     validate_database(place.db)?;
     let scale = scale(arguments)?;
     let (mut collections, mut all) = (0_u64, Size::default());
-    for name in database::collection_names(place.shared, place.db)? {
+    for name in by_database::collection_names(place.shared, place.db)? {
         let Some(size) = place.collection(&name).size()? else { continue };
         collections += 1;
         all.documents += size.documents;

@@ -1,4 +1,4 @@
-//! `run_command`, `run_raw_command`, and the same for commands that give a cursor.
+//! Running commands: `run_command` and `run_cursor_command`, each for a decoded document and for raw bytes.
 
 use std::borrow::Cow;
 
@@ -6,20 +6,23 @@ use bson::{Document, RawDocumentBuf};
 
 use crate::command::{self, Body, Place, Request};
 use crate::cursor::Cursor;
-use crate::database::Database;
+use crate::database::handle::Database;
 use crate::error::Result;
 
 impl Database {
-    /// Runs a command, a document whose first field names it, and gives the reply.
+    /// Runs a command and returns its reply. A command is a document whose first field is the command's name.
     ///
-    /// There are MongoDB's `find`, `aggregate`, `insert`, `update`, `delete`, `findAndModify`, `count`, `distinct`, `create`, `drop`,
-    /// `listCollections`, `renameCollection`, `createIndexes`, `listIndexes`, `dropIndexes`, `listDatabases`,
-    /// `dropDatabase`, `dbStats`, `collStats` and `ping`, and for sequences `createAutoIncrement`, `createSequence`,
-    /// `sequenceNext` and others. All results are in the first batch: a cursor that is larger than 16 MiB is an error,
-    /// and [`run_cursor_command`](Self::run_cursor_command) is for it.
+    /// MongoDB's commands are `find`, `aggregate`, `insert`, `update`, `delete`, `findAndModify`, `count`, `distinct`,
+    /// `create`, `drop`, `listCollections`, `renameCollection`, `createIndexes`, `listIndexes`, `dropIndexes`,
+    /// `listDatabases`, `dropDatabase`, `dbStats`, `collStats`, `ping` and others. Those for sequences, such as
+    /// `createAutoIncrement`, `createSequence` and `sequenceNext`, are CairnDB's own.
     ///
-    /// What single statements of a write were refused for stands in the reply's `writeErrors`. Fails with code 59 for an
-    /// unknown command, with 40415 for an unknown field, and with 238 for what MongoDB has and CairnDB has not.
+    /// All results of a cursor are in the reply's `firstBatch`. If they exceed 16 MiB the call fails; then use
+    /// [`run_cursor_command`](Self::run_cursor_command).
+    ///
+    /// If statements of a write fail, the reply lists their errors in `writeErrors`. The call itself fails with code 59
+    /// (`CommandNotFound`) for an unknown command, with code 40415 for an unknown field, and with code 238
+    /// (`NotImplemented`) for a command that MongoDB has and CairnDB has not.
     ///
     /// ```
     /// # use cairndb::{Client, bson::doc};
@@ -37,12 +40,27 @@ impl Database {
         RunCommand { database: self, request: Request::of(Body::Decoded(command)) }
     }
 
-    /// The same for a command in raw bytes. The documents that an `insert` stores are not decoded.
+    /// Runs a command that is given as raw bytes, and returns its reply. See [`run_command`](Self::run_command).
+    ///
+    /// The documents of an `insert` are stored without being decoded.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::doc};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let shop = client.database("shop");
+    /// let command = doc! { "insert": "orders", "documents": [{ "_id": 1 }, { "_id": 2 }] };
+    /// let raw = cairndb::bson::RawDocumentBuf::try_from(&command)?;
+    /// assert_eq!(shop.run_raw_command(raw).run()?, doc! { "n": 2, "ok": 1.0 });
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn run_raw_command(&self, command: RawDocumentBuf) -> RunCommand<'_> {
         RunCommand { database: self, request: Request::of(Body::Raw(command)) }
     }
 
-    /// Runs a command that gives a cursor, `find` for one, and gives the cursor.
+    /// Runs a command that has a cursor as its result, such as `find`, and returns the cursor.
     ///
     /// ```
     /// # use cairndb::{Client, bson::doc};
@@ -60,20 +78,47 @@ impl Database {
         RunCursorCommand { database: self, request: Request::of(Body::Decoded(command)) }
     }
 
-    /// The same for a command in raw bytes.
+    /// Runs a command that is given as raw bytes and has a cursor as its result, and returns the cursor. See
+    /// [`run_cursor_command`](Self::run_cursor_command).
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::doc};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let shop = client.database("shop");
+    /// shop.run_command(doc! { "insert": "orders", "documents": [{ "_id": 1 }] }).run()?;
+    /// let find = cairndb::bson::RawDocumentBuf::try_from(&doc! { "find": "orders" })?;
+    /// let orders = shop.run_raw_cursor_command(find).run()?;
+    /// assert_eq!(orders.collect::<Result<Vec<_>, _>>()?, [doc! { "_id": 1 }]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn run_raw_cursor_command(&self, command: RawDocumentBuf) -> RunCursorCommand<'_> {
         RunCursorCommand { database: self, request: Request::of(Body::Raw(command)) }
     }
 }
 
-/// A `run_command` that is done by [`run`](Self::run).
+/// The action that [`Database::run_command`] and [`Database::run_raw_command`] return. [`run`](Self::run) executes it.
+///
+/// ```
+/// # use cairndb::{Client, bson::doc};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// let reply = client.database("shop").run_command(doc! { "ping": 1 }).run()?;
+/// assert_eq!(reply, doc! { "ok": 1.0 });
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "the command is run by run()"]
 pub struct RunCommand<'a> {
     database: &'a Database,
     request: Request<'a>,
 }
 
-/// A `run_cursor_command` that is done by [`run`](Self::run).
+/// The action that [`Database::run_cursor_command`] and [`Database::run_raw_cursor_command`] return.
+/// [`run`](Self::run) executes it.
 #[must_use = "the command is run by run()"]
 pub struct RunCursorCommand<'a> {
     database: &'a Database,
@@ -81,8 +126,22 @@ pub struct RunCursorCommand<'a> {
 }
 
 impl<'a> RunCommand<'a> {
-    /// Gives a field its array of documents as bytes beside the command, one document behind the other: as `OP_MSG` has
-    /// them. The field must not stand in the command as well.
+    /// Adds a field with an array of documents, which `documents` has as bytes, one after the other. This is how MongoDB's
+    /// wire protocol (`OP_MSG`) sends them. The command must not have the field already.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::doc};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let shop = client.database("shop");
+    /// let mut documents = cairndb::bson::serialize_to_vec(&doc! { "_id": 1 })?;
+    /// documents.extend(cairndb::bson::serialize_to_vec(&doc! { "_id": 2 })?);
+    /// let insert = shop.run_command(doc! { "insert": "orders" }).document_sequence("documents", documents);
+    /// assert_eq!(insert.run()?, doc! { "n": 2, "ok": 1.0 });
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn document_sequence(
         mut self,
         field: impl Into<String>,

@@ -1,18 +1,21 @@
-//! What concerns all collections of a database at once, for the handles and for commands.
+//! What concerns all collections of a database: names, sizes and dropping. The handles `Client` and `Database` and the
+//! commands share it.
 
 use crate::collection::size::record_bytes;
 use crate::error::Result;
 use crate::namespace::{Namespace, validate_database};
 use crate::shared::Shared;
 
-/// The names of databases that have a collection, ascending.
-pub(crate) fn names(shared: &Shared) -> Result<Vec<String>> {
+/// Returns the names of all databases that have a collection, ascending.
+pub(crate) fn database_names(shared: &Shared) -> Result<Vec<String>> {
+    // A closed store refuses, though the catalog in memory could still answer.
     let _in_use = shared.store.enter()?;
     Ok(shared.catalog.database_names())
 }
 
-/// The names of a database's collections, ascending, without those of the system: what a list names can be read by
-/// whoever reads the list, and those cannot.
+/// Returns the names of a database's collections, ascending.
+///
+/// System collections are left out: a caller can open every collection that a list names, and could not open those.
 pub(crate) fn collection_names(shared: &Shared, db: &str) -> Result<Vec<String>> {
     validate_database(db)?;
     let _in_use = shared.store.enter()?;
@@ -20,7 +23,7 @@ pub(crate) fn collection_names(shared: &Shared, db: &str) -> Result<Vec<String>>
     Ok(names.filter(|name| Namespace::parse(db, name).is_ok()).collect())
 }
 
-/// How many bytes of table files hold the records of a database.
+/// Returns about how many bytes of table files hold the records of a database.
 pub(crate) fn stored_bytes(shared: &Shared, db: &str) -> Result<u64> {
     let database = shared.store.enter()?;
     let collections = shared.catalog.collections();
@@ -29,17 +32,19 @@ pub(crate) fn stored_bytes(shared: &Shared, db: &str) -> Result<u64> {
     Ok(bytes.sum())
 }
 
-/// Drops the collections and then the sequences of a database, one synced step each.
-pub(crate) fn drop(shared: &Shared, db: &str) -> Result<()> {
+/// Drops the collections and then the sequences of a database. Each is a synced commit of its own.
+pub(crate) fn drop_database(shared: &Shared, db: &str) -> Result<()> {
     validate_database(db)?;
     let storage = shared.store.enter()?;
     shared.store.admit_write()?;
     for name in shared.catalog.collection_names(db) {
+        // `stored`, not `parse`: the names include those of system collections.
         let namespace = Namespace::stored(db, &name)?;
         shared.catalog.drop_collection(shared.storage(&storage), &namespace)?;
     }
     for state in shared.catalog.sequences.of_database(db) {
         let name = &state.identity.name;
+        // The sequence of an auto-increment field has an owner, and went with its collection.
         if state.identity.owner.is_none() {
             shared.catalog.drop_sequence(shared.storage(&storage), db, name)?;
         }

@@ -1,0 +1,145 @@
+//! Verifying a database, and copying it: `verify`, `backup`, and the report of the last recovery.
+
+use std::path::Path;
+
+use sequence::object_id::Layout;
+
+use crate::audit;
+use crate::client::handle::Client;
+use crate::error::{Error, Result};
+use crate::results::{BackupReport, RecoveryReport, VerifyReport};
+use crate::shared::Shared;
+use crate::storage::{OpenMode, Store, StoreOptions};
+
+impl Client {
+    /// Verifies the whole database on one snapshot: that every document has its index entries and every entry its document,
+    /// and that counters and sequences are right. Writes can go on meanwhile.
+    ///
+    /// The report lists what is wrong. An `Err` means that the storage could not be read.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # client.database("app").collection::<Document>("people").insert_one(doc! { "name": "Ada" }).run()?;
+    /// let report = client.verify()?;
+    /// assert!(report.is_clean());
+    /// assert_eq!(report.documents, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn verify(&self) -> Result<VerifyReport> {
+        let database = self.shared.store.enter()?;
+        audit::verify(&self.shared, &database)
+    }
+
+    /// Copies the database, as it is now, to the new folder `path`, and verifies the copy. The folder must not exist, and
+    /// must not be inside the database's own. Writes can go on meanwhile.
+    ///
+    /// Where the file system allows, table files are hard links, so a copy takes little space and time. Only the owner can
+    /// read the files of the copy, and the linked files of the database. If the copy does not verify the call fails. The
+    /// copy is then left for inspection, without the marker file that allows it to be opened.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// client.database("app").collection("people").insert_one(doc! { "name": "Ada" }).run()?;
+    /// let report = client.backup(folder.path().join("copy"))?;
+    /// assert_eq!(report.verified.documents, 1);
+    ///
+    /// let copy = Client::open(folder.path().join("copy"))?;
+    /// let people = copy.database("app").collection::<Document>("people");
+    /// assert_eq!(people.count_documents(doc! { "name": "Ada" }).run()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn backup(&self, path: impl AsRef<Path>) -> Result<BackupReport> {
+        let path = path.as_ref();
+        if path.exists() {
+            return Err(Error::invalid_argument(format!(
+                "the backup folder {} exists already",
+                path.display()
+            )));
+        }
+        if lies_within(path, &self.shared.options.path) {
+            return Err(Error::invalid_argument(format!(
+                "the backup folder {} lies in the database, and would go with it",
+                path.display()
+            )));
+        }
+        let database = self.shared.store.enter()?;
+        // The checkpoint has the log's file as it is on disk, so what was written must be there first.
+        if !self.shared.options.mode.is_read_only() {
+            self.shared.store.sync(&database)?;
+        }
+        Store::checkpoint(&database, path)?;
+        // Verifying takes long. `close` must not wait for it.
+        drop(database);
+        let verified = self.verify_copy(path)?;
+        if let Some(first) = verified.findings.first() {
+            return Err(Error::corruption(
+                "backup",
+                &[],
+                format!("the copy does not verify: {}", first.problem),
+            ));
+        }
+        // The marker comes last, so that a copy that was not verified cannot be opened.
+        Store::publish_copy(&*self.shared.store.enter()?, path)?;
+        Ok(BackupReport { path: path.to_owned(), bytes: folder_bytes(path)?, verified })
+    }
+
+    /// Opens the copy beside this client and verifies it.
+    fn verify_copy(&self, path: &Path) -> Result<VerifyReport> {
+        let options = StoreOptions {
+            path: path.to_owned(),
+            mode: OpenMode::ReadOnlyCopy,
+            ..self.shared.options.clone()
+        };
+        let copy = Shared::open(options, Layout::MachineProcess)?;
+        let database = copy.store.enter()?;
+        audit::verify(&copy, &database)
+    }
+
+    /// Returns what opening found at the end of the logs: how much was replayed, and what a crash had cut short.
+    ///
+    /// Only writes that had not been synced are ever left out. If synced writes are missing, or files are damaged in another
+    /// way, opening fails.
+    ///
+    /// ```
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// let client = cairndb::Client::open(folder.path().join("db"))?;
+    /// assert!(client.recovery_report().is_clean());
+    /// for torn in &client.recovery_report().torn {
+    ///     println!("{}: {} bytes left out, {}", torn.file.display(), torn.bytes, torn.reason);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn recovery_report(&self) -> &RecoveryReport {
+        self.shared.store.recovery_report()
+    }
+}
+
+/// Whether `path`, which does not exist yet, would be inside `folder`.
+fn lies_within(path: &Path, folder: &Path) -> bool {
+    // Only the parent can be resolved: the path itself is not there. A relative path of one part is in the current folder.
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let whole = |path: &Path| std::fs::canonicalize(path).ok();
+    whole(parent).zip(whole(folder)).is_some_and(|(parent, folder)| parent.starts_with(folder))
+}
+
+/// The sizes of all files in the folder.
+fn folder_bytes(path: &Path) -> Result<u64> {
+    let sum = || {
+        let mut bytes = 0;
+        for entry in std::fs::read_dir(path)? {
+            bytes += entry?.metadata()?.len();
+        }
+        Ok(bytes)
+    };
+    sum().map_err(|error| Error::io("read the sizes of the files in", Some(path), error))
+}

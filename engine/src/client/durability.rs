@@ -1,0 +1,177 @@
+//! The durability of a client's writes: how far they are on stable storage, and waiting until they are.
+
+use std::sync::Arc;
+
+use crate::client::handle::Client;
+use crate::error::Result;
+use crate::shared::Shared;
+
+impl Client {
+    /// Returns the number of the newest write. Writes are numbered in the order of their commits. Compare it with
+    /// [`durable_seq`](Self::durable_seq).
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let before = client.written_seq()?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "name": "Ada" }).run()?;
+    /// assert!(client.written_seq()? > before);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn written_seq(&self) -> Result<u64> {
+        Ok(self.shared.store.enter()?.latest_sequence())
+    }
+
+    /// Returns the number of the newest write that is on stable storage. All writes up to it are on stable storage too.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "name": "Ada" }).run()?;
+    /// client.sync()?;
+    /// assert_eq!(client.durable_seq(), client.written_seq()?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn durable_seq(&self) -> u64 {
+        self.shared.store.durable_sequence()
+    }
+
+    /// Returns a ticket for all writes until now, to wait for their durability later and in any thread.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "name": "Ada" }).run()?;
+    /// let ticket = client.durability_ticket()?;
+    /// people.insert_one(doc! { "name": "Grace" }).run()?;
+    /// ticket.wait()?;
+    /// assert!(ticket.is_durable());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn durability_ticket(&self) -> Result<DurabilityTicket> {
+        Ok(DurabilityTicket { shared: Arc::clone(&self.shared), sequence: self.written_seq()? })
+    }
+
+    /// Waits until all writes until now are on stable storage.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// for name in ["Ada", "Grace", "Edith"] {
+    ///     people.insert_one(doc! { "name": name }).run()?;
+    /// }
+    /// // One sync for all three.
+    /// client.sync()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn sync(&self) -> Result<()> {
+        let database = self.shared.store.enter()?;
+        self.shared.store.sync(&database)
+    }
+
+    /// Writes the memtables to table files. This is useful only before files are measured: it does not make writes more
+    /// durable than [`sync`](Self::sync), and is done in the background as needed.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "name": "Ada" }).run()?;
+    /// client.flush()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn flush(&self) -> Result<()> {
+        let database = self.shared.store.enter()?;
+        self.shared.store.flush(&database)
+    }
+}
+
+/// Stands for all writes that had returned when [`Client::durability_ticket`] was called.
+///
+/// ```
+/// # use cairndb::{Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// let people = client.database("app").collection::<Document>("people");
+/// people.insert_one(doc! { "name": "Ada" }).run()?;
+/// let ticket = client.durability_ticket()?;
+///
+/// // Another thread waits for the disk.
+/// std::thread::spawn(move || ticket.wait()).join().unwrap()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct DurabilityTicket {
+    shared: Arc<Shared>,
+    sequence: u64,
+}
+
+impl DurabilityTicket {
+    /// Whether the writes are on stable storage.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "name": "Ada" }).run()?;
+    /// let ticket = client.durability_ticket()?;
+    /// client.sync()?;
+    /// assert!(ticket.is_durable());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn is_durable(&self) -> bool {
+        self.shared.store.durable_sequence() >= self.sequence
+    }
+
+    /// Waits until the writes are on stable storage. Threads that wait at the same time share one sync.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "name": "Ada" }).run()?;
+    /// client.durability_ticket()?.wait()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wait(&self) -> Result<()> {
+        // The sync in the background may have done it. Then the store need not even be open any more.
+        if self.is_durable() {
+            return Ok(());
+        }
+        let database = self.shared.store.enter()?;
+        self.shared.store.sync(&database)
+    }
+}
+
+impl std::fmt::Debug for DurabilityTicket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DurabilityTicket").field("sequence", &self.sequence).finish_non_exhaustive()
+    }
+}

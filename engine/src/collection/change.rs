@@ -1,0 +1,106 @@
+//! What updates, replacements and find-and-modifies share: a parsed change, its options, and the write with its upsert.
+
+use bson::Document;
+use query::operation::OperationContext;
+
+use crate::collection::handle::{Collection, Terms};
+use crate::error::Result;
+use crate::options::{Hint, WriteConcern};
+use crate::plan::order::{Order, check_hint};
+use crate::plan::selector::Selector;
+use crate::results::UpdateResult;
+use crate::write::change::Change;
+use crate::write::find::DocumentSearch;
+use crate::write::update::Counts;
+use crate::write::upsert::{self, Upserted};
+use crate::write::{Preview, Target};
+
+/// The options that all changes have.
+#[derive(Clone, Copy)]
+pub(super) struct ChangeOptions<'a> {
+    pub(super) upsert: Option<bool>,
+    pub(super) hint: Option<&'a Hint>,
+    pub(super) concern: Option<&'a WriteConcern>,
+    /// Sees the document of an upsert before it is inserted.
+    pub(super) preview: Option<Preview<'a>>,
+}
+
+impl ChangeOptions<'_> {
+    /// Whether the change inserts a document when none matches.
+    pub(super) fn is_upsert(&self) -> bool {
+        self.upsert == Some(true)
+    }
+}
+
+/// A change and the documents that it is for.
+#[derive(Clone, Copy)]
+pub(super) struct ChangeRequest<'a> {
+    pub(super) filter: &'a Document,
+    pub(super) change: &'a Change<'a>,
+    pub(super) options: ChangeOptions<'a>,
+    pub(super) operation: &'a OperationContext,
+}
+
+/// The parsed arguments of an update or a replacement.
+pub(super) struct ParsedChange<'a> {
+    pub(super) selector: Selector,
+    pub(super) change: Change<'a>,
+    pub(super) order: Order,
+}
+
+impl ParsedChange<'_> {
+    pub(super) fn search(&self) -> DocumentSearch<'_> {
+        DocumentSearch { selector: &self.selector, order: &self.order }
+    }
+
+    /// The change, as it is requested with this filter and these options.
+    pub(super) fn request<'a>(
+        &'a self,
+        filter: &'a Document,
+        options: ChangeOptions<'a>,
+    ) -> ChangeRequest<'a> {
+        ChangeRequest { filter, change: &self.change, options, operation: self.search().operation() }
+    }
+}
+
+impl<T> Collection<T> {
+    /// Changes what matches by calling `change_matches`. If it returns `None` and the caller asked for an upsert, a
+    /// document is inserted. Returns `None` if nothing was changed or inserted.
+    pub(super) fn write_change<R>(
+        &self,
+        request: ChangeRequest<'_>,
+        change_matches: impl Fn(Target<'_>) -> Result<Option<R>>,
+    ) -> Result<Option<Upserted<R>>> {
+        let ChangeRequest { filter, change, options, operation } = request;
+        let terms = Terms { concern: options.concern, operation };
+        if !options.is_upsert() {
+            // A change without an upsert does not create the collection.
+            let changed = self.write_existing(terms, |target| {
+                check_hint(options.hint, target.indexes)?;
+                change_matches(target)
+            })?;
+            return Ok(changed.flatten().map(Upserted::Changed));
+        }
+        self.check_before_creation(|| {
+            check_hint(options.hint, &[])?;
+            upsert::check(filter, change)
+        })?;
+        let upserted = self.write(terms, |target| {
+            check_hint(options.hint, target.indexes)?;
+            let target = Target { preview: options.preview, ..target };
+            upsert::upsert(target, filter, change, || change_matches(target))
+        })?;
+        Ok(Some(upserted))
+    }
+}
+
+/// The result of an update or a replacement.
+pub(super) fn update_result(done: Option<Upserted<Counts>>) -> UpdateResult {
+    let (counts, upserted_id) = match done {
+        None => (Counts::default(), None),
+        Some(Upserted::Changed(counts)) => (counts, None),
+        // As in MongoDB, an upserted document counts as neither matched nor modified.
+        Some(Upserted::Inserted(inserted)) => (Counts::default(), Some(inserted.id)),
+    };
+    UpdateResult { matched_count: counts.matched, modified_count: counts.modified, upserted_id }
+}

@@ -1,0 +1,46 @@
+//! `drop`.
+
+use crate::collection::handle::Collection;
+use crate::error::Result;
+
+impl<T> Collection<T> {
+    /// Removes the collection with its documents, indexes and auto-increment fields. It is no error if the collection does
+    /// not exist.
+    ///
+    /// A reader sees the whole collection or none of it. An open cursor reads to its end, as described at
+    /// [`Cursor`](crate::Cursor).
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let drafts = client.database("blog").collection::<Document>("drafts");
+    /// drafts.insert_one(doc! { "title": "Untitled" }).run()?;
+    ///
+    /// drafts.drop().run()?;
+    /// assert!(client.database("blog").list_collection_names().run()?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn drop(&self) -> DropCollection<'_, T> {
+        DropCollection { collection: self }
+    }
+}
+
+/// The action that [`Collection::drop`] returns. [`run`](Self::run) executes it.
+#[must_use = "the collection is dropped by run()"]
+pub struct DropCollection<'a, T> {
+    collection: &'a Collection<T>,
+}
+
+impl<T> DropCollection<'_, T> {
+    /// Drops the collection.
+    pub fn run(self) -> Result<()> {
+        let shared = self.collection.shared();
+        let database = shared.store.enter()?;
+        shared.store.admit_write()?;
+        let namespace = self.collection.valid_namespace()?;
+        shared.catalog.drop_collection(shared.storage(&database), namespace).map(|_existed| ())
+    }
+}

@@ -1,0 +1,392 @@
+//! The struct `Collection`, and how its verbs reach the store: resolving the name, entering the store, and the checks that
+//! come before a write.
+//!
+//! The verbs are in the files beside this one. They import it, and it imports none of them.
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use query::operation::{CancellationToken, OperationContext};
+
+use bson::RawBsonRef;
+
+use crate::catalog::change::namespace_not_found;
+use crate::catalog::collection::CollectionState;
+use crate::error::{Error, Result};
+use crate::execute::read_view::{FoundRecord, ReadView, look_up};
+use crate::namespace::{Namespace, SystemCollection};
+use crate::options::WriteConcern;
+use crate::plan::selector::Selector;
+use crate::shared::{Caller, Shared};
+use crate::storage::Database as StorageDatabase;
+use crate::storage::fork::refuse_child;
+use crate::storage::handles::Storage;
+use crate::write::Target;
+use crate::write::prepare::record_key;
+
+/// A collection of documents of the type `T`: any serde type, [`bson::Document`] for documents without a schema, or
+/// [`bson::RawDocumentBuf`] for raw bytes.
+///
+/// A handle comes from [`Database::collection`](crate::Database::collection). It is cheap to clone and can be used from
+/// many threads. The first write creates the collection.
+///
+/// Every verb returns an action. Set its options with the action's methods and execute it with `run()`.
+///
+/// ```
+/// use cairndb::{Client, bson::doc};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Debug, PartialEq, Serialize, Deserialize)]
+/// struct Person {
+///     name: String,
+///     age: i32,
+/// }
+///
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// let client = Client::open(folder.path().join("db"))?;
+/// let people = client.database("app").collection::<Person>("people");
+/// people.insert_one(Person { name: "Ada".to_owned(), age: 36 }).run()?;
+/// let found = people.find_one(doc! { "age": { "$gt": 30 } }).run()?;
+/// assert_eq!(found.expect("Ada is there").name, "Ada");
+/// # Ok(())
+/// # }
+/// ```
+pub struct Collection<T> {
+    pub(super) handle: Arc<Handle>,
+    row: PhantomData<fn() -> T>,
+}
+
+/// What the clones of a handle share.
+pub(super) struct Handle {
+    pub(super) shared: Arc<Shared>,
+    pub(super) caller: Caller,
+    /// The checked name, or the error that every verb returns because the name is not allowed.
+    namespace: std::result::Result<Namespace, Error>,
+    /// The name as the caller gave it, for messages.
+    pub(super) given: Namespace,
+    /// The collection as first resolved. It is stale once its state is retired, that is after a drop or a rename.
+    resolved: OnceLock<Arc<CollectionState>>,
+}
+
+/// A collection that is being read: its state in memory, and a snapshot of its documents.
+pub(super) struct Viewed<'a> {
+    pub(super) database: &'a Arc<StorageDatabase>,
+    pub(super) state: &'a CollectionState,
+    pub(super) view: ReadView,
+}
+
+/// What a write does when its collection does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Missing {
+    Create,
+    Skip,
+}
+
+/// When a write is acknowledged, and its limits.
+#[derive(Clone, Copy)]
+pub(super) struct Terms<'a> {
+    /// When the write is acknowledged. `None` means as the client was opened.
+    pub(super) concern: Option<&'a WriteConcern>,
+    /// The time, memory and cancellation of the operation.
+    pub(super) operation: &'a OperationContext,
+}
+
+impl<T> Collection<T> {
+    pub(crate) fn new(shared: Arc<Shared>, caller: Caller, db: &str, coll: &str) -> Self {
+        let handle = Handle {
+            shared,
+            caller,
+            namespace: Namespace::parse(db, coll),
+            given: Namespace { db: db.to_owned(), coll: coll.to_owned() },
+            resolved: OnceLock::new(),
+        };
+        Self { handle: Arc::new(handle), row: PhantomData }
+    }
+
+    pub(crate) fn of_system(shared: Arc<Shared>, system: SystemCollection) -> Self {
+        let given = system.namespace();
+        let handle = Handle {
+            shared,
+            caller: Caller::default(),
+            // Not parsed: `Namespace::parse` refuses system collections, so that no other handle reaches them.
+            namespace: Ok(given.clone()),
+            given,
+            resolved: OnceLock::new(),
+        };
+        Self { handle: Arc::new(handle), row: PhantomData }
+    }
+
+    /// Returns the name of the collection, without the database's.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::Document};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// assert_eq!(people.name(), "people");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn name(&self) -> &str {
+        &self.handle.given.coll
+    }
+
+    /// Returns the names of database and collection.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::Document};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// assert_eq!(people.namespace().to_string(), "app.people");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn namespace(&self) -> Namespace {
+        self.handle.given.clone()
+    }
+
+    /// Returns a handle to this collection that reads and writes documents as another type.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, RawDocumentBuf, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "name": "Ada" }).run()?;
+    ///
+    /// let raw = people.clone_with_type::<RawDocumentBuf>();
+    /// let ada = raw.find_one(doc! {}).run()?.expect("inserted above");
+    /// assert_eq!(ada.get_str("name").ok(), Some("Ada"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn clone_with_type<U>(&self) -> Collection<U> {
+        Collection { handle: Arc::clone(&self.handle), row: PhantomData }
+    }
+
+    /// Returns a handle to this collection whose operations end when `token` is cancelled. They fail with code 11601
+    /// (`Interrupted`).
+    ///
+    /// [`Client::with_cancellation`](crate::Client::with_cancellation) describes what is ended and what stays.
+    ///
+    /// ```
+    /// # use cairndb::{CancellationToken, Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "name": "Ada" }).run()?;
+    ///
+    /// let token = CancellationToken::new();
+    /// let report = people.with_cancellation(&token);
+    /// token.cancel();
+    /// assert_eq!(report.count_documents(doc! {}).run().unwrap_err().code(), Some(11_601));
+    /// // The other handle does not know the token.
+    /// assert_eq!(people.count_documents(doc! {}).run()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_cancellation(&self, token: &CancellationToken) -> Self {
+        self.for_caller(self.handle.caller.with_cancellation(token))
+    }
+
+    fn for_caller(&self, caller: Caller) -> Self {
+        // What is resolved already is handed on, so that the new handle needs no look-up.
+        let Handle { shared, namespace, given, resolved, caller: _ } = &*self.handle;
+        let handle = Handle {
+            shared: Arc::clone(shared),
+            caller,
+            namespace: namespace.clone(),
+            given: given.clone(),
+            resolved: resolved.clone(),
+        };
+        Self { handle: Arc::new(handle), row: PhantomData }
+    }
+
+    pub(super) fn shared(&self) -> &Shared {
+        &self.handle.shared
+    }
+
+    /// Starts an operation of this handle. Its time counts from now.
+    pub(super) fn begin(&self, max_time: Option<Duration>) -> OperationContext {
+        self.shared().operation(&self.handle.caller, max_time)
+    }
+
+    /// Starts an operation that evaluates no expressions, such as an insert.
+    pub(super) fn begin_plain(&self, max_time: Option<Duration>) -> OperationContext {
+        self.shared().plain_operation(&self.handle.caller, max_time)
+    }
+
+    /// Returns the checked name, or the error that says why it is not allowed.
+    pub(super) fn valid_namespace(&self) -> Result<&Namespace> {
+        self.handle.namespace.as_ref().map_err(Clone::clone)
+    }
+
+    /// Resolves the collection. Returns `None` if it does not exist.
+    #[inline]
+    pub(super) fn find_state(&self) -> Result<Option<Cow<'_, Arc<CollectionState>>>> {
+        if let Some(state) = self.handle.resolved.get()
+            && !state.is_retired()
+        {
+            // Borrowed, because a clone would make all threads of this handle write to one reference count.
+            return Ok(Some(Cow::Borrowed(state)));
+        }
+        let found = self.shared().catalog.find(self.valid_namespace()?);
+        if let Some(state) = &found {
+            // Only the first resolution is kept; after a drop or rename the catalog is asked every time.
+            let _ = self.handle.resolved.set(Arc::clone(state));
+        }
+        Ok(found.map(Cow::Owned))
+    }
+
+    /// Runs `check` if a write would have to create the collection.
+    ///
+    /// A refused write must not leave an empty collection. So what can be refused without looking at stored documents is
+    /// refused before the collection is created.
+    #[inline]
+    pub(super) fn check_before_creation(&self, check: impl FnOnce() -> Result<()>) -> Result<()> {
+        // First of all, because in a forked child even a look-up could wait for a lock of a thread that is not there.
+        refuse_child()?;
+        if self.handle.resolved.get().is_some_and(|state| !state.is_retired()) || self.find_state()?.is_some()
+        {
+            return Ok(());
+        }
+        check().map_err(|error| error.in_namespace(&self.handle.given))
+    }
+
+    /// Runs a write on the collection. A collection that does not exist is created first.
+    pub(super) fn write<R>(
+        &self,
+        terms: Terms<'_>,
+        operation: impl FnOnce(Target<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let written = self.write_if(Missing::Create, terms, operation)?;
+        Ok(written.expect("a missing collection was created"))
+    }
+
+    /// Runs a write on the collection. Returns `None` if the collection does not exist.
+    pub(super) fn write_existing<R>(
+        &self,
+        terms: Terms<'_>,
+        operation: impl FnOnce(Target<'_>) -> Result<R>,
+    ) -> Result<Option<R>> {
+        self.write_if(Missing::Skip, terms, operation)
+    }
+
+    #[inline]
+    fn write_if<R>(
+        &self,
+        missing: Missing,
+        terms: Terms<'_>,
+        operation: impl FnOnce(Target<'_>) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let shared = self.shared();
+        // An invalid write concern is the caller's mistake, and is reported whatever the state of the store is.
+        let level = shared.commit_level(terms.concern)?;
+        let database = shared.store.enter()?;
+        shared.store.admit_write()?;
+        loop {
+            let state = match (self.find_state()?, missing) {
+                (Some(state), _) => state,
+                (None, Missing::Skip) => return Ok(None),
+                (None, Missing::Create) => {
+                    Cow::Owned(shared.find_or_create(&database, self.valid_namespace()?)?)
+                }
+            };
+            // The shared gate keeps indexes and auto-increment fields as they are until the write is committed. If the
+            // collection was dropped since it was resolved, it is resolved, or created, again.
+            let Some(definition) = state.enter() else { continue };
+            let target = Target {
+                store: &shared.store,
+                database: &database,
+                collection: &state,
+                indexes: &definition.indexes,
+                fields: &definition.fields,
+                acquirer: self.handle.caller.acquirer.as_deref(),
+                generator: &shared.generator,
+                level,
+                preview: None,
+                operation: terms.operation,
+            };
+            return operation(target).map(Some).map_err(|error| error.in_namespace(&state.namespace));
+        }
+    }
+
+    /// Runs a change of the collection's definition. Fails with code 26 if the collection does not exist.
+    pub(super) fn change_existing<R>(
+        &self,
+        change: impl Fn(&CollectionState, Storage<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let shared = self.shared();
+        let database = shared.store.enter()?;
+        shared.store.admit_write()?;
+        let namespace = self.valid_namespace()?;
+        loop {
+            let state = shared.catalog.find(namespace).ok_or_else(|| namespace_not_found(namespace))?;
+            match change(&state, shared.storage(&database)) {
+                // Dropped or renamed since it was resolved: another collection may have the name now.
+                Err(_) if state.is_retired() => {}
+                done => return done.map_err(|error| error.in_namespace(namespace)),
+            }
+        }
+    }
+
+    /// Runs a search on a snapshot taken now. Returns `None` if the collection does not exist.
+    pub(super) fn search<R>(
+        &self,
+        selector: &Selector,
+        operation: impl FnOnce(ReadView) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let database = self.shared().store.enter()?;
+        let taken = ReadView::for_search(&database, || self.find_state(), selector)?;
+        let Some((state, view)) = taken else { return Ok(None) };
+        operation(view).map(Some).map_err(|error| error.in_namespace(&state.namespace))
+    }
+
+    /// Runs a read of the whole collection on a snapshot taken now. Returns `None` if the collection does not exist.
+    pub(super) fn view<R>(&self, operation: impl FnOnce(Viewed<'_>) -> Result<R>) -> Result<Option<R>> {
+        let database = self.shared().store.enter()?;
+        let Some((state, view)) = ReadView::take(&database, || self.find_state())? else { return Ok(None) };
+        let viewed = Viewed { database: &database, state: &state, view };
+        operation(viewed).map(Some).map_err(|error| error.in_namespace(&state.namespace))
+    }
+
+    /// Reads the record with this `_id`, without planning a search. Returns `None` if the collection does not exist.
+    #[inline]
+    pub(super) fn look_up(&self, id: RawBsonRef<'_>) -> Result<Option<FoundRecord<Vec<u8>>>> {
+        let database = self.shared().store.enter()?;
+        let found = look_up(&database, || self.find_state(), |collection| record_key(collection, id));
+        Ok(found.map_err(|error| error.in_namespace(&self.handle.given))?.map(|(_, record)| record))
+    }
+
+    /// Runs a read of the collection's state in memory. Returns `None` if the collection does not exist.
+    ///
+    /// To read documents use [`view`](Self::view), which takes a snapshot.
+    pub(super) fn read<R>(
+        &self,
+        operation: impl FnOnce(&Arc<StorageDatabase>, &CollectionState) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let database = self.shared().store.enter()?;
+        let Some(state) = self.find_state()? else { return Ok(None) };
+        operation(&database, &state).map(Some).map_err(|error| error.in_namespace(&state.namespace))
+    }
+}
+
+impl<T> Clone for Collection<T> {
+    fn clone(&self) -> Self {
+        Self { handle: Arc::clone(&self.handle), row: PhantomData }
+    }
+}
+
+impl<T> std::fmt::Debug for Collection<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Collection").field("namespace", &self.handle.given).finish_non_exhaustive()
+    }
+}
