@@ -73,7 +73,8 @@ impl Request<'_> {
         let is_raw = |field: &str| match &self.body {
             Body::Decoded(body) => raw_field(body.keys().next().map(String::as_str)) == Some(field),
             Body::Raw(raw) => {
-                let first = raw.iter().next().and_then(|first| first.ok()).map(|(name, _)| name.as_str());
+                let first =
+                    raw.iter().next().and_then(std::result::Result::ok).map(|(name, _)| name.as_str());
                 raw_field(first) == Some(field)
             }
         };
