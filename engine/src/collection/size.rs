@@ -81,7 +81,7 @@ impl<T> Collection<T> {
             let mut indexes = vec![(ID_INDEX_NAME.to_owned(), ids.max(STORED_BYTES_MIN))];
             for index in view.indexes() {
                 let (start, end) = (index.id.prefix().to_vec(), index.id.end());
-                let files = database.file_bytes(Family::Entries, (start.clone(), end.clone()));
+                let files = database.file_bytes(Family::Entries, &start, &end);
                 let keys = sample(Family::Entries, start, end)?;
                 indexes.push((index.name.clone(), files.max(keys).max(STORED_BYTES_MIN)));
             }
@@ -94,7 +94,7 @@ impl<T> Collection<T> {
 
 /// The size of a collection's records in table files, and at least the size of an empty collection.
 pub(crate) fn record_bytes(database: &Database, state: &CollectionState) -> u64 {
-    let files = database.file_bytes(Family::Records, (state.id.prefix().to_vec(), state.id.end()));
+    let files = database.file_bytes(Family::Records, &state.id.prefix(), &state.id.end());
     files.max(STORED_BYTES_MIN)
 }
 

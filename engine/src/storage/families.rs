@@ -1,6 +1,6 @@
 //! The fixed column families and typed access to them.
 //!
-//! Adding one changes the format version: RocksDB refuses to open a folder whose families are not all named.
+//! A new family needs a new format version: RocksDB refuses to open a folder if not all its families are named.
 
 use rocksdb::{ColumnFamily, DB, DBPinnableSlice, Range, ReadOptions, WriteBatch};
 
@@ -34,7 +34,7 @@ impl Family {
 
 /// The open RocksDB database.
 pub(crate) struct Database {
-    // Dropped before the lock: nobody may have the folder while RocksDB still does. There until the drop.
+    // Dropped before the lock, because no other process may use the folder while RocksDB does. `Some` until the drop.
     raw: Option<DB>,
     reads: ReadOptions,
     id: StoreId,
@@ -42,12 +42,12 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// Without a lock, for reading only.
+    /// A database without a lock on its folder.
     pub(super) fn new(raw: DB, id: StoreId) -> Self {
         Self { raw: Some(raw), reads: ReadOptions::default(), id, lock: None }
     }
 
-    /// Keeps the folder's lock for as long as anything, a cursor for one, keeps the database open.
+    /// Takes the folder's lock. It is kept as long as anything, for example a cursor, keeps the database open.
     pub(super) fn holding(mut self, lock: FolderLock) -> Self {
         self.lock = Some(lock);
         self
@@ -61,47 +61,50 @@ impl Database {
         self.raw().cf_handle(family.name()).expect("all families were opened")
     }
 
-    /// The value at `key`, without copying it out of the block cache.
+    /// The value at `key`, which is not copied from the block cache.
     pub(crate) fn get(&self, family: Family, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>> {
         self.raw().get_pinned_cf_opt(self.family(family), key, &self.reads).map_err(translate::read)
     }
 
-    /// About how many bytes the table files hold between two keys; what only the log and memory hold is not in it.
-    pub(crate) fn file_bytes(&self, family: Family, (start, end): (Vec<u8>, Vec<u8>)) -> u64 {
-        let ranges = [Range::new(&start, &end)];
+    /// Estimates how many bytes the table files hold from `start` (included) to `end` (excluded). Writes that are only in the
+    /// log and in memtables are not counted.
+    pub(crate) fn file_bytes(&self, family: Family, start: &[u8], end: &[u8]) -> u64 {
+        let ranges = [Range::new(start, end)];
         self.raw().get_approximate_sizes_cf(self.family(family), &ranges).into_iter().sum()
     }
 
-    /// What tells this store from all others: made with it, and kept by backups.
+    /// RocksDB's identity of this store. Backups keep it.
     pub(crate) fn identity(&self) -> Result<Vec<u8>> {
         self.raw().get_db_identity().map_err(translate::read)
     }
 
-    /// The name by which its logs are told from others'.
+    /// The id that the stamps in this database's logs carry.
     pub(super) fn id(&self) -> StoreId {
         self.id
     }
 
-    /// What a commit notes in the log when writes up to `synced` are on stable storage.
+    /// The stamp that tells that writes up to `synced` are on stable storage.
     pub(super) fn stamp(&self, synced: u64) -> LogStamp {
         LogStamp { store: self.id, synced }
     }
 
-    /// Notes in the log that writes up to `synced` are on stable storage. The note itself is not, nor has it a number.
+    /// Writes a stamp into the log: writes up to `synced` are on stable storage. The stamp itself is not synced, and has no
+    /// sequence number.
     pub(super) fn write_stamp(&self, synced: u64) -> std::result::Result<(), rocksdb::Error> {
         let mut batch = WriteBatch::default();
         batch.put_log_data(self.stamp(synced).bytes());
         self.raw().write(batch)
     }
 
-    /// The number of the newest write.
+    /// The sequence number of the newest write.
     pub(crate) fn latest_sequence(&self) -> u64 {
         self.raw().latest_sequence_number()
     }
 }
 
 impl Drop for Database {
-    /// In a forked child RocksDB would wait for threads that are not there, and remove files that its parent uses.
+    /// Leaves everything as it is in a forked child. There RocksDB would wait for threads that do not exist, and remove
+    /// files that the parent uses.
     fn drop(&mut self) {
         if fork::is_child() {
             std::mem::forget(self.raw.take());

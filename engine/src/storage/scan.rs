@@ -1,6 +1,6 @@
 //! A walk over the keys of one family between two bounds, on a snapshot.
 //!
-//! RocksDB's iterator reports an error by ceasing to be valid, so its status is looked at whenever it stops.
+//! RocksDB's iterator becomes invalid at its end and on an error alike, so its status is checked whenever it stops.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::storage::families::Family;
 use crate::storage::snapshot::{OwnedIterator, Snapshot};
 use crate::storage::translate;
 
-/// A walk. It stands before its first key until `advance` is called.
+/// A walk over keys. Its position is before the first key until `advance` is called.
 pub(crate) struct Scan {
     iterator: OwnedIterator,
     direction: Direction,
@@ -26,7 +26,7 @@ enum Position {
     End,
 }
 
-/// What the walk is for: a sequential scan must not push the working set out of the block cache.
+/// Whether a walk fills the block cache. One that reads a whole collection must not push other blocks out of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CacheUse {
     Fill,
@@ -34,13 +34,16 @@ pub(crate) enum CacheUse {
 }
 
 impl Scan {
-    /// Walks from `start` (included) to `end` (excluded; to the end of the family if absent).
+    /// Opens a walk over the keys between two bounds: the first key (included), and the end (excluded). With `None` as the end
+    /// it goes to the end of the family.
     pub(crate) fn open(
         snapshot: &Arc<Snapshot>,
         family: Family,
-        (start, end): (Vec<u8>, Option<Vec<u8>>),
+        bounds: (Vec<u8>, Option<Vec<u8>>),
         cache: CacheUse,
     ) -> Self {
+        let (start, end) = bounds;
+        // As bounds of the iterator they let RocksDB skip table files outside of them, and stop without a comparison here.
         let mut reads = ReadOptions::default();
         reads.set_iterate_lower_bound(start);
         if let Some(end) = end {
@@ -51,12 +54,12 @@ impl Scan {
         Self { iterator, direction: Direction::Ascending, position: Position::Before }
     }
 
-    /// The same walk in this direction. It must not have begun.
+    /// Sets the direction of the walk. `advance` must not have been called.
     pub(crate) fn towards(self, direction: Direction) -> Self {
         Self { direction, ..self }
     }
 
-    /// Steps to the next key; `false` at the end.
+    /// Steps to the next key. Returns `false` at the end.
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<bool> {
         let is_valid = match (self.position, self.direction) {
@@ -74,6 +77,7 @@ impl Scan {
         self.end()
     }
 
+    /// Ends the walk. Fails if it stopped because of an error.
     #[cold]
     fn end(&mut self) -> Result<bool> {
         self.position = Position::End;
@@ -81,20 +85,20 @@ impl Scan {
         Ok(false)
     }
 
-    /// The key stood on; empty before the first and after the last.
+    /// The current key. Empty before the first and after the last.
     #[inline]
     pub(crate) fn key(&self) -> &[u8] {
         self.iterator.raw().key().unwrap_or_default()
     }
 
-    /// The value stood on; empty before the first and after the last.
+    /// The current value. Empty before the first and after the last.
     #[inline]
     pub(crate) fn value(&self) -> &[u8] {
         self.iterator.value().unwrap_or_default()
     }
 }
 
-/// The last key of the family below `end` that starts with `prefix`.
+/// The highest key of the family from `prefix` (included) to `end` (excluded).
 pub(crate) fn last_key(
     snapshot: &Arc<Snapshot>,
     family: Family,
