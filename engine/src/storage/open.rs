@@ -11,6 +11,7 @@ use rocksdb::{Cache, DB, Options, WriteOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Compression, Durability, PlantedFault};
 use crate::results::{RecoveryReport, TornEnd};
+use crate::storage::durable_mark::DurableMark;
 use crate::storage::families::{Database, Family};
 use crate::storage::folder::{self, FolderLock, Found};
 use crate::storage::format::{FORMAT_VERSION, StoreId};
@@ -18,11 +19,12 @@ use crate::storage::health::Health;
 use crate::storage::keys::META_FORMAT;
 use crate::storage::latch::Latches;
 use crate::storage::preflight::{self, Known, Passed};
-use crate::storage::sync::{Background, DurableMark};
+use crate::storage::store::Store;
+use crate::storage::sync::Background;
 use crate::storage::tuning::{MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, Tuning};
 use crate::storage::witness::{self, Keeper};
 use crate::storage::write::Commits;
-use crate::storage::{Store, fork, processor, translate};
+use crate::storage::{fork, processor, translate};
 
 /// How a folder is to be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

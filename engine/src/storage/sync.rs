@@ -1,111 +1,61 @@
-//! How far writes are on stable storage, and the thread that pushes them there and runs errands.
-//!
-//! A sync is shared: whoever waits behind a running one finds his write covered when his turn comes, and
-//! returns without another. The mark only rises, and only after the operating system said that the sync
-//! succeeded.
+//! The background thread: it syncs buffered writes, raises the witness and runs errands.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Receiver, Sender, bounded, select, tick};
-use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::storage::families::Database;
 use crate::storage::fork;
-use crate::storage::health::Health;
 use crate::storage::write::Commits;
 
-/// The newest write known to be on stable storage, by RocksDB's sequence number.
-pub(super) struct DurableMark {
-    sequence: AtomicU64,
-    running: Mutex<()>,
-}
-
-impl DurableMark {
-    pub(super) fn starting_at(sequence: u64) -> Self {
-        Self { sequence: AtomicU64::new(sequence), running: Mutex::new(()) }
-    }
-
-    pub(super) fn sequence(&self) -> u64 {
-        self.sequence.load(Ordering::Acquire)
-    }
-
-    /// Everything up to `sequence` was synced by a commit of its own.
-    pub(super) fn raise(&self, sequence: u64) {
-        self.sequence.fetch_max(sequence, Ordering::AcqRel);
-    }
-
-    /// Returns once every write that was finished before the call is on stable storage.
-    pub(super) fn sync(&self, database: &Database, health: &Health) -> Result<()> {
-        let wanted = database.latest_sequence();
-        if self.sequence() >= wanted {
-            return Ok(());
-        }
-        let _running = self.running.lock();
-        if self.sequence() >= wanted {
-            return Ok(());
-        }
-        self.sync_now(database, health)
-    }
-
-    /// Returns once every byte of the log that was written before the call is on stable storage, also if nothing in it has
-    /// a number.
-    pub(super) fn sync_log(&self, database: &Database, health: &Health) -> Result<()> {
-        let _running = self.running.lock();
-        self.sync_now(database, health)
-    }
-
-    /// One at a time: the caller holds the lock.
-    fn sync_now(&self, database: &Database, health: &Health) -> Result<()> {
-        let admission = health.admit_sync()?;
-        let covered = database.latest_sequence();
-        database.raw().flush_wal(true).map_err(|error| health.failed(&error))?;
-        health.confirm_sync(admission)?;
-        self.raise(covered);
-        Ok(())
-    }
-}
-
-/// Something that others need done soon, and do not wait for.
+/// Work that should be done soon, and that no caller waits for.
 pub(crate) type Errand = Box<dyn FnOnce(&Commits, &Arc<Database>) + Send>;
 
-/// How many errands may wait; more are refused, and whoever needs them done does them.
+/// How many errands may wait. More are dropped, and the thread that needs the work does it.
 const ERRANDS_MAX: usize = 256;
 
-/// Where errands are left.
+/// The queue of errands.
 #[derive(Clone)]
 pub(crate) struct Errands {
     sender: Sender<Errand>,
 }
 
 impl Errands {
-    /// Leaves an errand, without waiting. It may be forgotten: when too many wait, and when the store closes.
+    /// Queues an errand and returns at once. The errand is dropped if too many wait, or if the store closes before it runs.
     pub(crate) fn leave(&self, errand: Errand) {
-        // An errand that is not taken is one that whoever needs it does by itself.
+        // No error: each user of errands does the work itself when it finds that it was not done.
         let _ = self.sender.try_send(errand);
     }
 }
 
-/// The thread in the background: it syncs what buffered writes left behind, once an interval, and runs errands.
+/// The handle of the background thread. Dropping it stops the thread.
 pub(super) struct Background {
     errands: Errands,
+    /// Taken by the drop: closing this channel stops the thread.
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Background {
+    /// Starts the thread, which syncs buffered writes once in `interval`.
     pub(super) fn start(
         database: &Arc<Database>,
         commits: &Arc<Commits>,
         interval: Duration,
     ) -> Result<Self> {
+        // Nothing is ever sent on `stop`; the thread sees that it was closed.
         let (stop, stopped) = bounded(0);
         let (sender, errands) = bounded(ERRANDS_MAX);
-        let work =
-            Work { database: Arc::clone(database), commits: Arc::clone(commits), interval, stopped, errands };
+        let work = SyncThread {
+            database: Arc::clone(database),
+            commits: Arc::clone(commits),
+            interval,
+            stopped,
+            errands,
+        };
         let thread = std::thread::Builder::new()
             .name("cairndb-sync".to_owned())
             .spawn(move || work.run())
@@ -119,14 +69,16 @@ impl Background {
 }
 
 impl Drop for Background {
-    /// Waits for the errand that runs; the others are forgotten.
+    /// Waits for the errand that is running. Those that wait are dropped.
     fn drop(&mut self) {
         if fork::is_child() {
-            // The thread is not there, and may hold a lock of the channels: their last ends must never be dropped.
+            // A forked child has a copy of the channels but not the thread, which may have held a lock of theirs. Dropping
+            // their last ends would wait for that lock for ever.
             std::mem::forget((self.stop.take(), self.thread.take(), self.errands.clone()));
             return;
         }
-        // Dropping the sender is the signal; the thread releases its hold on the database before it ends.
+        // Dropping the sender is the signal. The thread drops its handle of the database before it ends, so after the join
+        // the caller can close the database.
         drop(self.stop.take());
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
@@ -136,10 +88,10 @@ impl Drop for Background {
     }
 }
 
-/// How often the witness is raised at most.
+/// The shortest time between two raises of the witness. Each costs two syncs.
 const WITNESS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// When the witness is to be raised next.
+/// Tells when the witness is to be raised.
 struct Schedule {
     last: Instant,
 }
@@ -149,7 +101,7 @@ impl Schedule {
         Self { last: Instant::now() }
     }
 
-    /// Whether the time has come, which is then the start of the next interval.
+    /// Returns whether the interval is over. If so, the next one begins.
     fn is_due(&mut self) -> bool {
         let due = self.last.elapsed() >= WITNESS_INTERVAL;
         if due {
@@ -159,8 +111,8 @@ impl Schedule {
     }
 }
 
-/// What the thread has.
-struct Work {
+/// What the background thread works on.
+struct SyncThread {
     database: Arc<Database>,
     commits: Arc<Commits>,
     interval: Duration,
@@ -168,7 +120,7 @@ struct Work {
     errands: Receiver<Errand>,
 }
 
-impl Work {
+impl SyncThread {
     fn run(self) {
         let ticks = tick(self.interval);
         let mut witness_due = Schedule::starting_now();
@@ -181,9 +133,11 @@ impl Work {
                     }
                 }
                 recv(ticks) -> _ => {
+                    // A store that refuses writes never accepts them again while it is open: nothing is left to do.
                     if self.commits.health.admit_write().is_err() {
                         return;
                     }
+                    // On a full disk there is no sync until a commit has succeeded.
                     if self.commits.health.admit_sync().is_ok() {
                         self.sync();
                         self.raise_witness(&mut witness_due);
@@ -198,7 +152,7 @@ impl Work {
         if durable.sequence() >= self.database.latest_sequence() {
             return;
         }
-        // Buffered commits have no stamp of their own, so that they cost nothing: one follows each sync.
+        // Buffered commits write no stamp, which would cost time. So each sync here is followed by one.
         let synced = durable.sync(&self.database, health).and_then(|()| self.commits.stamp(&self.database));
         if let Err(error) = synced {
             tracing::warn!(%error, "the background sync failed");

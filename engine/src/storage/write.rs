@@ -1,23 +1,21 @@
-//! The one way to the disk: a batch of puts and deletes, committed as a whole.
+//! The only way to the disk: a batch of puts and deletes, committed as a whole.
 
 use rocksdb::{WriteBatch, WriteOptions};
 
 use crate::error::Result;
 pub(crate) use crate::storage::durability::CommitLevel;
+use crate::storage::durable_mark::DurableMark;
 use crate::storage::families::{Database, Family};
 use crate::storage::health::{Admission, Health};
-use crate::storage::sync::DurableMark;
-use crate::storage::translate;
 use crate::storage::witness::Keeper;
-use crate::storage::{Store, folder, fork, witness};
 
-/// Pending changes. Nothing is visible before [`Store::commit`].
+/// Pending changes. No reader sees them before [`Commits::commit`].
 pub(crate) struct Batch<'a> {
     database: &'a Database,
     raw: WriteBatch,
 }
 
-/// RocksDB's write options, made once.
+/// RocksDB's write options, created once because each creation crosses into C++.
 pub(super) struct WriteOptionSet {
     buffered: WriteOptions,
     journaled: WriteOptions,
@@ -43,7 +41,7 @@ impl<'a> Batch<'a> {
         Self { database, raw: WriteBatch::default() }
     }
 
-    /// With room for `bytes` of keys and values.
+    /// An empty batch with room for `bytes` bytes of keys and values.
     pub(crate) fn with_capacity(database: &'a Database, bytes: usize) -> Self {
         Self { database, raw: WriteBatch::with_capacity_bytes(bytes) }
     }
@@ -77,12 +75,12 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// What every commit and sync goes through; shared with the thread in the background.
+/// What every commit and sync goes through. The background thread shares it.
 pub(crate) struct Commits {
     pub(super) health: Health,
     pub(super) durable: DurableMark,
     write_options: WriteOptionSet,
-    /// Absent where nothing is written.
+    /// `None` in a store that is opened for reading.
     keeper: Option<Keeper>,
 }
 
@@ -91,18 +89,19 @@ impl Commits {
         Self { health, durable, write_options: WriteOptionSet::new(), keeper }
     }
 
-    /// Has the witness say what is on stable storage by now.
+    /// Updates the witness to what is on stable storage now.
     pub(super) fn raise_witness(&self, database: &Database) -> Result<()> {
         let Some(keeper) = &self.keeper else { return Ok(()) };
         keeper.raise(self.durable.sequence(), &self.health, || {
             self.durable.sync_log(database, &self.health)?;
-            // This fails if RocksDB met an error in the background, with its MANIFEST for one.
+            // The write of the stamp fails if RocksDB met an error in the background, for example with its MANIFEST. Then
+            // the witness must not be raised.
             self.stamp(database)?;
             Ok(self.durable.sequence())
         })
     }
 
-    /// Notes in the log what is on stable storage by now.
+    /// Writes a stamp into the log: what is on stable storage now.
     pub(super) fn stamp(&self, database: &Database) -> Result<()> {
         database.write_stamp(self.durable.sequence()).map_err(|error| self.health.failed(&error))
     }
@@ -114,7 +113,10 @@ impl Commits {
         let admission = self.health.admit_write()?;
         let Batch { database, mut raw } = batch;
         let changes = raw.len() as u64;
+        // Read before the write: others may commit meanwhile, so this commit has at least the number `before + changes`.
         let before = database.latest_sequence();
+        // The stamp costs no sync of its own here. Without one the preflight could not tell a damaged write from one that
+        // a crash cut short.
         if level == CommitLevel::Journaled {
             raw.put_log_data(database.stamp(self.durable.sequence()).bytes());
         }
@@ -122,10 +124,10 @@ impl Commits {
         self.settle(written, admission, Written { level, sequence: before + changes })
     }
 
-    /// Writes one record by itself: a batch of one without building it.
+    /// Writes one record without building a batch.
     #[expect(clippy::inline_always, reason = "every insert passes here, and a call costs a hundredth of one")]
     #[inline(always)]
-    fn commit_record(
+    pub(super) fn commit_record(
         &self,
         database: &Database,
         key: &[u8],
@@ -138,10 +140,11 @@ impl Commits {
         let admission = self.health.admit_write()?;
         let family = database.family(Family::Records);
         let written = database.raw().put_cf_opt(family, key, document, self.write_options.at(level));
+        // A buffered write raises no mark, so its number is not read.
         self.settle(written, admission, Written { level, sequence: 0 })
     }
 
-    /// Writes one record with a stamp, for which it needs a batch; beside its sync that is nothing.
+    /// Writes one record with a stamp. The stamp needs a batch, whose cost is small compared with the sync.
     #[inline(never)]
     fn commit_stamped(&self, database: &Database, key: &[u8], document: &[u8]) -> Result<()> {
         let mut batch = Batch::with_capacity(database, key.len() + document.len());
@@ -149,7 +152,7 @@ impl Commits {
         self.commit(batch, CommitLevel::Journaled)
     }
 
-    /// Returns once everything written so far is on stable storage.
+    /// Returns once everything written before the call is on stable storage.
     pub(crate) fn sync(&self, database: &Database) -> Result<()> {
         self.durable.sync(database, &self.health)
     }
@@ -168,6 +171,7 @@ impl Commits {
     ) -> Result<()> {
         match result {
             Ok(()) => {
+                // Before `confirm_sync`, which can fail: the write itself succeeded, and so the disk is no longer full.
                 self.health.succeeded(admission);
                 if written.level == CommitLevel::Journaled {
                     self.health.confirm_sync(admission)?;
@@ -180,86 +184,11 @@ impl Commits {
     }
 }
 
-/// A write that returned.
+/// What a write that returned is known to have reached.
 #[derive(Clone, Copy)]
 struct Written {
     level: CommitLevel,
-    /// One that it is sure to have reached: sequence numbers are taken in WAL order, so a synced write covers
-    /// everything numbered below it.
+    /// A lower bound of the number of the write's last change. RocksDB assigns sequence numbers in the order of the log, so a
+    /// synced write covers everything with a lower number.
     sequence: u64,
-}
-
-impl Store {
-    /// Writes the batch as a whole, or not at all.
-    ///
-    /// On an I/O error the outcome is unknown until the next open, and the error says so.
-    pub(crate) fn commit(&self, batch: Batch<'_>, level: CommitLevel) -> Result<()> {
-        self.commits.commit(batch, level)
-    }
-
-    /// Writes one record by itself: a batch of one without building it.
-    #[expect(clippy::inline_always, reason = "every insert passes here, and a call costs a hundredth of one")]
-    #[inline(always)]
-    pub(crate) fn commit_record(
-        &self,
-        database: &Database,
-        key: &[u8],
-        document: &[u8],
-        level: CommitLevel,
-    ) -> Result<()> {
-        self.commits.commit_record(database, key, document, level)
-    }
-
-    /// Returns once everything written so far is on stable storage.
-    pub(crate) fn sync(&self, database: &Database) -> Result<()> {
-        self.commits.sync(database)
-    }
-
-    /// Fails where a write would: read-only, poisoned, damaged, or a forked child's.
-    #[inline]
-    pub(crate) fn admit_write(&self) -> Result<()> {
-        fork::refuse_child()?;
-        self.commits.health.admit_write().map(|_admission| ())
-    }
-
-    /// The newest write known to be on stable storage.
-    pub(crate) fn durable_sequence(&self) -> u64 {
-        self.commits.durable_sequence()
-    }
-
-    /// Writes memtables to table files, so that the WAL can be dropped.
-    pub(crate) fn flush(&self, database: &Database) -> Result<()> {
-        self.admit_write()?;
-        for family in Family::ALL {
-            let flushed = database.raw().flush_cf(database.family(family));
-            flushed.map_err(|error| self.commits.health.failed(&error))?;
-        }
-        Ok(())
-    }
-
-    /// Copies the state of this moment into the absent folder `target`. Files are hard-linked where possible.
-    /// The copy has no marker yet: see [`Store::publish_copy`].
-    pub(crate) fn checkpoint(database: &Database, target: &std::path::Path) -> Result<()> {
-        let checkpoint = rocksdb::checkpoint::Checkpoint::new(database.raw()).map_err(translate::read)?;
-        // RocksDB makes folders that all may enter, so the copy is made in one that they may not.
-        let mut made_in = target.as_os_str().to_owned();
-        made_in.push(format!(".{}.making", std::process::id()));
-        let made_in = std::path::PathBuf::from(made_in);
-        let copy = made_in.join("copy");
-        folder::make_private(&made_in)?;
-        if let Err(error) = checkpoint.create_checkpoint(&copy) {
-            // Only an empty folder is removed: what RocksDB could not clean up is left for inspection.
-            if let Err(error) = std::fs::remove_dir(&made_in) {
-                tracing::warn!(%error, path = %made_in.display(), "what is left of a copy stays");
-            }
-            return Err(translate::read(error));
-        }
-        folder::move_copy(&copy, &made_in, target)
-    }
-
-    /// Declares a checkpoint of this database complete: from now on it can be opened.
-    pub(crate) fn publish_copy(database: &Database, target: &std::path::Path) -> Result<()> {
-        witness::write_for_copy(target, database.id())?;
-        folder::mark_copy(target)
-    }
 }

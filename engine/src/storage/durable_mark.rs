@@ -1,0 +1,68 @@
+//! How far writes are on stable storage, and the sync that gets them there.
+//!
+//! A sync is shared: a thread that waits for a running sync finds that its write is covered when its turn comes, and
+//! returns without another. The mark only rises, and only after the operating system reported that the sync succeeded.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::error::Result;
+use crate::storage::families::Database;
+use crate::storage::health::Health;
+
+/// The newest write known to be on stable storage, by RocksDB's sequence number.
+pub(super) struct DurableMark {
+    sequence: AtomicU64,
+    /// Held by the sync that is running.
+    running: Mutex<()>,
+}
+
+impl DurableMark {
+    pub(super) fn starting_at(sequence: u64) -> Self {
+        Self { sequence: AtomicU64::new(sequence), running: Mutex::new(()) }
+    }
+
+    pub(super) fn sequence(&self) -> u64 {
+        self.sequence.load(Ordering::Acquire)
+    }
+
+    /// Notes that everything up to `sequence` is synced. Only for commits that synced by themselves.
+    pub(super) fn raise(&self, sequence: u64) {
+        self.sequence.fetch_max(sequence, Ordering::AcqRel);
+    }
+
+    /// Returns once every write that was finished before the call is on stable storage.
+    pub(super) fn sync(&self, database: &Database, health: &Health) -> Result<()> {
+        let wanted = database.latest_sequence();
+        if self.sequence() >= wanted {
+            return Ok(());
+        }
+        let _running = self.running.lock();
+        // The sync that was waited for may have covered this write.
+        if self.sequence() >= wanted {
+            return Ok(());
+        }
+        self.sync_now(database, health)
+    }
+
+    /// Returns once every byte of the log that was written before the call is on stable storage. Unlike [`Self::sync`] it
+    /// also covers notes without a sequence number.
+    pub(super) fn sync_log(&self, database: &Database, health: &Health) -> Result<()> {
+        let _running = self.running.lock();
+        self.sync_now(database, health)
+    }
+
+    /// Syncs without a look at the mark. The caller holds the lock: one sync runs at a time.
+    fn sync_now(&self, database: &Database, health: &Health) -> Result<()> {
+        let admission = health.admit_sync()?;
+        // Read before the sync: writes that arrive while it runs may not be covered.
+        let covered = database.latest_sequence();
+        database.raw().flush_wal(true).map_err(|error| health.failed(&error))?;
+        // The mark stays if another write failed meanwhile: the kernel reports a page that it could not write only once,
+        // so the success of this sync may not be believed.
+        health.confirm_sync(admission)?;
+        self.raise(covered);
+        Ok(())
+    }
+}

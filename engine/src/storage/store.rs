@@ -1,0 +1,178 @@
+//! The open store: its gate, which `close` waits at, and what an operation does with the store as a whole.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+
+use crossbeam::sync::{ShardedLock, ShardedLockReadGuard};
+use parking_lot::Mutex;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::results::RecoveryReport;
+use crate::storage::durability::CommitLevel;
+use crate::storage::families::{Database, Family};
+use crate::storage::latch::Latches;
+use crate::storage::sync::{Background, Errands};
+use crate::storage::write::{Batch, Commits};
+use crate::storage::{folder, fork, translate, witness};
+
+/// An open database folder.
+pub(crate) struct Store {
+    /// Every operation holds it shared. `close` holds it exclusively and takes the database out.
+    pub(super) gate: ShardedLock<Option<Arc<Database>>>,
+    pub(super) commits: Arc<Commits>,
+    pub(crate) latches: Latches,
+    /// `None` in a store that is opened for reading.
+    pub(super) errands: Option<Errands>,
+    pub(super) background: Mutex<Option<Background>>,
+    pub(super) recovery: RecoveryReport,
+}
+
+/// Shared use of the open database during one operation. `close` waits until it is dropped.
+pub(crate) struct InUse<'a> {
+    guard: ShardedLockReadGuard<'a, Option<Arc<Database>>>,
+}
+
+impl Store {
+    /// Keeps the database open until the guard is dropped.
+    #[inline]
+    pub(crate) fn enter(&self) -> Result<InUse<'_>> {
+        // Before the lock: in a forked child it may be held by a thread that does not exist there.
+        fork::refuse_child()?;
+        // A panic under the guard leaves nothing half done in an `Option`, so poisoning is ignored.
+        let guard = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+        if guard.is_none() {
+            return Err(Error::new(ErrorKind::Closed));
+        }
+        Ok(InUse { guard })
+    }
+
+    /// What every commit and sync goes through.
+    pub(crate) fn commits(&self) -> &Commits {
+        &self.commits
+    }
+
+    /// The queue of the background thread. Returns `None` in a store that is opened for reading.
+    pub(crate) fn errands(&self) -> Option<&Errands> {
+        self.errands.as_ref()
+    }
+
+    /// Closes the store: waits for running operations, syncs, and releases the folder.
+    ///
+    /// `before_release` runs when no operation can run any more and the database is still open.
+    pub(crate) fn close(&self, before_release: impl FnOnce(&Database) -> Result<()>) -> Result<()> {
+        fork::refuse_child()?;
+        // Operations end before the background thread does: until then it syncs what they write and runs their errands.
+        let taken = self.gate.write().unwrap_or_else(PoisonError::into_inner).take();
+        drop(self.background.lock().take());
+        let Some(database) = taken else { return Ok(()) };
+        // The database is released even if its end could not be written; the error is returned after that.
+        let finished = self.finish(&database, before_release);
+        // What still shares the database now is open cursors: operations have ended, and the thread has too.
+        let cursors = Arc::strong_count(&database) - 1;
+        drop(database);
+        finished?;
+        if cursors > 0 {
+            return Err(Error::new(ErrorKind::CursorsOpen { cursors }));
+        }
+        Ok(())
+    }
+
+    fn finish(&self, database: &Database, last: impl FnOnce(&Database) -> Result<()>) -> Result<()> {
+        if self.commits.health.is_read_only() {
+            return Ok(());
+        }
+        self.admit_write()?;
+        // The witness comes last, so that it covers the last write.
+        last(database)?;
+        self.sync(database)?;
+        self.commits.raise_witness(database)
+    }
+
+    /// The ends of files that were left out when the store was opened.
+    pub(crate) fn recovery_report(&self) -> &RecoveryReport {
+        &self.recovery
+    }
+
+    /// Writes the batch as a whole, or not at all.
+    ///
+    /// On an I/O error the outcome is unknown until the next open, and the error says so.
+    pub(crate) fn commit(&self, batch: Batch<'_>, level: CommitLevel) -> Result<()> {
+        self.commits.commit(batch, level)
+    }
+
+    /// Writes one record without building a batch.
+    #[expect(clippy::inline_always, reason = "every insert passes here, and a call costs a hundredth of one")]
+    #[inline(always)]
+    pub(crate) fn commit_record(
+        &self,
+        database: &Database,
+        key: &[u8],
+        document: &[u8],
+        level: CommitLevel,
+    ) -> Result<()> {
+        self.commits.commit_record(database, key, document, level)
+    }
+
+    /// Returns once everything written before the call is on stable storage.
+    pub(crate) fn sync(&self, database: &Database) -> Result<()> {
+        self.commits.sync(database)
+    }
+
+    /// Fails where a write would fail: in a store that is read-only, poisoned or damaged, and in a forked child.
+    #[inline]
+    pub(crate) fn admit_write(&self) -> Result<()> {
+        fork::refuse_child()?;
+        self.commits.health.admit_write().map(|_admission| ())
+    }
+
+    /// The newest write known to be on stable storage.
+    pub(crate) fn durable_sequence(&self) -> u64 {
+        self.commits.durable_sequence()
+    }
+
+    /// Writes memtables to table files, so that RocksDB can delete logs.
+    pub(crate) fn flush(&self, database: &Database) -> Result<()> {
+        self.admit_write()?;
+        for family in Family::ALL {
+            let flushed = database.raw().flush_cf(database.family(family));
+            flushed.map_err(|error| self.commits.health.failed(&error))?;
+        }
+        Ok(())
+    }
+
+    /// Copies the present state into the folder `target`, which must not exist. Files are hard-linked where possible. The
+    /// copy cannot be opened as a database before [`Store::publish_copy`] has written its marker.
+    pub(crate) fn checkpoint(database: &Database, target: &Path) -> Result<()> {
+        let checkpoint = rocksdb::checkpoint::Checkpoint::new(database.raw()).map_err(translate::read)?;
+        // RocksDB creates folders that every user may enter, so the copy is made inside a private one. Otherwise others
+        // could read it until its mode is set.
+        let mut made_in = target.as_os_str().to_owned();
+        made_in.push(format!(".{}.making", std::process::id()));
+        let made_in = PathBuf::from(made_in);
+        let copy = made_in.join("copy");
+        folder::make_private(&made_in)?;
+        if let Err(error) = checkpoint.create_checkpoint(&copy) {
+            // Only an empty folder is removed: what RocksDB could not clean up stays for inspection.
+            if let Err(error) = std::fs::remove_dir(&made_in) {
+                tracing::warn!(%error, path = %made_in.display(), "the rest of a copy that failed could not be removed");
+            }
+            return Err(translate::read(error));
+        }
+        folder::move_copy(&copy, &made_in, target)
+    }
+
+    /// Marks a checkpoint of this database as complete. From now on it can be opened.
+    pub(crate) fn publish_copy(database: &Database, target: &Path) -> Result<()> {
+        // The marker comes last: a copy without a witness would be refused as damaged.
+        witness::write_for_copy(target, database.id())?;
+        folder::mark_copy(target)
+    }
+}
+
+impl std::ops::Deref for InUse<'_> {
+    type Target = Arc<Database>;
+
+    fn deref(&self) -> &Arc<Database> {
+        self.guard.as_ref().expect("enter() checked that the database is open")
+    }
+}
