@@ -1,9 +1,9 @@
-//! The folder: who may use it, and how it comes to be without ever destroying anything.
+//! The folder of a database: who may use it, and how it is created without destroying anything.
 //!
-//! A database is a folder with the marker file. The marker is written last, as the rename of a file that
-//! says "being made", so a killed creation leaves a folder that provably holds nothing acknowledged and may be
-//! made again. Any other folder is refused: RocksDB itself would make a new database around foreign files, and
-//! delete table files that its missing CURRENT does not name.
+//! A database is a folder with the marker file. The marker is created last, by renaming a file that marks a creation.
+//! A creation that was killed therefore leaves a folder without acknowledged writes, and can be done again. Any other
+//! folder is refused: RocksDB would create a new database around foreign files, and delete table files that a missing
+//! CURRENT does not name.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
@@ -15,34 +15,35 @@ use crate::storage::format::{
 };
 use crate::storage::private;
 
-/// Exclusive use of a folder, for as long as it lives. The operating system frees it when the process dies.
+/// Exclusive use of a folder until it is dropped. The operating system releases it when the process dies.
 pub(super) struct FolderLock {
     file: File,
 }
 
 impl Drop for FolderLock {
-    /// Closing the file is not enough: a process that is being started by another thread has a copy of it until it
-    /// runs its own program, and the copy would keep the lock.
+    /// Unlocks the file before it is closed. Closing is not enough: a child process that another thread starts has a copy
+    /// of the open file until it runs its own program, and the copy would keep the lock.
     fn drop(&mut self) {
         if let Err(error) = self.file.unlock() {
-            tracing::warn!(%error, "the folder's lock could not be given back before its file is closed");
+            tracing::warn!(%error, "the folder's lock could not be released before its file is closed");
         }
     }
 }
 
-/// What was found at the path.
-pub(super) enum Found {
+/// A folder that was locked, and what it holds.
+pub(super) enum Claim {
     /// A complete database.
     Complete(FolderLock),
-    /// A folder that is ours to fill: RocksDB is to be created in it, then [`publish`] called.
+    /// An empty folder. The caller creates RocksDB in it and then calls [`publish`].
     Fresh(FolderLock),
 }
 
-/// Locks the folder at `path` for writing, making an empty one if `create` is asked for.
-pub(super) fn claim(path: &Path, create: bool) -> Result<Found> {
+/// Locks the folder at `path` for writing. With `create`, an absent folder is created.
+pub(super) fn claim(path: &Path, create: bool) -> Result<Claim> {
     if let Some(lock) = lock_marker(path)? {
-        return Ok(Found::Complete(lock));
+        return Ok(Claim::Complete(lock));
     }
+    // Checked before anything is created: a foreign folder stays as it is.
     refuse_foreign(path, create)?;
     if !create {
         return Err(Error::new(ErrorKind::NotFound { path: path.to_owned() }));
@@ -52,30 +53,32 @@ pub(super) fn claim(path: &Path, create: bool) -> Result<Found> {
     let opened = private::file_options().create(true).append(true).open(&creating);
     let mut file = opened.map_err(failed("make the file", &creating))?;
     lock_exclusively(&file, path)?;
-    // Another opener may have finished the creation meanwhile. His marker came by an atomic rename, so it is seen
-    // here whether the file that was locked is his, renamed, or a new one beside his marker.
+    // Another process may have completed the creation before our lock. Its marker was renamed atomically, so it is seen
+    // here whether we locked the file that it renamed or a new one.
     if !creating.exists() || path.join(MARKER_FILE).exists() {
         drop(file);
         return lock_marker(path)?
-            .map(Found::Complete)
+            .map(Claim::Complete)
             .ok_or_else(|| Error::new(ErrorKind::AlreadyOpen { path: path.to_owned() }));
     }
     clear_unfinished(path)?;
     if let Err(error) = private::restrict(path) {
-        // The owner of the folder, who is another user then, has decided who may enter it.
+        // This fails if another user owns the folder. The owner has decided then who may enter it, so we go on.
         tracing::warn!(%error, path = %path.display(), "the folder cannot be kept from other users");
     }
+    // Durable before RocksDB creates files: without it the next open would take them for foreign ones.
     write_marker(&mut file).map_err(failed("write the file", &creating))?;
     sync_folder(path)?;
-    Ok(Found::Fresh(FolderLock { file }))
+    Ok(Claim::Fresh(FolderLock { file }))
 }
 
-/// Declares the folder complete. The marker is the locked file itself, so the lock stays.
+/// Marks the folder as a complete database. The marker is the file that is locked, so the lock stays.
 pub(super) fn publish(path: &Path) -> Result<()> {
+    // The names of all files must be durable before the marker is.
     sync_folder(path)?;
     let (creating, marker) = (path.join(CREATING_FILE), path.join(MARKER_FILE));
     fs::rename(&creating, &marker).map_err(failed("rename the file", &creating))?;
-    // RocksDB's files are there now.
+    // RocksDB has created its files now, readable to every user.
     if let Err(error) = private::restrict(path) {
         tracing::warn!(%error, path = %path.display(), "files cannot be kept from other users");
     }
@@ -88,13 +91,14 @@ fn write_marker(file: &mut File) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Makes a folder for a copy, which no other user can look into while it is filled.
+/// Creates a folder for a copy. No other user can read the copy while it is written.
 pub(super) fn make_private(path: &Path) -> Result<()> {
     private::create_folder(path).map_err(failed("make the folder", path))
 }
 
-/// Gives a copy that was made in the folder `made_in` its place.
+/// Moves a copy from the folder `made_in` to `target`, and removes that folder.
 pub(super) fn move_copy(copy: &Path, made_in: &Path, target: &Path) -> Result<()> {
+    // Restricted before the move: at `target` other users could reach it.
     private::restrict(copy).map_err(failed("keep other users from", copy))?;
     fs::rename(copy, target).map_err(failed("move the copy to", target))?;
     fs::remove_dir(made_in).map_err(failed("remove the folder", made_in))
@@ -112,7 +116,7 @@ pub(super) fn inspect(path: &Path) -> Result<()> {
     }
 }
 
-/// Writes the marker into a folder that was made complete by other means, a checkpoint.
+/// Writes the marker into the folder of a checkpoint.
 pub(super) fn mark_copy(path: &Path) -> Result<()> {
     let marker = path.join(MARKER_FILE);
     let opened = private::file_options().create_new(true).write(true).open(&marker);
@@ -122,6 +126,7 @@ pub(super) fn mark_copy(path: &Path) -> Result<()> {
     sync_parent(path)
 }
 
+/// Locks the marker file. Returns `None` if the folder has none.
 fn lock_marker(path: &Path) -> Result<Option<FolderLock>> {
     let marker = path.join(MARKER_FILE);
     let file = match File::options().read(true).append(true).open(&marker) {
@@ -129,6 +134,7 @@ fn lock_marker(path: &Path) -> Result<Option<FolderLock>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(refused_below("open the file", &marker, path, error)),
     };
+    // Locked before it is read, so that a database in use is reported as such whatever its format.
     lock_exclusively(&file, path)?;
     check_marker(path, &file)?;
     Ok(Some(FolderLock { file }))
@@ -144,7 +150,7 @@ fn lock_exclusively(file: &File, path: &Path) -> Result<()> {
 
 fn check_marker(path: &Path, file: impl Read) -> Result<()> {
     let mut text = String::new();
-    // A marker is 17 bytes today; the bound keeps a foreign file from being read whole.
+    // A marker has 17 bytes today. The limit keeps us from reading a large foreign file completely.
     if file.take(64).read_to_string(&mut text).is_err() {
         return Err(not_a_database(path, &format!("its marker file {MARKER_FILE} is not text")));
     }
@@ -160,7 +166,7 @@ fn check_marker(path: &Path, file: impl Read) -> Result<()> {
     Ok(())
 }
 
-/// A folder without the marker must be absent, empty, or one whose creation was cut short.
+/// Fails if a folder without the marker holds anything but files of a creation that did not complete.
 fn refuse_foreign(path: &Path, create: bool) -> Result<()> {
     let entries = match fs::read_dir(path) {
         Ok(entries) => entries,
@@ -170,9 +176,12 @@ fn refuse_foreign(path: &Path, create: bool) -> Result<()> {
     let names = entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>();
     let names = names.map_err(failed("read the folder", path))?;
     let unfinished = names.iter().any(|name| name == CREATING_FILE);
+    // Without the file that marks a creation, RocksDB's own names count as foreign too: they may be another program's
+    // database.
     let foreign = names.iter().find(|name| !unfinished || !is_ours(&name.to_string_lossy()));
     match foreign {
         None => Ok(()),
+        // Another process has completed its creation since the caller looked for the marker.
         Some(_) if path.join(MARKER_FILE).exists() => Ok(()),
         Some(name) => {
             let advice = if create { "choose an absent or empty folder" } else { "nothing was touched" };
@@ -184,6 +193,7 @@ fn refuse_foreign(path: &Path, create: bool) -> Result<()> {
     }
 }
 
+/// Creates the folder and its parents, and makes them durable.
 fn create_folder(path: &Path) -> Result<()> {
     let missing: Vec<PathBuf> = path
         .ancestors()
@@ -193,20 +203,22 @@ fn create_folder(path: &Path) -> Result<()> {
     if let Some(parent) = path.parent().filter(|_| !missing.is_empty()) {
         fs::create_dir_all(parent).map_err(failed("make the folder", parent))?;
         match private::create_folder(path) {
-            // Another opener was faster.
+            // Another process created it first. The lock decides which one fills it.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => made.map_err(failed("make the folder", path))?,
         }
     }
-    // A new folder is durable only once the folder that names it is synced, all the way up.
+    // A new folder is durable only after its parent is synced, so all parents of new folders are.
     for folder in missing.iter().rev() {
         sync_parent(folder)?;
     }
     Ok(())
 }
 
-/// Removes what a killed creation left. Only called under the lock, and only on files that RocksDB names.
+/// Removes the files of a creation that was killed. The caller holds the lock, and [`refuse_foreign`] has found no
+/// other files.
 fn clear_unfinished(path: &Path) -> Result<()> {
+    // The last guard before files are deleted: a complete database must never get here.
     if path.join(MARKER_FILE).exists() {
         return Err(not_a_database(path, "it is complete, yet was taken for unfinished"));
     }
@@ -219,7 +231,7 @@ fn clear_unfinished(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether RocksDB or we make files of this name during a creation.
+/// Whether a creation makes files of this name, RocksDB's or ours.
 fn is_ours(name: &str) -> bool {
     let fixed = [CREATING_FILE, WITNESS_FILE, "CURRENT", "IDENTITY", "LOCK", "LOG"];
     let prefixed = ["MANIFEST-", "OPTIONS-", "LOG.old."];
@@ -231,23 +243,26 @@ fn is_ours(name: &str) -> bool {
         })
 }
 
+/// Makes the names of a folder's files durable.
 pub(super) fn sync_folder(path: &Path) -> Result<()> {
     File::open(path).and_then(|folder| folder.sync_all()).map_err(failed("sync the folder", path))
 }
 
 fn sync_parent(path: &Path) -> Result<()> {
     match path.parent() {
+        // The parent of a relative path of one name is the empty path, which cannot be opened.
         Some(parent) if parent.as_os_str().is_empty() => sync_folder(Path::new(".")),
         Some(parent) => sync_folder(parent),
         None => Ok(()),
     }
 }
 
+/// Makes the error of a failed `operation` on a file.
 pub(super) fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     move |error| Error::io(operation, Some(path), error)
 }
 
-/// What to say where something at or below `folder` cannot be reached: the folder may be a file, or lie below one.
+/// The error for something at or below `folder` that cannot be reached. If `folder` is a file, the error says so.
 fn refused_below(operation: &'static str, path: &Path, folder: &Path, error: io::Error) -> Error {
     if error.kind() == io::ErrorKind::NotADirectory && folder.exists() {
         return not_a_database(folder, "it is a file, not a folder");

@@ -1,5 +1,8 @@
-//! Opening: claim the folder, look at its files, open or create RocksDB in it, check the stamp, start the background
-//! sync.
+//! Opens a store: claims the folder, checks its files, opens or creates RocksDB in it, checks the format stamp, starts
+//! the background thread.
+//!
+//! The order is the invariant: nothing in an existing database is changed before the preflight has passed, and no write
+//! is accepted before the witness tells of this opening.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,16 +16,16 @@ use crate::options::{Compression, Durability, PlantedFault};
 use crate::results::{RecoveryReport, TornEnd};
 use crate::storage::durable_mark::DurableMark;
 use crate::storage::families::{Database, Family};
-use crate::storage::folder::{self, FolderLock, Found};
+use crate::storage::folder::{self, Claim, FolderLock};
 use crate::storage::format::{FORMAT_VERSION, StoreId};
 use crate::storage::health::Health;
 use crate::storage::keys::META_FORMAT;
 use crate::storage::latch::Latches;
-use crate::storage::preflight::{self, Known, Passed};
+use crate::storage::preflight::{self, Passed, SyncedState};
 use crate::storage::store::Store;
 use crate::storage::sync::Background;
 use crate::storage::tuning::{MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, Tuning};
-use crate::storage::witness::{self, Keeper};
+use crate::storage::witness::{self, FoundWitness, Keeper};
 use crate::storage::write::Commits;
 use crate::storage::{fork, processor, translate};
 
@@ -33,7 +36,7 @@ pub(crate) enum OpenMode {
     CreateIfMissing,
     /// For reading and writing; the folder must be a database.
     MustExist,
-    /// For reading; may be done while another process writes, and sees the state of the moment.
+    /// For reading, also while another process writes. The store shows the state of the moment of opening.
     ReadOnly,
     /// For reading a checkpoint that has no marker yet.
     ReadOnlyCopy,
@@ -45,21 +48,24 @@ impl OpenMode {
     }
 }
 
-/// Everything that opening needs to know.
+/// What a caller chooses when opening a store.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreOptions {
     pub(crate) path: PathBuf,
     pub(crate) mode: OpenMode,
+    /// Bytes for the block cache and the memtables together.
     pub(crate) memory_budget: usize,
     pub(crate) compression: Compression,
     pub(crate) durability: Durability,
-    /// Whether the witness of what is on stable storage is kept, and believed.
+    /// Whether the witness is kept, and whether its statement is checked.
     pub(crate) witness: bool,
     pub(crate) fault: PlantedFault,
 }
 
 impl Store {
+    /// Opens the store in the folder that `options` name.
     pub(crate) fn open(options: &StoreOptions) -> Result<Self> {
+        // Before the first call of RocksDB, which would end the process on a processor that is too old.
         processor::check()?;
         if options.memory_budget < MEMORY_BUDGET_MIN {
             return Err(Error::invalid_argument(format!(
@@ -78,9 +84,9 @@ impl Store {
         match options.mode {
             OpenMode::ReadOnly => {
                 folder::inspect(&options.path)?;
-                // RocksDB does not notice that a log is gone since it read the MANIFEST; what it opened is compared
-                // with what was there.
-                preflight::beside_writer(&options.path, || {
+                // RocksDB reads the MANIFEST first and the logs after it, and does not notice if the writer deletes a
+                // log in between. So the checks and the opening are one step, which is repeated as a whole.
+                preflight::retry_while_changing(&options.path, || {
                     let (known, found) = known(options, witness::read(&options.path))?;
                     let passed = match options.fault {
                         PlantedFault::PreflightOff => Passed::default(),
@@ -93,7 +99,8 @@ impl Store {
                 })
             }
             OpenMode::ReadOnlyCopy => {
-                let passed = preflight::inspect(&options.path, &Known::default())?;
+                // A checkpoint has no witness before it was verified, and no process writes to it.
+                let passed = preflight::inspect(&options.path, &SyncedState::default())?;
                 Self::open_read_only(options, &tuning, passed, StoreId::default())
             }
             OpenMode::MustExist => Self::open_for_writing(options, &tuning, false),
@@ -104,22 +111,24 @@ impl Store {
     fn open_for_writing(options: &StoreOptions, tuning: &Tuning, create: bool) -> Result<Self> {
         let path = &options.path;
         let opened = match folder::claim(path, create)? {
-            Found::Complete(lock) => open_complete(options, tuning, lock)?,
-            Found::Fresh(lock) => {
+            Claim::Complete(lock) => open_complete(options, tuning, lock)?,
+            Claim::Fresh(lock) => {
+                // The marker is published last. If the process is killed before, the next open finds a creation that
+                // is incomplete and starts again.
                 let id = witness::new_store_id()?;
                 let database = create_rocksdb(path, tuning, id)?;
                 let found = witness::create(path, id)?;
                 folder::publish(path)?;
-                Opened { database: database.holding(lock), found, passed: Passed::default() }
+                OpenedDatabase { database: database.holding(lock), found, passed: Passed::default() }
             }
         };
         check_stamp(&opened.database)?;
-        let Opened { database, found, passed } = opened;
+        let OpenedDatabase { database, found, passed } = opened;
         let database = Arc::new(database);
         let durable = DurableMark::starting_at(database.latest_sequence());
         let keeper = Keeper::start(path, found, options.witness, options.fault)?;
         let commits = Arc::new(Commits::new(Health::open(), durable, Some(keeper)));
-        // Before the first write: from here on the folder cannot go back behind this opening unnoticed.
+        // Before the first write: from now on the witness reveals if the files are replaced by older ones.
         commits.raise_witness(&database)?;
         let sync_interval = match options.durability {
             Durability::Buffered { sync_interval } => sync_interval,
@@ -139,9 +148,10 @@ impl Store {
         )
         .map_err(translate::read)?;
         let database = Database::new(raw, id);
-        refuse_less(&options.path, &database, &passed)?;
+        refuse_lost_writes(&options.path, &database, &passed)?;
         check_stamp(&database)?;
         let durable = DurableMark::starting_at(database.latest_sequence());
+        // No witness and no background thread: a reader changes nothing in the folder, which may be another process's.
         let commits = Arc::new(Commits::new(Health::read_only(), durable, None));
         Ok(Self::assemble(Arc::new(database), commits, None, passed))
     }
@@ -167,15 +177,15 @@ impl Store {
     }
 }
 
-/// A database that is open, and what was found before it was.
-struct Opened {
+/// An open database, and what was found in its folder before.
+struct OpenedDatabase {
     database: Database,
-    found: witness::Found,
+    found: FoundWitness,
     passed: Passed,
 }
 
-/// Opens a folder that is complete. Until the preflight has passed, nothing in it is written.
-fn open_complete(options: &StoreOptions, tuning: &Tuning, lock: FolderLock) -> Result<Opened> {
+/// Opens a folder that holds a database. Nothing in it is written until the preflight has passed.
+fn open_complete(options: &StoreOptions, tuning: &Tuning, lock: FolderLock) -> Result<OpenedDatabase> {
     let path = &options.path;
     let (known, found) = known(options, witness::read(path))?;
     let mut passed = match options.fault {
@@ -184,16 +194,19 @@ fn open_complete(options: &StoreOptions, tuning: &Tuning, lock: FolderLock) -> R
     };
     preflight::set_aside(path, &mut passed)?;
     let cache = tuning.cache();
+    // A database without a readable witness gets a new id. Stamps with the old id no longer count then.
     let id = found.map_or_else(witness::new_store_id, |found| Ok(found.slot.store))?;
     let raw = open_with(&tuning.database_options(&cache), path, tuning, &cache)?;
     let database = Database::new(raw, id).holding(lock);
-    refuse_less(path, &database, &passed)?;
+    refuse_lost_writes(path, &database, &passed)?;
+    // Last: a folder that is refused above keeps the witness that it had.
     let found = found.map_or_else(|| witness::renew(path, id), Ok)?;
-    Ok(Opened { database, found, passed })
+    Ok(OpenedDatabase { database, found, passed })
 }
 
-/// What the witness says must be there, and the witness if it can be read. One that is not kept needs not be there.
-fn known(options: &StoreOptions, found: Result<witness::Found>) -> Result<(Known, Option<witness::Found>)> {
+/// Returns what the witness reports as synced, and the witness if it can be read. If the options say that none is kept,
+/// a missing or damaged witness is no error.
+fn known(options: &StoreOptions, found: Result<FoundWitness>) -> Result<(SyncedState, Option<FoundWitness>)> {
     match found {
         Ok(found) => {
             if found.other_is_damaged {
@@ -202,19 +215,20 @@ fn known(options: &StoreOptions, found: Result<witness::Found>) -> Result<(Known
                     "one of the witness's two slots cannot be read: a crash cut it short, or it is damaged"
                 );
             }
+            // The id is used even if the witness is not: the stamps in the logs are compared with it.
             let known = if options.witness { found.known() } else { found.id_only() };
             Ok((known, Some(found)))
         }
         Err(error) if !options.witness => {
             tracing::warn!(%error, "the witness cannot be read, and is not asked for");
-            Ok((Known::default(), None))
+            Ok((SyncedState::default(), None))
         }
         Err(error) => Err(error),
     }
 }
 
-/// RocksDB must have what the preflight read.
-fn refuse_less(path: &Path, database: &Database, passed: &Passed) -> Result<()> {
+/// Fails if RocksDB opened with fewer writes than the preflight had read.
+fn refuse_lost_writes(path: &Path, database: &Database, passed: &Passed) -> Result<()> {
     let found = database.latest_sequence();
     if found >= passed.sequence {
         return Ok(());
@@ -230,6 +244,7 @@ fn create_rocksdb(path: &Path, tuning: &Tuning, id: StoreId) -> Result<Database>
     options.create_missing_column_families(true);
     options.set_error_if_exists(true);
     let database = Database::new(open_with(&options, path, tuning, &cache)?, id);
+    // The stamp is synced before the marker is published: a folder with the marker must have a stamp.
     let mut synced = WriteOptions::default();
     synced.set_sync(true);
     database
@@ -241,6 +256,7 @@ fn create_rocksdb(path: &Path, tuning: &Tuning, id: StoreId) -> Result<Database>
 
 fn open_with(options: &Options, path: &Path, tuning: &Tuning, cache: &Cache) -> Result<DB> {
     DB::open_cf_descriptors(options, path, tuning.families(cache)).map_err(|error| {
+        // RocksDB gives no kind for its own lock, only these two texts: for another process and for this one.
         if error.as_ref().contains("lock file") || error.as_ref().contains("lock hold by current process") {
             return Error::new(ErrorKind::AlreadyOpen { path: path.to_owned() });
         }

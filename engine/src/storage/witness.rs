@@ -1,11 +1,11 @@
-//! The witness: a file of our own that says how far writes are on stable storage, so that a folder that went back is
-//! noticed when it is opened.
+//! The witness: a file of our own that tells how far writes are on stable storage, so that lost writes are noticed when
+//! the folder is opened.
 //!
-//! RocksDB opens with whatever is left of its files. What is cut off at the end of a record, or a whole file, cannot be
-//! told from a write that never was, unless something remembers. The witness has two slots, written in turn, each with a
-//! checksum: a write that is cut short damages one, and the other still holds.
+//! RocksDB opens with what is left of its files. A log that was cut at the end of a record, or that is missing, looks
+//! like a log without those writes. The witness tells the difference. It has two slots, written in turn, each with a
+//! checksum: a write that is cut short damages one slot, and the other is still valid.
 //!
-//! The invariant: everything that a slot says was on stable storage before the slot was written.
+//! The invariant: everything that a slot tells of was on stable storage before the slot was written.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -19,7 +19,7 @@ use crate::options::PlantedFault;
 use crate::storage::folder::failed;
 use crate::storage::format::{StoreId, WITNESS_FILE, WITNESS_SLOT_BYTES, WITNESS_SLOTS_AT, WitnessSlot};
 use crate::storage::health::Health;
-use crate::storage::preflight::{self, Known, Length, Lengths};
+use crate::storage::preflight::{self, Length, Lengths, SyncedState};
 use crate::storage::private;
 
 /// The witness of an open folder.
@@ -30,34 +30,36 @@ struct Witness {
     at: usize,
 }
 
-/// What a folder's witness says.
+/// The newer valid slot of a folder's witness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundWitness {
     pub(super) slot: WitnessSlot,
+    /// Which of the two slots it was read from.
     at: usize,
-    /// The other slot holds nothing that can be read.
+    /// The other slot cannot be read.
     pub(super) other_is_damaged: bool,
 }
 
-impl Found {
-    /// Whose logs there are, and nothing else.
-    pub(super) fn id_only(&self) -> Known {
-        Known { store: Some(self.slot.store), ..Known::default() }
+impl FoundWitness {
+    /// Only the database's id. Nothing counts as synced.
+    pub(super) fn id_only(&self) -> SyncedState {
+        SyncedState { store: Some(self.slot.store), ..SyncedState::default() }
     }
 
-    /// What it says was on stable storage: nothing, if it was not kept.
-    pub(super) fn known(&self) -> Known {
+    /// What the witness reports as synced. Nothing but the id if the witness was not kept.
+    pub(super) fn known(&self) -> SyncedState {
         let WitnessSlot { store, kept, sequence, manifest, log, .. } = self.slot;
         if !kept {
             return self.id_only();
         }
+        // On disk the number 0 stands for a file that did not exist.
         let length = |(number, bytes): (u64, u64)| (number > 0).then_some(Length { number, bytes });
-        Known { store: Some(store), sequence, manifest: length(manifest), log: length(log) }
+        SyncedState { store: Some(store), sequence, manifest: length(manifest), log: length(log) }
     }
 }
 
-/// Reads the witness of a folder.
-pub(super) fn read(path: &Path) -> Result<Found> {
+/// Reads the witness of a folder. Fails if it is missing, or if no slot is valid.
+pub(super) fn read(path: &Path) -> Result<FoundWitness> {
     let file = file(path);
     let damaged = |offset, reason: &str| {
         Error::new(ErrorKind::DamagedFile { path: file.clone(), offset, reason: reason.to_owned() })
@@ -77,41 +79,44 @@ pub(super) fn read(path: &Path) -> Result<Found> {
         let slot = bytes.get(at..)?.first_chunk::<WITNESS_SLOT_BYTES>()?;
         WitnessSlot::parse(slot)
     });
+    // A crash during a write leaves one unreadable slot. Two are damage, because an open store writes one at a time.
     match (first, second) {
         (None, None) => Err(damaged(0, "neither of its slots can be read")),
-        (Some(slot), None) => Ok(Found { slot, at: 0, other_is_damaged: true }),
-        (None, Some(slot)) => Ok(Found { slot, at: 1, other_is_damaged: true }),
+        (Some(slot), None) => Ok(FoundWitness { slot, at: 0, other_is_damaged: true }),
+        (None, Some(slot)) => Ok(FoundWitness { slot, at: 1, other_is_damaged: true }),
         (Some(first), Some(second)) => {
             let (slot, at) = if second.turn > first.turn { (second, 1) } else { (first, 0) };
-            Ok(Found { slot, at, other_is_damaged: false })
+            Ok(FoundWitness { slot, at, other_is_damaged: false })
         }
     }
 }
 
-/// Makes the witness of a folder that has none. It says nothing yet but whose it is.
-pub(super) fn create(path: &Path, store: StoreId) -> Result<Found> {
+/// Creates the witness of a new database. It holds nothing but the database's id.
+pub(super) fn create(path: &Path, store: StoreId) -> Result<FoundWitness> {
     let slot = WitnessSlot { store, turn: 1, kept: true, sequence: 0, manifest: (0, 0), log: (0, 0) };
     write_both(path, slot)?;
-    Ok(Found { slot, at: 0, other_is_damaged: false })
+    Ok(FoundWitness { slot, at: 0, other_is_damaged: false })
 }
 
-/// Makes a witness anew that was lost, because its owner said that it need not be kept.
-pub(super) fn renew(path: &Path, store: StoreId) -> Result<Found> {
+/// Creates a witness in place of one that was lost. It counts as not kept, because only a user who does not ask for a
+/// witness can open a database without one.
+pub(super) fn renew(path: &Path, store: StoreId) -> Result<FoundWitness> {
     let slot = WitnessSlot { store, turn: 1, kept: false, sequence: 0, manifest: (0, 0), log: (0, 0) };
     write_both(path, slot)?;
-    Ok(Found { slot, at: 0, other_is_damaged: false })
+    Ok(FoundWitness { slot, at: 0, other_is_damaged: false })
 }
 
-/// Writes the witness of a copy that is complete. It has its origin's name, because it has its origin's logs.
+/// Writes the witness of a complete copy. The copy keeps the id of its original, because it has the original's logs and
+/// their stamps.
 pub(super) fn write_for_copy(path: &Path, store: StoreId) -> Result<()> {
-    let passed = preflight::inspect(path, &Known { store: Some(store), ..Known::default() })?;
+    let passed = preflight::inspect(path, &SyncedState { store: Some(store), ..SyncedState::default() })?;
     let Lengths { manifest, log } = preflight::lengths(path)?;
     let log = log.map_or((0, 0), |log| (log.number, log.bytes));
     let manifest = (manifest.number, manifest.bytes);
     write_both(path, WitnessSlot { store, turn: 1, kept: true, sequence: passed.sequence, manifest, log })
 }
 
-/// A name for a new database, which no other has.
+/// A random id for a new database.
 pub(super) fn new_store_id() -> Result<StoreId> {
     let mut id = StoreId::default();
     getrandom::fill(&mut id)
@@ -120,8 +125,8 @@ pub(super) fn new_store_id() -> Result<StoreId> {
 }
 
 impl Witness {
-    /// Takes over the witness of a folder that was locked.
-    fn open(path: &Path, found: Found) -> Result<Self> {
+    /// Opens the witness for writing. The caller holds the folder's lock.
+    fn open(path: &Path, found: FoundWitness) -> Result<Self> {
         let file = file(path);
         let file = OpenOptions::new().write(true).open(&file).map_err(failed("open the file", &file))?;
         Ok(Self { file, last: found.slot, at: found.at })
@@ -131,7 +136,8 @@ impl Witness {
         self.last
     }
 
-    /// Writes what is on stable storage now. After an error nothing is known of the file, and it must not be written again.
+    /// Writes `slot` over the older of the two slots. After an error the file's state is unknown, and it must not be written
+    /// again.
     fn write(&mut self, slot: WitnessSlot) -> io::Result<()> {
         let slot = WitnessSlot { turn: self.last.turn + 1, store: self.last.store, ..slot };
         let at = 1 - self.at;
@@ -139,6 +145,7 @@ impl Witness {
         self.file.seek(SeekFrom::Start(offset))?;
         self.file.write_all(&slot.bytes())?;
         self.file.sync_data()?;
+        // Only after the sync: the next write must not go over the slot that is still the last valid one.
         (self.last, self.at) = (slot, at);
         Ok(())
     }
@@ -148,6 +155,7 @@ fn write_both(path: &Path, slot: WitnessSlot) -> Result<()> {
     let file = file(path);
     let write = || -> io::Result<()> {
         let mut witness = private::file_options().create(true).truncate(true).write(true).open(&file)?;
+        // Both slots get the same content, so that none is unreadable. The first gets the higher turn and is the newer.
         for (older, at) in WITNESS_SLOTS_AT.into_iter().enumerate() {
             witness.seek(SeekFrom::Start(at))?;
             witness.write_all(&WitnessSlot { turn: slot.turn - older as u64, ..slot }.bytes())?;
@@ -168,13 +176,14 @@ fn witness_bytes() -> u64 {
 /// Keeps the witness of an open folder up to date.
 pub(super) struct Keeper {
     path: PathBuf,
+    /// Whether [`Keeper::raise`] writes at all.
     raised: bool,
     witness: Mutex<Witness>,
 }
 
 impl Keeper {
-    /// Takes over the witness of the folder. If it is not to be kept, it says so from now on.
-    pub(super) fn start(path: &Path, found: Found, kept: bool, fault: PlantedFault) -> Result<Self> {
+    /// Takes over the witness that was found. If it is not to be kept, that is noted in the witness.
+    pub(super) fn start(path: &Path, found: FoundWitness, kept: bool, fault: PlantedFault) -> Result<Self> {
         if !kept {
             tracing::warn!(
                 path = %path.display(),
@@ -182,6 +191,7 @@ impl Keeper {
             );
         }
         let mut witness = Witness::open(path, found)?;
+        // Noted before the first write. Otherwise a later open would compare the folder with a witness that is out of date.
         if !kept && found.slot.kept {
             let slot = WitnessSlot { kept: false, ..found.slot };
             witness.write(slot).map_err(failed("write the file", &file(path)))?;
@@ -190,11 +200,11 @@ impl Keeper {
         Ok(Self { path: path.to_owned(), raised, witness: Mutex::new(witness) })
     }
 
-    /// Writes what is on stable storage, if that is more than the witness says. `durable` is the newest write of which that
-    /// is known; `sync` syncs the log, and gives the newest write that it covered.
+    /// Notes what is on stable storage, if that is more than the witness tells. `durable` is the newest write that is known
+    /// to be synced. `sync` syncs the log and returns the newest write that it covered.
     ///
-    /// The order matters: lengths are taken first, then everything is synced, then the slot is written. So it never says
-    /// more than is true.
+    /// The order matters: first the lengths are read, then everything is synced, then the slot is written. So the witness
+    /// never tells more than is true.
     pub(super) fn raise(
         &self,
         durable: u64,
@@ -208,11 +218,13 @@ impl Keeper {
         let last = witness.last();
         let Lengths { manifest, log } = preflight::lengths(&self.path)?;
         let manifest = (manifest.number, manifest.bytes);
+        // An idle store costs no sync.
         if last.kept && last.sequence == durable && last.manifest == manifest {
             return Ok(());
         }
         let sequence = sync()?;
         let synced = sync_file(&self.path.join(FileName::Manifest(manifest.0).to_string()));
+        // A failed sync of the MANIFEST is as bad as one of the log: the kernel may have dropped the pages.
         synced.map_err(|error| health.failed_io(&error))?;
         let log = log.map_or((0, 0), |log| (log.number, log.bytes));
         let slot = WitnessSlot { kept: true, sequence, manifest, log, ..last };
@@ -223,7 +235,7 @@ impl Keeper {
 fn sync_file(file: &Path) -> io::Result<()> {
     match File::open(file) {
         Ok(file) => file.sync_data(),
-        // RocksDB began another one meanwhile, which it synced before it let go of this one.
+        // RocksDB started another MANIFEST meanwhile. It syncs the new one before it deletes the old one.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     }
@@ -238,7 +250,7 @@ mod tests {
     use crate::client::Client;
 
     /// A closed database with one document, and what its witness says.
-    fn closed() -> (TempDir, PathBuf, Found) {
+    fn closed() -> (TempDir, PathBuf, FoundWitness) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("db");
         let client = Client::open(&path).expect("made");

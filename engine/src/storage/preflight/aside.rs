@@ -1,4 +1,4 @@
-//! Cutting a log where its replay ends, without losing what is cut.
+//! Cuts a log where its replay ends, and keeps a copy of what is cut.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -7,18 +7,19 @@ use std::path::{Path, PathBuf};
 use crate::error::Result;
 use crate::storage::folder::{failed, sync_folder};
 use crate::storage::format::ASIDE_PREFIX;
-use crate::storage::preflight::known::Passed;
+use crate::storage::preflight::synced::Passed;
 use crate::storage::private;
 
 /// Copies what follows the replayed part of each log into a file of its own, and then cuts the log.
 ///
-/// The copy is on stable storage before the log is touched, so that a crash loses neither; done again, it overwrites a
-/// copy that was cut short.
+/// The copy is on stable storage before the log is changed, so a crash in between loses nothing. After such a crash
+/// the next open does both again, and overwrites the copy if it is incomplete.
 pub(crate) fn set_aside(path: &Path, passed: &mut Passed) -> Result<()> {
     for (log, offset) in &passed.cuts {
         let name = log.file_name().unwrap_or_default().to_string_lossy();
         let aside = path.join(format!("{ASIDE_PREFIX}{name}-{offset}"));
         copy_from(log, *offset, &aside).map_err(failed("set aside the end of a log in", &aside))?;
+        // A synced file can still disappear in a crash while the folder that names it is not synced.
         sync_folder(path)?;
         cut(log, *offset).map_err(failed("cut the log", log))?;
         for torn in passed.torn.iter_mut().filter(|torn| torn.file == *log) {
@@ -31,6 +32,8 @@ pub(crate) fn set_aside(path: &Path, passed: &mut Passed) -> Result<()> {
 fn copy_from(log: &Path, offset: u64, aside: &Path) -> io::Result<()> {
     let mut source = File::open(log)?;
     source.seek(SeekFrom::Start(offset))?;
+    // The name of the copy has the log's number and the offset in it, so only an earlier copy of the same bytes is
+    // overwritten.
     let mut copy = private::file_options().create(true).truncate(true).write(true).open(aside)?;
     io::copy(&mut source.by_ref(), &mut copy)?;
     copy.sync_all()

@@ -1,4 +1,4 @@
-//! Which files there must be, and how long: CURRENT, the MANIFEST, tables and logs.
+//! Checks that the files of a database exist and are long enough: CURRENT, the MANIFEST, tables and logs.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,39 +11,43 @@ use rocksfile::names::{CURRENT, CURRENT_BYTES_MAX, FileName};
 use crate::error::Result;
 use crate::results::TornEnd;
 use crate::storage::folder::failed;
-use crate::storage::preflight::known::{Known, Length, damaged};
+use crate::storage::preflight::synced::{Length, SyncedState, damaged};
 
-/// The files of a folder, as far as names and lengths go.
+/// The files of a folder. Their names and lengths were checked, the contents of logs and tables not.
 pub(super) struct Files {
     pub(super) manifest: Manifest,
-    /// Logs that will be replayed, with their lengths, in order.
+    /// The logs that RocksDB will replay, oldest first.
     pub(super) logs: Vec<Length>,
+    /// The torn end of the MANIFEST, if it has one.
     pub(super) torn: Vec<TornEnd>,
 }
 
-/// How long the MANIFEST in use is, and the newest log that holds anything.
+/// The lengths of the MANIFEST in use and of the newest log that is not empty.
 pub(crate) struct Lengths {
     pub(crate) manifest: Length,
     pub(crate) log: Option<Length>,
 }
 
 impl Files {
-    pub(super) fn read(path: &Path, known: &Known) -> Result<Self> {
+    pub(super) fn read(path: &Path, known: &SyncedState) -> Result<Self> {
         let number = current_manifest(path, known)?;
         let (reading, torn) = read_manifest(path, number, known)?;
         let manifest = reading.manifest;
-        // The tables last: another process may delete some while this is read, and then the MANIFEST has changed.
         let logs = needed_logs(path, &manifest, known)?;
+        // The tables come last. If another process deletes one meanwhile, it has changed the MANIFEST before, and the
+        // caller notices that and reads again.
         for table in manifest.tables() {
             let file = path.join(FileName::Table(table.number).to_string());
             match fs::metadata(&file) {
                 Ok(metadata) if metadata.len() == table.bytes => {}
+                // The damage begins where the shorter of the two lengths ends.
                 Ok(metadata) => {
                     let manifest = FileName::Manifest(number);
                     let reason =
                         format!("it is {} bytes long, {manifest} says {}", metadata.len(), table.bytes);
                     return Err(damaged(&file, metadata.len().min(table.bytes), reason));
                 }
+                // The message names the MANIFEST too: a damaged MANIFEST can name tables that were deleted rightly.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     let reason = format!("it is missing, but {} names it", FileName::Manifest(number));
                     return Err(damaged(&file, 0, reason));
@@ -55,31 +59,35 @@ impl Files {
     }
 }
 
-/// How long files are now, for the witness.
+/// The present lengths of the files that the witness keeps.
 pub(crate) fn lengths(path: &Path) -> Result<Lengths> {
-    let number = current_manifest(path, &Known::default())?;
+    let number = current_manifest(path, &SyncedState::default())?;
     let manifest = path.join(FileName::Manifest(number).to_string());
     let metadata = fs::metadata(&manifest).map_err(failed("look at the file", &manifest))?;
     let manifest = Length { number, bytes: metadata.len() };
+    // RocksDB creates logs ahead of the first write to them; an empty one proves nothing.
     let log = logs(path)?.into_iter().rev().find(|(_, bytes)| *bytes > 0);
     Ok(Lengths { manifest, log: log.map(|(number, bytes)| Length { number, bytes }) })
 }
 
-/// What changes when another process writes to the folder.
+/// The content of CURRENT, and the names and lengths of all files. Two pictures differ if another process wrote to the
+/// folder in between. Returns `None` if the folder cannot be read.
 pub(super) fn picture(path: &Path) -> Option<(Vec<u8>, BTreeMap<String, u64>)> {
     let current = fs::read(path.join(CURRENT)).ok()?;
     let mut lengths = BTreeMap::new();
     for entry in fs::read_dir(path).ok()? {
         let entry = entry.ok()?;
+        // A file that was deleted after it was listed counts as empty. The next picture does not have it and differs.
         lengths
             .insert(entry.file_name().into_string().ok()?, entry.metadata().map_or(0, |found| found.len()));
     }
     Some((current, lengths))
 }
 
-fn current_manifest(path: &Path, known: &Known) -> Result<u64> {
+fn current_manifest(path: &Path, known: &SyncedState) -> Result<u64> {
     let file = path.join(CURRENT);
     let mut content = Vec::new();
+    // One byte above the limit is read, so that a longer file is refused and not cut to a valid one.
     open(&file, "it is missing, so nothing tells which files belong to the database")?
         .take(CURRENT_BYTES_MAX as u64 + 1)
         .read_to_end(&mut content)
@@ -87,6 +95,7 @@ fn current_manifest(path: &Path, known: &Known) -> Result<u64> {
     let Some(number) = FileName::parse_current(&content) else {
         return Err(damaged(&file, 0, "it does not name a MANIFEST"));
     };
+    // RocksDB's file numbers only rise, so a lower one comes from an older state of the folder.
     if let Some(known) = known.manifest
         && number < known.number
     {
@@ -96,10 +105,11 @@ fn current_manifest(path: &Path, known: &Known) -> Result<u64> {
     Ok(number)
 }
 
-fn read_manifest(path: &Path, number: u64, known: &Known) -> Result<(Reading, Vec<TornEnd>)> {
+fn read_manifest(path: &Path, number: u64, known: &SyncedState) -> Result<(Reading, Vec<TornEnd>)> {
     let file = path.join(FileName::Manifest(number).to_string());
     let source = open(&file, "it is missing, but CURRENT names it")?;
     let reading = Manifest::read(source, number).map_err(failed("read the file", &file))?;
+    // Of a MANIFEST that is newer than the witness nothing is known.
     let durable = known.manifest.filter(|known| known.number == number).map_or(0, |known| known.bytes);
     if reading.bytes < durable {
         return Err(too_short(&file, reading.bytes, durable));
@@ -107,6 +117,7 @@ fn read_manifest(path: &Path, number: u64, known: &Known) -> Result<(Reading, Ve
     let mut torn = Vec::new();
     match reading.fault {
         None => {}
+        // A crash can tear only what was not synced. RocksDB itself must stop at the same place.
         Some((offset, ManifestFault::Torn(fault))) if offset >= durable && !reading.traps_rocksdb => {
             let bytes = reading.bytes - reading.whole_until;
             torn.push(TornEnd {
@@ -129,10 +140,11 @@ fn read_manifest(path: &Path, number: u64, known: &Known) -> Result<(Reading, Ve
     Ok((reading, torn))
 }
 
-/// Logs from the first that must be replayed, all of which there must be.
-fn needed_logs(path: &Path, manifest: &Manifest, known: &Known) -> Result<Vec<Length>> {
+/// Returns the logs from the first that RocksDB must replay. Fails if a log that was synced is missing or too short.
+fn needed_logs(path: &Path, manifest: &Manifest, known: &SyncedState) -> Result<Vec<Length>> {
     let first = manifest.first_log_needed();
     let mut logs = logs(path)?;
+    // An older log may be deleted already: what it held is in tables.
     let of_witness = known.log.filter(|log| log.number >= first).map(|log| (log.number, log.bytes));
     for (number, bytes) in manifest.logs_synced().chain(of_witness) {
         let file = path.join(FileName::Log(number).to_string());
@@ -146,6 +158,7 @@ fn needed_logs(path: &Path, manifest: &Manifest, known: &Known) -> Result<Vec<Le
     Ok(needed.into_iter().map(|(number, bytes)| Length { number, bytes }).collect())
 }
 
+/// The numbers and lengths of all logs in the folder.
 fn logs(path: &Path) -> Result<BTreeMap<u64, u64>> {
     let mut logs = BTreeMap::new();
     for entry in fs::read_dir(path).map_err(failed("list the folder", path))? {
@@ -156,7 +169,7 @@ fn logs(path: &Path) -> Result<BTreeMap<u64, u64>> {
             Ok(metadata) => {
                 logs.insert(number, metadata.len());
             }
-            // RocksDB deletes a log that it needs no more.
+            // RocksDB deleted a log that it no longer needs, after the folder was listed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed("look at the file", &entry.path())(error)),
         }
@@ -168,7 +181,7 @@ fn too_short(file: &Path, found: u64, synced: u64) -> crate::error::Error {
     damaged(file, found, format!("it ends here, but {synced} bytes of it were synced"))
 }
 
-/// Opens a file that must be there.
+/// Opens a file that must exist. `missing` is the reason in the error if it does not.
 pub(super) fn open(file: &PathBuf, missing: &str) -> Result<File> {
     match File::open(file) {
         Ok(file) => Ok(file),

@@ -1,43 +1,44 @@
 //! What must hold of a folder's files before RocksDB may open them.
 //!
-//! RocksDB repairs while it opens: it leaves out what it cannot read, deletes what its MANIFEST does not name, and says
-//! neither. So its files are read first. Nothing is written here: a folder that is refused is byte for byte what it
-//! was.
+//! RocksDB repairs files while it opens a database: it leaves out what it cannot read, deletes files that its MANIFEST
+//! does not name, and reports neither. So its files are read first. A folder that is refused stays byte for byte what
+//! it was; only [`set_aside`] writes, after the checks have passed.
 //!
-//! A log ends where its last whole record does. What is torn off after that is either a write that a crash cut short,
-//! or damage. It is damage if it reaches below what is known to have been on stable storage:
-//! - by the length of a file, from the witness and from the MANIFEST, which notes how long a log was when it was left;
-//! - by number, from the witness and from the stamps of commits, which say what had been synced before them.
+//! A log ends where its last complete record ends. What follows is either a write that a crash cut short, or damage.
+//! It is damage if it is a part of what was on stable storage before. Two sources tell what was:
+//! - lengths of files, from the witness and from the MANIFEST, which notes the length of a log before the next log begins;
+//! - sequence numbers, from the witness and from the stamps of commits, which tell what had been synced before them.
 //!
-//! The invariant: whatever passes is opened by RocksDB with at least the writes up to [`Passed::sequence`].
+//! The invariant: RocksDB opens a folder that passes with at least the writes up to [`Passed::sequence`].
 
 mod aside;
 mod files;
-mod known;
 mod replay;
+mod synced;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::error::Result;
 use crate::storage::preflight::files::Files;
-use crate::storage::preflight::known::damaged;
+use crate::storage::preflight::synced::damaged;
 
 pub(super) use self::aside::set_aside;
 pub(super) use self::files::{Lengths, lengths};
-pub(super) use self::known::{Known, Length, Passed};
+pub(super) use self::synced::{Length, Passed, SyncedState};
 
-/// How long a folder is read anew that changes meanwhile, because another process writes to it.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// For how long the reading of a folder is repeated while another process writes to it.
+const RETRY_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Reads a folder to which no process writes.
-pub(super) fn inspect(path: &Path, known: &Known) -> Result<Passed> {
+/// Checks a folder that no other process writes to.
+pub(super) fn inspect(path: &Path, known: &SyncedState) -> Result<Passed> {
     let files = Files::read(path, known)?;
     replay::judge(path, &files, known)
 }
 
-/// Reads a folder for reading only, in which nothing can be cut.
-pub(super) fn inspect_for_reading(path: &Path, known: &Known) -> Result<Passed> {
+/// Checks a folder that is opened for reading only. It fails if a log would have to be cut, because a reader must not
+/// change the folder.
+pub(super) fn inspect_for_reading(path: &Path, known: &SyncedState) -> Result<Passed> {
     let passed = inspect(path, known)?;
     match passed.cuts.first() {
         None => Ok(passed),
@@ -49,13 +50,15 @@ pub(super) fn inspect_for_reading(path: &Path, known: &Known) -> Result<Passed> 
     }
 }
 
-/// Does what reads a folder to which another process may write, and does it again if it fails while files come and go.
-pub(super) fn beside_writer<T>(path: &Path, read: impl Fn() -> Result<T>) -> Result<T> {
+/// Runs `read` on a folder that another process may write to, and repeats it as long as it fails and the folder changes.
+pub(super) fn retry_while_changing<T>(path: &Path, read: impl Fn() -> Result<T>) -> Result<T> {
     let started = Instant::now();
     loop {
+        // The writer creates and deletes files between any two of our reads, so a failure may only show that they do not
+        // fit together. In a folder that did not change meanwhile, a failure is a real one.
         let before = files::picture(path);
         let done = read();
-        if done.is_ok() || started.elapsed() > PATIENCE || files::picture(path) == before {
+        if done.is_ok() || started.elapsed() > RETRY_TIME_MAX || files::picture(path) == before {
             return done;
         }
     }

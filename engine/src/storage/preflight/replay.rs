@@ -1,4 +1,4 @@
-//! The logs as RocksDB will replay them: how far they go without a gap, and whether that is far enough.
+//! Reads the logs as RocksDB will replay them: how far they go without a gap, and whether that is far enough.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,46 +13,49 @@ use crate::results::TornEnd;
 use crate::storage::folder::failed;
 use crate::storage::format::LogStamp;
 use crate::storage::preflight::files::{Files, open};
-use crate::storage::preflight::known::{Known, Length, Passed, damaged};
+use crate::storage::preflight::synced::{Length, Passed, SyncedState, damaged};
 
-/// A log, and how far it will be replayed.
+/// A log that was read.
 struct Replayed {
     file: PathBuf,
     length: Length,
+    /// The offset at which its replay ends.
     until: u64,
-    /// Why not further.
+    /// Why the replay ends before the end of the file.
     flaw: Option<Flaw>,
 }
 
 /// Why a log is not replayed to its end.
 struct Flaw {
     reason: String,
-    /// RocksDB does not notice it, and would replay what follows.
+    /// RocksDB does not notice the flaw and would replay what follows it.
     silent: bool,
-    /// No crash leaves it.
+    /// No crash causes such a flaw, so it is damage.
     certain: bool,
 }
 
-/// The walk over all logs.
+/// The state while all logs are read, oldest first.
 struct Replay<'a> {
-    known: &'a Known,
-    /// The newest write that tables can hold.
+    known: &'a SyncedState,
+    /// The sequence number of the newest write that tables can hold.
     in_tables: u64,
-    /// The first write of the logs, and the one after the last that will be replayed.
+    /// The sequence number of the first write in the logs.
     first: Option<u64>,
+    /// The sequence number that the next write must have.
     next: u64,
-    /// A log ended early, and none after it went on where it ended.
+    /// A log ended early, and no later log continued where it ended.
     stopped: bool,
-    /// The newest write that a later one says was synced.
+    /// The newest write that the stamp of a later write reports as synced.
     stamped: u64,
     logs: Vec<Replayed>,
-    /// Whole records follow a flaw.
+    /// Complete records follow a flaw.
     records_after: bool,
+    /// RocksDB would loop for ever at a flaw.
     traps_rocksdb: bool,
 }
 
-/// Reads the logs, and decides whether what they lack may be missing.
-pub(super) fn judge(path: &Path, files: &Files, known: &Known) -> Result<Passed> {
+/// Reads the logs, and refuses them if a write is missing or damaged that had been synced.
+pub(super) fn judge(path: &Path, files: &Files, known: &SyncedState) -> Result<Passed> {
     let in_tables = files.manifest.last_sequence.unwrap_or(0);
     let mut replay = Replay {
         known,
@@ -68,9 +71,11 @@ pub(super) fn judge(path: &Path, files: &Files, known: &Known) -> Result<Passed>
     for length in &files.logs {
         replay.read(path.join(FileName::Log(length.number).to_string()), *length)?;
     }
+    // Damage before loss: it names a file and an offset, which helps more than a range of lost writes.
     replay.refuse_damage(files)?;
     replay.refuse_loss(path)?;
     let mut passed = Passed {
+        // The logs can end before the newest write that tables hold.
         sequence: in_tables.max(replay.next - 1),
         log_bytes: files.logs.iter().map(|log| log.bytes).sum(),
         torn: files.torn.clone(),
@@ -81,10 +86,10 @@ pub(super) fn judge(path: &Path, files: &Files, known: &Known) -> Result<Passed>
 }
 
 impl Replay<'_> {
-    /// Reads a log to its end, also where it will not be replayed: stamps count wherever they stand.
+    /// Reads a log to its end. The part that will not be replayed is read for its stamps.
     fn read(&mut self, file: PathBuf, length: Length) -> Result<()> {
         let source = open(&file, "it is missing, but was there a moment ago")?;
-        // What another process adds meanwhile is left alone.
+        // What another process appends meanwhile is not read.
         let mut records = Records::new(source.take(length.bytes), length.number, usize::MAX);
         let mut flaw: Option<(u64, Flaw)> = None;
         let mut is_first = true;
@@ -94,9 +99,12 @@ impl Replay<'_> {
                 Step::Fault(_, fault) => (records.whole_until(), Some(Flaw::of(fault))),
                 Step::Record(record) => {
                     let Some(batch) = Batch::parse(records.front()) else {
+                        // Only the first flaw of a log counts: the replay ends there.
                         flaw.get_or_insert((record.offset, Flaw::certain("a write batch has no number")));
                         continue;
                     };
+                    // After a fault the bytes of a log that was stored as a document can look like a record, so a foreign
+                    // stamp proves nothing there.
                     let foreign = self.note_stamps(&batch) && !record.after_fault;
                     let met = if foreign {
                         Some(Flaw::certain("a write is another database's"))
@@ -121,12 +129,12 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Takes in what the batch says was synced before it; whether it is another database's batch.
+    /// Notes which writes the stamps of the batch report as synced. Returns whether the batch is from another database.
     fn note_stamps(&mut self, batch: &Batch<'_>) -> bool {
         let mut foreign = false;
         for stamp in batch.notes().filter_map(LogStamp::parse) {
             if self.known.store.is_none_or(|store| store == stamp.store) {
-                // Nothing newer than itself can have been synced before it.
+                // A stamp tells what was synced before its own write. One that names a newer write is not believed.
                 if stamp.synced < batch.sequence {
                     self.stamped = self.stamped.max(stamp.synced);
                 }
@@ -137,10 +145,11 @@ impl Replay<'_> {
         foreign
     }
 
-    /// Replays a batch, if it is the next one.
+    /// Takes a batch as replayed if it is the next one. Otherwise returns the flaw.
     fn follow(&mut self, batch: &Batch<'_>, is_first: bool) -> Option<Flaw> {
         if self.stopped {
-            // After a crash writes go on in a new log, with the numbers that the torn end of the old one had.
+            // After a crash RocksDB continues in a new log, with the sequence numbers that the torn end of the old log
+            // had.
             if !is_first || batch.sequence != self.next {
                 self.records_after = true;
                 return Some(Flaw::silent("it follows a log that ends early"));
@@ -149,7 +158,7 @@ impl Replay<'_> {
         }
         let is_gap = batch.sequence > self.next;
         // The oldest log may begin with writes that are in tables already. A new log may repeat the last writes of the
-        // one before, if the disk was full between them.
+        // previous one if the disk was full in between.
         let repeats = batch.sequence < self.next
             && self.first.is_some()
             && !(is_first && batch.next_sequence() >= self.next);
@@ -167,12 +176,13 @@ impl Replay<'_> {
         None
     }
 
-    /// Refuses what no crash leaves: flaws in what had been synced.
+    /// Fails if a log has a flaw that no crash causes, or one in the part that had been synced.
     fn refuse_damage(&self, files: &Files) -> Result<()> {
         for log in &self.logs {
             let Some(flaw) = &log.flaw else { continue };
             let number = log.length.number;
             let tracked = files.manifest.logs_synced().find(|(tracked, _)| *tracked == number);
+            // The witness names the log in use; RocksDB had synced all older logs completely before it began that one.
             let synced = match self.known.log {
                 Some(known) if known.number > number => u64::MAX,
                 Some(known) if known.number == number => known.bytes,
@@ -185,10 +195,11 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Refuses logs that end before the newest write that had been synced.
+    /// Fails if the replay ends before the newest write that had been synced.
     fn refuse_loss(&self, path: &Path) -> Result<()> {
         let synced = self.known.sequence.max(self.stamped);
         let first = self.first.unwrap_or(self.in_tables + 1);
+        // A synced write below the first of the logs is in tables, and one below `next` is replayed.
         if synced < first || synced < self.next {
             return Ok(());
         }
@@ -202,9 +213,10 @@ impl Replay<'_> {
         })
     }
 
-    /// Lists what is left out, and what must be cut so that RocksDB leaves it out too.
+    /// Lists what is left out, and where logs must be cut so that RocksDB leaves it out too.
     fn leave_out(&self, passed: &mut Passed) {
         let silent = self.logs.iter().filter_map(|log| log.flaw.as_ref()).any(|flaw| flaw.silent);
+        // Without a need no log is cut: RocksDB stops at most flaws by itself, and files stay as the crash left them.
         let must_cut = self.traps_rocksdb || (silent && self.records_after);
         for log in &self.logs {
             let Some(flaw) = &log.flaw else { continue };
@@ -225,8 +237,9 @@ impl Replay<'_> {
 impl Flaw {
     fn of(fault: Fault) -> Self {
         match fault {
+            // RocksDB reads on after zeros.
             Fault::Zeros => Self::silent(fault.to_string()),
-            // Our logs are not compressed, and no crash makes them so.
+            // We never compress logs, and a crash cannot change that.
             Fault::Compressed => Self::certain(fault.to_string()),
             Fault::HeaderCut
             | Fault::PayloadCut
