@@ -26,8 +26,8 @@ pub(crate) enum CommitLevel {
 }
 
 impl CommitLevel {
-    /// The level of an index build. An index counts only after the catalog names it, and that is a journaled write, which
-    /// syncs everything before it. If the process dies earlier, the next open removes the entries.
+    /// The level of an index build. An index counts only after the catalog names it, and that is a journaled write,
+    /// which syncs everything before it. If the process dies earlier, the next open removes the entries.
     pub(crate) const INDEX_BUILD: Self = Self::Buffered;
 
     /// The level of a sequence's reserve. It is in the log before every document with a value from it, so a commit that
@@ -50,9 +50,9 @@ impl CommitLevel {
         })
     }
 
-    /// The level of a commit during a turn at a sequence. Writers that wait for a turn must not wait for one sync each: the
-    /// turn ends before the sync, and they share one afterwards. A write that committed by this level syncs after the turn
-    /// if it [owes](Self::owes_sync) that.
+    /// The level of a commit during a turn at a sequence. Writers that wait for a turn must not wait for one sync
+    /// each: the turn ends before the sync, and they share one afterwards. A write that committed by this level syncs
+    /// after the turn if it [owes](Self::owes_sync) that.
     #[inline]
     pub(crate) fn within_turn(self, takes_turns: bool) -> Self {
         if takes_turns { Self::Buffered } else { self }

@@ -46,8 +46,8 @@ impl DurableMark {
         self.sync_now(database, health)
     }
 
-    /// Returns once every byte of the log that was written before the call is on stable storage. Unlike [`Self::sync`] it
-    /// also covers notes without a sequence number.
+    /// Returns once every byte of the log that was written before the call is on stable storage. Unlike
+    /// [`Self::sync`] it also covers notes without a sequence number.
     pub(super) fn sync_log(&self, database: &Database, health: &Health) -> Result<()> {
         let _running = self.running.lock();
         self.sync_now(database, health)
@@ -59,8 +59,8 @@ impl DurableMark {
         // Read before the sync: writes that arrive while it runs may not be covered.
         let covered = database.latest_sequence();
         database.raw().flush_wal(true).map_err(|error| health.failed(&error))?;
-        // The mark stays if another write failed meanwhile: the kernel reports a page that it could not write only once,
-        // so the success of this sync may not be believed.
+        // The mark stays if another write failed meanwhile: the kernel reports a page that it could not write only
+        // once, so the success of this sync may not be believed.
         health.confirm_sync(admission)?;
         self.raise(covered);
         Ok(())

@@ -66,8 +66,8 @@ impl Database {
         self.raw().get_pinned_cf_opt(self.family(family), key, &self.reads).map_err(translate::read)
     }
 
-    /// Estimates how many bytes the table files hold from `start` (included) to `end` (excluded). Writes that are only in the
-    /// log and in memtables are not counted.
+    /// Estimates how many bytes the table files hold from `start` (included) to `end` (excluded). Writes that are
+    /// only in the log and in memtables are not counted.
     pub(crate) fn file_bytes(&self, family: Family, start: &[u8], end: &[u8]) -> u64 {
         let ranges = [Range::new(start, end)];
         self.raw().get_approximate_sizes_cf(self.family(family), &ranges).into_iter().sum()
@@ -88,8 +88,8 @@ impl Database {
         LogStamp { store: self.id, synced }
     }
 
-    /// Writes a stamp into the log: writes up to `synced` are on stable storage. The stamp itself is not synced, and has no
-    /// sequence number.
+    /// Writes a stamp into the log: writes up to `synced` are on stable storage. The stamp itself is not synced, and
+    /// has no sequence number.
     pub(super) fn write_stamp(&self, synced: u64) -> std::result::Result<(), rocksdb::Error> {
         let mut batch = WriteBatch::default();
         batch.put_log_data(self.stamp(synced).bytes());

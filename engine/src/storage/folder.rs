@@ -21,8 +21,8 @@ pub(super) struct FolderLock {
 }
 
 impl Drop for FolderLock {
-    /// Unlocks the file before it is closed. Closing is not enough: a child process that another thread starts has a copy
-    /// of the open file until it runs its own program, and the copy would keep the lock.
+    /// Unlocks the file before it is closed. Closing is not enough: a child process that another thread starts has a
+    /// copy of the open file until it runs its own program, and the copy would keep the lock.
     fn drop(&mut self) {
         if let Err(error) = self.file.unlock() {
             tracing::warn!(%error, "the folder's lock could not be released before its file is closed");

@@ -63,8 +63,8 @@ impl Health {
         }
     }
 
-    /// Fails if a sync must not be tried: if writes are refused, and on a full disk. There a sync has failed, and only a
-    /// commit that succeeds in a new log ends that state.
+    /// Fails if a sync must not be tried: if writes are refused, and on a full disk. There a sync has failed, and
+    /// only a commit that succeeds in a new log ends that state.
     pub(super) fn admit_sync(&self) -> Result<Admission> {
         let admission = self.admit_write()?;
         if admission.word & STATE == FULL {
@@ -74,8 +74,8 @@ impl Health {
         Ok(admission)
     }
 
-    /// Notes that a commit succeeded. It ends Full if the commit began after the last failure: an earlier one wrote to the
-    /// log that failed.
+    /// Notes that a commit succeeded. It ends Full if the commit began after the last failure: an earlier one wrote
+    /// to the log that failed.
     #[inline]
     pub(super) fn succeeded(&self, admission: Admission) {
         let Admission { word } = admission;
@@ -85,8 +85,8 @@ impl Health {
         }
     }
 
-    /// Fails if another commit or sync failed since the admission. The kernel reports a page that it could not write only
-    /// once, and the report may have gone to the other caller.
+    /// Fails if another commit or sync failed since the admission. The kernel reports a page that it could not write
+    /// only once, and the report may have gone to the other caller.
     pub(super) fn confirm_sync(&self, admission: Admission) -> Result<()> {
         let failures = |word: u64| word / ONE_FAILURE;
         if failures(self.word.load(Ordering::Acquire)) == failures(admission.word) {
@@ -115,8 +115,8 @@ impl Health {
                 self.worsen(FULL, &message);
                 Error::new(ErrorKind::NoSpace { message, during_commit: true })
             }
-            // The caller cannot know whether the write is on disk, so the error is the same as for I/O. Later writes are
-            // refused as damaged.
+            // The caller cannot know whether the write is on disk, so the error is the same as for I/O. Later writes
+            // are refused as damaged.
             Failure::Corruption => {
                 self.worsen(DAMAGED, &message);
                 Error::new(ErrorKind::CommitUnknown { message })
@@ -130,8 +130,8 @@ impl Health {
         }
     }
 
-    /// The failure that an error stands for. After a full disk RocksDB reports a plain I/O error for each write to the same
-    /// log, until it has replaced the log; these count as a full disk too.
+    /// The failure that an error stands for. After a full disk RocksDB reports a plain I/O error for each write to
+    /// the same log, until it has replaced the log; these count as a full disk too.
     fn seen_as(&self, failure: Failure, message: &str) -> Failure {
         let full = self.state() == FULL;
         if full && failure == Failure::Io && message.contains("Writer has previous error") {

@@ -86,8 +86,8 @@ impl CollectionId {
         tagged(META_COLLECTION, self.0)
     }
 
-    /// The collection's UUID, which MongoDB's clients see, in the store with this identity. It stays when the collection is
-    /// renamed. It is a hash by FNV-1a in the form of a random UUID.
+    /// The collection's UUID, which MongoDB's clients see, in the store with this identity. It stays when the
+    /// collection is renamed. It is a hash by FNV-1a in the form of a random UUID.
     pub(crate) fn uuid(self, identity: &[u8]) -> [u8; 16] {
         const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
         const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
@@ -152,7 +152,8 @@ impl SequenceId {
     }
 }
 
-/// The sequence id after the one-byte tag of a `meta` key, and the rest of the key. Returns `None` if the key is too short.
+/// The sequence id after the one-byte tag of a `meta` key, and the rest of the key. Returns `None` if the key is too
+/// short.
 pub(crate) fn split_sequence(key: &[u8]) -> Option<(SequenceId, &[u8])> {
     let (_, mut rest) = key.split_first()?;
     let id = rest.try_get_u64().ok()?;
@@ -165,8 +166,8 @@ pub(crate) fn tagged_id(key: &[u8]) -> Option<u32> {
     id.try_get_u32().ok().filter(|_| id.is_empty())
 }
 
-/// The id at the beginning of a key in `records` or `entries`, and the rest of the key. Returns `None` if the key is too
-/// short.
+/// The id at the beginning of a key in `records` or `entries`, and the rest of the key. Returns `None` if the key is
+/// too short.
 pub(crate) fn split_id(key: &[u8]) -> Option<(u32, &[u8])> {
     let mut rest = key;
     let id = rest.try_get_u32().ok()?;

@@ -31,7 +31,8 @@ pub(crate) struct Latched<'a> {
 }
 
 impl LatchSet {
-    /// Every stripe. While a thread holds them all, no write is between its commit and the update of memory that follows.
+    /// Every stripe. While a thread holds them all, no write is between its commit and the update of memory that
+    /// follows.
     pub(crate) fn all() -> Self {
         Self { words: [u64::MAX; WORDS] }
     }

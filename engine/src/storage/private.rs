@@ -1,5 +1,5 @@
-//! Permissions: only the owner may read what a store creates, as with mongod. A store holds documents of other people, and
-//! may hold keys of passwords.
+//! Permissions: only the owner may read what a store creates, as with mongod. A store holds documents of other
+//! people, and may hold keys of passwords.
 //!
 //! The mode of the folder keeps other users out, because RocksDB creates its files readable to every user and has no
 //! setting for it. A mask for the whole process is for the embedding program to set; `cairn` sets one.

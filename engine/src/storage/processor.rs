@@ -3,8 +3,8 @@
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// What the linked RocksDB needs, in names of Rust's `target_feature`. The build script reads it from a file next to the
-/// archive.
+/// What the linked RocksDB needs, in names of Rust's `target_feature`. The build script reads it from a file next to
+/// the archive.
 const REQUIRED: &str = env!("CAIRNDB_ROCKSDB_PROCESSOR");
 
 /// Fails if the processor lacks an instruction that the linked RocksDB needs.
@@ -12,7 +12,8 @@ pub(crate) fn check() -> Result<()> {
     check_features(REQUIRED, has)
 }
 
-/// Fails if `has` does not confirm a feature. An unknown name counts as missing: nothing shows that the processor has it.
+/// Fails if `has` does not confirm a feature. An unknown name counts as missing: nothing shows that the processor has
+/// it.
 fn check_features(required: &str, has: impl Fn(&str) -> Option<bool>) -> Result<()> {
     let lacks: Vec<&str> = required.split_whitespace().filter(|feature| has(feature) != Some(true)).collect();
     if lacks.is_empty() {

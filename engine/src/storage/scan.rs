@@ -34,8 +34,8 @@ pub(crate) enum CacheUse {
 }
 
 impl Scan {
-    /// Opens a walk over the keys between two bounds: the first key (included), and the end (excluded). With `None` as the end
-    /// it goes to the end of the family.
+    /// Opens a walk over the keys between two bounds: the first key (included), and the end (excluded). With `None`
+    /// as the end it goes to the end of the family.
     pub(crate) fn open(
         snapshot: &Arc<Snapshot>,
         family: Family,
@@ -43,7 +43,8 @@ impl Scan {
         cache: CacheUse,
     ) -> Self {
         let (start, end) = bounds;
-        // As bounds of the iterator they let RocksDB skip table files outside of them, and stop without a comparison here.
+        // As bounds of the iterator they let RocksDB skip table files outside of them, and stop without a comparison
+        // here.
         let mut reads = ReadOptions::default();
         reads.set_iterate_lower_bound(start);
         if let Some(end) = end {

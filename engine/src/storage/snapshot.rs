@@ -25,7 +25,8 @@ pub(crate) struct Snapshot {
 pub(super) struct OwnedIterator {
     // Dropped before `_snapshot`.
     raw: ManuallyDrop<DBRawIterator<'static>>,
-    /// The current value. It is read once a step, because each read crosses into C++ and through several iterators there.
+    /// The current value. It is read once a step, because each read crosses into C++ and through several iterators
+    /// there.
     value: Option<&'static [u8]>,
     _snapshot: Arc<Snapshot>,
 }
@@ -87,9 +88,9 @@ impl OwnedIterator {
     pub(super) fn step(&mut self, step: impl FnOnce(&mut DBRawIterator<'static>)) -> bool {
         self.value = None;
         step(&mut self.raw);
-        // SAFETY: only the lifetime changes. The bytes belong to the iterator, which does not change them until it moves
-        // or is dropped. It moves only here, under an exclusive borrow of the struct, which ends every borrow that
-        // `value` returned, and the field is replaced before it can be read again.
+        // SAFETY: only the lifetime changes. The bytes belong to the iterator, which does not change them until it
+        // moves or is dropped. It moves only here, under an exclusive borrow of the struct, which ends every borrow
+        // that `value` returned, and the field is replaced before it can be read again.
         self.value =
             self.raw.value().map(|value| unsafe { std::mem::transmute::<&[u8], &'static [u8]>(value) });
         self.value.is_some()

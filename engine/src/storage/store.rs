@@ -140,8 +140,8 @@ impl Store {
         Ok(())
     }
 
-    /// Copies the present state into the folder `target`, which must not exist. Files are hard-linked where possible. The
-    /// copy cannot be opened as a database before [`Store::publish_copy`] has written its marker.
+    /// Copies the present state into the folder `target`, which must not exist. Files are hard-linked where possible.
+    /// The copy cannot be opened as a database before [`Store::publish_copy`] has written its marker.
     pub(crate) fn checkpoint(database: &Database, target: &Path) -> Result<()> {
         let checkpoint = rocksdb::checkpoint::Checkpoint::new(database.raw()).map_err(translate::read)?;
         // RocksDB creates folders that every user may enter, so the copy is made inside a private one. Otherwise others

@@ -24,7 +24,8 @@ pub(crate) struct Errands {
 }
 
 impl Errands {
-    /// Queues an errand and returns at once. The errand is dropped if too many wait, or if the store closes before it runs.
+    /// Queues an errand and returns at once. The errand is dropped if too many wait, or if the store closes before it
+    /// runs.
     pub(crate) fn leave(&self, errand: Errand) {
         // No error: each user of errands does the work itself when it finds that it was not done.
         let _ = self.sender.try_send(errand);
@@ -72,13 +73,13 @@ impl Drop for Background {
     /// Waits for the errand that is running. Those that wait are dropped.
     fn drop(&mut self) {
         if fork::is_child() {
-            // A forked child has a copy of the channels but not the thread, which may have held a lock of theirs. Dropping
-            // their last ends would wait for that lock for ever.
+            // A forked child has a copy of the channels but not the thread, which may have held a lock of theirs.
+            // Dropping their last ends would wait for that lock for ever.
             std::mem::forget((self.stop.take(), self.thread.take(), self.errands.clone()));
             return;
         }
-        // Dropping the sender is the signal. The thread drops its handle of the database before it ends, so after the join
-        // the caller can close the database.
+        // Dropping the sender is the signal. The thread drops its handle of the database before it ends, so after the
+        // join the caller can close the database.
         drop(self.stop.take());
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()

@@ -42,8 +42,8 @@ pub(super) struct Tuning {
 }
 
 impl Tuning {
-    /// The block cache. Its lookups take no lock, so its shards can be few and large, 32 MiB and more. An LRU cache would
-    /// split the default budget into 64 shards of 4 MiB.
+    /// The block cache. Its lookups take no lock, so its shards can be few and large, 32 MiB and more. An LRU cache
+    /// would split the default budget into 64 shards of 4 MiB.
     pub(super) fn cache(&self) -> Cache {
         Cache::new_hyper_clock_cache(self.memory_budget, ENTRY_CHARGE_UNKNOWN)
     }

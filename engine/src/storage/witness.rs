@@ -136,8 +136,8 @@ impl Witness {
         self.last
     }
 
-    /// Writes `slot` over the older of the two slots. After an error the file's state is unknown, and it must not be written
-    /// again.
+    /// Writes `slot` over the older of the two slots. After an error the file's state is unknown, and it must not be
+    /// written again.
     fn write(&mut self, slot: WitnessSlot) -> io::Result<()> {
         let slot = WitnessSlot { turn: self.last.turn + 1, store: self.last.store, ..slot };
         let at = 1 - self.at;
@@ -191,7 +191,8 @@ impl Keeper {
             );
         }
         let mut witness = Witness::open(path, found)?;
-        // Noted before the first write. Otherwise a later open would compare the folder with a witness that is out of date.
+        // Noted before the first write. Otherwise a later open would compare the folder with a witness that is out of
+        // date.
         if !kept && found.slot.kept {
             let slot = WitnessSlot { kept: false, ..found.slot };
             witness.write(slot).map_err(failed("write the file", &file(path)))?;
@@ -200,11 +201,11 @@ impl Keeper {
         Ok(Self { path: path.to_owned(), raised, witness: Mutex::new(witness) })
     }
 
-    /// Notes what is on stable storage, if that is more than the witness tells. `durable` is the newest write that is known
-    /// to be synced. `sync` syncs the log and returns the newest write that it covered.
+    /// Notes what is on stable storage, if that is more than the witness tells. `durable` is the newest write that is
+    /// known to be synced. `sync` syncs the log and returns the newest write that it covered.
     ///
-    /// The order matters: first the lengths are read, then everything is synced, then the slot is written. So the witness
-    /// never tells more than is true.
+    /// The order matters: first the lengths are read, then everything is synced, then the slot is written. So the
+    /// witness never tells more than is true.
     pub(super) fn raise(
         &self,
         durable: u64,

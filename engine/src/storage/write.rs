@@ -94,8 +94,8 @@ impl Commits {
         let Some(keeper) = &self.keeper else { return Ok(()) };
         keeper.raise(self.durable.sequence(), &self.health, || {
             self.durable.sync_log(database, &self.health)?;
-            // The write of the stamp fails if RocksDB met an error in the background, for example with its MANIFEST. Then
-            // the witness must not be raised.
+            // The write of the stamp fails if RocksDB met an error in the background, for example with its MANIFEST.
+            // Then the witness must not be raised.
             self.stamp(database)?;
             Ok(self.durable.sequence())
         })
@@ -113,10 +113,11 @@ impl Commits {
         let admission = self.health.admit_write()?;
         let Batch { database, mut raw } = batch;
         let changes = raw.len() as u64;
-        // Read before the write: others may commit meanwhile, so this commit has at least the number `before + changes`.
+        // Read before the write: others may commit meanwhile, so this commit has at least the number `before +
+        // changes`.
         let before = database.latest_sequence();
-        // The stamp costs no sync of its own here. Without one the preflight could not tell a damaged write from one that
-        // a crash cut short.
+        // The stamp costs no sync of its own here. Without one the preflight could not tell a damaged write from one
+        // that a crash cut short.
         if level == CommitLevel::Journaled {
             raw.put_log_data(database.stamp(self.durable.sequence()).bytes());
         }
@@ -188,7 +189,7 @@ impl Commits {
 #[derive(Clone, Copy)]
 struct Written {
     level: CommitLevel,
-    /// A lower bound of the number of the write's last change. RocksDB assigns sequence numbers in the order of the log, so a
-    /// synced write covers everything with a lower number.
+    /// A lower bound of the number of the write's last change. RocksDB assigns sequence numbers in the order of the
+    /// log, so a synced write covers everything with a lower number.
     sequence: u64,
 }

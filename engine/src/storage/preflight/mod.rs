@@ -6,7 +6,8 @@
 //!
 //! A log ends where its last complete record ends. What follows is either a write that a crash cut short, or damage.
 //! It is damage if it is a part of what was on stable storage before. Two sources tell what was:
-//! - lengths of files, from the witness and from the MANIFEST, which notes the length of a log before the next log begins;
+//! - lengths of files, from the witness and from the MANIFEST, which notes the length of a log before the next log
+//! begins;
 //! - sequence numbers, from the witness and from the stamps of commits, which tell what had been synced before them.
 //!
 //! The invariant: RocksDB opens a folder that passes with at least the writes up to [`Passed::sequence`].
@@ -50,12 +51,13 @@ pub(super) fn inspect_for_reading(path: &Path, known: &SyncedState) -> Result<Pa
     }
 }
 
-/// Runs `read` on a folder that another process may write to, and repeats it as long as it fails and the folder changes.
+/// Runs `read` on a folder that another process may write to, and repeats it as long as it fails and the folder
+/// changes.
 pub(super) fn retry_while_changing<T>(path: &Path, read: impl Fn() -> Result<T>) -> Result<T> {
     let started = Instant::now();
     loop {
-        // The writer creates and deletes files between any two of our reads, so a failure may only show that they do not
-        // fit together. In a folder that did not change meanwhile, a failure is a real one.
+        // The writer creates and deletes files between any two of our reads, so a failure may only show that they do
+        // not fit together. In a folder that did not change meanwhile, a failure is a real one.
         let before = files::picture(path);
         let done = read();
         if done.is_ok() || started.elapsed() > RETRY_TIME_MAX || files::picture(path) == before {

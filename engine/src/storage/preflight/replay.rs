@@ -103,8 +103,8 @@ impl Replay<'_> {
                         flaw.get_or_insert((record.offset, Flaw::certain("a write batch has no number")));
                         continue;
                     };
-                    // After a fault the bytes of a log that was stored as a document can look like a record, so a foreign
-                    // stamp proves nothing there.
+                    // After a fault the bytes of a log that was stored as a document can look like a record, so a
+                    // foreign stamp proves nothing there.
                     let foreign = self.note_stamps(&batch) && !record.after_fault;
                     let met = if foreign {
                         Some(Flaw::certain("a write is another database's"))
