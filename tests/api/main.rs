@@ -36,6 +36,7 @@ mod read_views;
 mod recovery;
 mod refusals;
 mod replace;
+mod request_memory;
 mod sequence_commands;
 mod sequences;
 mod stamp;
