@@ -51,7 +51,7 @@ macro_rules! refusals {
     ($($error:ty),*) => {$(
         impl From<$error> for Refusal {
             fn from(error: $error) -> Self {
-                Self { code: error.code(), text: with_sources(&error) }
+                Self { code: error.code().number(), text: with_sources(&error) }
             }
         }
     )*};

@@ -24,11 +24,14 @@ const VALUE_BYTES_MAX: usize = DOCUMENT_BYTES_MAX + 16 * 1024;
 
 /// Requests up to this length are not weighed.
 const UNWEIGHED_BYTES: usize = 4096;
-/// What a value takes that is decoded, and then parsed to a part of a filter, an expression or an update: measured with
-/// millions of them in one command, and rounded up.
-const VALUE_MEMORY: usize = 256;
-/// What a document or an array takes besides.
-const CONTAINER_MEMORY: usize = 768;
+// What decoded values take that are then parsed to a filter, an expression or an update: measured with a million of each
+// in one command, and rounded up.
+/// An element of an array.
+const ELEMENT_MEMORY: usize = 256;
+/// A field of a document, which has a name and an entry in a table of names.
+const FIELD_MEMORY: usize = 768;
+/// A document or an array, besides what is in it.
+const CONTAINER_MEMORY: usize = 512;
 
 /// A command that was not read yet.
 pub(crate) struct Request<'a> {
@@ -155,21 +158,22 @@ pub(super) fn decode_statement(
 
 /// How much memory a value takes once it is decoded and parsed, or 0 if that cannot be much.
 fn memory_of(value: RawBsonRef<'_>) -> usize {
-    let nested = container(value);
+    let nested = value.as_document().map(RawDocument::as_bytes);
+    let nested = nested.or_else(|| value.as_array().map(RawArray::as_bytes));
     let bytes = nested.map(<[u8]>::len).or_else(|| value.as_str().map(str::len)).unwrap_or(0);
-    if bytes > UNWEIGHED_BYTES { bytes + nested.map_or(0, weigh) } else { 0 }
+    if bytes > UNWEIGHED_BYTES { bytes + weigh(value) } else { 0 }
 }
 
-/// The bytes of a document or an array.
-fn container(value: RawBsonRef<'_>) -> Option<&[u8]> {
-    value.as_document().map(RawDocument::as_bytes).or_else(|| value.as_array().map(RawArray::as_bytes))
-}
-
-/// The memory of all values in a document or an array whose nesting was checked.
-fn weigh(bytes: &[u8]) -> usize {
+/// The memory of a document or an array whose nesting was checked, and of all that is in it; 0 for other values.
+fn weigh(container: RawBsonRef<'_>) -> usize {
+    let (bytes, each) = match (container.as_document(), container.as_array()) {
+        (Some(document), _) => (document.as_bytes(), FIELD_MEMORY),
+        (None, Some(array)) => (array.as_bytes(), ELEMENT_MEMORY),
+        (None, None) => return 0,
+    };
     let Ok(document) = RawDocument::from_bytes(bytes) else { return 0 };
     let values = document.iter_elements().map_while(|element| element.ok()?.value().ok());
-    CONTAINER_MEMORY + values.map(|value| VALUE_MEMORY + container(value).map_or(0, weigh)).sum::<usize>()
+    CONTAINER_MEMORY + values.map(|value| each + weigh(value)).sum::<usize>()
 }
 
 /// Refuses the value of a command's field that is nested too deeply, because decoding is recursive.
@@ -303,7 +307,7 @@ mod tests {
         let mut many = bson::RawArrayBuf::new();
         (0..1000).for_each(|_| many.push(rawdoc! { "a": 1 }));
         let inside = Request::of(Body::Raw(rawdoc! { "find": "a", "filter": { "$or": many.clone() } }));
-        let expected = 1000 * (VALUE_MEMORY + CONTAINER_MEMORY);
+        let expected = 1000 * (ELEMENT_MEMORY + CONTAINER_MEMORY + FIELD_MEMORY);
         let memory = inside.check().expect("well-formed");
         assert!((expected..2 * expected).contains(&memory), "{memory}");
         let mut outside = Request::of(Body::Raw(rawdoc! { "aggregate": "a" }));
