@@ -7,7 +7,7 @@
 //! A log ends where its last complete record ends. What follows is either a write that a crash cut short, or damage.
 //! It is damage if it is a part of what was on stable storage before. Two sources tell what was:
 //! - lengths of files, from the witness and from the MANIFEST, which notes the length of a log before the next log
-//! begins;
+//!   begins;
 //! - sequence numbers, from the witness and from the stamps of commits, which tell what had been synced before them.
 //!
 //! The invariant: RocksDB opens a folder that passes with at least the writes up to [`Passed::sequence`].
