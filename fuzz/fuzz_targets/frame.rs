@@ -30,7 +30,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// With a checksum that fits if the flags ask for one: nobody guesses it.
+/// With a checksum that fits if the flags ask for one: no input guesses it.
 fn read_message(mut message: Vec<u8>) {
     if message.get(HEADER_BYTES).is_some_and(|flags| u32::from(*flags) & CHECKSUM_PRESENT != 0) {
         let checksum = checksum::of(&message);

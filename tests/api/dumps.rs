@@ -171,7 +171,7 @@ fn used_up_to_is_checked() {
     assert!(full.is_err_and(|error| error.sequoia_code() == Some(-325)));
 }
 
-/// A dump counts and reads whatever is listed, and nobody can read these by commands.
+/// A dump counts and reads whatever is listed, and no command can read these by commands.
 #[test]
 fn collections_of_the_system_are_not_listed() {
     let scratch = Scratch::new();

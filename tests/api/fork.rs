@@ -33,7 +33,7 @@ fn in_child(body: impl FnOnce() -> Vec<&'static str>) -> Vec<String> {
     let mut outcome = String::new();
     receiver.read_to_string(&mut outcome).expect("what the child found");
     let mut status = 0;
-    // SAFETY: `status` outlives the call, and `child` is a child of this process that nobody else waits for.
+    // SAFETY: `status` outlives the call, and `child` is a child of this process that no other thread waits for.
     let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert_eq!((ended, status), (child, 0), "the child hung or died");
     outcome.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()

@@ -33,14 +33,14 @@ fn refused_id(id: Bson, code: i32, words: &str) {
     assert!(fixture.stored().is_empty());
 }
 
-/// A document of exactly so many bytes once it is stored.
+/// A document of exactly `bytes` bytes once it is stored.
 fn of_size(bytes: usize) -> Document {
     let empty = doc! { "_id": 1, "pad": "" };
     let overhead = cairndb::bson::serialize_to_vec(&empty).expect("serialized").len();
     doc! { "_id": 1, "pad": "x".repeat(bytes - overhead) }
 }
 
-/// So many documents within each other; the innermost is not empty, else it would not count.
+/// `levels` documents within each other; the innermost is not empty, else it would not count.
 fn nested(levels: usize) -> Document {
     (1..levels).fold(doc! { "a": 1 }, |inner, _| doc! { "a": inner })
 }

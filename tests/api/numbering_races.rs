@@ -323,7 +323,7 @@ fn gapless_fields_beside_each_other_are_both_complete() {
     verify_clean(&client);
 }
 
-/// Inserts while `change` runs. Whoever starts after it has returned, or starts after the next one has begun, gets
+/// Inserts while `change` runs. A writer that starts after it has returned, or starts after the next one has begun, gets
 /// values that `is_new` accepts.
 #[track_caller]
 fn changes(
@@ -500,7 +500,7 @@ fn a_renamed_collection_goes_on() {
     verify_clean(&race_of.client);
 }
 
-/// Takes from a sequence while `change` runs; whoever starts after that has returned gets values from `least` on.
+/// Takes from a sequence while `change` runs; a caller that starts after that has returned gets values from `least` on.
 #[track_caller]
 fn takes_during(
     contract: Contract,

@@ -366,7 +366,7 @@ fn a_held_folder_says_so_in_its_own_words() {
 }
 
 /// A process that is being started has copies of all open files for a moment. A lock that is given back only by
-/// closing its file stays with such a copy, and the next opening is refused although nobody has the folder.
+/// closing its file stays with such a copy, and the next opening is refused although no process has the folder.
 #[test]
 fn a_closed_folder_is_free_while_other_processes_are_started() {
     let stop = std::sync::atomic::AtomicBool::new(false);
@@ -392,7 +392,7 @@ fn openers_of_a_fresh_folder_never_clear_each_others_database() {
     for _ in 0..60 {
         let scratch = Scratch::new();
         let won = AtomicBool::new(false);
-        // Whoever is refused tries again at once, until a while after another has won.
+        // A thread that is refused tries again at once, until a while after another has won.
         let open = || {
             let mut attempts_after_winning = 20;
             while attempts_after_winning > 0 {

@@ -6,7 +6,7 @@ use cairndb::{Client, ErrorKind};
 
 use crate::{Fixture, refused};
 
-/// So many documents that no machine writes them within a millisecond.
+/// More documents than any machine writes within a millisecond.
 const MANY: i32 = 30_000;
 
 fn many() -> Fixture {

@@ -77,7 +77,7 @@ impl Numberer {
     fn run(mut self) {
         if let Err(fault) = self.work() {
             eprintln!("child, thread {}: {fault}", self.thread);
-            // A parent that is gone took the journal with it; nobody needs to know then.
+            // A parent that is gone took the journal with it; no process needs to know then.
             let _ = Record::Fault.write_to(&self.journal);
         }
     }
@@ -137,7 +137,7 @@ impl Track {
     fn take(&mut self, values: Vec<i64>, journal: &File, own_blocks: bool) -> Outcome<()> {
         for value in values {
             let direction = self.course.direction();
-            // Whoever starts over comes by what was brought again.
+            // A sequence that starts over comes by what was brought again.
             let is_watched = !own_blocks && self.course.way != Way::Cycled;
             if let Some(brought) =
                 self.brought.filter(|brought| is_watched && (value - brought) * direction <= 0)

@@ -104,7 +104,7 @@ impl Writer {
     fn run(mut self) {
         if let Err(fault) = self.work() {
             eprintln!("child, thread {}: {fault}", self.thread);
-            // A parent that is gone took the journal with it; nobody needs to know then.
+            // A parent that is gone took the journal with it; no process needs to know then.
             let _ = self.tell(Record::Fault);
         }
     }

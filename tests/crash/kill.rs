@@ -64,7 +64,7 @@ fn read_journal(child: &mut Child) -> (Journal, Receiver<()>) {
         let mut records = Vec::new();
         while let Some(record) = Record::read_from(&mut pipe)? {
             if record == Record::Opened {
-                // Nobody listens any more when the child is to die while opening.
+                // No process listens any more when the child is to die while opening.
                 let _ = opened.send(());
             }
             records.push(record);

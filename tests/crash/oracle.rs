@@ -112,7 +112,7 @@ impl Oracle {
             }
         }
         if let Some(tag) = stored.keys().find(|tag| !self.versions.contains_key(tag)) {
-            return Err(format!("tag {tag} is stored, and nobody wrote it"));
+            return Err(format!("tag {tag} is stored, and was never written"));
         }
         for (first, count) in &self.batches {
             let there = (*first..first + count).filter(|tag| stored.contains_key(tag)).count() as u64;

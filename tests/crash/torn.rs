@@ -63,7 +63,7 @@ fn work(client: &Client, courses: &[Course]) {
     }
 }
 
-/// Opens the folder as it would be with so many bytes of its log; how many documents survived.
+/// Opens the folder as it would be with `bytes` bytes of its log; how many documents survived.
 fn cut(killed: &Scratch, courses: &[Course], bytes: u64) -> usize {
     let scratch = killed.killed();
     let log = fs::OpenOptions::new().write(true).open(newest_log(&scratch)).expect("the log is a file");

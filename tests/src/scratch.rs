@@ -57,7 +57,7 @@ impl Scratch {
         self.folder.path().join("db")
     }
 
-    /// A copy of the database as it is on disk now, open or not: what would be left if its process were killed. Nobody
+    /// A copy of the database as it is on disk now, open or not: what would be left if its process were killed. No thread
     /// may write meanwhile.
     #[track_caller]
     pub fn killed(&self) -> Self {
@@ -65,7 +65,7 @@ impl Scratch {
             let copy = Self::new();
             match copy_files(&self.path(), &copy.path()) {
                 Ok(()) => return copy,
-                // An open database removes files that it needs no more, also while nobody writes.
+                // An open database removes files that it needs no more, also while no thread writes.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => panic!("{}: {error}", self.path().display()),
             }

@@ -1,4 +1,4 @@
-//! The documents of the crash suite: every byte follows from a tag and a version, so that whoever reads one
+//! The documents of the crash suite: every byte follows from a tag and a version, so that a reader of one
 //! can tell whether it is whole.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a pipeline leaves to whoever reads the documents.
+//! What a pipeline leaves to the reader of the documents.
 
 use bson::{Document, doc};
 use cairndb_query::pipeline::Leading;

@@ -133,7 +133,7 @@ fn is_synced(numbers: &Numbers) -> bool {
     numbers.client.durable_seq() >= written
 }
 
-/// Nobody asked for a sync.
+/// No caller asked for a sync.
 #[test]
 fn a_reserve_is_synced_before_its_first_value_leaves() {
     for contract in ["fast", "ordered"] {
@@ -146,7 +146,7 @@ fn a_reserve_is_synced_before_its_first_value_leaves() {
     }
 }
 
-/// A value that is a reserve of its own is synced for whoever asks for it.
+/// A value that is a reserve of its own is synced for the caller that asks for it.
 #[test]
 fn single_values_are_as_durable_as_asked_for() {
     let numbers = synced_late(doc! { "CacheSize": 1, "AcquireSize": 1 });
@@ -179,7 +179,7 @@ fn the_next_reserve_is_made_when_half_a_block_is_left() {
     let second = numbers.client.written_seq().unwrap();
     numbers.shows(doc! { "CurrentValue": 1000_i64, "Reservations": 1_i64 });
     assert_eq!(numbers.take(999), (501..1500).collect::<Vec<_>>());
-    assert_eq!(numbers.client.written_seq().unwrap(), second, "nobody waited for a write");
+    assert_eq!(numbers.client.written_seq().unwrap(), second, "no caller waited for a write");
     numbers.shows(doc! { "CurrentValue": 2000_i64, "Reservations": 2_i64 });
     assert_eq!(numbers.killed().next(), 2001);
     assert_eq!(numbers.reopened().next(), 1500);

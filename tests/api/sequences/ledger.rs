@@ -1,4 +1,4 @@
-//! The ledger: every value that nobody will get, and why.
+//! The ledger: every value that no caller will get, and why.
 
 use cairndb::bson::{Document, doc, serialize_to_document};
 

@@ -33,7 +33,7 @@ use worker::Worker;
 
 /// One request of so many is cut off.
 const CUTS_ONE_IN: u64 = 60;
-/// How long the server may take to let go of what nobody uses: it looks for idle cursors now and then, and its threads
+/// How long the server may take to let go of what no client uses: it looks for idle cursors now and then, and its threads
 /// end when they had nothing to do for ten seconds.
 const SETTLING_TIME_MAX: Duration = Duration::from_secs(60);
 

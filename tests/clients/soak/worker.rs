@@ -31,7 +31,7 @@ pub(crate) struct Remembered {
     pub(crate) answered: u64,
     /// How often its counter was certainly counted up.
     pub(crate) counted: u64,
-    /// How often nobody knows.
+    /// How often the outcome is unknown.
     pub(crate) unknown: u64,
     /// Documents that were acknowledged and not deleted again.
     pub(crate) kept: Vec<ObjectId>,

@@ -56,7 +56,7 @@ impl Proxy {
                     break;
                 }
                 let decide = Arc::clone(&decide);
-                // A connection that ends early is what this is for: nobody needs to hear of it.
+                // A connection that ends early is what this is for: no test needs to hear of it.
                 thread::spawn(move || client.and_then(|client| pass(client, server, &*decide)));
             }
         });
@@ -141,7 +141,7 @@ fn has_more(message: &[u8]) -> bool {
     number_at(message, 12) == OP_MSG && number_at(message, HEADER_BYTES).cast_unsigned() & MORE_TO_COME != 0
 }
 
-/// The name of the command; empty for what is none, the greeting of old for one.
+/// The name of the command; empty for what is none, the legacy hello for one.
 fn command(request: &[u8]) -> &str {
     if number_at(request, 12) != OP_MSG {
         return "";

@@ -350,7 +350,7 @@ impl Question {
         Self { filter, sort, skip: 0, limit: 0, projection: None, hint: None }
     }
 
-    /// The same for all documents that match.
+    /// The question without a skip and a limit.
     fn all(&self) -> Self {
         Self { skip: 0, limit: 0, ..self.clone() }
     }

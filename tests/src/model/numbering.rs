@@ -215,7 +215,7 @@ impl Numbers {
         (self.used, self.is_new, self.cycles, self.block) = (self.start, true, 0, None);
     }
 
-    /// After a clean close: nobody holds a block, and what was left of it comes next.
+    /// After a clean close: no acquirer holds a block, and what was left of it comes next.
     pub(super) fn reopen(&mut self) {
         let Some(block) = self.block.take() else { return };
         if block.next == block.first {

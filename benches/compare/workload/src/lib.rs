@@ -111,7 +111,7 @@ pub fn run<S: Store>() -> ExitCode {
     end(request().and_then(|request| perform::<S>(&request).map(|_| ())))
 }
 
-/// The same for a store that looks into its documents.
+/// The workload of a store that looks into its documents.
 pub fn run_documents<S: DocumentStore>() -> ExitCode {
     end(request().and_then(|request| {
         let (mut store, ids) = perform::<S>(&request)?;
