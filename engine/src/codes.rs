@@ -1,4 +1,4 @@
-//! Refusals of commands, by number and text; and what the pure crates refuse, as such.
+//! Errors of commands, made of a code and a text, and the errors of the pure crates turned into them.
 
 use std::fmt::Display;
 use std::iter;
@@ -7,22 +7,22 @@ use query::code::Code;
 
 use crate::error::Error;
 
-/// A command that was refused in words of its own.
+/// The error of a command, with a code of MongoDB's and a text.
 pub(crate) fn refused(code: Code, message: impl Display) -> Error {
     Error::command(code, message.to_string())
 }
 
-/// Something that MongoDB has and CairnDB leaves out.
+/// The error for what only MongoDB supports.
 pub(crate) fn unsupported(message: impl Display) -> Error {
     refused(Code::NOT_IMPLEMENTED, message)
 }
 
-/// What a pure crate refused, with what caused it: the reply of a command has one text.
+/// The error of a pure crate together with its causes, because the reply to a command has room for one text only.
 fn with_causes(code: Code, error: &dyn std::error::Error) -> Error {
     refused(code, text_with_causes(error))
 }
 
-/// An error with what caused it.
+/// The text of an error, followed by the texts of its causes.
 pub(crate) fn text_with_causes(error: &dyn std::error::Error) -> String {
     let causes = iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

@@ -1,6 +1,6 @@
-//! The one error type of the public API.
+//! The error type of the public API.
 //!
-//! `Error` is one word wide and opaque; callers branch on `kind()`, `code()` and the predicates. Three
+//! `Error` is one word wide and opaque: callers branch on `kind()`, `code()` and the predicates. Three
 //! families are never mixed: the caller's mistake (`InvalidArgument`, `Command`, `Sequence`, `Write`, `InsertMany`,
 //! `BulkWrite`, `Bson`), the environment (`Io`, `NoSpace`, `CommitUnknown`, `Poisoned`, `AlreadyOpen`, ...), and
 //! corruption (`Corruption`, `Damaged`, `DamagedFile`, `DataLoss`). Numbers and names of codes are MongoDB's.
@@ -29,7 +29,22 @@ const ENDS_COMMAND: [Code; 5] = [
 /// The result of every fallible call.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, with its context. Cheap to move: one word.
+/// Why a call failed, and on which collection. It is cheap to move: one word.
+///
+/// ```
+/// use cairndb::{Client, bson::{Document, doc}};
+///
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// let users = client.database("app").collection::<Document>("users");
+/// users.insert_one(doc! { "_id": 7 }).run()?;
+/// let error = users.insert_one(doc! { "_id": 7 }).run().expect_err("7 is taken");
+/// assert!(error.is_duplicate_key());
+/// assert_eq!(error.code(), Some(11000));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Error {
     report: Box<Report>,
@@ -37,12 +52,31 @@ pub struct Error {
 
 impl Error {
     /// The kind of failure, for `match`.
+    ///
+    /// ```
+    /// use cairndb::{Client, ErrorKind};
+    ///
+    /// let error = Client::builder("no/such/folder").create_if_missing(false).open().expect_err("nothing is there");
+    /// assert!(matches!(error.kind(), ErrorKind::NotFound { path } if path.ends_with("folder")));
+    /// ```
     pub fn kind(&self) -> &ErrorKind {
         &self.report.kind
     }
 
-    /// MongoDB's number for this failure where it has one: 11000 for a duplicate key, 26 for a missing
-    /// namespace, and so on.
+    /// MongoDB's error code: 11000 for a duplicate key, 26 for a missing namespace. Returns `None` for failures that MongoDB
+    /// has no code for, such as those of the file system.
+    ///
+    /// ```
+    /// use cairndb::{Client, bson::doc};
+    ///
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let error = client.database("app").run_command(doc! { "fly": 1 }).run().expect_err("unknown");
+    /// assert_eq!(error.code(), Some(59));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn code(&self) -> Option<i32> {
         match self.kind() {
             ErrorKind::Command(error) => Some(error.code),
@@ -75,18 +109,43 @@ impl Error {
         }
     }
 
-    /// SequoiaDB's number for what a sequence or an auto-increment field refuses: -325 when no value is left, and
-    /// so on. Its name is in [`ErrorKind::Sequence`].
+    /// SequoiaDB's code of an error of a sequence or of an auto-increment field: -325 when no value is left. Returns `None`
+    /// for other errors. The code's name is in [`ErrorKind::Sequence`].
+    ///
+    /// ```
+    /// use cairndb::Client;
+    ///
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let error = client.database("app").sequence("orders").next_value().run().expect_err("there is no such sequence");
+    /// assert_eq!((error.sequoia_code(), error.code()), (Some(-324), Some(2)));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn sequoia_code(&self) -> Option<i32> {
         if let ErrorKind::Sequence(error) = self.kind() { Some(error.sequoia_code()) } else { None }
     }
 
-    /// The collection that the failed call worked on, when there was one.
+    /// The collection that the failed call worked on. Returns `None` if it worked on none.
+    ///
+    /// ```
+    /// use cairndb::{Client, bson::doc};
+    ///
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let error = client.database("app").run_command(doc! { "collStats": "users" }).run().expect_err("missing");
+    /// assert_eq!(error.namespace().map(ToString::to_string).as_deref(), Some("app.users"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn namespace(&self) -> Option<&Namespace> {
         self.report.namespace.as_ref()
     }
 
-    /// A unique key, `_id` included, was already taken (code 11000).
+    /// Whether a unique key was already taken, the `_id` included (code 11000). Of several refused writes, whether all were
+    /// refused for this reason.
     pub fn is_duplicate_key(&self) -> bool {
         if let ErrorKind::InsertMany(InsertManyError { write_errors: Some(errors), .. }) = self.kind() {
             return !errors.is_empty() && errors.iter().all(|error| Code::DUPLICATE_KEY == error.code);
@@ -98,8 +157,8 @@ impl Error {
         self.code().is_some_and(|code| Code::DUPLICATE_KEY == code)
     }
 
-    /// The commit met an I/O error: the write may or may not be there after the next open, whole or not
-    /// at all. True for [`ErrorKind::CommitUnknown`] and for [`ErrorKind::NoSpace`] met by a commit.
+    /// Whether a commit met an I/O error, so that its outcome is unknown: after the next open the write is there as a whole
+    /// or not at all. This holds for [`ErrorKind::CommitUnknown`], and for [`ErrorKind::NoSpace`] in a commit.
     pub fn is_commit_unknown(&self) -> bool {
         matches!(
             self.kind(),
@@ -107,7 +166,7 @@ impl Error {
         )
     }
 
-    /// Stored bytes are not what was written.
+    /// Whether stored bytes are not what was written.
     pub fn is_corruption(&self) -> bool {
         matches!(
             self.kind(),
@@ -118,15 +177,16 @@ impl Error {
         )
     }
 
-    /// The disk is full: nothing acknowledged is lost, reads go on, and writes return by themselves some seconds after
-    /// there is space again: as much as one memtable has, a quarter of the
-    /// [memory budget](crate::ClientBuilder::memory_budget) and at most 64 MiB. With less they return when the folder is
-    /// opened again.
+    /// Whether the disk is full. No acknowledged write is lost, and reads go on.
+    ///
+    /// Writes succeed again some seconds after there is space for one memtable: a quarter of the
+    /// [memory budget](crate::ClientBuilder::memory_budget), and at most 64 MiB. With less space they succeed again when the
+    /// folder is opened anew.
     pub fn is_no_space(&self) -> bool {
         matches!(self.kind(), ErrorKind::NoSpace { .. })
     }
 
-    /// The folder is open in another client, here or in another process.
+    /// Whether the folder is open in another client, in this process or another.
     pub fn is_already_open(&self) -> bool {
         matches!(self.kind(), ErrorKind::AlreadyOpen { .. })
     }
@@ -148,9 +208,9 @@ impl Error {
         }))
     }
 
-    /// What a command refused, as the refusal of a single write.
+    /// The same refusal as one of a single write, if it is one of a command.
     pub(crate) fn into_write(mut self) -> Self {
-        // What ends an operation is the whole command's, whatever it was doing.
+        // Running out of time, or being cancelled, fails the whole command: it is no fault of the single write.
         if self.code().is_some_and(|code| ENDS_COMMAND.contains(&Code::of(code))) {
             return self;
         }
@@ -161,7 +221,7 @@ impl Error {
         self
     }
 
-    /// What a write was refused for; a failure that is no refusal comes back.
+    /// The refusal of a write. Returns the error itself if it is no refusal.
     pub(crate) fn into_refusal(self) -> std::result::Result<WriteError, Self> {
         if let ErrorKind::Sequence(error) = self.kind() {
             let code_name = Some(error.code_name().to_owned());
@@ -183,7 +243,7 @@ impl Error {
         }
     }
 
-    /// What a single write refused, as the refusal of a command.
+    /// The same refusal as one of a command, if it is one of a single write.
     pub(crate) fn into_command(mut self) -> Self {
         if let ErrorKind::Write(WriteFailure::WriteError(error)) = self.report.kind {
             let WriteError { code, code_name, message, details } = error;
@@ -237,12 +297,12 @@ impl std::error::Error for Error {
         if let ErrorKind::Bson(error) = self.kind() {
             return Some(error.as_ref());
         }
-        // The error of the file system is not a source: what it says is in the text already.
+        // The file system's error is no source: the text has its words already, and a source is not repeated.
         None
     }
 }
 
-/// For callers of CairnDB, whose functions fail in other ways too. Its own errors name what was tried and the path.
+/// For functions of callers that also do I/O of their own. CairnDB's errors of this kind name the operation and the path.
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
         Self::io("finish an operation of the file system", None, error)
@@ -255,7 +315,7 @@ fn shown(path: Option<&Path>) -> String {
 
 impl From<SequenceError> for Error {
     fn from(error: SequenceError) -> Self {
-        // Nobody's mistake, and mended by opening again.
+        // No mistake of the caller, and opening the store again mends it: the family of the environment.
         if error == SequenceError::InDoubt {
             return Self::new(ErrorKind::Poisoned { cause: error.to_string() });
         }
@@ -270,6 +330,19 @@ impl From<bson::error::Error> for Error {
 }
 
 /// The kinds of failure. New kinds may be added.
+///
+/// ```
+/// use cairndb::{Client, ErrorKind};
+///
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// client.clone().close()?;
+/// let error = client.list_database_names().run().expect_err("it is closed");
+/// assert!(matches!(error.kind(), ErrorKind::Closed));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -282,8 +355,8 @@ pub enum ErrorKind {
     /// A command failed with one of MongoDB's codes. Nothing was changed.
     #[error("{0}")]
     Command(CommandError),
-    /// A sequence or an auto-increment field refused something, with the numbers and names of MongoDB and of
-    /// SequoiaDB. No document was stored; values that the call had taken stay taken.
+    /// A sequence or an auto-increment field refused the call. The error has the codes and names of MongoDB and of
+    /// SequoiaDB. No document was stored; values that the call had taken are not given out again.
     #[error("{0}")]
     Sequence(SequenceError),
     /// A single write was refused. Nothing was changed.
@@ -303,18 +376,17 @@ pub enum ErrorKind {
     Io {
         /// What was tried, in words that follow "cannot".
         operation: &'static str,
-        /// The file or folder, unless the system's words name it.
+        /// The file or folder, unless the system's message names it.
         path: Option<PathBuf>,
         /// What the system said.
         error: Arc<std::io::Error>,
     },
-    /// The disk is full. Reads go on; writes return by themselves once there is space, of which [`Error::is_no_space`]
-    /// tells how much.
+    /// The disk is full. Reads go on, and writes succeed again once there is space; [`Error::is_no_space`] says how much.
     #[error("no space left on the device: {message}")]
     NoSpace {
         /// What the storage reported.
         message: String,
-        /// A commit met it: the write may or may not be there after the next open.
+        /// Whether a commit failed: then the write may or may not be there after the next open.
         during_commit: bool,
     },
     /// A commit met an I/O error: the write may or may not be there after the next open, whole or not at
@@ -324,8 +396,8 @@ pub enum ErrorKind {
         /// What the storage reported.
         message: String,
     },
-    /// An earlier commit or sync failed: writes are refused until the database is opened again, reads go on. After a
-    /// commit that found no space only those are that number by a gapless sequence of it.
+    /// An earlier commit or sync failed. Writes are refused until the database is opened again; reads go on. If the commit
+    /// found no space, only writes that take a number from the same gapless sequence are refused.
     #[error(
         "writes are refused until the database is opened again, because an earlier write failed: {cause}"
     )]
@@ -349,8 +421,7 @@ pub enum ErrorKind {
         /// What is wrong with it.
         reason: String,
     },
-    /// A file of the database is not what was written. It was found out before anything was changed: the folder is as it
-    /// was.
+    /// A file of the database is not what was written. It was found before anything was changed: the folder is as it was.
     #[error(
         "{} is damaged at byte {offset}: {reason}; nothing was changed, restore a backup or keep the folder for salvage",
         path.display()
@@ -363,8 +434,7 @@ pub enum ErrorKind {
         /// What is wrong.
         reason: String,
     },
-    /// Writes that were on stable storage are not there any more. It was found out before anything was changed: the folder
-    /// is as it was.
+    /// Writes that were on stable storage are missing. It was found before anything was changed: the folder is as it was.
     #[error(
         "{} lost the synced writes {from} to {to}; nothing was changed, restore a backup, or open without the witness to accept the loss",
         path.display()
@@ -441,22 +511,35 @@ pub enum ErrorKind {
     },
 }
 
-/// A failed command: MongoDB's number, name and text.
+/// A failed command: MongoDB's code, its name, and a text.
+///
+/// ```
+/// use cairndb::{Client, ErrorKind, bson::doc};
+///
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// let error = client.database("app").run_command(doc! { "fly": 1 }).run().expect_err("unknown");
+/// let ErrorKind::Command(failed) = error.kind() else { panic!("{error}") };
+/// assert_eq!((failed.code, failed.code_name.as_str()), (59, "CommandNotFound"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message} ({code_name}, code {code})")]
 #[non_exhaustive]
 pub struct CommandError {
-    /// MongoDB's number.
+    /// MongoDB's code.
     pub code: i32,
-    /// MongoDB's name for the number.
+    /// MongoDB's name of the code.
     pub code_name: String,
-    /// The sentence.
+    /// What went wrong, in one sentence.
     pub message: String,
     /// For code 11000: `{keyPattern: {..}, keyValue: {..}}`.
     pub details: Option<Document>,
 }
 
-/// Why a single write failed.
+/// Why a single write failed. It has one variant now; the type is open as in the `mongodb` crate.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteFailure {
@@ -465,24 +548,41 @@ pub enum WriteFailure {
     WriteError(WriteError),
 }
 
-/// A refused document: MongoDB's number, name and text, and for a duplicate key (code 11000) the details
-/// `keyPattern` and `keyValue`.
+/// A refused write: MongoDB's code, its name, a text, and for a duplicate key (code 11000) the details `keyPattern` and
+/// `keyValue`.
+///
+/// ```
+/// use cairndb::{Client, ErrorKind, WriteFailure, bson::{Document, doc}};
+///
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// let users = client.database("app").collection::<Document>("users");
+/// users.insert_one(doc! { "_id": 7 }).run()?;
+/// let error = users.insert_one(doc! { "_id": 7 }).run().expect_err("7 is taken");
+/// let ErrorKind::Write(WriteFailure::WriteError(refused)) = error.kind() else { panic!("{error}") };
+/// let details = refused.details.clone().expect("a duplicate key has some");
+/// assert_eq!(details, doc! { "keyPattern": { "_id": 1 }, "keyValue": { "_id": 7 } });
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
 pub struct WriteError {
-    /// MongoDB's number.
+    /// MongoDB's code.
     pub code: i32,
-    /// MongoDB's name for the number.
+    /// MongoDB's name of the code.
     pub code_name: Option<String>,
-    /// The sentence.
+    /// What went wrong, in one sentence.
     pub message: String,
-    /// For code 11000: `{keyPattern: {..}, keyValue: {..}}`. For what a sequence or an auto-increment field refuses:
+    /// For code 11000: `{keyPattern: {..}, keyValue: {..}}`. For an error of a sequence or an auto-increment field:
     /// `{sequoiaCode: .., sequoiaName: ..}`.
     pub details: Option<Document>,
 }
 
-/// A refused document on its way up: one word, because on the insert path it is returned and hardly ever met.
+/// A refused write, boxed: every step of an insert returns one, almost never with an error in it, and one word is cheap to
+/// return.
 pub(crate) type Refusal = Box<WriteError>;
 
 impl WriteError {
@@ -503,6 +603,21 @@ impl WriteError {
 }
 
 /// Which documents of an `insert_many` were refused, and which are stored.
+///
+/// ```
+/// use cairndb::{Client, ErrorKind, bson::{Document, doc}};
+///
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// let users = client.database("app").collection::<Document>("users");
+/// let error = users.insert_many([doc! { "_id": 1 }, doc! { "_id": 1 }]).run().expect_err("1 is there twice");
+/// let ErrorKind::InsertMany(partly) = error.kind() else { panic!("{error}") };
+/// assert_eq!(partly.inserted_ids.len(), 1);
+/// assert_eq!(partly.write_errors.as_ref().map(|errors| errors[0].index), Some(1));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, thiserror::Error)]
 #[error("{}", summary(write_errors.as_deref()))]
 #[non_exhaustive]
@@ -533,20 +648,20 @@ impl BulkWriteError {
     }
 }
 
-/// A refused document of a batch.
+/// A refused document of an `insert_many`, with its position.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
 pub struct IndexedWriteError {
     /// The document's position in the call, from 0.
     pub index: usize,
-    /// MongoDB's number.
+    /// MongoDB's code.
     pub code: i32,
-    /// MongoDB's name for the number.
+    /// MongoDB's name of the code.
     pub code_name: Option<String>,
-    /// The sentence.
+    /// What went wrong, in one sentence.
     pub message: String,
-    /// For code 11000: `{keyPattern: {..}, keyValue: {..}}`. For what a sequence or an auto-increment field refuses:
+    /// For code 11000: `{keyPattern: {..}, keyValue: {..}}`. For an error of a sequence or an auto-increment field:
     /// `{sequoiaCode: .., sequoiaName: ..}`.
     pub details: Option<Document>,
 }

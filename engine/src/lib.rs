@@ -256,6 +256,7 @@ mod execute;
 #[cfg(test)]
 mod fixture;
 mod generated;
+mod names;
 mod namespace;
 mod options;
 mod plan;

@@ -23,7 +23,7 @@ use crate::catalog::stage::{
     NewSequence, stage_entry, stage_new_sequence, stage_sequence_change, stage_sequence_removal,
 };
 use crate::error::{Error, Result};
-use crate::namespace::validate_database;
+use crate::names::validate_database;
 use crate::storage::Family;
 use crate::storage::handles::Storage;
 use crate::storage::write::{Batch, CommitLevel};

@@ -20,7 +20,7 @@ use sequence::store::{Cause, Gap};
 
 use crate::auto_increment::option_value;
 use crate::error::{Error, Result};
-use crate::namespace::validate_database;
+use crate::names::validate_database;
 use crate::storage::Family;
 use crate::storage::keys::{CollectionId, SequenceId};
 

@@ -17,7 +17,7 @@ use crate::execute::explain::{Depth, Explained};
 use crate::execute::matches::Matches;
 use crate::execute::piped::Piped;
 use crate::execute::rows::{Rows, Search, WorkReport};
-use crate::namespace::validate_database;
+use crate::names::validate_database;
 use crate::options::{AggregateOptions, Collation, Hint};
 use crate::plan::order::{Order, check_collation, check_hint};
 use crate::plan::selector::{Moment, Selector, variables};

@@ -3,7 +3,8 @@
 
 use crate::collection::size::record_bytes;
 use crate::error::Result;
-use crate::namespace::{Namespace, validate_database};
+use crate::names::validate_database;
+use crate::namespace::Namespace;
 use crate::shared::Shared;
 
 /// Returns the names of all databases that have a collection, ascending.

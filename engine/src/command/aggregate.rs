@@ -6,8 +6,9 @@ use query::code::Code;
 use crate::codes::refused;
 use crate::collection::Aggregate;
 use crate::command::arguments::Arguments;
-use crate::command::explain::Plan;
-use crate::command::{Opened, Place};
+use crate::command::context::CommandContext;
+use crate::command::cursor::Opened;
+use crate::command::plan::Plan;
 use crate::error::Result;
 use crate::execute::explain::Depth;
 use crate::options::AggregateOptions;
@@ -15,8 +16,9 @@ use crate::options::AggregateOptions;
 const KNOWN: [&str; 8] =
     ["allowDiskUse", "bypassDocumentValidation", "collation", "cursor", "explain", "hint", "let", "pipeline"];
 
-/// What is sent of a cursor at once is its holder's to decide, so `batchSize` is read and changes nothing.
-pub(super) fn aggregate(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Opened> {
+/// Opens the cursor of `aggregate`. How much of it is sent at once is for the server to decide, so `batchSize` is checked
+/// and changes nothing.
+pub(super) fn aggregate(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Opened> {
     let (pipeline, options) = read(arguments)?;
     if asks_for_plan(arguments)? {
         return Err(refused(
@@ -24,45 +26,48 @@ pub(super) fn aggregate(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<
             "an aggregation that is explained gives no cursor: use run_command",
         ));
     }
+    // MongoDB requires the field, even if it is empty.
     if arguments.given("cursor").is_none() {
         let message = "The 'cursor' option is required, except for aggregate with the explain argument";
         return Err(refused(Code::FAILED_TO_PARSE, message));
     }
     if !is_database(arguments) {
-        let collection = place.collection(arguments.target()?);
+        let collection = context.collection(arguments.target()?);
         let namespace = collection.namespace().to_string();
         let cursor = collection.aggregate(pipeline).with_options(options).run()?.with_type();
         return Ok(Opened { cursor, namespace });
     }
-    let on_database = Aggregate::on_database(place.shared, place.caller.clone(), place.db, pipeline);
+    let on_database = Aggregate::on_database(context.shared, context.caller.clone(), context.db, pipeline);
     let cursor = on_database.with_options(options).run()?.with_type();
-    Ok(Opened { cursor, namespace: database_namespace(place) })
+    Ok(Opened { cursor, namespace: database_namespace(context) })
 }
 
-/// Whether the command asks by a field of its own to be explained.
+/// Whether the command has `explain: true`.
 pub(super) fn asks_for_plan(arguments: &Arguments<'_>) -> Result<bool> {
     Ok(arguments.boolean("explain")?.unwrap_or(false))
 }
 
-pub(super) fn explain(place: &Place<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
+pub(super) fn explain(context: &CommandContext<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
     let (pipeline, options) = read(arguments)?;
     if !is_database(arguments) {
-        let collection = place.collection(arguments.target()?);
+        let collection = context.collection(arguments.target()?);
         let explained = collection.aggregate(pipeline).with_options(options).explain(depth)?;
         return Ok(Plan::of_pipeline(collection.namespace().to_string(), explained));
     }
-    let on_database = Aggregate::on_database(place.shared, place.caller.clone(), place.db, pipeline);
+    let on_database = Aggregate::on_database(context.shared, context.caller.clone(), context.db, pipeline);
     let explained = on_database.with_options(options).explain(depth)?;
-    Ok(Plan::of_pipeline(database_namespace(place), explained))
+    Ok(Plan::of_pipeline(database_namespace(context), explained))
 }
 
-fn database_namespace(place: &Place<'_>) -> String {
-    format!("{}.$cmd.aggregate", place.db)
+/// What replies call the namespace of an aggregation over no collection.
+fn database_namespace(context: &CommandContext<'_>) -> String {
+    format!("{}.$cmd.aggregate", context.db)
 }
 
 fn read(arguments: &Arguments<'_>) -> Result<(Vec<Document>, AggregateOptions)> {
     arguments.allow(&KNOWN)?;
     let pipeline = arguments.documents("pipeline")?.ok_or_else(|| arguments.missing("pipeline"))?;
+    // In the words of a MongoDB without replication. All other stages are refused where the pipeline is parsed.
     if pipeline.first().is_some_and(|stage| stage.contains_key("$changeStream")) {
         return Err(refused(
             Code::CHANGE_STREAM_WITHOUT_REPLICA_SET,
@@ -82,7 +87,7 @@ fn read(arguments: &Arguments<'_>) -> Result<(Vec<Document>, AggregateOptions)> 
     Ok((pipeline, options))
 }
 
-/// Whether the command's target is 1, which is the database.
+/// Whether the aggregation is over the database: its target is the number 1 in place of a name.
 fn is_database(arguments: &Arguments<'_>) -> bool {
     match arguments.given("aggregate") {
         Some(Bson::Int32(target)) => *target == 1,
@@ -92,7 +97,7 @@ fn is_database(arguments: &Arguments<'_>) -> bool {
     }
 }
 
-/// The cursor's options.
+/// Checks the cursor's options.
 fn read_cursor(arguments: &Arguments<'_>) -> Result<()> {
     let Some(cursor) = arguments.document("cursor")? else { return Ok(()) };
     let of = Arguments::of("cursor", cursor);

@@ -1,4 +1,6 @@
-//! Reading a command's fields, each by its type, and refusing those that it does not know.
+//! Reads the fields of a command, each with its type, and refuses fields that the command does not know.
+//!
+//! Null counts as absent, as in MongoDB. Messages are MongoDB's where clients compare them.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -7,15 +9,21 @@ use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
 use query::code::Code;
 
 use crate::codes::{refused, unsupported as not_supported};
-use crate::command::request::{Batch, check_nesting};
+use crate::command::batch::{Batch, check_batch_size};
+use crate::command::nesting::check_nesting;
 use crate::command::unsupported;
 use crate::error::{Error, Result};
 use crate::options::{Acknowledgment, Collation, Hint, WriteConcern};
 
-/// Fields that every command may have, whatever it does: MongoDB's generic arguments, ascending.
+/// Fields that every command may have: MongoDB's generic arguments, ascending.
 ///
-/// Those of sessions and connections mean nothing to [`Database::run_command`](crate::Database::run_command), which has
-/// neither; a server that answers commands of its own allows the same.
+/// [`Database::run_command`](crate::Database::run_command) has no sessions and connections, so it ignores the fields
+/// about them. A server must allow the same fields in its own commands.
+///
+/// ```
+/// assert!(cairndb::GENERIC_COMMAND_FIELDS.contains(&"maxTimeMS"));
+/// assert!(!cairndb::GENERIC_COMMAND_FIELDS.contains(&"filter"));
+/// ```
 pub const GENERIC_COMMAND_FIELDS: [&str; 13] = [
     "$clusterTime",
     "$db",
@@ -32,21 +40,18 @@ pub const GENERIC_COMMAND_FIELDS: [&str; 13] = [
     "writeConcern",
 ];
 
-/// How many statements a write may have.
-pub(super) const STATEMENTS_MAX: usize = 100_000;
-
 /// The most nodes that a write concern of MongoDB can ask for.
 const NODES_MAX: u32 = 50;
 
 const READ_CONCERNS: [&str; 5] = ["available", "linearizable", "local", "majority", "snapshot"];
 
-/// The fields of a command, or of a statement within one.
+/// The fields of a command, or of a document within one.
 #[derive(Clone, Copy)]
 pub(super) struct Arguments<'a> {
-    /// What messages call it.
+    /// The name of the command, or of the document, in messages.
     name: &'a str,
     fields: &'a Document,
-    /// Documents in raw bytes, which stand in no field.
+    /// Documents that were not decoded, and so are in no field.
     batch: Option<&'a Batch<'a>>,
 }
 
@@ -55,14 +60,15 @@ impl<'a> Arguments<'a> {
         Self { name, fields, batch: None }
     }
 
-    /// The same with documents in raw bytes.
+    /// Adds documents that were not decoded.
     pub(super) fn with(self, batch: &'a Batch<'a>) -> Self {
         Self { batch: Some(batch), ..self }
     }
 
-    /// Refuses fields that the command does not know, and those of MongoDB's that it cannot honor, by the tables of
-    /// [`unsupported`]. One of these that is false or null asks for nothing.
+    /// Refuses all fields but `known` and those that every command may have. Options that only MongoDB has are refused by
+    /// the tables of [`unsupported`], unless they are false or null and so ask for nothing.
     pub(super) fn allow(&self, known: &[&str]) -> Result<()> {
+        // The first field is the command's name.
         for (field, value) in self.fields.iter().skip(1) {
             let field = field.as_str();
             if known.contains(&field) || GENERIC_COMMAND_FIELDS.contains(&field) {
@@ -70,10 +76,11 @@ impl<'a> Arguments<'a> {
             }
             self.refuse(field, value)?;
         }
-        self.read_concern()
+        self.check_read_concern()
     }
 
-    /// The same for a statement, which has no name and no general fields.
+    /// Refuses all fields of a document within a command but `known`. Such a document has no name of a command and none of
+    /// the fields that every command may have.
     pub(super) fn allow_in_statement(&self, known: &[&str]) -> Result<()> {
         let mut unknown = self.fields.iter().filter(|(field, _)| !known.contains(&field.as_str()));
         unknown.try_for_each(|(field, value)| self.refuse(field, value))
@@ -81,6 +88,7 @@ impl<'a> Arguments<'a> {
 
     fn refuse(&self, field: &str, value: &Bson) -> Result<()> {
         let name = self.name;
+        // These are refused even if they are false: a client that sends one relies on a transaction.
         if unsupported::is_of_transaction(field) {
             return Err(self.not_here(field));
         }
@@ -91,12 +99,12 @@ impl<'a> Arguments<'a> {
         Err(refused(Code::IDL_UNKNOWN_FIELD, format!("BSON field '{name}.{field}' is an unknown field.")))
     }
 
-    /// The refusal of a field, or of its value, that MongoDB has and CairnDB has not.
+    /// The error for a field, or a value of it, that only MongoDB supports.
     pub(super) fn not_here(&self, field: &str) -> Error {
         not_supported(format!("the field '{field}' of '{}' is not supported", self.name))
     }
 
-    /// A text of a few.
+    /// A text that must be one of `allowed`.
     pub(super) fn one_of(&self, field: &str, allowed: &[&str]) -> Result<Option<&'a str>> {
         match self.text(field)? {
             Some(text) if !allowed.contains(&text) => Err(refused(
@@ -107,7 +115,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// The text that follows the command's name: a collection's or a sequence's.
+    /// The value of the first field: the name of a collection or of a sequence.
     pub(super) fn target(&self) -> Result<&'a str> {
         match self.fields.get(self.name) {
             Some(Bson::String(text)) => Ok(text),
@@ -158,7 +166,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// A whole number that is not negative.
+    /// A whole number of 0 or more.
     pub(super) fn count(&self, field: &str) -> Result<Option<u64>> {
         let Some(value) = self.integer(field)? else { return Ok(None) };
         let count = u64::try_from(value);
@@ -180,14 +188,14 @@ impl<'a> Arguments<'a> {
         items.iter().map(document).collect::<Result<_>>().map(Some)
     }
 
-    /// The documents of an array that a write must have: 1 to 100,000.
+    /// The statements of a write: an array that must be there, with 1 to [`STATEMENTS_MAX`](crate::command::batch) documents.
     pub(super) fn statements(&self, field: &str) -> Result<Vec<&'a Document>> {
         let statements = self.documents(field)?.ok_or_else(|| self.missing(field))?;
         check_batch_size(statements.len())?;
         Ok(statements)
     }
 
-    /// The statement of a write that has no other.
+    /// The only statement of a write. Several are refused.
     pub(super) fn only_statement(&self, field: &str) -> Result<&'a Document> {
         match self.statements(field)?.as_slice() {
             [only] => Ok(only),
@@ -198,7 +206,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// The documents of a batch in raw bytes.
+    /// The documents of an `insert`, in raw bytes.
     pub(super) fn raw_documents(&self, field: &str) -> Result<Vec<Cow<'a, RawDocument>>> {
         if let Some(batch) = self.batch.filter(|batch| !batch.documents.is_empty()) {
             check_batch_size(batch.documents.len())?;
@@ -216,7 +224,7 @@ impl<'a> Arguments<'a> {
         Ok(statements)
     }
 
-    /// The value of a field, whatever it is; null counts as none.
+    /// The value of a field, of any type. Returns `None` for null.
     pub(super) fn given(&self, field: &str) -> Option<&'a Bson> {
         self.fields.get(field).filter(|value| !matches!(value, Bson::Null))
     }
@@ -232,7 +240,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// The collation; an empty document asks for none.
+    /// The collation. Returns `None` for an empty document.
     pub(super) fn collation(&self) -> Result<Option<Collation>> {
         let Some(collation) = self.document("collation")?.filter(|collation| !collation.is_empty()) else {
             return Ok(None);
@@ -246,7 +254,7 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    /// The limit of time, which is the whole command's.
+    /// The limit of time of the whole command.
     pub(super) fn max_time(&self) -> Result<Option<Duration>> {
         Ok(self.count("maxTimeMS")?.map(Duration::from_millis))
     }
@@ -259,6 +267,7 @@ impl<'a> Arguments<'a> {
             None => None,
             Some(Bson::String(mode)) if mode == "majority" => Some(Acknowledgment::Majority),
             Some(Bson::String(mode)) => Some(Acknowledgment::Custom(mode.clone())),
+            // MongoDB checks the number of nodes even where there is only one.
             Some(_) => {
                 let nodes = of.integer("w")?.unwrap_or_default();
                 let count = u32::try_from(nodes).ok().filter(|&nodes| nodes <= NODES_MAX);
@@ -286,14 +295,14 @@ impl<'a> Arguments<'a> {
         Ok(Some(WriteConcern { w, w_timeout, journal }))
     }
 
-    /// Checks the write concern of any command: one that cannot be met fails the command before it does anything.
+    /// Checks the write concern. One that cannot be met fails the command before it changes anything.
     pub(super) fn check_write_concern(&self) -> Result<()> {
         self.write_concern()?.map_or(Ok(()), |concern| concern.validate())
     }
 
-    /// Every read is of one moment and of what was written, so all levels are met but `snapshot`, which is of several reads
-    /// together: a session that was told it has one would read the writes of others.
-    fn read_concern(&self) -> Result<()> {
+    /// Checks the read concern. Every read sees one moment of what was written, so every level is met but `snapshot`: it
+    /// promises that several reads of a session see the same moment.
+    fn check_read_concern(&self) -> Result<()> {
         let Some(concern) = self.document("readConcern")? else { return Ok(()) };
         let of = Arguments::of("readConcern", concern);
         of.allow_in_statement(&["level", "provenance"])?;
@@ -306,6 +315,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
+    /// The error for a required field that is not there.
     pub(super) fn missing(&self, field: &str) -> Error {
         refused(
             Code::IDL_FAILED_TO_PARSE,
@@ -322,25 +332,18 @@ impl<'a> Arguments<'a> {
     }
 }
 
-pub(super) fn check_batch_size(count: usize) -> Result<()> {
-    if count == 0 || count > STATEMENTS_MAX {
-        return Err(refused(
-            Code::INVALID_LENGTH,
-            format!("Write batch sizes must be between 1 and {STATEMENTS_MAX}. Got {count} operations."),
-        ));
-    }
-    Ok(())
-}
-
+/// A double that is a whole number. Returns `None` for any other.
 fn whole(value: f64) -> Option<i64> {
-    // Beyond this a double cannot tell whole numbers apart.
+    // Above this, not every whole number is a double, so the client may have meant another one.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if value.fract() != 0.0 || value.abs() > EXACT {
         return None;
     }
+    // Through text, because a cast would be exact here and still need an exception to the lints.
     format!("{value:.0}").parse().ok()
 }
 
+/// A type's name for messages.
 fn shown(value: Option<&Bson>) -> String {
     value.map_or_else(|| "nothing".to_owned(), |value| format!("{:?}", value.element_type()).to_lowercase())
 }

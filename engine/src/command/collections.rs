@@ -9,9 +9,10 @@ use crate::catalog::fields::has_fields;
 use crate::codes::{refused, unsupported};
 use crate::collection::by_database::collection_names;
 use crate::command::arguments::Arguments;
+use crate::command::context::CommandContext;
+use crate::command::cursor::Opened;
 use crate::command::modify::check_validation;
 use crate::command::sequences::auto_increments;
-use crate::command::{Opened, Place};
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::namespace::Namespace;
@@ -29,20 +30,21 @@ const KNOWN: [&str; 7] = [
     "validator",
 ];
 
-/// With the field `autoIncrement`, a document or an array of them, fields of the collection number themselves.
-pub(super) fn create(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+/// Runs `create`. The field `autoIncrement`, which is CairnDB's, declares auto-increment fields: a document, or an array of
+/// documents.
+pub(super) fn create(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&KNOWN)?;
     check_validation(arguments)?;
     check_collation(arguments.collation()?.as_ref())?;
     check_id_index(arguments)?;
     let fields = auto_increments(arguments)?.unwrap_or_default();
     let fields: Vec<_> = fields.into_iter().map(|field| field.options).collect();
-    let namespace = Namespace::parse(place.db, arguments.target()?)?;
-    let storage = place.shared.store.enter()?;
-    place.shared.store.admit_write()?;
-    match place.shared.catalog.create(place.shared.storage(&storage), &namespace, &fields)? {
+    let namespace = Namespace::parse(context.db, arguments.target()?)?;
+    let storage = context.shared.store.enter()?;
+    context.shared.store.admit_write()?;
+    match context.shared.catalog.create(context.shared.storage(&storage), &namespace, &fields)? {
         Created::New(_) => Ok(doc! {}),
-        // Since 7.0 it is enough that the collection is the one that is wanted.
+        // As in MongoDB since 7.0: a collection that exists with the same options is no error.
         Created::Existing(existing) if has_fields(&existing.definition().fields, &fields)? => Ok(doc! {}),
         Created::Existing(_) => {
             let message = format!("namespace {namespace} already exists, but with different options");
@@ -51,7 +53,7 @@ pub(super) fn create(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
     }
 }
 
-/// Dumps say what the index on `_id` was; there is only one that it can be.
+/// Checks `idIndex`, which mongorestore sends from a dump. There is only one index on `_id` that a collection can have.
 fn check_id_index(arguments: &Arguments<'_>) -> Result<()> {
     let Some(index) = arguments.document("idIndex")? else { return Ok(()) };
     let fields = Arguments::of("create.idIndex", index);
@@ -73,9 +75,9 @@ fn index_direction(value: Option<&bson::Bson>) -> Option<i64> {
     Arguments::of("key", &fields).integer("_id").ok().flatten()
 }
 
-pub(super) fn drop(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+pub(super) fn drop(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&[])?;
-    let collection = place.collection(arguments.target()?);
+    let collection = context.collection(arguments.target()?);
     let indexes = collection.list_index_names().run()?.len();
     collection.drop().run()?;
     let mut reply = doc! {};
@@ -86,17 +88,17 @@ pub(super) fn drop(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docum
     Ok(reply)
 }
 
-/// CairnDB's own: removes all documents at once, and starts sequences again.
-pub(super) fn truncate(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+/// Runs `truncate`, which is CairnDB's: removes all documents at once, and restarts the sequences of auto-increment fields.
+pub(super) fn truncate(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&[])?;
-    let removed = place.collection(arguments.target()?).truncate().run()?;
+    let removed = context.collection(arguments.target()?).truncate().run()?;
     Ok(doc! { "n": number(removed.deleted_count) })
 }
 
-/// It names whole namespaces, and is run on `admin`.
-pub(super) fn rename(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+/// Runs `renameCollection`, which names both namespaces in full and is run on `admin`.
+pub(super) fn rename(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["dropTarget", "to"])?;
-    if place.db != "admin" {
+    if context.db != "admin" {
         return Err(refused(
             Code::UNAUTHORIZED,
             "renameCollection may only be run against the admin database.",
@@ -109,9 +111,9 @@ pub(super) fn rename(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
     }
     let replace =
         if arguments.boolean("dropTarget")? == Some(true) { Replace::DropTarget } else { Replace::Refuse };
-    let storage = place.shared.store.enter()?;
-    place.shared.store.admit_write()?;
-    place.shared.catalog.rename(place.shared.storage(&storage), &from, &to, replace)?;
+    let storage = context.shared.store.enter()?;
+    context.shared.store.admit_write()?;
+    context.shared.catalog.rename(context.shared.storage(&storage), &from, &to, replace)?;
     Ok(doc! {})
 }
 
@@ -122,23 +124,23 @@ fn namespace(text: &str) -> Result<Namespace> {
     Namespace::parse(db, coll)
 }
 
-pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Opened> {
+pub(super) fn list(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Opened> {
     arguments.allow(&["authorizedCollections", "cursor", "filter", "nameOnly"])?;
     let filter = arguments.document("filter")?.cloned().unwrap_or_default();
-    let selector = Selector::parse(&filter, None, place.operation())?;
+    let selector = Selector::parse(&filter, None, context.operation())?;
     let is_name_only = arguments.boolean("nameOnly")?.unwrap_or(false);
-    let names = collection_names(place.shared, place.db)?;
-    let identity = place.shared.store.enter()?.identity()?;
+    let names = collection_names(context.shared, context.db)?;
+    let identity = context.shared.store.enter()?.identity()?;
     let mut batch = Vec::new();
     for name in names {
-        let namespace = Namespace::stored(place.db, &name)?;
-        // One that was dropped since is not there.
-        let Some(state) = place.shared.catalog.find(&namespace) else { continue };
+        let namespace = Namespace::stored(context.db, &name)?;
+        // It may have been dropped after the names were listed.
+        let Some(state) = context.shared.catalog.find(&namespace) else { continue };
         let uuid = Binary { subtype: BinarySubtype::Uuid, bytes: state.id.uuid(&identity).to_vec() };
         let whole = doc! {
             "name": &name,
             "type": "collection",
-            "options": options_of(place, &name)?,
+            "options": options_of(context, &name)?,
             "info": { "readOnly": false, "uuid": uuid },
             "idIndex": { "v": 2, "key": { "_id": 1 }, "name": "_id_" },
         };
@@ -151,14 +153,14 @@ pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Opene
             batch.push(RawDocumentBuf::try_from(&shown)?);
         }
     }
-    let namespace = format!("{}.$cmd.listCollections", place.db);
+    let namespace = format!("{}.$cmd.listCollections", context.db);
     Ok(Opened { cursor: Cursor::of_list(batch), namespace })
 }
 
-/// What makes the same collection when it is sent to `create`, as mongorestore does: its auto-increment fields, with
-/// where they stand.
-fn options_of(place: &Place<'_>, name: &str) -> Result<Document> {
-    let fields = place.collection(name).auto_increment_options()?;
+/// The options with which `create` makes the same collection again, as mongorestore does: its auto-increment fields with
+/// their current values.
+fn options_of(context: &CommandContext<'_>, name: &str) -> Result<Document> {
+    let fields = context.collection(name).auto_increment_options()?;
     Ok(if fields.is_empty() {
         doc! {}
     } else {

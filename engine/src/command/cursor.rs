@@ -1,4 +1,4 @@
-//! Commands that give a cursor: whoever runs them holds it, or has it drained into one reply.
+//! The cursor that a command opens: the caller reads it, or one reply has all its documents.
 
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use query::code::Code;
@@ -7,18 +7,18 @@ use crate::codes::refused;
 use crate::cursor::Cursor;
 use crate::error::Result;
 
-/// How many bytes of documents one reply holds.
+/// The most bytes of documents in one reply.
 const REPLY_BYTES_MAX: usize = 16 << 20;
 
 /// A cursor that a command opened.
 pub(crate) struct Opened {
     pub(crate) cursor: Cursor<RawDocumentBuf>,
-    /// What replies call its namespace.
+    /// The namespace as replies show it, which for a list is none of a collection.
     pub(crate) namespace: String,
 }
 
 impl Opened {
-    /// All documents as the only batch of a reply.
+    /// Reads all documents into the only batch of a reply. Fails when they take more than [`REPLY_BYTES_MAX`] bytes.
     pub(super) fn drain(mut self) -> Result<Document> {
         let mut batch = Vec::new();
         let mut bytes = 0;
@@ -34,6 +34,7 @@ impl Opened {
             }
             batch.push(Bson::Document(Document::try_from(self.cursor.current())?));
         }
+        // The id 0 tells clients that the cursor is exhausted: they send no `getMore`.
         Ok(doc! { "cursor": { "firstBatch": batch, "id": 0_i64, "ns": self.namespace } })
     }
 }

@@ -6,33 +6,33 @@ use query::code::Code;
 use crate::catalog::change::namespace_not_found;
 use crate::codes::refused;
 use crate::collection::{Size, by_database};
-use crate::command::Place;
 use crate::command::arguments::Arguments;
+use crate::command::context::CommandContext;
 use crate::error::Result;
-use crate::namespace::validate_database;
+use crate::names::validate_database;
 use crate::plan::selector::Selector;
 
 /// The database that commands of the whole store are run on.
 const ADMIN: &str = "admin";
 
-/// It is run on `admin`.
-pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+/// Runs `listDatabases`, on the database `admin` only.
+pub(super) fn list(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["authorizedDatabases", "filter", "nameOnly"])?;
-    if place.db != ADMIN {
+    if context.db != ADMIN {
         return Err(refused(Code::UNAUTHORIZED, "listDatabases may only be run against the admin database."));
     }
     let filter = arguments.document("filter")?.cloned().unwrap_or_default();
-    let selector = Selector::parse(&filter, None, place.operation())?;
+    let selector = Selector::parse(&filter, None, context.operation())?;
     let is_name_only = arguments.boolean("nameOnly")?.unwrap_or(false);
     let mut databases = Vec::new();
     let mut total = 0;
-    let mut names = by_database::database_names(place.shared)?;
-    // It is always there, as in MongoDB: clients run commands on it.
-    if let Err(place) = names.binary_search_by(|name| name.as_str().cmp(ADMIN)) {
-        names.insert(place, ADMIN.to_owned());
+    let mut names = by_database::database_names(context.shared)?;
+    // As in MongoDB, `admin` is always listed: clients run commands on it.
+    if let Err(at) = names.binary_search_by(|name| name.as_str().cmp(ADMIN)) {
+        names.insert(at, ADMIN.to_owned());
     }
     for name in names {
-        let bytes = if is_name_only { 0 } else { by_database::stored_bytes(place.shared, &name)? };
+        let bytes = if is_name_only { 0 } else { by_database::stored_bytes(context.shared, &name)? };
         let empty = !is_name_only && bytes == 0;
         let whole = doc! { "name": &name, "sizeOnDisk": long(bytes), "empty": empty };
         if !selector.matches(&RawDocumentBuf::try_from(&whole)?)? {
@@ -54,24 +54,25 @@ pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docum
 }
 
 /// Removes every collection and sequence of the database.
-pub(super) fn drop(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+pub(super) fn drop(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&[])?;
-    let existed = by_database::database_names(place.shared)?.iter().any(|name| name == place.db);
-    by_database::drop_database(place.shared, place.db)?;
+    let existed = by_database::database_names(context.shared)?.iter().any(|name| name == context.db);
+    by_database::drop_database(context.shared, context.db)?;
     Ok(if existed {
-        doc! { "dropped": place.db }
+        doc! { "dropped": context.db }
     } else {
         doc! {}
     })
 }
 
-pub(super) fn stats(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+pub(super) fn stats(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["freeStorage", "scale"])?;
-    validate_database(place.db)?;
+    validate_database(context.db)?;
     let scale = scale(arguments)?;
     let (mut collections, mut all) = (0_u64, Size::default());
-    for name in by_database::collection_names(place.shared, place.db)? {
-        let Some(size) = place.collection(&name).size()? else { continue };
+    for name in by_database::collection_names(context.shared, context.db)? {
+        // It may have been dropped after the names were listed.
+        let Some(size) = context.collection(&name).size()? else { continue };
         collections += 1;
         all.documents += size.documents;
         all.document_bytes += size.document_bytes;
@@ -80,7 +81,7 @@ pub(super) fn stats(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docu
     }
     let index_bytes: u64 = all.indexes.iter().map(|(_, bytes)| bytes).sum();
     Ok(doc! {
-        "db": place.db,
+        "db": context.db,
         "collections": long(collections),
         "views": 0_i64,
         "objects": long(all.documents),
@@ -94,10 +95,10 @@ pub(super) fn stats(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docu
     })
 }
 
-pub(super) fn collection_stats(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+pub(super) fn collection_stats(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["scale"])?;
     let scale = scale(arguments)?;
-    let collection = place.collection(arguments.target()?);
+    let collection = context.collection(arguments.target()?);
     let size = collection.size()?.ok_or_else(|| namespace_not_found(&collection.namespace()))?;
     let index_bytes: u64 = size.indexes.iter().map(|(_, bytes)| bytes).sum();
     let sizes = size.indexes.iter().map(|(name, bytes)| (name.clone(), scaled(*bytes, scale)));

@@ -5,9 +5,9 @@ use query::code::Code;
 
 use crate::codes::refused;
 use crate::collection::{Collection, Delete};
-use crate::command::Place;
 use crate::command::arguments::Arguments;
-use crate::command::explain::Plan;
+use crate::command::context::CommandContext;
+use crate::command::plan::Plan;
 use crate::command::request::decode_statement;
 use crate::command::write_errors::WriteErrors;
 use crate::error::Result;
@@ -17,16 +17,17 @@ use crate::results::number;
 
 const KNOWN: [&str; 3] = ["deletes", "let", "ordered"];
 
-/// Time that is over ends the command, whatever else it was refused for; what was removed until then is gone.
-pub(super) fn delete(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+/// Runs `delete`. If the time is over, the whole command fails, and what was removed until then stays removed.
+pub(super) fn delete(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&KNOWN)?;
     let is_ordered = arguments.boolean("ordered")?.unwrap_or(true);
     let shared = shared(arguments)?;
+    // One `$$NOW` for all statements of the command.
     let now = DateTime::now();
-    let collection = place.collection(arguments.target()?);
+    let collection = context.collection(arguments.target()?);
     let mut deleted = 0;
     let mut errors = WriteErrors::default();
-    let operation = place.operation();
+    let operation = context.operation();
     for (index, statement) in arguments.raw_statements("deletes")?.iter().enumerate() {
         operation.look()?;
         let (statement, _held) = decode_statement(statement, &operation)?;
@@ -46,17 +47,17 @@ pub(super) fn delete(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
     Ok(reply)
 }
 
-/// The only statement explained: one plan is all that a reply has room for.
-pub(super) fn explain(place: &Place<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
+/// Explains the only statement: a reply has room for one plan.
+pub(super) fn explain(context: &CommandContext<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
     arguments.allow(&KNOWN)?;
     arguments.boolean("ordered")?;
     let statement = Arguments::of("deletes", arguments.only_statement("deletes")?);
-    let collection = place.collection(arguments.target()?);
+    let collection = context.collection(arguments.target()?);
     let delete = read(&collection, &statement, &shared(arguments)?)?;
     Ok(Plan::of(&collection, delete.explain(depth)?))
 }
 
-/// What all statements of a command share.
+/// The options that all statements of the command share.
 fn shared(arguments: &Arguments<'_>) -> Result<DeleteOptions> {
     Ok(DeleteOptions {
         let_vars: arguments.document("let")?.cloned(),
@@ -65,7 +66,7 @@ fn shared(arguments: &Arguments<'_>) -> Result<DeleteOptions> {
     })
 }
 
-/// A statement, ready to be run.
+/// Reads a statement into a call of the verb.
 fn read<'a>(
     collection: &'a Collection<RawDocumentBuf>,
     statement: &Arguments<'_>,

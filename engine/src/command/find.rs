@@ -4,29 +4,37 @@ use bson::{Document, RawDocumentBuf, doc};
 
 use crate::collection::Collection;
 use crate::command::arguments::Arguments;
-use crate::command::explain::Plan;
-use crate::command::{Opened, Place};
+use crate::command::context::CommandContext;
+use crate::command::cursor::Opened;
+use crate::command::plan::Plan;
 use crate::error::Result;
 use crate::execute::explain::Depth;
 use crate::options::{CountOptions, DistinctOptions, FindOptions};
 use crate::results::number;
 
-/// What is sent of a cursor at once is its holder's to decide, so `batchSize`, `singleBatch` and `noCursorTimeout` are
-/// read and change nothing. `allowDiskUse` and `allowPartialResults` are permissions of which no use is made.
-pub(super) fn find(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Opened> {
-    let (collection, filter, options) = find_arguments(place, arguments)?;
+/// Opens the cursor of `find`.
+///
+/// How much of it is sent at once is for the server to decide, so `batchSize`, `singleBatch` and `noCursorTimeout` are
+/// checked and change nothing. `allowDiskUse` and `allowPartialResults` permit what the engine never does.
+pub(super) fn find(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Opened> {
+    let (collection, filter, options) = find_arguments(context, arguments)?;
     let cursor = collection.find(filter).with_options(options).run()?;
     Ok(Opened { cursor, namespace: collection.namespace().to_string() })
 }
 
-pub(super) fn explain_find(place: &Place<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
-    let (collection, filter, options) = find_arguments(place, arguments)?;
+pub(super) fn explain_find(
+    context: &CommandContext<'_>,
+    arguments: &Arguments<'_>,
+    depth: Depth,
+) -> Result<Plan> {
+    let (collection, filter, options) = find_arguments(context, arguments)?;
     Ok(Plan::of(&collection, collection.find(filter).with_options(options).explain(depth)?))
 }
 
+/// A read of a collection: its filter and its options.
 type Asked<O> = (Collection<RawDocumentBuf>, Document, O);
 
-fn find_arguments(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Asked<FindOptions>> {
+fn find_arguments(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Asked<FindOptions>> {
     let known = [
         "allowDiskUse",
         "allowPartialResults",
@@ -46,6 +54,7 @@ fn find_arguments(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Asked<
     ];
     arguments.allow(&known)?;
     arguments.count("batchSize")?;
+    // An empty bound bounds nothing, so there is nothing to refuse.
     for bound in ["min", "max"] {
         if arguments.document(bound)?.is_some_and(|bound| !bound.is_empty()) {
             return Err(arguments.not_here(bound));
@@ -65,11 +74,11 @@ fn find_arguments(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Asked<
         ..FindOptions::default()
     };
     let filter = arguments.document("filter")?.cloned().unwrap_or_default();
-    Ok((place.collection(arguments.target()?), filter, options))
+    Ok((context.collection(arguments.target()?), filter, options))
 }
 
-pub(super) fn count(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    let (collection, filter, options) = count_arguments(place, arguments)?;
+pub(super) fn count(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    let (collection, filter, options) = count_arguments(context, arguments)?;
     let count = match options {
         None => collection.estimated_document_count().run()?,
         Some(options) => collection.count_documents(filter).with_options(options).run()?,
@@ -77,8 +86,12 @@ pub(super) fn count(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docu
     Ok(doc! { "n": number(count) })
 }
 
-pub(super) fn explain_count(place: &Place<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
-    let (collection, filter, options) = count_arguments(place, arguments)?;
+pub(super) fn explain_count(
+    context: &CommandContext<'_>,
+    arguments: &Arguments<'_>,
+    depth: Depth,
+) -> Result<Plan> {
+    let (collection, filter, options) = count_arguments(context, arguments)?;
     let explained = match options {
         None => collection.estimated_document_count().explain(depth)?,
         Some(options) => collection.count_documents(filter).with_options(options).explain(depth)?,
@@ -86,35 +99,44 @@ pub(super) fn explain_count(place: &Place<'_>, arguments: &Arguments<'_>, depth:
     Ok(Plan::of(&collection, explained))
 }
 
-/// There are no options where the counter says it all.
-fn count_arguments(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Asked<Option<CountOptions>>> {
+/// Reads `count`. Without options, when the collection's counter has the answer.
+fn count_arguments(
+    context: &CommandContext<'_>,
+    arguments: &Arguments<'_>,
+) -> Result<Asked<Option<CountOptions>>> {
     arguments.allow(&["collation", "fields", "hint", "limit", "query", "skip"])?;
     let options = CountOptions {
         collation: arguments.collation()?,
         hint: arguments.hint()?,
+        // As in MongoDB: 0 is no limit, and a negative limit counts like a positive one.
         limit: arguments.integer("limit")?.map(i64::unsigned_abs).filter(|&limit| limit > 0),
         skip: arguments.count("skip")?,
         ..CountOptions::default()
     };
     let filter = arguments.document("query")?.cloned().unwrap_or_default();
-    let collection = place.collection(arguments.target()?);
+    let collection = context.collection(arguments.target()?);
+    // The counter knows all documents, and nothing of a part of them; a hint has to be checked.
     let is_plain = filter.is_empty() && options.skip.is_none_or(|skip| skip == 0) && options.limit.is_none();
     let is_counter = is_plain && options.collation.is_none() && options.hint.is_none();
     Ok((collection, filter, (!is_counter).then_some(options)))
 }
 
-pub(super) fn distinct(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    let (key, (collection, filter, options)) = distinct_arguments(place, arguments)?;
+pub(super) fn distinct(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    let (key, (collection, filter, options)) = distinct_arguments(context, arguments)?;
     Ok(doc! { "values": collection.distinct(key, filter).with_options(options).run()? })
 }
 
-pub(super) fn explain_distinct(place: &Place<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
-    let (key, (collection, filter, options)) = distinct_arguments(place, arguments)?;
+pub(super) fn explain_distinct(
+    context: &CommandContext<'_>,
+    arguments: &Arguments<'_>,
+    depth: Depth,
+) -> Result<Plan> {
+    let (key, (collection, filter, options)) = distinct_arguments(context, arguments)?;
     Ok(Plan::of(&collection, collection.distinct(key, filter).with_options(options).explain(depth)?))
 }
 
 fn distinct_arguments<'a>(
-    place: &Place<'_>,
+    context: &CommandContext<'_>,
     arguments: &Arguments<'a>,
 ) -> Result<(&'a str, Asked<DistinctOptions>)> {
     arguments.allow(&["collation", "hint", "key", "query"])?;
@@ -125,5 +147,5 @@ fn distinct_arguments<'a>(
     };
     let key = arguments.text("key")?.ok_or_else(|| arguments.missing("key"))?;
     let filter = arguments.document("query")?.cloned().unwrap_or_default();
-    Ok((key, (place.collection(arguments.target()?), filter, options)))
+    Ok((key, (context.collection(arguments.target()?), filter, options)))
 }

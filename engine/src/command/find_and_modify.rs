@@ -6,9 +6,9 @@ use query::update::is_replacement;
 
 use crate::codes::refused;
 use crate::collection::{Collection, FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate, Modified};
-use crate::command::Place;
 use crate::command::arguments::Arguments;
-use crate::command::explain::Plan;
+use crate::command::context::CommandContext;
+use crate::command::plan::Plan;
 use crate::command::update::{array_filters, modifications, refuse_array_filters};
 use crate::error::{Error, Result};
 use crate::execute::explain::Depth;
@@ -32,16 +32,17 @@ const KNOWN: [&str; 12] = [
     "upsert",
 ];
 
-pub(super) fn find_and_modify(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+pub(super) fn find_and_modify(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&KNOWN)?;
     let is_removal = arguments.boolean("remove")?.unwrap_or(false);
-    let collection = place.collection(arguments.target()?);
+    let collection = context.collection(arguments.target()?);
     let modified = match Asked::read(&collection, arguments)? {
         Asked::Remove(remove) => remove.modify(),
         Asked::Replace(replace) => replace.modify(),
         Asked::Update(update) => update.modify(),
     };
     let Modified { is_found, document, upserted_id } = modified.map_err(Error::into_command)?;
+    // `n` counts the document that was found, or else inserted: never more than one.
     let count = i32::from(is_found || upserted_id.is_some());
     let mut last = doc! { "n": count };
     if !is_removal {
@@ -52,9 +53,9 @@ pub(super) fn find_and_modify(place: &Place<'_>, arguments: &Arguments<'_>) -> R
     Ok(doc! { "lastErrorObject": last, "value": value })
 }
 
-pub(super) fn explain(place: &Place<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
+pub(super) fn explain(context: &CommandContext<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
     arguments.allow(&KNOWN)?;
-    let collection = place.collection(arguments.target()?);
+    let collection = context.collection(arguments.target()?);
     let explained = match Asked::read(&collection, arguments)? {
         Asked::Remove(remove) => remove.explain(depth)?,
         Asked::Replace(replace) => replace.explain(depth)?,
@@ -63,7 +64,7 @@ pub(super) fn explain(place: &Place<'_>, arguments: &Arguments<'_>, depth: Depth
     Ok(Plan::of(&collection, explained))
 }
 
-/// What is to be done, ready to be run.
+/// The command, read into a call of one of three verbs.
 enum Asked<'a> {
     Remove(FindOneAndDelete<'a, RawDocumentBuf>),
     Replace(FindOneAndReplace<'a, RawDocumentBuf, RawDocumentBuf>),
@@ -95,6 +96,7 @@ impl<'a> Asked<'a> {
     }
 }
 
+/// The options of a removal, which refuses the fields that only an update has.
 fn removal(arguments: &Arguments<'_>) -> Result<FindOneAndDeleteOptions> {
     let contradicts = ["update", "new", "upsert", "arrayFilters"]
         .into_iter()
@@ -133,6 +135,7 @@ fn options(arguments: &Arguments<'_>) -> Result<FindOneAndUpdateOptions> {
     })
 }
 
+/// The options of an update that a replacement has as well.
 fn of_replacement(options: FindOneAndUpdateOptions) -> FindOneAndReplaceOptions {
     FindOneAndReplaceOptions {
         bypass_document_validation: options.bypass_document_validation,

@@ -8,21 +8,21 @@ use crate::codes::refused;
 use crate::collection::Collection;
 use crate::collection::indexes::Listed;
 use crate::command::arguments::Arguments;
+use crate::command::context::CommandContext;
+use crate::command::cursor::Opened;
 use crate::command::unsupported::is_option;
-use crate::command::{Opened, Place};
 use crate::error::Result;
 use crate::options::{IndexModel, IndexOptions};
 use crate::plan::order::check_collation;
 use crate::write::index_build;
 
-/// What messages call the description of an index.
+/// The name of an index's description in messages.
 const PLACE: &str = "createIndexes.indexes";
 
-/// What an index is described by. `background` and `ns` are of older versions, where they meant nothing that is still
-/// to be said.
+/// The options of an index. `background` and `ns` come from older versions of MongoDB and change nothing.
 const KNOWN: [&str; 8] = ["background", "collation", "key", "name", "ns", "sparse", "unique", "v"];
 
-pub(super) fn create(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+pub(super) fn create(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["commitQuorum", "ignoreUnknownIndexOptions", "indexes"])?;
     let models = arguments.documents("indexes")?.ok_or_else(|| arguments.missing("indexes"))?;
     if models.is_empty() {
@@ -33,10 +33,11 @@ pub(super) fn create(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
         .into_iter()
         .map(|spec| if ignores_unknown { model(&without_unknown(spec)) } else { model(spec) });
     let models = models.collect::<Result<Vec<_>>>()?;
-    let collection = place.collection(arguments.target()?);
+    let collection = context.collection(arguments.target()?);
     let before = count(&collection)?;
     collection.create_indexes(models).run()?;
     let after = count(&collection)?;
+    // A collection that this command created had no index; MongoDB counts the one on `_id` all the same.
     let mut reply = doc! { "numIndexesBefore": before.max(1), "numIndexesAfter": after };
     reply.insert("createdCollectionAutomatically", before == 0);
     if before == after {
@@ -45,7 +46,7 @@ pub(super) fn create(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
     Ok(reply)
 }
 
-/// An index without the options that MongoDB does not have either.
+/// The description without options that MongoDB does not know either. Those that only MongoDB has stay, to be refused.
 fn without_unknown(spec: &Document) -> Document {
     let is_option = |name: &str| KNOWN.contains(&name) || is_option(PLACE, name);
     let options = spec.iter().filter(|(name, _)| is_option(name));
@@ -70,10 +71,10 @@ fn model(spec: &Document) -> Result<IndexModel> {
     Ok(IndexModel { keys, options: Some(options) })
 }
 
-/// By name, by key, several names, or `*` for all but the one on `_id`.
-pub(super) fn drop(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+/// Runs `dropIndexes`: by name, by keys, by several names, or `*` for all but the index on `_id`.
+pub(super) fn drop(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["index"])?;
-    let collection = place.collection(arguments.target()?);
+    let collection = context.collection(arguments.target()?);
     let indexes = collection.indexes()?.ok_or_else(|| namespace_not_found(&collection.namespace()))?;
     let reply = doc! { "nIndexesWas": i32::try_from(indexes.len()).unwrap_or(i32::MAX) };
     match arguments.given("index") {
@@ -81,6 +82,7 @@ pub(super) fn drop(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Docum
         Some(Bson::String(name)) => collection.drop_index(name).run()?,
         Some(Bson::Document(keys)) => collection.drop_index(name_of(&indexes, keys)?).run()?,
         Some(Bson::Array(names)) => {
+            // All are read before the first is dropped: a bad one must not leave half of the work done.
             let names = names.iter().map(|name| name.as_str().ok_or_else(|| not_a_name(name)));
             for name in names.collect::<Result<Vec<_>>>()? {
                 collection.drop_index(name).run()?;
@@ -102,12 +104,12 @@ fn name_of<'a>(indexes: &'a [Listed], keys: &Document) -> Result<&'a str> {
     named.ok_or_else(|| refused(Code::INDEX_NOT_FOUND, format!("can't find index with key: {keys}")))
 }
 
-pub(super) fn list(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Opened> {
+pub(super) fn list(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Opened> {
     arguments.allow(&["cursor"])?;
-    let collection = place.collection(arguments.target()?);
+    let collection = context.collection(arguments.target()?);
     let namespace = collection.namespace();
     let indexes = collection.list_indexes().run()?;
-    // Where there is a collection, there is an index on `_id`.
+    // A collection always has the index on `_id`, so an empty list means that there is no collection.
     if indexes.is_exhausted() {
         return Err(namespace_not_found(&namespace));
     }

@@ -1,10 +1,10 @@
-//! `insert`. Beside MongoDB's reply it names the values that were generated: `generated` has a document for each one
-//! that was inserted, `lastGenerateID` is the first value of all.
+//! `insert`. Besides MongoDB's fields the reply has the generated values: `generated` is an array with a document for each
+//! inserted one, `lastGenerateID` the first generated value of the command.
 
 use bson::{Bson, Document, doc};
 
-use crate::command::Place;
 use crate::command::arguments::Arguments;
+use crate::command::context::CommandContext;
 use crate::command::write_errors::WriteErrors;
 use crate::document::draft::Drafts;
 use crate::error::{Error, ErrorKind, Result};
@@ -13,8 +13,8 @@ use crate::options::InsertManyOptions;
 use crate::results::number;
 use crate::write::outcome::InsertOutcome;
 
-/// Time that is over ends the command, whatever else it was refused for; what was inserted until then stays.
-pub(super) fn insert(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+/// Runs `insert`. If the time is over, the whole command fails, and what was inserted until then stays.
+pub(super) fn insert(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["bypassDocumentValidation", "documents", "ordered"])?;
     let documents = arguments.raw_documents("documents")?;
     let options = InsertManyOptions {
@@ -23,7 +23,7 @@ pub(super) fn insert(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
         write_concern: arguments.write_concern()?,
         ..InsertManyOptions::default()
     };
-    let collection = place.collection(arguments.target()?);
+    let collection = context.collection(arguments.target()?);
     let mut done = Done::default();
     let mut drafts = Drafts::default();
     for document in documents {
@@ -33,26 +33,26 @@ pub(super) fn insert(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
     Ok(done.into_reply())
 }
 
-/// What was inserted and what was refused.
+/// What goes into the reply.
 #[derive(Default)]
 struct Done {
     count: usize,
-    /// The values that were generated for each document that was inserted, if any were.
+    /// By inserted document, its generated values. Shorter than `count` as long as none was generated.
     generated: Vec<Document>,
     errors: WriteErrors,
 }
 
 impl Done {
-    /// Takes the outcome.
+    /// Adds what a call stored, refused and generated.
     fn add(&mut self, outcome: Result<InsertOutcome<Vec<usize>>>) -> Result<()> {
         let InsertOutcome { inserted, refused, generated, .. } = outcome.or_else(without_any)?;
-        for error in &refused {
-            let position = (error.index, error.code);
-            self.errors.add(position, error.code_name.as_deref(), &error.message, error.details.as_ref());
+        for refusal in refused {
+            self.errors.add(refusal);
         }
         let before = self.count;
         self.count += inserted.len();
         if !generated.is_empty() {
+            // Documents of earlier calls had no generated values: each still has its place in the array.
             self.generated.resize_with(before, Document::new);
             let values = |position: &usize| -> Document {
                 let values = generated.get(position).into_iter().flat_map(GeneratedValues::iter);
@@ -66,6 +66,7 @@ impl Done {
     fn into_reply(mut self) -> Document {
         let mut reply = doc! { "n": number(self.count as u64) };
         if !self.generated.is_empty() {
+            // One document for each inserted one, so that a client can read both by position.
             self.generated.resize_with(self.count, Document::new);
             let first = self.generated.iter().find_map(|document| document.values().next()).cloned();
             reply.insert("generated", self.generated);
@@ -76,7 +77,7 @@ impl Done {
     }
 }
 
-/// The outcome of a call of which no document can be stored, whatever the collection holds.
+/// The outcome of a call that refused all its documents. Any other error is returned.
 fn without_any(error: Error) -> Result<InsertOutcome<Vec<usize>>> {
     let ErrorKind::InsertMany(refusal) = error.kind() else { return Err(error) };
     let refused = refusal.write_errors.clone().unwrap_or_default();

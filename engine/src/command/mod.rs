@@ -1,16 +1,16 @@
-//! Commands: MongoDB's documents for what the verbs do, and CairnDB's own for sequences.
+//! Commands: documents that call the verbs. Most are MongoDB's; those of sequences are CairnDB's own.
 //!
-//! A command is a document whose first field names it. It is answered by a document with `ok: 1`; what single
-//! statements of a write were refused for stands in `writeErrors`, everything else is an error of the call. Commands that
-//! give a cursor have a table of their own: the cursor is the caller's, or `firstBatch` holds all of it. `getMore`
-//! belongs to a server.
+//! The first field of a command is its name. The reply is a document with `ok: 1`. A refused statement of a write is
+//! listed in `writeErrors`; every other failure is an error of the call. Commands that open a cursor have a table of their
+//! own: the caller takes the cursor, or `firstBatch` has all documents. `getMore` belongs to a server.
 //!
-//! Unknown commands, commands that are MongoDB's but not here, and fields that a command does not know are three
-//! different errors.
+//! An unknown command, a command that only MongoDB has, and an unknown field of a command are three different errors.
 
 mod aggregate;
 mod arguments;
+mod batch;
 mod collections;
+mod context;
 mod cursor;
 mod databases;
 mod delete;
@@ -20,6 +20,8 @@ mod find_and_modify;
 mod indexes;
 mod insert;
 mod modify;
+mod nesting;
+mod plan;
 mod request;
 mod sequences;
 mod unsupported;
@@ -28,49 +30,38 @@ mod validate;
 mod write_errors;
 
 pub use self::arguments::GENERIC_COMMAND_FIELDS;
+pub(crate) use self::context::CommandContext;
 pub(crate) use self::cursor::Opened;
 pub(crate) use self::request::{Body, Request};
 pub use self::unsupported::{
     UNSUPPORTED_COMMANDS, UNSUPPORTED_OPTIONS, UnsupportedCommands, UnsupportedOption, UnsupportedOptions,
 };
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use bson::{Document, RawDocumentBuf, doc};
+use bson::{Document, doc};
 use query::code::Code;
-use query::operation::{OperationContext, Reservation};
 use query::registry::Registry;
 
 use crate::codes::{refused, unsupported as not_supported};
-use crate::collection::Collection;
 use crate::command::arguments::Arguments;
 use crate::error::{Error, Result};
-use crate::sequences::Sequence;
-use crate::shared::{Caller, Shared};
 
-/// The database that a command is run on.
-pub(crate) struct Place<'a> {
-    pub(crate) shared: &'a Arc<Shared>,
-    pub(crate) caller: Caller,
-    pub(crate) db: &'a str,
-}
-
-/// Runs a command; a cursor that it gives is drained.
-pub(crate) fn run(place: &Place<'_>, request: &Request<'_>) -> Result<Document> {
-    let held = place.shared.reserve_for_request(request.check()?)?;
+/// Runs a command. Of a command that opens a cursor, the reply has all documents.
+pub(crate) fn run(context: &CommandContext<'_>, request: &Request<'_>) -> Result<Document> {
+    let held = context.shared.reserve_for_request(request.check()?)?;
     let (body, batch) = request.read()?;
     let name = name(&body)?;
     let arguments = Arguments::of(name, &body).with(&batch);
     arguments.check_write_concern()?;
-    let place = &place.begin(arguments.max_time()?);
-    place.keep(held);
+    // The clock starts here: whatever the command calls shares one limit of time.
+    let context = &context.begin(arguments.max_time()?);
+    context.keep(held);
     let mut reply = if let Some(run) = COMMANDS.get(name) {
-        run(place, &arguments)?
+        run(context, &arguments)?
     } else if name == "aggregate" && aggregate::asks_for_plan(&arguments)? {
-        explain::of_aggregate(place, &arguments, &body)?
+        // Before the table of cursors: an `aggregate` with `explain: true` opens none.
+        explain::of_aggregate(context, &arguments, &body)?
     } else if let Some(open) = CURSOR_COMMANDS.get(name) {
-        open(place, &arguments)?.drain()?
+        open(context, &arguments)?.drain()?
     } else {
         return Err(missing(name));
     };
@@ -78,19 +69,19 @@ pub(crate) fn run(place: &Place<'_>, request: &Request<'_>) -> Result<Document> 
     Ok(reply)
 }
 
-/// Runs a command that gives a cursor.
-pub(crate) fn open(place: &Place<'_>, request: &Request<'_>) -> Result<Opened> {
-    let held = place.shared.reserve_for_request(request.check()?)?;
+/// Runs a command that opens a cursor.
+pub(crate) fn open(context: &CommandContext<'_>, request: &Request<'_>) -> Result<Opened> {
+    let held = context.shared.reserve_for_request(request.check()?)?;
     let (body, batch) = request.read()?;
     let name = name(&body)?;
     match CURSOR_COMMANDS.get(name) {
         Some(open) => {
             let arguments = Arguments::of(name, &body).with(&batch);
             arguments.check_write_concern()?;
-            let place = place.begin(arguments.max_time()?);
+            let context = context.begin(arguments.max_time()?);
             // The cursor's operation is the command's: what was parsed is held, and counted, until the cursor is dropped.
-            place.keep(held);
-            open(&place, &arguments)
+            context.keep(held);
+            open(&context, &arguments)
         }
         None if has_command(name) => {
             Err(Error::invalid_argument(format!("the command '{name}' gives no cursor: use run_command")))
@@ -109,8 +100,7 @@ fn name(body: &Document) -> Result<&str> {
     })
 }
 
-/// Whether [`Database::run_command`](crate::Database::run_command) has a command of that name: any other is refused,
-/// whoever sends it.
+/// Whether [`Database::run_command`](crate::Database::run_command) has a command of that name. It refuses all others.
 ///
 /// ```
 /// assert!(cairndb::has_command("find"));
@@ -120,6 +110,7 @@ pub fn has_command(name: &str) -> bool {
     COMMANDS.contains(name) || CURSOR_COMMANDS.contains(name)
 }
 
+/// The error for a command that is in no table.
 fn missing(name: &str) -> Error {
     if unsupported::is_command(name) {
         not_supported(format!("the command '{name}' is not supported"))
@@ -128,42 +119,8 @@ fn missing(name: &str) -> Error {
     }
 }
 
-impl Place<'_> {
-    /// The place of a command that begins now: all that is done for it is one operation.
-    fn begin(&self, max_time: Option<Duration>) -> Self {
-        let operation = self.shared.operation(&self.caller, max_time);
-        Self { caller: self.caller.within(&operation), ..*self }
-    }
-
-    /// The place with an operation of its own, which begins now.
-    fn begin_anew(&self, max_time: Option<Duration>) -> Self {
-        let caller = Caller { operation: None, ..self.caller.clone() };
-        Self { caller, ..*self }.begin(max_time)
-    }
-
-    /// Counts the memory of the decoded request as the operation's.
-    fn keep(&self, request: Option<Reservation>) {
-        if let Some(request) = request {
-            self.operation().keep(request);
-        }
-    }
-
-    /// What the command may use.
-    fn operation(&self) -> OperationContext {
-        self.shared.operation(&self.caller, None)
-    }
-
-    fn collection(&self, name: &str) -> Collection<RawDocumentBuf> {
-        Collection::new(Arc::clone(self.shared), self.caller.clone(), self.db, name)
-    }
-
-    fn sequence(&self, name: &str) -> Sequence {
-        Sequence::new(Arc::clone(self.shared), self.caller.clone(), self.db, name)
-    }
-}
-
-type Command = fn(&Place<'_>, &Arguments<'_>) -> Result<Document>;
-type CursorCommand = fn(&Place<'_>, &Arguments<'_>) -> Result<Opened>;
+type Command = fn(&CommandContext<'_>, &Arguments<'_>) -> Result<Document>;
+type CursorCommand = fn(&CommandContext<'_>, &Arguments<'_>) -> Result<Opened>;
 
 const CURSOR_COMMANDS: Registry<CursorCommand> = Registry::new(&[
     ("aggregate", aggregate::aggregate),
@@ -211,7 +168,7 @@ const COMMANDS: Registry<Command> = Registry::new(&[
     ("validate", validate::validate),
 ]);
 
-fn ping(_place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+fn ping(_context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&[])?;
     Ok(doc! {})
 }

@@ -1,7 +1,7 @@
 //! `collMod`: changes of a collection and of its indexes.
 //!
-//! Most of what MongoDB lets one change is not here to begin with. What asks for the state that there is anyway is done
-//! by doing nothing; all else is refused by its name.
+//! Most of what MongoDB can change here, CairnDB does not have. A request for the state that is there already succeeds and
+//! changes nothing; every other request is refused by the name of its field.
 
 use bson::{Document, doc};
 use query::code::Code;
@@ -9,8 +9,8 @@ use query::code::Code;
 use crate::catalog::change::namespace_not_found;
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::codes::{refused, unsupported};
-use crate::command::Place;
 use crate::command::arguments::Arguments;
+use crate::command::context::CommandContext;
 use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::plan::bounds::ID_FIELD;
@@ -19,28 +19,28 @@ const KNOWN: [&str; 5] =
     ["changeStreamPreAndPostImages", "index", "validationAction", "validationLevel", "validator"];
 const OF_INDEX: [&str; 6] = ["expireAfterSeconds", "hidden", "keyPattern", "name", "prepareUnique", "unique"];
 
-pub(super) fn modify(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+pub(super) fn modify(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&KNOWN)?;
     arguments.write_concern()?;
     check_validation(arguments)?;
     let index = arguments.document("index")?;
     let wanted = index.map(|index| Wanted::parse(&Arguments::of("collMod.index", index))).transpose()?;
-    let namespace = Namespace::parse(place.db, arguments.target()?)?;
-    let _in_use = place.shared.store.enter()?;
-    place.shared.store.admit_write()?;
-    let found = place.shared.catalog.find(&namespace).ok_or_else(|| namespace_not_found(&namespace))?;
+    let namespace = Namespace::parse(context.db, arguments.target()?)?;
+    let _in_use = context.shared.store.enter()?;
+    context.shared.store.admit_write()?;
+    let found = context.shared.catalog.find(&namespace).ok_or_else(|| namespace_not_found(&namespace))?;
     if let Some(wanted) = wanted {
         wanted.check(&namespace, &found.indexes())?;
     }
     Ok(doc! {})
 }
 
-/// There is no validation, and no state of a document is kept from before a write: all that can be asked for is none.
+/// Refuses validators and pre-images, which CairnDB does not have. A request for none of them succeeds.
 pub(super) fn check_validation(arguments: &Arguments<'_>) -> Result<()> {
     if arguments.document("validator")?.is_some_and(|validator| !validator.is_empty()) {
         return Err(arguments.not_here("validator"));
     }
-    // What they say of a validator that is not there holds of every document.
+    // Without a validator their values make no difference, but MongoDB refuses unknown ones.
     arguments.one_of("validationLevel", &["off", "strict", "moderate"])?;
     arguments.one_of("validationAction", &["error", "warn", "errorAndLog"])?;
     let Some(images) = arguments.document("changeStreamPreAndPostImages")? else { return Ok(()) };
@@ -52,7 +52,7 @@ pub(super) fn check_validation(arguments: &Arguments<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What an index is to be.
+/// The index that `collMod` names, and what it is to become.
 struct Wanted<'a> {
     name: Option<&'a str>,
     keys: Option<&'a Document>,
@@ -78,6 +78,7 @@ impl<'a> Wanted<'a> {
             let message = "no expireAfterSeconds, hidden, unique, or prepareUnique field";
             return Err(refused(Code::INVALID_OPTIONS, message));
         }
+        // `hidden: false` and `prepareUnique: false` ask for the state that every index has.
         match (expiry, hidden, prepared, unique) {
             (Some(_), ..) => Err(index.not_here("expireAfterSeconds")),
             (None, Some(true), ..) => Err(index.not_here("hidden")),
@@ -89,11 +90,12 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// Whether the index is what it is to be.
+    /// Succeeds if the index already is what it is to become.
     fn check(&self, namespace: &Namespace, indexes: &[Index]) -> Result<()> {
         let is_wanted = |name: &str, keys: &Document| {
             self.name.is_none_or(|wanted| wanted == name) && self.keys.is_none_or(|wanted| wanted == keys)
         };
+        // The index on `_id` is not in the list, and is unique always.
         if is_wanted(ID_INDEX_NAME, &doc! { ID_FIELD: 1 }) {
             return Ok(());
         }

@@ -1,26 +1,24 @@
-//! A command as it comes: a body, and the documents of a batch beside it.
+//! A command as a caller sends it: a body, and document sequences next to it.
 //!
-//! A body in raw bytes is decoded into a `Document`, after its nesting was checked, because decoding is recursive. The
-//! documents that `insert` stores are not: they stay bytes from here to the write batch, whether they stand in the
-//! body or beside it.
+//! A raw body is decoded into a `Document` after its nesting was checked, because decoding is recursive. The documents of
+//! an `insert` are not decoded: they stay bytes until they are stored. Statements of updates and deletes are decoded one by
+//! one, as they are run.
 
 use std::borrow::Cow;
 
 use bson::{Bson, Document, RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
-use index::validate::{DOCUMENT_BYTES_MAX, validate_up_to};
 use query::code::Code;
 use query::operation::{OperationContext, Reservation};
 
 use crate::codes::refused;
-use crate::command::arguments::{STATEMENTS_MAX, check_batch_size};
-use crate::error::{Error, Result};
+use crate::command::batch::{Batch, STATEMENTS_MAX, check_batch_size};
+use crate::command::nesting::check_nesting;
+use crate::error::Result;
 
-/// Commands with the field whose documents stay bytes. The statements of updates and deletes are decoded one by one.
+/// Commands whose documents are not decoded with the body, with the field that has them. The statements of updates and
+/// deletes are decoded one by one.
 const RAW_BATCHES: [(&str, &str); 3] =
     [("delete", "deletes"), ("insert", "documents"), ("update", "updates")];
-
-/// The largest value in a command. A statement is larger than the document that it brings.
-const VALUE_BYTES_MAX: usize = DOCUMENT_BYTES_MAX + 16 * 1024;
 
 /// Requests up to this length are not weighed.
 const UNWEIGHED_BYTES: usize = 4096;
@@ -33,10 +31,10 @@ const FIELD_MEMORY: usize = 768;
 /// A document or an array, besides what is in it.
 const CONTAINER_MEMORY: usize = 512;
 
-/// A command that was not read yet.
+/// A command that is not decoded yet.
 pub(crate) struct Request<'a> {
     pub(crate) body: Body,
-    /// Documents that stand beside the body, one behind the other, by the name of the field that they are.
+    /// Document sequences: the name of a field, and its documents one after another.
     pub(crate) sequences: Vec<(String, Cow<'a, [u8]>)>,
 }
 
@@ -46,14 +44,8 @@ pub(crate) enum Body {
     Raw(RawDocumentBuf),
 }
 
-/// The documents of a batch, in raw bytes.
-#[derive(Default)]
-pub(super) struct Batch<'a> {
-    pub(super) documents: Vec<Cow<'a, RawDocument>>,
-}
-
 impl Request<'_> {
-    /// A command without documents beside it.
+    /// A command without document sequences.
     pub(crate) fn of(body: Body) -> Self {
         Self { body, sequences: Vec::new() }
     }
@@ -90,7 +82,7 @@ impl Request<'_> {
         Ok(memory)
     }
 
-    /// Reads the command: its body without the documents that stay bytes, and these. [`check`](Self::check) comes first.
+    /// Decodes the command. The documents of an `insert` come apart from the body, as bytes. [`check`](Self::check) comes first.
     pub(super) fn read(&self) -> Result<(Cow<'_, Document>, Batch<'_>)> {
         let mut batch = Batch::default();
         let (mut body, raw_field) = match &self.body {
@@ -111,7 +103,7 @@ impl Request<'_> {
             }
             let documents = split(documents)?;
             if is_raw && documents.is_empty() {
-                // As in the body: an empty batch is there, and the command's to refuse.
+                // So that the command refuses it with the error of an empty array, as it does one in the body.
                 body.to_mut().insert(field, Bson::Array(Vec::new()));
             } else if is_raw {
                 batch.documents = documents.into_iter().map(Cow::Borrowed).collect();
@@ -140,7 +132,7 @@ fn decode<'a>(body: &'a RawDocument, raw_field: Option<&str>, batch: &mut Batch<
             if !batch.documents.is_empty() {
                 continue;
             }
-            // What a batch without documents is refused for is the command's to say.
+            // An empty array stays in the body, where the command refuses it.
         }
         decoded.insert(name.as_str(), Bson::try_from(value)?);
     }
@@ -176,48 +168,6 @@ fn weigh(container: RawBsonRef<'_>) -> usize {
     CONTAINER_MEMORY + values.map(|value| each + weigh(value)).sum::<usize>()
 }
 
-/// Refuses the value of a command's field that is nested too deeply, because decoding is recursive.
-pub(super) fn check_nesting(name: &str, value: RawBsonRef<'_>) -> Result<()> {
-    let nested = match value {
-        RawBsonRef::Document(document) => Some(document.as_bytes()),
-        RawBsonRef::Array(array) => Some(array.as_bytes()),
-        RawBsonRef::JavaScriptCodeWithScope(code) => Some(code.scope.as_bytes()),
-        RawBsonRef::Double(_)
-        | RawBsonRef::String(_)
-        | RawBsonRef::Binary(_)
-        | RawBsonRef::Undefined
-        | RawBsonRef::ObjectId(_)
-        | RawBsonRef::Boolean(_)
-        | RawBsonRef::DateTime(_)
-        | RawBsonRef::Null
-        | RawBsonRef::RegularExpression(_)
-        | RawBsonRef::DbPointer(_)
-        | RawBsonRef::JavaScriptCode(_)
-        | RawBsonRef::Symbol(_)
-        | RawBsonRef::Int32(_)
-        | RawBsonRef::Timestamp(_)
-        | RawBsonRef::Int64(_)
-        | RawBsonRef::Decimal128(_)
-        | RawBsonRef::MinKey
-        | RawBsonRef::MaxKey => None,
-    };
-    if let Some(bytes) = nested {
-        validate_up_to(bytes, VALUE_BYTES_MAX).map_err(|error| refused_value(name, &error))?;
-    }
-    Ok(())
-}
-
-/// Why a field's value is not read. One that is nested too deeply is well-formed.
-fn refused_value(name: &str, error: &index::error::Error) -> Error {
-    if matches!(error, index::error::Error::DocumentTooDeep { .. }) {
-        return refused(
-            Code::OVERFLOW,
-            format!("the field '{name}' of the command is nested too deeply: {error}"),
-        );
-    }
-    refused(Code::INVALID_BSON, format!("the command is malformed: {error}"))
-}
-
 fn elements<'a>(documents: &'a RawArray) -> Result<Vec<Cow<'a, RawDocument>>> {
     let document = |element: bson::error::Result<RawBsonRef<'a>>| {
         let element = element?;
@@ -229,21 +179,23 @@ fn elements<'a>(documents: &'a RawArray) -> Result<Vec<Cow<'a, RawDocument>>> {
             )
         })
     };
-    // Counted before they are kept: what is kept of an empty one takes more than it does.
+    // Counted first: what is kept for a document takes more memory than an empty document does, so a message of empty ones
+    // could take many times its own size.
     check_count(documents.into_iter().take(STATEMENTS_MAX + 1).count())?;
     documents.into_iter().map(document).collect()
 }
 
-/// Refuses more documents than a write may have. That there are none is the command's to refuse.
+/// Refuses more documents than a write may have. No documents at all are refused by the command.
 fn check_count(count: usize) -> Result<()> {
     if count == 0 { Ok(()) } else { check_batch_size(count) }
 }
 
-/// Documents that stand one behind the other.
+/// Splits a sequence into its documents.
 fn split(mut bytes: &[u8]) -> Result<Vec<&RawDocument>> {
     let mut documents = Vec::new();
     while !bytes.is_empty() {
         let length = bytes.first_chunk().map(|length| i32::from_le_bytes(*length));
+        // The shortest document: its length in four bytes, and the zero at its end.
         let length = length.and_then(|length| usize::try_from(length).ok()).filter(|&length| length >= 5);
         let Some((document, rest)) = length.and_then(|length| bytes.split_at_checked(length)) else {
             return Err(refused(

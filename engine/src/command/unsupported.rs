@@ -1,33 +1,51 @@
-//! What MongoDB has and this store refuses by name, each with the reason.
+//! What only MongoDB has: commands and options that are refused by name, each with the reason.
 //!
 //! Commands refuse by these tables, and `docs/compatibility.md` is printed from them.
 
-/// A field of a command that MongoDB has and this store refuses, with code 238.
+/// An option of a command that only MongoDB supports. It is refused with code 238, `NotImplemented`.
+///
+/// ```
+/// let finds = cairndb::UNSUPPORTED_OPTIONS.iter().find(|table| table.places.contains(&"find"));
+/// let option = finds.and_then(|table| table.options.first()).expect("`find` has some");
+/// assert_eq!((option.name, option.reason), ("awaitData", "no capped collections"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnsupportedOption {
     /// The field's name.
     pub name: &'static str,
-    /// What it would need, in a few words.
+    /// What it would need.
     pub reason: &'static str,
 }
 
 /// Options that the same commands refuse.
+///
+/// ```
+/// let of_all = cairndb::UNSUPPORTED_OPTIONS.iter().find(|table| table.places.is_empty());
+/// let mut names = of_all.into_iter().flat_map(|table| table.options).map(|option| option.name);
+/// assert!(names.any(|name| name == "startTransaction"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnsupportedOptions {
-    /// The commands, or the documents within a command, as messages call them: `find`, `createIndexes.indexes`. Empty
-    /// for all commands and the statements of writes.
+    /// The commands, or the documents within a command, by their names in messages: `find`, `createIndexes.indexes`.
+    /// Empty for options of all commands and of the statements of writes.
     pub places: &'static [&'static str],
     /// The options, ascending by name.
     pub options: &'static [UnsupportedOption],
 }
 
-/// Commands that MongoDB has and [`Database::run_command`](crate::Database::run_command) refuses with code 238.
+/// Commands that only MongoDB supports. [`Database::run_command`](crate::Database::run_command) refuses them with code 238,
+/// `NotImplemented`.
+///
+/// ```
+/// let table = cairndb::UNSUPPORTED_COMMANDS.iter().find(|table| table.names.contains(&"buildInfo"));
+/// assert!(table.is_some_and(|table| table.is_of_server));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnsupportedCommands {
-    /// What they would need, in a few words.
+    /// What they would need.
     pub reason: &'static str,
     /// Whether a server answers them, which has connections, users and cursors.
     pub is_of_server: bool,
@@ -35,8 +53,7 @@ pub struct UnsupportedCommands {
     pub names: &'static [&'static str],
 }
 
-/// The options of MongoDB's commands that are refused by name whatever they say, except `false` and null, which ask for
-/// nothing.
+/// The options of MongoDB's commands that are refused by name. The values `false` and null ask for nothing, and are allowed.
 ///
 /// ```
 /// let tables = cairndb::UNSUPPORTED_OPTIONS.iter().filter(|table| table.places.contains(&"find"));
@@ -168,7 +185,7 @@ const fn option(name: &'static str, reason: &'static str) -> UnsupportedOption {
     UnsupportedOption { name, reason }
 }
 
-/// Whether a field is MongoDB's and not here: at a place that messages call so.
+/// Whether only MongoDB supports the field, in the command or document that messages call `place`.
 pub(super) fn is_option(place: &str, field: &str) -> bool {
     let mut tables =
         UNSUPPORTED_OPTIONS.iter().filter(|table| !table.places.is_empty() && table.places.contains(&place));
@@ -180,12 +197,12 @@ pub(super) fn is_of_transaction(field: &str) -> bool {
     TRANSACTIONS.iter().any(|option| option.name == field)
 }
 
-/// Whether a command is MongoDB's and not here.
+/// Whether only MongoDB supports the command.
 pub(super) fn is_command(name: &str) -> bool {
     UNSUPPORTED_COMMANDS.iter().any(|table| table.names.contains(&name))
 }
 
-/// The commands of MongoDB that are refused by name, by what they would need.
+/// The commands of MongoDB that are refused by name, grouped by what they would need.
 ///
 /// ```
 /// let mut names = cairndb::UNSUPPORTED_COMMANDS.iter().flat_map(|table| table.names);

@@ -8,9 +8,9 @@ use query::update::{is_replacement, unknown_stage};
 
 use crate::codes::refused;
 use crate::collection::{Collection, ReplaceOne, Update};
-use crate::command::Place;
 use crate::command::arguments::Arguments;
-use crate::command::explain::Plan;
+use crate::command::context::CommandContext;
+use crate::command::plan::Plan;
 use crate::command::request::decode_statement;
 use crate::command::write_errors::WriteErrors;
 use crate::error::Result;
@@ -21,10 +21,11 @@ use crate::results::{UpdateResult, number};
 const KNOWN: [&str; 4] = ["bypassDocumentValidation", "let", "ordered", "updates"];
 const STATEMENT: [&str; 8] = ["arrayFilters", "collation", "hint", "multi", "q", "sort", "u", "upsert"];
 
-/// What all statements of a command share.
+/// What all statements of the command share.
 struct Shared<'a> {
     let_vars: Option<&'a Document>,
     write_concern: Option<WriteConcern>,
+    /// `$$NOW`, one for all statements.
     now: DateTime,
 }
 
@@ -38,8 +39,8 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// Time that is over ends the command, whatever else it was refused for; what was written until then stays.
-pub(super) fn update(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+/// Runs `update`. If the time is over, the whole command fails, and what was written until then stays.
+pub(super) fn update(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&KNOWN)?;
     let is_ordered = arguments.boolean("ordered")?.unwrap_or(true);
     let shared = Shared::of(arguments)?;
@@ -49,12 +50,13 @@ pub(super) fn update(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
     let mut errors = WriteErrors::default();
     let statements = arguments.raw_statements("updates")?;
     check_stages(&statements)?;
-    let operation = place.operation();
+    let operation = context.operation();
     for (index, statement) in statements.iter().enumerate() {
         operation.look()?;
         let (statement, _held) = decode_statement(statement, &operation)?;
-        match apply(place, target, &Arguments::of("updates", &statement), &shared) {
+        match apply(context, target, &Arguments::of("updates", &statement), &shared) {
             Ok(result) => {
+                // As in MongoDB, `n` counts an upserted document as well.
                 matched += result.matched_count + u64::from(result.upserted_id.is_some());
                 modified += result.modified_count;
                 let index = i32::try_from(index).unwrap_or(i32::MAX);
@@ -76,7 +78,7 @@ pub(super) fn update(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Doc
     Ok(reply)
 }
 
-/// As in MongoDB a stage that does not exist fails the command, before any statement is looked at.
+/// Refuses the command if a statement has an unknown stage. As in MongoDB this comes before the first statement is run.
 fn check_stages(statements: &[Cow<'_, RawDocument>]) -> Result<()> {
     let pipelines = statements.iter().filter_map(|statement| statement.get_array("u").ok());
     let stages = pipelines.flatten().filter_map(|stage| stage.ok()?.as_document());
@@ -89,12 +91,12 @@ fn check_stages(statements: &[Cow<'_, RawDocument>]) -> Result<()> {
     }
 }
 
-/// The only statement explained: one plan is all that a reply has room for.
-pub(super) fn explain(place: &Place<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
+/// Explains the only statement: a reply has room for one plan.
+pub(super) fn explain(context: &CommandContext<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
     arguments.allow(&KNOWN)?;
     arguments.boolean("ordered")?;
     let statement = Arguments::of("updates", arguments.only_statement("updates")?);
-    let collection = place.collection(arguments.target()?);
+    let collection = context.collection(arguments.target()?);
     let explained = match Statement::read(&collection, &statement, &Shared::of(arguments)?)? {
         Statement::Replace(replace) => replace.explain(depth)?,
         Statement::Update(update) => update.explain(depth)?,
@@ -103,18 +105,18 @@ pub(super) fn explain(place: &Place<'_>, arguments: &Arguments<'_>, depth: Depth
 }
 
 fn apply(
-    place: &Place<'_>,
+    context: &CommandContext<'_>,
     target: &str,
     statement: &Arguments<'_>,
     shared: &Shared<'_>,
 ) -> Result<UpdateResult> {
-    match Statement::read(&place.collection(target), statement, shared)? {
+    match Statement::read(&context.collection(target), statement, shared)? {
         Statement::Replace(replace) => replace.run(),
         Statement::Update(update) => update.run(),
     }
 }
 
-/// A statement, ready to be run.
+/// A statement, read into a call of a verb.
 enum Statement<'a> {
     Replace(ReplaceOne<'a, RawDocumentBuf, RawDocumentBuf>),
     Update(Update<'a, RawDocumentBuf>),
@@ -129,6 +131,7 @@ impl<'a> Statement<'a> {
         statement.allow_in_statement(&STATEMENT)?;
         let filter = statement.document("q")?.ok_or_else(|| statement.missing("q"))?.clone();
         let is_multi = statement.boolean("multi")?.unwrap_or(false);
+        // A document without operators is a replacement, which is another verb with other options.
         let modifications = modifications(statement, "u")?;
         if let UpdateModifications::Document(replacement) = &modifications {
             let raw = RawDocumentBuf::try_from(replacement)?;
@@ -154,7 +157,7 @@ impl<'a> Statement<'a> {
     }
 }
 
-/// The operators or the pipeline of a field.
+/// Reads the update in `field`: a document of operators, a replacement, or a pipeline.
 pub(super) fn modifications(arguments: &Arguments<'_>, field: &str) -> Result<UpdateModifications> {
     if let Some(Bson::Array(_)) = arguments.given(field) {
         let stages = arguments.documents(field)?.unwrap_or_default();
@@ -195,7 +198,7 @@ fn replace_options(statement: &Arguments<'_>, shared: &Shared<'_>) -> Result<Rep
     })
 }
 
-/// Array filters name elements for operators.
+/// Refuses `arrayFilters` of a replacement, which has no operators that could use them.
 pub(super) fn refuse_array_filters(arguments: &Arguments<'_>) -> Result<()> {
     match arguments.given("arrayFilters") {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! `validate`: what the audit of the store finds in one collection, in MongoDB's shape.
+//! `validate`: the findings of the audit in one collection, in MongoDB's form.
 
 use std::collections::HashSet;
 
@@ -7,26 +7,29 @@ use query::code::Code;
 
 use crate::audit;
 use crate::codes::refused;
-use crate::command::Place;
 use crate::command::arguments::Arguments;
+use crate::command::context::CommandContext;
 use crate::error::Result;
 use crate::results::Finding;
 
-/// The whole store is looked at, as it is by `verify`: entries that no record has are found by looking at all entries.
-/// Writing goes on meanwhile. `full` asks for what is done anyway.
-pub(super) fn validate(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+/// Runs `validate`.
+///
+/// It audits the whole store, as `verify` does: an entry without a record is found only by reading all entries. Writes go on
+/// meanwhile. The audit is always a full one, so `full` changes nothing.
+pub(super) fn validate(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["background", "checkBSONConformance", "full", "metadata"])?;
     for flag in ["background", "checkBSONConformance", "full", "metadata"] {
         arguments.boolean(flag)?;
     }
-    let collection = place.collection(arguments.target()?);
+    let collection = context.collection(arguments.target()?);
     let namespace = collection.namespace().to_string();
     let keys = collection.key_counts()?.ok_or_else(|| {
         refused(Code::NAMESPACE_NOT_FOUND, format!("Collection '{namespace}' does not exist to validate."))
     })?;
+    // The store is given back before the reply is made: `close` waits for it.
     let report = {
-        let database = place.shared.store.enter()?;
-        audit::verify(place.shared, &database)?
+        let database = context.shared.store.enter()?;
+        audit::verify(context.shared, &database)?
     };
     let findings: Vec<&Finding> =
         report.findings.iter().filter(|finding| finding.place == namespace).collect();
@@ -42,7 +45,7 @@ pub(super) fn validate(place: &Place<'_>, arguments: &Arguments<'_>) -> Result<D
     });
     let counts = keys.indexes.iter().map(|(name, count)| (name.clone(), Bson::Int64(count.cast_signed())));
     let nothing = Vec::<Bson>::new;
-    // Findings beyond those that are listed may be this collection's.
+    // Findings that are not listed may belong to this collection, so it does not count as valid.
     let warnings = match report.findings_omitted {
         0 => nothing(),
         omitted => vec![format!("{omitted} more findings of the store are not listed").into()],

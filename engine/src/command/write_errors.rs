@@ -1,42 +1,38 @@
-//! `writeErrors`: what single statements of a write were refused for.
+//! `writeErrors` of a reply: the statements of a write that were refused, and why.
 
 use bson::{Bson, Document, doc};
 
-use crate::error::{Error, Result, WriteError};
+use crate::error::{Error, IndexedWriteError, Result};
 
-/// The refusals of a command's statements.
+/// The refused statements of one command.
 #[derive(Default)]
 pub(super) struct WriteErrors {
     errors: Vec<Bson>,
 }
 
 impl WriteErrors {
-    /// Takes what a statement was refused for. Failures of the storage end the command.
+    /// Adds the error of the statement at `index`. An error that is no refusal, such as a full disk, is returned: it ends
+    /// the command.
     pub(super) fn push(&mut self, index: usize, error: Error) -> Result<()> {
-        let WriteError { code, code_name, message, details } = error.into_refusal()?;
-        self.add((index, code), code_name.as_deref(), &message, details.as_ref());
+        self.add(error.into_refusal()?.at(index));
         Ok(())
     }
 
-    /// Adds one refusal.
-    pub(super) fn add(
-        &mut self,
-        (index, code): (usize, i32),
-        code_name: Option<&str>,
-        message: &str,
-        details: Option<&Document>,
-    ) {
+    /// Adds a refused statement.
+    pub(super) fn add(&mut self, refused: IndexedWriteError) {
+        let IndexedWriteError { index, code, code_name, message, details } = refused;
         let index = i32::try_from(index).unwrap_or(i32::MAX);
         let mut error = doc! { "index": index, "code": code };
         if let Some(name) = code_name {
             error.insert("codeName", name);
         }
         error.insert("errmsg", message);
-        error.extend(details.cloned().unwrap_or_default());
+        // `keyPattern` and `keyValue` of a duplicate key stand beside the message, as in MongoDB.
+        error.extend(details.unwrap_or_default());
         self.errors.push(error.into());
     }
 
-    /// Puts them into a reply, if there are any.
+    /// Adds the field `writeErrors` to `reply`. Without a refusal the field is left out, as clients expect.
     pub(super) fn report(self, reply: &mut Document) {
         if !self.errors.is_empty() {
             reply.insert("writeErrors", self.errors);

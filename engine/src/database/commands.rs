@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bson::{Document, RawDocumentBuf};
 
-use crate::command::{self, Body, Place, Request};
+use crate::command::{self, Body, CommandContext, Request};
 use crate::cursor::Cursor;
 use crate::database::handle::Database;
 use crate::error::Result;
@@ -153,19 +153,19 @@ impl<'a> RunCommand<'a> {
 
     /// Runs the command.
     pub fn run(self) -> Result<Document> {
-        command::run(&self.database.place(), &self.request)
+        command::run(&self.database.context(), &self.request)
     }
 }
 
 impl RunCursorCommand<'_> {
     /// Runs the command.
     pub fn run(self) -> Result<Cursor<Document>> {
-        Ok(command::open(&self.database.place(), &self.request)?.cursor.with_type())
+        Ok(command::open(&self.database.context(), &self.request)?.cursor.with_type())
     }
 }
 
 impl Database {
-    fn place(&self) -> Place<'_> {
-        Place { shared: &self.shared, caller: self.caller.clone(), db: &self.name }
+    fn context(&self) -> CommandContext<'_> {
+        CommandContext { shared: &self.shared, caller: self.caller.clone(), db: &self.name }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::auto_increment::SequenceOptions;
 use crate::database::handle::Database;
 use crate::error::Result;
-use crate::namespace::validate_database;
+use crate::names::validate_database;
 use crate::results::SequenceSnapshot;
 use crate::sequences::{Sequence, snapshot_of};
 

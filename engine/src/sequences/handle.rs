@@ -7,7 +7,7 @@ use sequence::error::SequenceError;
 
 use crate::catalog::sequences::SequenceState;
 use crate::error::{Error, ErrorKind, Result};
-use crate::namespace::validate_database;
+use crate::names::validate_database;
 use crate::shared::{Caller, Shared};
 use crate::storage::handles::Storage;
 

@@ -1,0 +1,29 @@
+//! The documents or statements of a write, and how many a command may bring.
+
+use std::borrow::Cow;
+
+use bson::RawDocument;
+use query::code::Code;
+
+use crate::codes::refused;
+use crate::error::Result;
+
+/// How many statements or documents a write may have: MongoDB's limit.
+pub(super) const STATEMENTS_MAX: usize = 100_000;
+
+/// The documents of an `insert`, or the statements of an update or a delete, in raw bytes.
+#[derive(Default)]
+pub(super) struct Batch<'a> {
+    pub(super) documents: Vec<Cow<'a, RawDocument>>,
+}
+
+/// Refuses a write of no statements, and one of more than [`STATEMENTS_MAX`].
+pub(super) fn check_batch_size(count: usize) -> Result<()> {
+    if count == 0 || count > STATEMENTS_MAX {
+        return Err(refused(
+            Code::INVALID_LENGTH,
+            format!("Write batch sizes must be between 1 and {STATEMENTS_MAX}. Got {count} operations."),
+        ));
+    }
+    Ok(())
+}

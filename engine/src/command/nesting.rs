@@ -1,0 +1,53 @@
+//! How deeply the values of a command may be nested. It is checked before they are decoded, because decoding is recursive.
+
+use bson::RawBsonRef;
+use index::validate::{DOCUMENT_BYTES_MAX, validate_up_to};
+use query::code::Code;
+
+use crate::codes::refused;
+use crate::error::{Error, Result};
+
+/// The most bytes of one value in a command: a document, and 16 KiB for the statement around it.
+const VALUE_BYTES_MAX: usize = DOCUMENT_BYTES_MAX + 16 * 1024;
+
+/// Refuses the value of a command's field that is nested too deeply, because decoding is recursive.
+pub(super) fn check_nesting(name: &str, value: RawBsonRef<'_>) -> Result<()> {
+    let nested = match value {
+        RawBsonRef::Document(document) => Some(document.as_bytes()),
+        RawBsonRef::Array(array) => Some(array.as_bytes()),
+        RawBsonRef::JavaScriptCodeWithScope(code) => Some(code.scope.as_bytes()),
+        RawBsonRef::Double(_)
+        | RawBsonRef::String(_)
+        | RawBsonRef::Binary(_)
+        | RawBsonRef::Undefined
+        | RawBsonRef::ObjectId(_)
+        | RawBsonRef::Boolean(_)
+        | RawBsonRef::DateTime(_)
+        | RawBsonRef::Null
+        | RawBsonRef::RegularExpression(_)
+        | RawBsonRef::DbPointer(_)
+        | RawBsonRef::JavaScriptCode(_)
+        | RawBsonRef::Symbol(_)
+        | RawBsonRef::Int32(_)
+        | RawBsonRef::Timestamp(_)
+        | RawBsonRef::Int64(_)
+        | RawBsonRef::Decimal128(_)
+        | RawBsonRef::MinKey
+        | RawBsonRef::MaxKey => None,
+    };
+    if let Some(bytes) = nested {
+        validate_up_to(bytes, VALUE_BYTES_MAX).map_err(|error| refused_value(name, &error))?;
+    }
+    Ok(())
+}
+
+/// The error for a value that cannot be decoded. Bytes that are nested too deeply are valid BSON, so their error differs.
+fn refused_value(name: &str, error: &index::error::Error) -> Error {
+    if matches!(error, index::error::Error::DocumentTooDeep { .. }) {
+        return refused(
+            Code::OVERFLOW,
+            format!("the field '{name}' of the command is nested too deeply: {error}"),
+        );
+    }
+    refused(Code::INVALID_BSON, format!("the command is malformed: {error}"))
+}

@@ -1,0 +1,71 @@
+//! The plan of an explained command, and the reply that shows it.
+
+use bson::{Bson, Document, doc};
+
+use crate::collection::{Collection, ExplainedPipeline};
+use crate::execute::explain::Explained;
+use crate::execute::stages::shown;
+use crate::results::number;
+
+/// What the reply to an explained command is made of.
+pub(super) struct Plan {
+    namespace: String,
+    /// `None` for a pipeline that reads no collection.
+    search: Option<Explained>,
+    /// The stages of a pipeline that follow the search.
+    stages: Vec<Document>,
+    /// How many documents the pipeline returned, if it was run.
+    rows: Option<u64>,
+}
+
+/// How much the reply says, as in the field `verbosity`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verbosity {
+    QueryPlanner,
+    ExecutionStats,
+    /// As `ExecutionStats`: there is never more than one plan.
+    AllPlansExecution,
+}
+
+impl Plan {
+    pub(super) fn of<T>(collection: &Collection<T>, explained: Explained) -> Self {
+        let namespace = collection.namespace().to_string();
+        Self { namespace, search: Some(explained), stages: Vec::new(), rows: None }
+    }
+
+    pub(super) fn of_pipeline(namespace: String, explained: ExplainedPipeline) -> Self {
+        let ExplainedPipeline { search, stages, rows } = explained;
+        Self { namespace, search, stages, rows }
+    }
+
+    pub(super) fn into_reply(self, verbosity: Verbosity) -> Document {
+        let Self { namespace, search, stages, rows } = self;
+        let mut reply = doc! { "explainVersion": "1" };
+        let search = search.map(|search| told(&search, &namespace, verbosity));
+        // A search alone is explained at the top level; in front of stages it is the stage `$cursor`, as in MongoDB.
+        if stages.is_empty() {
+            reply.extend(search.unwrap_or_default());
+            return reply;
+        }
+        let mut all: Vec<Document> = search.into_iter().map(|search| doc! { "$cursor": search }).collect();
+        all.extend(stages.iter().map(shown));
+        if let (Some(last), Some(rows)) = (all.last_mut(), rows) {
+            last.insert("nReturned", number(rows));
+        }
+        reply.insert("stages", all);
+        reply
+    }
+}
+
+/// The parts of the reply that describe a search.
+fn told(search: &Explained, namespace: &str, verbosity: Verbosity) -> Document {
+    let mut told = doc! { "queryPlanner": search.planner(namespace) };
+    if let Some(mut statistics) = search.statistics() {
+        if verbosity == Verbosity::AllPlansExecution {
+            // Only rejected plans would be listed here.
+            statistics.insert("allPlansExecution", Vec::<Bson>::new());
+        }
+        told.insert("executionStats", statistics);
+    }
+    told
+}
