@@ -59,7 +59,7 @@ fn run(plan: &Plan) -> Result<Outcome, Box<dyn Error>> {
                         level.name(),
                         plan.rounds
                     );
-                    measure(&mut outcome, plan, (level, threads), store);
+                    measure(&mut outcome, plan, Setting { level, threads, store });
                 }
             }
         }
@@ -71,7 +71,15 @@ fn run(plan: &Plan) -> Result<Outcome, Box<dyn Error>> {
     Ok(outcome)
 }
 
-fn measure(outcome: &mut Outcome, plan: &Plan, (level, threads): (Level, u64), store: &'static str) {
+/// What one measurement is of.
+struct Setting {
+    level: Level,
+    threads: u64,
+    store: &'static str,
+}
+
+fn measure(outcome: &mut Outcome, plan: &Plan, setting: Setting) {
+    let Setting { level, threads, store } = setting;
     let mut work = vec![threads.to_string()];
     work.extend(counts(store, level).map(|count| (count * plan.scale).div_ceil(100).to_string()));
     match measure::start(&format!("numbers-{store}"), &plan.folder, level, &work) {
