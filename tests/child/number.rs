@@ -9,7 +9,7 @@ use cairndb::bson::{Document, doc};
 use cairndb::{AutoIncrement, Client, Collection, Contract, Error, ErrorKind, Sequence, WriteConcern};
 use cairndb_tests::choices::{Choices, mix};
 use cairndb_tests::journal::Record;
-use cairndb_tests::numbered::{Course, REFUSED_ID, Way};
+use cairndb_tests::numbered::{Course, Progression, REFUSED_ID};
 use cairndb_tests::{scratch, workload};
 
 use crate::Outcome;
@@ -138,7 +138,7 @@ impl Track {
         for value in values {
             let direction = self.course.direction();
             // A sequence that starts over comes by what was brought again.
-            let is_watched = !own_blocks && self.course.way != Way::Cycled;
+            let is_watched = !own_blocks && self.course.way != Progression::Cycled;
             if let Some(brought) =
                 self.brought.filter(|brought| is_watched && (value - brought) * direction <= 0)
             {

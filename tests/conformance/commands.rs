@@ -35,14 +35,14 @@ pub(crate) struct Tables {
 struct Subject {
     title: String,
     #[serde(default)]
-    places: Vec<Place>,
+    places: Vec<OptionPlace>,
     rows: Vec<Row>,
 }
 
 /// Where the engine's tables have options.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Place {
+struct OptionPlace {
     place: String,
     base: Json,
 }
@@ -114,7 +114,7 @@ fn options(place: &str) -> impl Iterator<Item = &'static UnsupportedOption> {
 }
 
 /// Every option must be refused, and the command without it must not be refused so.
-fn place_failures(probe: &Probe, place: &Place) -> Vec<String> {
+fn place_failures(probe: &Probe, place: &OptionPlace) -> Vec<String> {
     let base = document(&place.base);
     let mut failures = Vec::new();
     if probe.run(&with_option(&base, None)).is_err_and(|refusal| refusal.code == NOT_IMPLEMENTED) {
@@ -234,7 +234,7 @@ pub(crate) fn print(tables: &Tables, page: &mut String) {
             let here = row.refused.map_or_else(|| "accepted".to_owned(), |code| format!("refused ({code})"));
             let _ = writeln!(page, "| {} | `{of}` | {here} | {} |", row.name, row.note);
         }
-        for Place { place, .. } in places {
+        for OptionPlace { place, .. } in places {
             let of = if place.is_empty() { "all".to_owned() } else { format!("`{place}`") };
             for UnsupportedOption { name, reason, .. } in options(place) {
                 let _ = writeln!(page, "| `{name}` | {of} | refused ({NOT_IMPLEMENTED}) | {reason} |");

@@ -19,7 +19,7 @@ use crate::run::{NOW, STAMP};
 
 /// A command that a case is run by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Way {
+pub(crate) enum CaseCommand {
     Find,
     Count,
     Update,
@@ -58,15 +58,17 @@ impl From<cairndb::Error> for Refusal {
 }
 
 /// The commands that a case can be run by.
-pub(crate) fn ways(command: &Command) -> &'static [Way] {
+pub(crate) fn ways(command: &Command) -> &'static [CaseCommand] {
     match command {
-        Command::Find(find) if is_countable(find) => &[Way::Find, Way::Count],
-        Command::Find(_) => &[Way::Find],
-        Command::Update(Change { reach: Reach::One, .. }) => &[Way::Update, Way::FindAndModify],
-        Command::Update(Change { reach: Reach::Many, .. }) => &[Way::Update],
-        Command::Distinct { .. } => &[Way::Distinct],
-        Command::Aggregate { .. } => &[Way::Aggregate],
-        Command::Expression { .. } => &[Way::Projection, Way::Pipeline],
+        Command::Find(find) if is_countable(find) => &[CaseCommand::Find, CaseCommand::Count],
+        Command::Find(_) => &[CaseCommand::Find],
+        Command::Update(Change { reach: Reach::One, .. }) => {
+            &[CaseCommand::Update, CaseCommand::FindAndModify]
+        }
+        Command::Update(Change { reach: Reach::Many, .. }) => &[CaseCommand::Update],
+        Command::Distinct { .. } => &[CaseCommand::Distinct],
+        Command::Aggregate { .. } => &[CaseCommand::Aggregate],
+        Command::Expression { .. } => &[CaseCommand::Projection, CaseCommand::Pipeline],
     }
 }
 
@@ -85,7 +87,7 @@ impl Engine {
     }
 
     /// What a command gives over documents.
-    pub(crate) fn run(&self, documents: &[Document], command: &Command, way: Way) -> Outcome {
+    pub(crate) fn run(&self, documents: &[Document], command: &Command, way: CaseCommand) -> Outcome {
         let outcome = self.outcome(documents, command, way);
         let outcome = outcome.unwrap_or_else(|Refusal { code, text }| Outcome::Refused { code, text });
         match outcome {
@@ -99,16 +101,23 @@ impl Engine {
         }
     }
 
-    fn outcome(&self, documents: &[Document], command: &Command, way: Way) -> Result<Outcome, Refusal> {
+    fn outcome(
+        &self,
+        documents: &[Document],
+        command: &Command,
+        way: CaseCommand,
+    ) -> Result<Outcome, Refusal> {
         let collection = self.collections.get().to_string();
         self.collections.set(self.collections.get() + 1);
         if !documents.is_empty() {
             self.write(doc! { "insert": &collection, "documents": documents })?;
         }
         match command {
-            Command::Find(find) if way == Way::Count => self.count(&collection, find).map(Outcome::Number),
+            Command::Find(find) if way == CaseCommand::Count => {
+                self.count(&collection, find).map(Outcome::Number)
+            }
             Command::Find(find) => self.find(&collection, find).map(Outcome::Documents),
-            Command::Update(change) if way == Way::FindAndModify => {
+            Command::Update(change) if way == CaseCommand::FindAndModify => {
                 self.find_and_modify(&collection, change).map(Outcome::Documents)
             }
             Command::Update(change) => self.update(&collection, change).map(Outcome::Documents),
@@ -118,7 +127,7 @@ impl Engine {
             Command::Aggregate { stages, variables } => {
                 self.aggregate(&collection, stages, variables).map(Outcome::Documents)
             }
-            Command::Expression { expression, variables } if way == Way::Pipeline => {
+            Command::Expression { expression, variables } if way == CaseCommand::Pipeline => {
                 self.in_update(&collection, expression, variables).map(Outcome::Values)
             }
             Command::Expression { expression, variables } => {

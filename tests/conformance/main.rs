@@ -21,7 +21,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use corpus::Case;
-use engine::{Engine, Way};
+use engine::{CaseCommand, Engine};
 use expectation::Outcome;
 
 /// How many cases the corpus must keep.
@@ -54,7 +54,7 @@ fn the_query_crate_agrees_with_every_case() {
 fn the_engine_agrees_with_every_case() {
     let cases = corpus::load(&folder().join("cases"));
     let engine = Engine::new();
-    let mut counts: BTreeMap<Way, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<CaseCommand, usize> = BTreeMap::new();
     let mut failures = Vec::new();
     for case in &cases {
         let outcomes = engine::ways(&case.command).iter().map(|&way| {
@@ -71,8 +71,8 @@ fn the_engine_agrees_with_every_case() {
 }
 
 /// What differs from what the case says of the engine; and that it says so without need.
-fn engine_failures(case: &Case, outcomes: &[(Way, Outcome)]) -> Vec<String> {
-    let agrees = |(_, outcome): &(Way, Outcome)| case.expect.difference(outcome).is_none();
+fn engine_failures(case: &Case, outcomes: &[(CaseCommand, Outcome)]) -> Vec<String> {
+    let agrees = |(_, outcome): &(CaseCommand, Outcome)| case.expect.difference(outcome).is_none();
     if case.stored.is_some() && outcomes.iter().all(agrees) {
         return vec![format!("{}: the engine gives what the crate gives", case.place)];
     }

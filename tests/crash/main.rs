@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environment, seed};
-use cairndb_tests::scratch::{Place, Scratch};
+use cairndb_tests::scratch::{Medium, Scratch};
 use cairndb_tests::workload;
 
 use crate::kill::{kill_one, on_lanes};
@@ -69,7 +69,7 @@ fn a_writer_that_acknowledges_before_it_writes_is_found_out() {
 /// Kills children that write into one folder, and audits it after each.
 fn kill_repeatedly(seed: u64, kills: u64, flaw: &str) -> Result<Tally, String> {
     let mut choices = Choices::seeded(seed);
-    let scratch = Scratch::on(if choices.one_in(2) { Place::Disk } else { Place::Memory });
+    let scratch = Scratch::on(if choices.one_in(2) { Medium::Disk } else { Medium::Memory });
     let mut oracle = Oracle::new();
     let mut tally = Tally::default();
     for life in 1..=kills {

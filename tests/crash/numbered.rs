@@ -8,7 +8,7 @@ use cairndb::Client;
 use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environment, seed};
 use cairndb_tests::journal::Record;
 use cairndb_tests::numbered::Course;
-use cairndb_tests::scratch::{Place, Scratch};
+use cairndb_tests::scratch::{Medium, Scratch};
 use cairndb_tests::workload;
 
 use crate::kill::{kill_one, on_lanes};
@@ -118,7 +118,7 @@ fn no_value_comes_twice_in_a_cycle_when_the_process_is_killed() {
 /// often the sequences beside the collections started over.
 fn kill_repeatedly(seed: u64, kills: u64) -> Result<(u64, u64), String> {
     let mut choices = Choices::seeded(seed);
-    let scratch = Scratch::on(if choices.one_in(2) { Place::Disk } else { Place::Memory });
+    let scratch = Scratch::on(if choices.one_in(2) { Medium::Disk } else { Medium::Memory });
     let mut given = Given::default();
     for life in 1..=kills {
         let in_life = |fault: String| format!("life {life}: {fault}");

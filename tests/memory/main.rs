@@ -104,7 +104,7 @@ const BESIDE_THE_BUDGET: usize = 64 << 20;
 #[test]
 fn a_process_stays_near_its_memory_budget() {
     for budget in [8 << 20, 32 << 20] {
-        let scratch = Scratch::on(cairndb_tests::scratch::Place::Disk);
+        let scratch = Scratch::on(cairndb_tests::scratch::Medium::Disk);
         let child = std::process::Command::new(env!("CARGO_BIN_EXE_child"))
             .arg("load")
             .arg(scratch.path())

@@ -17,9 +17,9 @@ const GROWTH_MAX: i64 = 100;
 /// Reserves and blocks of a course.
 const SIZES: [(i64, i64); 3] = [(1, 1), (10, 3), (1000, 1000)];
 
-/// Which way a course goes.
+/// The values of a course, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Progression {
     /// 1, 3, 5.
     Up,
     /// -1, -3, -5.
@@ -33,8 +33,8 @@ pub enum Way {
 pub struct Course {
     /// What is promised.
     pub contract: Contract,
-    /// Which way it goes.
-    pub way: Way,
+    /// The order of its values.
+    pub way: Progression,
     cache: i64,
     acquire: i64,
 }
@@ -44,7 +44,7 @@ impl Course {
     pub fn all() -> Vec<Self> {
         let mut all = Vec::new();
         for contract in Contract::ALL {
-            for way in [Way::Up, Way::Down, Way::Cycled] {
+            for way in [Progression::Up, Progression::Down, Progression::Cycled] {
                 all.extend(SIZES.map(|(cache, acquire)| Self { contract, way, cache, acquire }));
             }
         }
@@ -59,8 +59,8 @@ impl Course {
     /// 1 if it ascends, else -1.
     pub fn direction(&self) -> i64 {
         match self.way {
-            Way::Up | Way::Cycled => 1,
-            Way::Down => -1,
+            Progression::Up | Progression::Cycled => 1,
+            Progression::Down => -1,
         }
     }
 
@@ -103,7 +103,7 @@ impl Course {
             "Increment": 2 * self.direction(),
             "StartValue": self.direction(),
         };
-        if self.way == Way::Cycled {
+        if self.way == Progression::Cycled {
             options.extend(doc! { "MaxValue": self.limit(), "Cycled": true });
         }
         options
@@ -128,7 +128,7 @@ impl Course {
 
     /// Whether documents may bring values. Where none does, each value of each cycle of a gapless course must be there.
     pub fn takes_values(&self) -> bool {
-        self.contract != Contract::Gapless || self.way != Way::Cycled
+        self.contract != Contract::Gapless || self.way != Progression::Cycled
     }
 
     /// Where it starts over, if it is cycled: so near that it does in every run, and behind the largest reserve.
@@ -173,8 +173,8 @@ impl Course {
         }
         self.check_given(&snapshot, generated.clone())?;
         match (self.contract, self.way) {
-            (Contract::Gapless, Way::Cycled) => self.check_whole_cycles(&snapshot, &generated),
-            (Contract::Gapless, Way::Up | Way::Down) => self.check_gapless(stored),
+            (Contract::Gapless, Progression::Cycled) => self.check_whole_cycles(&snapshot, &generated),
+            (Contract::Gapless, Progression::Up | Progression::Down) => self.check_gapless(stored),
             _ => Ok(()),
         }
     }

@@ -14,7 +14,7 @@ const MEMORY_FOLDER: &str = "/dev/shm";
 
 /// Which kind of storage a folder lies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Medium {
     /// Memory, if the system offers a folder there: a sync costs nothing.
     Memory,
     /// The system's temporary folder: a sync is one.
@@ -29,19 +29,19 @@ pub struct Scratch {
 impl Scratch {
     /// An empty folder in memory.
     pub fn new() -> Self {
-        Self::on(Place::Memory)
+        Self::on(Medium::Memory)
     }
 
     /// An empty folder.
-    pub fn on(place: Place) -> Self {
+    pub fn on(place: Medium) -> Self {
         let builder = || {
             let mut builder = tempfile::Builder::new();
             builder.prefix("cairndb-test-");
             builder
         };
         let in_memory = match place {
-            Place::Memory => builder().tempdir_in(MEMORY_FOLDER).ok(),
-            Place::Disk => None,
+            Medium::Memory => builder().tempdir_in(MEMORY_FOLDER).ok(),
+            Medium::Disk => None,
         };
         let folder = in_memory.map_or_else(|| builder().tempdir(), Ok);
         Self { folder: folder.expect("a temporary folder can be made") }

@@ -1,6 +1,6 @@
 //! The names of all expression operators in one sorted table, and the forms of their arguments.
 //!
-//! A name that is not in the table is unknown. One that is there as [`Known::Unsupported`] exists in MongoDB and not
+//! A name that is not in the table is unknown. One that is there as [`OperatorSupport::Unsupported`] exists in MongoDB and not
 //! in CairnDB. What an operator means is in the file of its family.
 
 use bson::RawBsonRef;
@@ -18,7 +18,7 @@ use crate::registry::Registry;
 
 /// What is known about a name.
 #[derive(Clone, Copy)]
-pub(super) enum Known {
+pub(super) enum OperatorSupport {
     Supported(Form),
     Unsupported,
 }
@@ -63,39 +63,42 @@ impl Count {
 }
 
 /// The operator of a name, as it is written in the table, and what is known about it.
-pub(super) fn known(name: &str) -> Option<(&'static str, Known)> {
+pub(super) fn known(name: &str) -> Option<(&'static str, OperatorSupport)> {
     OPERATORS.entry(name).copied()
 }
 
-const fn exactly(count: usize, evaluate: Evaluate) -> Known {
+const fn exactly(count: usize, evaluate: Evaluate) -> OperatorSupport {
     // Most operators of a fixed count share one number, and those of a range another.
     let count = Count { min: count, max: count, code: Code::ARGUMENT_COUNT };
-    Known::Supported(Form::List { count, evaluate })
+    OperatorSupport::Supported(Form::List { count, evaluate })
 }
 
-const fn between(min: usize, max: usize, evaluate: Evaluate) -> Known {
-    Known::Supported(Form::List { count: Count { min, max, code: Code::ARGUMENT_COUNT_RANGE }, evaluate })
+const fn between(min: usize, max: usize, evaluate: Evaluate) -> OperatorSupport {
+    OperatorSupport::Supported(Form::List {
+        count: Count { min, max, code: Code::ARGUMENT_COUNT_RANGE },
+        evaluate,
+    })
 }
 
-const fn any_number(evaluate: Evaluate) -> Known {
+const fn any_number(evaluate: Evaluate) -> OperatorSupport {
     at_least(0, Code::ARGUMENT_COUNT, evaluate)
 }
 
-const fn at_least(min: usize, code: Code, evaluate: Evaluate) -> Known {
-    Known::Supported(Form::List { count: Count { min, max: usize::MAX, code }, evaluate })
+const fn at_least(min: usize, code: Code, evaluate: Evaluate) -> OperatorSupport {
+    OperatorSupport::Supported(Form::List { count: Count { min, max: usize::MAX, code }, evaluate })
 }
 
-const fn named(names: &'static Signature, evaluate: Evaluate) -> Known {
-    Known::Supported(Form::Named { names, evaluate })
+const fn named(names: &'static Signature, evaluate: Evaluate) -> OperatorSupport {
+    OperatorSupport::Supported(Form::Named { names, evaluate })
 }
 
-const fn special(parse: ParseSpecial) -> Known {
-    Known::Supported(Form::Special(parse))
+const fn special(parse: ParseSpecial) -> OperatorSupport {
+    OperatorSupport::Supported(Form::Special(parse))
 }
 
-pub(super) const OPERATORS: Registry<Known> = Registry::new(&[
+pub(super) const OPERATORS: Registry<OperatorSupport> = Registry::new(&[
     ("$abs", exactly(1, arithmetic::abs)),
-    ("$accumulator", Known::Unsupported),
+    ("$accumulator", OperatorSupport::Unsupported),
     ("$acos", exactly(1, trigonometry::acos)),
     ("$acosh", exactly(1, trigonometry::acosh)),
     ("$add", any_number(arithmetic::add)),
@@ -115,8 +118,8 @@ pub(super) const OPERATORS: Registry<Known> = Registry::new(&[
     ("$bitNot", exactly(1, bits::not)),
     ("$bitOr", any_number(bits::or)),
     ("$bitXor", any_number(bits::xor)),
-    ("$bottom", Known::Unsupported),
-    ("$bottomN", Known::Unsupported),
+    ("$bottom", OperatorSupport::Unsupported),
+    ("$bottomN", OperatorSupport::Unsupported),
     ("$bsonSize", exactly(1, object::bson_size)),
     ("$ceil", exactly(1, round::ceil)),
     ("$cmp", exactly(2, condition::compare_three_ways)),
@@ -127,9 +130,9 @@ pub(super) const OPERATORS: Registry<Known> = Registry::new(&[
     ("$convert", named(&convert::CONVERT, convert::convert)),
     ("$cos", exactly(1, trigonometry::cos)),
     ("$cosh", exactly(1, trigonometry::cosh)),
-    ("$covariancePop", Known::Unsupported),
-    ("$covarianceSamp", Known::Unsupported),
-    ("$createObjectId", Known::Unsupported),
+    ("$covariancePop", OperatorSupport::Unsupported),
+    ("$covarianceSamp", OperatorSupport::Unsupported),
+    ("$createObjectId", OperatorSupport::Unsupported),
     ("$dateAdd", named(&date::ADD, date::add)),
     ("$dateDiff", named(&date::DIFF, date::difference)),
     ("$dateFromParts", special(date::parse_from_parts)),
@@ -142,22 +145,22 @@ pub(super) const OPERATORS: Registry<Known> = Registry::new(&[
     ("$dayOfWeek", special(date::parse_part)),
     ("$dayOfYear", special(date::parse_part)),
     ("$degreesToRadians", exactly(1, trigonometry::degrees_to_radians)),
-    ("$denseRank", Known::Unsupported),
-    ("$derivative", Known::Unsupported),
+    ("$denseRank", OperatorSupport::Unsupported),
+    ("$derivative", OperatorSupport::Unsupported),
     ("$divide", exactly(2, arithmetic::divide)),
-    ("$documentNumber", Known::Unsupported),
-    ("$encStrContains", Known::Unsupported),
-    ("$encStrEndsWith", Known::Unsupported),
-    ("$encStrNormalizedEq", Known::Unsupported),
-    ("$encStrStartsWith", Known::Unsupported),
+    ("$documentNumber", OperatorSupport::Unsupported),
+    ("$encStrContains", OperatorSupport::Unsupported),
+    ("$encStrEndsWith", OperatorSupport::Unsupported),
+    ("$encStrNormalizedEq", OperatorSupport::Unsupported),
+    ("$encStrStartsWith", OperatorSupport::Unsupported),
     ("$eq", exactly(2, condition::equal)),
     ("$exp", exactly(1, power::exp)),
-    ("$expMovingAvg", Known::Unsupported),
+    ("$expMovingAvg", OperatorSupport::Unsupported),
     ("$filter", special(bind::parse_filter)),
     ("$first", exactly(1, array::first)),
     ("$firstN", named(&order::SOME, array::first_some)),
     ("$floor", exactly(1, round::floor)),
-    ("$function", Known::Unsupported),
+    ("$function", OperatorSupport::Unsupported),
     ("$getField", special(object::parse_get_field)),
     ("$gt", exactly(2, condition::greater)),
     ("$gte", exactly(2, condition::greater_or_equal)),
@@ -167,7 +170,7 @@ pub(super) const OPERATORS: Registry<Known> = Registry::new(&[
     ("$indexOfArray", between(2, 4, search::index_of_array)),
     ("$indexOfBytes", between(2, 4, search::index_of_bytes)),
     ("$indexOfCP", between(2, 4, search::index_of_characters)),
-    ("$integral", Known::Unsupported),
+    ("$integral", OperatorSupport::Unsupported),
     ("$isArray", exactly(1, array::is_array)),
     ("$isNumber", exactly(1, convert::is_number)),
     ("$isoDayOfWeek", special(date::parse_part)),
@@ -176,10 +179,10 @@ pub(super) const OPERATORS: Registry<Known> = Registry::new(&[
     ("$last", exactly(1, array::last)),
     ("$lastN", named(&order::SOME, array::last_some)),
     ("$let", special(bind::parse_let)),
-    ("$linearFill", Known::Unsupported),
+    ("$linearFill", OperatorSupport::Unsupported),
     ("$literal", special(object::parse_literal)),
     ("$ln", exactly(1, power::ln)),
-    ("$locf", Known::Unsupported),
+    ("$locf", OperatorSupport::Unsupported),
     ("$log", exactly(2, power::log)),
     ("$log10", exactly(1, power::log10)),
     ("$lt", exactly(2, condition::less)),
@@ -188,12 +191,12 @@ pub(super) const OPERATORS: Registry<Known> = Registry::new(&[
     ("$map", special(bind::parse_map)),
     ("$max", any_number(accumulate::greatest)),
     ("$maxN", named(&order::SOME, order::greatest_some)),
-    ("$median", Known::Unsupported),
+    ("$median", OperatorSupport::Unsupported),
     ("$mergeObjects", any_number(object::merge)),
-    ("$meta", Known::Unsupported),
+    ("$meta", OperatorSupport::Unsupported),
     ("$millisecond", special(date::parse_part)),
     ("$min", any_number(accumulate::least)),
-    ("$minMaxScaler", Known::Unsupported),
+    ("$minMaxScaler", OperatorSupport::Unsupported),
     ("$minN", named(&order::SOME, order::least_some)),
     ("$minute", special(date::parse_part)),
     ("$mod", exactly(2, arithmetic::modulo)),
@@ -203,12 +206,12 @@ pub(super) const OPERATORS: Registry<Known> = Registry::new(&[
     ("$not", exactly(1, condition::not)),
     ("$objectToArray", exactly(1, object::to_array)),
     ("$or", any_number(condition::or)),
-    ("$percentile", Known::Unsupported),
+    ("$percentile", OperatorSupport::Unsupported),
     ("$pow", exactly(2, power::pow)),
     ("$radiansToDegrees", exactly(1, trigonometry::radians_to_degrees)),
     ("$rand", special(bind::parse_random)),
     ("$range", between(2, 3, sequence::range)),
-    ("$rank", Known::Unsupported),
+    ("$rank", OperatorSupport::Unsupported),
     ("$reduce", special(bind::parse_reduce)),
     ("$regexFind", special(regex::parse)),
     ("$regexFindAll", special(regex::parse)),
@@ -225,11 +228,11 @@ pub(super) const OPERATORS: Registry<Known> = Registry::new(&[
     ("$setIntersection", any_number(set::intersection)),
     ("$setIsSubset", exactly(2, set::is_subset)),
     ("$setUnion", any_number(set::union)),
-    ("$shift", Known::Unsupported),
-    ("$sigmoid", Known::Unsupported),
-    ("$similarityCosine", Known::Unsupported),
-    ("$similarityDotProduct", Known::Unsupported),
-    ("$similarityEuclidean", Known::Unsupported),
+    ("$shift", OperatorSupport::Unsupported),
+    ("$sigmoid", OperatorSupport::Unsupported),
+    ("$similarityCosine", OperatorSupport::Unsupported),
+    ("$similarityDotProduct", OperatorSupport::Unsupported),
+    ("$similarityEuclidean", OperatorSupport::Unsupported),
     ("$sin", exactly(1, trigonometry::sin)),
     ("$sinh", exactly(1, trigonometry::sinh)),
     ("$size", exactly(1, array::size)),
@@ -254,16 +257,16 @@ pub(super) const OPERATORS: Registry<Known> = Registry::new(&[
     ("$toDate", exactly(1, convert::to_date)),
     ("$toDecimal", exactly(1, convert::to_decimal)),
     ("$toDouble", exactly(1, convert::to_double)),
-    ("$toHashedIndexKey", Known::Unsupported),
+    ("$toHashedIndexKey", OperatorSupport::Unsupported),
     ("$toInt", exactly(1, convert::to_int)),
     ("$toLong", exactly(1, convert::to_long)),
     ("$toLower", exactly(1, text::to_lower)),
     ("$toObjectId", exactly(1, convert::to_object_id)),
     ("$toString", exactly(1, convert::to_string)),
-    ("$toUUID", Known::Unsupported),
+    ("$toUUID", OperatorSupport::Unsupported),
     ("$toUpper", exactly(1, text::to_upper)),
-    ("$top", Known::Unsupported),
-    ("$topN", Known::Unsupported),
+    ("$top", OperatorSupport::Unsupported),
+    ("$topN", OperatorSupport::Unsupported),
     ("$trim", named(&text::TRIM, text::trim)),
     ("$trunc", between(1, 2, round::truncate)),
     ("$tsIncrement", exactly(1, date::timestamp_increment)),

@@ -10,7 +10,7 @@ use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 use crate::code::Code;
 use crate::expression::error::{Error, Fault};
 use crate::expression::node::{Node, Scope};
-use crate::expression::operator::{Form, Known, known};
+use crate::expression::operator::{Form, OperatorSupport, known};
 use crate::expression::parser::{Parser, check_field_name, invalid};
 use crate::expression::value::Value;
 use crate::expression::variables::Variables;
@@ -85,10 +85,10 @@ impl Parser<'_> {
     fn operator(self, name: &str, operand: RawBsonRef<'_>) -> Result<Node, Error> {
         let (operator, form) = match known(name) {
             None => return Err(Error::UnknownOperator { operator: name.to_owned() }),
-            Some((_, Known::Unsupported)) => {
+            Some((_, OperatorSupport::Unsupported)) => {
                 return Err(Error::UnsupportedOperator { operator: name.to_owned() });
             }
-            Some((operator, Known::Supported(form))) => (operator, form),
+            Some((operator, OperatorSupport::Supported(form))) => (operator, form),
         };
         let (evaluate, arguments) = match form {
             // An operator with a form of its own reads its operand itself, before any of it is taken for an
