@@ -258,6 +258,23 @@ mod tests {
         check(bson!({ "$regexFind": { "input": "$missing", "regex": "x" } }), Bson::Null);
     }
 
+    // A fixed text that `.*` follows is compared without PCRE2, and what `.*` takes was left out of the match.
+    #[test]
+    fn a_match_takes_the_rest_of_the_line() {
+        let check_found = |input: &str, pattern: &str, options: &str, expected: &str| {
+            let found = bson!({ "$regexFind": { "input": input, "regex": pattern, "options": options } });
+            check(bson!({ "$getField": { "field": "match", "input": found } }), bson!(expected));
+        };
+        check_found("abcdef", "bc.*", "", "bcdef");
+        check_found("abcdef\nghi", "bc.*", "", "bcdef");
+        check_found("abcdef\nghi", "bc.*", "s", "bcdef\nghi");
+        check_found("bcdef", "^bc.*", "", "bcdef");
+        check_found("bcdef", "\\Abc.*", "", "bcdef");
+        check_found("abc", "bc", "", "bc");
+        let all = bson!({ "$regexFindAll": { "input": "ab1\nab2", "regex": "ab.*" } });
+        check(bson!({ "$map": { "input": all, "in": "$$this.match" } }), bson!(["ab1", "ab2"]));
+    }
+
     #[test]
     fn all_matches_are_described() {
         let one = |text: &str, at: i32| bson!({ "match": text, "idx": at, "captures": [] });

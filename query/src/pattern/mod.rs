@@ -15,7 +15,7 @@ use bson::{RawBsonRef, RawRegexRef};
 use pcre::error::MatchError;
 use pcre::program::{Found, Options, Program};
 
-use crate::pattern::prefix::{Anchor, Prefix};
+use crate::pattern::prefix::{Anchor, Prefix, Tail};
 use crate::pattern::room::{BYTES_MAX, Charge};
 use crate::value::{shorten, text};
 
@@ -48,6 +48,8 @@ enum Matcher {
     Text {
         anchor: Anchor,
         text: String,
+        /// What a match takes after it.
+        tail: Tail,
     },
     Program(Program),
 }
@@ -80,7 +82,7 @@ impl Pattern {
         // Most patterns of users are fixed texts. Comparing is faster than any matcher, and needs no limits.
         let prefix = Prefix::of(pattern, flags);
         let (matcher, bytes) = if let Some(anchor) = prefix.whole {
-            (Matcher::Text { anchor, text: prefix.text.clone() }, prefix.text.len())
+            (Matcher::Text { anchor, text: prefix.text.clone(), tail: prefix.tail }, prefix.text.len())
         } else {
             let program = Program::compile(pattern, flags).map_err(|error| PatternError::Invalid {
                 pattern: shorten(pattern),
@@ -137,8 +139,12 @@ impl Pattern {
     /// If the search exceeds its limits or is stopped.
     pub(crate) fn matches_text(&self, text: &str, is_over: &dyn Fn() -> bool) -> Result<bool, MatchError> {
         match &self.source.matcher {
-            Matcher::Text { anchor: Anchor::Start, text: wanted } => Ok(text.starts_with(wanted.as_str())),
-            Matcher::Text { anchor: Anchor::Anywhere, text: wanted } => Ok(text.contains(wanted.as_str())),
+            Matcher::Text { anchor: Anchor::Start, text: wanted, tail: _ } => {
+                Ok(text.starts_with(wanted.as_str()))
+            }
+            Matcher::Text { anchor: Anchor::Anywhere, text: wanted, tail: _ } => {
+                Ok(text.contains(wanted.as_str()))
+            }
             Matcher::Program(program) => program.is_match(text, is_over),
         }
     }
@@ -153,9 +159,9 @@ impl Pattern {
         start: usize,
         is_over: &dyn Fn() -> bool,
     ) -> Result<Option<Found>, MatchError> {
-        let (anchor, wanted) = match &self.source.matcher {
+        let (anchor, wanted, tail) = match &self.source.matcher {
             Matcher::Program(program) => return program.find_at(text, start, is_over),
-            Matcher::Text { anchor, text } => (*anchor, text.as_str()),
+            Matcher::Text { anchor, text, tail } => (*anchor, text.as_str(), *tail),
         };
         let rest = text.get(start..).unwrap_or_default();
         let at = match anchor {
@@ -163,8 +169,16 @@ impl Pattern {
             Anchor::Start => (start == 0 && rest.starts_with(wanted)).then_some(0),
             Anchor::Anywhere => rest.find(wanted).map(|at| start + at),
         };
-        let span = |at: usize| -> Range<usize> { at..at + wanted.len() };
-        Ok(at.map(|at| Found { span: span(at), groups: Vec::new() }))
+        let end = |at: usize| {
+            let after = text.get(at + wanted.len()..).unwrap_or_default();
+            let taken = match tail {
+                Tail::Empty => 0,
+                Tail::Line => after.find('\n').unwrap_or(after.len()),
+                Tail::Text => after.len(),
+            };
+            at + wanted.len() + taken
+        };
+        Ok(at.map(|at| Found { span: at..end(at), groups: Vec::new() }))
     }
 }
 

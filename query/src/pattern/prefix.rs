@@ -25,8 +25,21 @@ pub(super) struct Prefix {
     pub(super) text: String,
     /// Where they must be found.
     anchor: Anchor,
-    /// The anchor, if the pattern is only this text.
+    /// The anchor, if the pattern is only this text, or this text and `.*`.
     pub(super) whole: Option<Anchor>,
+    /// What `.*` after the text matches.
+    pub(super) tail: Tail,
+}
+
+/// What a match takes after the fixed text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tail {
+    /// Nothing: the pattern ends there.
+    Empty,
+    /// The rest of the line, by `.*`.
+    Line,
+    /// The rest of the text, by `.*` where a dot matches newlines, too.
+    Text,
 }
 
 impl Prefix {
@@ -39,17 +52,23 @@ impl Prefix {
         let body = from_start.unwrap_or(pattern);
         // Strings that differ in case are not next to each other in an index.
         if options.ignores_case {
-            return Self { text: String::new(), anchor, whole: None };
+            return Self { text: String::new(), anchor, whole: None, tail: Tail::Empty };
         }
         let mut reader = Reader { rest: body.chars().peekable(), text: String::new() };
         let ends_there = reader.read(options.ignores_space);
         let rest = reader.rest.collect::<String>();
-        // `.*` also matches the empty text, so at the end it does not change which texts match.
+        // `.*` also matches the empty text, so at the end it does not change which texts match. It does change what a
+        // search finds in them.
+        let tail = match (rest.as_str(), options.dot_matches_all) {
+            (".*", false) => Tail::Line,
+            (".*", true) => Tail::Text,
+            (_, _) => Tail::Empty,
+        };
         let whole = (ends_there && (rest.is_empty() || rest == ".*")).then_some(anchor);
         if has_alternatives(&rest) {
-            return Self { text: String::new(), anchor, whole: None };
+            return Self { text: String::new(), anchor, whole: None, tail: Tail::Empty };
         }
-        Self { text: reader.text, anchor, whole }
+        Self { text: reader.text, anchor, whole, tail }
     }
 
     /// The text that every match starts with. Returns `None` if there is none, or if it may stand anywhere.
