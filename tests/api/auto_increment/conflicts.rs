@@ -296,3 +296,18 @@ fn an_exhausted_sequence_refuses_the_document_and_nothing_else() {
     numbered.insert(doc! { "n": "text" });
     assert_eq!(numbered.stored().len(), 3);
 }
+
+// What was taken for documents that were then refused, because the sequence had no value for the last of them, was
+// written with the mark of a value that had been passed: the next insert found the sequence exhausted.
+#[test]
+fn a_gapless_batch_that_runs_out_of_values_takes_none() {
+    let numbered = set_back(doc! { "Contract": "gapless", "MaxValue": 4, "CacheSize": 1, "AcquireSize": 1 });
+    // Larger than a commit, so that the others are numbered after it was refused: 2 is in use.
+    let large = doc! { "_id": "large", "pad": "x".repeat(9 << 20) };
+    let small = (0..3).map(|id| doc! { "_id": id });
+    let batch: Vec<Document> = [large].into_iter().chain(small).collect();
+    let refused = numbered.things.insert_many(batch).ordered(false).run().expect_err("refused");
+    assert!(refused.to_string().starts_with("4 documents were refused"), "{refused}");
+    assert_eq!(numbered.stored().len(), 2);
+    assert_eq!((numbered.next(), numbered.next()), (3, 4));
+}

@@ -93,6 +93,14 @@ impl<'a> SequenceHold<'a> {
         }
     }
 
+    /// Goes back to a gapless sequence's state after the first `documents` of those that were numbered last. Values of
+    /// other sequences are never given back.
+    pub(super) fn back_to(&mut self, documents: usize) {
+        if let Some(state) = self.gapless_mut() {
+            state.back_to(documents);
+        }
+    }
+
     /// Takes the next value.
     pub(super) fn next(&mut self, target: Target<'_>) -> Result<i64> {
         if let ByContract::Gapless { state, .. } = &mut self.contract {

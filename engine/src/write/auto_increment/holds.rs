@@ -64,13 +64,20 @@ impl<'a> SequenceHolds<'a> {
         let CopiedDrafts { drafts, values } = copies;
         // All values are the only field's, so they need not be sorted out by field.
         if let [only] = &mut *self.holds {
-            return only.fill(target, values, acceptance, drafts);
+            let filled = only.fill(target, values, acceptance, drafts);
+            return filled.inspect_err(|_| only.back_to(0));
         }
-        for hold in &mut self.holds {
+        for at in 0..self.holds.len() {
+            let Some(hold) = self.holds.get_mut(at) else { break };
             // Field by field and not document by document: a field's values are taken in one step.
             let own = values.iter().copied().filter(|value| value.field == hold.position);
             let own: SmallVec<[FieldValue; 2]> = own.collect();
-            hold.fill(target, &own, acceptance, drafts)?;
+            let filled = hold.fill(target, &own, acceptance, drafts);
+            if filled.is_err() {
+                // None of the documents is stored, so what was taken for them must not reach a mark that is written later.
+                self.holds.iter_mut().take(at + 1).for_each(|hold| hold.back_to(0));
+                return filled;
+            }
         }
         Ok(())
     }
@@ -106,10 +113,7 @@ impl<'a> SequenceHolds<'a> {
 
     /// Goes back to the states of the gapless sequences after the first `documents` of them.
     pub(super) fn back_to(&mut self, documents: usize) {
-        self.holds
-            .iter_mut()
-            .filter_map(SequenceHold::gapless_mut)
-            .for_each(|state| state.back_to(documents));
+        self.holds.iter_mut().for_each(|hold| hold.back_to(documents));
     }
 
     /// Passes the gapless values that a refused document was given and that another document has, as the fields of the
