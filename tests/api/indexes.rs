@@ -341,3 +341,21 @@ fn a_large_build_is_more_than_one_commit() {
     let report = fixture.client.verify().unwrap();
     assert!(report.is_clean() && report.entries == 40_001, "{report:?}");
 }
+
+// Patterns were compared as documents without an order: the pattern of one index dropped the other.
+#[test]
+fn a_pattern_names_the_index_with_its_order_of_fields() {
+    let fixture = Fixture::new();
+    let db = fixture.client.database("shop");
+    let index = |keys: Document, name: &str| doc! { "key": keys, "name": name };
+    let indexes = [index(doc! { "a": 1, "b": 1 }, "ab"), index(doc! { "b": 1, "a": 1 }, "ba")];
+    db.run_command(doc! { "createIndexes": "a", "indexes": indexes.to_vec() }).run().unwrap();
+    db.run_command(doc! { "dropIndexes": "a", "index": { "b": 1.0, "a": 1_i64 } }).run().unwrap();
+    let names = db.collection::<Document>("a").list_index_names().run().unwrap();
+    assert_eq!(names, ["_id_", "ab"]);
+    refused(
+        db.run_command(doc! { "dropIndexes": "a", "index": { "b": 1, "a": 1 } }).run(),
+        27,
+        "can't find index",
+    );
+}

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use bson::Document;
+use bson::{Document, RawBsonRef, RawDocumentBuf};
+use index::order::compare;
 use index::spec::IndexSpec;
 
 use crate::catalog::multikey::IndexArrays;
@@ -10,6 +11,15 @@ use crate::storage::keys::IndexId;
 
 /// The name of the index on `_id` that every collection has.
 pub(crate) const ID_INDEX_NAME: &str = "_id_";
+
+/// Whether two key patterns are those of one index: the same fields in the same order, with directions that are equal as
+/// numbers. The equality of `Document` ignores the order, and tells 1 from 1.0.
+pub(crate) fn are_same_keys(one: &Document, other: &Document) -> bool {
+    let raw = |keys: &Document| RawDocumentBuf::try_from(keys).ok();
+    raw(one)
+        .zip(raw(other))
+        .is_some_and(|(one, other)| compare(RawBsonRef::Document(&one), RawBsonRef::Document(&other)).is_eq())
+}
 
 /// A secondary index. The `_id` index has no entries, because records are stored under their `_id`, and is
 /// not one of these.

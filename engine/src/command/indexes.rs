@@ -4,6 +4,7 @@ use bson::{Bson, Document, doc};
 use query::code::Code;
 
 use crate::catalog::change::namespace_not_found;
+use crate::catalog::indexes::are_same_keys;
 use crate::codes::refused;
 use crate::collection::Collection;
 use crate::collection::indexes::Listed;
@@ -99,7 +100,7 @@ fn not_a_name(found: &Bson) -> crate::error::Error {
 }
 
 fn name_of<'a>(indexes: &'a [Listed], keys: &Document) -> Result<&'a str> {
-    let index = indexes.iter().find(|index| index.keys == *keys);
+    let index = indexes.iter().find(|index| are_same_keys(&index.keys, keys));
     let named = index.map(|index| index.name.as_str());
     named.ok_or_else(|| refused(Code::INDEX_NOT_FOUND, format!("can't find index with key: {keys}")))
 }

@@ -7,7 +7,7 @@ use bson::{Document, doc};
 use query::code::Code;
 
 use crate::catalog::change::namespace_not_found;
-use crate::catalog::indexes::{ID_INDEX_NAME, Index};
+use crate::catalog::indexes::{ID_INDEX_NAME, Index, are_same_keys};
 use crate::codes::{refused, unsupported};
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
@@ -93,7 +93,8 @@ impl<'a> Wanted<'a> {
     /// Succeeds if the index already is what it is to become.
     fn check(&self, namespace: &Namespace, indexes: &[Index]) -> Result<()> {
         let is_wanted = |name: &str, keys: &Document| {
-            self.name.is_none_or(|wanted| wanted == name) && self.keys.is_none_or(|wanted| wanted == keys)
+            self.name.is_none_or(|wanted| wanted == name)
+                && self.keys.is_none_or(|wanted| are_same_keys(wanted, keys))
         };
         // The index on `_id` is not in the list, and is unique always.
         if is_wanted(ID_INDEX_NAME, &doc! { ID_FIELD: 1 }) {
