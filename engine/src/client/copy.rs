@@ -58,12 +58,14 @@ impl Client {
     /// ```
     pub fn backup(&self, path: impl AsRef<Path>) -> Result<BackupReport> {
         let path = path.as_ref();
+        // Asked before the copy is made: the move at its end would fail late, or replace an empty folder.
         if path.exists() {
             return Err(Error::invalid_argument(format!(
                 "the backup folder {} exists already",
                 path.display()
             )));
         }
+        // Such a copy would be lost together with the folder that it is to save.
         if lies_within(path, &self.shared.options.path) {
             return Err(Error::invalid_argument(format!(
                 "the backup folder {} lies in the database, and would go with it",
@@ -72,6 +74,7 @@ impl Client {
         }
         let database = self.shared.store.enter()?;
         // The checkpoint has the log's file as it is on disk, so what was written must be there first.
+        // A store that is opened for reading has written nothing, and would refuse the sync.
         if !self.shared.options.mode.is_read_only() {
             self.shared.store.sync(&database)?;
         }
@@ -87,6 +90,7 @@ impl Client {
             ));
         }
         // The marker comes last, so that a copy that was not verified cannot be opened.
+        // Entered anew: if the client was closed meanwhile, the copy stays without its marker.
         Store::publish_copy(&*self.shared.store.enter()?, path)?;
         Ok(BackupReport { path: path.to_owned(), bytes: folder_bytes(path)?, verified })
     }
@@ -98,6 +102,7 @@ impl Client {
             mode: OpenMode::ReadOnlyCopy,
             ..self.shared.options.clone()
         };
+        // Any layout will do, because no `ObjectId` is made for a copy that is only read.
         let copy = Shared::open(options, Layout::MachineProcess)?;
         let database = copy.store.enter()?;
         audit::verify(&copy, &database)
@@ -137,6 +142,7 @@ fn folder_bytes(path: &Path) -> Result<u64> {
     let sum = || {
         let mut bytes = 0;
         for entry in std::fs::read_dir(path)? {
+            // Hard links count in full: this is what the copy contains, not what it costs.
             bytes += entry?.metadata()?.len();
         }
         Ok(bytes)

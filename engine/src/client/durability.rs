@@ -41,6 +41,7 @@ impl Client {
     /// # }
     /// ```
     pub fn durable_seq(&self) -> u64 {
+        // The store is not entered: the mark is in memory, and stays right after a close.
         self.shared.store.durable_sequence()
     }
 
@@ -166,6 +167,7 @@ impl DurabilityTicket {
             return Ok(());
         }
         let database = self.shared.store.enter()?;
+        // One sync covers everything written before it, and so the write of this ticket.
         self.shared.store.sync(&database)
     }
 }

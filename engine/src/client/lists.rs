@@ -65,6 +65,7 @@ impl ListDatabases<'_> {
         let shared = &self.client.shared;
         let specification = |name: String| {
             let size_on_disk = by_database::stored_bytes(shared, &name)?;
+            // As in MongoDB, a database without collections does not exist. So none of the list is empty.
             Ok(DatabaseSpecification { name, size_on_disk, empty: false })
         };
         by_database::database_names(shared)?.into_iter().map(specification).collect()

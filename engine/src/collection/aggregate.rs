@@ -199,6 +199,7 @@ impl<'a, T> Aggregate<'a, T> {
         let pipeline = self.parse()?;
         let piped = match &self.target {
             Target::Collection(collection) => {
+                // A pipeline over documents begins with a search, so that its first stages can use indexes.
                 if *pipeline.source() == Source::Collection {
                     return search(collection, pipeline, &self.options);
                 }
@@ -213,6 +214,7 @@ impl<'a, T> Aggregate<'a, T> {
     pub(crate) fn explain(self, depth: Depth) -> Result<ExplainedPipeline> {
         let pipeline = self.parse()?;
         let piped = match &self.target {
+            // Only a pipeline over documents has a plan. The other sources choose nothing.
             Target::Collection(collection) if *pipeline.source() == Source::Collection => {
                 return explain_search(collection, pipeline, &self.pipeline, &self.options, depth);
             }
@@ -230,6 +232,7 @@ impl<'a, T> Aggregate<'a, T> {
             Target::Database { shared, caller, .. } => shared.operation(caller, self.options.max_time),
         };
         let moment = Moment { now: DateTime::now(), operation };
+        // All stages share these variables, and so the search and a `$project` after it have one `$$NOW`.
         let variables = variables(self.options.let_vars.as_ref(), moment)?;
         let stages = self.pipeline.iter().map(|stage| Ok(RawDocumentBuf::try_from(stage)?));
         Ok(Pipeline::parse(&stages.collect::<Result<Vec<_>>>()?, &variables)?)
@@ -251,11 +254,14 @@ fn on_collection(collection: &Collection<RawDocumentBuf>, pipeline: Pipeline) ->
     let documents = match pipeline.source() {
         // Both callers search the collection themselves.
         Source::Collection => Vec::new(),
+        // The state in memory has the names and keys. Uses of indexes are not counted anywhere.
         Source::IndexStats => collection.read(|_, state| index_stats(&state.indexes()))?.unwrap_or_default(),
         Source::CollStats(asked) => {
             let asked = Asked::parse(&Document::try_from(asked)?)?;
+            // Not within the view: the first count after a crash reads all documents, on a view of its own.
             let count = if asked.count { collection.known_count()? } else { None };
             let stats = collection.view(|viewed| asked.stats(viewed, count))?;
+            // To other pipelines a missing collection is an empty one. MongoDB refuses it in this stage.
             vec![stats.ok_or_else(|| {
                 let namespace = collection.namespace();
                 refused(
@@ -282,10 +288,12 @@ fn leading(pipeline: &mut Pipeline, options: &AggregateOptions) -> Result<(Searc
     let sort = leading.sort.as_deref().map(Document::try_from).transpose()?;
     let filter = Document::try_from(&leading.filter)?;
     let search = Search {
+        // The pipeline's own variables: `$expr` in the filter and the stages have one `let` and one clock.
         selector: Selector::with_variables(&filter, pipeline.variables().clone())?,
         order: Order::of(sort.as_ref(), options.hint.as_ref())?,
         skip: leading.skip,
         limit: leading.limit,
+        // A search in front of a pipeline ends where documents change shape: `$project` stays a stage.
         projection: None,
     };
     Ok((search, filter))
@@ -301,6 +309,7 @@ fn search<T>(
     let selector = search.selector.clone();
     let open = || {
         collection.search(&selector, |view| {
+            // The view's own indexes: the plan can use these and no others.
             check_hint(options.hint.as_ref(), view.indexes())?;
             Rows::open(view, search)
         })
@@ -309,6 +318,7 @@ fn search<T>(
     if pipeline.is_empty() {
         return Ok(open()?.map_or_else(Cursor::empty, Cursor::new));
     }
+    // The stages run without a collection too: a `$facet` over nothing gives one document.
     Ok(Cursor::piped(Piped::over_rows(pipeline, open()?)))
 }
 
@@ -326,6 +336,7 @@ fn explain_search(
         let explained = collection.explain_search(&filter, hint, search, depth)?;
         return Ok(ExplainedPipeline { search: Some(explained), stages: Vec::new(), rows: None });
     };
+    // What the search took over is shown by its plan. Only the stages after it are listed.
     let stages = stages.iter().skip(first).cloned().collect();
     if depth == Depth::Plan {
         let explained = collection.explain_search(&filter, hint, search, depth)?;
@@ -334,6 +345,7 @@ fn explain_search(
     // The stages are executed to their end, and the search reports its work through `report`: a `$limit` among the stages
     // can end it early.
     let (start, skip, report) = (Instant::now(), search.skip, WorkReport::default());
+    // This stays the answer if there is no collection. MongoDB's plan for it is EOF.
     let mut explained = Explained::without_reading(&filter, "EOF", depth);
     let selector = search.selector.clone();
     let open = || {
@@ -344,6 +356,7 @@ fn explain_search(
         })
     };
     let rows = drained(Piped::over_rows(pipeline, open()?), depth)?;
+    // `drained` has dropped the rows, and their drop filled the report.
     let work = report.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let explained = explained.executed(&work, skip, start.elapsed());
     Ok(ExplainedPipeline { search: Some(explained), stages, rows })
@@ -385,9 +398,11 @@ fn on_database(shared: &Shared, name: &str, pipeline: Pipeline) -> Result<Piped>
 
 /// The documents of `$indexStats`: names and keys. `accesses` is missing, because uses of an index are not counted.
 fn index_stats(indexes: &[Index]) -> Result<Vec<RawDocumentBuf>> {
+    // The records themselves are the index on `_id`, so the list of indexes does not have it.
     let id = doc! { "name": ID_INDEX_NAME, "key": { "_id": 1 }, "spec": { "key": { "_id": 1 }, "name": ID_INDEX_NAME } };
     let others = indexes.iter().map(|index| {
         let mut spec = doc! { "key": index.key_pattern(), "name": &index.name };
+        // As in MongoDB, a description has only the options that are set.
         if index.spec.is_unique() {
             spec.insert("unique", true);
         }
@@ -417,6 +432,7 @@ impl Asked {
                 )
             };
             match option.as_str() {
+                // MongoDB's `count` has no options, so its document must be empty.
                 "count" => {
                     value.as_document().filter(|given| given.is_empty()).ok_or_else(wrong)?;
                     asked.count = true;
@@ -439,20 +455,24 @@ impl Asked {
     fn stats(&self, viewed: Viewed<'_>, count: Option<u64>) -> Result<RawDocumentBuf> {
         let Viewed { database: _, state, view } = viewed;
         let mut told = doc! { "ns": state.namespace.to_string(), "localTime": DateTime::now() };
+        // This reads all documents, so it is done only if the caller asks for it.
         if let Some(scale) = self.storage {
             let indexes = i32::try_from(view.indexes().len()).unwrap_or(i32::MAX);
+            // Counted on the view and not taken from the counter: size and count are of one moment.
             let mut matches = Matches::open(view, Selector::everything()?, &Order::default())?;
             let (mut count, mut size) = (0_i64, 0_i64);
             while matches.advance()? {
                 count += 1;
                 size = size.saturating_add(i64::try_from(matches.bytes().len()).unwrap_or(i64::MAX));
             }
+            // MongoDB divides sizes by the scale, and leaves the average below in bytes.
             let mut storage = doc! { "size": size / scale, "count": count };
             // As in MongoDB, an empty collection has no average.
             if count > 0 {
                 storage.insert("avgObjSize", size / count);
             }
             storage.extend(
+                // The index on `_id` counts as well.
                 doc! { "capped": false, "nindexes": indexes.saturating_add(1), "scaleFactor": scale },
             );
             told.insert("storageStats", storage);
@@ -469,6 +489,7 @@ fn scale(options: &Document) -> Result<i64> {
         let message = format!("BSON field '$collStats.storageStats.{option}' is an unknown field.");
         return Err(refused(Code::IDL_UNKNOWN_FIELD, message));
     }
+    // Without a scale MongoDB's sizes are in bytes.
     let Some(scale) = options.get("scale") else { return Ok(1) };
     let given = scale.as_i32().map(i64::from).or(scale.as_i64());
     let given = given.filter(|given| *given > 0);

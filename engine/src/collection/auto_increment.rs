@@ -266,6 +266,7 @@ pub struct AutoIncrementField<'a, T> {
 impl<T> CreateAutoIncrement<'_, T> {
     /// Creates the fields.
     pub fn run(self) -> Result<()> {
+        // Fields that no collection can have must not leave an empty collection.
         self.collection.check_before_creation(|| check_fields(&self.fields))?;
         let shared = self.collection.shared();
         let database = shared.store.enter()?;
@@ -273,6 +274,7 @@ impl<T> CreateAutoIncrement<'_, T> {
         let namespace = self.collection.valid_namespace()?;
         // Only called for a field that starts after the existing values: it may read the whole collection.
         let furthest = |collection: &CollectionState, path: &str, attributes: &Attributes| {
+            // The catalog calls it under the exclusive gate: no insert adds a value that the scan would miss.
             furthest(&database, collection, path, attributes)
         };
         loop {
@@ -382,6 +384,7 @@ impl<T> AutoIncrementField<'_, T> {
         let unknown = || SequenceError::FieldNotFound { field: self.field.clone() };
         let looked = self.collection.read(|database, state| {
             let definition = state.definition();
+            // `definition` is a copy, so no gate is held while `look` reads the store.
             look(definition.fields.find(&self.field).ok_or_else(unknown)?, database)
         })?;
         // A collection that does not exist has no fields.
@@ -421,6 +424,7 @@ fn options_as_made(field: &AutoField) -> Document {
         "Cycled": snapshot.cycled,
         "Contract": snapshot.contract,
     };
+    // Not the current value, because what blocks still hold is unused. A new sequence has used nothing.
     if let Some(value) = field.state.sequence.used_up_to() {
         options.insert("UsedUpTo", value);
     }

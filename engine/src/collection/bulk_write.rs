@@ -193,6 +193,7 @@ impl<'a> BulkWrite<'a, SummaryBulkWriteResult> {
     /// # }
     /// ```
     pub fn verbose_results(self) -> BulkWrite<'a, VerboseBulkWriteResult> {
+        // Only the type changes: the results of all writes are collected in any case.
         let Self { shared, caller, models, only, options, .. } = self;
         BulkWrite { shared, caller, models, only, options, result: PhantomData }
     }
@@ -250,6 +251,7 @@ enum Single {
 
 impl<R> BulkWrite<'_, R> {
     fn write_all(self) -> Result<Outcome> {
+        // Both checks come before the first write, so that a call with such a mistake writes nothing.
         if self.models.is_empty() {
             return Err(Error::invalid_argument("bulk_write was called without writes"));
         }
@@ -269,6 +271,7 @@ impl<R> BulkWrite<'_, R> {
             // Between two writes the call can be cancelled; what was written stays.
             operation.look()?;
             let Namespace { db, coll } = model.namespace();
+            // This caller carries the operation. Another one would begin an operation for each write.
             let collection = Collection::new(Arc::clone(shared), caller.clone(), db, coll);
             match write_one(&collection, model, &options, now) {
                 Ok(single) => outcome.add(index, single),
@@ -296,6 +299,7 @@ impl Outcome {
     fn add(&mut self, index: usize, single: Single) {
         let VerboseBulkWriteResult { summary, insert_results, update_results, delete_results } =
             &mut self.done;
+        // The sums are signed, as in MongoDB's driver.
         let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         match single {
             Single::Insert(result) => {
@@ -303,6 +307,7 @@ impl Outcome {
                 insert_results.insert(index, result);
             }
             Single::Update(result) => {
+                // The other two counts are 0 after an upsert, so no document is counted twice.
                 summary.upserted_count += i64::from(result.upserted_id.is_some());
                 summary.matched_count += number(result.matched_count);
                 summary.modified_count += number(result.modified_count);
@@ -323,6 +328,7 @@ impl Outcome {
         if refused.write_errors.is_empty() {
             return Ok(done);
         }
+        // What was written stays, so the error has its results too.
         refused.partial_result = Some(partial(done));
         Err(Error::new(ErrorKind::BulkWrite(refused)))
     }
@@ -382,6 +388,7 @@ fn update_many(
     options: &BulkWriteOptions,
     now: DateTime,
 ) -> Result<UpdateResult> {
+    // There is no `sort` to pass on: MongoDB refuses one where many documents are updated.
     let options = UpdateOptions {
         array_filters: model.array_filters,
         upsert: model.upsert,

@@ -18,6 +18,7 @@ pub(crate) fn database_names(shared: &Shared) -> Result<Vec<String>> {
 ///
 /// System collections are left out: a caller can open every collection that a list names, and could not open those.
 pub(crate) fn collection_names(shared: &Shared, db: &str) -> Result<Vec<String>> {
+    // A name that no database can have is an error, and not a database without collections.
     validate_database(db)?;
     let _in_use = shared.store.enter()?;
     let names = shared.catalog.collection_names(db).into_iter();
@@ -38,11 +39,13 @@ pub(crate) fn drop_database(shared: &Shared, db: &str) -> Result<()> {
     validate_database(db)?;
     let storage = shared.store.enter()?;
     shared.store.admit_write()?;
+    // Each drop is a commit of its own: after a crash a collection is there as a whole or gone as a whole.
     for name in shared.catalog.collection_names(db) {
         // `stored`, not `parse`: the names include those of system collections.
         let namespace = Namespace::stored(db, &name)?;
         shared.catalog.drop_collection(shared.storage(&storage), &namespace)?;
     }
+    // After the collections, which take the sequences of their fields with them.
     for state in shared.catalog.sequences.of_database(db) {
         let name = &state.identity.name;
         // The sequence of an auto-increment field has an owner, and went with its collection.

@@ -76,17 +76,22 @@ impl<T> Collection<T> {
         if !options.is_upsert() {
             // A change without an upsert does not create the collection.
             let changed = self.write_existing(terms, |target| {
+                // Under the gate, so that the index of the hint is not dropped before the search.
                 check_hint(options.hint, target.indexes)?;
                 change_matches(target)
             })?;
+            // A collection that does not exist is like one in which nothing matches.
             return Ok(changed.flatten().map(Upserted::Changed));
         }
         self.check_before_creation(|| {
+            // A collection that is about to be created has no index but the one on `_id`.
             check_hint(options.hint, &[])?;
             upsert::check(filter, change)
         })?;
+        // Search and insert run under one gate: no index appears between them.
         let upserted = self.write(terms, |target| {
             check_hint(options.hint, target.indexes)?;
+            // Only the insert has a use for the preview. A changed document is shown by the update itself.
             let target = Target { preview: options.preview, ..target };
             upsert::upsert(target, filter, change, || change_matches(target))
         })?;

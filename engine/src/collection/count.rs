@@ -121,6 +121,7 @@ impl<T> CountDocuments<'_, T> {
         let selector = search.selector.clone();
         let counted = self.collection.search(&selector, |view| {
             check_hint(self.options.hint.as_ref(), view.indexes())?;
+            // `Rows` applies skip and limit, and ends the scan at the limit. Nothing is decoded.
             let mut rows = Rows::open(view, search)?;
             let mut count = 0;
             while rows.advance()? {
@@ -128,6 +129,7 @@ impl<T> CountDocuments<'_, T> {
             }
             Ok(count)
         })?;
+        // As in MongoDB, a collection that does not exist is an empty one.
         Ok(counted.unwrap_or(0))
     }
 
@@ -162,6 +164,8 @@ impl<T> EstimatedDocumentCount<'_, T> {
 
     /// Explains the count: no document is read.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
+        // Only whether the collection exists is asked: the counter itself may not be known yet, and an
+        // explanation must not start a count. The names of the stages are MongoDB's.
         let stage = match self.collection.read(|_, _| Ok(()))? {
             Some(()) => "RECORD_STORE_FAST_COUNT",
             None => "EOF",
@@ -177,12 +181,14 @@ impl<T> Collection<T> {
     /// insert and remove.
     pub(super) fn known_count(&self) -> Result<Option<u64>> {
         let shared = self.shared();
+        // Kept until the count is done. `close` waits for it, so the scan never meets a closed store.
         let database = shared.store.enter()?;
         loop {
             let Some(state) = self.find_state()? else { return Ok(None) };
             if let Some(documents) = state.count.known() {
                 return Ok(Some(documents));
             }
+            // One count serves all threads that ask: the others wait here for its result.
             let _counting = state.count.begin_counting();
             // Another thread may have counted while this one waited for its turn.
             if let Some(documents) = state.count.known() {
@@ -191,6 +197,7 @@ impl<T> Collection<T> {
             if let Some((view, mark)) = with_counter(&shared.store, &database, &state)? {
                 let stored = count_stored(view).map_err(|error| error.in_namespace(&state.namespace))?;
                 state.count.settle(stored, mark);
+                // Asked again: `settle` has added what was written since the snapshot.
                 return Ok(Some(state.count.known().unwrap_or(stored)));
             }
             // The collection was dropped or renamed: it is resolved again.
@@ -213,6 +220,7 @@ fn with_counter(
 
 /// Counts the documents of a collection by reading them.
 fn count_stored(view: ReadView) -> Result<u64> {
+    // The latches are free again, so writes go on during this scan.
     let mut matches = Matches::open(view, Selector::everything()?, &Order::default())?;
     let mut documents = 0;
     while matches.advance()? {

@@ -137,6 +137,7 @@ impl<T> Delete<'_, T> {
 
     /// Removes the documents.
     pub fn run(self) -> Result<DeleteResult> {
+        // A driver reports a refused delete as a write error. Parsing refuses it as a command would.
         self.delete().map_err(Error::into_write)
     }
 
@@ -162,10 +163,14 @@ impl<T> Delete<'_, T> {
         let options = &self.options;
         let search = DocumentSearch { selector: &selector, order: &order };
         let terms = Terms { concern: options.write_concern.as_ref(), operation: search.operation() };
+        // A delete does not create the collection: it would find nothing in a new one.
         let deleted = self.collection.write_existing(terms, |target| {
+            // Under the gate, so that the index of the hint is not dropped before the search.
             check_hint(options.hint.as_ref(), target.indexes)?;
             match self.extent {
+                // Only the count is returned, so the document is not copied to be shown.
                 Extent::One => Ok(u64::from(delete::delete_one(target, search, |_| Ok(()))?.is_some())),
+                // Many commits, each of a group of documents: an error leaves the groups before it removed.
                 Extent::Many => delete::delete_many(target, search),
             }
         })?;
@@ -175,9 +180,11 @@ impl<T> Delete<'_, T> {
 
     fn parse(&self) -> Result<(Selector, Order)> {
         check_collation(self.options.collation.as_ref())?;
+        // A statement of a bulk write or a command is given the time of the whole call.
         let now = self.now.unwrap_or_else(DateTime::now);
         let moment = Moment { now, operation: self.collection.begin(self.options.max_time) };
         let selector = Selector::parse_at(&self.filter, self.options.let_vars.as_ref(), moment)?;
+        // MongoDB's deletes have no sort. A hint is an order too: `$natural` has a direction.
         Ok((selector, Order::of(None, self.options.hint.as_ref())?))
     }
 }

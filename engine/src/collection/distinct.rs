@@ -97,6 +97,7 @@ impl<T> Distinct<'_, T> {
             }
             Ok(())
         })?;
+        // Without a collection nothing was added, and the list is empty, as in MongoDB.
         values.into_values().into_iter().map(|value| Ok(Bson::try_from(value)?)).collect()
     }
 
@@ -110,6 +111,7 @@ impl<T> Distinct<'_, T> {
     fn search(&self) -> Result<Search> {
         check_collation(self.options.collation.as_ref())?;
         let operation = self.collection.begin(self.options.max_time);
+        // `distinct` has no sort in MongoDB. The order only carries the hint.
         let order = Order::of(None, self.options.hint.as_ref())?;
         Ok(Search { order, ..Search::of(Selector::parse(&self.filter, None, operation)?) })
     }

@@ -51,6 +51,7 @@ impl<'a> ExplainedWrite<'a> {
         depth: Depth,
         visit: impl FnMut(&RawDocument) -> Result<()>,
     ) -> Result<Explained> {
+        // The caller holds the gate of a real write, so the indexes are those that the write would see.
         check_hint(self.options.hint, target.indexes)?;
         let search = self.search();
         let view = target.view(&search.selector)?;
@@ -70,11 +71,13 @@ impl<T> Collection<T> {
         depth: Depth,
     ) -> Result<Explained> {
         let selector = search.selector.clone();
+        // One view for the plan and its run: both see the same indexes and the same documents.
         let explained = self.search(&selector, |view| {
             check_hint(hint, view.indexes())?;
             let explained = Explained::of(filter, &search, &view)?;
             explained.run(view, search, depth, |_| Ok(()))
         })?;
+        // MongoDB's plan for a collection that does not exist is the stage EOF.
         Ok(explained.unwrap_or_else(|| Explained::without_reading(filter, "EOF", depth)))
     }
 
@@ -97,18 +100,23 @@ impl<T> Collection<T> {
             })?;
         }
         let mut effect = PredictedEffect::default();
+        // Entered as for a real write: a bad write concern, or a store that refuses writes, fails here too.
         let explained = self.write_existing(write.terms(), |target| {
             let explained = write.explain(target, depth, |document| {
+                // What the change computes may take long, and the search alone would not notice.
                 search.operation().look()?;
                 effect.matched += 1;
+                // As in MongoDB, a document that the change leaves as it is counts as matched only.
                 effect.modified += u64::from(change.alters(target, search.selector, document)?);
                 Ok(())
             })?;
+            // Here the real write would insert. The check above is only for a missing collection.
             if is_upsert && effect.matched == 0 {
                 upsert::check(filter, change)?;
             }
             Ok(explained)
         })?;
+        // A plan that is not run visits no document. Then the numbers mean nothing, and no stage shows them.
         effect.upserted = u64::from(is_upsert && effect.matched == 0);
         Ok((explained.unwrap_or_else(|| Explained::without_reading(filter, "EOF", depth)), effect))
     }

@@ -244,6 +244,7 @@ impl<T: DeserializeOwned + 'static> FindOne<'_, T> {
             };
             return deserialize(&key, bytes).map(Some);
         }
+        // The limit is 1 whatever the options say. It also lets a sort keep a single document.
         let mut cursor: Cursor<T> = open(self.collection, &self.filter, &self.options, Some(1))?;
         cursor.next().transpose()
     }
@@ -251,6 +252,7 @@ impl<T: DeserializeOwned + 'static> FindOne<'_, T> {
 
 /// Whether no option changes the result. Every field is named, so that a new option cannot be forgotten here.
 fn is_plain(options: &FindOptions) -> bool {
+    // Those with `_` change no answer: `find_one` has its own limit, and one lookup is not timed.
     let FindOptions {
         batch_size: _,
         collation: None,
@@ -285,6 +287,7 @@ fn search(
     Ok(Search {
         order: Order::of(options.sort.as_ref(), options.hint.as_ref())?,
         skip: options.skip.unwrap_or(0),
+        // Not `options.limit`: `find_one` has a limit of its own.
         limit,
         projection: parse_projection(options.projection.as_ref(), &selector)?,
         selector,
@@ -297,9 +300,11 @@ fn open<T>(
     options: &FindOptions,
     limit: Option<u64>,
 ) -> Result<Cursor<T>> {
+    // Parsed before the store is entered: a malformed filter is refused even if there is no collection.
     let search = search(filter, options, limit, collection.begin(options.max_time))?;
     let selector = search.selector.clone();
     let opened = collection.search(&selector, |view| {
+        // The view's own indexes: the plan can use these and no others.
         check_hint(options.hint.as_ref(), view.indexes())?;
         Rows::open(view, search).map(Cursor::new)
     })?;
@@ -314,10 +319,12 @@ pub(super) fn parse_projection(
 ) -> Result<Option<Projection>> {
     let Some(projection) = projection else { return Ok(None) };
     let raw = RawDocumentBuf::try_from(projection)?;
+    // A positional `$` needs the filter, and computed fields need the variables and the clock of the search.
     Ok(Some(Projection::parse(&raw, selector.filter(), selector.variables())?))
 }
 
 fn deserialize<T: DeserializeOwned + 'static>(key: &[u8], bytes: Vec<u8>) -> Result<T> {
+    // An insert validates what it stores. So bytes that are no document are damage, not the caller's mistake.
     let document = RawDocumentBuf::from_bytes(bytes).map_err(|error| {
         Error::corruption(Family::Records.name(), key, format!("the record is not a document: {error}"))
     })?;

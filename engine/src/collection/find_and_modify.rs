@@ -376,7 +376,10 @@ impl<T: DeserializeOwned + 'static> FindOneAndUpdate<'_, T> {
     /// Changes the document. Returns `None` if no document matched, also after an upsert unless the state after the change
     /// was asked for.
     pub fn run(self) -> Result<Option<T>> {
+        // MongoDB's `findAndModify` has no list of write errors: a refusal is the error of the whole call.
         let found = self.modify().map_err(Error::into_command)?;
+        // Decoded after the store was left, because decoding runs code of the caller. The change is committed
+        // by then: a document that is no `T` is an error of the call, and is changed all the same.
         found.document.map(decode_owned).transpose()
     }
 }
@@ -402,6 +405,7 @@ impl<T> FindOneAndUpdate<'_, T> {
         let FindOneAndUpdateOptions { array_filters, let_vars, .. } = &self.options;
         let selector =
             Selector::parse(&self.filter, let_vars.as_ref(), self.collection.begin(self.options.max_time))?;
+        // After the selector, because the stages of a pipeline use its variables and its clock.
         let change = Change::of_update(&self.update, array_filters.as_deref(), selector.variables())?;
         Ok((selector, change))
     }
@@ -419,6 +423,7 @@ impl<T: Serialize + DeserializeOwned + 'static, D: Borrow<T>> FindOneAndReplace<
 impl<T: Serialize, D: Borrow<T>> FindOneAndReplace<'_, T, D> {
     /// Replaces the document. The result is not decoded.
     pub(crate) fn modify(self) -> Result<Modified> {
+        // Before the store is entered: the caller's code in `Serialize` runs while nothing is locked.
         let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
         let change = Change::of_replacement(&bytes)?;
         let selector = self.parse_filter()?;
@@ -429,6 +434,7 @@ impl<T: Serialize, D: Borrow<T>> FindOneAndReplace<'_, T, D> {
 
     /// Plans the replacement for `explain`, and at [`Depth::Execution`] reads what it would replace. Nothing is written.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
+        // The replacement is checked here as well: an explanation refuses what the write would refuse.
         let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
         let change = Change::of_replacement(&bytes)?;
         let selector = self.parse_filter()?;
@@ -447,6 +453,7 @@ impl<T: DeserializeOwned + 'static> FindOneAndDelete<'_, T> {
     /// Removes the document. Returns `None` if no document matched.
     pub fn run(self) -> Result<Option<T>> {
         let found = self.modify().map_err(Error::into_command)?;
+        // The document is removed by now. One that is no `T` makes the call fail, and does not come back.
         found.document.map(decode_owned).transpose()
     }
 }
@@ -458,10 +465,14 @@ impl<T> FindOneAndDelete<'_, T> {
         let ParsedDelete { selector, order, projection } = self.parse()?;
         let search = DocumentSearch { selector: &selector, order: &order };
         let terms = Terms { concern: options.write_concern.as_ref(), operation: search.operation() };
+        // A delete does not create the collection: it would find nothing in a new one.
         let deleted = self.collection.write_existing(terms, |target| {
+            // Under the gate, so that the index of the hint is not dropped before the search.
             check_hint(options.hint.as_ref(), target.indexes)?;
+            // The projection runs before the commit. If it fails, the document stays.
             delete::delete_one(target, search, |bytes| projected(bytes, projection.as_ref(), &selector))
         })?;
+        // Without a collection and without a match the caller gets the same answer: no document.
         let document = deleted.flatten();
         Ok(Modified { is_found: document.is_some(), document, upserted_id: None })
     }
@@ -476,6 +487,7 @@ impl<T> FindOneAndDelete<'_, T> {
         let write = ExplainedWrite { filter: &self.filter, search, options, limit: Some(1) };
         let explained = self.collection.explain_delete(write, depth)?;
         let rows = explained.rows();
+        // The caller gets the removed document, so it is a row of this stage. In `delete_one` it is not.
         let explained = explained.under("DELETE", rows, doc! { "nWouldDelete": number(rows) });
         Ok(under_projection(explained, projection.as_ref()))
     }
@@ -485,6 +497,7 @@ impl<T> FindOneAndDelete<'_, T> {
         check_collation(options.collation.as_ref())?;
         let operation = self.collection.begin(options.max_time);
         let selector = Selector::parse(&self.filter, options.let_vars.as_ref(), operation)?;
+        // After the selector: a positional `$` is what the filter matched, and both share one `$$NOW`.
         let projection = parse_projection(options.projection.as_ref(), &selector)?;
         let order = Order::of(options.sort.as_ref(), options.hint.as_ref())?;
         Ok(ParsedDelete { selector, order, projection })
@@ -536,6 +549,7 @@ impl<'a> ModifyOptions<'a> {
     /// the filter may be gone.
     fn projection(&self, selector: &Selector) -> Result<Option<Projection>> {
         let projection = parse_projection(self.projection, selector)?;
+        // As in MongoDB: `$` is an element that matched in the old document, and the new one may not have it.
         if self.image == Image::After && projection.as_ref().is_some_and(Projection::is_positional) {
             return Err(refused(
                 Code::BAD_VALUE,
@@ -586,6 +600,7 @@ impl<T> Collection<T> {
             *upserted.borrow_mut() = Some(show(bytes)?);
             Ok(())
         };
+        // Before an upsert there is no document to show, so only `After` needs the bytes of the insert.
         let preview = (options.image == Image::After).then_some(&preview as Preview<'_>);
         let request = ChangeRequest {
             filter,
@@ -595,10 +610,12 @@ impl<T> Collection<T> {
         };
         let done = self
             .write_change(request, |target: Target<'_>| update::update_one(target, search, change, shown))?;
+        // MongoDB's `updatedExisting` is false for an upsert, even if it returns a document.
         let is_found = matches!(done, Some(Upserted::Changed(_)));
         let (document, upserted_id) = match done {
             None => (None, None),
             Some(Upserted::Changed(matched)) => (matched.shown, None),
+            // With `Before` the cell is empty, which is right: there was no document.
             Some(Upserted::Inserted(inserted)) => (upserted.take(), Some(inserted.id)),
         };
         Ok(Modified { is_found, document, upserted_id })
@@ -610,6 +627,7 @@ impl<T> Collection<T> {
         let projection = options.projection(selector)?;
         let order = Order::of(options.sort, options.hint)?;
         let search = DocumentSearch { selector, order: &order };
+        // One document at most is changed, so the search may end at its first match.
         let write = ExplainedWrite { filter, search, options: options.change_options(), limit: Some(1) };
         let (explained, effect) = self.explain_change(write, change, depth)?;
         // The rows are the documents that the caller would get: an upsert returns one only after the change.
@@ -621,6 +639,7 @@ impl<T> Collection<T> {
 
 /// Adds the stage of the projection, if there is one.
 fn under_projection(explained: Explained, projection: Option<&Projection>) -> Explained {
+    // An empty projection returns whole documents, so it is no stage of the plan.
     if projection.is_none_or(Projection::is_empty) {
         return explained;
     }
@@ -630,6 +649,7 @@ fn under_projection(explained: Explained, projection: Option<&Projection>) -> Ex
 
 fn image(return_document: Option<ReturnDocument>) -> Image {
     match return_document {
+        // The default of MongoDB's option `new` is false.
         None | Some(ReturnDocument::Before) => Image::Before,
         Some(ReturnDocument::After) => Image::After,
     }
@@ -639,6 +659,7 @@ fn image(return_document: Option<ReturnDocument>) -> Image {
 fn projected(bytes: &[u8], projection: Option<&Projection>, selector: &Selector) -> Result<RawDocumentBuf> {
     match projection {
         Some(projection) => Ok(projection.apply(RawDocument::from_bytes(bytes)?, selector.variables())?),
+        // A copy: the bytes are the storage's, and are lent only until the write ends.
         None => Ok(RawDocumentBuf::from_bytes(bytes.to_vec())?),
     }
 }

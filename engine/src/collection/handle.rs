@@ -56,6 +56,7 @@ use crate::write::prepare::record_key;
 /// ```
 pub struct Collection<T> {
     pub(super) handle: Arc<Handle>,
+    // A function type, so that the handle is `Send` and `Sync` whatever `T` is.
     row: PhantomData<fn() -> T>,
 }
 
@@ -99,6 +100,7 @@ impl<T> Collection<T> {
         let handle = Handle {
             shared,
             caller,
+            // As in MongoDB's driver, to make a handle is no error. The verbs report a bad name.
             namespace: Namespace::parse(db, coll),
             given: Namespace { db: db.to_owned(), coll: coll.to_owned() },
             resolved: OnceLock::new(),
@@ -290,6 +292,7 @@ impl<T> Collection<T> {
         let shared = self.shared();
         // An invalid write concern is the caller's mistake, and is reported whatever the state of the store is.
         let level = shared.commit_level(terms.concern)?;
+        // Held until the commit has returned: `close` waits for it.
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
         loop {
@@ -329,6 +332,7 @@ impl<T> Collection<T> {
         shared.store.admit_write()?;
         let namespace = self.valid_namespace()?;
         loop {
+            // Asked in every round: after a drop or a rename the state that failed stays retired.
             let state = shared.catalog.find(namespace).ok_or_else(|| namespace_not_found(namespace))?;
             match change(&state, shared.storage(&database)) {
                 // Dropped or renamed since it was resolved: another collection may have the name now.
@@ -345,6 +349,7 @@ impl<T> Collection<T> {
         operation: impl FnOnce(ReadView) -> Result<R>,
     ) -> Result<Option<R>> {
         let database = self.shared().store.enter()?;
+        // A closure, because the view looks up again if a drop or a rename was announced meanwhile.
         let taken = ReadView::for_search(&database, || self.find_state(), selector)?;
         let Some((state, view)) = taken else { return Ok(None) };
         operation(view).map(Some).map_err(|error| error.in_namespace(&state.namespace))
@@ -363,6 +368,7 @@ impl<T> Collection<T> {
     pub(super) fn look_up(&self, id: RawBsonRef<'_>) -> Result<Option<FoundRecord<Vec<u8>>>> {
         let database = self.shared().store.enter()?;
         let found = look_up(&database, || self.find_state(), |collection| record_key(collection, id));
+        // The given name: after an error there is no state that could tell it.
         Ok(found.map_err(|error| error.in_namespace(&self.handle.given))?.map(|(_, record)| record))
     }
 
@@ -380,6 +386,7 @@ impl<T> Collection<T> {
 }
 
 impl<T> Clone for Collection<T> {
+    // Not derived, because that would require `T: Clone`.
     fn clone(&self) -> Self {
         Self { handle: Arc::clone(&self.handle), row: PhantomData }
     }

@@ -143,6 +143,7 @@ impl<T> Collection<T> {
     pub(crate) fn indexes(&self) -> Result<Option<Vec<Listed>>> {
         self.read(|_, state| {
             let others = state.indexes();
+            // The records are the index on `_id`, so the state does not list it. MongoDB lists it first.
             Ok(iter::once(Listed::of_id()).chain(others.iter().map(Listed::of)).collect())
         })
     }
@@ -165,8 +166,10 @@ impl<T> Collection<T> {
             // The id comes before the gate: changes to the catalog lock the catalog first, then a collection.
             let storage = shared.storage(&database);
             let id = shared.catalog.begin_index(storage)?;
+            // From here on writes to the collection wait. Readers need no gate and go on.
             let mut indexes = state.enter_alone();
             let built = (|| {
+                // Asked again: the collection may have changed while this thread waited for the gate.
                 if state.is_retired()
                     || index_build::compare(&definition, &indexes.indexes)? == Presence::Identical
                 {
@@ -179,14 +182,17 @@ impl<T> Collection<T> {
                     store: &shared.store,
                     database: &database,
                     collection: &state,
+                    // The new index only. The entries of the others are there, and must not be written twice.
                     indexes: std::slice::from_ref(&index),
                     fields: &indexes.fields,
                     acquirer: None,
                     generator: &shared.generator,
+                    // Buffered: the index counts once the catalog names it, and that write syncs these too.
                     level: CommitLevel::INDEX_BUILD,
                     preview: None,
                     operation,
                 };
+                // Entries first, the catalog last: after a crash in between, the next open removes them.
                 index_build::build(target)?;
                 Ok(Some(index))
             })();
@@ -337,6 +343,7 @@ impl<T> CreateIndexes<'_, T> {
             .iter()
             .try_for_each(|model| index_build::parse(model).map(|_: Option<IndexDefinition>| ()))?;
         let operation = self.collection.begin_plain(self.max_time);
+        // Lazy, so the first build that fails ends the call. Indexes that were built before it stay.
         let names = self.models.iter().map(|model| self.collection.build_index(model, &operation));
         Ok(CreateIndexesResult { index_names: names.collect::<Result<_>>()? })
     }
@@ -349,9 +356,11 @@ impl<T> DropIndex<'_, T> {
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
         let namespace = self.collection.valid_namespace()?;
+        // It cannot be taken away: the records are this index. The code is MongoDB's.
         if self.name.as_deref() == Some(ID_INDEX_NAME) {
             return Err(Error::command(Code::INVALID_OPTIONS, "cannot drop _id index"));
         }
+        // Without a name all indexes of the list go. The one on `_id` is not in it.
         let keeps = |index: &Index| self.name.as_ref().is_some_and(|name| *name != index.name);
         let dropped = loop {
             let state = shared.catalog.find(namespace).ok_or_else(|| namespace_not_found(namespace))?;
@@ -361,6 +370,7 @@ impl<T> DropIndex<'_, T> {
             }
         };
         match &self.name {
+            // Only a name can be wrong. As in MongoDB, to drop all of no indexes succeeds.
             Some(name) if dropped == 0 => {
                 Err(Error::command(Code::INDEX_NOT_FOUND, format!("index not found with name [{name}]")))
             }
@@ -374,6 +384,7 @@ impl<T> ListIndexes<'_, T> {
     ///
     /// [`Cursor::with_type`] gives them as documents like those of MongoDB, which also have the version `v`.
     pub fn run(self) -> Result<Cursor<IndexModel>> {
+        // A missing collection has an empty list here. The command refuses it, as MongoDB's does.
         let indexes = self.collection.indexes()?.unwrap_or_default();
         let descriptions = indexes.iter().map(|index| RawDocumentBuf::try_from(&index.described()));
         Ok(Cursor::of_list(descriptions.collect::<std::result::Result<_, _>>()?))
@@ -398,6 +409,7 @@ pub(crate) struct Listed {
 
 impl Listed {
     fn of_id() -> Self {
+        // It is unique by its nature, and MongoDB's description of it does not say so either.
         Self { name: ID_INDEX_NAME.to_owned(), keys: doc! { "_id": 1 }, is_unique: false, is_sparse: false }
     }
 
@@ -412,6 +424,7 @@ impl Listed {
 
     /// The document that MongoDB's `listIndexes` has for it.
     pub(crate) fn described(&self) -> Document {
+        // The only version that `createIndexes` takes, so a description can be given back to it.
         let mut described = doc! { "v": 2, "key": &self.keys, "name": &self.name };
         if self.is_unique {
             described.insert("unique", true);

@@ -40,6 +40,7 @@ impl<T: Serialize> Collection<T> {
     pub fn insert_many<D: Borrow<T>>(&self, documents: impl IntoIterator<Item = D>) -> InsertMany<'_, T> {
         // Serialized here, so that the action does not borrow the documents. `run` reports the error.
         let mut drafts = Drafts::default();
+        // The first document that cannot be serialized fails the whole call: nothing is stored yet.
         let pushed = documents.into_iter().try_for_each(|document| drafts.push(document.borrow()));
         let documents = pushed.map(|()| drafts);
         InsertMany { collection: self, documents, options: InsertManyOptions::default() }
@@ -138,6 +139,7 @@ impl<T> InsertMany<'_, T> {
         if refused.is_empty() {
             return Ok(InsertManyResult { inserted_ids: inserted, generated, last_generate_id });
         }
+        // The error has the ids as well, because the documents that were not refused stay.
         let refused = InsertManyError { write_errors: Some(refused), inserted_ids: inserted, generated };
         Err(Error::new(ErrorKind::InsertMany(refused)).in_namespace(&collection.namespace()))
     }
@@ -149,6 +151,7 @@ impl<T> InsertMany<'_, T> {
         if documents.len() == 0 {
             return Err(Error::invalid_argument("insert_many was called without documents"));
         }
+        // MongoDB's inserts are ordered unless the caller says otherwise.
         let order = match self.options.ordered {
             None | Some(true) => InsertOrder::Ordered,
             Some(false) => InsertOrder::Unordered,
@@ -162,9 +165,11 @@ impl<T> InsertMany<'_, T> {
                 ..InsertManyError::default()
             }))),
         })?;
+        // An insert evaluates no expressions. So without limits its operation allocates nothing.
         let operation = collection.begin_plain(self.options.max_time);
         let terms = Terms { concern: self.options.write_concern.as_ref(), operation: &operation };
         collection.write(terms, |target| {
+            // There are no validators: the option only keeps the numbers that documents of a dump bring.
             let target = target.bypassing(self.options.bypass_document_validation);
             insert::insert_many(target, &mut documents, order)
         })

@@ -107,10 +107,13 @@ impl<T: Serialize, D: Borrow<T>> InsertOne<'_, T, D> {
         // Serialized before the store is entered: the caller's code in `Serialize` runs while nothing is locked.
         let mut draft = Drafts::of_one(self.document.borrow())?;
         let collection = self.collection;
+        // This finds only what no collection could store. Duplicates are found under the latches.
         collection.check_before_creation(|| insert::check_one(&draft))?;
+        // An insert evaluates no expressions. So without limits its operation allocates nothing.
         let operation = collection.begin_plain(self.options.max_time);
         let terms = Terms { concern: self.options.write_concern.as_ref(), operation: &operation };
         let inserted = collection.write(terms, |target| {
+            // There are no validators: the option only keeps the numbers that a document of a dump brings.
             let target = target.bypassing(self.options.bypass_document_validation);
             insert::insert_one(target, &mut draft)
         })?;

@@ -71,6 +71,7 @@ impl<T> RenameCollection<'_, T> {
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
         let from = self.collection.valid_namespace()?;
+        // Parsed as a caller's name, so that no rename reaches a collection of the system.
         let to = Namespace::parse(&from.db, &self.to)?;
         shared.catalog.rename(shared.storage(&database), from, &to, self.replace)
     }

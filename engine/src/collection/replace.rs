@@ -147,11 +147,13 @@ impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
     /// # }
     /// ```
     pub fn run(self) -> Result<UpdateResult> {
+        // A driver reports a refused replacement as a write error. Parsing refuses it as a command would.
         self.replace().map_err(Error::into_write)
     }
 
     /// Plans the replacement for `explain`, and at [`Depth::Execution`] reads what it would replace. Nothing is written.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
+        // The replacement is checked here as well: an explanation refuses what the write would refuse.
         let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
         let parsed = self.parse(&bytes)?;
         let write = ExplainedWrite {
@@ -161,15 +163,18 @@ impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
             limit: Some(1),
         };
         let (explained, effect) = self.collection.explain_change(write, &parsed.change, depth)?;
+        // MongoDB has no stage of its own for a replacement.
         Ok(explained.under("UPDATE", 0, effect.to_document()))
     }
 
     fn replace(self) -> Result<UpdateResult> {
+        // Before the store is entered: the caller's code in `Serialize` runs while nothing is locked.
         let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
         let parsed = self.parse(&bytes)?;
         let (search, change) = (parsed.search(), &parsed.change);
         let request = parsed.request(&self.filter, self.change_options());
         let done = self.collection.write_change(request, |target: Target<'_>| {
+            // Only the counts are returned, so the document is not copied to be shown.
             let matched = update::update_one(target, search, change, Shown::NOTHING)?;
             Ok(matched.map(|matched| matched.counts()))
         })?;
@@ -179,9 +184,11 @@ impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
     fn parse<'b>(&self, replacement: &'b [u8]) -> Result<ParsedChange<'b>> {
         let options = &self.options;
         check_collation(options.collation.as_ref())?;
+        // A statement of a bulk write or a command is given the time of the whole call.
         let now = self.now.unwrap_or_else(DateTime::now);
         let moment = Moment { now, operation: self.collection.begin(options.max_time) };
         Ok(ParsedChange {
+            // Unlike an update, a replacement has no expressions that need the selector's variables.
             change: Change::of_replacement(replacement)?,
             selector: Selector::parse_at(&self.filter, options.let_vars.as_ref(), moment)?,
             order: Order::of(options.sort.as_ref(), options.hint.as_ref())?,

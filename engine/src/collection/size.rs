@@ -49,8 +49,10 @@ pub(crate) struct KeyCounts {
 impl<T> Collection<T> {
     /// Counts the keys of all indexes by reading them. Returns `None` if the collection does not exist.
     pub(crate) fn key_counts(&self) -> Result<Option<KeyCounts>> {
+        // One view for all counts, so that they fit each other while writes go on.
         self.view(|Viewed { state, view, .. }| {
             let count = |family: Family, start: Vec<u8>, end: Vec<u8>| -> Result<u64> {
+                // A view of a whole collection always has a snapshot, so this 0 is never told.
                 let Some(snapshot) = view.snapshot() else { return Ok(0) };
                 // Blocks that are read once must not displace the working set from the block cache.
                 let mut scan = Scan::open(snapshot, family, (start, Some(end)), CacheUse::Bypass);
@@ -61,6 +63,7 @@ impl<T> Collection<T> {
                 Ok(keys)
             };
             let documents = count(Family::Records, state.id.prefix().to_vec(), state.id.end())?;
+            // Records are stored by their `_id`, so this index has one key for each document.
             let mut indexes = vec![(ID_INDEX_NAME.to_owned(), documents)];
             for index in view.indexes() {
                 let keys = count(Family::Entries, index.id.prefix().to_vec(), index.id.end())?;
@@ -72,20 +75,24 @@ impl<T> Collection<T> {
 
     /// Estimates the sizes. Returns `None` if the collection does not exist.
     pub(crate) fn size(&self) -> Result<Option<Size>> {
+        // Not within the view: the first count after a crash reads all documents, on a view of its own.
         let documents = self.known_count()?.unwrap_or(0);
         self.view(|Viewed { database, state, view }| {
             let sample = |family: Family, start: Vec<u8>, end: Vec<u8>| {
                 view.snapshot().map_or(Ok(0), |snapshot| key_bytes(snapshot, family, start, end, documents))
             };
+            // The index on `_id` has no files of its own. Its size is that of the records' keys.
             let ids = sample(Family::Records, state.id.prefix().to_vec(), state.id.end())?;
             let mut indexes = vec![(ID_INDEX_NAME.to_owned(), ids.max(STORED_BYTES_MIN))];
             for index in view.indexes() {
                 let (start, end) = (index.id.prefix().to_vec(), index.id.end());
                 let files = database.file_bytes(Family::Entries, &start, &end);
                 let keys = sample(Family::Entries, start, end)?;
+                // Files do not count what is only in memtables and the log. The sample does.
                 indexes.push((index.name.clone(), files.max(keys).max(STORED_BYTES_MIN)));
             }
             let document_bytes = document_bytes(view, documents)?;
+            // New documents may be in no file yet, and a collection with documents must not seem empty.
             let record_bytes = record_bytes(database, state).max(document_bytes);
             Ok(Size { documents, document_bytes, record_bytes, indexes })
         })
@@ -94,6 +101,7 @@ impl<T> Collection<T> {
 
 /// The size of a collection's records in table files, and at least the size of an empty collection.
 pub(crate) fn record_bytes(database: &Database, state: &CollectionState) -> u64 {
+    // No document is read, because lists of databases ask this of every collection.
     let files = database.file_bytes(Family::Records, &state.id.prefix(), &state.id.end());
     files.max(STORED_BYTES_MIN)
 }
@@ -106,6 +114,7 @@ fn key_bytes(
     end: Vec<u8>,
     documents: u64,
 ) -> Result<u64> {
+    // A sample is small, so it displaces little from the block cache.
     let mut scan = Scan::open(snapshot, family, (start, Some(end)), CacheUse::Fill);
     let (mut read, mut bytes) = (0, 0);
     while read < SAMPLE_LEN_MAX && scan.advance()? {
@@ -132,6 +141,7 @@ fn document_bytes(view: ReadView, documents: u64) -> Result<u64> {
 
 /// The size of `all` items, if `read` of them take `bytes`. It is 0 if none was read.
 fn scaled(bytes: u64, read: u64, all: u64) -> u64 {
+    // In 128 bits, because the product of two large sizes does not fit into 64.
     let scaled = u128::from(bytes) * u128::from(all);
     u64::try_from(scaled.checked_div(u128::from(read)).unwrap_or(0)).unwrap_or(u64::MAX)
 }

@@ -192,6 +192,7 @@ impl<T> Update<'_, T> {
     /// # }
     /// ```
     pub fn run(self) -> Result<UpdateResult> {
+        // A driver reports a refused update as a write error. Parsing refuses it as a command would.
         self.change().map_err(Error::into_write)
     }
 
@@ -205,10 +206,12 @@ impl<T> Update<'_, T> {
             limit: (self.extent == Extent::One).then_some(1),
         };
         let (explained, effect) = self.collection.explain_change(write, &parsed.change, depth)?;
+        // An update returns no documents, so its stage has 0 rows.
         Ok(explained.under("UPDATE", 0, effect.to_document()))
     }
 
     fn change(self) -> Result<UpdateResult> {
+        // Parsed before the store is entered: a malformed update is refused whatever is stored.
         let parsed = self.parse()?;
         let (search, change) = (parsed.search(), &parsed.change);
         let request = parsed.request(&self.filter, self.change_options());
@@ -225,6 +228,7 @@ impl<T> Update<'_, T> {
         if self.extent == Extent::Many && options.sort.is_some() {
             return Err(refused(Code::FAILED_TO_PARSE, "an update of many documents cannot have a sort"));
         }
+        // A statement of a bulk write or a command is given the time of the whole call.
         let now = self.now.unwrap_or_else(DateTime::now);
         let moment = Moment { now, operation: self.collection.begin(options.max_time) };
         let selector = Selector::parse_at(&self.filter, options.let_vars.as_ref(), moment)?;
@@ -250,10 +254,12 @@ fn change_matches(
 ) -> Result<Option<Counts>> {
     match extent {
         Extent::One => {
+            // Only the counts are returned, so the document is not copied to be shown.
             let matched = update::update_one(target, search, change, Shown::NOTHING)?;
             Ok(matched.map(|matched| matched.counts()))
         }
         Extent::Many => {
+            // Each document is a commit of its own: an error leaves those before it changed, as in MongoDB.
             let counts = update::update_many(target, search, change)?;
             // `None` tells an upsert to insert.
             Ok(Some(counts).filter(|counts| counts.matched > 0))

@@ -160,12 +160,14 @@ impl<'a> RunCommand<'a> {
 impl RunCursorCommand<'_> {
     /// Runs the command.
     pub fn run(self) -> Result<Cursor<Document>> {
+        // Commands give raw documents, because a server sends them as they are. Here they are decoded.
         Ok(command::open(&self.database.context(), &self.request)?.cursor.with_type())
     }
 }
 
 impl Database {
     fn context(&self) -> CommandContext<'_> {
+        // The caller goes along, so that a cancelled token of this handle ends commands too.
         CommandContext { shared: &self.shared, caller: self.caller.clone(), db: &self.name }
     }
 }

@@ -247,6 +247,7 @@ impl CreateCollection<'_> {
         let namespace = Namespace::parse(&self.database.name, &self.name)?;
         let storage = shared.store.enter()?;
         shared.store.admit_write()?;
+        // The fields are created in the commit of the collection: no document gets in before they number it.
         match shared.catalog.create(shared.storage(&storage), &namespace, &self.fields)? {
             Created::New(_) => Ok(()),
             // As in MongoDB, creating it again with the same options succeeds, so that programs can do it at every start.

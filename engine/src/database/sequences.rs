@@ -268,6 +268,7 @@ impl ListSequences<'_> {
     /// Reads the names.
     pub fn run(self) -> Result<Vec<String>> {
         let Database { shared, name, .. } = self.database;
+        // A name that no database can have is an error, and not a database without sequences.
         validate_database(name)?;
         // A closed store refuses, though the catalog in memory could still answer.
         let _in_use = shared.store.enter()?;

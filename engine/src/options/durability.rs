@@ -92,7 +92,9 @@ impl WriteConcern {
 
     pub(crate) fn validate(&self) -> Result<()> {
         match &self.w {
+            // One node is the majority of one, and never waits for others, so `w_timeout` has no effect.
             None | Some(Acknowledgment::Nodes(1) | Acknowledgment::Majority) => Ok(()),
+            // MongoDB takes 0 and sends no answer. A call within one process always has an answer.
             Some(Acknowledgment::Nodes(0)) => Err(Error::invalid_argument(
                 "write concern w: 0 is not offered, because every write of an embedded store is acknowledged",
             )),
@@ -179,6 +181,7 @@ impl Durability {
 
 impl Default for Durability {
     fn default() -> Self {
+        // 100 ms is also the interval at which MongoDB syncs its journal by default.
         Self::Buffered { sync_interval: Duration::from_millis(100) }
     }
 }

@@ -45,9 +45,11 @@ pub enum Hint {
 #[non_exhaustive]
 pub struct IndexModel {
     /// The keys: field paths with 1 (ascending) or -1 (descending), in their order.
+    // The field's name in MongoDB's descriptions of indexes, which `list_indexes` decodes into this type.
     #[serde(rename = "key")]
     pub keys: Document,
     /// The other options.
+    // MongoDB has the options beside `key`, and not in a document of their own.
     #[serde(flatten)]
     pub options: Option<IndexOptions>,
 }
