@@ -174,6 +174,7 @@ impl<T> Cursor<T> {
     /// ```
     #[expect(clippy::missing_panics_doc, reason = "sources check a document before they move to it")]
     pub fn current(&self) -> &RawDocument {
+        // Before the first `advance` a source has no bytes, which are not even an empty document.
         let current = self.source.as_ref().map(Source::bytes).filter(|bytes| !bytes.is_empty());
         RawDocument::from_bytes(current.unwrap_or(EMPTY_DOCUMENT)).expect("advance() checked the bytes")
     }
@@ -202,6 +203,7 @@ impl<T> Cursor<T> {
         match &mut self.source {
             Some(Source::Rows(rows)) => rows.rest(),
             Some(Source::Piped(piped)) => piped.rest(),
+            // A list reads no storage, so it holds no memory of it.
             Some(Source::List { .. }) | None => {}
         }
     }
@@ -258,6 +260,7 @@ impl<T> Cursor<T> {
     /// # }
     /// ```
     pub fn with_type<U>(self) -> Cursor<U> {
+        // The operation goes along: its limits, and the memory that it holds, belong to the search.
         Cursor { source: self.source, operation: self.operation, row: PhantomData }
     }
 }
@@ -295,6 +298,7 @@ impl<T: DeserializeOwned + 'static> Iterator for Cursor<T> {
         match self.advance() {
             Ok(true) => Some(decode(self.current())),
             Ok(false) => None,
+            // `advance` has ended the cursor, so a loop that goes on gets `None` next.
             Err(error) => Some(Err(error)),
         }
     }

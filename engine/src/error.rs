@@ -223,6 +223,7 @@ impl Error {
 
     /// The refusal of a write. Returns the error itself if it is no refusal.
     pub(crate) fn into_refusal(self) -> std::result::Result<WriteError, Self> {
+        // SequoiaDB's code goes into the details: `code` is MongoDB's, as for every refused write.
         if let ErrorKind::Sequence(error) = self.kind() {
             let code_name = Some(error.code_name().to_owned());
             return Ok(WriteError {
@@ -272,6 +273,7 @@ impl Error {
     }
 
     pub(crate) fn in_namespace(mut self, namespace: &Namespace) -> Self {
+        // The first one stays: it was set where the failure happened.
         self.report.namespace.get_or_insert_with(|| namespace.clone());
         self
     }

@@ -22,6 +22,7 @@ use smallvec::SmallVec;
 /// ```
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct GeneratedValues {
+    // Room for one value: most collections have one such field, and an insert then allocates nothing.
     values: SmallVec<[(Arc<str>, i64); 1]>,
 }
 
@@ -66,6 +67,7 @@ impl GeneratedValues {
     /// # }
     /// ```
     pub fn get(&self, field: &str) -> Option<i64> {
+        // In order: a collection has at most 64 of these fields.
         self.values.iter().find(|(own, _)| **own == *field).map(|&(_, value)| value)
     }
 

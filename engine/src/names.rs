@@ -22,6 +22,7 @@ impl Namespace {
     /// The name of a collection that the catalog has: one that a caller may use, or one of the system's.
     pub(crate) fn stored(db: &str, coll: &str) -> Result<Self> {
         let mut system = SystemCollection::ALL.into_iter().map(SystemCollection::namespace);
+        // Asked first, because `parse` refuses the names of the system.
         match system.find(|system| system.db == db && system.coll == coll) {
             Some(system) => Ok(system),
             None => Self::parse(db, coll),
@@ -45,6 +46,7 @@ pub(crate) fn validate_database(name: &str) -> Result<()> {
 
 /// Refuses a collection's name that MongoDB refuses, and the names of the system.
 fn validate_collection(db: &str, name: &str) -> Result<()> {
+    // MongoDB keeps `$` for names such as `db.$cmd`. The dot between both names counts in the length.
     let fault = if name.is_empty() {
         "it is empty"
     } else if name.contains('$') {

@@ -75,6 +75,7 @@ impl Shared {
 
     /// What an operation of a caller may use. It begins now, unless it is part of an operation that has begun.
     pub(crate) fn operation(&self, caller: &Caller, max_time: Option<Duration>) -> OperationContext {
+        // Within a command the limits of the command hold, and all its verbs use them up together.
         if let Some(operation) = &caller.operation {
             return operation.clone();
         }
@@ -113,7 +114,10 @@ impl Shared {
 
     /// Closes the store: waits for running operations, syncs, and releases the folder. Closing again does nothing.
     pub(crate) fn close(&self) -> Result<()> {
+        // The store refuses too, but the sequences below have locks that may be held by threads that a child
+        // does not have.
         fork::refuse_child()?;
+        // Saved while the store is open and its operations have ended: no later write makes the marks wrong.
         let closed = self.store.close(|database| self.catalog.save(&self.store, database));
         // Even if nothing could be written: the values left in blocks must not be handed out any more.
         self.catalog.sequences.all().iter().for_each(|state| state.sequence.retire());
@@ -131,6 +135,7 @@ impl Shared {
         database: &Arc<Database>,
         namespace: &Namespace,
     ) -> Result<Arc<CollectionState>> {
+        // Nearly every write finds it, and `create` takes the lock of all changes of the catalog.
         if let Some(collection) = self.catalog.find(namespace) {
             return Ok(collection);
         }
@@ -151,6 +156,7 @@ impl Drop for Shared {
         if !fork::is_child()
             && let Err(error) = self.close()
         {
+            // A destructor cannot return the error.
             tracing::error!(%error, "the database could not be closed in order; what was synced is safe");
         }
     }

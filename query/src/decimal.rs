@@ -67,6 +67,7 @@ pub(crate) fn negate(value: Decimal128) -> Decimal128 {
 }
 
 pub(crate) fn from_integer(value: i64) -> Decimal128 {
+    // An i64 has at most 19 digits, so nothing is rounded.
     finish(value < 0, Limbs { high: 0, low: u128::from(value.unsigned_abs()) }, 0)
 }
 
@@ -77,11 +78,13 @@ pub(crate) fn from_double(value: f64, precision: Precision) -> Decimal128 {
     if value.is_infinite() {
         return infinity(value < 0.0);
     }
+    // Apart, because a negative zero keeps its sign and is not less than zero.
     if value == 0.0 {
         return finish(value.is_sign_negative(), Limbs::ZERO, 0);
     }
     // The standard library prints the exact digits of a double, correctly rounded to the number asked for.
     let text = match precision {
+        // One digit before the point and 14 after it. MongoDB keeps the zeros among these.
         Precision::Double => format!("{:.14e}", value.abs()),
         Precision::Full => format!("{:.33e}", value.abs()),
     };
@@ -127,6 +130,7 @@ pub(crate) fn parse(text: &str) -> Option<Decimal128> {
     let significant = digits.trim_start_matches('0');
     // Two limbs hold these; of what follows it matters only whether it is zero.
     let (kept, dropped) = significant.split_at_checked(60).unwrap_or((significant, ""));
+    // The lower limb has 34 digits, and the upper one at most the 26 before them.
     let (high, low) = kept.split_at(kept.len().saturating_sub(34));
     let limb = |digits: &str| if digits.is_empty() { Some(0) } else { digits.parse::<u128>().ok() };
     let is_inexact = dropped.contains(|digit| digit != '0');
@@ -185,8 +189,10 @@ pub(crate) fn to_integer(value: Decimal128, rounding: Rounding) -> Option<i64> {
 
 pub(crate) fn add(left: Decimal128, right: Decimal128) -> Decimal128 {
     match (unpack(left), unpack(right)) {
+        // Before the infinities: a NaN wins over everything.
         (Decimal::Nan, _) | (_, Decimal::Nan) => nan(),
         (Decimal::Infinity { negative: first }, Decimal::Infinity { negative: second }) => {
+            // Infinities of two signs have no sum.
             if first == second { left } else { nan() }
         }
         (Decimal::Infinity { .. }, Decimal::Finite { .. }) => left,
@@ -224,6 +230,7 @@ pub(crate) fn multiply(left: Decimal128, right: Decimal128) -> Decimal128 {
             // Zero times an infinity has no value.
             if coefficient == 0 { nan() } else { infinity(first != second) }
         }
+        // The exponents have four digits, so their sum cannot overflow.
         (
             Decimal::Finite { negative: first, coefficient: a, exponent: a_exponent },
             Decimal::Finite { negative: second, coefficient: b, exponent: b_exponent },
@@ -250,6 +257,7 @@ pub(crate) fn divide(left: Decimal128, right: Decimal128) -> Decimal128 {
             (_, 0) => infinity(first != second),
             (_, _) => {
                 let (quotient, steps) = long_division(dividend, divisor);
+                // A quotient has 35 digits, so the first may belong to the upper limb.
                 let wide = Limbs { high: quotient / LIMB, low: quotient % LIMB };
                 finish(first != second, wide, a_exponent - b_exponent - steps)
             }
@@ -262,6 +270,7 @@ pub(crate) fn remainder(left: Decimal128, right: Decimal128) -> Decimal128 {
     match (unpack(left), unpack(right)) {
         (Decimal::Nan | Decimal::Infinity { .. }, _)
         | (_, Decimal::Nan | Decimal::Finite { coefficient: 0, .. }) => nan(),
+        // IEEE 754: the remainder by an infinity is the number itself.
         (Decimal::Finite { .. }, Decimal::Infinity { .. }) => left,
         (
             Decimal::Finite { negative, coefficient: dividend, exponent: a_exponent },
@@ -296,6 +305,7 @@ pub(crate) fn round(value: Decimal128, exponent: i32, rounding: Rounding) -> Dec
             .checked_pow(own.abs_diff(exponent))
             .and_then(|unit| coefficient.checked_mul(unit))
             .and_then(|padded| pack(negative, padded, exponent));
+        // Where the zeros do not fit, the number stays as it is, with the value that it has.
         return padded.unwrap_or(value);
     }
     let (kept, tail) = Limbs { high: 0, low: coefficient }.cut(own.abs_diff(exponent));
@@ -451,6 +461,7 @@ fn add_finite(larger: Finite, smaller: Finite) -> Decimal128 {
         if shift == DIGITS_MAX { Limbs { high: a, low: 0 } } else { Limbs::product(a, 10_u128.pow(shift)) };
     let other = Limbs { high: 0, low: b };
     if first == second {
+        // Two limbs are less than 2 * 10^34 together, which fits into 128 bits.
         let low = aligned.low + other.low;
         return finish(first, Limbs { high: aligned.high + low / LIMB, low: low % LIMB }, b_exponent);
     }

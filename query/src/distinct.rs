@@ -121,6 +121,7 @@ impl Distinct {
             Some(array) => elements(array).for_each(|element| self.seen.add(element)),
             None => value.into_iter().for_each(|value| self.seen.add(value)),
         };
+        // The visitor never stops the walk, so there is no result to look at.
         let _ = leaves(document, &self.path, &mut |leaf| {
             visit(leaf.value);
             ControlFlow::Continue(())
@@ -156,6 +157,7 @@ impl DistinctValues {
         // Keys of equal values are equal bytes, so a set of keys finds duplicates without comparing values
         // pairwise.
         encode(value, Direction::Ascending, &mut self.key);
+        // Before the key is boxed: most values are there already and cost no allocation.
         if self.keys.contains(self.key.as_slice()) {
             return;
         }

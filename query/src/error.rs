@@ -384,6 +384,7 @@ impl Error {
     pub fn code(&self) -> Code {
         match self {
             Self::UnknownOperator { .. } => Code::BAD_VALUE,
+            // Told from an unknown operator: MongoDB has this one.
             Self::UnsupportedOperator { .. } => Code::NOT_IMPLEMENTED,
             Self::PatternFailed { .. } => Code::PATTERN_FAILED,
             Self::NotAllowed { .. } => Code::QUERY_FEATURE_NOT_ALLOWED,

@@ -64,7 +64,9 @@ impl PathRefusal {
 
 /// Reads a path that a sort or a projection names.
 pub(crate) fn parse_path(text: &str) -> Result<FieldPath, PathRefusal> {
+    // A zero byte is the only fault that this can find. All others are found below.
     let path = FieldPath::parse(text).map_err(|_| PathRefusal::ZeroByte)?;
+    // `nth` stops at the limit, however long the text is.
     if path.components().nth(COMPONENTS_MAX).is_some() {
         return Err(PathRefusal::TooLong);
     }

@@ -124,6 +124,7 @@ impl Operand {
 
     pub(crate) fn value(&self) -> RawBsonRef<'_> {
         let first = self.document.iter().next().and_then(Result::ok);
+        // `new` has put the one field there, so null stands for a case that does not occur.
         first.map_or(RawBsonRef::Null, |(_, value)| value)
     }
 
@@ -216,6 +217,7 @@ impl Writer {
         let mut digits = [0_u8; 20];
         let mut rest = index;
         let mut count = 0;
+        // From the end: a division gives the last digit first.
         for digit in digits.iter_mut().rev() {
             *digit = b'0' + u8::try_from(rest % 10).unwrap_or_default();
             count += 1;

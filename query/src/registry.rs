@@ -41,6 +41,7 @@ impl<T> Registry<T> {
     ///
     /// If the names do not ascend. Of a constant, the compiler reports it.
     pub const fn new(entries: &'static [(&'static str, T)]) -> Self {
+        // A loop over slices, because iterators cannot be used where constants are made.
         let mut rest = entries;
         while let [(name, _), after @ ..] = rest {
             if let [(next, _), ..] = after {
@@ -126,6 +127,7 @@ const fn precedes(left: &[u8], right: &[u8]) -> bool {
         left = left_after;
         right = right_after;
     }
+    // One is the start of the other: the shorter is the lower, and equal names do not ascend.
     left.is_empty() && !right.is_empty()
 }
 

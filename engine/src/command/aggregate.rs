@@ -20,6 +20,7 @@ const KNOWN: [&str; 8] =
 /// and changes nothing.
 pub(super) fn aggregate(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Opened> {
     let (pipeline, options) = read(arguments)?;
+    // `run` answers an explained aggregation by itself, so this is a caller that asked for a cursor.
     if asks_for_plan(arguments)? {
         return Err(refused(
             Code::FAILED_TO_PARSE,
@@ -37,6 +38,7 @@ pub(super) fn aggregate(context: &CommandContext<'_>, arguments: &Arguments<'_>)
         let cursor = collection.aggregate(pipeline).with_options(options).run()?.with_type();
         return Ok(Opened { cursor, namespace });
     }
+    // No collection is looked up: the documents come from the first stage, such as `$documents`.
     let on_database = Aggregate::on_database(context.shared, context.caller.clone(), context.db, pipeline);
     let cursor = on_database.with_options(options).run()?.with_type();
     Ok(Opened { cursor, namespace: database_namespace(context) })
@@ -49,6 +51,7 @@ pub(super) fn asks_for_plan(arguments: &Arguments<'_>) -> Result<bool> {
 
 pub(super) fn explain(context: &CommandContext<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
     let (pipeline, options) = read(arguments)?;
+    // In the order of `aggregate`, so that an explanation fails with the error of the command.
     if !is_database(arguments) {
         let collection = context.collection(arguments.target()?);
         let explained = collection.aggregate(pipeline).with_options(options).explain(depth)?;
@@ -75,7 +78,9 @@ fn read(arguments: &Arguments<'_>) -> Result<(Vec<Document>, AggregateOptions)> 
         ));
     }
     let pipeline: Vec<Document> = pipeline.into_iter().cloned().collect();
+    // Read for an explanation too: it needs no cursor, but a malformed one is refused in both.
     read_cursor(arguments)?;
+    // No limit of time: the operation of the command has it already.
     let options = AggregateOptions {
         allow_disk_use: arguments.boolean("allowDiskUse")?,
         bypass_document_validation: arguments.boolean("bypassDocumentValidation")?,
@@ -89,6 +94,7 @@ fn read(arguments: &Arguments<'_>) -> Result<(Vec<Document>, AggregateOptions)> 
 
 /// Whether the aggregation is over the database: its target is the number 1 in place of a name.
 fn is_database(arguments: &Arguments<'_>) -> bool {
+    // Drivers send the 1 as an integer, and some shells send every number as a double.
     match arguments.given("aggregate") {
         Some(Bson::Int32(target)) => *target == 1,
         Some(Bson::Int64(target)) => *target == 1,

@@ -92,6 +92,7 @@ impl<'a> Arguments<'a> {
         if unsupported::is_of_transaction(field) {
             return Err(self.not_here(field));
         }
+        // Told from a misspelt field: 238 says that MongoDB has the option and this store does not.
         if unsupported::is_option(name, field) {
             let asks_nothing = matches!(value, Bson::Boolean(false) | Bson::Null);
             return if asks_nothing { Ok(()) } else { Err(self.not_here(field)) };
@@ -142,6 +143,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
+    // MongoDB reads numbers as flags too: 0 is false and every other number is true.
     pub(super) fn boolean(&self, field: &str) -> Result<Option<bool>> {
         match self.given(field) {
             None => Ok(None),
@@ -159,6 +161,7 @@ impl<'a> Arguments<'a> {
             None => Ok(None),
             Some(Bson::Int32(value)) => Ok(Some((*value).into())),
             Some(Bson::Int64(value)) => Ok(Some(*value)),
+            // Some shells send every number as a double. A fraction is refused and not rounded away.
             Some(Bson::Double(value)) => whole(*value).map(Some).ok_or_else(|| {
                 refused(Code::BAD_VALUE, format!("the field '{field}' must be a whole number, got {value}"))
             }),
@@ -185,6 +188,7 @@ impl<'a> Arguments<'a> {
         let document = |item: &'a Bson| {
             item.as_document().ok_or_else(|| self.wrong_type(field, Some(item), "array of objects"))
         };
+        // All or none: the documents before a wrong one must not be run without the others.
         items.iter().map(document).collect::<Result<_>>().map(Some)
     }
 
@@ -208,10 +212,13 @@ impl<'a> Arguments<'a> {
 
     /// The documents of an `insert`, in raw bytes.
     pub(super) fn raw_documents(&self, field: &str) -> Result<Vec<Cow<'a, RawDocument>>> {
+        // With an empty batch the documents are in the body. An empty array is too, and is refused below.
         if let Some(batch) = self.batch.filter(|batch| !batch.documents.is_empty()) {
             check_batch_size(batch.documents.len())?;
+            // Cheap: the documents borrow the bytes of the request.
             return Ok(batch.documents.clone());
         }
+        // Only a body that the caller decoded gets here, so a request in bytes is never encoded again.
         let raw = |document: &Document| Ok(Cow::Owned(RawDocumentBuf::try_from(document)?));
         self.statements(field)?.into_iter().map(raw).collect()
     }
@@ -234,6 +241,7 @@ impl<'a> Arguments<'a> {
             None => Ok(None),
             Some(Bson::String(name)) => Ok(Some(Hint::Name(name.clone()))),
             Some(Bson::Document(keys)) => {
+                // MongoDB takes an empty document for no hint.
                 Ok(Some(keys.clone()).filter(|keys| !keys.is_empty()).map(Hint::Keys))
             }
             found => Err(self.wrong_type("hint", found, "string or object")),
@@ -262,10 +270,12 @@ impl<'a> Arguments<'a> {
     pub(super) fn write_concern(&self) -> Result<Option<WriteConcern>> {
         let Some(concern) = self.document("writeConcern")? else { return Ok(None) };
         let of = Arguments::of("writeConcern", concern);
+        // `provenance` is for the servers of a cluster, which pass a concern on. It changes nothing here.
         of.allow_in_statement(&["fsync", "j", "w", "wtimeout", "provenance"])?;
         let w = match of.given("w") {
             None => None,
             Some(Bson::String(mode)) if mode == "majority" => Some(Acknowledgment::Majority),
+            // It names tags of a replica set. It is read here, and refused where concerns are validated.
             Some(Bson::String(mode)) => Some(Acknowledgment::Custom(mode.clone())),
             // MongoDB checks the number of nodes even where there is only one.
             Some(_) => {
@@ -283,6 +293,7 @@ impl<'a> Arguments<'a> {
                 Some(Acknowledgment::Nodes(count.ok_or_else(wrong)?))
             }
         };
+        // Both fields ask for a log on stable storage. MongoDB takes either, but not both at once.
         let journal = match (of.boolean("j")?, of.boolean("fsync")?) {
             (Some(true), Some(true)) => {
                 return Err(refused(Code::FAILED_TO_PARSE, "fsync and j options cannot be used together"));
@@ -307,6 +318,7 @@ impl<'a> Arguments<'a> {
         let of = Arguments::of("readConcern", concern);
         of.allow_in_statement(&["level", "provenance"])?;
         match of.one_of("level", &READ_CONCERNS)? {
+            // As a MongoDB without replication refuses it.
             Some("snapshot") => Err(refused(
                 Code::NOT_A_REPLICA_SET,
                 "node needs to be a replica set member to use readConcern: snapshot",

@@ -34,6 +34,7 @@ const KNOWN: [&str; 7] = [
 /// documents.
 pub(super) fn create(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&KNOWN)?;
+    // All fields are read before the store is entered: `close` waits for every operation inside.
     check_validation(arguments)?;
     check_collation(arguments.collation()?.as_ref())?;
     check_id_index(arguments)?;
@@ -41,6 +42,7 @@ pub(super) fn create(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     let fields: Vec<_> = fields.into_iter().map(|field| field.options).collect();
     let namespace = Namespace::parse(context.db, arguments.target()?)?;
     let storage = context.shared.store.enter()?;
+    // Before the catalog, so that a read-only store refuses even a `create` that would change nothing.
     context.shared.store.admit_write()?;
     match context.shared.catalog.create(context.shared.storage(&storage), &namespace, &fields)? {
         Created::New(_) => Ok(doc! {}),
@@ -57,6 +59,7 @@ pub(super) fn create(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
 fn check_id_index(arguments: &Arguments<'_>) -> Result<()> {
     let Some(index) = arguments.document("idIndex")? else { return Ok(()) };
     let fields = Arguments::of("create.idIndex", index);
+    // Versions of MongoDB differ in the name, `ns` and `v` that a dump has. Only the key matters here.
     fields.allow_in_statement(&["key", "name", "ns", "v"])?;
     let key = fields.document("key")?.ok_or_else(|| fields.missing("key"))?;
     let is_id = key.len() == 1 && index_direction(key.get("_id")) == Some(1);
@@ -71,6 +74,7 @@ fn check_id_index(arguments: &Arguments<'_>) -> Result<()> {
 }
 
 fn index_direction(value: Option<&bson::Bson>) -> Option<i64> {
+    // Read like any other number, because a dump may have an int32, an int64 or a double.
     let fields = doc! { "_id": value? };
     Arguments::of("key", &fields).integer("_id").ok().flatten()
 }
@@ -78,9 +82,11 @@ fn index_direction(value: Option<&bson::Bson>) -> Option<i64> {
 pub(super) fn drop(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&[])?;
     let collection = context.collection(arguments.target()?);
+    // Before the drop: afterwards there is nothing to count.
     let indexes = collection.list_index_names().run()?.len();
     collection.drop().run()?;
     let mut reply = doc! {};
+    // Every collection has the index on `_id`, so 0 means that there was no collection. That is no error.
     if indexes > 0 {
         reply.insert("nIndexesWas", number(indexes as u64));
         reply.insert("ns", collection.namespace().to_string());
@@ -98,6 +104,7 @@ pub(super) fn truncate(context: &CommandContext<'_>, arguments: &Arguments<'_>) 
 /// Runs `renameCollection`, which names both namespaces in full and is run on `admin`.
 pub(super) fn rename(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["dropTarget", "to"])?;
+    // The command may name collections of every database, so MongoDB runs it on `admin` alone.
     if context.db != "admin" {
         return Err(refused(
             Code::UNAUTHORIZED,
@@ -106,6 +113,7 @@ pub(super) fn rename(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     }
     let from = namespace(arguments.target()?)?;
     let to = namespace(arguments.text("to")?.ok_or_else(|| arguments.missing("to"))?)?;
+    // Sequences belong to a database, and those of the fields would have to move along.
     if from.db != to.db {
         return Err(unsupported("renaming a collection into another database is not supported"));
     }
@@ -118,6 +126,7 @@ pub(super) fn rename(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
 }
 
 fn namespace(text: &str) -> Result<Namespace> {
+    // At the first dot: the name of a database has none, and that of a collection may have several.
     let (db, coll) = text
         .split_once('.')
         .ok_or_else(|| refused(Code::INVALID_NAMESPACE, format!("Invalid namespace specified '{text}'")))?;
@@ -136,14 +145,17 @@ pub(super) fn list(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
         let namespace = Namespace::stored(context.db, &name)?;
         // It may have been dropped after the names were listed.
         let Some(state) = context.shared.catalog.find(&namespace) else { continue };
+        // Computed, not stored: the id and the store's identity give the same UUID after every restart.
         let uuid = Binary { subtype: BinarySubtype::Uuid, bytes: state.id.uuid(&identity).to_vec() };
         let whole = doc! {
             "name": &name,
             "type": "collection",
             "options": options_of(context, &name)?,
             "info": { "readOnly": false, "uuid": uuid },
+            // Tools such as mongorestore send it back with `create`.
             "idIndex": { "v": 2, "key": { "_id": 1 }, "name": "_id_" },
         };
+        // The filter sees the whole description even if only names are shown: it may ask for options.
         if selector.matches(&RawDocumentBuf::try_from(&whole)?)? {
             let shown = if is_name_only {
                 doc! { "name": name, "type": "collection" }
@@ -153,6 +165,7 @@ pub(super) fn list(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
             batch.push(RawDocumentBuf::try_from(&shown)?);
         }
     }
+    // MongoDB names the cursor of a list so, because it belongs to no collection.
     let namespace = format!("{}.$cmd.listCollections", context.db);
     Ok(Opened { cursor: Cursor::of_list(batch), namespace })
 }

@@ -21,11 +21,14 @@ impl CommandContext<'_> {
     /// The context of a command that begins now: one operation, whose limit of time is `max_time`.
     pub(super) fn begin(&self, max_time: Option<Duration>) -> Self {
         let operation = self.shared.operation(&self.caller, max_time);
+        // Handles take the operation from the caller, so the verbs share its limits and start no clock of
+        // their own.
         Self { caller: self.caller.within(&operation), ..*self }
     }
 
     /// A context with an operation that begins now, in place of the one that runs already.
     pub(super) fn begin_anew(&self, max_time: Option<Duration>) -> Self {
+        // With the running operation left in, `begin` would return it and ignore `max_time`.
         let caller = Caller { operation: None, ..self.caller.clone() };
         Self { caller, ..*self }.begin(max_time)
     }
@@ -39,6 +42,7 @@ impl CommandContext<'_> {
 
     /// The steps, time and memory that the command may still use.
     pub(super) fn operation(&self) -> OperationContext {
+        // `begin` has put the operation into the caller, so no new one starts here.
         self.shared.operation(&self.caller, None)
     }
 

@@ -23,6 +23,7 @@ impl Opened {
         let mut batch = Vec::new();
         let mut bytes = 0;
         while self.cursor.advance()? {
+            // Counted before the document is decoded, which takes several times its bytes.
             bytes += self.cursor.current().as_bytes().len();
             if bytes > REPLY_BYTES_MAX {
                 return Err(refused(

@@ -32,12 +32,15 @@ pub(super) fn list(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
         names.insert(at, ADMIN.to_owned());
     }
     for name in names {
+        // With `nameOnly` no size is read: that would ask the table files about every collection.
         let bytes = if is_name_only { 0 } else { by_database::stored_bytes(context.shared, &name)? };
+        // Without a size nothing tells an empty database from a full one, so none is called empty.
         let empty = !is_name_only && bytes == 0;
         let whole = doc! { "name": &name, "sizeOnDisk": long(bytes), "empty": empty };
         if !selector.matches(&RawDocumentBuf::try_from(&whole)?)? {
             continue;
         }
+        // After the filter: the total is that of the databases in the list.
         total += bytes;
         databases.push(Bson::Document(if is_name_only {
             doc! { "name": name }
@@ -56,6 +59,7 @@ pub(super) fn list(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
 /// Removes every collection and sequence of the database.
 pub(super) fn drop(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&[])?;
+    // Asked before the drop. As in MongoDB, the reply names the database only if it was there.
     let existed = by_database::database_names(context.shared)?.iter().any(|name| name == context.db);
     by_database::drop_database(context.shared, context.db)?;
     Ok(if existed {
@@ -80,6 +84,7 @@ pub(super) fn stats(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> 
         all.indexes.extend(size.indexes);
     }
     let index_bytes: u64 = all.indexes.iter().map(|(_, bytes)| bytes).sum();
+    // Clients read all the fields that MongoDB sends, so those without a meaning here are constants.
     Ok(doc! {
         "db": context.db,
         "collections": long(collections),
@@ -122,6 +127,7 @@ pub(super) fn collection_stats(context: &CommandContext<'_>, arguments: &Argumen
 
 fn scale(arguments: &Arguments<'_>) -> Result<u64> {
     match arguments.count("scale")? {
+        // Sizes are divided by it.
         Some(0) => Err(refused(Code::BAD_VALUE, "the field 'scale' must be positive, got 0")),
         scale => Ok(scale.unwrap_or(1)),
     }

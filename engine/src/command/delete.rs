@@ -27,15 +27,21 @@ pub(super) fn delete(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     let collection = context.collection(arguments.target()?);
     let mut deleted = 0;
     let mut errors = WriteErrors::default();
+    // The operation of the command, so that all statements share one limit of time and of memory.
     let operation = context.operation();
     for (index, statement) in arguments.raw_statements("deletes")?.iter().enumerate() {
+        // A statement that finds nothing takes few steps, so without this the limit would be seen late.
         operation.look()?;
+        // Reserved for one statement at a time: all of a large batch together might not be allowed.
         let (statement, _held) = decode_statement(statement, &operation)?;
+        // A statement that cannot be read is listed like one that fails, and with `ordered: false` those
+        // after it still run.
         let delete = read(&collection, &Arguments::of("deletes", &statement), &shared);
         match delete.and_then(|delete| delete.at(now).run()) {
             Ok(result) => deleted += result.deleted_count,
             Err(error) => {
                 errors.push(index, error)?;
+                // As in MongoDB: an ordered command stops at the first refusal.
                 if is_ordered {
                     break;
                 }
@@ -50,6 +56,7 @@ pub(super) fn delete(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
 /// Explains the only statement: a reply has room for one plan.
 pub(super) fn explain(context: &CommandContext<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
     arguments.allow(&KNOWN)?;
+    // Read only to be checked: what the command refuses, its explanation refuses too.
     arguments.boolean("ordered")?;
     let statement = Arguments::of("deletes", arguments.only_statement("deletes")?);
     let collection = context.collection(arguments.target()?);
@@ -76,6 +83,7 @@ fn read<'a>(
     let filter = statement.document("q")?.ok_or_else(|| statement.missing("q"))?.clone();
     let options =
         DeleteOptions { collation: statement.collation()?, hint: statement.hint()?, ..shared.clone() };
+    // MongoDB has no default here: a forgotten limit must not remove more than was meant.
     let delete = match statement.integer("limit")?.ok_or_else(|| statement.missing("limit"))? {
         0 => collection.delete_many(filter),
         1 => collection.delete_one(filter),

@@ -34,6 +34,7 @@ pub(super) fn explain(context: &CommandContext<'_>, arguments: &Arguments<'_>) -
     let command = arguments.document("explain")?.ok_or_else(|| arguments.missing("explain"))?;
     let verbosity = verbosity(arguments)?;
     let name = command.keys().next().map(String::as_str).unwrap_or_default();
+    // As in `run`: a command that cannot be explained, one that only MongoDB has and an unknown one differ.
     let Some(explain) = EXPLAINED.get(name) else {
         return Err(if has_command(name) {
             refused(Code::ILLEGAL_OPERATION, format!("Cannot explain cmd: {name}"))
@@ -51,12 +52,14 @@ pub(super) fn explain(context: &CommandContext<'_>, arguments: &Arguments<'_>) -
             format!("Mismatched $db in explain command. Expected {expected} but got {db}"),
         ));
     }
+    // The flag and the command around it have a verbosity each, and a reply can have one only.
     if command.get_bool("explain").unwrap_or(false) {
         return Err(refused(
             Code::FAILED_TO_PARSE,
             "the field 'explain' contradicts the command 'explain' around it",
         ));
     }
+    // Without a batch: the explained command is a field of the body, and so was decoded with it.
     let explained = Arguments::of(name, command);
     // The limit of `explain` itself wins. Without one the limit of the explained command holds, from now on; it is read in
     // both cases, because a bad value is refused in both.
@@ -72,6 +75,7 @@ pub(super) fn of_aggregate(
     arguments: &Arguments<'_>,
     command: &Document,
 ) -> Result<Document> {
+    // In MongoDB the flag of `aggregate` means `queryPlanner`, so nothing is run.
     let plan = aggregate::explain(context, arguments, Depth::Plan)?;
     Ok(reply(context, plan, Verbosity::QueryPlanner, command))
 }
@@ -82,6 +86,7 @@ fn reply(context: &CommandContext<'_>, plan: Plan, verbosity: Verbosity, command
     let own = |name: &str| !GENERIC_COMMAND_FIELDS.contains(&name);
     let fields = command.iter().filter(|(name, _)| own(name.as_str()));
     let mut repeated = shown(&fields.map(|(name, value)| (name.clone(), value.clone())).collect());
+    // It went with the generic fields above, and MongoDB shows it.
     repeated.insert("$db", context.db);
     told.insert("command", repeated);
     told
@@ -92,6 +97,7 @@ fn verbosity(arguments: &Arguments<'_>) -> Result<Verbosity> {
     Ok(match arguments.one_of("verbosity", &names)? {
         Some("queryPlanner") => Verbosity::QueryPlanner,
         Some("executionStats") => Verbosity::ExecutionStats,
+        // MongoDB's default. No other text gets here, because `one_of` has refused it.
         Some(_) | None => Verbosity::AllPlansExecution,
     })
 }

@@ -63,10 +63,12 @@ fn find_arguments(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Re
     for flag in ["allowDiskUse", "allowPartialResults", "noCursorTimeout", "singleBatch"] {
         arguments.boolean(flag)?;
     }
+    // No limit of time: the operation of the command has it already.
     let options = FindOptions {
         collation: arguments.collation()?,
         hint: arguments.hint()?,
         let_vars: arguments.document("let")?.cloned(),
+        // More than an i64 counts is more than a collection can hold.
         limit: arguments.count("limit")?.map(|limit| i64::try_from(limit).unwrap_or(i64::MAX)),
         projection: arguments.document("projection")?.cloned(),
         skip: arguments.count("skip")?,
@@ -80,6 +82,7 @@ fn find_arguments(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Re
 pub(super) fn count(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     let (collection, filter, options) = count_arguments(context, arguments)?;
     let count = match options {
+        // Nothing restricts the count, so the counter answers and no document is read.
         None => collection.estimated_document_count().run()?,
         Some(options) => collection.count_documents(filter).with_options(options).run()?,
     };
@@ -92,6 +95,7 @@ pub(super) fn explain_count(
     depth: Depth,
 ) -> Result<Plan> {
     let (collection, filter, options) = count_arguments(context, arguments)?;
+    // The choice that `count` makes, so that the explained plan is the one that would run.
     let explained = match options {
         None => collection.estimated_document_count().explain(depth)?,
         Some(options) => collection.count_documents(filter).with_options(options).explain(depth)?,
@@ -123,6 +127,7 @@ fn count_arguments(
 
 pub(super) fn distinct(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     let (key, (collection, filter, options)) = distinct_arguments(context, arguments)?;
+    // The verb has refused more values than one document holds, so they fit into the reply.
     Ok(doc! { "values": collection.distinct(key, filter).with_options(options).run()? })
 }
 

@@ -41,14 +41,17 @@ pub(super) fn find_and_modify(context: &CommandContext<'_>, arguments: &Argument
         Asked::Replace(replace) => replace.modify(),
         Asked::Update(update) => update.modify(),
     };
+    // There is one write, so MongoDB gives its refusal as the error of the command, not in `writeErrors`.
     let Modified { is_found, document, upserted_id } = modified.map_err(Error::into_command)?;
     // `n` counts the document that was found, or else inserted: never more than one.
     let count = i32::from(is_found || upserted_id.is_some());
     let mut last = doc! { "n": count };
+    // MongoDB leaves both fields out of the reply to a removal.
     if !is_removal {
         last.insert("updatedExisting", is_found);
         last.extend(upserted_id.map(|id| ("upserted".to_owned(), id)));
     }
+    // Null stands for no document. Drivers read the field in any case.
     let value = document.map(Document::try_from).transpose()?.map_or(Bson::Null, Bson::Document);
     Ok(doc! { "lastErrorObject": last, "value": value })
 }
@@ -73,11 +76,13 @@ enum Asked<'a> {
 
 impl<'a> Asked<'a> {
     fn read(collection: &'a Collection<RawDocumentBuf>, arguments: &Arguments<'_>) -> Result<Self> {
+        // First, because a removal takes the fields of an update for contradictions.
         if arguments.boolean("remove")?.unwrap_or(false) {
             return Ok(Self::Remove(
                 collection.find_one_and_delete(filter(arguments)?).with_options(removal(arguments)?),
             ));
         }
+        // Before `modifications`, which would only say that the field is missing.
         if arguments.given("update").is_none() {
             return Err(refused(Code::FAILED_TO_PARSE, "Either an update or remove=true must be specified"));
         }
@@ -98,6 +103,7 @@ impl<'a> Asked<'a> {
 
 /// The options of a removal, which refuses the fields that only an update has.
 fn removal(arguments: &Arguments<'_>) -> Result<FindOneAndDeleteOptions> {
+    // A flag that is false asks for nothing, so it does not contradict.
     let contradicts = ["update", "new", "upsert", "arrayFilters"]
         .into_iter()
         .find(|field| arguments.given(field).is_some_and(|value| *value != Bson::Boolean(false)));
@@ -137,6 +143,7 @@ fn options(arguments: &Arguments<'_>) -> Result<FindOneAndUpdateOptions> {
 
 /// The options of an update that a replacement has as well.
 fn of_replacement(options: FindOneAndUpdateOptions) -> FindOneAndReplaceOptions {
+    // `array_filters` has no field here: the caller has refused it.
     FindOneAndReplaceOptions {
         bypass_document_validation: options.bypass_document_validation,
         max_time: options.max_time,

@@ -33,8 +33,11 @@ pub(super) fn create(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     let models = models
         .into_iter()
         .map(|spec| if ignores_unknown { model(&without_unknown(spec)) } else { model(spec) });
+    // All descriptions are read before the first index is built: a bad one must not leave half of the work
+    // done.
     let models = models.collect::<Result<Vec<_>>>()?;
     let collection = context.collection(arguments.target()?);
+    // Counted around the call, without a lock: what other commands build meanwhile is counted too.
     let before = count(&collection)?;
     collection.create_indexes(models).run()?;
     let after = count(&collection)?;
@@ -56,8 +59,10 @@ fn without_unknown(spec: &Document) -> Document {
 
 fn model(spec: &Document) -> Result<IndexModel> {
     let fields = Arguments::of(PLACE, spec);
+    // First: MongoDB has an error of its own for the index on `_id`, also for options that others may have.
     index_build::check_id_index(spec)?;
     fields.allow_in_statement(&KNOWN)?;
+    // Only checked: an index keeps no collation, because texts are compared by bytes.
     check_collation(fields.collation()?.as_ref())?;
     let keys = fields.document("key")?.ok_or_else(|| fields.missing("key"))?.clone();
     let name = fields.text("name")?.ok_or_else(|| fields.missing("name"))?.to_owned();
@@ -82,6 +87,7 @@ pub(super) fn drop(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
         Some(Bson::String(all)) if all == "*" => collection.drop_indexes().run()?,
         Some(Bson::String(name)) => collection.drop_index(name).run()?,
         Some(Bson::Document(keys)) => collection.drop_index(name_of(&indexes, keys)?).run()?,
+        // Each drop is a commit of its own, so an unknown name leaves those before it dropped.
         Some(Bson::Array(names)) => {
             // All are read before the first is dropped: a bad one must not leave half of the work done.
             let names = names.iter().map(|name| name.as_str().ok_or_else(|| not_a_name(name)));

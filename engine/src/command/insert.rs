@@ -26,9 +26,11 @@ pub(super) fn insert(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     let collection = context.collection(arguments.target()?);
     let mut done = Done::default();
     let mut drafts = Drafts::default();
+    // Copied once, into a buffer with room for an `_id` before each. What follows works in place.
     for document in documents {
         drafts.push_bytes(document.as_bytes());
     }
+    // One call for all documents, so that they share a commit where their fields allow it.
     done.add(collection.insert_drafts(drafts).with_options(options).store())?;
     Ok(done.into_reply())
 }
@@ -45,6 +47,7 @@ struct Done {
 impl Done {
     /// Adds what a call stored, refused and generated.
     fn add(&mut self, outcome: Result<InsertOutcome<Vec<usize>>>) -> Result<()> {
+        // The verb fails if it stored nothing. The command does not: it lists the refusals in its reply.
         let InsertOutcome { inserted, refused, generated, .. } = outcome.or_else(without_any)?;
         for refusal in refused {
             self.errors.add(refusal);
@@ -55,6 +58,7 @@ impl Done {
             // Documents of earlier calls had no generated values: each still has its place in the array.
             self.generated.resize_with(before, Document::new);
             let values = |position: &usize| -> Document {
+                // A document that brought all its values has no entry, and gets an empty document.
                 let values = generated.get(position).into_iter().flat_map(GeneratedValues::iter);
                 values.map(|(field, value)| (field.to_owned(), Bson::Int64(value))).collect()
             };

@@ -47,10 +47,12 @@ use crate::error::{Error, Result};
 
 /// Runs a command. Of a command that opens a cursor, the reply has all documents.
 pub(crate) fn run(context: &CommandContext<'_>, request: &Request<'_>) -> Result<Document> {
+    // Before anything is decoded: a small request may take very much memory once it is.
     let held = context.shared.reserve_for_request(request.check()?)?;
     let (body, batch) = request.read()?;
     let name = name(&body)?;
     let arguments = Arguments::of(name, &body).with(&batch);
+    // Before the command runs: a concern that cannot be met must leave nothing written.
     arguments.check_write_concern()?;
     // The clock starts here: whatever the command calls shares one limit of time.
     let context = &context.begin(arguments.max_time()?);
@@ -65,6 +67,7 @@ pub(crate) fn run(context: &CommandContext<'_>, request: &Request<'_>) -> Result
     } else {
         return Err(missing(name));
     };
+    // A double, as MongoDB sends it.
     reply.insert("ok", 1.0);
     Ok(reply)
 }
@@ -83,6 +86,7 @@ pub(crate) fn open(context: &CommandContext<'_>, request: &Request<'_>) -> Resul
             context.keep(held);
             open(&context, &arguments)
         }
+        // Told from an unknown command: the caller has only made the wrong call for it.
         None if has_command(name) => {
             Err(Error::invalid_argument(format!("the command '{name}' gives no cursor: use run_command")))
         }
@@ -141,6 +145,7 @@ const COMMANDS: Registry<Command> = Registry::new(&[
     ("createSequence", sequences::create_sequence),
     ("dbStats", databases::stats),
     ("delete", delete::delete),
+    // A legacy name in MongoDB, which old clients still send, as they do `findandmodify`.
     ("deleteIndexes", indexes::drop),
     ("distinct", find::distinct),
     ("drop", collections::drop),
@@ -169,6 +174,7 @@ const COMMANDS: Registry<Command> = Registry::new(&[
 ]);
 
 fn ping(_context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
+    // It reads no field, but a misspelt one is refused as in every command.
     arguments.allow(&[])?;
     Ok(doc! {})
 }

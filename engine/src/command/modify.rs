@@ -25,8 +25,10 @@ pub(super) fn modify(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     check_validation(arguments)?;
     let index = arguments.document("index")?;
     let wanted = index.map(|index| Wanted::parse(&Arguments::of("collMod.index", index))).transpose()?;
+    // After the fields: a request that no collection could meet is refused as such, even for a missing one.
     let namespace = Namespace::parse(context.db, arguments.target()?)?;
     let _in_use = context.shared.store.enter()?;
+    // Nothing is written, but a store that cannot write refuses every change that is asked for.
     context.shared.store.admit_write()?;
     let found = context.shared.catalog.find(&namespace).ok_or_else(|| namespace_not_found(&namespace))?;
     if let Some(wanted) = wanted {
@@ -63,6 +65,7 @@ impl<'a> Wanted<'a> {
     fn parse(index: &Arguments<'a>) -> Result<Self> {
         index.allow_in_statement(&OF_INDEX)?;
         let (name, keys) = (index.text("name")?, index.document("keyPattern")?);
+        // Exactly one of them, as in MongoDB: two could name two indexes.
         match (name, keys) {
             (Some(_), Some(_)) => {
                 return Err(refused(Code::INVALID_OPTIONS, "Cannot specify both key pattern and name."));
@@ -72,6 +75,7 @@ impl<'a> Wanted<'a> {
             }
             (Some(_), None) | (None, Some(_)) => {}
         }
+        // All are read before one is refused, so a wrong type is told first.
         let (hidden, prepared) = (index.boolean("hidden")?, index.boolean("prepareUnique")?);
         let (unique, expiry) = (index.boolean("unique")?, index.integer("expireAfterSeconds")?);
         if hidden.is_none() && prepared.is_none() && unique.is_none() && expiry.is_none() {
@@ -108,6 +112,7 @@ impl<'a> Wanted<'a> {
                 format!("cannot find index {wanted} for ns {namespace}"),
             ));
         };
+        // MongoDB would convert it, by a look at all entries. Here `unique` is given when an index is made.
         if self.is_unique && !found.spec.is_unique() {
             let message = "the field 'unique' of 'collMod.index' is not supported: make the index anew";
             return Err(unsupported(message));

@@ -12,6 +12,8 @@ const VALUE_BYTES_MAX: usize = DOCUMENT_BYTES_MAX + 16 * 1024;
 
 /// Refuses the value of a command's field that is nested too deeply, because decoding is recursive.
 pub(super) fn check_nesting(name: &str, value: RawBsonRef<'_>) -> Result<()> {
+    // Other values hold no values, so they are decoded without recursion. All types are named, so that a new
+    // one breaks the build.
     let nested = match value {
         RawBsonRef::Document(document) => Some(document.as_bytes()),
         RawBsonRef::Array(array) => Some(array.as_bytes()),
@@ -36,6 +38,7 @@ pub(super) fn check_nesting(name: &str, value: RawBsonRef<'_>) -> Result<()> {
         | RawBsonRef::MaxKey => None,
     };
     if let Some(bytes) = nested {
+        // Wider than the limit of a stored document, which a statement may hold together with its own fields.
         validate_up_to(bytes, VALUE_BYTES_MAX).map_err(|error| refused_value(name, &error))?;
     }
     Ok(())

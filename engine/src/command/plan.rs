@@ -49,6 +49,7 @@ impl Plan {
         }
         let mut all: Vec<Document> = search.into_iter().map(|search| doc! { "$cursor": search }).collect();
         all.extend(stages.iter().map(shown));
+        // Only the rows of the whole pipeline are counted. If it was only planned, there is no number.
         if let (Some(last), Some(rows)) = (all.last_mut(), rows) {
             last.insert("nReturned", number(rows));
         }

@@ -54,6 +54,7 @@ impl Request<'_> {
     /// request. A request of 13 MB can take a gigabyte when it is decoded, so that is asked for first.
     pub(super) fn check(&self) -> Result<usize> {
         let mut memory = 0;
+        // A decoded body is in memory already, so nothing is left to check or to reserve.
         if let Body::Raw(raw) = &self.body {
             let raw_field = raw_field(raw.iter().next().transpose()?.map(|(name, _)| name.as_str()));
             for field in raw {
@@ -65,6 +66,7 @@ impl Request<'_> {
                 }
             }
         }
+        // An element that cannot be read was an error above, so `ok` hides none.
         let is_raw = |field: &str| match &self.body {
             Body::Decoded(body) => raw_field(body.keys().next().map(String::as_str)) == Some(field),
             Body::Raw(raw) => {
@@ -74,6 +76,7 @@ impl Request<'_> {
             }
         };
         for (field, documents) in self.sequences.iter().filter(|(field, _)| !is_raw(field)) {
+            // Each of these is decoded into the body, so none may be left out.
             for document in split(documents)? {
                 check_nesting(field, document.into())?;
                 memory += memory_of(document.into());
@@ -95,6 +98,7 @@ impl Request<'_> {
         };
         for (field, documents) in &self.sequences {
             let is_raw = raw_field == Some(field.as_str());
+            // A raw batch was taken out of the body, so the body alone does not tell of it.
             if body.contains_key(field) || is_raw && !batch.documents.is_empty() {
                 return Err(refused(
                     Code::MESSAGE_FIELD_TWICE,
@@ -108,6 +112,7 @@ impl Request<'_> {
             } else if is_raw {
                 batch.documents = documents.into_iter().map(Cow::Borrowed).collect();
             } else {
+                // Safe only because `check` has refused what is nested too deeply.
                 let decoded =
                     documents.into_iter().map(|document| Bson::try_from(RawBsonRef::from(document)));
                 body.to_mut().insert(field, decoded.collect::<bson::error::Result<Vec<Bson>>>()?);
@@ -125,6 +130,7 @@ fn decode<'a>(body: &'a RawDocument, raw_field: Option<&str>, batch: &mut Batch<
     let mut decoded = Document::new();
     for field in body {
         let (name, value) = field?;
+        // An array alone: any other value is decoded, and the command refuses its type.
         if raw_field == Some(name.as_str())
             && let RawBsonRef::Array(documents) = value
         {
@@ -144,6 +150,7 @@ pub(super) fn decode_statement(
     statement: &RawDocument,
     operation: &OperationContext,
 ) -> Result<(Document, Reservation)> {
+    // First: a decoded statement takes many times its bytes.
     let held = operation.reserve(memory_of(statement.into()))?;
     Ok((Document::try_from(statement)?, held))
 }
@@ -153,6 +160,7 @@ fn memory_of(value: RawBsonRef<'_>) -> usize {
     let nested = value.as_document().map(RawDocument::as_bytes);
     let nested = nested.or_else(|| value.as_array().map(RawArray::as_bytes));
     let bytes = nested.map(<[u8]>::len).or_else(|| value.as_str().map(str::len)).unwrap_or(0);
+    // A small value cannot take much, and most requests have no other, so they are not walked.
     if bytes > UNWEIGHED_BYTES { bytes + weigh(value) } else { 0 }
 }
 
@@ -161,8 +169,10 @@ fn weigh(container: RawBsonRef<'_>) -> usize {
     let (bytes, each) = match (container.as_document(), container.as_array()) {
         (Some(document), _) => (document.as_bytes(), FIELD_MEMORY),
         (None, Some(array)) => (array.as_bytes(), ELEMENT_MEMORY),
+        // A text has no values inside, and `memory_of` has added its bytes.
         (None, None) => return 0,
     };
+    // The bytes were checked. If not, they would weigh nothing here and fail when they are decoded.
     let Ok(document) = RawDocument::from_bytes(bytes) else { return 0 };
     let values = document.iter_elements().map_while(|element| element.ok()?.value().ok());
     CONTAINER_MEMORY + values.map(|value| each + weigh(value)).sum::<usize>()
@@ -204,6 +214,7 @@ fn split(mut bytes: &[u8]) -> Result<Vec<&RawDocument>> {
             ));
         };
         documents.push(RawDocument::from_bytes(document)?);
+        // Within the loop: a sequence of many tiny documents must not fill the list before it is refused.
         check_count(documents.len())?;
         bytes = rest;
     }

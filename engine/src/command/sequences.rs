@@ -60,6 +60,7 @@ pub(super) fn drop_auto_increment(
     arguments: &Arguments<'_>,
 ) -> Result<Document> {
     arguments.allow(&["field"])?;
+    // With the reader of sequence options, so that errors have SequoiaDB's codes too.
     let path = |value: &Bson| Ok(text("field", option_value(value))?.to_owned());
     let given = arguments.given("field").ok_or_else(|| missing("field"))?;
     let paths = match given.as_array() {
@@ -84,6 +85,7 @@ pub(super) fn list_auto_increments(
 /// `{createSequence: name, options: {Increment: .., ..}}`.
 pub(super) fn create_sequence(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["options"])?;
+    // All fields are read before the store is entered: `close` waits for every operation inside.
     let name = required(arguments, "createSequence", text)?;
     let options = options(arguments)?.unwrap_or_default();
     let database = context.shared.store.enter()?;
@@ -126,6 +128,7 @@ pub(super) fn rename_sequence(context: &CommandContext<'_>, arguments: &Argument
 pub(super) fn list_sequences(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&[])?;
     validate_database(context.db)?;
+    // A closed store refuses, though the catalog in memory could still answer.
     let _in_use = context.shared.store.enter()?;
     let states = context.shared.catalog.sequences.of_database(context.db);
     let names: Vec<Document> = states.iter().map(|state| doc! { "Name": &state.identity.name }).collect();
@@ -170,8 +173,10 @@ fn matching(context: &CommandContext<'_>, filter: &Document) -> Result<Vec<Docum
 pub(super) fn next(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["n"])?;
     let sequence = named(context, arguments, "sequenceNext")?;
+    // Not by `Arguments::integer`: it takes doubles, which sequences refuse as SequoiaDB does.
     let count = arguments.given("n").map_or(Ok(1), |count| integer("n", option_value(count)))?;
     let fetch = sequence.fetch(count);
+    // Without a concern the durability of the store holds.
     let fetched = match arguments.write_concern()? {
         Some(concern) => fetch.write_concern(concern).run()?,
         None => fetch.run()?,
@@ -238,5 +243,6 @@ fn required<'a, T>(
 }
 
 fn missing(option: &'static str) -> Error {
+    // SequoiaDB's error: the commands of sequences fail with its codes next to MongoDB's.
     SequenceError::MissingOption { option }.into()
 }

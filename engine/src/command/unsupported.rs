@@ -187,6 +187,7 @@ const fn option(name: &'static str, reason: &'static str) -> UnsupportedOption {
 
 /// Whether only MongoDB supports the field, in the command or document that messages call `place`.
 pub(super) fn is_option(place: &str, field: &str) -> bool {
+    // Tables without places are left out: their options are refused even if they are false.
     let mut tables =
         UNSUPPORTED_OPTIONS.iter().filter(|table| !table.places.is_empty() && table.places.contains(&place));
     tables.any(|table| table.options.iter().any(|option| option.name == field))

@@ -52,7 +52,9 @@ pub(super) fn update(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     check_stages(&statements)?;
     let operation = context.operation();
     for (index, statement) in statements.iter().enumerate() {
+        // A statement that finds nothing takes few steps, so without this the limit would be seen late.
         operation.look()?;
+        // Reserved for one statement at a time: all of a large batch together might not be allowed.
         let (statement, _held) = decode_statement(statement, &operation)?;
         match apply(context, target, &Arguments::of("updates", &statement), &shared) {
             Ok(result) => {
@@ -64,6 +66,7 @@ pub(super) fn update(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
             }
             Err(error) => {
                 errors.push(index, error)?;
+                // As in MongoDB: an ordered command stops at the first refusal.
                 if is_ordered {
                     break;
                 }
@@ -71,6 +74,7 @@ pub(super) fn update(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
         }
     }
     let mut reply = doc! { "n": number(matched), "nModified": number(modified) };
+    // MongoDB leaves the field out if nothing was upserted.
     if !upserted.is_empty() {
         reply.insert("upserted", upserted);
     }
@@ -80,6 +84,7 @@ pub(super) fn update(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
 
 /// Refuses the command if a statement has an unknown stage. As in MongoDB this comes before the first statement is run.
 fn check_stages(statements: &[Cow<'_, RawDocument>]) -> Result<()> {
+    // What cannot be read is passed over here: its statement is refused when its turn comes.
     let pipelines = statements.iter().filter_map(|statement| statement.get_array("u").ok());
     let stages = pipelines.flatten().filter_map(|stage| stage.ok()?.as_document());
     let names = stages.flat_map(|stage| stage.iter().map_while(|field| Some(field.ok()?.0.as_str())));
@@ -94,6 +99,7 @@ fn check_stages(statements: &[Cow<'_, RawDocument>]) -> Result<()> {
 /// Explains the only statement: a reply has room for one plan.
 pub(super) fn explain(context: &CommandContext<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
     arguments.allow(&KNOWN)?;
+    // Read only to be checked: what the command refuses, its explanation refuses too.
     arguments.boolean("ordered")?;
     let statement = Arguments::of("updates", arguments.only_statement("updates")?);
     let collection = context.collection(arguments.target()?);
@@ -136,6 +142,7 @@ impl<'a> Statement<'a> {
         if let UpdateModifications::Document(replacement) = &modifications {
             let raw = RawDocumentBuf::try_from(replacement)?;
             if is_replacement(&raw)? {
+                // It is one whole document: many documents would become equal but for their `_id`s.
                 if is_multi {
                     return Err(refused(
                         Code::FAILED_TO_PARSE,
@@ -159,6 +166,7 @@ impl<'a> Statement<'a> {
 
 /// Reads the update in `field`: a document of operators, a replacement, or a pipeline.
 pub(super) fn modifications(arguments: &Arguments<'_>, field: &str) -> Result<UpdateModifications> {
+    // Told by the type alone: an empty array is a pipeline without stages, not a missing update.
     if let Some(Bson::Array(_)) = arguments.given(field) {
         let stages = arguments.documents(field)?.unwrap_or_default();
         return Ok(UpdateModifications::Pipeline(stages.into_iter().cloned().collect()));

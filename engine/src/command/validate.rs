@@ -23,6 +23,7 @@ pub(super) fn validate(context: &CommandContext<'_>, arguments: &Arguments<'_>) 
     }
     let collection = context.collection(arguments.target()?);
     let namespace = collection.namespace().to_string();
+    // Before the audit, which reads the whole store: a missing collection is refused at once.
     let keys = collection.key_counts()?.ok_or_else(|| {
         refused(Code::NAMESPACE_NOT_FOUND, format!("Collection '{namespace}' does not exist to validate."))
     })?;
@@ -34,6 +35,7 @@ pub(super) fn validate(context: &CommandContext<'_>, arguments: &Arguments<'_>) 
     let findings: Vec<&Finding> =
         report.findings.iter().filter(|finding| finding.place == namespace).collect();
     let broken: HashSet<&str> = findings.iter().filter_map(|finding| finding.index.as_deref()).collect();
+    // A finding of an index is about an entry, so it makes no document invalid.
     let invalid = findings.iter().filter(|finding| finding.index.is_none()).count();
     let errors = findings.iter().map(|finding| {
         let index = finding.index.as_ref().map_or_else(String::new, |name| format!("index {name}: "));
@@ -62,6 +64,7 @@ pub(super) fn validate(context: &CommandContext<'_>, arguments: &Arguments<'_>) 
         "repaired": false,
         "warnings": warnings,
         "errors": errors.collect::<Vec<Bson>>(),
+        // MongoDB lists here what a repair could use. Nothing is repaired, so all findings are in `errors`.
         "extraIndexEntries": nothing(),
         "missingIndexEntries": nothing(),
         "corruptRecords": nothing(),

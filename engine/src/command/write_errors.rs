@@ -20,6 +20,7 @@ impl WriteErrors {
 
     /// Adds a refused statement.
     pub(super) fn add(&mut self, refused: IndexedWriteError) {
+        // By all its fields, so that a new one cannot be forgotten in the reply.
         let IndexedWriteError { index, code, code_name, message, details } = refused;
         let index = i32::try_from(index).unwrap_or(i32::MAX);
         let mut error = doc! { "index": index, "code": code };

@@ -80,7 +80,9 @@ impl CopiedDrafts {
         tree: &FieldTree,
         field: impl Fn(usize) -> &'a Field,
     ) -> Result<(), SequenceError> {
+        // Kept, so that a refusal can take back what the copier has noted until then.
         let (position, values) = (self.drafts.len(), self.values.len());
+        // The most that the copy can take, so the buffer grows once at most.
         let room = document.len() + tree.room;
         let copied = self.drafts.push_with(room, |buffer| {
             let mut copier = Copier { buffer, values: &mut self.values, position, field: &field, start: 0 };
@@ -130,6 +132,7 @@ impl<'f, F: Fn(usize) -> &'f Field> Copier<'_, F> {
             // The common case: the document has no name of the tree, and is copied at once.
             let body = document.get(LENGTH_BYTES..document.len() - 1);
             self.buffer.extend_from_slice(body.unwrap_or_default());
+            // Without the node of an `_id` that was made in front.
             let missing = tree.nodes.iter().enumerate().filter(|(at, _)| made != Some(*at));
             missing.for_each(|(_, node)| self.make(node));
             None
@@ -141,6 +144,7 @@ impl<'f, F: Fn(usize) -> &'f Field> Copier<'_, F> {
             self.level(document, tree, &mut present)?
         };
         self.close(self.start);
+        // The timestamps hold for the copy: completing a document adds none.
         Ok(Facts { id: made_id.or(own_id), ..facts })
     }
 
@@ -206,7 +210,9 @@ impl<'f, F: Fn(usize) -> &'f Field> Copier<'_, F> {
             return Ok(true);
         };
         match (self.field)(position).decide(brought(element))? {
+            // The new value comes at the end of the level, as in SequoiaDB. That of an `_id` is in front.
             Decision::Generate => Ok(false),
+            // Such a value cannot move the sequence: it is no integer.
             Decision::Keep => {
                 self.buffer.extend_from_slice(element.whole);
                 self.value(position, ValueSource::Explicit { integer: None });
@@ -223,6 +229,7 @@ impl<'f, F: Fn(usize) -> &'f Field> Copier<'_, F> {
     /// Writes room for a field that the document lacks, with the parents that it lacks.
     fn make(&mut self, node: &FieldNode) {
         if let Some(position) = node.field {
+            // Always an int64, so that the room has its size before the value is known.
             self.name(ElementType::Int64, &node.name);
             self.value(position, ValueSource::Generated { offset: self.buffer.len() });
             self.buffer.extend_from_slice(&[0; 8]);
@@ -283,6 +290,7 @@ fn brought(element: &Element<'_>) -> Brought {
     if element.kind == ElementType::Null {
         return Brought::Null;
     }
+    // By these types alone: a double is no integer here, even if it is whole.
     let integer = if element.kind == ElementType::Int32 {
         element.value.try_into().ok().map(|bytes| i32::from_le_bytes(bytes).into())
     } else if element.kind == ElementType::Int64 {

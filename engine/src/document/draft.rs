@@ -64,6 +64,7 @@ impl Default for Drafts {
         let mut buffer = Vec::new();
         // A thread that is ending has none.
         let _ = SPARE.try_with(|spare| {
+            // The second moves up: a call that also copies its documents takes it for the copies.
             let [first, second] = spare.take();
             buffer = first;
             spare.set([second, Vec::new()]);
@@ -75,10 +76,12 @@ impl Default for Drafts {
 
 impl Drop for Drafts {
     fn drop(&mut self) {
+        // A larger one is freed: one large batch must not hold memory in a thread for good.
         if self.buffer.capacity() <= SPARE_BYTES_MAX {
             let buffer = std::mem::take(&mut self.buffer);
             // A thread that is ending keeps nothing.
             let _ = SPARE.try_with(|spare| {
+                // Two are kept, and the older of those that were there goes.
                 let [first, _] = spare.take();
                 spare.set([buffer, first]);
             });
@@ -106,6 +109,7 @@ impl Drafts {
         self.buffer.extend_from_slice(&[0; HEADROOM]);
         // Straight to bytes: a tree of the document would cost nearly as much as RocksDB's put.
         bson::serialize_to_buffer(document, &mut self.buffer)?;
+        // No element of `facts` is added: `know` adds those that are missing, if it is ever called.
         self.ends.push(self.buffer.len());
         Ok(())
     }
@@ -148,6 +152,7 @@ impl Drafts {
     /// Appends a 64-bit integer to the fields of the only document, which is not prepared yet. Returns the offset of the
     /// value in the buffer.
     pub(crate) fn append_integer(&mut self, name: &str, value: i64) -> usize {
+        // The terminator, which is written again after the field.
         self.buffer.pop();
         self.buffer.push(ElementType::Int64 as u8);
         self.buffer.extend_from_slice(name.as_bytes());
@@ -236,6 +241,7 @@ impl<'a> Draft<'a> {
             name.copy_from_slice(&OBJECT_ID_ELEMENT);
             value.copy_from_slice(&id.bytes());
         }
+        // The document starts further in front now, and the element lies where its length was.
         write_length(bytes);
         timestamps.fill(bytes);
         bytes
@@ -265,6 +271,7 @@ impl<'a> Draft<'a> {
         if id.start > LENGTH_BYTES
             && let Some(front) = bytes.get_mut(LENGTH_BYTES..id.end)
         {
+            // In place: the fields before it move back by its length, and nothing is copied.
             front.rotate_right(id.len());
         }
         timestamps.fill(bytes);

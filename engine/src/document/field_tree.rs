@@ -81,6 +81,7 @@ impl FieldTree {
             }
         };
         let Some(node) = self.nodes.get_mut(at) else { return };
+        // Never both at one node: the catalog refuses a field that is above or below another.
         match rest {
             None => node.field = Some(field),
             Some(rest) => node.below.add(&format!("{}.", node.path), rest, field),
@@ -123,6 +124,7 @@ impl FieldTree {
 
     /// The node of an element's name on the outermost level, with its position.
     pub(super) fn node_of(&self, element: &Element<'_>) -> Option<(usize, &FieldNode)> {
+        // In order: most collections have one or two of these fields.
         self.nodes.iter().enumerate().find(|(_, node)| node.name.as_bytes() == element.name)
     }
 
@@ -134,6 +136,7 @@ impl FieldTree {
 
 /// Refuses a field that lies deeper than a document reaches: no document could be completed with it.
 pub(crate) fn check_depth(field: &Field) -> Result<(), SequenceError> {
+    // `nth` stops at the limit, however long the path is.
     if field.segments().nth(NESTING_MAX).is_none() {
         return Ok(());
     }

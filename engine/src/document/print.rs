@@ -82,7 +82,9 @@ fn scalar(value: &Bson) -> String {
         Bson::Timestamp(at) => format!("Timestamp({}, {})", at.time, at.increment),
         Bson::Decimal128(number) => format!("Decimal128('{number}')"),
         Bson::Binary(binary) => {
+            // MongoDB's messages have the bytes as digits, unlike its shell.
             let hexadecimal = binary.bytes.iter().fold(String::new(), |mut text, byte| {
+                // Writing to a `String` cannot fail.
                 let _ = write!(text, "{byte:02X}");
                 text
             });

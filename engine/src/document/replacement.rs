@@ -14,6 +14,7 @@ pub(crate) fn with_id_element(replacement: &ValidDocument<'_>, id: &[u8]) -> Vec
     let own = replacement.id_element().unwrap_or(LENGTH_BYTES..LENGTH_BYTES);
     let before = whole.get(LENGTH_BYTES..own.start).unwrap_or_default();
     let after = whole.get(own.end..).unwrap_or_default();
+    // In front, where every stored document has its `_id`.
     let mut bytes = [&[0; LENGTH_BYTES], id, before, after].concat();
     write_length(&mut bytes);
     Timestamps::of(replacement).fill(&mut bytes);

@@ -55,9 +55,11 @@ fn fill_zeros(bytes: &mut [u8]) {
 /// a process.
 pub(crate) fn next_timestamp() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
+    // Before 1970 the seconds are 0, and timestamps still differ by their increment.
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
     // Increments start at 1, as MongoDB's do.
     let now = seconds << 32 | 1;
+    // `Relaxed` is enough: no other memory is read by this number. The closure never refuses the update.
     let previous = LAST
         .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(now.max(last + 1)))
         .unwrap_or_else(|last| last);

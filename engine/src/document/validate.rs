@@ -74,6 +74,7 @@ pub(crate) fn validate_id(id: RawBsonRef<'_>) -> Result<(), Refusal> {
 
 /// Refuses a replacement with a top-level name that starts with `$`.
 pub(crate) fn validate_replacement_names(document: &RawDocument) -> Result<(), Refusal> {
+    // Names of nested documents may start with a dollar sign, as in MongoDB since 5.0.
     match document.iter_elements().flatten().find(|element| element.key().as_str().starts_with('$')) {
         None => Ok(()),
         Some(element) => Err(WriteError::boxed(
