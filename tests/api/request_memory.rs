@@ -19,10 +19,10 @@ fn a_request_that_takes_too_much_memory_when_decoded_is_refused() {
     db.run_command(doc! { "insert": "a", "documents": [{ "_id": 1 }] }).run().unwrap();
     let many = |count: usize| repeated(&rawdoc! {}, count);
     let find = |count: usize| rawdoc! { "find": "a", "filter": { "x": { "$nin": many(count) } } };
-    refused(db.run_raw_command(find(300_000)).run(), 146, "exceeded the memory limit of 268435456 bytes");
-    refused(db.run_raw_cursor_command(find(300_000)).run().map(|_| ()), 146, "exceeded the memory limit");
+    refused(db.run_raw_command(find(400_000)).run(), 146, "exceeded the memory limit of 268435456 bytes");
+    refused(db.run_raw_cursor_command(find(400_000)).run().map(|_| ()), 146, "exceeded the memory limit");
     assert_eq!(db.run_raw_command(find(30_000)).run().unwrap().get_f64("ok").ok(), Some(1.0));
-    let set = rawdoc! { "q": {}, "u": { "$set": { "x": many(300_000) } } };
+    let set = rawdoc! { "q": {}, "u": { "$set": { "x": many(400_000) } } };
     refused(
         db.run_raw_command(rawdoc! { "update": "a", "updates": [set] }).run(),
         146,

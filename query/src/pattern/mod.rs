@@ -8,7 +8,6 @@ mod prefix;
 mod room;
 mod watch;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use bson::{RawBsonRef, RawRegexRef};
