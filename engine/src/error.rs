@@ -56,7 +56,7 @@ impl Error {
     /// ```
     /// use cairndb::{Client, ErrorKind};
     ///
-    /// let error = Client::builder("no/such/folder").create_if_missing(false).open().expect_err("nothing is there");
+    /// let error = Client::builder().create_if_missing(false).open("no/such/folder").expect_err("nothing is there");
     /// assert!(matches!(error.kind(), ErrorKind::NotFound { path } if path.ends_with("folder")));
     /// ```
     pub fn kind(&self) -> &ErrorKind {
