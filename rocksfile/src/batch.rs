@@ -1,7 +1,8 @@
-//! Write batches: the number of the first change, the count of changes, and the notes among them.
+//! Write batches: the number of the first change, the changes, and the notes among them.
 //!
 //! A record of a write-ahead log is one batch. It may join several batches that were written together.
 
+use crate::table::ChangeKind;
 use crate::varint::Input;
 
 /// The length of a batch's header: the number of the first change and the count of changes.
@@ -40,44 +41,82 @@ impl<'a> Batch<'a> {
         let mut input = self.changes;
         std::iter::from_fn(move || {
             loop {
-                if let Change::Note(note) = change(&mut input)? {
+                if let Item::Note(note) = item(&mut input)? {
                     return Some(note);
+                }
+            }
+        })
+    }
+
+    /// The changes in the batch, each with its number. The iterator ends at the first change of an unknown
+    /// kind, so there are fewer than [`Batch::count`] then.
+    ///
+    /// ```
+    /// use cairndb_rocksfile::batch::{Batch, Change};
+    /// use cairndb_rocksfile::table::ChangeKind;
+    ///
+    /// // Number 7, one change: in family 2 the key `k` gets the value `v`.
+    /// let batch = Batch::parse(b"\x07\0\0\0\0\0\0\0\x01\0\0\0\x05\x02\x01k\x01v").expect("a batch");
+    /// let change = Change { sequence: 7, family: 2, kind: ChangeKind::Value, key: b"k", value: b"v" };
+    /// assert_eq!(batch.changes().collect::<Vec<_>>(), [change]);
+    /// ```
+    pub fn changes(&self) -> impl Iterator<Item = Change<'a>> + use<'a> {
+        let (mut input, mut sequence) = (self.changes, self.sequence);
+        std::iter::from_fn(move || {
+            loop {
+                if let Item::Change(change) = item(&mut input)? {
+                    let numbered = Change { sequence, ..change };
+                    sequence += 1;
+                    return Some(numbered);
                 }
             }
         })
     }
 }
 
-enum Change<'a> {
-    Note(&'a [u8]),
-    Other,
+/// A change in a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change<'a> {
+    /// The number of the change.
+    pub sequence: u64,
+    /// The number of the column family.
+    pub family: u32,
+    /// What the change does.
+    pub kind: ChangeKind,
+    /// The key, or the first of the deleted keys.
+    pub key: &'a [u8],
+    /// The value, or the end of the deleted keys, which is not deleted.
+    pub value: &'a [u8],
 }
 
-/// Reads the next change of a batch. Returns `None` at its end, and for kinds that databases of this library
-/// do not have.
-fn change<'a>(input: &mut Input<'a>) -> Option<Change<'a>> {
+enum Item<'a> {
+    Note(&'a [u8]),
+    Nothing,
+    Change(Change<'a>),
+}
+
+/// Reads the next item of a batch. Returns `None` at its end, and for kinds that databases of this library do
+/// not have.
+fn item<'a>(input: &mut Input<'a>) -> Option<Item<'a>> {
     let kind = input.byte()?;
-    // Whether a column family, a key and a value follow. An unknown kind ends the walk, because its length is
-    // unknown.
-    let (family, key, value) = match kind {
-        NOTE => return input.slice().map(Change::Note),
-        NOTHING => (false, false, false),
-        DELETION | SINGLE_DELETION => (false, true, false),
-        VALUE | MERGE | RANGE_DELETION => (false, true, true),
-        FAMILY_DELETION | FAMILY_SINGLE_DELETION => (true, true, false),
-        FAMILY_VALUE | FAMILY_MERGE | FAMILY_RANGE_DELETION => (true, true, true),
+    let (has_family, kind) = match kind {
+        NOTE => return input.slice().map(Item::Note),
+        NOTHING => return Some(Item::Nothing),
+        DELETION | SINGLE_DELETION => (false, ChangeKind::Deletion),
+        FAMILY_DELETION | FAMILY_SINGLE_DELETION => (true, ChangeKind::Deletion),
+        VALUE => (false, ChangeKind::Value),
+        FAMILY_VALUE => (true, ChangeKind::Value),
+        RANGE_DELETION => (false, ChangeKind::RangeDeletion),
+        FAMILY_RANGE_DELETION => (true, ChangeKind::RangeDeletion),
+        MERGE => (false, ChangeKind::Other(MERGE)),
+        FAMILY_MERGE => (true, ChangeKind::Other(MERGE)),
+        // Its length is unknown, so the walk ends.
         _ => return None,
     };
-    if family {
-        input.varint32()?;
-    }
-    if key {
-        input.slice()?;
-    }
-    if value {
-        input.slice()?;
-    }
-    Some(Change::Other)
+    let family = if has_family { input.varint32()? } else { 0 };
+    let key = input.slice()?;
+    let value = if kind == ChangeKind::Deletion { &[] } else { input.slice()? };
+    Some(Item::Change(Change { sequence: 0, family, kind, key, value }))
 }
 
 const DELETION: u8 = 0;
@@ -115,6 +154,43 @@ mod tests {
         check(&[NOTE, 3, 1, 2, 3, FAMILY_VALUE, 1, 1, b'k', 0], &[&[1, 2, 3]]);
         check(&[VALUE, 1, b'k', 1, b'v', NOTE, 0, DELETION, 1, b'k', NOTE, 1, 9], &[&[], &[9]]);
         check(&[FAMILY_RANGE_DELETION, 1, 1, b'a', 1, b'b', NOTHING, NOTE, 1, 9], &[&[9]]);
+    }
+
+    #[test]
+    fn changes_are_numbered_one_after_the_other() {
+        let bytes = batch(
+            7,
+            3,
+            &[
+                FAMILY_VALUE,
+                1,
+                1,
+                b'k',
+                1,
+                b'v',
+                NOTE,
+                1,
+                9,
+                DELETION,
+                1,
+                b'k',
+                FAMILY_RANGE_DELETION,
+                2,
+                1,
+                b'a',
+                1,
+                b'b',
+            ],
+        );
+        let read = Batch::parse(&bytes).expect("a batch");
+        let change = |sequence, family, kind, key, value| Change { sequence, family, kind, key, value };
+        let expected = [
+            change(7, 1, ChangeKind::Value, b"k".as_slice(), b"v".as_slice()),
+            change(8, 0, ChangeKind::Deletion, b"k", b""),
+            change(9, 2, ChangeKind::RangeDeletion, b"a", b"b"),
+        ];
+        assert_eq!(read.changes().collect::<Vec<_>>(), expected);
+        assert_eq!(Batch::parse(&bytes[..20]).expect("a batch").changes().count(), 1);
     }
 
     #[test]

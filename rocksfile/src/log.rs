@@ -145,7 +145,12 @@ enum Layout {
 /// The stored checksum of a fragment's kind, log number if it has one, and payload. RocksDB masks it, because
 /// a checksum over bytes that hold a checksum is weak.
 pub fn stored_checksum(covered: &[u8]) -> u32 {
-    crc32c::crc32c(covered).rotate_right(15).wrapping_add(0xa282_ead8)
+    masked(crc32c::crc32c(covered))
+}
+
+/// A CRC-32C as RocksDB stores it.
+pub(crate) fn masked(checksum: u32) -> u32 {
+    checksum.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
 /// Reads a log of any bytes, from the first to the last.
@@ -351,7 +356,8 @@ fn has_right_checksum(fragment: &[u8]) -> bool {
     fragment.get(KIND_AT..).map(stored_checksum) == stored
 }
 
-fn low_half(number: u64) -> u32 {
+/// The lower 32 bits of a number.
+pub(crate) fn low_half(number: u64) -> u32 {
     let [a, b, c, d, ..] = number.to_le_bytes();
     u32::from_le_bytes([a, b, c, d])
 }

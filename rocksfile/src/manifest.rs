@@ -25,6 +25,7 @@ pub struct Manifest {
 /// A column family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Family {
+    name: Vec<u8>,
     log_number: u64,
     tables: BTreeMap<u64, Table>,
 }
@@ -100,6 +101,25 @@ impl Manifest {
         self.families.values().flat_map(|family| family.tables.values().copied())
     }
 
+    /// Tables that must exist, each with the name of its column family.
+    pub fn tables_of_families(&self) -> impl Iterator<Item = (&[u8], Table)> + '_ {
+        let of = |family: &Family| family.tables.values().copied().collect::<Vec<_>>();
+        self.families
+            .values()
+            .flat_map(move |family| of(family).into_iter().map(|table| (family.name.as_slice(), table)))
+    }
+
+    /// The numbers and names of the column families.
+    pub fn families(&self) -> impl Iterator<Item = (u32, &[u8])> + '_ {
+        self.families.iter().map(|(number, family)| (*number, family.name.as_slice()))
+    }
+
+    /// The numbers of the column families, each with the number of the first log whose changes of the family are not all in
+    /// tables.
+    pub fn families_in_tables_before(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        self.families.iter().map(|(number, family)| (*number, family.log_number))
+    }
+
     /// Logs below this number need not be replayed.
     pub fn first_log_needed(&self) -> u64 {
         let of_families = self.families.values().map(|family| family.log_number).min().unwrap_or(0);
@@ -134,7 +154,10 @@ impl Manifest {
             if known && edit.family != 0 {
                 return Err(ManifestFault::Contradiction("a column family is added twice"));
             }
-            self.families.entry(edit.family).or_default();
+            let family = self.families.entry(edit.family).or_default();
+            if let Some(name) = &edit.family_added {
+                family.name.clone_from(name);
+            }
         }
         let Some(family) = self.families.get_mut(&edit.family) else {
             return Err(ManifestFault::Contradiction("it names a column family that does not exist"));

@@ -15,6 +15,16 @@ impl<'a> Input<'a> {
         self.left.is_empty()
     }
 
+    /// The bytes that are left.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.left
+    }
+
+    /// The next byte, which stays to be read.
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.left.first().copied()
+    }
+
     pub(crate) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, left) = self.left.split_at_checked(count)?;
         self.left = left;
