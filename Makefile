@@ -2,10 +2,11 @@
 # that has nothing but make and a shell; .ci/setup.sh says what it installs, and builds RocksDB once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env demo test bench ratios ratios-large fuzz crash damage soak interleavings compare compare-build compare-sequences rocksdb-check house lint format clippy docs deny locks
+.PHONY: help setup env demo test bench ratios ratios-large fuzz indexes crash damage soak interleavings compare compare-build compare-sequences rocksdb-check house lint format clippy docs deny locks
 
 # Parameters, as in `make crash KILLS=50000` and `make fuzz SECONDS_EACH=600 TARGETS=operations`.
 KILLS ?= 2000
+QUERIES ?= 100000
 SECONDS_EACH ?= 60
 SECONDS ?= 60
 CONNECTIONS ?= 100
@@ -41,11 +42,11 @@ ratios: ## Print `name ratio` lines: CairnDB against raw RocksDB (five minutes).
 ratios-large: ## Print how insertion slows down from 100 thousand to 10 million documents.
 	@$(SETUP) && cargo run --release --locked -q -p cairndb-benches --bin ratios -- large
 
-# Three targets link the engine. RocksDB's C++ is not instrumented, so no sanitizer watches them.
+# Five targets link the engine. RocksDB's C++ is not instrumented, so no sanitizer watches them.
 fuzz: ## Fuzz every target (or TARGETS) for SECONDS_EACH seconds.
 	@$(SETUP) && tool cargo-fuzz 0.13.2 && for target in $(or $(TARGETS),`cargo fuzz list`); do \
 	    case $$target in \
-	        operations|budgets) sanitizer=none; bootstrap=; features="--features engine" ;; \
+	        operations|budgets|indexes) sanitizer=none; bootstrap=; features="--features engine" ;; \
 	        frame|dispatch) sanitizer=none; bootstrap=; features="--features server" ;; \
 	        *) sanitizer=address; bootstrap=RUSTC_BOOTSTRAP=1; features= ;; \
 	    esac; \
@@ -55,6 +56,9 @@ fuzz: ## Fuzz every target (or TARGETS) for SECONDS_EACH seconds.
 	        --target-dir "$$CAIRNDB_CACHE/fuzz-target/$$sanitizer" $$target "$$corpus" -- \
 	        -max_total_time=$(SECONDS_EACH) -max_len=4096 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1 || exit 1; \
 	done
+
+indexes: ## Ask QUERIES random questions of stores with indexes and without.
+	@$(SETUP) && CAIRNDB_INDEX_RUNS=$$(( $(QUERIES) / 200 + 1 )) cargo test --release --locked -p cairndb-tests --test indexes -- --nocapture
 
 crash: ## Kill a writing process KILLS times, and audit what it leaves behind.
 	@$(SETUP) && CAIRNDB_KILLS=$(KILLS) cargo test --release --locked -p cairndb-tests --test crash -- --nocapture

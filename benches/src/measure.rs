@@ -10,9 +10,18 @@ const ROUNDS: usize = 9;
 
 /// How fast `ours` is against `theirs`: above 1 it is faster. Each closure runs one round and says how long its
 /// measured part took.
-pub fn speed_ratio(mut ours: impl FnMut() -> Duration, mut theirs: impl FnMut() -> Duration) -> f64 {
+pub fn speed_ratio(ours: impl FnMut() -> Duration, theirs: impl FnMut() -> Duration) -> f64 {
+    speed_ratio_of(ROUNDS, ours, theirs)
+}
+
+/// How fast `ours` is against `theirs` in as many rounds as asked for, each of which takes long.
+pub fn speed_ratio_of(
+    rounds: usize,
+    mut ours: impl FnMut() -> Duration,
+    mut theirs: impl FnMut() -> Duration,
+) -> f64 {
     let mut ours_first = false;
-    median_of_rounds(|| {
+    median_of(rounds, || {
         let (our_time, their_time) = in_changing_order(&mut ours_first, &mut ours, &mut theirs);
         their_time.as_secs_f64() / our_time.as_secs_f64()
     })
@@ -37,8 +46,13 @@ pub fn speed_in_turns<T>(
 }
 
 /// The median of what the rounds of a figure give.
-pub fn median_of_rounds(mut round: impl FnMut() -> f64) -> f64 {
-    median((0..ROUNDS).map(|_| round()).collect())
+pub fn median_of_rounds(round: impl FnMut() -> f64) -> f64 {
+    median_of(ROUNDS, round)
+}
+
+/// The median of what `rounds` rounds give.
+pub fn median_of(rounds: usize, mut round: impl FnMut() -> f64) -> f64 {
+    median((0..rounds).map(|_| round()).collect())
 }
 
 /// How long `work` takes.

@@ -4,6 +4,7 @@
 //! It promises as much: CairnDB syncs buffered writes within 100 ms, so the WAL is synced as often here. Against a
 //! RocksDB that never syncs, inserts come out lower, those of two threads most.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -12,7 +13,10 @@ use std::time::Duration;
 use cairndb::bson::RawDocumentBuf;
 use cairndb::bson::oid::ObjectId;
 use index::key::{self, Direction};
-use rocksdb::{Cache, ColumnFamily, DB, Env, Options, WriteBufferManager, WriteOptions};
+use rocksdb::{
+    BlockBasedOptions, Cache, ColumnFamily, DB, DBCompressionType, Env, Options, WriteBufferManager,
+    WriteOptions,
+};
 use tempfile::TempDir;
 
 use crate::ours::Ours;
@@ -30,7 +34,7 @@ pub struct Raw {
     /// Reused, as anyone who cares for speed would.
     pub writes: WriteOptions,
     // Dropped after the database.
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Drop for Raw {
@@ -74,7 +78,26 @@ impl Raw {
                 synced.flush_wal(true).expect("synced");
             }
         });
-        Self { sync: Some((stop, thread)), db, writes: WriteOptions::default(), _folder: folder }
+        Self { sync: Some((stop, thread)), db, writes: WriteOptions::default(), folder }
+    }
+
+    /// The folder that the database is in, for files that are moved into it.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The options of a table file as CairnDB's builds write it, by `engine/src/storage/tuning.rs`.
+    pub fn table_options(&self) -> Options {
+        let mut table = BlockBasedOptions::default();
+        table.set_block_size(16 << 10);
+        table.set_bloom_filter(10.0, false);
+        table.set_whole_key_filtering(true);
+        table.set_format_version(5);
+        let mut options = Options::default();
+        options.set_block_based_table_factory(&table);
+        options.set_compression_type(DBCompressionType::Lz4);
+        options.set_bottommost_compression_type(DBCompressionType::Zstd);
+        options
     }
 
     /// The database.

@@ -55,6 +55,9 @@ pub(crate) struct Arguments {
     max_connections: u32,
     #[command(flatten)]
     memory: Memory,
+    /// Every how many seconds documents are deleted that have expired by a TTL index; 0 for never.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    ttl_interval: u32,
     /// After how many seconds an idle cursor is ended.
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     cursor_timeout: u64,
@@ -137,6 +140,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let client = Client::builder()
         .read_only(arguments.read_only)
         .memory_budget(bytes(arguments.memory.store))
+        .ttl_interval(ttl_interval(arguments.ttl_interval))
         .open(&arguments.path)
         .map_err(Error::Open)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -177,6 +181,11 @@ async fn serve(client: Client, arguments: Arguments) -> Result<(), Error> {
     announce(&server, &arguments);
     server.serve(wait(signals)).await;
     Ok(())
+}
+
+/// The time between two passes over TTL indexes. Returns `None` if there are to be none.
+fn ttl_interval(seconds: u32) -> Option<Duration> {
+    (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)))
 }
 
 fn bytes(mebibytes: u32) -> usize {

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use crate::document::decode::decode;
 use crate::error::{Error, ErrorKind, Result};
 use crate::execute::piped::Piped;
+use crate::execute::rest::Rest;
 use crate::execute::rows::Rows;
 use crate::storage::fork::refuse_child;
 
@@ -47,6 +48,12 @@ pub struct Cursor<T> {
     source: Option<Source>,
     /// The limits of the walk. Its time counts only during calls.
     operation: OperationContext,
+    /// Whether `advance` has moved to a document.
+    has_current: bool,
+    /// Whether the next `advance` returns the same document again, which the source has kept.
+    repeats: bool,
+    /// Why the source is gone, if `advance` has not told it yet.
+    refused: Option<Error>,
     row: PhantomData<fn() -> T>,
 }
 
@@ -81,13 +88,18 @@ impl<T> Cursor<T> {
     }
 
     pub(crate) fn empty() -> Self {
-        Self { source: None, operation: OperationContext::default(), row: PhantomData }
+        Self::with(OperationContext::default(), None)
     }
 
     fn of(operation: OperationContext, source: Source) -> Self {
         // The time limit counts only during calls of the cursor.
         operation.pause();
-        Self { source: Some(source), operation, row: PhantomData }
+        Self::with(operation, Some(source))
+    }
+
+    fn with(operation: OperationContext, source: Option<Source>) -> Self {
+        let (has_current, repeats, refused) = (false, false, None);
+        Self { source, operation, has_current, repeats, refused, row: PhantomData }
     }
 
     /// Moves to the next document. Returns `false` at the end. After an error the cursor is at its end.
@@ -109,10 +121,18 @@ impl<T> Cursor<T> {
     pub fn advance(&mut self) -> Result<bool> {
         // A forked child must not touch the iterators of its parent's store.
         refuse_child()?;
+        if let Some(refused) = self.refused.take() {
+            return Err(refused);
+        }
         let Some(source) = &mut self.source else { return Ok(false) };
+        if std::mem::take(&mut self.repeats) {
+            self.has_current = true;
+            return Ok(true);
+        }
         self.operation.resume();
         let advanced = source.advance();
         self.operation.pause();
+        self.has_current = matches!(advanced, Ok(true));
         match advanced {
             Ok(true) => Ok(true),
             Ok(false) => {
@@ -147,11 +167,11 @@ impl<T> Cursor<T> {
     /// ```
     pub fn is_exhausted(&self) -> bool {
         match &self.source {
-            None => true,
+            None => self.refused.is_none(),
             Some(Source::Rows(rows)) => rows.is_exhausted(),
             // A stage may still filter out all documents that are left.
             Some(Source::Piped(_)) => false,
-            Some(Source::List { rest, .. }) => rest.len() == 0,
+            Some(Source::List { rest, .. }) => rest.len() == 0 && !self.repeats,
         }
     }
 
@@ -174,13 +194,16 @@ impl<T> Cursor<T> {
     /// ```
     #[expect(clippy::missing_panics_doc, reason = "sources check a document before they move to it")]
     pub fn current(&self) -> &RawDocument {
-        // Before the first `advance` a source has no bytes, which are not even an empty document.
-        let current = self.source.as_ref().map(Source::bytes).filter(|bytes| !bytes.is_empty());
+        let current = self.source.as_ref().filter(|_| self.has_current).map(Source::bytes);
         RawDocument::from_bytes(current.unwrap_or(EMPTY_DOCUMENT)).expect("advance() checked the bytes")
     }
 
-    /// Frees memory of the storage until [`advance`](Self::advance) is called again. Use it before a cursor waits for a long
-    /// time. The snapshot, the current document and sorted documents are kept.
+    /// Frees memory until [`advance`](Self::advance) is called again. Use it before a cursor waits for a long time. The
+    /// snapshot and sorted documents are kept. There is no current document then; [`step_back`](Self::step_back) is for
+    /// a reader who still needs it.
+    ///
+    /// A pipeline keeps its current document, which counts as memory of the operation. If that is not allowed so much, the
+    /// next `advance` fails.
     ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};
@@ -192,25 +215,63 @@ impl<T> Cursor<T> {
     /// let mut cursor = people.find(doc! {}).run()?;
     /// assert!(cursor.advance()?);
     /// // The user reads the first page.
-    /// cursor.rest();
     /// assert_eq!(cursor.current().get_i32("_id").ok(), Some(1));
+    /// cursor.rest();
     /// assert!(cursor.advance()?);
     /// assert_eq!(cursor.current().get_i32("_id").ok(), Some(2));
     /// # Ok(())
     /// # }
     /// ```
     pub fn rest(&mut self) {
-        match &mut self.source {
-            Some(Source::Rows(rows)) => rows.rest(),
+        self.has_current = false;
+        self.release(Rest::Release);
+    }
+
+    /// Steps back before the current document, and rests: the next [`advance`](Self::advance) returns it again.
+    ///
+    /// For a reader who finds no room for a document, and goes on later. Without a current document it only
+    /// [rests](Self::rest).
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// people.insert_many([doc! { "_id": 1 }, doc! { "_id": 2 }]).run()?;
+    /// let mut cursor = people.find(doc! {}).run()?;
+    /// assert!(cursor.advance()?);
+    /// // The page is full.
+    /// cursor.step_back();
+    /// assert!(cursor.advance()?);
+    /// assert_eq!(cursor.current().get_i32("_id").ok(), Some(1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn step_back(&mut self) {
+        let current = if std::mem::take(&mut self.has_current) { Rest::Repeat } else { Rest::Release };
+        self.release(current);
+    }
+
+    fn release(&mut self, current: Rest) {
+        let kept = match &mut self.source {
+            Some(Source::Rows(rows)) => {
+                rows.rest(current);
+                return;
+            }
             Some(Source::Piped(piped)) => piped.rest(),
             // A list reads no storage, so it holds no memory of it.
-            Some(Source::List { .. }) | None => {}
+            Some(Source::List { .. }) | None => Ok(()),
+        };
+        self.repeats |= current == Rest::Repeat;
+        if let Err(refused) = kept {
+            (self.source, self.refused) = (None, Some(refused));
         }
     }
 
     /// Decodes the current document. With a type that borrows, strings are not copied.
     ///
-    /// Fails after the end. Before the first [`advance`](Self::advance) the current document is empty.
+    /// Fails if there is no current document: before the first [`advance`](Self::advance), and after the end.
     ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};
@@ -235,7 +296,7 @@ impl<T> Cursor<T> {
     where
         T: Deserialize<'a>,
     {
-        if self.source.is_none() {
+        if !self.has_current {
             return Err(Error::new(ErrorKind::InvalidArgument {
                 message: "the cursor has no current document".to_owned(),
             }));
@@ -261,7 +322,8 @@ impl<T> Cursor<T> {
     /// ```
     pub fn with_type<U>(self) -> Cursor<U> {
         // The operation goes along: its limits, and the memory that it holds, belong to the search.
-        Cursor { source: self.source, operation: self.operation, row: PhantomData }
+        let Self { source, operation, has_current, repeats, refused, row: _ } = self;
+        Cursor { source, operation, has_current, repeats, refused, row: PhantomData }
     }
 }
 

@@ -33,11 +33,12 @@ impl Fixture {
             mode: OpenMode::MustExist,
             memory_budget: 16 << 20,
             compression: Compression::None,
+            index_build_memory: 1 << 20,
             durability: Durability::default(),
             witness: true,
             fault: PlantedFault::None,
         };
-        let shared = Shared::open(options, Layout::MachineProcess).expect("opened");
+        let shared = Shared::open(options, Layout::MachineProcess, None).expect("opened");
         let database = Arc::clone(&shared.store.enter().expect("open"));
         Self { shared, database, _folder: folder }
     }

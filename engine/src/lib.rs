@@ -39,7 +39,7 @@
 //! | index | [`create_index`](Collection::create_index) |
 //! | number documents | [`create_auto_increment`](Collection::create_auto_increment), [`create_sequence`](Database::create_sequence) |
 //! | run a command of MongoDB | [`run_command`](Database::run_command) |
-//! | copy, check | [`backup`](Client::backup), [`verify`](Client::verify) |
+//! | copy, check | [`backup`](Client::backup), [`verify`](Client::verify); [`salvage()`] of a damaged folder |
 //!
 //! Every verb takes its required arguments and returns an action. An action has one method for each option, and `run()`
 //! executes it.
@@ -253,14 +253,19 @@ mod database;
 mod document;
 mod error;
 mod execute;
+mod expiry;
 #[cfg(test)]
 mod fixture;
 mod generated;
 mod names;
 mod namespace;
 mod options;
+mod periodic;
 mod plan;
+mod progress;
 mod results;
+mod salvage;
+mod scrub;
 mod sequences;
 mod shared;
 mod storage;
@@ -301,11 +306,15 @@ pub use crate::options::{
     ReplaceOptions, ReturnDocument, UpdateManyModel, UpdateManyModelBuilder, UpdateModifications,
     UpdateOneModel, UpdateOneModelBuilder, UpdateOptions, WriteConcern, WriteModel,
 };
+pub use crate::progress::{IndexBuildPhase, IndexBuildProgress, ScrubStatus, VerifyPhase, VerifyProgress};
 pub use crate::results::{
     AutoIncrementSpecification, BackupReport, CreateIndexResult, CreateIndexesResult, DatabaseSpecification,
     DeleteResult, FetchedValues, Finding, InsertManyResult, InsertOneResult, PartialBulkWriteResult,
     RecoveryReport, SequenceGap, SequenceSnapshot, SummaryBulkWriteResult, TornEnd, TruncateResult,
     UpdateResult, VerboseBulkWriteResult, VerifyReport,
+};
+pub use crate::salvage::{
+    LostIndex, LostWrites, Refusal, SalvageReport, SalvagedCollection, UnreadableBytes, salvage,
 };
 pub use crate::sequences::Sequence;
 
@@ -318,18 +327,19 @@ pub mod action {
     pub use crate::auto_increment::{
         AutoIncrement, AutoIncrementBuilder, SequenceOptions, SequenceOptionsBuilder,
     };
-    pub use crate::client::{ListDatabaseNames, ListDatabases};
+    pub use crate::client::{ExpireDocuments, ListDatabaseNames, ListDatabases, Verification};
     pub use crate::collection::{
         Aggregate, AlterAutoIncrement, BulkWrite, CountDocuments, CreateAutoIncrement, CreateIndex,
         CreateIndexes, Delete, Distinct, DropAutoIncrement, DropCollection, DropIndex,
         EstimatedDocumentCount, Find, FindOne, FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate,
-        InsertMany, InsertOne, ListAutoIncrements, ListIndexNames, ListIndexes, RenameCollection, ReplaceOne,
-        TruncateCollection, Update,
+        InsertMany, InsertOne, ListAutoIncrements, ListIndexNames, ListIndexes, ModifyIndex,
+        RenameCollection, ReplaceOne, TruncateCollection, Update,
     };
     pub use crate::database::{
         CreateCollection, CreateSequence, DropDatabase, DropSequence, ListCollectionNames, ListSequences,
         RenameSequence, RunCommand, RunCursorCommand, SnapshotSequences,
     };
+    pub use crate::salvage::Salvage;
     pub use crate::sequences::{
         AlterSequence, CurrentValue, Fetch, ListGaps, NextValue, RestartSequence, SafeWatermark,
         SetCurrentValue, SnapshotSequence,

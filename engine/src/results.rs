@@ -286,6 +286,12 @@ pub struct VerifyReport {
     pub sequences: u64,
     /// The number of index entries. Each has its document, and each document its entries.
     pub entries: u64,
+    /// The number of files whose checksums were read: tables, logs and the MANIFEST.
+    #[serde(default)]
+    pub files: u64,
+    /// The size of the tables and logs among them in bytes.
+    #[serde(default)]
+    pub file_bytes: u64,
     /// What is wrong: the first [`VerifyReport::FINDINGS_MAX`] findings.
     pub findings: Vec<Finding>,
     /// The number of further findings.
@@ -409,7 +415,8 @@ pub struct TornEnd {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The namespace, `database.collection`. The column family, if no collection owns the key.
+    /// The namespace, `database.collection`. The column family, if no collection owns the key. `files`, if a damaged file is of
+    /// none, and `database`, if damage has kept documents from being read.
     pub place: String,
     /// The name of the index, if the finding is about one.
     pub index: Option<String>,
@@ -417,6 +424,13 @@ pub struct Finding {
     pub key: String,
     /// What is wrong.
     pub problem: String,
+    /// The damaged file, if the finding is about one. `place`, `index` and `key` then say what depends on the damaged bytes, as
+    /// far as that can be told: the key is not below the damaged ones, or empty.
+    #[serde(default)]
+    pub file: Option<PathBuf>,
+    /// Where the damage begins: the offset of the damaged block or record in the file.
+    #[serde(default)]
+    pub offset: Option<u64>,
 }
 
 /// The report of [`Client::backup`](crate::Client::backup).

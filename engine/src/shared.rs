@@ -1,8 +1,11 @@
-//! What every handle of one client shares: the store, the catalog and the id generator.
+//! What every handle of one client shares: the store, the catalog, the id generator, and the threads that delete expired
+//! documents and read files for damage.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use query::operation::{Allowance, CancellationToken, MemoryBudget, OperationContext, Reservation};
 use sequence::acquirer::Acquirer;
 use sequence::generator::Generator;
@@ -15,6 +18,8 @@ use crate::catalog::names::Catalog;
 use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::options::WriteConcern;
+use crate::periodic::PeriodicThread;
+use crate::progress::ScrubStatus;
 use crate::storage::fork;
 use crate::storage::handles::Storage;
 use crate::storage::write::CommitLevel;
@@ -48,17 +53,67 @@ impl Caller {
     }
 }
 
+/// What every handle of one client shares: the open database, and the threads that work on it in the background.
 pub(crate) struct Shared {
+    /// Apart from the threads: they keep the database only while they work, and only handles keep the threads.
+    engine: Arc<Engine>,
+    /// Started when the first TTL index is there.
+    pub(crate) expiry: Mutex<Option<PeriodicThread>>,
+    /// Started if the builder asks for it.
+    pub(crate) scrub: Mutex<Option<PeriodicThread>>,
+}
+
+/// An open database: the store, the catalog and the id generator.
+pub(crate) struct Engine {
     pub(crate) store: Store,
     pub(crate) catalog: Catalog,
     pub(crate) generator: Generator,
     pub(crate) options: StoreOptions,
+    /// How often expired documents are deleted. `None`: not by itself.
+    pub(crate) ttl_interval: Option<Duration>,
+    /// What the scrub has done.
+    pub(crate) scrub: Mutex<ScrubStatus>,
     /// The memory that operations and cursors of all callers together may hold, apart from the store's own.
     memory: MemoryBudget,
 }
 
 impl Shared {
-    pub(crate) fn open(options: StoreOptions, layout: Layout) -> Result<Self> {
+    pub(crate) fn open(
+        options: StoreOptions,
+        layout: Layout,
+        ttl_interval: Option<Duration>,
+    ) -> Result<Self> {
+        let engine = Arc::new(Engine::open(options, layout, ttl_interval)?);
+        Ok(Self { engine, expiry: Mutex::new(None), scrub: Mutex::new(None) })
+    }
+
+    /// The open database, for a thread that must not keep the client open.
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// Closes the store: waits for running operations, syncs, and releases the folder. Closing again does nothing.
+    pub(crate) fn close(&self) -> Result<()> {
+        // The store refuses too, but the sequences below have locks that may be held by threads that a child
+        // does not have.
+        fork::refuse_child()?;
+        // First, because its pass is a running operation, and may take long. Dropping the handle waits for its end.
+        drop(self.expiry.lock().take());
+        drop(self.scrub.lock().take());
+        self.engine.close()
+    }
+}
+
+impl Deref for Shared {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+impl Engine {
+    fn open(options: StoreOptions, layout: Layout, ttl_interval: Option<Duration>) -> Result<Self> {
         let store = Store::open(&options)?;
         let catalog = {
             let database = store.enter()?;
@@ -70,7 +125,8 @@ impl Shared {
             catalog
         };
         let memory = MemoryBudget::new(OPERATIONS_BYTES_MAX);
-        Ok(Self { store, catalog, generator: Generator::new(layout), options, memory })
+        let (generator, scrub) = (Generator::new(layout), Mutex::default());
+        Ok(Self { store, catalog, generator, options, ttl_interval, scrub, memory })
     }
 
     /// What an operation of a caller may use. It begins now, unless it is part of an operation that has begun.
@@ -112,11 +168,8 @@ impl Shared {
         self.operation(caller, max_time)
     }
 
-    /// Closes the store: waits for running operations, syncs, and releases the folder. Closing again does nothing.
-    pub(crate) fn close(&self) -> Result<()> {
-        // The store refuses too, but the sequences below have locks that may be held by threads that a child
-        // does not have.
-        fork::refuse_child()?;
+    /// Closes the store. Closing again does nothing.
+    fn close(&self) -> Result<()> {
         // Saved while the store is open and its operations have ended: no later write makes the marks wrong.
         let closed = self.store.close(|database| self.catalog.save(&self.store, database));
         // Even if nothing could be written: the values left in blocks must not be handed out any more.

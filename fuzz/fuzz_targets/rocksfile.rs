@@ -1,7 +1,9 @@
-//! Whatever bytes a log or a MANIFEST of RocksDB has: reading ends, neither panics nor takes memory out of proportion, and
+//! Whatever bytes a log, a MANIFEST or a table of RocksDB has: reading ends, neither panics nor takes memory out of proportion, and
 //! gives only records whose checksum fits. Records that were written come back, and a flipped bit is noticed.
 
 #![no_main]
+
+use std::io::Cursor;
 
 use libfuzzer_sys::fuzz_target;
 use rocksfile::batch::Batch;
@@ -9,14 +11,18 @@ use rocksfile::log::stored_checksum;
 use rocksfile::manifest::Manifest;
 use rocksfile::names::FileName;
 use rocksfile::record::{Records, Step};
+use rocksfile::table::{BlockKind, ChecksumKind, Entries, Table, TableKey};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&kind, rest)) = bytes.split_first() else { return };
-    match kind % 4 {
+    match kind % 7 {
         0 => read_any(rest),
         1 => read_damaged(rest),
         2 => read_manifest(&written(rest)),
-        _ => read_manifest(rest),
+        3 => read_manifest(rest),
+        4 => read_table(rest),
+        5 => read_table(&table(rest, 0)),
+        _ => read_table(&table(rest, *[0, 4, 7].get(usize::from(kind) / 7 % 3).unwrap_or(&0))),
     }
     if let Some(number) = FileName::parse_current(rest) {
         assert_eq!(format!("{}\n", FileName::Manifest(number)).as_bytes(), rest);
@@ -84,4 +90,66 @@ fn read_manifest(bytes: &[u8]) {
     let reading = Manifest::read(bytes, 5).expect("memory can be read");
     assert!(reading.whole_until <= bytes.len() as u64);
     assert!(reading.manifest.tables().count() <= bytes.len());
+}
+
+/// Reads every block of a table, and searches for blocks as if there were no index.
+fn read_table(bytes: &[u8]) {
+    let mut table = Table::open(Cursor::new(bytes)).expect("memory can be read");
+    for block in table.blocks().to_vec() {
+        let checked = table.check(block.handle).expect("memory can be read");
+        let loaded = table.load(block.handle).expect("memory can be read");
+        assert!(checked.is_none() || loaded.is_err(), "what is damaged is given out");
+        if let Ok(content) = loaded
+            && block.kind != BlockKind::Filter
+        {
+            read_entries(content);
+        }
+    }
+    let end = table.search(|handle, content| {
+        assert!(handle.offset + handle.stored_bytes() <= bytes.len() as u64);
+        read_entries(content);
+        Ok::<bool, std::io::Error>(true)
+    });
+    assert!(end.expect("memory can be read") <= bytes.len() as u64);
+}
+
+fn read_entries(content: Vec<u8>) {
+    let Ok(mut entries) = Entries::of(content) else { return };
+    while let Ok(Some((key, _))) = entries.step() {
+        TableKey::parse(key);
+    }
+}
+
+/// A table whose checksums are right, made of the input cut at `ff ff`: blocks of data, the index, the properties, the list of
+/// meta blocks. What is in them is the input's.
+fn table(input: &[u8], compression: u8) -> Vec<u8> {
+    let mut blocks: Vec<&[u8]> = Vec::new();
+    let mut rest = input;
+    while let Some(at) = rest.windows(2).position(|pair| pair == [0xff, 0xff]) {
+        blocks.push(rest.get(..at).unwrap_or_default());
+        rest = rest.get(at + 2..).unwrap_or_default();
+    }
+    blocks.push(rest);
+    let (mut bytes, mut handles) = (Vec::new(), Vec::new());
+    for block in blocks {
+        handles.push((bytes.len(), block.len()));
+        bytes.extend_from_slice(block);
+        bytes.extend(ChecksumKind::Xxh3.trailer(block, compression));
+    }
+    let last = handles.pop().unwrap_or_default();
+    let index = handles.pop().unwrap_or(last);
+    let mut footer = vec![4];
+    for number in [last.0, last.1, index.0, index.1] {
+        // Two bytes are enough for a fuzzer's input.
+        if number < 128 {
+            footer.push(number as u8);
+        } else {
+            footer.extend([(number & 0x7f) as u8 | 0x80, (number >> 7) as u8 & 0x7f]);
+        }
+    }
+    footer.resize(41, 0);
+    footer.extend(5_u32.to_le_bytes());
+    footer.extend(0x88e2_41b7_85f4_cff7_u64.to_le_bytes());
+    bytes.extend(footer);
+    bytes
 }

@@ -116,6 +116,18 @@ pub enum Error {
         /// The kind asked for.
         kind: String,
     },
+    /// A wildcard index is declared with an option that it cannot have.
+    #[error("Index type 'wildcard' does not support the {option} option")]
+    WildcardOption {
+        /// The option.
+        option: &'static str,
+    },
+    /// The paths of a wildcard index are not declared as they must be.
+    #[error("the field 'wildcardProjection' is not valid: {reason}")]
+    WildcardProjection {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// Two fields of a compound index lie in different arrays of one document.
     #[error("cannot index parallel arrays [{second}] [{first}]")]
     ParallelArrays {

@@ -20,6 +20,7 @@ use crate::key;
 use crate::multikey::ArrayComponents;
 use crate::path;
 use crate::spec::{IndexField, IndexSpec};
+use crate::wildcard::WildcardPaths;
 
 /// How many keys a document may have in one index, before equal ones are merged.
 pub(crate) const KEYS_MAX: usize = 100_000;
@@ -199,6 +200,7 @@ impl ExtractedKeys {
 ///   follows each element that is an object; for any other element the rest of the path counts as missing.
 /// * A component `0`, `1`, … picks the element at that position if the array has it. If the path ends there and
 ///   the element is itself an array, that array is one value.
+/// * A wildcard index has a key for each value that [`WildcardPaths`] says, which starts with its path.
 /// * A sparse index has no key for a document, or an element, in which all fields are missing.
 ///
 /// # Errors
@@ -220,6 +222,9 @@ impl ExtractedKeys {
 /// ```
 pub fn extract(spec: &IndexSpec, document: &RawDocument, keys: &mut ExtractedKeys) -> Result<(), Error> {
     keys.clear();
+    if let Some(paths) = spec.wildcard() {
+        return extract_wildcard(spec, paths, document, keys);
+    }
     // Most documents have no array here. Their one key needs no slots and no sorting.
     if let Some(missing) = append_without_arrays(spec, document, keys) {
         if spec.is_sparse() && missing == spec.fields().len() {
@@ -238,6 +243,34 @@ pub fn extract(spec: &IndexSpec, document: &RawDocument, keys: &mut ExtractedKey
         return Err(error);
     }
     keys.sort();
+    Ok(())
+}
+
+/// Writes the keys of a document in a wildcard index: a path and a value each.
+fn extract_wildcard(
+    spec: &IndexSpec,
+    paths: &WildcardPaths,
+    document: &RawDocument,
+    keys: &mut ExtractedKeys,
+) -> Result<(), Error> {
+    let [path_field, value_field] = spec.fields() else { return Ok(()) };
+    let mut has_arrays = false;
+    let outcome = paths.visit(document, &mut || has_arrays = true, &mut |path, value| {
+        keys.append(RawBsonRef::String(path), path_field);
+        keys.append(value, value_field);
+        keys.finish()
+    });
+    if let Err(error) = outcome {
+        keys.clear();
+        return Err(error);
+    }
+    keys.sort();
+    if has_arrays {
+        // One mark for all paths: an index with a mark for each could grow without bounds.
+        let mut anywhere = ArrayComponents::NONE;
+        anywhere.insert(0);
+        keys.arrays.extend([ArrayComponents::NONE, anywhere]);
+    }
     Ok(())
 }
 
@@ -552,6 +585,21 @@ mod tests {
             keys.iter().map(|(bytes, _)| bytes.to_vec()).collect::<Vec<_>>(),
             Vec::from_iter(expected)
         );
+    }
+
+    #[test]
+    fn a_wildcard_index_has_keys_of_paths_and_values() {
+        let all = doc! { "$**": -1 };
+        check(&all, &doc! { "_id": 1, "a": { "b": 2 } }, &[&["a.b".into(), 2.into()]]);
+        check(&all, &doc! { "a": [1, 1.0, 2] }, &[&["a".into(), 1.into()], &["a".into(), 2.into()]]);
+        check(&all, &doc! { "_id": 1 }, &[]);
+        let arrays = |document: Document| {
+            let keys = extracted(&spec(&all, Sparseness::NotSparse), &document).unwrap();
+            keys.array_components().iter().map(|arrays| arrays.bits()).collect::<Vec<_>>()
+        };
+        assert_eq!(arrays(doc! { "a": { "b": [1] } }), [0, 1]);
+        assert_eq!(arrays(doc! { "a": { "b": 1 } }), [0_u64; 0]);
+        assert_eq!(arrays(doc! { "_id": 1, "a": [] }), [0, 1]);
     }
 
     #[track_caller]

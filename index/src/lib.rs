@@ -11,8 +11,10 @@
 #![forbid(unsafe_code)]
 
 pub mod element;
+pub mod entry_document;
 pub mod error;
 pub mod extract;
+pub mod field_order;
 pub mod interval;
 pub mod key;
 pub mod key_bounds;
@@ -23,6 +25,7 @@ pub mod path;
 pub mod range;
 pub mod spec;
 pub mod validate;
+pub mod wildcard;
 
 #[cfg(test)]
 mod proptest_support;

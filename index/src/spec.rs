@@ -15,6 +15,7 @@ use crate::key::Direction;
 use crate::order::{self, TypeClass};
 use crate::path::FieldPath;
 use crate::validate;
+use crate::wildcard::{WILDCARD, WildcardPaths};
 
 /// The largest number of fields of an index.
 pub(crate) const INDEX_FIELDS_MAX: usize = 32;
@@ -31,8 +32,8 @@ pub const UNSUPPORTED_KINDS: [&str; 8] = [
     "text",
 ];
 
-/// The component that means every field in a wildcard index.
-const WILDCARD: &str = "$**";
+/// The name of the first field of a wildcard index: its keys start with the path of their value.
+const WILDCARD_PATH: &str = "$_path";
 
 /// One field of an index.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -109,11 +110,19 @@ pub struct IndexSpec {
     fields: Vec<IndexField>,
     options: SpecOptions,
     keys: RawDocumentBuf,
+    wildcard: Option<Wildcard>,
+}
+
+/// What only a wildcard index has.
+#[derive(Clone, Debug)]
+struct Wildcard {
+    paths: WildcardPaths,
+    projection: Option<RawDocumentBuf>,
 }
 
 impl PartialEq for IndexSpec {
     fn eq(&self, other: &Self) -> bool {
-        self.fields == other.fields && self.options == other.options
+        self.fields == other.fields && self.options == other.options && self.wildcard() == other.wildcard()
     }
 }
 
@@ -143,6 +152,12 @@ impl IndexSpec {
         if !(1..=INDEX_FIELDS_MAX).contains(&count) {
             return Err(Error::IndexFieldCount { count, limit: INDEX_FIELDS_MAX });
         }
+        if let Some((name, value)) =
+            keys.iter().map_while(Result::ok).find(|(name, _)| is_wildcard(name.as_str()))
+        {
+            let wildcard = OneField { name: name.as_str(), value, count };
+            return Self::parse_wildcard(keys, wildcard, options);
+        }
         // The pattern was validated above, so no element is an error.
         for (name, value) in keys.iter().map_while(Result::ok) {
             // At most 32 fields, so comparing each with all others is cheaper than a set.
@@ -152,7 +167,87 @@ impl IndexSpec {
             }
             fields.push(field);
         }
-        Ok(Self { fields, options, keys: keys.to_owned() })
+        Ok(Self { fields, options, keys: keys.to_owned(), wildcard: None })
+    }
+
+    fn parse_wildcard(
+        keys: &RawDocument,
+        wildcard: OneField<'_>,
+        options: SpecOptions,
+    ) -> Result<Self, Error> {
+        let OneField { name, value, count } = wildcard;
+        if count > 1 {
+            let kind = "compound wildcard".to_owned();
+            return Err(Error::IndexKindUnsupported { field: name.to_owned(), kind });
+        }
+        for (option, is_set) in [
+            ("unique", options.uniqueness == Uniqueness::Unique),
+            ("sparse", options.sparseness == Sparseness::Sparse),
+        ] {
+            if is_set {
+                return Err(Error::WildcardOption { option });
+            }
+        }
+        let paths = match name.strip_suffix(WILDCARD).and_then(|front| front.strip_suffix('.')) {
+            Some(root) => WildcardPaths::below(root)?,
+            None => WildcardPaths::all(),
+        };
+        let direction = parse_direction(name, value)?;
+        // Its keys are those of an index on two fields: the path as a text, and the value there. So they are encoded,
+        // bounded and taken apart like all others.
+        let fields = vec![
+            IndexField { path: FieldPath::parse(WILDCARD_PATH)?, direction: Direction::Ascending },
+            IndexField { path: FieldPath::parse(name)?, direction },
+        ];
+        let wildcard = Some(Wildcard { paths, projection: None });
+        Ok(Self { fields, options, keys: keys.to_owned(), wildcard })
+    }
+
+    /// The same wildcard index on the paths that a `wildcardProjection` says.
+    ///
+    /// # Errors
+    /// [`Error::WildcardProjection`] if the projection is not valid, or the keys are not `{"$**": 1}`.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_index::path::FieldPath;
+    /// use cairndb_index::spec::{IndexSpec, SpecOptions};
+    ///
+    /// let spec = IndexSpec::parse(&rawdoc! { "$**": 1 }, SpecOptions::default())?;
+    /// let spec = spec.with_projection(&rawdoc! { "price": 1 })?;
+    /// assert!(!spec.wildcard().unwrap().has(&FieldPath::parse("name")?));
+    /// # Ok::<(), cairndb_index::error::Error>(())
+    /// ```
+    pub fn with_projection(self, projection: &RawDocument) -> Result<Self, Error> {
+        let is_everything = self.fields.last().is_some_and(|field| field.path.as_str() == WILDCARD);
+        if self.wildcard.is_none() || !is_everything {
+            let reason = "it is allowed only if the key is {\"$**\": 1} or {\"$**\": -1}".to_owned();
+            return Err(Error::WildcardProjection { reason });
+        }
+        let paths = WildcardPaths::projected(projection)?;
+        Ok(Self { wildcard: Some(Wildcard { paths, projection: Some(projection.to_owned()) }), ..self })
+    }
+
+    /// The paths of a wildcard index. Returns `None` for every other index.
+    ///
+    /// The fields of a wildcard index are the path, ascending, and the value at it.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_index::spec::{IndexSpec, SpecOptions};
+    ///
+    /// let spec = IndexSpec::parse(&rawdoc! { "a.$**": -1 }, SpecOptions::default())?;
+    /// assert!(spec.wildcard().is_some());
+    /// assert_eq!(spec.fields().len(), 2);
+    /// # Ok::<(), cairndb_index::error::Error>(())
+    /// ```
+    pub fn wildcard(&self) -> Option<&WildcardPaths> {
+        self.wildcard.as_ref().map(|wildcard| &wildcard.paths)
+    }
+
+    /// The `wildcardProjection` as it was given.
+    pub fn wildcard_projection(&self) -> Option<&RawDocument> {
+        self.wildcard.as_ref().and_then(|wildcard| wildcard.projection.as_deref())
     }
 
     /// The fields in order. There is at least one.
@@ -216,23 +311,32 @@ impl IndexSpec {
 }
 
 fn parse_field(name: &str, value: RawBsonRef<'_>) -> Result<IndexField, Error> {
-    // Before the path is checked: `$**` would be refused as a name, which is not what is wrong with it.
-    if name.rsplit('.').next() == Some(WILDCARD) {
-        let kind = "wildcard".to_owned();
-        return Err(Error::IndexKindUnsupported { field: name.to_owned(), kind });
-    }
     let path = FieldPath::parse(name)?;
     path.validate_names()?;
+    Ok(IndexField { path, direction: parse_direction(name, value)? })
+}
+
+/// A field of a key pattern, and how many the pattern has.
+#[derive(Clone, Copy)]
+struct OneField<'a> {
+    name: &'a str,
+    value: RawBsonRef<'a>,
+    count: usize,
+}
+
+fn is_wildcard(name: &str) -> bool {
+    name.rsplit('.').next() == Some(WILDCARD)
+}
+
+fn parse_direction(name: &str, value: RawBsonRef<'_>) -> Result<Direction, Error> {
     // A known kind and a text without meaning are different mistakes, so they have different errors.
     if let Some(kind) = value.as_str()
         && UNSUPPORTED_KINDS.contains(&kind)
     {
         return Err(Error::IndexKindUnsupported { field: name.to_owned(), kind: kind.to_owned() });
     }
-    match direction(value) {
-        Some(direction) => Ok(IndexField { path, direction }),
-        None => Err(Error::IndexDirectionInvalid { field: name.to_owned(), value: text(value) }),
-    }
+    direction(value)
+        .ok_or_else(|| Error::IndexDirectionInvalid { field: name.to_owned(), value: text(value) })
 }
 
 /// The direction that the sign of a number means. Returns `None` for zero, NaN and values that are no
@@ -327,10 +431,40 @@ mod tests {
             let unsupported = Error::IndexKindUnsupported { field: "a".into(), kind: kind.into() };
             check_refused(&doc! { "a": kind }, &unsupported);
         }
-        for field in ["$**", "a.$**"] {
-            let unsupported = Error::IndexKindUnsupported { field: field.into(), kind: "wildcard".into() };
-            check_refused(&doc! { field: 1 }, &unsupported);
+        let kind = "compound wildcard".to_owned();
+        let compound = Error::IndexKindUnsupported { field: "$**".into(), kind };
+        check_refused(&doc! { "a": 1, "$**": 1 }, &compound);
+    }
+
+    #[test]
+    fn a_wildcard_index_has_a_path_and_a_value() {
+        for (name, direction) in [("$**", 1), ("a.b.$**", -1)] {
+            let spec = parse(&doc! { name: direction }).unwrap();
+            let [path, value] = spec.fields() else { panic!("two fields") };
+            assert_eq!((path.path.as_str(), path.direction), ("$_path", Direction::Ascending));
+            assert_eq!(value.direction == Direction::Ascending, direction == 1);
+            assert_eq!(spec.default_name(), format!("{name}_{direction}"));
         }
+        let uniqueness = Uniqueness::Unique;
+        let unique =
+            IndexSpec::parse(&rawdoc! { "$**": 1 }, SpecOptions { uniqueness, ..SpecOptions::default() });
+        assert_eq!(unique.unwrap_err(), Error::WildcardOption { option: "unique" });
+        check_refused(
+            &doc! { "$**": 0 },
+            &Error::IndexDirectionInvalid { field: "$**".into(), value: "0".into() },
+        );
+        assert!(parse(&doc! { "a..$**": 1 }).is_err() && parse(&doc! { "$**.a": 1 }).is_err());
+        assert!(parse(&doc! { ".$**": 1 }).is_err() && parse(&doc! { "a$**": 1 }).is_ok());
+    }
+
+    #[test]
+    fn only_an_index_on_everything_has_a_projection() {
+        let projection = || rawdoc! { "a": 1 };
+        let all = parse(&doc! { "$**": 1 }).unwrap();
+        assert_ne!(all.clone(), all.clone().with_projection(&projection()).unwrap());
+        assert_eq!(all.with_projection(&projection()).unwrap().wildcard_projection(), Some(&*projection()));
+        assert!(parse(&doc! { "a.$**": 1 }).unwrap().with_projection(&projection()).is_err());
+        assert!(parse(&doc! { "a": 1 }).unwrap().with_projection(&projection()).is_err());
     }
 
     #[test]

@@ -165,6 +165,7 @@ codes! {
     EXCEEDED_MEMORY_LIMIT = 146, "ExceededMemoryLimit";
     INVALID_PIPELINE_OPERATOR = 168, "InvalidPipelineOperator";
     CANNOT_INDEX_PARALLEL_ARRAYS = 171, "CannotIndexParallelArrays";
+    AMBIGUOUS_INDEX_KEY_PATTERN = 181, "AmbiguousIndexKeyPattern";
     CLIENT_METADATA_CANNOT_BE_MUTATED = 186, "ClientMetadataCannotBeMutated";
     CLIENT_METADATA_DOCUMENT_TOO_LARGE = 187, "ClientMetadataDocumentTooLarge";
     PRIMARY_STEPPED_DOWN = 189, "PrimarySteppedDown";
@@ -179,6 +180,7 @@ codes! {
     TOO_MANY_LOGICAL_SESSIONS = 261, "TooManyLogicalSessions";
     EXCEEDED_TIME_LIMIT = 262, "ExceededTimeLimit";
     FAIL_POINT_SET_FAILED = 266, "FailPointSetFailed";
+    INDEX_BUILD_ABORTED = 276, "IndexBuildAborted";
     CLIENT_DISCONNECT = 279, "ClientDisconnect";
     QUERY_EXCEEDED_MEMORY_LIMIT = 292, "QueryExceededMemoryLimitNoDiskUseAllowed";
     API_VERSION_ERROR = 322, "APIVersionError";
@@ -195,6 +197,7 @@ codes! {
     INTERRUPTED = 11601, "Interrupted";
     INTERRUPTED_DUE_TO_REPL_STATE_CHANGE = 11602, "InterruptedDueToReplStateChange";
     CURSOR_IN_USE = 12051, "CursorInUse";
+    BACKGROUND_OPERATION_IN_PROGRESS = 12587, "BackgroundOperationInProgressForNamespace";
     DATABASE_DIFFER_CASE = 13297, "DatabaseDifferCase";
     NOT_PRIMARY_NO_SECONDARY_OK = 13435, "NotPrimaryNoSecondaryOk";
     NOT_PRIMARY_OR_SECONDARY = 13436, "NotPrimaryOrSecondary";

@@ -135,6 +135,12 @@ impl PagedCursor {
             self.has_pending = false;
         }
     }
+
+    /// Releases what the cursor holds until its next batch, and that may be never. A document that had no room is read
+    /// again then: it may have 16 MiB, and there are many cursors.
+    fn rest(&mut self) {
+        if std::mem::take(&mut self.has_pending) { self.cursor.step_back() } else { self.cursor.rest() }
+    }
 }
 
 impl Cursors {
@@ -146,7 +152,7 @@ impl Cursors {
     /// cursor is at its end.
     pub(crate) fn keep(&self, owner: Owner, mut paged: PagedCursor) -> Result<i64, Failure> {
         // Before the lock: this releases memory of the store, which may take a while.
-        paged.cursor.rest();
+        paged.rest();
         let mut table = self.table.lock();
         if table.open.len() >= self.cursors_max {
             let message = format!("there are {} open cursors, which is the limit", self.cursors_max);
@@ -284,7 +290,7 @@ impl PinnedCursor {
     /// memory of the store.
     pub(crate) fn unpin(mut self) -> Result<(), Failure> {
         if let Some(paged) = &mut self.paged {
-            paged.cursor.rest();
+            paged.rest();
         }
         let mut table = self.cursors.table.lock();
         // After a kill another cursor may have got this number, so the reason is asked before the table.

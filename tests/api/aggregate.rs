@@ -175,6 +175,16 @@ fn a_collection_tells_of_itself() {
     let names: Vec<&str> = indexes.iter().map(|index| index.get_str("name").expect("a name")).collect();
     assert_eq!(names, ["_id_", "a_1"]);
     assert_eq!(indexes.last().expect("two").get_document("key").expect("keys"), &doc! { "a": 1 });
+    let scans = || {
+        let index = all(fixture.things.aggregate([doc! { "$indexStats": {} }]).run()).pop().expect("two");
+        let accesses = index.get_document("accesses").expect("uses");
+        assert!(accesses.get_datetime("since").is_ok());
+        accesses.get_i64("ops").expect("a number")
+    };
+    assert_eq!(scans(), 0);
+    assert_eq!(fixture.things.count_documents(doc! { "a": { "$gte": 0 } }).run().expect("counted"), 9);
+    assert_eq!(fixture.things.count_documents(doc! { "b": 5 }).run().expect("counted"), 0);
+    assert_eq!(scans(), 1);
 
     let stats = |options: Document| fixture.things.aggregate([doc! { "$collStats": options }]).run();
     let found = all(stats(doc! { "count": {}, "storageStats": {} })).remove(0);

@@ -7,7 +7,7 @@ use cairndb::{Hint, IndexModel, IndexOptions};
 use crate::{Fixture, refused};
 
 /// A hundred documents in `shop.a`, and six indexes on them.
-fn hundred() -> Fixture {
+pub(crate) fn hundred() -> Fixture {
     let fixture = Fixture::new();
     let shop = fixture.client.database("shop").collection("a");
     let documents = (0..100).map(|id| {
@@ -40,7 +40,7 @@ fn hundred() -> Fixture {
     fixture
 }
 
-fn explain(fixture: &Fixture, command: &Document) -> Document {
+pub(crate) fn explain(fixture: &Fixture, command: &Document) -> Document {
     let explain = doc! { "explain": command.clone(), "verbosity": "executionStats" };
     let run = fixture.client.database("shop").run_command(explain).run();
     run.unwrap_or_else(|error| panic!("{command}: {error}"))
@@ -65,7 +65,7 @@ fn names(plan: &Document) -> String {
 
 /// The stages, and how many rows came of how many keys and documents.
 #[track_caller]
-fn check_command(command: &Document, stages: &str, expected: [i32; 3]) {
+pub(crate) fn check_command(command: &Document, stages: &str, expected: [i32; 3]) {
     let fixture = hundred();
     let reply = explain(&fixture, command);
     let statistics = reply.get_document("executionStats").expect("it was run");
@@ -101,7 +101,7 @@ fn ranges_types_and_patterns_bound_an_index() {
     check(doc! { "kind": { "$ne": 1 } }, "FETCH < IXSCAN kind forward", [75, 75, 75]);
     check(doc! { "kind": { "$nin": [1, 2] } }, "FETCH < IXSCAN kind forward", [50, 50, 50]);
     check(doc! { "kind": { "$not": { "$lt": 3 } } }, "FETCH < IXSCAN kind forward", [25, 25, 25]);
-    check(doc! { "n": { "$mod": [500, 0] } }, "FETCH < IXSCAN n forward", [2, 100, 100]);
+    check(doc! { "n": { "$mod": [500, 0] } }, "FETCH < IXSCAN n forward", [2, 100, 2]);
     check(doc! { "n": { "$type": "string" } }, "FETCH < IXSCAN n forward", [0, 0, 0]);
     let text = |text: &str| cairndb::bson::raw::CString::try_from(text).expect("no zero byte");
     let pattern = Bson::RegularExpression(Regex { pattern: text("^k1"), options: text("") });
@@ -191,7 +191,6 @@ fn every_verb_uses_the_index() {
     let check = |command: Document, stage: &str, expected| {
         check_command(&command, &format!("{stage}{scan}"), expected);
     };
-    check(doc! { "count": "a", "query": few.clone() }, "COUNT < ", [0, 3, 3]);
     check(doc! { "distinct": "a", "key": "kind", "query": few.clone() }, "", [3, 3, 3]);
     check(doc! { "aggregate": "a", "pipeline": [{ "$match": few.clone() }], "cursor": {} }, "", [3, 3, 3]);
     let update = doc! { "q": few.clone(), "u": { "$set": { "z": 1 } }, "multi": true };

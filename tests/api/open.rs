@@ -223,14 +223,14 @@ fn a_creation_that_was_cut_short_is_done_again() {
 #[test]
 fn another_format_in_the_marker_is_refused() {
     for (text, expected) in
-        [("CairnDB format 2\n", "2"), ("CairnDB format 4\n", "4"), ("CairnDB format x\n", "x")]
+        [("CairnDB format 2\n", "2"), ("CairnDB format 5\n", "5"), ("CairnDB format x\n", "x")]
     {
         let scratch = Scratch::new();
         scratch.open().close().unwrap();
         fs::write(scratch.path().join("CAIRNDB"), text).unwrap();
         let error = refused_untouched(&scratch.path(), small());
         let ErrorKind::UnsupportedFormat { found, supported } = error.kind() else { panic!("{error:?}") };
-        assert_eq!((found.as_str(), *supported), (expected, 3));
+        assert_eq!((found.as_str(), *supported), (expected, 4));
     }
 }
 

@@ -39,12 +39,15 @@ fn no_index_changes_an_answer() {
     let sum = |of: fn(&Compared) -> u64| compared.iter().map(of).sum::<u64>();
     let _ = writeln!(
         io::stderr(),
-        "indexes: {} questions and {} writes in {} stores in {:.0} s; {SEED_VARIABLE}={seed}",
+        "indexes: {} questions ({} of a quarter of them covered, {} merged) and {} writes in {} stores in {:.0} s; {SEED_VARIABLE}={seed}",
         sum(|compared| compared.queries),
+        sum(|compared| compared.covered),
+        sum(|compared| compared.merged),
         sum(|compared| compared.writes),
         compared.len(),
         started.elapsed().as_secs_f64()
     );
     // A suite that only ever looks at everything would prove nothing.
     assert!(sum(|compared| compared.indexed) * 20 > sum(|compared| compared.queries), "{compared:?}");
+    assert!(sum(|compared| compared.covered) > 0 && sum(|compared| compared.merged) > 0, "{compared:?}");
 }

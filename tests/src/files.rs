@@ -25,6 +25,11 @@ pub fn is_log(name: &str) -> bool {
     name.strip_suffix(".log").is_some()
 }
 
+/// Whether a file of that name is a table.
+pub fn is_table(name: &str) -> bool {
+    name.strip_suffix(".sst").is_some()
+}
+
 /// The name of the log that is written to.
 pub fn newest_log(folder: &Path) -> String {
     contents(folder).into_keys().filter(|name| is_log(name)).max().expect("the database has a log")

@@ -85,6 +85,8 @@ pub fn options(choices: &mut Choices) -> ClientBuilder {
     };
     Client::builder()
         .memory_budget(*choices.pick(&[8 << 20, 16 << 20, 64 << 20]))
+        // With little memory the entries of a build are stored as tables.
+        .index_build_memory(*choices.pick(&[1 << 20, 64 << 20]))
         .compression(*choices.pick(&[
             Compression::None,
             Compression::Lz4,

@@ -9,8 +9,10 @@ use bson::RawDocument;
 
 use crate::audit::findings::Findings;
 use crate::audit::records::ExpectedEntries;
+use crate::audit::watch::Watch;
 use crate::audit::{Audited, Subject, family_name};
 use crate::error::Result;
+use crate::progress::VerifyPhase;
 use crate::results::VerifyReport;
 use crate::storage::Family;
 use crate::storage::keys::split_id;
@@ -20,10 +22,13 @@ use crate::write::entries::{bounds, entries_of, split};
 pub(super) fn audit(
     subject: &Subject,
     expected: &ExpectedEntries,
+    watch: &mut Watch<'_>,
     report: &mut VerifyReport,
     findings: &mut Findings,
 ) -> Result<()> {
-    let found = count(subject, report, findings)?;
+    watch.teller.begin(VerifyPhase::Entries, expected.values().sum());
+    let found = count(subject, watch, report, findings)?;
+    watch.teller.end();
     for audited in subject.collections.values() {
         for (position, index) in audited.indexes.iter().enumerate() {
             let counts = (expected.get(&index.id.0), found.get(&index.id.0));
@@ -37,10 +42,16 @@ pub(super) fn audit(
 }
 
 /// The number of entries of each index, by index id.
-fn count(subject: &Subject, report: &mut VerifyReport, findings: &mut Findings) -> Result<HashMap<u32, u64>> {
+fn count(
+    subject: &Subject,
+    watch: &mut Watch<'_>,
+    report: &mut VerifyReport,
+    findings: &mut Findings,
+) -> Result<HashMap<u32, u64>> {
     let mut found: HashMap<u32, u64> = HashMap::new();
     let mut scan = Scan::open(&subject.snapshot, Family::Entries, (Vec::new(), None), CacheUse::Bypass);
     while scan.advance()? {
+        watch.pass(scan.key().len() + scan.value().len())?;
         match split_id(scan.key()) {
             Some((id, _)) if found.contains_key(&id) || subject.index(id).is_some() => {
                 *found.entry(id).or_default() += 1;

@@ -4,6 +4,13 @@
 use std::fmt::Write;
 
 use crate::results::{Finding, VerifyReport};
+use crate::storage::checksums::FileFlaw;
+
+/// What a finding is about: a collection or a column family, and an index.
+pub(super) struct Place {
+    pub(super) name: String,
+    pub(super) index: Option<String>,
+}
 
 #[derive(Default)]
 pub(super) struct Findings {
@@ -18,16 +25,36 @@ impl Findings {
             self.omitted += 1;
             return;
         }
-        // In hexadecimal: keys are not text, and a damaged one may be anything.
-        let key = key.iter().fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        });
-        self.listed.push(Finding { place, index: index.map(str::to_owned), key, problem: problem.into() });
+        let (index, key, problem) = (index.map(str::to_owned), hexadecimal(key), problem.into());
+        self.listed.push(Finding { place, index, key, problem, file: None, offset: None });
+    }
+
+    /// Adds a finding of a file. It has the place and the key that depend on the damaged bytes.
+    pub(super) fn add_of_file(&mut self, place: Place, key: &[u8], flaw: &FileFlaw, problem: String) {
+        if self.listed.len() >= VerifyReport::FINDINGS_MAX {
+            self.omitted += 1;
+            return;
+        }
+        let Place { name: place, index } = place;
+        let (file, offset, key) = (Some(flaw.path.clone()), Some(flaw.offset), hexadecimal(key));
+        self.listed.push(Finding { place, index, key, problem, file, offset });
+    }
+
+    /// The findings of a report, to which others are added.
+    pub(super) fn resume(report: &mut VerifyReport) -> Self {
+        Self { listed: std::mem::take(&mut report.findings), omitted: report.findings_omitted }
     }
 
     pub(super) fn report_into(self, report: &mut VerifyReport) {
         report.findings = self.listed;
         report.findings_omitted = self.omitted;
     }
+}
+
+/// Keys are not text, and a damaged one may be anything.
+fn hexadecimal(key: &[u8]) -> String {
+    key.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }

@@ -1,6 +1,6 @@
 //! The audit of a database: it proves that what is stored agrees with itself. It compares records with their
 //! keys and entries, entries with their records, counters with records, keys with the catalog, and the
-//! catalog with the state in memory.
+//! catalog with the state in memory. The checksums of all files are read beside that.
 //!
 //! It works on one snapshot while writes go on: records and entries are compared with the collections of that
 //! snapshot, and the state in memory with the catalog, one collection after the other. `verify` runs it, a
@@ -9,18 +9,22 @@
 
 mod catalog;
 mod entries;
+mod files;
 mod findings;
 mod memory;
 mod records;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use sequence::auto_increment::Field;
 
+pub(crate) use crate::audit::files::{add_flaw, folder_view, verify_files};
 use crate::audit::findings::Findings;
+pub(crate) use crate::audit::watch::{Callback, Watch};
 use crate::catalog::collection::CollectionState;
 use crate::catalog::entry::{self, CollectionEntry};
 use crate::catalog::indexes::Index;
@@ -102,8 +106,12 @@ impl Subject {
     }
 }
 
-/// Audits the whole database.
-pub(crate) fn verify(shared: &Shared, database: &Arc<Database>) -> Result<VerifyReport> {
+/// Audits the whole database, without its files.
+pub(crate) fn verify(
+    shared: &Shared,
+    database: &Arc<Database>,
+    watch: &mut Watch<'_>,
+) -> Result<VerifyReport> {
     let subject = Subject::freeze(shared, database)?;
     let mut findings = Findings::default();
     let mut report = VerifyReport {
@@ -114,8 +122,20 @@ pub(crate) fn verify(shared: &Shared, database: &Arc<Database>) -> Result<Verify
     // The catalog first: its findings explain those that follow from them in records and entries.
     catalog::audit(&subject, &mut report, &mut findings)?;
     memory::audit(&subject, database, &mut findings)?;
-    let expected = records::audit(&subject, &mut report, &mut findings)?;
-    entries::audit(&subject, &expected, &mut report, &mut findings)?;
+    let expected = records::audit(&subject, watch, &mut report, &mut findings)?;
+    entries::audit(&subject, &expected, watch, &mut report, &mut findings)?;
+    findings.report_into(&mut report);
+    Ok(report)
+}
+
+/// The report of an audit that damage has ended: this is its finding. Which file is damaged is for [`verify_files`] to say.
+pub(crate) fn damage_as_finding(error: Error) -> Result<VerifyReport> {
+    if !error.is_corruption() {
+        return Err(error);
+    }
+    let (mut findings, mut report) = (Findings::default(), VerifyReport::default());
+    let problem = format!("documents and entries could not be read to their end: {error}");
+    findings.add("database".to_owned(), None, &[], problem);
     findings.report_into(&mut report);
     Ok(report)
 }

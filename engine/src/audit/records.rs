@@ -6,8 +6,10 @@ use std::collections::HashMap;
 use index::validate::validate;
 
 use crate::audit::findings::Findings;
+use crate::audit::watch::Watch;
 use crate::audit::{Audited, Subject, family_name};
 use crate::error::Result;
+use crate::progress::VerifyPhase;
 use crate::results::VerifyReport;
 use crate::storage::Family;
 use crate::storage::keys::split_id;
@@ -20,13 +22,18 @@ pub(super) type ExpectedEntries = HashMap<u32, u64>;
 
 pub(super) fn audit(
     subject: &Subject,
+    watch: &mut Watch<'_>,
     report: &mut VerifyReport,
     findings: &mut Findings,
 ) -> Result<ExpectedEntries> {
+    // How many there are is known only if every collection was counted already.
+    let counted = subject.collections.values().map(|audited| audited.counted);
+    watch.teller.begin(VerifyPhase::Documents, counted.sum::<Option<u64>>().unwrap_or(0));
     let mut expected = ExpectedEntries::new();
     let mut counts: HashMap<u32, u64> = HashMap::new();
     let mut scan = Scan::open(&subject.snapshot, Family::Records, (Vec::new(), None), CacheUse::Bypass);
     while scan.advance()? {
+        watch.pass(scan.key().len() + scan.value().len())?;
         let owner = split_id(scan.key()).and_then(|(id, _)| subject.collections.get(&id));
         let Some(audited) = owner else {
             findings.add(
@@ -44,6 +51,7 @@ pub(super) fn audit(
         let record = StoredRecord { key: scan.key(), value: scan.value() };
         audit_record(subject, audited, record, &mut expected, findings)?;
     }
+    watch.teller.end();
     // After the whole scan: only then the number of stored documents is known.
     for audited in subject.collections.values() {
         let stored = counts.get(&audited.id.0).copied().unwrap_or(0);

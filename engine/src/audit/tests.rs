@@ -5,13 +5,14 @@ use std::sync::Arc;
 use bson::doc;
 use index::multikey::ArrayComponents;
 
-use crate::audit::verify;
+use crate::audit::{Watch, verify};
 use crate::catalog::entry;
 use crate::catalog::indexes::Index;
 use crate::catalog::multikey::IndexArrays;
 use crate::fixture::Fixture;
 use crate::options::IndexModel;
 use crate::storage::Family;
+use crate::storage::pace::Pace;
 use crate::storage::write::{Batch, CommitLevel};
 
 #[test]
@@ -23,7 +24,10 @@ fn an_array_that_the_catalog_does_not_know_of_is_found() {
     });
     let Fixture { shared, database, .. } = &fixture;
     let state = fixture.collection("things").expect("there");
-    let findings = || verify(shared, database).expect("audited").findings;
+    let findings = || {
+        let mut watch = Watch::new(Pace::new(None, &|| Ok(())), None);
+        verify(shared, database, &mut watch).expect("audited").findings
+    };
     assert_eq!(findings(), []);
     let indexes = state.indexes();
     let known = indexes.iter().map(|index| index.arrays.announced()).collect::<Vec<_>>();

@@ -17,13 +17,22 @@ use crate::catalog::fields::{parse_fields, stage_fields};
 use crate::catalog::indexes::Index;
 use crate::catalog::names::Catalog;
 use crate::catalog::sequences::{AutoField, AutoFields, end_sequences};
-use crate::catalog::stage::{stage_collection_removal, stage_entry};
+use crate::catalog::stage::{stage_build_removal, stage_collection_removal, stage_entry};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::storage::Family;
 use crate::storage::handles::Storage;
 use crate::storage::keys::{CollectionId, IndexId, META_NEXT_ID};
 use crate::storage::write::{Batch, CommitLevel};
+
+/// The ids that an index build takes. Both are marked as being built until it ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BuildIds {
+    /// Of the notes that writers leave for the build.
+    pub(crate) log: IndexId,
+    /// Of the index.
+    pub(crate) index: IndexId,
+}
 
 /// The result of creating a collection.
 pub(crate) enum Created {
@@ -107,6 +116,8 @@ impl Catalog {
         self.refuse_case_clash(&to.db)?;
         // Both gates before the batch: neither collection may change between its entry and the commit.
         let (definition, replaced) = enter_both(&collection, target.as_deref());
+        // A build writes under the collection's name. As in MongoDB the rename is refused, and can be tried again.
+        [Some(&collection), target.as_ref()].into_iter().flatten().try_for_each(refuse_builds)?;
         let mut batch = Batch::new(storage.database);
         if let (Some(target), Some(definition)) = (&target, &replaced) {
             stage_collection_removal(&mut batch, target, definition);
@@ -126,18 +137,22 @@ impl Catalog {
         Ok(())
     }
 
-    /// Takes an id for an index and marks it as being built. After a crash the next open removes the entries
-    /// of such an index.
-    pub(crate) fn begin_index(&self, storage: Storage<'_>) -> Result<IndexId> {
-        let mut ids = self.next_ids.lock();
-        let id = IndexId(ids.id);
-        let following = following_id(ids.id)?;
+    /// Takes the ids of an index build and marks them as being built. After a crash the next open removes the
+    /// entries of such ids.
+    pub(crate) fn begin_index(&self, storage: Storage<'_>) -> Result<BuildIds> {
+        let mut next = self.next_ids.lock();
+        // The index gets the higher id. So nothing is stored after its entries, and a compaction of what writers
+        // store meanwhile does not reach over them: see `storage::tables`.
+        let log = IndexId(next.id);
+        let index = IndexId(following_id(log.0)?);
+        let following = following_id(index.0)?;
         let mut batch = Batch::new(storage.database);
-        batch.put(Family::Meta, &id.building_key(), &[]);
+        batch.put(Family::Meta, &log.building_key(), &[]);
+        batch.put(Family::Meta, &index.building_key(), &[]);
         batch.put(Family::Meta, META_NEXT_ID, &following.to_be_bytes());
         storage.store.commit(batch, CommitLevel::Journaled)?;
-        ids.id = following;
-        Ok(id)
+        next.id = following;
+        Ok(BuildIds { log, index })
     }
 
     /// Refuses a database whose name differs from that of another one only in case. On some file systems, and
@@ -154,6 +169,17 @@ impl Catalog {
             ))
         })
     }
+}
+
+/// Fails if indexes of the collection are being built.
+fn refuse_builds(collection: &Arc<CollectionState>) -> Result<()> {
+    if collection.builds.is_idle() {
+        return Ok(());
+    }
+    let namespace = &collection.namespace;
+    let message =
+        format!("cannot perform operation: an index build is currently running for collection {namespace}");
+    Err(Error::command(Code::BACKGROUND_OPERATION_IN_PROGRESS, message).in_namespace(namespace))
 }
 
 /// Takes the gates of a collection and of the one that it replaces in the order of their ids, like every
@@ -180,24 +206,51 @@ pub(crate) fn finish_index(
     storage: Storage<'_>,
     collection: &CollectionState,
     definition: &mut Definition,
-    index: Index,
+    index: &Index,
+    ids: BuildIds,
 ) -> Result<()> {
     let mut batch = Batch::new(storage.database);
     // In one batch with the entry: after a crash the index is either there or still marked as being built.
-    batch.delete(Family::Meta, &index.id.building_key());
+    batch.delete(Family::Meta, &ids.index.building_key());
+    stage_build_removal(&mut batch, ids.log);
     let list: Vec<Index> = definition.indexes.iter().cloned().chain([index.clone()]).collect();
     stage_entry(&mut batch, collection.id, &collection.namespace, &list, &definition.fields)?;
     storage.store.commit(batch, CommitLevel::Journaled)?;
-    collection.add_index(definition, index);
+    collection.add_index(definition, index.clone());
     Ok(())
 }
 
-/// Removes the entries and the mark of an abandoned index build.
-pub(crate) fn abandon_index(storage: Storage<'_>, id: IndexId) -> Result<()> {
+/// Removes the entries and the marks of an abandoned index build.
+pub(crate) fn abandon_index(storage: Storage<'_>, ids: BuildIds) -> Result<()> {
     let mut batch = Batch::new(storage.database);
-    batch.delete_range(Family::Entries, &id.prefix(), &id.end());
-    batch.delete(Family::Meta, &id.building_key());
+    stage_build_removal(&mut batch, ids.log);
+    stage_build_removal(&mut batch, ids.index);
     storage.store.commit(batch, CommitLevel::Journaled)
+}
+
+/// Changes the settings of an index by `modify`, which returns `false` if nothing is to change. Returns `None` if the
+/// collection was dropped or renamed meanwhile: the caller must look the name up again.
+pub(crate) fn modify_index(
+    storage: Storage<'_>,
+    collection: &CollectionState,
+    find: impl Fn(&[Index]) -> Result<usize>,
+    modify: impl FnOnce(&mut Index) -> Result<bool>,
+) -> Result<Option<()>> {
+    let mut definition = collection.enter_alone();
+    if collection.is_retired() {
+        return Ok(None);
+    }
+    let mut indexes: Vec<Index> = definition.indexes.to_vec();
+    // Found under the gate: another thread may have changed the list since the caller looked at it.
+    let position = find(&indexes)?;
+    let index = indexes.get_mut(position).expect("it was found at this position");
+    if modify(index)? {
+        let mut batch = Batch::new(storage.database);
+        stage_entry(&mut batch, collection.id, &collection.namespace, &indexes, &definition.fields)?;
+        storage.store.commit(batch, CommitLevel::Journaled)?;
+        collection.publish_settings(&mut definition, indexes.into());
+    }
+    Ok(Some(()))
 }
 
 /// Removes the indexes of the collection for which `keep` returns `false`. Returns how many, or `None` if the

@@ -15,6 +15,7 @@ use std::sync::{Arc, PoisonError};
 use crossbeam::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
+use crate::catalog::builds::{BuildEnd, Builds};
 use crate::catalog::indexes::Index;
 use crate::catalog::sequences::AutoFields;
 use crate::error::Result;
@@ -34,6 +35,8 @@ pub(crate) struct CollectionState {
     pub(crate) noting_arrays: Mutex<()>,
     pub(crate) key_bound: KeyBound,
     pub(crate) count: DocumentCount,
+    /// The indexes that are being built. They are in neither list above.
+    pub(crate) builds: Builds,
 }
 
 /// What writers need to know of a collection: its indexes and its auto-increment fields.
@@ -97,6 +100,7 @@ impl CollectionState {
             noting_arrays: Mutex::new(()),
             key_bound: KeyBound::default(),
             count: DocumentCount::default(),
+            builds: Builds::default(),
         }
     }
 
@@ -118,6 +122,16 @@ impl CollectionState {
         Arc::clone(&self.published.read())
     }
 
+    /// The current indexes that searches may use.
+    pub(crate) fn visible_indexes(&self) -> Arc<[Index]> {
+        let indexes = self.indexes();
+        // Nearly no collection has hidden indexes, and then the list is shared.
+        if indexes.iter().all(|index| !index.settings.hidden) {
+            return indexes;
+        }
+        indexes.iter().filter(|index| !index.settings.hidden).cloned().collect()
+    }
+
     /// A copy of the current definition. It waits for a running change.
     pub(crate) fn definition(&self) -> Definition {
         self.gate.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -128,6 +142,13 @@ impl CollectionState {
     pub(crate) fn add_index(&self, held: &mut Definition, index: Index) {
         held.indexes = held.indexes.iter().cloned().chain([index]).collect();
         *self.published.write() = Arc::clone(&held.indexes);
+    }
+
+    /// Replaces the indexes for writers and readers by the same ones with other settings. The caller holds the gate
+    /// exclusively and has committed the change.
+    pub(crate) fn publish_settings(&self, held: &mut Definition, indexes: Arc<[Index]>) {
+        *self.published.write() = Arc::clone(&indexes);
+        held.indexes = indexes;
     }
 
     /// Takes indexes from readers and, by `commit`, from the disk: only those of `kept` stay. If the commit
@@ -171,9 +192,15 @@ impl CollectionState {
         self.changes.fetch_or(Changes::ENDING, Ordering::AcqRel);
         let committed = commit();
         match committed {
-            Ok(()) => self.changes.fetch_or(Changes::RETIRED, Ordering::AcqRel),
-            Err(_) => self.changes.fetch_and(!Changes::ENDING, Ordering::AcqRel),
-        };
+            Ok(()) => {
+                self.changes.fetch_or(Changes::RETIRED, Ordering::AcqRel);
+                // After that: a build that begins now and is not told to end here sees that the state is retired.
+                self.builds.end(BuildEnd::CollectionGone, |_| true);
+            }
+            Err(_) => {
+                self.changes.fetch_and(!Changes::ENDING, Ordering::AcqRel);
+            }
+        }
         committed
     }
 
@@ -189,6 +216,7 @@ impl CollectionState {
             noting_arrays: Mutex::new(()),
             key_bound: KeyBound { highest: Mutex::new(self.key_bound.highest.lock().clone()) },
             count: self.count.moved(),
+            builds: Builds::default(),
         }
     }
 }

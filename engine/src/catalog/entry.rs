@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! { db: string, name: string, indexes: [ { id: int64, name: string, key: document, unique: bool, sparse: bool,
-//!     arrays: [ int64 ] } ],
+//!     arrays: [ int64 ], whole: bool, partialFilterExpression?: document, expireAfterSeconds?: int32,
+//!     hidden?: bool, wildcardProjection?: document } ],
 //!   autoIncrement: [ { field: string, generated: string, generateOnNull: bool, onTruncate: string, sequence: int64 } ] }
 //! ```
 //! Stored bytes may be damaged, so decoding checks everything and names what is wrong.
@@ -17,9 +18,10 @@ use query::code::Code;
 use sequence::attributes::OptionValue;
 use sequence::auto_increment::{Field, FieldOptions};
 
-use crate::catalog::indexes::Index;
+use crate::catalog::indexes::{EntryDetail, Index, IndexUses};
 use crate::catalog::multikey::IndexArrays;
 use crate::catalog::sequences::{AutoField, AutoFields};
+use crate::catalog::settings::{IndexSettings, WILDCARD_PROJECTION};
 use crate::document::field_tree::check_depth;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
@@ -108,14 +110,17 @@ fn decode_field(field: &Bson) -> std::result::Result<(Field, SequenceId), String
 
 fn encode_index(index: &Index) -> Document {
     let arrays = index.arrays.announced().into_iter().map(|arrays| Bson::Int64(arrays.bits().cast_signed()));
-    doc! {
+    let mut entry = doc! {
         "id": i64::from(index.id.0),
         "name": &index.name,
         "key": index.key_pattern(),
         "unique": index.spec.is_unique(),
         "sparse": index.spec.is_sparse(),
         "arrays": arrays.collect::<Vec<_>>(),
-    }
+        "whole": index.detail == EntryDetail::Whole,
+    };
+    index.describe_settings(&mut entry);
+    entry
 }
 
 fn decode_index(index: &Bson) -> std::result::Result<Index, String> {
@@ -135,7 +140,13 @@ fn decode_index(index: &Bson) -> std::result::Result<Index, String> {
         uniqueness: if flag("unique")? { Uniqueness::Unique } else { Uniqueness::NotUnique },
         sparseness: if flag("sparse")? { Sparseness::Sparse } else { Sparseness::NotSparse },
     };
-    let spec = IndexSpec::parse(&keys, options).map_err(|error| error.to_string())?;
+    let mut spec = IndexSpec::parse(&keys, options).map_err(|error| error.to_string())?;
+    if let Some(projection) = fields.get(WILDCARD_PROJECTION) {
+        let projection =
+            projection.as_document().ok_or("the wildcardProjection of an index is not a document")?;
+        let projection = bson::RawDocumentBuf::try_from(projection).map_err(|error| error.to_string())?;
+        spec = spec.with_projection(&projection).map_err(|error| error.to_string())?;
+    }
     // Collected leniently and compared by length below: one check for a wrong type and for a wrong number.
     let bits = fields.get_array("arrays").map_err(|_| format!("arrays of index {name} is not an array"))?;
     let arrays = bits.iter().filter_map(Bson::as_i64).map(i64::cast_unsigned);
@@ -143,5 +154,20 @@ fn decode_index(index: &Bson) -> std::result::Result<Index, String> {
     if arrays.len() != bits.len() || arrays.len() != spec.fields().len() {
         return Err(format!("arrays of index {name} is not a 64-bit integer for each of its fields"));
     }
-    Ok(Index { id: IndexId(id), name, spec, arrays: Arc::new(IndexArrays::of(arrays)) })
+    // Format version 3 did not have the field.
+    let detail = match fields.get("whole") {
+        None | Some(Bson::Boolean(false)) => EntryDetail::Fields,
+        Some(Bson::Boolean(true)) => EntryDetail::Whole,
+        Some(_) => return Err(format!("whole of index {name} is not a boolean")),
+    };
+    let settings = IndexSettings::decode(fields).map_err(|problem| format!("{problem} of index {name}"))?;
+    Ok(Index {
+        id: IndexId(id),
+        name,
+        spec,
+        detail,
+        settings,
+        arrays: Arc::new(IndexArrays::of(arrays)),
+        uses: Arc::new(IndexUses::starting_now()),
+    })
 }

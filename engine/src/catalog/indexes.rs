@@ -1,12 +1,14 @@
 //! The secondary indexes of a collection, as writers and the planner use them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use bson::{Document, RawBsonRef, RawDocumentBuf};
+use bson::{DateTime, Document, RawBsonRef, RawDocumentBuf, doc};
 use index::order::compare;
 use index::spec::IndexSpec;
 
 use crate::catalog::multikey::IndexArrays;
+use crate::catalog::settings::{IndexSettings, WILDCARD_PROJECTION};
 use crate::storage::keys::IndexId;
 
 /// The name of the index on `_id` that every collection has.
@@ -21,6 +23,15 @@ pub(crate) fn are_same_keys(one: &Document, other: &Document) -> bool {
         .is_some_and(|(one, other)| compare(RawBsonRef::Document(&one), RawBsonRef::Document(&other)).is_eq())
 }
 
+/// What the entries of an index restore besides the values of its fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EntryDetail {
+    /// Nothing. The index was made under format version 3.
+    Fields,
+    /// The exact `_id`, and the order in which the document has the fields.
+    Whole,
+}
+
 /// A secondary index. The `_id` index has no entries, because records are stored under their `_id`, and is
 /// not one of these.
 #[derive(Clone, Debug)]
@@ -28,8 +39,37 @@ pub(crate) struct Index {
     pub(crate) id: IndexId,
     pub(crate) name: String,
     pub(crate) spec: IndexSpec,
+    pub(crate) detail: EntryDetail,
+    pub(crate) settings: IndexSettings,
     /// Shared by all lists that contain the index.
     pub(crate) arrays: Arc<IndexArrays>,
+    /// Shared in the same way.
+    pub(crate) uses: Arc<IndexUses>,
+}
+
+/// How often an index was read.
+#[derive(Debug)]
+pub(crate) struct IndexUses {
+    scans: AtomicU64,
+    /// When the counting began: the index was made or loaded then.
+    pub(crate) since: DateTime,
+}
+
+impl IndexUses {
+    pub(crate) fn starting_now() -> Self {
+        Self { scans: AtomicU64::new(0), since: DateTime::now() }
+    }
+
+    /// Counts a scan.
+    pub(crate) fn note(&self) {
+        // A number for people to look at: it orders nothing.
+        self.scans.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The number of scans until now.
+    pub(crate) fn scans(&self) -> u64 {
+        self.scans.load(Ordering::Relaxed)
+    }
 }
 
 impl Index {
@@ -37,5 +77,28 @@ impl Index {
     pub(crate) fn key_pattern(&self) -> Document {
         // A spec is made of these bytes, which were parsed then.
         Document::try_from(self.spec.keys()).expect("a spec's keys were read once already")
+    }
+
+    /// The declaration of the index in MongoDB's names, without those options that are not set.
+    pub(crate) fn describe(&self) -> Document {
+        let mut description = doc! { "key": self.key_pattern(), "name": &self.name };
+        if self.spec.is_unique() {
+            description.insert("unique", true);
+        }
+        if self.spec.is_sparse() {
+            description.insert("sparse", true);
+        }
+        self.describe_settings(&mut description);
+        description
+    }
+
+    /// Adds what is optional in the description of an index, in MongoDB's names.
+    pub(crate) fn describe_settings(&self, description: &mut Document) {
+        self.settings.describe(description);
+        if let Some(projection) = self.spec.wildcard_projection() {
+            // It was parsed with the spec, so it is well-formed.
+            let projection = Document::try_from(projection).unwrap_or_default();
+            description.insert(WILDCARD_PROJECTION, projection);
+        }
     }
 }

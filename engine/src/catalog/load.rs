@@ -11,7 +11,7 @@ use crate::catalog::entry::{self, CollectionEntry};
 use crate::catalog::names::{Catalog, NextIds};
 use crate::catalog::sequence_entry::{decode_definition, decode_mark};
 use crate::catalog::sequences::{AutoField, AutoFields, SequenceState, Sequences};
-use crate::catalog::stage::stage_mark;
+use crate::catalog::stage::{stage_build_removal, stage_mark};
 use crate::error::{Error, Result};
 use crate::storage::keys::{
     self, CollectionId, IndexId, META_BUILDING, META_CLEAN_CLOSE, META_COLLECTION, META_MARK, META_NEXT_ID,
@@ -77,9 +77,7 @@ impl Catalog {
 pub(crate) fn discard_unfinished_builds(store: &Store, database: &Arc<Database>) -> Result<()> {
     let mut batch = Batch::new(database);
     for (id, _) in tagged_entries(&Snapshot::take(database), META_BUILDING)? {
-        let index = IndexId(id);
-        batch.delete_range(Family::Entries, &index.prefix(), &index.end());
-        batch.delete(Family::Meta, &index.building_key());
+        stage_build_removal(&mut batch, IndexId(id));
     }
     // Opening a store that was closed well writes nothing here.
     if batch.is_empty() { Ok(()) } else { store.commit(batch, CommitLevel::Journaled) }

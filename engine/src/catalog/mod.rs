@@ -5,6 +5,7 @@
 //! `change` and `sequence_change`, which write the entry first and change the map after that. A database
 //! exists as long as it has a collection.
 
+pub(crate) mod builds;
 pub(crate) mod change;
 pub(crate) mod collection;
 pub(crate) mod entry;
@@ -17,4 +18,5 @@ pub(crate) mod sequence_change;
 pub(crate) mod sequence_entry;
 pub(crate) mod sequence_store;
 pub(crate) mod sequences;
+pub(crate) mod settings;
 pub(crate) mod stage;

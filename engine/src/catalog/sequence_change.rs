@@ -13,6 +13,7 @@ use sequence::error::SequenceError;
 use sequence::state::State;
 use sequence::store::Cause;
 
+use crate::catalog::builds::BuildEnd;
 use crate::catalog::change::namespace_not_found;
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::fields::{Furthest, as_conflict, parse_fields, stage_fields};
@@ -239,6 +240,8 @@ pub(crate) fn truncate(storage: Storage<'_>, collection: &CollectionState) -> Re
     // The counter is held during the commit, so that an audit never sees one without the other.
     collection.count.clear(|| storage.store.commit(batch, CommitLevel::Journaled))?;
     publish_all(changing, storage);
+    // What builds have read is gone. They wait for the gate before they end, so none ends without knowing.
+    collection.builds.end(BuildEnd::Truncated, |_| true);
     // After the commit: keys below the old bound are free again, and lookups for them would cost every
     // insert.
     collection.key_bound.forget();

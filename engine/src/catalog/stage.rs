@@ -18,7 +18,7 @@ use crate::catalog::sequences::{AutoFields, SequenceState};
 use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::storage::Family;
-use crate::storage::keys::{CollectionId, META_NEXT_SEQUENCE, SequenceId};
+use crate::storage::keys::{CollectionId, IndexId, META_NEXT_SEQUENCE, SequenceId};
 use crate::storage::write::Batch;
 
 /// A sequence that is to be created.
@@ -47,6 +47,12 @@ pub(crate) fn stage_collection_removal(
     for field in definition.fields.iter() {
         stage_sequence_removal(batch, &field.state.identity);
     }
+}
+
+/// Stages the removal of the entries under an id that is marked as being built, and of the mark.
+pub(crate) fn stage_build_removal(batch: &mut Batch<'_>, id: IndexId) {
+    batch.delete_range(Family::Entries, &id.prefix(), &id.end());
+    batch.delete(Family::Meta, &id.building_key());
 }
 
 /// Stages the catalog entry of a collection.

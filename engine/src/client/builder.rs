@@ -10,12 +10,20 @@ use crate::client::handle::Client;
 #[cfg(doc)]
 use crate::error::ErrorKind;
 use crate::error::{Error, Result};
+use crate::expiry;
 use crate::options::{Compression, Durability, PlantedFault};
+use crate::scrub;
 use crate::shared::{Caller, Shared};
 use crate::storage::{OpenMode, StoreOptions};
 
 /// The default memory budget in bytes.
 const MEMORY_BUDGET: usize = 256 << 20;
+/// The most bytes in which an index build sorts its keys by default.
+const INDEX_BUILD_MEMORY: usize = 64 << 20;
+/// The fewest bytes that an index build can be given.
+const INDEX_BUILD_MEMORY_MIN: usize = 1 << 20;
+/// How often expired documents are deleted by default, as in MongoDB.
+const TTL_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Client {
     /// Opens the database in the folder at `path`, with default options. A missing or empty folder becomes a new database.
@@ -109,10 +117,13 @@ pub struct ClientBuilder {
     memory_budget: usize,
     durability: Durability,
     compression: Compression,
+    index_build_memory: Option<usize>,
     read_only: bool,
     create_if_missing: bool,
     object_id_layout: ObjectIdLayout,
     witness: bool,
+    ttl_interval: Option<Duration>,
+    scrub: Option<u64>,
     fault: PlantedFault,
 }
 
@@ -122,10 +133,13 @@ impl Default for ClientBuilder {
             memory_budget: MEMORY_BUDGET,
             durability: Durability::default(),
             compression: Compression::default(),
+            index_build_memory: None,
             read_only: false,
             create_if_missing: true,
             object_id_layout: ObjectIdLayout::default(),
             witness: true,
+            ttl_interval: Some(TTL_INTERVAL),
+            scrub: None,
             fault: PlantedFault::None,
         }
     }
@@ -196,6 +210,25 @@ impl ClientBuilder {
     /// ```
     pub fn compression(mut self, compression: Compression) -> Self {
         self.compression = compression;
+        self
+    }
+
+    /// The memory in bytes in which an index build sorts its keys. It is not part of the memory budget, and each build that
+    /// runs takes it. Keys that do not fit are sorted in files in the folder of the database. The default is a quarter of the
+    /// memory budget, and at most 64 MiB; the least is 1 MiB. Small collections take less.
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("db");
+    /// let client = Client::builder().index_build_memory(200 << 20).open(&path)?;
+    /// client.close()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn index_build_memory(mut self, bytes: usize) -> Self {
+        self.index_build_memory = Some(bytes);
         self
     }
 
@@ -280,6 +313,53 @@ impl ClientBuilder {
         self
     }
 
+    /// How often a thread of the client deletes documents that have expired by a TTL index. The default is 60 seconds. With
+    /// `None` no thread does, and documents stay until [`expire_documents`](Client::expire_documents) is called.
+    ///
+    /// The thread runs from when the first TTL index is there until the client is closed. It logs its errors.
+    /// [`open`](Self::open) fails if the interval is 0.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("db");
+    /// let client = Client::builder().ttl_interval(Duration::from_secs(5)).open(&path)?;
+    /// client.close()?;
+    /// let client = Client::builder().ttl_interval(None).open(&path)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn ttl_interval(mut self, interval: impl Into<Option<Duration>>) -> Self {
+        self.ttl_interval = interval.into();
+        self
+    }
+
+    /// How many bytes a second a thread of the client reads from the database's files to find damage, or `None`, the default: no
+    /// thread does. Give it a small part of what the disk can read.
+    ///
+    /// The scrub reads the checksum of every block and record, as [`verify`](Client::verify) does for files, from when the
+    /// client is opened, and again an hour after it has come to the end. What it finds is in the log (`tracing`, as an error)
+    /// and in [`scrub_status`](Client::scrub_status); `verify` finds it too. It ends with the client.
+    ///
+    /// [`open`](Self::open) fails if the rate is 0.
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("db");
+    /// let client = Client::builder().scrub(4 << 20).open(&path)?;
+    /// assert!(client.scrub_status().findings.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn scrub(mut self, bytes_per_second: impl Into<Option<u64>>) -> Self {
+        self.scrub = bytes_per_second.into();
+        self
+    }
+
     /// Plants a fault on purpose, to show that the test suites detect it.
     #[doc(hidden)]
     pub fn planted_fault(mut self, fault: PlantedFault) -> Self {
@@ -308,6 +388,23 @@ impl ClientBuilder {
                 "sync_interval of {sync_interval:?} is not between 1 ms and 1 s"
             )));
         }
+        let index_build_memory = self
+            .index_build_memory
+            .unwrap_or((self.memory_budget / 4).clamp(INDEX_BUILD_MEMORY_MIN, INDEX_BUILD_MEMORY));
+        if index_build_memory < INDEX_BUILD_MEMORY_MIN {
+            return Err(Error::invalid_argument(format!(
+                "index_build_memory of {index_build_memory} bytes is below the least that works, \
+                 {INDEX_BUILD_MEMORY_MIN} bytes"
+            )));
+        }
+        if self.ttl_interval == Some(Duration::ZERO) {
+            return Err(Error::invalid_argument("ttl_interval of 0 s is no interval; None switches it off"));
+        }
+        if self.scrub == Some(0) {
+            return Err(Error::invalid_argument(
+                "a scrub of 0 bytes a second reads nothing; None switches it off",
+            ));
+        }
         let path: PathBuf = path.as_ref().to_owned();
         // Joined with the names of files, an empty path would stand for the current folder.
         if path.as_os_str().is_empty() {
@@ -324,6 +421,7 @@ impl ClientBuilder {
             mode,
             memory_budget: self.memory_budget,
             compression: self.compression,
+            index_build_memory,
             durability: self.durability,
             witness: self.witness,
             fault: self.fault,
@@ -332,6 +430,11 @@ impl ClientBuilder {
             ObjectIdLayout::MachineProcess => Layout::MachineProcess,
             ObjectIdLayout::Random => Layout::Random,
         };
-        Ok(Client { shared: Arc::new(Shared::open(options, layout)?), caller: Caller::default() })
+        let shared = Shared::open(options, layout, self.ttl_interval)?;
+        expiry::start_if_needed(&shared)?;
+        if let Some(bytes_per_second) = self.scrub {
+            scrub::start(&shared, bytes_per_second)?;
+        }
+        Ok(Client { shared: Arc::new(shared), caller: Caller::default() })
     }
 }

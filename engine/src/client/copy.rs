@@ -1,39 +1,18 @@
-//! Verifying a database, and copying it: `verify`, `backup`, and the report of the last recovery.
+//! Copying a database, and the report of the last recovery: `backup` and `recovery_report`.
 
 use std::path::Path;
 
 use sequence::object_id::Layout;
 
-use crate::audit;
+use crate::audit::{self, Watch};
 use crate::client::handle::Client;
 use crate::error::{Error, Result};
 use crate::results::{BackupReport, RecoveryReport, VerifyReport};
 use crate::shared::Shared;
+use crate::storage::pace::Pace;
 use crate::storage::{OpenMode, Store, StoreOptions};
 
 impl Client {
-    /// Verifies the whole database on one snapshot: that every document has its index entries and every entry its document,
-    /// and that counters and sequences are right. Writes can go on meanwhile.
-    ///
-    /// The report lists what is wrong. An `Err` means that the storage could not be read.
-    ///
-    /// ```
-    /// # use cairndb::{Client, bson::{Document, doc}};
-    /// # fn main() -> cairndb::Result<()> {
-    /// # let folder = tempfile::tempdir()?;
-    /// # let client = Client::open(folder.path().join("db"))?;
-    /// # client.database("app").collection::<Document>("people").insert_one(doc! { "name": "Ada" }).run()?;
-    /// let report = client.verify()?;
-    /// assert!(report.is_clean());
-    /// assert_eq!(report.documents, 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn verify(&self) -> Result<VerifyReport> {
-        let database = self.shared.store.enter()?;
-        audit::verify(&self.shared, &database)
-    }
-
     /// Copies the database, as it is now, to the new folder `path`, and verifies the copy. The folder must not exist, and
     /// must not be inside the database's own. Writes can go on meanwhile.
     ///
@@ -103,9 +82,14 @@ impl Client {
             ..self.shared.options.clone()
         };
         // Any layout will do, because no `ObjectId` is made for a copy that is only read.
-        let copy = Shared::open(options, Layout::MachineProcess)?;
-        let database = copy.store.enter()?;
-        audit::verify(&copy, &database)
+        let copy = Shared::open(options, Layout::MachineProcess, None)?;
+        // It ends with the database that is copied: no other thread can close the copy.
+        let look = || self.shared.store.refuse_closing();
+        let mut watch = Watch::new(Pace::new(None, &look), None);
+        let audited = audit::verify(&copy, &*copy.store.enter()?, &mut watch);
+        let mut report = audited.or_else(audit::damage_as_finding)?;
+        audit::verify_files(&copy, &mut report, &mut watch)?;
+        Ok(report)
     }
 
     /// Returns what opening found at the end of the logs: how much was replayed, and what a crash had cut short.

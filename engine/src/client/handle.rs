@@ -137,8 +137,8 @@ impl Client {
     /// databases, collections and cursors that come from it.
     ///
     /// When a thread calls [`cancel`](CancellationToken::cancel), running operations fail with code 11601 (`Interrupted`)
-    /// within a short time, and so do later ones. A call that reads no documents, such as an insert, may still succeed. What
-    /// was committed before stays: after an `update_many` some documents are changed and others not.
+    /// within a short time, and so do later ones. A small call that has begun may still succeed. What was committed before
+    /// stays: after an `update_many` some documents are changed and others not.
     ///
     /// ```
     /// # use cairndb::{CancellationToken, Client, bson::{Document, doc}};

@@ -1,8 +1,9 @@
-//! The lists of a client: names of databases, and databases with their sizes.
+//! The lists of a client: names of databases, databases with their sizes, and running index builds.
 
 use crate::client::handle::Client;
 use crate::collection::by_database;
 use crate::error::Result;
+use crate::progress::IndexBuildProgress;
 use crate::results::DatabaseSpecification;
 
 impl Client {
@@ -37,6 +38,30 @@ impl Client {
     /// ```
     pub fn list_databases(&self) -> ListDatabases<'_> {
         ListDatabases { client: self }
+    }
+
+    /// Lists the index builds that are running, of all threads, with how far each of them is.
+    ///
+    /// ```
+    /// # use cairndb::{Client, IndexModel, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// let by_age = IndexModel::builder().keys(doc! { "age": 1 }).build();
+    /// let mut names = Vec::new();
+    /// people.create_index(by_age).progress(|_| names.extend(client.index_builds())).run()?;
+    /// assert_eq!(names[0].index_name, "age_1");
+    /// assert!(client.index_builds().is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn index_builds(&self) -> Vec<IndexBuildProgress> {
+        let collections = self.shared.catalog.collections();
+        let builds = collections
+            .iter()
+            .flat_map(|state| state.builds.list().into_iter().map(|build| build.progress(&state.namespace)));
+        builds.collect()
     }
 }
 

@@ -1,13 +1,17 @@
 //! A client: an open database folder. `handle` is the struct `Client`; how it is opened, what it lists, its durability, and
-//! verifying and copying it are in files beside it.
+//! verifying it, copying it and deleting what has expired are in files beside it.
 
 mod builder;
 mod copy;
 mod durability;
+mod expire;
 mod handle;
 mod lists;
+mod verify;
 
 pub use self::builder::{ClientBuilder, ObjectIdLayout};
 pub use self::durability::DurabilityTicket;
+pub use self::expire::ExpireDocuments;
 pub use self::handle::Client;
 pub use self::lists::{ListDatabaseNames, ListDatabases};
+pub use self::verify::Verification;

@@ -19,6 +19,7 @@ use crate::execute::piped::Piped;
 use crate::execute::rows::{Rows, Search, WorkReport};
 use crate::names::validate_database;
 use crate::options::{AggregateOptions, Collation, Hint};
+use crate::plan::access::Needed;
 use crate::plan::order::{Order, check_collation, check_hint};
 use crate::plan::selector::{Moment, Selector, variables};
 use crate::shared::{Caller, Shared};
@@ -254,7 +255,7 @@ fn on_collection(collection: &Collection<RawDocumentBuf>, pipeline: Pipeline) ->
     let documents = match pipeline.source() {
         // Both callers search the collection themselves.
         Source::Collection => Vec::new(),
-        // The state in memory has the names and keys. Uses of indexes are not counted anywhere.
+        // The state in memory has the names and keys, and counts the scans.
         Source::IndexStats => collection.read(|_, state| index_stats(&state.indexes()))?.unwrap_or_default(),
         Source::CollStats(asked) => {
             let asked = Asked::parse(&Document::try_from(asked)?)?;
@@ -293,8 +294,10 @@ fn leading(pipeline: &mut Pipeline, options: &AggregateOptions) -> Result<(Searc
         order: Order::of(sort.as_ref(), options.hint.as_ref())?,
         skip: leading.skip,
         limit: leading.limit,
-        // A search in front of a pipeline ends where documents change shape: `$project` stays a stage.
+        // A search in front of a pipeline ends where documents change shape: `$project` stays a stage. What the stages
+        // read of a document may be all in an index.
         projection: None,
+        needs: pipeline.needed_fields().map_or(Needed::Documents, Needed::Fields),
     };
     Ok((search, filter))
 }
@@ -396,20 +399,17 @@ fn on_database(shared: &Shared, name: &str, pipeline: Pipeline) -> Result<Piped>
     }
 }
 
-/// The documents of `$indexStats`: names and keys. `accesses` is missing, because uses of an index are not counted.
+/// The documents of `$indexStats`. `accesses` counts scans since the store was opened, or the index made; the index on `_id`
+/// has none, because a lookup of a record is not counted.
 fn index_stats(indexes: &[Index]) -> Result<Vec<RawDocumentBuf>> {
     // The records themselves are the index on `_id`, so the list of indexes does not have it.
     let id = doc! { "name": ID_INDEX_NAME, "key": { "_id": 1 }, "spec": { "key": { "_id": 1 }, "name": ID_INDEX_NAME } };
     let others = indexes.iter().map(|index| {
-        let mut spec = doc! { "key": index.key_pattern(), "name": &index.name };
         // As in MongoDB, a description has only the options that are set.
-        if index.spec.is_unique() {
-            spec.insert("unique", true);
-        }
-        if index.spec.is_sparse() {
-            spec.insert("sparse", true);
-        }
-        doc! { "name": &index.name, "key": index.key_pattern(), "spec": spec }
+        let spec = index.describe();
+        let scans = i64::try_from(index.uses.scans()).unwrap_or(i64::MAX);
+        let accesses = doc! { "ops": scans, "since": index.uses.since };
+        doc! { "name": &index.name, "key": index.key_pattern(), "accesses": accesses, "spec": spec }
     });
     std::iter::once(id).chain(others).map(|stats| Ok(RawDocumentBuf::try_from(&stats)?)).collect()
 }
@@ -457,7 +457,8 @@ impl Asked {
         let mut told = doc! { "ns": state.namespace.to_string(), "localTime": DateTime::now() };
         // This reads all documents, so it is done only if the caller asks for it.
         if let Some(scale) = self.storage {
-            let indexes = i32::try_from(view.indexes().len()).unwrap_or(i32::MAX);
+            // Hidden indexes take room as well, and the view has only those that searches may use.
+            let indexes = i32::try_from(state.indexes().len()).unwrap_or(i32::MAX);
             // Counted on the view and not taken from the counter: size and count are of one moment.
             let mut matches = Matches::open(view, Selector::everything()?, &Order::default())?;
             let (mut count, mut size) = (0_i64, 0_i64);

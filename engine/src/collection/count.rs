@@ -15,6 +15,7 @@ use crate::execute::matches::Matches;
 use crate::execute::read_view::ReadView;
 use crate::execute::rows::{Rows, Search};
 use crate::options::{Collation, CountOptions, Hint};
+use crate::plan::access::Needed;
 use crate::plan::order::{Order, check_collation, check_hint};
 use crate::plan::selector::Selector;
 use crate::results::number;
@@ -151,6 +152,8 @@ impl<T> CountDocuments<'_, T> {
             skip: self.options.skip.unwrap_or(0),
             limit: self.options.limit,
             order: Order::of(None, self.options.hint.as_ref())?,
+            // To count a document nothing of it is needed.
+            needs: Needed::Fields(Vec::new()),
             ..Search::of(Selector::parse(&self.filter, None, self.collection.begin(self.options.max_time))?)
         })
     }

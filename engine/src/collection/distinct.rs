@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bson::{Bson, Document, RawDocument};
+use index::path::FieldPath;
 use query::distinct::Distinct as Values;
 
 use crate::collection::handle::Collection;
@@ -10,6 +11,7 @@ use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::rows::{Rows, Search};
 use crate::options::{Collation, DistinctOptions, Hint};
+use crate::plan::access::Needed;
 use crate::plan::order::{Order, check_collation, check_hint};
 use crate::plan::selector::Selector;
 
@@ -113,6 +115,8 @@ impl<T> Distinct<'_, T> {
         let operation = self.collection.begin(self.options.max_time);
         // `distinct` has no sort in MongoDB. The order only carries the hint.
         let order = Order::of(None, self.options.hint.as_ref())?;
-        Ok(Search { order, ..Search::of(Selector::parse(&self.filter, None, operation)?) })
+        // A name that is no path is refused by its caller.
+        let needs = FieldPath::parse(&self.field).map_or(Needed::Documents, Needed::Distinct);
+        Ok(Search { order, needs, ..Search::of(Selector::parse(&self.filter, None, operation)?) })
     }
 }

@@ -15,6 +15,7 @@ use crate::execute::explain::{Depth, Explained};
 use crate::execute::read_view::FoundRecord;
 use crate::execute::rows::{Rows, Search};
 use crate::options::{Collation, FindOptions, Hint};
+use crate::plan::access::Needed;
 use crate::plan::bounds::point_id;
 use crate::plan::order::{Order, check_collation, check_hint};
 use crate::plan::selector::Selector;
@@ -284,12 +285,14 @@ fn search(
 ) -> Result<Search> {
     check_collation(options.collation.as_ref())?;
     let selector = Selector::parse(filter, options.let_vars.as_ref(), operation)?;
+    let projection = parse_projection(options.projection.as_ref(), &selector)?;
     Ok(Search {
         order: Order::of(options.sort.as_ref(), options.hint.as_ref())?,
         skip: options.skip.unwrap_or(0),
         // Not `options.limit`: `find_one` has a limit of its own.
         limit,
-        projection: parse_projection(options.projection.as_ref(), &selector)?,
+        needs: Needed::for_rows(projection.as_ref()),
+        projection,
         selector,
     })
 }

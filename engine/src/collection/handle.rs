@@ -292,6 +292,8 @@ impl<T> Collection<T> {
         let shared = self.shared();
         // An invalid write concern is the caller's mistake, and is reported whatever the state of the store is.
         let level = shared.commit_level(terms.concern)?;
+        // Once before anything is made: a small write may end without another look.
+        terms.operation.look()?;
         // Held until the commit has returned: `close` waits for it.
         let database = shared.store.enter()?;
         shared.store.admit_write()?;

@@ -7,25 +7,35 @@ use bson::{Document, RawDocumentBuf, doc};
 use query::code::Code;
 use query::operation::OperationContext;
 
+use crate::catalog::builds::BuildEnd;
 use crate::catalog::change::{self, namespace_not_found};
+use crate::catalog::collection::CollectionState;
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::collection::handle::Collection;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
+use crate::expiry;
 use crate::options::IndexModel;
+use crate::progress::IndexBuildProgress;
 use crate::results::{CreateIndexResult, CreateIndexesResult};
-use crate::storage::write::CommitLevel;
-use crate::write::Target;
-use crate::write::index_build::{self, IndexDefinition, Presence};
+use crate::write::index_build::{self, BuildRequest, Callback, Outcome};
+use crate::write::index_definition::{self, IndexDefinition};
+
+/// How often a drop looks whether a build that is to end has ended.
+const END_INTERVAL: Duration = Duration::from_millis(50);
 
 impl<T> Collection<T> {
     /// Creates an index. A collection that does not exist is created first. It is no error if the index exists.
     ///
-    /// Writes to the collection wait until the index is built. From then on every write keeps it up to date.
+    /// The call returns when the index is built. Meanwhile other threads read and write the collection; reads use the index
+    /// from the end of the build on. [`progress`](CreateIndex::progress) tells how far it is. A call for an index that another
+    /// thread builds waits for that build. A process that dies during a build leaves nothing of it.
     ///
-    /// Fails with code 11000 (`DuplicateKey`) if the index is unique and documents have the same key. Fails with code 67
-    /// (`CannotCreateIndex`) if the definition is not valid, and with code 85 (`IndexOptionsConflict`) or 86
-    /// (`IndexKeySpecsConflict`) if it contradicts an existing index. In each case no index is created.
+    /// Fails with code 11000 (`DuplicateKey`) if the index is unique and documents have the same key when the build begins or
+    /// ends. Writes are not refused by an index that is being built. Fails with code 67 (`CannotCreateIndex`) if the definition
+    /// is not valid, with code 85 (`IndexOptionsConflict`) or 86 (`IndexKeySpecsConflict`) if it contradicts another index, and
+    /// with code 276 (`IndexBuildAborted`) if the index or its collection is dropped meanwhile. In each case no index is
+    /// created.
     ///
     /// ```
     /// # use cairndb::{Client, IndexModel, IndexOptions, bson::{Document, doc}};
@@ -43,7 +53,7 @@ impl<T> Collection<T> {
     /// # }
     /// ```
     pub fn create_index(&self, index: IndexModel) -> CreateIndex<'_, T> {
-        CreateIndex { collection: self, model: index, max_time: None }
+        CreateIndex { collection: self, model: index, max_time: None, progress: None }
     }
 
     /// Creates several indexes, one after the other. All definitions are checked before the first index is built.
@@ -149,66 +159,39 @@ impl<T> Collection<T> {
     }
 
     /// Builds an index and returns its name. An index that exists is not built again.
-    fn build_index(&self, model: &IndexModel, operation: &OperationContext) -> Result<String> {
+    fn build_index(
+        &self,
+        model: &IndexModel,
+        operation: &OperationContext,
+        mut callback: Option<&mut Callback<'_>>,
+    ) -> Result<String> {
         let shared = self.shared();
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
-        let definition = index_build::parse(model)?;
+        let definition = index_definition::parse(model)?;
         let namespace = self.valid_namespace()?;
         loop {
             let state = shared.find_or_create(&database, namespace)?;
             // The index on `_id` always exists: asking for it only creates the collection.
-            let Some(definition) = definition.clone() else { return Ok(ID_INDEX_NAME.to_owned()) };
-            // Looked at without the exclusive gate first, so that an index that exists does not make writes wait.
-            if index_build::compare(&definition, &state.indexes())? == Presence::Identical {
-                return Ok(definition.name);
-            }
-            // The id comes before the gate: changes to the catalog lock the catalog first, then a collection.
-            let storage = shared.storage(&database);
-            let id = shared.catalog.begin_index(storage)?;
-            // From here on writes to the collection wait. Readers need no gate and go on.
-            let mut indexes = state.enter_alone();
-            let built = (|| {
-                // Asked again: the collection may have changed while this thread waited for the gate.
-                if state.is_retired()
-                    || index_build::compare(&definition, &indexes.indexes)? == Presence::Identical
-                {
-                    return Ok(None);
+            let Some(definition) = &definition else { return Ok(ID_INDEX_NAME.to_owned()) };
+            let request = BuildRequest {
+                storage: shared.storage(&database),
+                catalog: &shared.catalog,
+                collection: &state,
+                definition,
+                memory: shared.options.index_build_memory,
+                operation,
+            };
+            match index_build::create(request, callback.as_deref_mut())? {
+                Outcome::Present => {
+                    // Its error is no reason to deny the index, which is there; the next open starts the thread.
+                    if let Err(error) = expiry::start_if_needed(shared) {
+                        tracing::warn!(%error, "the thread that deletes expired documents could not be started");
+                    }
+                    return Ok(definition.name.clone());
                 }
-                // The exclusive gate keeps writes out: no document is inserted between the build and the first write that
-                // knows the index.
-                let index = index_build::index(definition.clone(), id);
-                let target = Target {
-                    store: &shared.store,
-                    database: &database,
-                    collection: &state,
-                    // The new index only. The entries of the others are there, and must not be written twice.
-                    indexes: std::slice::from_ref(&index),
-                    fields: &indexes.fields,
-                    acquirer: None,
-                    generator: &shared.generator,
-                    // Buffered: the index counts once the catalog names it, and that write syncs these too.
-                    level: CommitLevel::INDEX_BUILD,
-                    preview: None,
-                    operation,
-                };
-                // Entries first, the catalog last: after a crash in between, the next open removes them.
-                index_build::build(target)?;
-                Ok(Some(index))
-            })();
-            let finished = built.and_then(|index| match index {
-                Some(index) => change::finish_index(storage, &state, &mut indexes, index).map(|()| true),
-                None => Ok(false),
-            });
-            if matches!(finished, Ok(true)) {
-                return Ok(definition.name);
+                Outcome::Changed => {}
             }
-            // Entries that cannot be removed now, because the disk is full for example, are removed by the next open.
-            if let Err(error) = change::abandon_index(storage, id) {
-                tracing::warn!(%error, "entries of an abandoned index build stay until the next open");
-            }
-            // Without an error another thread built the index, or the collection was dropped: look again.
-            finished?;
         }
     }
 }
@@ -233,6 +216,7 @@ pub struct CreateIndex<'a, T> {
     collection: &'a Collection<T>,
     model: IndexModel,
     max_time: Option<Duration>,
+    progress: Option<Box<Callback<'a>>>,
 }
 
 /// The action that [`Collection::create_indexes`] returns. [`run`](Self::run) executes it.
@@ -276,7 +260,7 @@ pub struct ListIndexNames<'a, T> {
     collection: &'a Collection<T>,
 }
 
-impl<T> CreateIndex<'_, T> {
+impl<'a, T> CreateIndex<'a, T> {
     /// The time limit of the build. When it is over the call fails with code 50 (`MaxTimeMSExpired`), and there is no index.
     ///
     /// ```
@@ -295,6 +279,29 @@ impl<T> CreateIndex<'_, T> {
         Self { max_time: Some(max_time), ..self }
     }
 
+    /// A function that is told how far the build is: at the beginning and the end of each of its phases, and in between about
+    /// ten times a second. It is called on the thread of [`run`](Self::run). The build goes on when it returns; writers do not
+    /// wait for it. It must not drop the index or its collection, as a drop waits for the end of the build.
+    ///
+    /// ```
+    /// # use cairndb::{Client, IndexModel, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_many((0..100).map(|age| doc! { "age": age })).run()?;
+    /// let by_age = IndexModel::builder().keys(doc! { "age": 1 }).build();
+    /// let mut lines = Vec::new();
+    /// let told = people.create_index(by_age).progress(|at| lines.push(format!("{}: {}/{}", at.phase, at.done, at.total)));
+    /// told.run()?;
+    /// assert_eq!(lines.first().map(String::as_str), Some("scanning collection: 0/100"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn progress(self, tell: impl FnMut(&IndexBuildProgress) + Send + 'a) -> Self {
+        Self { progress: Some(Box::new(tell)), ..self }
+    }
+
     /// Creates the index and returns its name.
     ///
     /// ```
@@ -307,9 +314,11 @@ impl<T> CreateIndex<'_, T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn run(self) -> Result<CreateIndexResult> {
+    pub fn run(mut self) -> Result<CreateIndexResult> {
         let operation = self.collection.begin_plain(self.max_time);
-        Ok(CreateIndexResult { index_name: self.collection.build_index(&self.model, &operation)? })
+        let index_name =
+            self.collection.build_index(&self.model, &operation, self.progress.as_deref_mut())?;
+        Ok(CreateIndexResult { index_name })
     }
 }
 
@@ -341,10 +350,10 @@ impl<T> CreateIndexes<'_, T> {
         // A build can take long, so all definitions are checked before the first.
         self.models
             .iter()
-            .try_for_each(|model| index_build::parse(model).map(|_: Option<IndexDefinition>| ()))?;
+            .try_for_each(|model| index_definition::parse(model).map(|_: Option<IndexDefinition>| ()))?;
         let operation = self.collection.begin_plain(self.max_time);
         // Lazy, so the first build that fails ends the call. Indexes that were built before it stay.
-        let names = self.models.iter().map(|model| self.collection.build_index(model, &operation));
+        let names = self.models.iter().map(|model| self.collection.build_index(model, &operation, None));
         Ok(CreateIndexesResult { index_names: names.collect::<Result<_>>()? })
     }
 }
@@ -360,6 +369,8 @@ impl<T> DropIndex<'_, T> {
         if self.name.as_deref() == Some(ID_INDEX_NAME) {
             return Err(Error::command(Code::INVALID_OPTIONS, "cannot drop _id index"));
         }
+        // A build of it ends first. What was built in spite of that is dropped below.
+        let ended = self.end_builds(shared.catalog.find(namespace).as_deref());
         // Without a name all indexes of the list go. The one on `_id` is not in it.
         let keeps = |index: &Index| self.name.as_ref().is_some_and(|name| *name != index.name);
         let dropped = loop {
@@ -371,11 +382,24 @@ impl<T> DropIndex<'_, T> {
         };
         match &self.name {
             // Only a name can be wrong. As in MongoDB, to drop all of no indexes succeeds.
-            Some(name) if dropped == 0 => {
+            Some(name) if dropped == 0 && !ended => {
                 Err(Error::command(Code::INDEX_NOT_FOUND, format!("index not found with name [{name}]")))
             }
             _ => Ok(()),
         }
+    }
+
+    /// Ends the builds of what is to be removed, and returns whether there were any.
+    fn end_builds(&self, state: Option<&CollectionState>) -> bool {
+        let Some(state) = state else { return false };
+        let is_meant = |index: &Index| self.name.as_ref().is_none_or(|name| *name == index.name);
+        let ended = state.builds.end(BuildEnd::IndexDropped, is_meant);
+        for build in &ended {
+            while state.builds.has(build) {
+                state.builds.wait(build, END_INTERVAL);
+            }
+        }
+        !ended.is_empty()
     }
 }
 
@@ -403,35 +427,27 @@ impl<T> ListIndexNames<'_, T> {
 pub(crate) struct Listed {
     pub(crate) name: String,
     pub(crate) keys: Document,
-    is_unique: bool,
-    is_sparse: bool,
+    /// Its declaration, without the version.
+    description: Document,
 }
 
 impl Listed {
     fn of_id() -> Self {
         // It is unique by its nature, and MongoDB's description of it does not say so either.
-        Self { name: ID_INDEX_NAME.to_owned(), keys: doc! { "_id": 1 }, is_unique: false, is_sparse: false }
+        let keys = doc! { "_id": 1 };
+        let description = doc! { "key": keys.clone(), "name": ID_INDEX_NAME };
+        Self { name: ID_INDEX_NAME.to_owned(), keys, description }
     }
 
     fn of(index: &Index) -> Self {
-        Self {
-            name: index.name.clone(),
-            keys: index.key_pattern(),
-            is_unique: index.spec.is_unique(),
-            is_sparse: index.spec.is_sparse(),
-        }
+        Self { name: index.name.clone(), keys: index.key_pattern(), description: index.describe() }
     }
 
     /// The document that MongoDB's `listIndexes` has for it.
     pub(crate) fn described(&self) -> Document {
         // The only version that `createIndexes` takes, so a description can be given back to it.
-        let mut described = doc! { "v": 2, "key": &self.keys, "name": &self.name };
-        if self.is_unique {
-            described.insert("unique", true);
-        }
-        if self.is_sparse {
-            described.insert("sparse", true);
-        }
+        let mut described = doc! { "v": 2 };
+        described.extend(self.description.clone());
         described
     }
 }

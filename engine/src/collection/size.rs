@@ -65,7 +65,7 @@ impl<T> Collection<T> {
             let documents = count(Family::Records, state.id.prefix().to_vec(), state.id.end())?;
             // Records are stored by their `_id`, so this index has one key for each document.
             let mut indexes = vec![(ID_INDEX_NAME.to_owned(), documents)];
-            for index in view.indexes() {
+            for index in state.indexes().iter() {
                 let keys = count(Family::Entries, index.id.prefix().to_vec(), index.id.end())?;
                 indexes.push((index.name.clone(), keys));
             }
@@ -84,7 +84,7 @@ impl<T> Collection<T> {
             // The index on `_id` has no files of its own. Its size is that of the records' keys.
             let ids = sample(Family::Records, state.id.prefix().to_vec(), state.id.end())?;
             let mut indexes = vec![(ID_INDEX_NAME.to_owned(), ids.max(STORED_BYTES_MIN))];
-            for index in view.indexes() {
+            for index in state.indexes().iter() {
                 let (start, end) = (index.id.prefix().to_vec(), index.id.end());
                 let files = database.file_bytes(Family::Entries, &start, &end);
                 let keys = sample(Family::Entries, start, end)?;

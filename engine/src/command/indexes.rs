@@ -11,17 +11,31 @@ use crate::collection::indexes::Listed;
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::command::cursor::Opened;
+use crate::command::modify::expiry;
 use crate::command::unsupported::is_option;
 use crate::error::Result;
 use crate::options::{IndexModel, IndexOptions};
 use crate::plan::order::check_collation;
-use crate::write::index_build;
+use crate::write::index_definition;
 
 /// The name of an index's description in messages.
 const PLACE: &str = "createIndexes.indexes";
 
 /// The options of an index. `background` and `ns` come from older versions of MongoDB and change nothing.
-const KNOWN: [&str; 8] = ["background", "collation", "key", "name", "ns", "sparse", "unique", "v"];
+const KNOWN: [&str; 12] = [
+    "background",
+    "collation",
+    "expireAfterSeconds",
+    "hidden",
+    "key",
+    "name",
+    "ns",
+    "partialFilterExpression",
+    "sparse",
+    "unique",
+    "v",
+    "wildcardProjection",
+];
 
 pub(super) fn create(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["commitQuorum", "ignoreUnknownIndexOptions", "indexes"])?;
@@ -60,7 +74,7 @@ fn without_unknown(spec: &Document) -> Document {
 fn model(spec: &Document) -> Result<IndexModel> {
     let fields = Arguments::of(PLACE, spec);
     // First: MongoDB has an error of its own for the index on `_id`, also for options that others may have.
-    index_build::check_id_index(spec)?;
+    index_definition::check_id_index(spec)?;
     fields.allow_in_statement(&KNOWN)?;
     // Only checked: an index keeps no collation, because texts are compared by bytes.
     check_collation(fields.collation()?.as_ref())?;
@@ -73,6 +87,10 @@ fn model(spec: &Document) -> Result<IndexModel> {
         name: Some(name),
         unique: fields.boolean("unique")?,
         sparse: fields.boolean("sparse")?,
+        partial_filter_expression: fields.document("partialFilterExpression")?.cloned(),
+        expire_after: expiry(&fields)?,
+        hidden: fields.boolean("hidden")?,
+        wildcard_projection: fields.document("wildcardProjection")?.cloned(),
     };
     Ok(IndexModel { keys, options: Some(options) })
 }
@@ -106,8 +124,17 @@ fn not_a_name(found: &Bson) -> crate::error::Error {
 }
 
 fn name_of<'a>(indexes: &'a [Listed], keys: &Document) -> Result<&'a str> {
-    let index = indexes.iter().find(|index| are_same_keys(&index.keys, keys));
-    let named = index.map(|index| index.name.as_str());
+    let mut found = indexes.iter().filter(|index| are_same_keys(&index.keys, keys));
+    let named = found.next().map(|index| index.name.as_str());
+    // Partial indexes with different filters may have the same keys.
+    if let (Some(first), Some(second)) = (named, found.next()) {
+        let message = format!(
+            "{} indexes found for key: {keys}, identify by name instead: {first}, {}",
+            2 + found.count(),
+            second.name
+        );
+        return Err(refused(Code::AMBIGUOUS_INDEX_KEY_PATTERN, message));
+    }
     named.ok_or_else(|| refused(Code::INDEX_NOT_FOUND, format!("can't find index with key: {keys}")))
 }
 

@@ -1,4 +1,4 @@
-//! How deeply the values of a command may be nested. It is checked before they are decoded, because decoding is recursive.
+//! What is inside the values of a command, and how deeply it may be nested. That is checked before they are decoded, because decoding is recursive.
 
 use bson::RawBsonRef;
 use index::validate::{DOCUMENT_BYTES_MAX, validate_up_to};
@@ -10,11 +10,11 @@ use crate::error::{Error, Result};
 /// The most bytes of one value in a command: a document, and 16 KiB for the statement around it.
 const VALUE_BYTES_MAX: usize = DOCUMENT_BYTES_MAX + 16 * 1024;
 
-/// Refuses the value of a command's field that is nested too deeply, because decoding is recursive.
-pub(super) fn check_nesting(name: &str, value: RawBsonRef<'_>) -> Result<()> {
-    // Other values hold no values, so they are decoded without recursion. All types are named, so that a new
-    // one breaks the build.
-    let nested = match value {
+/// The bytes of the values inside a value: a document, an array or the scope of code. Returns `None` for values that hold
+/// none.
+pub(super) fn content(value: RawBsonRef<'_>) -> Option<&[u8]> {
+    // All types are named, so that a new one breaks the build.
+    match value {
         RawBsonRef::Document(document) => Some(document.as_bytes()),
         RawBsonRef::Array(array) => Some(array.as_bytes()),
         RawBsonRef::JavaScriptCodeWithScope(code) => Some(code.scope.as_bytes()),
@@ -36,8 +36,13 @@ pub(super) fn check_nesting(name: &str, value: RawBsonRef<'_>) -> Result<()> {
         | RawBsonRef::Decimal128(_)
         | RawBsonRef::MinKey
         | RawBsonRef::MaxKey => None,
-    };
-    if let Some(bytes) = nested {
+    }
+}
+
+/// Refuses the value of a command's field that is nested too deeply, because decoding is recursive.
+pub(super) fn check_nesting(name: &str, value: RawBsonRef<'_>) -> Result<()> {
+    // Other values hold no values, so they are decoded without recursion.
+    if let Some(bytes) = content(value) {
         // Wider than the limit of a stored document, which a statement may hold together with its own fields.
         validate_up_to(bytes, VALUE_BYTES_MAX).map_err(|error| refused_value(name, &error))?;
     }

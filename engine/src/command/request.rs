@@ -12,7 +12,7 @@ use query::operation::{OperationContext, Reservation};
 
 use crate::codes::refused;
 use crate::command::batch::{Batch, STATEMENTS_MAX, check_batch_size};
-use crate::command::nesting::check_nesting;
+use crate::command::nesting::{check_nesting, content};
 use crate::error::Result;
 
 /// Commands whose documents are not decoded with the body, with the field that has them. The statements of updates and
@@ -20,7 +20,7 @@ use crate::error::Result;
 const RAW_BATCHES: [(&str, &str); 3] =
     [("delete", "deletes"), ("insert", "documents"), ("update", "updates")];
 
-/// Requests up to this length are not weighed.
+/// What is decoded of a request counts as no memory up to this length.
 const UNWEIGHED_BYTES: usize = 4096;
 // What decoded values take that are then parsed to a filter, an expression or an update: measured with a million of each
 // in one command, and rounded up.
@@ -50,51 +50,56 @@ impl Request<'_> {
         Self { body, sequences: Vec::new() }
     }
 
+    /// The field whose documents are not decoded with the body, if the command has one.
+    fn raw_field(&self) -> Result<Option<&'static str>> {
+        let command = match &self.body {
+            Body::Decoded(body) => body.keys().next().map(String::as_str),
+            Body::Raw(raw) => raw.iter().next().transpose()?.map(|(name, _)| name.as_str()),
+        };
+        Ok(RAW_BATCHES.into_iter().find(|(name, _)| Some(*name) == command).map(|(_, field)| field))
+    }
+
     /// Checks the nesting of what will be decoded, and estimates how many bytes of memory that takes; 0 for a small
     /// request. A request of 13 MB can take a gigabyte when it is decoded, so that is asked for first.
     pub(super) fn check(&self) -> Result<usize> {
-        let mut memory = 0;
+        let raw_field = self.raw_field()?;
+        let (mut bytes, mut memory) = (0, 0);
         // A decoded body is in memory already, so nothing is left to check or to reserve.
         if let Body::Raw(raw) = &self.body {
-            let raw_field = raw_field(raw.iter().next().transpose()?.map(|(name, _)| name.as_str()));
+            bytes += raw.as_bytes().len();
             for field in raw {
                 let (name, value) = field?;
                 // Each document of a raw batch is checked by itself, by the command that reads it.
-                if raw_field != Some(name.as_str()) || !matches!(value, RawBsonRef::Array(_)) {
-                    check_nesting(name.as_str(), value)?;
-                    memory += memory_of(value);
+                if raw_field == Some(name.as_str())
+                    && let RawBsonRef::Array(documents) = value
+                {
+                    bytes = bytes.saturating_sub(documents.as_bytes().len());
+                    continue;
                 }
+                check_nesting(name.as_str(), value)?;
+                memory += FIELD_MEMORY + weigh(value);
             }
         }
-        // An element that cannot be read was an error above, so `ok` hides none.
-        let is_raw = |field: &str| match &self.body {
-            Body::Decoded(body) => raw_field(body.keys().next().map(String::as_str)) == Some(field),
-            Body::Raw(raw) => {
-                let first =
-                    raw.iter().next().and_then(std::result::Result::ok).map(|(name, _)| name.as_str());
-                raw_field(first) == Some(field)
-            }
-        };
-        for (field, documents) in self.sequences.iter().filter(|(field, _)| !is_raw(field)) {
+        for (field, documents) in self.sequences.iter().filter(|(field, _)| raw_field != Some(field.as_str()))
+        {
+            bytes += documents.len();
             // Each of these is decoded into the body, so none may be left out.
             for document in split(documents)? {
                 check_nesting(field, document.into())?;
-                memory += memory_of(document.into());
+                memory += ELEMENT_MEMORY + weigh(document.into());
             }
         }
-        Ok(memory)
+        // By all that is decoded together: many small values take as much as a large one.
+        Ok(if bytes > UNWEIGHED_BYTES { bytes + memory } else { 0 })
     }
 
     /// Decodes the command. The documents of an `insert` come apart from the body, as bytes. [`check`](Self::check) comes first.
     pub(super) fn read(&self) -> Result<(Cow<'_, Document>, Batch<'_>)> {
         let mut batch = Batch::default();
-        let (mut body, raw_field) = match &self.body {
-            Body::Decoded(body) => (Cow::Borrowed(body), raw_field(body.keys().next().map(String::as_str))),
-            Body::Raw(raw) => {
-                let first = raw.iter().next().transpose()?.map(|(name, _)| name.as_str());
-                let raw_field = raw_field(first);
-                (Cow::Owned(decode(raw, raw_field, &mut batch)?), raw_field)
-            }
+        let raw_field = self.raw_field()?;
+        let mut body = match &self.body {
+            Body::Decoded(body) => Cow::Borrowed(body),
+            Body::Raw(raw) => Cow::Owned(decode(raw, raw_field, &mut batch)?),
         };
         for (field, documents) in &self.sequences {
             let is_raw = raw_field == Some(field.as_str());
@@ -122,10 +127,6 @@ impl Request<'_> {
     }
 }
 
-fn raw_field(command: Option<&str>) -> Option<&'static str> {
-    RAW_BATCHES.into_iter().find(|(name, _)| Some(*name) == command).map(|(_, field)| field)
-}
-
 fn decode<'a>(body: &'a RawDocument, raw_field: Option<&str>, batch: &mut Batch<'a>) -> Result<Document> {
     let mut decoded = Document::new();
     for field in body {
@@ -150,30 +151,21 @@ pub(super) fn decode_statement(
     statement: &RawDocument,
     operation: &OperationContext,
 ) -> Result<(Document, Reservation)> {
+    let bytes = statement.as_bytes().len();
+    // Most statements are small, so they are not walked for this.
+    let memory = if bytes > UNWEIGHED_BYTES { bytes + weigh(statement.into()) } else { 0 };
     // First: a decoded statement takes many times its bytes.
-    let held = operation.reserve(memory_of(statement.into()))?;
+    let held = operation.reserve(memory)?;
     Ok((Document::try_from(statement)?, held))
 }
 
-/// How much memory a value takes once it is decoded and parsed, or 0 if that cannot be much.
-fn memory_of(value: RawBsonRef<'_>) -> usize {
-    let nested = value.as_document().map(RawDocument::as_bytes);
-    let nested = nested.or_else(|| value.as_array().map(RawArray::as_bytes));
-    let bytes = nested.map(<[u8]>::len).or_else(|| value.as_str().map(str::len)).unwrap_or(0);
-    // A small value cannot take much, and most requests have no other, so they are not walked.
-    if bytes > UNWEIGHED_BYTES { bytes + weigh(value) } else { 0 }
-}
-
-/// The memory of a document or an array whose nesting was checked, and of all that is in it; 0 for other values.
-fn weigh(container: RawBsonRef<'_>) -> usize {
-    let (bytes, each) = match (container.as_document(), container.as_array()) {
-        (Some(document), _) => (document.as_bytes(), FIELD_MEMORY),
-        (None, Some(array)) => (array.as_bytes(), ELEMENT_MEMORY),
-        // A text has no values inside, and `memory_of` has added its bytes.
-        (None, None) => return 0,
-    };
+/// The memory of all that is in a value whose nesting was checked; 0 for one that holds no values.
+fn weigh(value: RawBsonRef<'_>) -> usize {
     // The bytes were checked. If not, they would weigh nothing here and fail when they are decoded.
-    let Ok(document) = RawDocument::from_bytes(bytes) else { return 0 };
+    let Some(document) = content(value).and_then(|bytes| RawDocument::from_bytes(bytes).ok()) else {
+        return 0;
+    };
+    let each = if matches!(value, RawBsonRef::Array(_)) { ELEMENT_MEMORY } else { FIELD_MEMORY };
     let values = document.iter_elements().map_while(|element| element.ok()?.value().ok());
     CONTAINER_MEMORY + values.map(|value| each + weigh(value)).sum::<usize>()
 }
@@ -281,6 +273,29 @@ mod tests {
         assert_eq!(statements.check().expect("well-formed"), 0);
         let small = Request::of(Body::Raw(rawdoc! { "find": "a", "filter": { "a": 1 } }));
         assert_eq!(small.check().expect("well-formed"), 0);
+    }
+
+    // A value of up to 4 KiB weighed nothing, however many of them a request had, and so did the scope of code.
+    #[test]
+    fn many_small_values_weigh_as_much_as_a_large_one() {
+        #[track_caller]
+        fn check(request: &Request<'_>, expected: usize) {
+            let memory = request.check().expect("well-formed");
+            assert!((expected..2 * expected).contains(&memory), "{memory} for {expected}");
+        }
+        let fields = (0..1000).map(|number| (format!("f{number}"), doc! { "a": [1, 2] }.into()));
+        let fields: Document = [("find".to_owned(), "a".into())].into_iter().chain(fields).collect();
+        let raw = |document: &Document| Body::Raw(RawDocumentBuf::try_from(document).expect("well-formed"));
+        check(
+            &Request::of(raw(&fields)),
+            1000 * (2 * FIELD_MEMORY + 2 * CONTAINER_MEMORY + 2 * ELEMENT_MEMORY),
+        );
+        let mut stages = Request::of(Body::Raw(rawdoc! { "aggregate": "a" }));
+        stages.sequences = vec![beside("pipeline", &vec![rawdoc! { "$limit": 1 }; 1000])];
+        check(&stages, 1000 * (ELEMENT_MEMORY + CONTAINER_MEMORY + FIELD_MEMORY));
+        let scope: Document = (0..1000).map(|number| (format!("v{number}"), number.into())).collect();
+        let code = bson::JavaScriptCodeWithScope { code: String::new(), scope };
+        check(&Request::of(raw(&doc! { "find": "a", "filter": { "x": code } })), 1000 * FIELD_MEMORY);
     }
 
     #[test]

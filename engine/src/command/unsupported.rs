@@ -128,18 +128,11 @@ pub const UNSUPPORTED_OPTIONS: &[UnsupportedOptions] = &[
             option("clustered", "every collection is stored in the order of its `_id`s"),
             option("default_language", TEXT),
             option("dropDups", "no document is removed to make an index unique"),
-            option("expireAfterSeconds", EXPIRY),
-            option("hidden", "an index is there for all reads or dropped"),
             option("language_override", TEXT),
-            option(
-                "partialFilterExpression",
-                "an index has every document, or with `sparse` those with the field",
-            ),
             option("prepareUnique", "`unique` is given when an index is made"),
             option("storageEngine", STORAGE_ENGINE),
             option("textIndexVersion", TEXT),
             option("weights", TEXT),
-            option("wildcardProjection", "no wildcard indexes"),
         ],
     },
     UnsupportedOptions {

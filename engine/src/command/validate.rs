@@ -5,12 +5,13 @@ use std::collections::HashSet;
 use bson::{Bson, Document, doc};
 use query::code::Code;
 
-use crate::audit;
+use crate::audit::{self, Watch};
 use crate::codes::refused;
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::error::Result;
 use crate::results::Finding;
+use crate::storage::pace::Pace;
 
 /// Runs `validate`.
 ///
@@ -30,7 +31,9 @@ pub(super) fn validate(context: &CommandContext<'_>, arguments: &Arguments<'_>) 
     // The store is given back before the reply is made: `close` waits for it.
     let report = {
         let database = context.shared.store.enter()?;
-        audit::verify(context.shared, &database)?
+        let operation = context.operation();
+        let look = || Ok(operation.look()?);
+        audit::verify(context.shared, &database, &mut Watch::new(Pace::new(None, &look), None))?
     };
     let findings: Vec<&Finding> =
         report.findings.iter().filter(|finding| finding.place == namespace).collect();

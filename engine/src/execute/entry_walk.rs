@@ -4,15 +4,19 @@
 
 use std::sync::Arc;
 
+use bson::RawDocument;
+use index::entry_document::{EntryDocuments, EntryParts};
 use index::key::{self, Direction};
 use index::key_bounds::KeyBounds;
 use index::range::Exactness;
-use query::planner::EntryScan;
+use query::planner::{EntryAnswer, EntryScan};
 
 use crate::catalog::indexes::Index;
 use crate::error::{Error, Result};
 use crate::execute::key_walk::{KeyStep, KeyWalk};
+use crate::execute::rest::Rest;
 use crate::plan::bounds::KeySpans;
+use crate::plan::selector::Selector;
 use crate::storage::Family;
 use crate::storage::keys::{CollectionId, ID_BYTES};
 use crate::storage::snapshot::Snapshot;
@@ -25,9 +29,37 @@ pub(super) struct EntryWalk {
     /// the record either, because the value of a unique entry names it.
     bounds: Option<KeyBounds>,
     is_unique: bool,
+    /// The directions of the fields.
+    directions: Vec<Direction>,
     record_key: Vec<u8>,
+    /// The length of the fields in the current key.
+    fields_bytes: usize,
     document: Vec<u8>,
+    /// Boxed: most scans have none.
+    answer: Option<Box<Answer>>,
 }
+
+/// What the entries answer, with the reader of their documents.
+struct Answer {
+    plan: EntryAnswer,
+    documents: EntryDocuments,
+    /// Whether the current document was made of its entry.
+    is_given: bool,
+}
+
+/// What an entry within the bounds says of its document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum EntryVerdict {
+    /// The document matches, and the current document has what is needed of it.
+    Answered,
+    /// The document does not match.
+    NoMatch,
+    /// The document must be read.
+    Unknown,
+}
+
+/// A document without fields.
+const EMPTY: &[u8] = &[5, 0, 0, 0, 0];
 
 /// What a step of a walk found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,12 +94,22 @@ impl EntryWalk {
             bounds,
             is_unique: index.spec.is_unique(),
             record_key: collection.prefix().to_vec(),
+            directions: index.spec.fields().iter().map(|field| field.direction).collect(),
+            fields_bytes: 0,
             document: Vec::new(),
+            answer: scan.answer.clone().map(|plan| {
+                let documents = EntryDocuments::of(&index.spec, &plan.fields, plan.has_id);
+                Box::new(Answer { documents, plan, is_given: false })
+            }),
         }
     }
 
     /// Steps to the next entry.
     pub(super) fn advance(&mut self) -> Result<EntryStep> {
+        // What was said of the last entry says nothing of the next one, even if that is outside of the bounds.
+        if let Some(answer) = &mut self.answer {
+            answer.is_given = false;
+        }
         match self.walk.advance()? {
             KeyStep::End => return Ok(EntryStep::End),
             KeyStep::Absent => return Ok(EntryStep::Absent),
@@ -85,6 +127,7 @@ impl EntryWalk {
         if !is_within {
             return Ok(EntryStep::Outside);
         }
+        self.fields_bytes = length;
         // A unique entry has the `_id` at the start of its value, a plain one at the end of its key.
         let id = if self.is_unique {
             let length = key::skip(value, Direction::Ascending).map_err(|_| malformed())?;
@@ -96,6 +139,68 @@ impl EntryWalk {
         self.record_key.truncate(ID_BYTES);
         self.record_key.extend_from_slice(id.ok_or_else(malformed)?);
         Ok(EntryStep::Within)
+    }
+
+    /// What the current entry, which is within the bounds, says of its document.
+    pub(super) fn judge(&mut self, selector: &Selector) -> Result<EntryVerdict> {
+        let Some(answer) = &mut self.answer else { return Ok(EntryVerdict::Unknown) };
+        // To count, nothing but the entry itself is needed.
+        if !answer.plan.reads_entries() {
+            answer.is_given = true;
+            EMPTY.clone_into(&mut self.document);
+            return Ok(EntryVerdict::Answered);
+        }
+        let (key, value) = (self.walk.key(), self.walk.value());
+        let malformed =
+            || Error::corruption(Family::Entries.name(), key, "the bytes are not an entry of its index");
+        let fields = key.get(ID_BYTES..).and_then(|fields| fields.get(..self.fields_bytes));
+        let id = self.record_key.get(ID_BYTES..).ok_or_else(malformed)?;
+        // The value of a unique entry has the `_id` in front.
+        let details = if self.is_unique { value.get(id.len()..) } else { Some(value) };
+        let (fields, details) = fields.zip(details).ok_or_else(malformed)?;
+        let entry = EntryParts { fields, id, details };
+        if !answer.documents.read(entry, &mut self.document).map_err(|_| malformed())? {
+            return Ok(EntryVerdict::Unknown);
+        }
+        let document = RawDocument::from_bytes(&self.document).map_err(|_| malformed())?;
+        let operation = selector.variables().operation();
+        operation.pass(self.document.len())?;
+        if let Some(residual) = &answer.plan.residual
+            && !residual.matches_within(document, operation)?
+        {
+            return Ok(EntryVerdict::NoMatch);
+        }
+        answer.is_given = answer.plan.covers;
+        Ok(if answer.is_given { EntryVerdict::Answered } else { EntryVerdict::Unknown })
+    }
+
+    /// Whether the current document was made of its entry, and has only the fields that are needed.
+    pub(super) fn is_exact(&self) -> bool {
+        self.answer.as_ref().is_some_and(|answer| answer.is_given && answer.plan.is_exact)
+    }
+
+    /// Goes on after all entries with the same value as the current one, if one of them was enough.
+    pub(super) fn skip_equal(&mut self) {
+        let distinct = self.answer.as_ref().filter(|answer| answer.is_given);
+        let Some(fields) = distinct.and_then(|answer| answer.plan.distinct) else { return };
+        if let Some(bytes) = self.prefix_bytes(fields) {
+            self.walk.skip_prefix(bytes);
+        }
+    }
+
+    /// How many bytes the current key has up to the end of its first fields.
+    fn prefix_bytes(&self, fields: usize) -> Option<usize> {
+        let mut bytes = ID_BYTES;
+        for direction in self.directions.iter().take(fields) {
+            bytes += key::skip(self.walk.key().get(bytes..)?, *direction).ok()?;
+        }
+        Some(bytes)
+    }
+
+    /// The current key after its first fields.
+    pub(super) fn key_after(&self, fields: usize) -> &[u8] {
+        let bytes = self.prefix_bytes(fields).unwrap_or(ID_BYTES);
+        self.walk.key().get(bytes..).unwrap_or_default()
     }
 
     /// Reads the document of the current entry.
@@ -119,7 +224,10 @@ impl EntryWalk {
     }
 
     /// Releases what the storage holds for the walk until it is advanced again.
-    pub(super) fn rest(&mut self) {
-        self.walk.rest();
+    pub(super) fn rest(&mut self, current: Rest) {
+        self.walk.rest(current);
+        if current != Rest::Keep {
+            self.document = Vec::new();
+        }
     }
 }

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::execute::read_view::ReadView;
 use crate::execute::rows::{Rows, SORT_BYTES_MAX, Search, Work, WorkReport};
 use crate::execute::stages::{PlanStage, nested, note, of_lookup, of_plan, shown};
-use crate::plan::access::plans;
+use crate::plan::access::{Asked, plans};
 use crate::results::number;
 
 /// How much of an operation is explained.
@@ -50,9 +50,11 @@ impl Explained {
     pub(crate) fn of(filter: &Document, search: &Search, view: &ReadView) -> Result<Self> {
         // A filter that is nothing but an `_id` is not evaluated: the lookup has answered it.
         let evaluated = search.selector.filter().is_some_and(|parsed| !parsed.is_empty()).then_some(filter);
-        let mut plans = match search.selector.point() {
-            Some(_) => Vec::new().into_iter(),
-            None => plans(&search.selector, &search.order, view.indexes())?.into_iter(),
+        let mut plans = if search.selector.point().is_some() {
+            Vec::new().into_iter()
+        } else {
+            let Search { selector, order, needs, .. } = search;
+            plans(Asked { selector, order, needs }, view.indexes())?.into_iter()
         };
         // The search takes the first plan as well.
         let winning = plans.next();
@@ -86,7 +88,8 @@ impl Explained {
             add(&mut stages, "LIMIT", doc! { "limitAmount": number(limit) });
         }
         if search.projection.as_ref().is_some_and(|projection| !projection.is_empty()) {
-            add(&mut stages, "PROJECTION_DEFAULT", doc! {});
+            let is_covered = winning.as_ref().is_some_and(|plan| plan.access.is_covered());
+            add(&mut stages, if is_covered { "PROJECTION_COVERED" } else { "PROJECTION_DEFAULT" }, doc! {});
         }
         Ok(Self { filter: shown(filter), stages, rejected, execution: None })
     }

@@ -7,6 +7,7 @@ use index::key::Direction;
 
 use crate::document::decode::stored;
 use crate::error::Result;
+use crate::execute::rest::Rest;
 use crate::plan::bounds::{KeySpan, KeySpans};
 use crate::storage::Family;
 use crate::storage::scan::{CacheUse, Scan};
@@ -107,10 +108,44 @@ impl KeyWalk {
         self.current = Current::Scan { scan: scan.towards(self.direction), bounds };
     }
 
-    /// Releases the scan, for which the store keeps memory. The current key and the bounds of what follows are kept.
-    pub(super) fn rest(&mut self) {
+    /// Makes the next step go on after all keys that start with the first `bytes` bytes of the current key.
+    pub(super) fn skip_prefix(&mut self, bytes: usize) {
+        // A key by itself is alone in its span.
+        if let Current::Scan { scan, .. } = &mut self.current {
+            let prefix = scan.key().get(..bytes).unwrap_or_default().to_vec();
+            scan.skip_prefix(&prefix);
+        }
+    }
+
+    /// Releases the scan, for which the store keeps memory. The bounds of what follows are kept.
+    pub(super) fn rest(&mut self, current: Rest) {
+        self.release();
+        let Current::Key { key, value, rest } = &mut self.current else { return };
+        if current == Rest::Keep {
+            return;
+        }
+        *value = Vec::new();
+        let key = std::mem::take(key);
+        if current == Rest::Release || key.is_empty() {
+            return;
+        }
+        let after = [&key[..], &[0]].concat();
+        *rest = Some(match (rest.take(), self.direction) {
+            (Some((_, end)), Direction::Ascending) => (key, end),
+            (Some((start, _)), Direction::Descending) => (start, after),
+            // It was looked up, and what follows it is not in this span.
+            (None, _) => (key, after),
+        });
+    }
+
+    /// Replaces the scan by a copy of its key and value, and the bounds of what follows.
+    fn release(&mut self) {
         // A key by itself holds nothing of the store.
         let Current::Scan { scan, bounds } = &mut self.current else { return };
+        // After a skip the current key is the next one already.
+        if scan.is_ahead() {
+            return;
+        }
         let (start, end) = std::mem::take(bounds);
         let (key, value) = (scan.key().to_vec(), scan.value().to_vec());
         let rest = match self.direction {

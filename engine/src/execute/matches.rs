@@ -4,7 +4,6 @@
 //! the records that they name. Each document is returned once, and only if the filter matches it: bounds of a plan may
 //! be wider than the filter.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use bson::RawDocument;
@@ -15,10 +14,14 @@ use query::planner::{Access, Plan};
 use crate::catalog::indexes::Index;
 use crate::document::decode::stored;
 use crate::error::Result;
-use crate::execute::entry_walk::{EntryStep, EntryWalk};
+use crate::execute::entry_walk::EntryWalk;
 use crate::execute::key_walk::{KeyStep, KeyWalk};
+use crate::execute::merge_walk::MergeWalk;
+pub(crate) use crate::execute::open_scan::Examined;
+use crate::execute::open_scan::{OpenScan, ScanStep, Visited};
 use crate::execute::read_view::{ReadState, ReadView};
-use crate::plan::access::plans;
+use crate::execute::rest::Rest;
+use crate::plan::access::{Asked, Needed, plans};
 use crate::plan::bounds::KeySpans;
 use crate::plan::order::Order;
 use crate::plan::selector::{PointKey, Selector};
@@ -34,16 +37,6 @@ pub(crate) struct Matches {
     is_sorted: bool,
     source: MatchSource,
     examined: Examined,
-}
-
-/// How much a walk has read so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Examined {
-    /// Entries of indexes, and the key of the record if the filter fixes the `_id`.
-    pub(crate) keys: u64,
-    pub(crate) documents: u64,
-    /// The documents that matched.
-    pub(crate) matched: u64,
 }
 
 /// What a walk reads.
@@ -72,33 +65,39 @@ struct ScanSequence {
     collection: CollectionId,
     indexes: Arc<[Index]>,
     pending: std::vec::IntoIter<Access>,
-    current: Option<OpenScan>,
+    current: Option<Current>,
     /// Absent if no document can be found twice.
     visited: Option<Visited>,
     /// What each scan has read, in the order in which they were opened.
     examined: Vec<Examined>,
+    /// The position in `examined` of the scans in `current`.
+    first: usize,
 }
 
-/// The current scan.
-enum OpenScan {
-    Records(KeyWalk),
-    Entries(EntryWalk),
-}
-
-/// The record keys of the documents found so far.
-struct Visited {
-    keys: HashSet<Box<[u8]>>,
-    /// The memory of the keys.
-    bytes: usize,
-    reserved: Reservation,
+/// What is read at the moment.
+enum Current {
+    /// Boxed, and so is the merge, to keep a lookup small.
+    One(Box<OpenScan>),
+    /// Several scans side by side.
+    Merged(Box<MergeWalk>),
 }
 
 impl Matches {
-    /// Opens a walk over a read view by the best plan.
+    /// Opens a walk over the documents of a read view by the best plan.
     pub(crate) fn open(view: ReadView, selector: Selector, order: &Order) -> Result<Self> {
+        Self::open_for(view, selector, order, &Needed::Documents)
+    }
+
+    /// Opens a walk over what is needed of the documents of a read view, by the best plan.
+    pub(crate) fn open_for(
+        view: ReadView,
+        selector: Selector,
+        order: &Order,
+        needs: &Needed,
+    ) -> Result<Self> {
         // The plan is made after the snapshot was taken: see `plan::access`.
         let plan = match view.snapshot() {
-            Some(_) => plans(&selector, order, view.indexes())?.into_iter().next(),
+            Some(_) => plans(Asked { selector: &selector, order, needs }, view.indexes())?.into_iter().next(),
             None => None,
         };
         Self::follow(view, selector, plan)
@@ -107,7 +106,8 @@ impl Matches {
     /// Opens a walk over a read view by a plan that needs no sort. Returns `None` if there is no such plan.
     pub(crate) fn open_sorted(view: ReadView, selector: Selector, order: &Order) -> Result<Option<Self>> {
         // Plans come best first, so this is the best of those without a sort.
-        let plan = plans(&selector, order, view.indexes())?.into_iter().find(|plan| plan.is_sorted);
+        let asked = Asked { selector: &selector, order, needs: &Needed::Documents };
+        let plan = plans(asked, view.indexes())?.into_iter().find(|plan| plan.is_sorted);
         plan.map(|plan| Self::follow(view, selector, Some(plan))).transpose()
     }
 
@@ -153,11 +153,21 @@ impl Matches {
     }
 
     /// Releases what the storage holds for the walk until it is advanced again: memory that would be held as long as the
-    /// reader waits. The current document is kept.
-    pub(crate) fn rest(&mut self) {
+    /// reader waits.
+    pub(crate) fn rest(&mut self, current: Rest) {
+        if current == Rest::Repeat {
+            // It is counted when it is read again.
+            self.examined.matched = self.examined.matched.saturating_sub(1);
+        }
         match &mut self.source {
-            MatchSource::Records(walk) => walk.rest(),
-            MatchSource::Scans(scans) => scans.rest(),
+            MatchSource::Records(walk) => walk.rest(current),
+            MatchSource::Scans(scans) => scans.rest(current),
+            // It is the only document, so there is nothing behind it.
+            MatchSource::Point { bytes, state, .. } if *state == LookupState::Current => match current {
+                Rest::Keep => {}
+                Rest::Repeat => *state = LookupState::Pending,
+                Rest::Release => (*bytes, *state) = (Vec::new(), LookupState::Done),
+            },
             MatchSource::Point { .. } => {}
         }
     }
@@ -211,6 +221,16 @@ impl Matches {
         }
     }
 
+    /// Whether the current document has just the fields that are needed, because it was made of an entry.
+    pub(crate) fn is_exact(&self) -> bool {
+        match &self.source {
+            MatchSource::Scans(scans) => {
+                matches!(scans.scan(), Some(OpenScan::Entries(walk)) if walk.is_exact())
+            }
+            MatchSource::Point { .. } | MatchSource::Records(_) => false,
+        }
+    }
+
     /// The current document.
     #[inline]
     pub(crate) fn document(&self) -> Result<&RawDocument> {
@@ -226,7 +246,7 @@ impl Matches {
             MatchSource::Point { key, state: LookupState::Current, .. } => key,
             MatchSource::Point { state: LookupState::Pending | LookupState::Done, .. } => &[],
             MatchSource::Records(walk) => walk.key(),
-            MatchSource::Scans(scans) => scans.current.as_ref().map(OpenScan::record_key).unwrap_or_default(),
+            MatchSource::Scans(scans) => scans.scan().map(OpenScan::record_key).unwrap_or_default(),
         }
     }
 
@@ -237,7 +257,7 @@ impl Matches {
             MatchSource::Records(walk) => walk.value(),
             MatchSource::Point { bytes, state: LookupState::Current, .. } => bytes,
             MatchSource::Point { state: LookupState::Pending | LookupState::Done, .. } => &[],
-            MatchSource::Scans(scans) => scans.current.as_ref().map(OpenScan::document).unwrap_or_default(),
+            MatchSource::Scans(scans) => scans.scan().map(OpenScan::document).unwrap_or_default(),
         }
     }
 }
@@ -266,18 +286,28 @@ impl MatchSource {
             Access::Nothing => Vec::new(),
             Access::Entries(scan) => vec![Access::Entries(scan)],
             Access::Union(scans) => scans,
+            Access::Merge(merge) => vec![Access::Merge(merge)],
         };
         // Two branches can find the same document, and so can one multikey index. Remembering all keys costs memory, so it
         // is done only then.
         let has_duplicates = match scans.as_slice() {
             [Access::Entries(scan)] => scan.has_duplicates,
+            [Access::Merge(merge)] => merge.has_duplicates,
             scans => scans.len() > 1,
         };
         let reserved = || Reservation::of(selector.variables().operation());
-        let visited =
-            has_duplicates.then(|| Visited { keys: HashSet::new(), bytes: 0, reserved: reserved() });
+        let visited = has_duplicates.then(|| Visited::new(reserved()));
         let (pending, examined) = (scans.into_iter(), Vec::new());
-        let scans = ScanSequence { snapshot, collection, indexes, pending, current: None, visited, examined };
+        let scans = ScanSequence {
+            snapshot,
+            collection,
+            indexes,
+            pending,
+            current: None,
+            visited,
+            examined,
+            first: 0,
+        };
         Ok(Self::Scans(Box::new(scans)))
     }
 }
@@ -287,24 +317,30 @@ impl ScanSequence {
     fn step(&mut self, selector: &Selector, examined: &mut Examined) -> Result<bool> {
         let operation = selector.variables().operation();
         loop {
-            let Some(scan) = &mut self.current else {
+            let Some(current) = &mut self.current else {
                 let Some(access) = self.pending.next() else { return Ok(false) };
-                self.open(access)?;
+                self.open(access, selector)?;
                 continue;
             };
-            let mut own = Examined::default();
-            let found = scan.step(self.visited.as_mut(), &mut own, |document| {
-                operation.pass(document.as_bytes().len())?;
-                selector.matches(document)
-            });
-            // The counts of the whole walk and those of this scan, which an explanation shows with its stage.
-            examined.keys += own.keys;
-            examined.documents += own.documents;
-            if let Some(all) = self.examined.last_mut() {
-                all.keys += own.keys;
-                all.documents += own.documents;
-                all.matched += u64::from(matches!(found, Ok(ScanStep::Match)));
-            }
+            // The counts of each scan, which an explanation shows with its stage.
+            let parts = self.examined.get_mut(self.first..).unwrap_or_default();
+            let before = Examined::sum(parts);
+            let found = match current {
+                Current::One(scan) => {
+                    let mut own = Examined::default();
+                    let found = scan.step(self.visited.as_mut(), &mut own, selector);
+                    own.matched = u64::from(matches!(found, Ok(ScanStep::Match)));
+                    for part in parts.iter_mut() {
+                        part.add(own);
+                    }
+                    found
+                }
+                Current::Merged(walk) => walk.step(self.visited.as_mut(), parts, selector),
+            };
+            // The counts of the whole walk.
+            let after = Examined::sum(parts);
+            examined.keys += after.keys - before.keys;
+            examined.documents += after.documents - before.documents;
             match found? {
                 ScanStep::Match => return Ok(true),
                 // Keys without a match count as steps, so that a walk over millions of them can be interrupted.
@@ -314,116 +350,74 @@ impl ScanSequence {
         }
     }
 
-    /// Opens the next scan.
-    fn open(&mut self, access: Access) -> Result<()> {
-        self.examined.push(Examined::default());
+    /// Opens the next scan, or several that are merged.
+    fn open(&mut self, access: Access, selector: &Selector) -> Result<()> {
+        self.first = self.examined.len();
         self.current = match access {
-            Access::Records(scan) => {
-                let spans = KeySpans::of_records(&scan.ids, self.collection)?;
-                let walk = KeyWalk::new(&self.snapshot, Family::Records, spans, scan.direction);
-                Some(OpenScan::Records(walk))
+            Access::Nothing => {
+                self.examined.push(Examined::default());
+                None
             }
-            Access::Entries(scan) => {
-                let index = self.indexes.get(scan.index).expect("the plan was made for these indexes");
-                Some(OpenScan::Entries(EntryWalk::new(&self.snapshot, self.collection, index, &scan)))
-            }
-            Access::Nothing => None,
             // The planner makes no unions of unions. If it did, the inner scans would come next.
             Access::Union(scans) => {
                 let pending: Vec<Access> = scans.into_iter().chain(self.pending.by_ref()).collect();
                 self.pending = pending.into_iter();
                 None
             }
+            Access::Merge(merge) => {
+                self.examined.resize(self.first + merge.scans.len(), Examined::default());
+                let scans = merge.scans.iter().map(|access| self.open_one(access));
+                let scans = scans.collect::<Result<Vec<_>>>()?.into_iter().flatten();
+                Some(Current::Merged(Box::new(MergeWalk::new(scans, merge.order, selector))))
+            }
+            one @ (Access::Records(_) | Access::Entries(_)) => {
+                self.examined.push(Examined::default());
+                self.open_one(&one)?.map(Box::new).map(Current::One)
+            }
         };
         Ok(())
     }
 
+    /// Opens one scan. Returns `None` for anything that is not one scan.
+    fn open_one(&self, access: &Access) -> Result<Option<OpenScan>> {
+        match access {
+            Access::Records(scan) => {
+                let spans = KeySpans::of_records(&scan.ids, self.collection)?;
+                let walk = KeyWalk::new(&self.snapshot, Family::Records, spans, scan.direction);
+                Ok(Some(OpenScan::Records(walk)))
+            }
+            Access::Entries(scan) => {
+                let index = self.indexes.get(scan.index).expect("the plan was made for these indexes");
+                index.uses.note();
+                Ok(Some(OpenScan::Entries(EntryWalk::new(&self.snapshot, self.collection, index, scan))))
+            }
+            // Merges are made of scans only.
+            Access::Nothing | Access::Union(_) | Access::Merge(_) => Ok(None),
+        }
+    }
+
+    /// The scan with the current document.
+    fn scan(&self) -> Option<&OpenScan> {
+        match self.current.as_ref()? {
+            Current::One(scan) => Some(scan),
+            Current::Merged(walk) => walk.current(),
+        }
+    }
+
     /// Releases what the storage holds for the current scan.
-    fn rest(&mut self) {
+    fn rest(&mut self, current: Rest) {
         match &mut self.current {
-            Some(OpenScan::Records(walk)) => walk.rest(),
-            Some(OpenScan::Entries(walk)) => walk.rest(),
+            Some(Current::One(scan)) => {
+                if current == Rest::Repeat
+                    && let Some(visited) = &mut self.visited
+                {
+                    visited.forget(scan.record_key());
+                }
+                scan.rest(current);
+            }
+            Some(Current::Merged(walk)) => walk.rest(current, self.visited.as_mut()),
             None => {}
         }
-    }
-}
-
-/// What a step of one scan found.
-enum ScanStep {
-    Match,
-    /// A key without a match.
-    Nothing,
-    End,
-}
-
-impl OpenScan {
-    /// Examined at the next key.
-    fn step(
-        &mut self,
-        visited: Option<&mut Visited>,
-        examined: &mut Examined,
-        matches: impl Fn(&RawDocument) -> Result<bool>,
-    ) -> Result<ScanStep> {
-        match self {
-            Self::Records(walk) => match walk.advance()? {
-                KeyStep::End => return Ok(ScanStep::End),
-                KeyStep::Absent => return Ok(ScanStep::Nothing),
-                KeyStep::LookedUp | KeyStep::Scanned => {}
-            },
-            Self::Entries(walk) => {
-                let step = walk.advance()?;
-                if step == EntryStep::End {
-                    return Ok(ScanStep::End);
-                }
-                // A unique key that was looked up and is absent is no entry.
-                examined.keys += u64::from(step != EntryStep::Absent);
-                if step != EntryStep::Within {
-                    return Ok(ScanStep::Nothing);
-                }
-            }
-        }
-        // Asked before the record is read: a duplicate then costs no read.
-        if let Some(visited) = visited
-            && !visited.insert(self.record_key())?
-        {
-            return Ok(ScanStep::Nothing);
-        }
-        // A scan of records has its document already.
-        if let Self::Entries(walk) = self {
-            walk.fetch()?;
-        }
-        examined.documents += 1;
-        let document = stored(self.record_key(), self.document())?;
-        Ok(if matches(document)? { ScanStep::Match } else { ScanStep::Nothing })
-    }
-
-    /// The record key of the current document.
-    fn record_key(&self) -> &[u8] {
-        match self {
-            Self::Records(walk) => walk.key(),
-            Self::Entries(walk) => walk.record_key(),
-        }
-    }
-
-    /// The bytes of the current document.
-    fn document(&self) -> &[u8] {
-        match self {
-            Self::Records(walk) => walk.value(),
-            Self::Entries(walk) => walk.document(),
-        }
-    }
-}
-
-impl Visited {
-    /// Adds a record key. Returns `false` if it is there already.
-    fn insert(&mut self, record_key: &[u8]) -> Result<bool> {
-        if self.keys.contains(record_key) {
-            return Ok(false);
-        }
-        // A large union can find millions of documents, so the keys count against the operation's memory.
-        self.bytes += size_of::<Box<[u8]>>() + record_key.len();
-        self.reserved.grow_by_doubling(self.bytes)?;
-        Ok(self.keys.insert(Box::from(record_key)))
     }
 }
 

@@ -5,8 +5,11 @@ mod entry_walk;
 pub(crate) mod explain;
 mod key_walk;
 pub(crate) mod matches;
+mod merge_walk;
+mod open_scan;
 pub(crate) mod piped;
 pub(crate) mod read_view;
+pub(crate) mod rest;
 pub(crate) mod rows;
 pub(crate) mod stages;
 

@@ -1,24 +1,28 @@
 //! A pipeline over the rows of a search, or over given documents.
 
 use bson::{RawDocument, RawDocumentBuf};
-use query::operation::OperationContext;
+use query::operation::{OperationContext, Reservation};
 use query::pipeline::stream::{Given, Step, Stream};
 use query::pipeline::{Pipeline, Running};
 
 use crate::error::{Error, Result};
+use crate::execute::rest::Rest;
 use crate::execute::rows::Rows;
 
 /// The results of a pipeline. They are before the first document until `advance` is called.
 pub(crate) struct Piped {
     running: Running<'static, Error>,
     operation: OperationContext,
+    /// The memory of the current document while the pipeline rests.
+    held: Option<Reservation>,
 }
 
 impl Piped {
     /// Runs a pipeline over rows. `rows` are absent if there is no collection, which is like an empty one.
     pub(crate) fn over_rows(pipeline: Pipeline, rows: Option<Rows>) -> Self {
         let operation = pipeline.variables().operation().clone();
-        Self { running: pipeline.run(RowStream { rows }), operation }
+        let rows = RowStream { rows, operation: operation.clone(), held: None, refused: None };
+        Self { running: pipeline.run(rows), operation, held: None }
     }
 
     /// Runs a pipeline over given documents.
@@ -30,11 +34,12 @@ impl Piped {
             counted.pass(document.as_bytes().len())?;
             Ok(document)
         });
-        Self { running: pipeline.run(Given::new(input)), operation }
+        Self { running: pipeline.run(Given::new(input)), operation, held: None }
     }
 
     /// Steps to the next document; `false` at the end.
     pub(crate) fn advance(&mut self) -> Result<bool> {
+        self.held = None;
         Ok(self.running.advance()? == Step::Document)
     }
 
@@ -43,9 +48,13 @@ impl Piped {
         &self.operation
     }
 
-    /// Releases what the storage holds for the pipeline until it is advanced again.
-    pub(crate) fn rest(&mut self) {
+    /// Releases what the storage holds for the pipeline until it is advanced again. The current document was computed and
+    /// cannot be read again, so it stays, and counts as memory of the operation.
+    pub(crate) fn rest(&mut self) -> Result<()> {
         self.running.rest();
+        self.held = None;
+        self.held = Some(self.operation.reserve(self.bytes().len())?);
+        Ok(())
     }
 
     /// The bytes of the current document.
@@ -58,20 +67,34 @@ impl Piped {
 struct RowStream {
     /// Absent if there is no collection.
     rows: Option<Rows>,
+    operation: OperationContext,
+    /// The memory of the current row while the pipeline rests.
+    held: Option<Reservation>,
+    /// Why there was no memory for it. The rows are gone then.
+    refused: Option<Error>,
 }
 
 const EMPTY_DOCUMENT: &[u8] = &[5, 0, 0, 0, 0];
 
 impl Stream<Error> for RowStream {
     fn advance(&mut self) -> Result<Step> {
+        self.held = None;
+        if let Some(refused) = self.refused.take() {
+            return Err(refused);
+        }
         // Without a collection the pipeline still runs: a `$facet` over nothing gives one document.
         let Some(rows) = &mut self.rows else { return Ok(Step::End) };
         Ok(if rows.advance()? { Step::Document } else { Step::End })
     }
 
     fn rest(&mut self) {
-        if let Some(rows) = &mut self.rows {
-            rows.rest();
+        let Some(rows) = &mut self.rows else { return };
+        // A stage such as `$unwind` may be in the middle of the row.
+        rows.rest(Rest::Keep);
+        self.held = None;
+        match self.operation.reserve(rows.bytes().len()) {
+            Ok(held) => self.held = Some(held),
+            Err(refused) => (self.rows, self.refused) = (None, Some(refused.into())),
         }
     }
 

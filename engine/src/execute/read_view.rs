@@ -25,6 +25,7 @@ use crate::storage::{Database, Family};
 /// A collection at one moment.
 pub(crate) struct ReadView {
     collection: CollectionId,
+    /// Those that searches may use. Hidden ones are not among them.
     indexes: Arc<[Index]>,
     state: ReadState,
 }
@@ -76,8 +77,11 @@ impl ReadView {
         let Some((found, FoundRecord { key, bytes })) = look_up(database, find, key)? else {
             return Ok(None);
         };
-        let view =
-            Self { collection: found.id, indexes: found.indexes(), state: ReadState::Record { key, bytes } };
+        let view = Self {
+            collection: found.id,
+            indexes: found.visible_indexes(),
+            state: ReadState::Record { key, bytes },
+        };
         Ok(Some((found, view)))
     }
 
@@ -95,7 +99,13 @@ impl ReadView {
             }
             None => ReadState::Snapshot(Snapshot::take(database)),
         };
-        Ok(Self { collection: collection.id, indexes: collection.indexes(), state })
+        Ok(Self { collection: collection.id, indexes: collection.visible_indexes(), state })
+    }
+
+    /// Takes a snapshot for a search by one index, whether it is hidden or not. The caller holds the collection's gate.
+    pub(crate) fn of_index(database: &Arc<Database>, collection: &CollectionState, index: &Index) -> Self {
+        let state = ReadState::Snapshot(Snapshot::take(database));
+        Self { collection: collection.id, indexes: Arc::new([index.clone()]), state }
     }
 
     pub(crate) fn collection(&self) -> CollectionId {
@@ -136,7 +146,7 @@ impl ReadView {
     pub(crate) fn of_found(database: &Arc<Database>, found: &CollectionState) -> Result<Option<Self>> {
         // In this order: see the header, and `CollectionState::withdraw_indexes`.
         let before = found.changes();
-        let indexes = found.indexes();
+        let indexes = found.visible_indexes();
         let snapshot = Snapshot::take(database);
         let after = found.changes();
         // A collection that is being dropped can still be read if the snapshot is older than the drop.

@@ -12,6 +12,8 @@ use query::sort::error::Error as SortError;
 use crate::error::Result;
 use crate::execute::matches::{Examined, Matches};
 use crate::execute::read_view::ReadView;
+use crate::execute::rest::Rest;
+use crate::plan::access::{Asked, Needed};
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
 
@@ -26,12 +28,15 @@ pub(crate) struct Search {
     /// Absent for no limit.
     pub(crate) limit: Option<u64>,
     pub(crate) projection: Option<Projection>,
+    /// What the caller needs of the documents that match.
+    pub(crate) needs: Needed,
 }
 
 impl Search {
     /// The search for all matches, in the order of the plan, as they are stored.
     pub(crate) fn of(selector: Selector) -> Self {
-        Self { selector, order: Order::default(), skip: 0, limit: None, projection: None }
+        let (order, needs) = (Order::default(), Needed::Documents);
+        Self { selector, order, skip: 0, limit: None, projection: None, needs }
     }
 }
 
@@ -64,8 +69,8 @@ pub(crate) type WorkReport = Arc<Mutex<Work>>;
 enum RowSource {
     /// Boxed, so that sorted rows do not take its size.
     Walk(Box<Matches>),
-    /// The sorted documents that are left, and the current one.
-    Sorted { rest: Sorted<Box<[u8]>>, current: Box<[u8]>, work: Work },
+    /// The sorted documents that are left, and the current one, which comes once more if it `repeats`.
+    Sorted { rest: Sorted<Box<[u8]>>, current: Box<[u8]>, repeats: bool, work: Work },
 }
 
 /// The projection, and its result for the current document.
@@ -73,22 +78,26 @@ struct ProjectedRow {
     projection: Projection,
     selector: Selector,
     shown: RawDocumentBuf,
+    /// Whether the current document is shown as it is: an index has given just what the projection leaves.
+    is_done: bool,
 }
 
 impl Rows {
     /// Opens a search on a collection. What must be sorted is sorted here.
     pub(crate) fn open(view: ReadView, search: Search) -> Result<Self> {
-        let Search { selector, order, skip, limit, projection } = search;
+        let Search { selector, order, skip, limit, projection, needs } = search;
         let operation = selector.variables().operation().clone();
         // An empty projection shows whole documents, which are then not copied.
         let shape = projection.filter(|projection| !projection.is_empty()).map(|projection| ProjectedRow {
             projection,
             selector: selector.clone(),
             shown: RawDocumentBuf::new(),
+            is_done: false,
         });
         // A sort must keep the skipped rows as well: they are the first ones.
         let kept = limit.map(|limit| limit.saturating_add(skip));
-        let source = RowSource::open(view, selector, &order, kept)?;
+        let source =
+            RowSource::open(view, Asked { selector: &selector, order: &order, needs: &needs }, kept)?;
         Ok(Self { source, skip, remaining: limit, shape, given: 0, report: None, operation })
     }
 
@@ -129,6 +138,10 @@ impl Rows {
         // Only rows that are returned are projected, not those that are skipped.
         self.given += 1;
         if let Some(shape) = &mut self.shape {
+            shape.is_done = self.source.is_exact();
+            if shape.is_done {
+                return Ok(true);
+            }
             let document = RawDocument::from_bytes(self.source.bytes())?;
             shape.shown = shape.projection.apply(document, shape.selector.variables())?;
         }
@@ -140,25 +153,40 @@ impl Rows {
         &self.operation
     }
 
-    /// Releases what the storage holds for the rows until they are advanced again.
-    pub(crate) fn rest(&mut self) {
-        // Sorted rows are copies. They hold nothing of the storage.
-        if let RowSource::Walk(matches) = &mut self.source {
-            matches.rest();
+    /// Releases what the storage holds for the rows until they are advanced again. To be repeated there must be a current
+    /// row.
+    pub(crate) fn rest(&mut self, current: Rest) {
+        if current == Rest::Repeat {
+            self.given -= 1;
+            if let Some(remaining) = &mut self.remaining {
+                *remaining += 1;
+            }
+        }
+        if let (Some(shape), Rest::Release | Rest::Repeat) = (&mut self.shape, current) {
+            shape.shown = RawDocumentBuf::new();
+        }
+        match &mut self.source {
+            RowSource::Walk(matches) => matches.rest(current),
+            // Sorted rows are copies, which the operation has reserved. They hold nothing of the storage.
+            RowSource::Sorted { repeats, .. } => *repeats |= current == Rest::Repeat,
         }
     }
 
     /// Whether it is known without reading that no row follows. `false` does not mean that one does.
     pub(crate) fn is_exhausted(&self) -> bool {
-        self.remaining == Some(0) || matches!(&self.source, RowSource::Sorted { rest, .. } if rest.len() == 0)
+        let is_last = match &self.source {
+            RowSource::Sorted { rest, repeats, .. } => rest.len() == 0 && !repeats,
+            RowSource::Walk(_) => false,
+        };
+        self.remaining == Some(0) || is_last
     }
 
     /// The bytes of the current row.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         match &self.shape {
-            Some(shape) => shape.shown.as_bytes(),
-            None => self.source.bytes(),
+            Some(shape) if !shape.is_done => shape.shown.as_bytes(),
+            Some(_) | None => self.source.bytes(),
         }
     }
 }
@@ -180,19 +208,20 @@ impl Work {
 
 impl RowSource {
     /// Opens the matches in the requested order. If they must be sorted, only the first `kept` of them.
-    fn open(view: ReadView, selector: Selector, order: &Order, kept: Option<u64>) -> Result<Self> {
+    fn open(view: ReadView, asked: Asked<'_>, kept: Option<u64>) -> Result<Self> {
+        let Asked { selector, order, needs } = asked;
         // The second view is for the case that sorting takes too much memory: it must show the same moment.
         let again = order.sort().and_then(|_| view.again());
-        let mut matches = Matches::open(view, selector.clone(), order)?;
+        let mut matches = Matches::open_for(view, selector.clone(), order, needs)?;
         let Some(sort) = order.sort().filter(|_| !matches.is_sorted()) else {
             return Ok(Self::Walk(Box::new(matches)));
         };
         match sorted(&mut matches, sort.clone(), kept, selector.variables().operation())? {
             Some(rest) => {
                 let work = Work { sorted: Some(rest.len() as u64), ..Work::of(&matches) };
-                Ok(Self::Sorted { rest, current: Box::default(), work })
+                Ok(Self::Sorted { rest, current: Box::default(), repeats: false, work })
             }
-            None => Self::without_sort(again, selector, order),
+            None => Self::without_sort(again, selector.clone(), order),
         }
     }
 
@@ -209,6 +238,10 @@ impl RowSource {
     fn advance(&mut self) -> Result<bool> {
         match self {
             Self::Walk(matches) => matches.advance(),
+            Self::Sorted { repeats, .. } if *repeats => {
+                *repeats = false;
+                Ok(true)
+            }
             Self::Sorted { rest, current, .. } => match rest.next() {
                 Some(next) => {
                     *current = next;
@@ -217,6 +250,12 @@ impl RowSource {
                 None => Ok(false),
             },
         }
+    }
+
+    /// Whether the current document is what an index has given of it, and has just the fields that are needed.
+    fn is_exact(&self) -> bool {
+        // A sort may have needed more fields than are shown.
+        matches!(self, Self::Walk(matches) if matches.is_exact())
     }
 
     #[inline]

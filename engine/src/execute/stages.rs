@@ -1,12 +1,15 @@
 //! A plan as stages in MongoDB's terms, each with its input and its work.
 //!
 //! Stages have MongoDB's names if they do the same: `IDHACK` looks up one record, `CLUSTERED_IXSCAN` scans ranges of
-//! records, `COLLSCAN` all records; `IXSCAN` scans entries, and `FETCH` reads the documents that they name; `OR` joins
-//! several of these.
+//! records, `COLLSCAN` all records; `IXSCAN` scans entries, and `FETCH` reads the documents that they name; `COUNT_SCAN`
+//! counts entries, `DISTINCT_SCAN` reads one for each value; `OR` joins several of these, and
+//! `SORT_MERGE` merges them in the order of the sort.
 
 use bson::{Bson, Document, RawBsonRef, RawDocumentBuf, doc};
 use index::interval::{Interval, Intervals, Limit};
 use index::key::Direction;
+use index::spec::IndexField;
+use index::wildcard::WILDCARD;
 use query::planner::{Access, EntryScan, Plan};
 
 use crate::catalog::indexes::Index;
@@ -36,6 +39,11 @@ pub(super) struct PlanStage {
 impl PlanStage {
     pub(super) fn new(name: &'static str, about: Document) -> Self {
         Self { name, about, done: Document::new(), joined: Vec::new() }
+    }
+
+    /// Whether the stage reads entries of an index.
+    fn reads_entries(&self) -> bool {
+        matches!(self.name, "IXSCAN" | "DISTINCT_SCAN" | "COUNT_SCAN")
     }
 
     /// Whether the stage reads records without a stage below it.
@@ -80,8 +88,8 @@ pub(super) fn note(stages: &mut [PlanStage], work: &Work, skip: u64) {
     let mut returned = work.examined.matched;
     for stage in stages {
         returned = match stage.name {
-            // It returns keys, and was counted with the scans.
-            "IXSCAN" => continue,
+            // They return keys, and were counted with the scans.
+            "IXSCAN" | "DISTINCT_SCAN" | "COUNT_SCAN" => continue,
             "SORT" => work.sorted.unwrap_or(returned),
             "SKIP" => returned.saturating_sub(skip),
             "LIMIT" => work.rows,
@@ -96,11 +104,17 @@ pub(super) fn note(stages: &mut [PlanStage], work: &Work, skip: u64) {
 fn note_reading(stages: &mut [PlanStage], parts: &mut dyn Iterator<Item = Examined>, all: Examined) {
     // An `IXSCAN` and the `FETCH` above it are one scan, so the second uses the entry of the first.
     let mut part = Examined::default();
+    let is_fetched = stages.iter().any(|stage| stage.name == "FETCH");
     for stage in stages {
-        if stage.name == "IXSCAN" {
+        if stage.reads_entries() {
             part = parts.next().unwrap_or_default();
-            stage.done.insert("nReturned", number(part.documents));
+            // Without a stage that reads documents, the scan itself reads those that an entry cannot tell.
+            let returned = if is_fetched { part.documents } else { part.matched };
+            stage.done.insert("nReturned", number(returned));
             stage.done.insert("keysExamined", number(part.keys));
+            if !is_fetched {
+                stage.done.insert("docsExamined", number(part.documents));
+            }
         } else if stage.name == "FETCH" {
             stage.done.insert("nReturned", number(part.matched));
             stage.done.insert("docsExamined", number(part.documents));
@@ -142,9 +156,25 @@ fn of_access(access: &Access, filter: Option<&Document>, indexes: &[Index]) -> V
             vec![PlanStage::new("CLUSTERED_IXSCAN", about)]
         }
         Access::Entries(scan) => {
-            // Entries can narrow the filter but never decide it, so the filter is shown with the `FETCH`.
+            // Where documents are read, the whole filter is applied to them, so it is shown with the `FETCH`.
             let index = indexes.get(scan.index).expect("the plan was made for these indexes");
-            vec![PlanStage::new("IXSCAN", of_entries(scan, index)), PlanStage::new("FETCH", about)]
+            let mut entries = of_entries(scan, index);
+            let Some(answer) = &scan.answer else {
+                return vec![PlanStage::new("IXSCAN", entries), PlanStage::new("FETCH", about)];
+            };
+            if answer.residual.is_some() {
+                entries.extend(with_filter(filter));
+            }
+            match (answer.covers, answer.distinct, answer.reads_entries()) {
+                (false, _, _) => vec![PlanStage::new("IXSCAN", entries), PlanStage::new("FETCH", about)],
+                (true, Some(_), _) => vec![PlanStage::new("DISTINCT_SCAN", entries)],
+                (true, None, true) => vec![PlanStage::new("IXSCAN", entries)],
+                (true, None, false) => vec![PlanStage::new("COUNT_SCAN", entries)],
+            }
+        }
+        Access::Merge(merge) => {
+            let joined = merge.scans.iter().map(|scan| of_access(scan, filter, indexes)).collect();
+            vec![PlanStage { joined, ..PlanStage::new("SORT_MERGE", Document::new()) }]
         }
         Access::Union(scans) => {
             let joined = scans.iter().map(|scan| of_access(scan, filter, indexes)).collect();
@@ -164,24 +194,39 @@ fn of_entries(scan: &EntryScan, index: &Index) -> Document {
         let fronts = fronts.filter_map(|length| names.get(..length)).map(|front| front.join("."));
         (field.path.as_str().to_owned(), Bson::from(fronts.collect::<Vec<String>>()))
     });
+    let path = wildcard_path(scan, index);
+    let name = |field: &IndexField| match &path {
+        Some(path) if field.path.as_str().ends_with(WILDCARD) => path.clone(),
+        _ => field.path.as_str().to_owned(),
+    };
     let bounds = index.spec.fields().iter().zip(&scan.bounds).map(|(field, set)| {
         // A forward scan goes through a descending field from its highest value on.
         let is_reversed = field.direction != scan.direction;
         let direction = if is_reversed { Direction::Descending } else { Direction::Ascending };
-        (field.path.as_str().to_owned(), Bson::from(bounds(set, direction)))
+        (name(field), Bson::from(bounds(set, direction)))
     });
     doc! {
-        "keyPattern": index.key_pattern(),
+        "keyPattern": match &path {
+            Some(path) => doc! { "$_path": 1, path: index.key_pattern().values().next().cloned() },
+            None => index.key_pattern(),
+        },
         "indexName": &index.name,
         "isMultiKey": arrays.iter().any(|arrays| !arrays.is_empty()),
         "multiKeyPaths": multikey_paths.collect::<Document>(),
         "isUnique": index.spec.is_unique(),
         "isSparse": index.spec.is_sparse(),
-        "isPartial": false,
+        "isPartial": index.settings.partial.is_some(),
         "indexVersion": 2,
         "direction": towards(scan.direction),
         "indexBounds": bounds.collect::<Document>(),
     }
+}
+
+/// The path at which a wildcard index is read. Returns `None` for every other index.
+fn wildcard_path(scan: &EntryScan, index: &Index) -> Option<String> {
+    index.spec.wildcard()?;
+    let path = scan.bounds.first()?.as_slice().first()?.lower().0;
+    path.as_str().map(str::to_owned)
 }
 
 /// The description of a stage that evaluates a filter.

@@ -173,6 +173,10 @@ pub enum PlantedFault {
     PreflightOff,
     /// The witness is not updated.
     WitnessNotRaised,
+    /// `verify` does not read the filters of tables.
+    FiltersNotVerified,
+    /// `salvage` takes deletions for nothing.
+    DeletionsNotSalvaged,
 }
 
 impl Durability {

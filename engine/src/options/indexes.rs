@@ -1,5 +1,7 @@
 //! Hints, which name an index, and the definitions of indexes.
 
+use std::time::Duration;
+
 use bson::Document;
 use serde::{Deserialize, Serialize};
 
@@ -146,6 +148,48 @@ pub struct IndexOptions {
     /// With `true`, documents that have none of the fields are not in the index.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sparse: Option<bool>,
+    /// The filter of a partial index: only documents that match it are in the index.
+    #[serde(rename = "partialFilterExpression", skip_serializing_if = "Option::is_none")]
+    pub partial_filter_expression: Option<Document>,
+    /// Makes a TTL index: a document is deleted this long after the date in its field. Fractions of a second are
+    /// dropped.
+    #[serde(
+        rename = "expireAfterSeconds",
+        default,
+        with = "whole_seconds",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub expire_after: Option<Duration>,
+    /// The paths that a wildcard index has: those with 1, or all but those with 0.
+    #[serde(rename = "wildcardProjection", skip_serializing_if = "Option::is_none")]
+    pub wildcard_projection: Option<Document>,
+    /// With `true`, the index is kept up to date, and no search uses it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hidden: Option<bool>,
+}
+
+/// Durations as whole seconds, as MongoDB's descriptions of indexes have them.
+mod whole_seconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[expect(clippy::ref_option, reason = "serde calls it with a reference to the field")]
+    pub(super) fn serialize<S: Serializer>(
+        time: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        time.map(|time| i64::try_from(time.as_secs()).unwrap_or(i64::MAX)).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        let seconds = Option::<i64>::deserialize(deserializer)?;
+        let time =
+            |seconds| u64::try_from(seconds).map(Duration::from_secs).map_err(serde::de::Error::custom);
+        seconds.map(time).transpose()
+    }
 }
 
 impl IndexOptions {
@@ -223,6 +267,106 @@ impl IndexOptionsBuilder {
     /// ```
     pub fn sparse(mut self, sparse: impl Into<Option<bool>>) -> Self {
         self.options.sparse = sparse.into();
+        self
+    }
+
+    /// The filter of a partial index: only documents that match it are in the index. It can have `$eq`, `$gt`, `$gte`,
+    /// `$lt`, `$lte`, `$in`, `$type`, `{$exists: true}`, and `$and` and `$or` of these.
+    ///
+    /// Searches use the index if it is proven that every document they look for is in it: if their filter contains
+    /// this one or narrower conditions. Together with `unique`, only documents in the index must differ.
+    ///
+    /// ```
+    /// # use cairndb::{Client, IndexModel, IndexOptions, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let orders = client.database("app").collection::<Document>("orders");
+    /// let open = doc! { "state": "open" };
+    /// let options = IndexOptions::builder().unique(true).partial_filter_expression(open).build();
+    /// orders.create_index(IndexModel::builder().keys(doc! { "table": 1 }).options(options).build()).run()?;
+    /// // A table has one open order, and any number of others.
+    /// orders.insert_one(doc! { "table": 5, "state": "open" }).run()?;
+    /// orders.insert_one(doc! { "table": 5, "state": "paid" }).run()?;
+    /// assert!(orders.insert_one(doc! { "table": 5, "state": "open" }).run().is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn partial_filter_expression(mut self, filter: impl Into<Option<Document>>) -> Self {
+        self.options.partial_filter_expression = filter.into();
+        self
+    }
+
+    /// Makes a TTL index, on one field: a document is deleted this long after the date in the field, or after the earliest
+    /// of the dates in an array there. Documents without a date do not expire. Fractions of a second are dropped; the
+    /// limit is 2^31 - 1 seconds.
+    ///
+    /// A thread of the client deletes what has expired, once a minute unless
+    /// [`ttl_interval`](crate::ClientBuilder::ttl_interval) says otherwise. So documents stay for a while after their time,
+    /// and as long as no client has the database open.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use cairndb::{Client, IndexModel, IndexOptions, bson::{DateTime, Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let sessions = client.database("app").collection::<Document>("sessions");
+    /// let hour = IndexOptions::builder().expire_after(Duration::from_secs(3600)).build();
+    /// sessions.create_index(IndexModel::builder().keys(doc! { "used": 1 }).options(hour).build()).run()?;
+    /// sessions.insert_one(doc! { "user": "ada", "used": DateTime::from_millis(0) }).run()?;
+    /// // The thread would do this within a minute.
+    /// client.expire_documents().run()?;
+    /// assert_eq!(sessions.count_documents(doc! {}).run()?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn expire_after(mut self, time: impl Into<Option<Duration>>) -> Self {
+        self.options.expire_after = time.into();
+        self
+    }
+
+    /// The paths that an index on `{"$**": 1}` has: those with 1 and what is below them, or all but those with 0. `_id` is
+    /// left out unless it has 1.
+    ///
+    /// ```
+    /// # use cairndb::{Client, IndexModel, IndexOptions, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let products = client.database("app").collection::<Document>("products");
+    /// let options = IndexOptions::builder().wildcard_projection(doc! { "description": 0 }).build();
+    /// products.create_index(IndexModel::builder().keys(doc! { "$**": 1 }).options(options).build()).run()?;
+    /// products.insert_one(doc! { "attributes": { "color": "red", "width": 30 } }).run()?;
+    /// assert!(products.find_one(doc! { "attributes.width": { "$gt": 20 } }).run()?.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wildcard_projection(mut self, projection: impl Into<Option<Document>>) -> Self {
+        self.options.wildcard_projection = projection.into();
+        self
+    }
+
+    /// With `true`, the index is kept up to date and its uniqueness enforced, and no search uses it. So it can be tried
+    /// out whether an index is needed, before it is dropped. The default is `false`;
+    /// [`modify_index`](crate::Collection::modify_index) changes it.
+    ///
+    /// ```
+    /// # use cairndb::{Client, Hint, IndexModel, IndexOptions, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// let options = IndexOptions::builder().hidden(true).build();
+    /// people.create_index(IndexModel::builder().keys(doc! { "name": 1 }).options(options).build()).run()?;
+    /// people.insert_one(doc! { "name": "Ada" }).run()?;
+    /// let hint = Hint::Name("name_1".to_owned());
+    /// assert!(people.find(doc! {}).hint(hint).run().is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn hidden(mut self, hidden: impl Into<Option<bool>>) -> Self {
+        self.options.hidden = hidden.into();
         self
     }
 

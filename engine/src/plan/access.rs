@@ -4,19 +4,63 @@
 //! snapshot that is older than the report.
 
 use index::multikey::ArrayComponents;
-use query::planner::{self, IndexView, Request};
+use index::path::FieldPath;
+use query::planner::{self, IndexView, Needs, Request};
+use query::projection::Projection;
 
-use crate::catalog::indexes::Index;
+use crate::catalog::indexes::{EntryDetail, Index};
 use crate::error::Result;
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
 
+/// What a search asks for, as far as its plan depends on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) selector: &'a Selector,
+    pub(crate) order: &'a Order,
+    pub(crate) needs: &'a Needed,
+}
+
+/// What is needed of the documents that match.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Needed {
+    /// The documents themselves.
+    #[default]
+    Documents,
+    /// These fields only. Without any the matches are counted.
+    Fields(Vec<FieldPath>),
+    /// Each different value of a field.
+    Distinct(FieldPath),
+}
+
+impl Needed {
+    /// What the rows of a projection need.
+    pub(crate) fn for_rows(projection: Option<&Projection>) -> Self {
+        projection.and_then(Projection::included_fields).map_or(Self::Documents, Self::Fields)
+    }
+
+    fn as_planner_needs(&self) -> Needs<'_> {
+        match self {
+            Self::Documents => Needs::Documents,
+            Self::Fields(paths) => Needs::Fields(paths),
+            Self::Distinct(path) => Needs::Distinct(path),
+        }
+    }
+}
+
 /// The plans for a search, the best first. There is at least one.
-pub(crate) fn plans(selector: &Selector, order: &Order, indexes: &[Index]) -> Result<Vec<planner::Plan>> {
+pub(crate) fn plans(asked: Asked<'_>, indexes: &[Index]) -> Result<Vec<planner::Plan>> {
     // Indexes learn of arrays while documents are written, so this is read once and kept for the whole planning.
     let arrays: Vec<Vec<ArrayComponents>> = indexes.iter().map(|index| index.arrays.announced()).collect();
-    let views = indexes.iter().zip(&arrays).map(|(index, arrays)| IndexView { spec: &index.spec, arrays });
+    let views = indexes.iter().zip(&arrays).map(|(index, arrays)| IndexView {
+        spec: &index.spec,
+        arrays,
+        partial: index.settings.partial.as_ref().map(|partial| &partial.filter),
+        has_details: index.detail == EntryDetail::Whole,
+    });
     let views: Vec<IndexView<'_>> = views.collect();
+    let Asked { selector, order, needs } = asked;
     let hint = order.planner_hint(indexes)?;
-    Ok(planner::plans(&Request { filter: selector.filter(), sort: order.sort(), indexes: &views, hint }))
+    let (filter, sort, needs) = (selector.filter(), order.sort(), needs.as_planner_needs());
+    Ok(planner::plans(&Request { filter, sort, indexes: &views, hint, needs }))
 }

@@ -91,7 +91,9 @@ fn resolve(hint: &Hint, indexes: &[Index]) -> Result<planner::Hint> {
             if is_same(&bson::rawdoc! { "_id": 1 }) {
                 return Ok(planner::Hint::Records(Direction::Ascending));
             }
-            indexes.iter().position(|index| is_same(index.spec.keys()))
+            // Partial indexes may share their keys with another index, and one with all documents answers more.
+            let same = indexes.iter().enumerate().filter(|(_, index)| is_same(index.spec.keys()));
+            same.min_by_key(|(_, index)| index.settings.partial.is_some()).map(|(at, _)| at)
         }
     };
     found.map(planner::Hint::Index).ok_or_else(|| {

@@ -2,7 +2,10 @@
 //!
 //! A new family needs a new format version: RocksDB refuses to open a folder if not all its families are named.
 
-use rocksdb::{ColumnFamily, DB, DBPinnableSlice, Range, ReadOptions, WriteBatch};
+use std::path::Path;
+
+use parking_lot::Mutex;
+use rocksdb::{ColumnFamily, DB, DBPinnableSlice, Options, Range, ReadOptions, WriteBatch};
 
 use crate::error::Result;
 use crate::storage::folder::FolderLock;
@@ -38,13 +41,18 @@ pub(crate) struct Database {
     raw: Option<DB>,
     reads: ReadOptions,
     id: StoreId,
+    /// The options of a family, for table files that are not made by a flush or a compaction.
+    tables: Options,
+    /// Held while RocksDB takes over tables.
+    pub(super) ingesting: Mutex<()>,
     lock: Option<FolderLock>,
 }
 
 impl Database {
     /// A database without a lock on its folder.
-    pub(super) fn new(raw: DB, id: StoreId) -> Self {
-        Self { raw: Some(raw), reads: ReadOptions::default(), id, lock: None }
+    pub(super) fn new(raw: DB, id: StoreId, tables: Options) -> Self {
+        let ingesting = Mutex::new(());
+        Self { raw: Some(raw), reads: ReadOptions::default(), id, tables, ingesting, lock: None }
     }
 
     /// Takes the folder's lock. It is kept as long as anything, for example a cursor, keeps the database open.
@@ -55,6 +63,16 @@ impl Database {
 
     pub(super) fn raw(&self) -> &DB {
         self.raw.as_ref().expect("only the drop takes it out")
+    }
+
+    /// The folder of the database.
+    pub(super) fn path(&self) -> &Path {
+        self.raw().path()
+    }
+
+    /// The options of table files.
+    pub(super) fn table_options(&self) -> &Options {
+        &self.tables
     }
 
     pub(super) fn family(&self, family: Family) -> &ColumnFamily {

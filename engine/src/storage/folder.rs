@@ -6,18 +6,39 @@
 //! CURRENT does not name.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::format::{
-    CREATING_FILE, FORMAT_VERSION, MARKER_FILE, WITNESS_FILE, marker_text, parse_marker,
+    CREATING_FILE, FORMAT_VERSION, MARKER_FILE, WITNESS_FILE, is_readable, marker_text, parse_marker,
 };
 use crate::storage::private;
+
+/// How much of a marker is read. It has 17 bytes today, and a foreign file of that name may be large.
+const MARKER_BYTES_MAX: u64 = 64;
 
 /// Exclusive use of a folder until it is dropped. The operating system releases it when the process dies.
 pub(super) struct FolderLock {
     file: File,
+}
+
+impl FolderLock {
+    /// Makes the marker name the current format. Does nothing if it does so already.
+    pub(super) fn upgrade(&self) -> io::Result<()> {
+        let mut file = &self.file;
+        let mut text = String::new();
+        file.rewind()?;
+        file.take(MARKER_BYTES_MAX).read_to_string(&mut text)?;
+        if text == marker_text() {
+            return Ok(());
+        }
+        // In place, because the lock is one of this file. All versions have one digit, so the texts differ in one byte:
+        // a crash leaves the one or the other.
+        file.rewind()?;
+        file.write_all(marker_text().as_bytes())?;
+        file.sync_all()
+    }
 }
 
 impl Drop for FolderLock {
@@ -129,7 +150,7 @@ pub(super) fn mark_copy(path: &Path) -> Result<()> {
 /// Locks the marker file. Returns `None` if the folder has none.
 fn lock_marker(path: &Path) -> Result<Option<FolderLock>> {
     let marker = path.join(MARKER_FILE);
-    let file = match File::options().read(true).append(true).open(&marker) {
+    let file = match File::options().read(true).write(true).open(&marker) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(refused_below("open the file", &marker, path, error)),
@@ -150,14 +171,16 @@ fn lock_exclusively(file: &File, path: &Path) -> Result<()> {
 
 fn check_marker(path: &Path, file: impl Read) -> Result<()> {
     let mut text = String::new();
-    // A marker has 17 bytes today. The limit keeps us from reading a large foreign file completely.
-    if file.take(64).read_to_string(&mut text).is_err() {
+    if file.take(MARKER_BYTES_MAX).read_to_string(&mut text).is_err() {
         return Err(not_a_database(path, &format!("its marker file {MARKER_FILE} is not text")));
     }
     let Some(found) = parse_marker(&text) else {
         return Err(not_a_database(path, &format!("its marker file {MARKER_FILE} has another content")));
     };
-    if found != FORMAT_VERSION.to_string() {
+    // Compared as text: "+4" and "04" are numbers, and no versions.
+    let is_readable =
+        found.parse().is_ok_and(|version: u32| is_readable(version) && version.to_string() == found);
+    if !is_readable {
         return Err(Error::new(ErrorKind::UnsupportedFormat {
             found: found.to_owned(),
             supported: FORMAT_VERSION,
@@ -248,7 +271,7 @@ pub(super) fn sync_folder(path: &Path) -> Result<()> {
     File::open(path).and_then(|folder| folder.sync_all()).map_err(failed("sync the folder", path))
 }
 
-fn sync_parent(path: &Path) -> Result<()> {
+pub(super) fn sync_parent(path: &Path) -> Result<()> {
     match path.parent() {
         // The parent of a relative path of one name is the empty path, which cannot be opened.
         Some(parent) if parent.as_os_str().is_empty() => sync_folder(Path::new(".")),

@@ -2,7 +2,9 @@
 //! version, and a folder of another version is refused or upgraded. `docs/format.md` describes the same in prose.
 
 /// The version of everything on disk: folder, families, key layouts, fixed values.
-pub(crate) const FORMAT_VERSION: u32 = 3;
+pub(crate) const FORMAT_VERSION: u32 = 4;
+/// The oldest version that is read. A writer upgrades its folder while it opens it.
+pub(crate) const FORMAT_VERSION_OLDEST: u32 = 3;
 
 /// The family of the format stamp, catalog entries and counters.
 pub(crate) const FAMILY_META: &str = "meta";
@@ -28,6 +30,11 @@ pub(crate) fn parse_marker(text: &str) -> Option<&str> {
     text.strip_prefix(MARKER_PREFIX)?.strip_suffix('\n')
 }
 
+/// Whether this library reads folders of a version.
+pub(crate) fn is_readable(version: u32) -> bool {
+    (FORMAT_VERSION_OLDEST..=FORMAT_VERSION).contains(&version)
+}
+
 /// The file that tells how far writes are on stable storage.
 pub(crate) const WITNESS_FILE: &str = "CAIRNDB.witness";
 /// Where the witness's two slots begin, in bytes. They lie apart, so that a write that fails in one leaves the other
@@ -41,6 +48,10 @@ const WITNESS_NOT_KEPT: u64 = 1;
 /// How the names of files begin that hold what was cut from the end of a log. The log's name and the offset of the cut
 /// follow.
 pub(crate) const ASIDE_PREFIX: &str = "CAIRNDB.torn-";
+
+/// How the names of folders begin that hold the files of an index build. The id of the index follows. Nothing in them is
+/// needed after the build, so they are removed when the database is opened.
+pub(crate) const BUILD_PREFIX: &str = "CAIRNDB.build-";
 
 /// The id of a database: random bytes. The stamps in its logs carry it.
 pub(crate) type StoreId = [u8; 8];
@@ -129,10 +140,18 @@ mod tests {
 
     #[test]
     fn marker_names_its_format() {
-        assert_eq!(parse_marker(&marker_text()), Some("3"));
-        assert_eq!(parse_marker("CairnDB format 4\n"), Some("4"));
+        assert_eq!(parse_marker(&marker_text()), Some("4"));
+        assert_eq!(parse_marker("CairnDB format 5\n"), Some("5"));
         assert_eq!(parse_marker("CairnDB format 3"), None);
         assert_eq!(parse_marker("something else\n"), None);
+    }
+
+    #[test]
+    fn the_versions_since_the_oldest_are_readable() {
+        assert!(is_readable(3) && is_readable(4));
+        assert!(!is_readable(2) && !is_readable(5) && !is_readable(u32::MAX));
+        // `FolderLock::upgrade` writes one text over the other.
+        assert_eq!(FORMAT_VERSION.to_string().len(), FORMAT_VERSION_OLDEST.to_string().len());
     }
 
     #[test]

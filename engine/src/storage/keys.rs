@@ -14,8 +14,8 @@
 //! | `meta` | `h` + sequence id | its mark, 45 bytes: `catalog::sequence_entry` |
 //! | `meta` | `g` + sequence id + number of the gap, 8 bytes | an entry of its ledger, 33 bytes |
 //! | `records` | collection id + encoded `_id` | the document |
-//! | `entries` | index id + encoded fields | unique: encoded `_id`, then type bytes |
-//! | `entries` | index id + encoded fields + encoded `_id` | plain: type bytes |
+//! | `entries` | index id + encoded fields | unique: encoded `_id`, type bytes, details |
+//! | `entries` | index id + encoded fields + encoded `_id` | plain: type bytes, details |
 
 use std::fmt;
 

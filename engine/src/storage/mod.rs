@@ -17,14 +17,20 @@ mod translate;
 mod tuning;
 mod witness;
 
+pub(crate) mod checksums;
 pub(crate) mod fork;
 pub(crate) mod format;
 pub(crate) mod handles;
 pub(crate) mod keys;
 pub(crate) mod latch;
+pub(crate) mod pace;
+pub(crate) mod raw_file;
+pub(crate) mod salvage;
 pub(crate) mod scan;
+pub(crate) mod scratch;
 pub(crate) mod snapshot;
 pub(crate) mod sync;
+pub(crate) mod tables;
 pub(crate) mod write;
 
 #[cfg(test)]

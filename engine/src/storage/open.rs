@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crossbeam::sync::ShardedLock;
 use parking_lot::Mutex;
@@ -17,7 +18,7 @@ use crate::results::{RecoveryReport, TornEnd};
 use crate::storage::durable_mark::DurableMark;
 use crate::storage::families::{Database, Family};
 use crate::storage::folder::{self, Claim, FolderLock};
-use crate::storage::format::{FORMAT_VERSION, StoreId};
+use crate::storage::format::{FORMAT_VERSION, StoreId, is_readable};
 use crate::storage::health::Health;
 use crate::storage::keys::META_FORMAT;
 use crate::storage::latch::Latches;
@@ -27,7 +28,7 @@ use crate::storage::sync::Background;
 use crate::storage::tuning::{MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, Tuning};
 use crate::storage::witness::{self, FoundWitness, Keeper};
 use crate::storage::write::Commits;
-use crate::storage::{fork, processor, translate};
+use crate::storage::{fork, processor, scratch, translate};
 
 /// How a folder is to be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,11 @@ impl OpenMode {
     pub(crate) fn is_read_only(self) -> bool {
         matches!(self, Self::ReadOnly | Self::ReadOnlyCopy)
     }
+
+    /// Whether the folder has neither a marker nor a witness yet.
+    pub(crate) fn is_unmarked(self) -> bool {
+        self == Self::ReadOnlyCopy
+    }
 }
 
 /// What a caller chooses when opening a store.
@@ -56,6 +62,8 @@ pub(crate) struct StoreOptions {
     /// Bytes for the block cache and the memtables together.
     pub(crate) memory_budget: usize,
     pub(crate) compression: Compression,
+    /// Bytes in which an index build sorts its keys.
+    pub(crate) index_build_memory: usize,
     pub(crate) durability: Durability,
     /// Whether the witness is kept, and whether its statement is checked.
     pub(crate) witness: bool,
@@ -88,11 +96,10 @@ impl Store {
                 // log in between. So the checks and the opening are one step, which is repeated as a whole.
                 preflight::retry_while_changing(&options.path, || {
                     let (known, found) = known(options, witness::read(&options.path))?;
-                    let passed = match options.fault {
-                        PlantedFault::PreflightOff => Passed::default(),
-                        PlantedFault::None | PlantedFault::WitnessNotRaised => {
-                            preflight::inspect_for_reading(&options.path, &known)?
-                        }
+                    let passed = if options.fault == PlantedFault::PreflightOff {
+                        Passed::default()
+                    } else {
+                        preflight::inspect_for_reading(&options.path, &known)?
                     };
                     let id = found.map(|found| found.slot.store).unwrap_or_default();
                     Self::open_read_only(options, &tuning, passed, id)
@@ -122,7 +129,6 @@ impl Store {
                 OpenedDatabase { database: database.holding(lock), found, passed: Passed::default() }
             }
         };
-        check_stamp(&opened.database)?;
         let OpenedDatabase { database, found, passed } = opened;
         let database = Arc::new(database);
         let durable = DurableMark::starting_at(database.latest_sequence());
@@ -147,9 +153,9 @@ impl Store {
             false,
         )
         .map_err(translate::read)?;
-        let database = Database::new(raw, id);
+        let database = Database::new(raw, id, tuning.family_options(&cache));
         refuse_lost_writes(&options.path, &database, &passed)?;
-        check_stamp(&database)?;
+        stamped_version(&database)?;
         let durable = DurableMark::starting_at(database.latest_sequence());
         // No witness and no background thread: a reader changes nothing in the folder, which may be another process's.
         let commits = Arc::new(Commits::new(Health::read_only(), durable, None));
@@ -168,6 +174,7 @@ impl Store {
         }
         Self {
             gate: ShardedLock::new(Some(database)),
+            closing: AtomicBool::new(false),
             commits,
             latches: Latches::new(),
             errands: background.as_ref().map(Background::errands),
@@ -188,17 +195,22 @@ struct OpenedDatabase {
 fn open_complete(options: &StoreOptions, tuning: &Tuning, lock: FolderLock) -> Result<OpenedDatabase> {
     let path = &options.path;
     let (known, found) = known(options, witness::read(path))?;
-    let mut passed = match options.fault {
-        PlantedFault::PreflightOff => Passed::default(),
-        PlantedFault::None | PlantedFault::WitnessNotRaised => preflight::inspect(path, &known)?,
+    let mut passed = if options.fault == PlantedFault::PreflightOff {
+        Passed::default()
+    } else {
+        preflight::inspect(path, &known)?
     };
     preflight::set_aside(path, &mut passed)?;
     let cache = tuning.cache();
     // A database without a readable witness gets a new id. Stamps with the old id no longer count then.
     let id = found.map_or_else(witness::new_store_id, |found| Ok(found.slot.store))?;
     let raw = open_with(&tuning.database_options(&cache), path, tuning, &cache)?;
-    let database = Database::new(raw, id).holding(lock);
+    let database = Database::new(raw, id, tuning.family_options(&cache));
     refuse_lost_writes(path, &database, &passed)?;
+    upgrade(path, &database, &lock)?;
+    let database = database.holding(lock);
+    // What a build that was cut short left. Its entries are removed once the catalog is read.
+    scratch::remove_all(path);
     // Last: a folder that is refused above keeps the witness that it had.
     let found = found.map_or_else(|| witness::renew(path, id), Ok)?;
     Ok(OpenedDatabase { database, found, passed })
@@ -243,15 +255,37 @@ fn create_rocksdb(path: &Path, tuning: &Tuning, id: StoreId) -> Result<Database>
     options.create_if_missing(true);
     options.create_missing_column_families(true);
     options.set_error_if_exists(true);
-    let database = Database::new(open_with(&options, path, tuning, &cache)?, id);
+    let raw = open_with(&options, path, tuning, &cache)?;
+    let database = Database::new(raw, id, tuning.family_options(&cache));
     // The stamp is synced before the marker is published: a folder with the marker must have a stamp.
+    write_stamp(&database)?;
+    Ok(database)
+}
+
+/// Makes a folder of an older format one of the current format.
+///
+/// What version 4 adds is optional: a catalog entry and an entry of an index mean in it what they meant before. So only the
+/// two places that name the version are written. The marker is first, because a library that does not know the new
+/// version must not open a folder that was written to under it. A crash between the two leaves an older stamp, and the
+/// next opening goes on from there.
+fn upgrade(path: &Path, database: &Database, lock: &FolderLock) -> Result<()> {
+    let found = stamped_version(database)?;
+    lock.upgrade().map_err(folder::failed("name the format in the marker file of", path))?;
+    if found < FORMAT_VERSION {
+        write_stamp(database)?;
+        tracing::info!(path = %path.display(), found, now = FORMAT_VERSION, "the folder's format was upgraded");
+    }
+    Ok(())
+}
+
+/// Writes the format stamp, synced.
+fn write_stamp(database: &Database) -> Result<()> {
     let mut synced = WriteOptions::default();
     synced.set_sync(true);
     database
         .raw()
         .put_cf_opt(database.family(Family::Meta), META_FORMAT, FORMAT_VERSION.to_be_bytes(), &synced)
-        .map_err(translate::read)?;
-    Ok(database)
+        .map_err(translate::read)
 }
 
 fn open_with(options: &Options, path: &Path, tuning: &Tuning, cache: &Cache) -> Result<DB> {
@@ -264,7 +298,8 @@ fn open_with(options: &Options, path: &Path, tuning: &Tuning, cache: &Cache) -> 
     })
 }
 
-fn check_stamp(database: &Database) -> Result<()> {
+/// The version of the format stamp. Fails if this library does not read it.
+fn stamped_version(database: &Database) -> Result<u32> {
     let stamp = database.get(Family::Meta, META_FORMAT)?;
     let stamp: Option<&[u8]> = stamp.as_deref();
     let Some(bytes) = stamp.and_then(|bytes| <[u8; 4]>::try_from(bytes).ok()) else {
@@ -275,11 +310,11 @@ fn check_stamp(database: &Database) -> Result<()> {
         ));
     };
     let found = u32::from_be_bytes(bytes);
-    if found != FORMAT_VERSION {
+    if !is_readable(found) {
         return Err(Error::new(ErrorKind::UnsupportedFormat {
             found: found.to_string(),
             supported: FORMAT_VERSION,
         }));
     }
-    Ok(())
+    Ok(found)
 }

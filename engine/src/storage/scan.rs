@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use index::key::Direction;
+use index::range::KeyRange;
 use rocksdb::{DBRawIterator, ReadOptions};
 
 use crate::error::Result;
@@ -23,8 +24,13 @@ pub(crate) struct Scan {
 enum Position {
     Before,
     At,
+    /// At the key that the next `advance` steps to.
+    Ahead,
     End,
 }
+
+/// How many keys are stepped over before a skip seeks. A seek costs about as much as ten steps.
+const SKIPPED_STEPS: usize = 8;
 
 /// Whether a walk fills the block cache. One that reads a whole collection must not push other blocks out of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +73,7 @@ impl Scan {
             (Position::At, Direction::Ascending) => self.iterator.step(DBRawIterator::next),
             (Position::At, Direction::Descending) => self.iterator.step(DBRawIterator::prev),
             // The bounds are set, so these are the first and the last key between them.
+            (Position::Ahead, _) => self.iterator.value().is_some(),
             (Position::Before, Direction::Ascending) => self.iterator.step(DBRawIterator::seek_to_first),
             (Position::Before, Direction::Descending) => self.iterator.step(DBRawIterator::seek_to_last),
             (Position::End, _) => return Ok(false),
@@ -76,6 +83,48 @@ impl Scan {
             return Ok(true);
         }
         self.end()
+    }
+
+    /// Makes the next `advance` step to the first key that does not start with `prefix`. The current key starts with it.
+    pub(crate) fn skip_prefix(&mut self, prefix: &[u8]) {
+        if self.position != Position::At {
+            return;
+        }
+        self.position = Position::Ahead;
+        // Most prefixes have few keys, and then a step is cheaper than a seek.
+        for _ in 0..SKIPPED_STEPS {
+            // Stepping an iterator without a current key is not allowed.
+            if !self.step() || !self.key().starts_with(prefix) {
+                return;
+            }
+        }
+        match self.direction {
+            Direction::Ascending => match KeyRange::prefix(prefix.to_vec()).end {
+                Some(end) => drop(self.iterator.step(|iterator| iterator.seek(end))),
+                // No key is after the last prefix.
+                None => while self.key().starts_with(prefix) && self.step() {},
+            },
+            Direction::Descending => {
+                self.iterator.step(|iterator| iterator.seek_for_prev(prefix));
+                // The prefix itself may be a key.
+                if self.key() == prefix {
+                    self.step();
+                }
+            }
+        }
+    }
+
+    /// Whether the current key is the next one: a skip has gone there already.
+    pub(crate) fn is_ahead(&self) -> bool {
+        self.position == Position::Ahead
+    }
+
+    /// Moves the iterator by one key. Returns `false` if it has no current key afterwards.
+    fn step(&mut self) -> bool {
+        match self.direction {
+            Direction::Ascending => self.iterator.step(DBRawIterator::next),
+            Direction::Descending => self.iterator.step(DBRawIterator::prev),
+        }
     }
 
     /// Ends the walk. Fails if it stopped because of an error.

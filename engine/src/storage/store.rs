@@ -1,6 +1,7 @@
 //! The open store: its gate, which `close` waits at, and what an operation does with the store as a whole.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use crossbeam::sync::{ShardedLock, ShardedLockReadGuard};
@@ -19,6 +20,8 @@ use crate::storage::{folder, fork, translate, witness};
 pub(crate) struct Store {
     /// Every operation holds it shared. `close` holds it exclusively and takes the database out.
     pub(super) gate: ShardedLock<Option<Arc<Database>>>,
+    /// Set before `close` waits at the gate: operations that last for hours end then.
+    pub(super) closing: AtomicBool,
     pub(super) commits: Arc<Commits>,
     pub(crate) latches: Latches,
     /// `None` in a store that is opened for reading.
@@ -46,6 +49,11 @@ impl Store {
         Ok(InUse { guard })
     }
 
+    /// Fails once the store is being closed. It takes no lock, so it can be asked while the database is in use.
+    pub(crate) fn refuse_closing(&self) -> Result<()> {
+        if self.closing.load(Ordering::Relaxed) { Err(Error::new(ErrorKind::Closed)) } else { Ok(()) }
+    }
+
     /// What every commit and sync goes through.
     pub(crate) fn commits(&self) -> &Commits {
         &self.commits
@@ -61,6 +69,7 @@ impl Store {
     /// `before_release` runs when no operation can run any more and the database is still open.
     pub(crate) fn close(&self, before_release: impl FnOnce(&Database) -> Result<()>) -> Result<()> {
         fork::refuse_child()?;
+        self.closing.store(true, Ordering::Relaxed);
         // Operations end before the background thread does: until then it syncs what they write and runs their errands.
         let taken = self.gate.write().unwrap_or_else(PoisonError::into_inner).take();
         drop(self.background.lock().take());
@@ -123,6 +132,11 @@ impl Store {
     pub(crate) fn admit_write(&self) -> Result<()> {
         fork::refuse_child()?;
         self.commits.health.admit_write().map(|_admission| ())
+    }
+
+    /// Whether the disk is not full, as far as the last commit or sync tells.
+    pub(crate) fn has_space(&self) -> bool {
+        self.commits.health.admit_sync().is_ok()
     }
 
     /// The newest write known to be on stable storage.

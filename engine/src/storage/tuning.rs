@@ -86,7 +86,8 @@ impl Tuning {
         .collect()
     }
 
-    fn family_options(&self, cache: &Cache) -> Options {
+    /// The options of a family. Tables that an index build makes have them too.
+    pub(super) fn family_options(&self, cache: &Cache) -> Options {
         let mut table = BlockBasedOptions::default();
         table.set_block_cache(cache);
         table.set_block_size(BLOCK_BYTES);

@@ -57,12 +57,11 @@ pub(super) fn commit_one(
         // An estimate of the batch, so that it grows seldom: an entry with its key is about 100 bytes.
         let bytes = prepared.bytes.len() + 128 * (1 + drawn.entries.len());
         let mut batch = Batch::with_capacity(target.database, bytes);
-        stage(&mut batch, prepared, &drawn.entries);
+        stage(target, &mut batch, prepared, &drawn.entries);
         holds.stage(&mut batch, 1);
         target.commit(batch, &drawn.arrays)?;
     } else {
-        // A record alone needs no batch: RocksDB's single put is cheaper.
-        target.store.commit_record(target.database, record_key, prepared.bytes, target.level)?;
+        target.commit_record(record_key, prepared.bytes)?;
     }
     target.collection.count.add(1);
     Ok(())
@@ -94,7 +93,7 @@ pub(super) fn commit_many<S: InsertedSet>(
     for candidate in candidates {
         match find_taken(target, candidate, absence, &mut staged)? {
             None => {
-                stage(&mut batch, &candidate.prepared, &candidate.drawn.entries);
+                stage(target, &mut batch, &candidate.prepared, &candidate.drawn.entries);
                 // Only of accepted documents: a refused one leaves no mark in the catalog.
                 arrays.extend(candidate.drawn.arrays.iter().cloned());
                 staged.add(target, candidate);
@@ -199,8 +198,8 @@ fn find_taken(
     Ok(None)
 }
 
-fn stage(batch: &mut Batch<'_>, prepared: &Prepared<'_>, entries: &[Entry]) {
-    batch.put(Family::Records, &prepared.record_key, prepared.bytes);
+fn stage(target: Target<'_>, batch: &mut Batch<'_>, prepared: &Prepared<'_>, entries: &[Entry]) {
+    target.put_record(batch, &prepared.record_key, prepared.bytes);
     for entry in entries {
         batch.put(Family::Entries, &entry.key, &entry.value);
     }

@@ -15,7 +15,7 @@ use crate::write::prepare::encoded_id;
 use crate::write::{COMMIT_BYTES_MAX, Target};
 
 /// Documents that a `delete_many` latches together.
-const LATCHED_DOCUMENTS_MAX: usize = 1000;
+pub(super) const LATCHED_DOCUMENTS_MAX: usize = 1000;
 
 /// Removes the first document that matches. Returns what `show` made of it, before it was removed: if `show` fails, the
 /// document stays.
@@ -118,7 +118,7 @@ pub(super) fn delete_batch(target: Target<'_>, selector: &Selector, found: &[Vec
 }
 
 fn stage(target: Target<'_>, batch: &mut Batch<'_>, key: &[u8], document: &[u8]) -> Result<()> {
-    batch.delete(Family::Records, key);
+    target.delete_record(batch, key, document);
     if target.indexes.is_empty() {
         return Ok(());
     }

@@ -6,14 +6,16 @@
 //! Beside its entries this file finds the arrays of a document that the catalog does not know of yet. They are noted in
 //! the catalog by the commit that writes the entries.
 
-use bson::RawDocument;
+use bson::{RawBsonRef, RawDocument};
+use index::element;
 use index::error::Error as IndexError;
 use index::extract::{ExtractedKeys, extract};
+use index::field_order::FieldOrder;
 use index::key::{self, Direction};
 use index::multikey::ArrayComponents;
 use query::code::Code;
 
-use crate::catalog::indexes::Index;
+use crate::catalog::indexes::{EntryDetail, Index};
 use crate::error::{Refusal, WriteError};
 use crate::storage::keys::{ID_BYTES, IndexId};
 
@@ -55,7 +57,8 @@ pub(crate) struct EntryParts<'a> {
     pub(crate) fields: &'a [u8],
     /// The encoded `_id` of the document.
     pub(crate) id: &'a [u8],
-    /// What restores the fields' types.
+    /// What restores the fields' types. In an index of [`EntryDetail::Whole`] what restores the `_id`'s type and the order
+    /// of the fields follows.
     pub(crate) types: &'a [u8],
 }
 
@@ -69,15 +72,34 @@ pub(crate) fn entries_of(
     let mut arrays = NewArrays::new();
     let mut keys = ExtractedKeys::default();
     let mut bytes = 0_usize;
+    let mut id_types = None;
     for (position, index) in indexes.iter().enumerate() {
         keys.clear();
+        // Before the keys are drawn: a document outside of a partial index may have any values at its fields.
+        if !index.settings.holds(document) {
+            continue;
+        }
         extract(&index.spec, document, &mut keys).map_err(|error| refusal(&error))?;
         // Two cheap tests in front: few documents have arrays, and the catalog knows of nearly all of those.
         if keys.is_multikey() && index.arrays.misses(keys.array_components()) {
             arrays.push((position, keys.array_components().to_vec()));
         }
+        let details = match index.detail {
+            EntryDetail::Fields => Vec::new(),
+            EntryDetail::Whole => {
+                // All indexes share the types of the one `_id`.
+                let id_types = id_types.get_or_insert_with(|| types_of_id(document));
+                let order = FieldOrder::of(&index.spec, document);
+                // The common order takes no byte, so whatever follows the types is another one.
+                id_types
+                    .iter()
+                    .copied()
+                    .chain((order != FieldOrder::AS_DECLARED).then(|| order.code()))
+                    .collect()
+            }
+        };
         // Counted before the entries are made: a document may have more of them than memory allows.
-        let ids = keys.len().saturating_mul(encoded_id.len());
+        let ids = keys.len().saturating_mul(encoded_id.len() + details.len());
         bytes = bytes.saturating_add(
             ids + keys.iter().map(|(fields, types)| fields.len() + types.len()).sum::<usize>(),
         );
@@ -87,7 +109,10 @@ pub(crate) fn entries_of(
                 format!("index entries of the document take {bytes} bytes, more than {ENTRY_BYTES_MAX}"),
             ));
         }
-        entries.extend(keys.iter().map(|(fields, types)| entry(position, index, fields, types, encoded_id)));
+        entries.extend(keys.iter().map(|(fields, types)| {
+            let parts = EntryParts { fields, id: encoded_id, types };
+            entry(position, index, parts, &details)
+        }));
     }
     Ok(Drawn { entries, arrays })
 }
@@ -115,13 +140,27 @@ pub(crate) fn bounds(index: IndexId) -> (Vec<u8>, Option<Vec<u8>>) {
     (index.prefix().to_vec(), Some(index.end()))
 }
 
-fn entry(position: usize, index: &Index, fields: &[u8], types: &[u8], encoded_id: &[u8]) -> Entry {
+/// The stored form of an entry. `details` are what it has besides its fields and the `_id`.
+fn entry(position: usize, index: &Index, parts: EntryParts<'_>, details: &[u8]) -> Entry {
     let prefix = index.id.prefix();
-    if index.spec.is_unique() {
-        Entry { index: position, key: [&prefix[..], fields].concat(), value: [encoded_id, types].concat() }
+    let EntryParts { fields, id, types } = parts;
+    let (key, value) = if index.spec.is_unique() {
+        ([&prefix[..], fields].concat(), [id, types, details].concat())
     } else {
-        Entry { index: position, key: [&prefix[..], fields, encoded_id].concat(), value: types.to_vec() }
+        ([&prefix[..], fields, id].concat(), [types, details].concat())
+    };
+    Entry { index: position, key, value }
+}
+
+/// The bytes that restore the exact `_id` of a document from its key; none for most types.
+fn types_of_id(document: &RawDocument) -> Vec<u8> {
+    let mut types = Vec::new();
+    // The common type has no such bytes, and then nothing is encoded.
+    let id = element::field(document, "_id").filter(|id| !matches!(id, RawBsonRef::ObjectId(_)));
+    if let Some(id) = id {
+        key::encode_with_types(id, Direction::Ascending, &mut Vec::new(), &mut types);
     }
+    types
 }
 
 #[cold]

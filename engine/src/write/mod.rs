@@ -8,8 +8,11 @@ mod complete;
 pub(crate) mod delete;
 pub(crate) mod duplicate;
 pub(crate) mod entries;
+pub(crate) mod expire;
 pub(crate) mod find;
 pub(crate) mod index_build;
+pub(crate) mod index_definition;
+pub(crate) mod index_settings;
 pub(crate) mod insert;
 pub(crate) mod outcome;
 pub(crate) mod prepare;
@@ -102,6 +105,31 @@ impl<'a> Target<'a> {
             let id = self.collection.id;
             last_key(&Snapshot::take(self.database), Family::Records, &id.prefix(), id.end())
         })
+    }
+
+    /// Stages the new bytes of a record, whose latch is held.
+    #[inline]
+    fn put_record(&self, batch: &mut Batch<'_>, key: &[u8], document: &[u8]) {
+        batch.put(Family::Records, key, document);
+        self.collection.builds.note(batch, key, document.len());
+    }
+
+    /// Stages the removal of a record, whose latch is held.
+    fn delete_record(&self, batch: &mut Batch<'_>, key: &[u8], document: &[u8]) {
+        batch.delete(Family::Records, key);
+        self.collection.builds.note(batch, key, document.len());
+    }
+
+    /// Commits a record without entries. Its latch is held.
+    #[inline]
+    fn commit_record(&self, key: &[u8], document: &[u8]) -> Result<()> {
+        // A record alone needs no batch: RocksDB's single put is cheaper.
+        if self.collection.builds.is_idle() {
+            return self.store.commit_record(self.database, key, document, self.level);
+        }
+        let mut batch = Batch::new(self.database);
+        self.put_record(&mut batch, key, document);
+        self.store.commit(batch, self.level)
     }
 
     /// Commits a batch of documents with their entries, and adds to the catalog the arrays that it does not know of.

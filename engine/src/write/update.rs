@@ -136,7 +136,7 @@ fn update_found(
         // Without indexes the latch of the record is all that an update needs, and the commit is a single put.
         if target.indexes.is_empty() {
             let shown = shown.of(&current, &new)?;
-            target.store.commit_record(target.database, key, &new, target.level)?;
+            target.commit_record(key, &new)?;
             return Ok(Some(Matched { is_modified: true, shown }));
         }
         let difference = Difference::of(target, key, &current, &new)?;
@@ -206,7 +206,7 @@ impl Difference {
         // An estimate of the batch, so that it grows seldom.
         let bytes = document.len() + 128 * (1 + self.added.len());
         let mut batch = Batch::with_capacity(target.database, bytes);
-        batch.put(Family::Records, key, document);
+        target.put_record(&mut batch, key, document);
         let old: HashSet<(&[u8], &[u8])> =
             self.old.iter().map(|entry| (entry.key.as_slice(), entry.value.as_slice())).collect();
         // An entry with the same key may have other type bytes, as when 1 becomes 1.0.

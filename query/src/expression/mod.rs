@@ -49,6 +49,8 @@ use bson::{RawBson, RawBsonRef, RawDocument};
 
 pub use self::fields::ComputedFields;
 pub use self::variables::Variables;
+use index::path::FieldPath;
+
 use crate::expression::error::Error;
 use crate::expression::node::{Node, Scope};
 use crate::expression::value::Value;
@@ -125,6 +127,11 @@ impl Expression {
     /// ```
     pub fn matches(&self, document: &RawDocument, variables: &Variables) -> Result<bool, Error> {
         Ok(self.value(document, variables)?.is_true())
+    }
+
+    /// Adds the paths of the fields that the expression reads. Returns `None` if it may read any field.
+    pub(crate) fn collect_fields(&self, paths: &mut Vec<FieldPath>) -> Option<()> {
+        self.root.collect_fields(paths)
     }
 
     /// Computes the value for a document and calls `take` with it, without copying it; with `None` if it is missing.

@@ -172,6 +172,30 @@ impl Node {
         }
     }
 
+    /// Adds the paths of the fields that the node reads of the document. Returns `None` if it reads the whole document.
+    pub(super) fn collect_fields(&self, paths: &mut Vec<FieldPath>) -> Option<()> {
+        match self {
+            Node::Path(PathStart::Root, components) => {
+                let names: Vec<&str> = components.iter().map(FieldPath::as_str).collect();
+                // An empty path is `$$ROOT`.
+                let path = Some(names.join(".")).filter(|path| !path.is_empty())?;
+                paths.push(FieldPath::parse(&path).ok()?);
+                Some(())
+            }
+            Node::Constant(_)
+            | Node::Path(..)
+            | Node::Random
+            | Node::Object(_)
+            | Node::Array(_)
+            | Node::Call { .. }
+            | Node::Let { .. }
+            | Node::Map { .. }
+            | Node::Filter { .. }
+            | Node::Reduce { .. }
+            | Node::Regex(_) => self.parts().into_iter().try_for_each(|part| part.collect_fields(paths)),
+        }
+    }
+
     /// The nodes directly below this one.
     pub(super) fn parts(&self) -> Vec<&Node> {
         match self {

@@ -57,6 +57,16 @@ impl Bits {
         Ok(Self { test, words })
     }
 
+    /// The operator that the test was parsed from.
+    pub(super) fn operator(&self) -> &'static str {
+        match self.test {
+            BitTest::AllSet => "$bitsAllSet",
+            BitTest::AllClear => "$bitsAllClear",
+            BitTest::AnySet => "$bitsAnySet",
+            BitTest::AnyClear => "$bitsAnyClear",
+        }
+    }
+
     /// Whether a value is a number or binary data whose bits meet the test.
     pub(super) fn matches(&self, value: RawBsonRef<'_>) -> bool {
         if let Some(binary) = value.as_binary() {

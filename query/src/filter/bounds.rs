@@ -197,7 +197,7 @@ fn starting_with(prefix: &str) -> Option<Interval> {
 }
 
 /// The class in which values of a type sort. Several types share one, so a class may hold more than the type.
-fn class_of(kind: ElementType) -> TypeClass {
+pub(super) fn class_of(kind: ElementType) -> TypeClass {
     match kind {
         ElementType::Double | ElementType::Int32 | ElementType::Int64 | ElementType::Decimal128 => {
             TypeClass::Number

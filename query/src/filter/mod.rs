@@ -13,10 +13,14 @@ pub(crate) mod element_condition;
 pub mod entries;
 mod equality;
 mod evaluate;
+mod implication;
 mod operand;
 mod operator;
 mod parse;
+mod partial;
+mod paths;
 mod position;
+pub mod residual;
 mod schema;
 
 use bson::RawDocument;
@@ -240,6 +244,56 @@ impl Filter {
         entries::conjunction([&self.root], fields).into_bounds(fields.len())
     }
 
+    /// The first `limit` different paths at which a match must meet a condition, those within `$or` and `$elemMatch` too.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::filter::Filter;
+    ///
+    /// let filter = Filter::parse(&rawdoc! { "city": "Oslo", "lines": { "$elemMatch": { "price": 5 } } })?;
+    /// let paths = filter.paths(8);
+    /// assert_eq!(paths.iter().map(|path| path.as_str()).collect::<Vec<_>>(), ["city", "lines.price"]);
+    /// # Ok::<(), cairndb_query::error::Error>(())
+    /// ```
+    pub fn paths(&self, limit: usize) -> Vec<FieldPath> {
+        let mut paths = Vec::new();
+        paths::collect(&self.root, "", limit, &mut paths);
+        paths
+    }
+
+    /// Whether it is proven that every document that matches `self` matches `other`.
+    ///
+    /// `false` means that no proof was found.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::filter::Filter;
+    ///
+    /// let open = Filter::parse(&rawdoc! { "open": true })?;
+    /// assert!(Filter::parse(&rawdoc! { "open": true, "city": "Oslo" })?.implies(&open));
+    /// assert!(!Filter::parse(&rawdoc! { "city": "Oslo" })?.implies(&open));
+    /// # Ok::<(), cairndb_query::error::Error>(())
+    /// ```
+    pub fn implies(&self, other: &Self) -> bool {
+        implication::all_imply(&[&self.root], &other.root)
+    }
+
+    /// The operator of the filter that a partial index must not have. Returns `None` if all are allowed: `$eq`,
+    /// `$gt`, `$gte`, `$lt`, `$lte`, `$in`, `$type`, `{$exists: true}`, and `$and` and `$or` of these.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::filter::Filter;
+    ///
+    /// assert_eq!(Filter::parse(&rawdoc! { "age": { "$gte": 18 } })?.refused_in_partial_index(), None);
+    /// let pattern = Filter::parse(&rawdoc! { "name": { "$regex": "^A" } })?;
+    /// assert_eq!(pattern.refused_in_partial_index(), Some("$regex"));
+    /// # Ok::<(), cairndb_query::error::Error>(())
+    /// ```
+    pub fn refused_in_partial_index(&self) -> Option<&'static str> {
+        partial::refused(&self.root)
+    }
+
     /// The first `count` of the `$or`s that every match must meet, each with the other conditions of the
     /// filter.
     ///
@@ -307,5 +361,24 @@ impl Alternatives<'_> {
             entries::both(branch, others.clone(), fields).into_bounds(fields.len())
         });
         bounds.collect()
+    }
+
+    /// For each branch, whether it is proven that every document that matches by it matches `other`.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::filter::Filter;
+    ///
+    /// let open = Filter::parse(&rawdoc! { "open": true })?;
+    /// let filter = Filter::parse(&rawdoc! { "$or": [{ "open": true }, { "city": "Oslo" }] })?;
+    /// assert_eq!(filter.alternatives(1)[0].imply(&open), [true, false]);
+    /// # Ok::<(), cairndb_query::error::Error>(())
+    /// ```
+    pub fn imply(&self, other: &Filter) -> Vec<bool> {
+        let implies = |branch: &&Node| {
+            let known: Vec<&Node> = self.others.iter().copied().chain([*branch]).collect();
+            implication::all_imply(&known, &other.root)
+        };
+        self.branches.iter().map(implies).collect()
     }
 }

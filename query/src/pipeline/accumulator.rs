@@ -10,6 +10,7 @@ use bson::raw::CString;
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::key::{Direction, encode};
 use index::order::compare;
+use index::path::FieldPath;
 
 use crate::code::Code;
 use crate::expression::accumulate::{Spread, Sum};
@@ -138,6 +139,14 @@ pub(super) struct MergedObject {
 }
 
 impl Accumulator {
+    /// Adds the fields that the accumulator reads. Returns `None` if it may read any field.
+    pub(super) fn collect_fields(&self, paths: &mut Vec<FieldPath>) -> Option<()> {
+        self.argument.collect_fields(paths)?;
+        self.wanted.iter().try_for_each(|wanted| wanted.collect_fields(paths))?;
+        paths.extend(self.sort.iter().flat_map(Sort::fields).map(|(path, _)| path.clone()));
+        Some(())
+    }
+
     /// Parses an accumulator by its name and its argument.
     pub(super) fn parse(name: &str, operand: RawBsonRef<'_>, variables: &Variables) -> Result<Self, Fault> {
         let (operator, kind) = match ACCUMULATORS.entry(name) {

@@ -9,6 +9,7 @@ use std::vec::IntoIter;
 use bson::raw::{CString, cstr};
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::key::{Direction, encode};
+use index::path::FieldPath;
 use index::validate::validate;
 
 use crate::code::Code;
@@ -49,6 +50,12 @@ impl Group {
         }
         let missing = Fault::OptionMissing { stage: STAGE, option: ID, code: Code::GROUP_ID_MISSING };
         Ok(Self { id: id.ok_or(missing)?, fields: output.fields })
+    }
+
+    /// Adds the fields that the key and the accumulators read. Returns `None` if one of them may read any field.
+    pub(super) fn collect_fields(&self, paths: &mut Vec<FieldPath>) -> Option<()> {
+        self.id.collect_fields(paths)?;
+        self.fields.iter().try_for_each(|(_, accumulator)| accumulator.collect_fields(paths))
     }
 
     /// A group for a stage that is translated into one: the key, and the other fields as in a `$group`.

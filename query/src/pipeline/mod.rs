@@ -16,6 +16,7 @@ pub mod error;
 mod facet;
 mod group;
 mod memory;
+mod needed;
 mod optimize;
 mod options;
 mod ranked;
@@ -29,6 +30,7 @@ pub mod stream;
 mod unwind;
 
 use bson::{RawDocument, RawDocumentBuf};
+use index::path::FieldPath;
 use index::validate::validate;
 
 pub use self::memory::STAGE_BYTES_MAX;
@@ -177,6 +179,24 @@ impl Pipeline {
     /// ```
     pub fn take_leading(&mut self) -> Leading {
         optimize::take_leading(&mut self.stages, &self.variables)
+    }
+
+    /// The fields that the stages read of the documents, and nothing else of them. Returns `None` if they may read any
+    /// field, or return the documents themselves.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::expression::Variables;
+    /// use cairndb_query::pipeline::Pipeline;
+    ///
+    /// let by_city = rawdoc! { "$group": { "_id": "$city", "oldest": { "$max": "$age" } } };
+    /// let pipeline = Pipeline::parse(&[by_city], &Variables::default())?;
+    /// let fields = pipeline.needed_fields().unwrap();
+    /// assert_eq!(fields.iter().map(|path| path.as_str()).collect::<Vec<_>>(), ["city", "age"]);
+    /// # Ok::<(), cairndb_query::pipeline::error::Error>(())
+    /// ```
+    pub fn needed_fields(&self) -> Option<Vec<FieldPath>> {
+        needed::needed_fields(&self.stages)
     }
 
     /// Runs the stages over a stream of documents. The stream is not read before the first result is requested.

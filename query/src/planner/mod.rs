@@ -8,12 +8,17 @@
 //! 2. the index with the most leading fields that the filter gives values for, by equality or `$in`;
 //! 3. an index in the order of the sort;
 //! 4. an index whose next field the filter bounds;
-//! 5. all records.
+//! 5. an index whose entries answer without the documents, or of which entries with equal values can be skipped;
+//! 6. all records.
 //!
 //! The invariants: a plan reaches every document that matches. If a plan is sorted, it reaches each document
 //! for the first time in the order of the sort.
 
+mod cover;
+mod membership;
+mod merge;
 mod order;
+mod wildcard;
 
 use std::cmp::Reverse;
 use std::sync::LazyLock;
@@ -22,10 +27,16 @@ use bson::rawdoc;
 use index::interval::Intervals;
 use index::key::Direction;
 use index::multikey::ArrayComponents;
+use index::path::FieldPath;
 use index::spec::{IndexSpec, SpecOptions, Uniqueness};
 
 use crate::filter::entries::{EntryBounds, IndexedField};
 use crate::filter::{Alternatives, Filter};
+pub use crate::planner::cover::{EntryAnswer, Needs};
+use crate::planner::cover::{Question, answer};
+use crate::planner::membership::Membership;
+pub use crate::planner::merge::MergeOrder;
+use crate::planner::merge::{SCANS_MAX, exploded};
 use crate::planner::order::{SortedField, direction_for};
 use crate::sort::Sort;
 
@@ -49,6 +60,17 @@ pub struct IndexView<'a> {
     /// For each field, the components of its path at which some document has an array. Missing fields have
     /// none.
     pub arrays: &'a [ArrayComponents],
+    /// The filter of a partial index, which has no entry of a document that does not match it.
+    pub partial: Option<&'a Filter>,
+    /// Whether an entry tells its `_id` and the order of its fields.
+    pub has_details: bool,
+}
+
+impl<'a> IndexView<'a> {
+    /// The view of an index whose entries tell nothing but the values of the fields.
+    pub fn new(spec: &'a IndexSpec, arrays: &'a [ArrayComponents]) -> Self {
+        Self { spec, arrays, partial: None, has_details: false }
+    }
 }
 
 /// What to plan: the filter, the sort, the indexes and the hint.
@@ -59,11 +81,11 @@ pub struct IndexView<'a> {
 /// use cairndb_query::sort::Sort;
 ///
 /// let sort = Sort::parse(&rawdoc! { "_id": -1 })?;
-/// let best = plans(&Request { filter: None, sort: Some(&sort), indexes: &[], hint: None }).swap_remove(0);
+/// let best = plans(&Request { sort: Some(&sort), ..Request::default() }).swap_remove(0);
 /// assert!(best.is_sorted && matches!(best.access, Access::Records(_)));
 /// # Ok::<(), cairndb_query::sort::error::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Request<'a> {
     /// Which documents are wanted, or `None` for all.
     pub filter: Option<&'a Filter>,
@@ -73,6 +95,8 @@ pub struct Request<'a> {
     pub indexes: &'a [IndexView<'a>],
     /// What the caller requires the plan to use.
     pub hint: Option<Hint>,
+    /// What the caller wants of the documents.
+    pub needs: Needs<'a>,
 }
 
 /// What a caller requires a plan to use.
@@ -82,7 +106,7 @@ pub struct Request<'a> {
 /// use index::key::Direction;
 ///
 /// let hint = Some(Hint::Records(Direction::Descending));
-/// let plan = plans(&Request { filter: None, sort: None, indexes: &[], hint }).swap_remove(0);
+/// let plan = plans(&Request { hint, ..Request::default() }).swap_remove(0);
 /// assert!(matches!(plan.access, Access::Records(scan) if scan.direction == Direction::Descending));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +125,7 @@ pub enum Hint {
 /// use cairndb_query::planner::{Access, Request, plans};
 ///
 /// let filter = Filter::parse(&rawdoc! { "_id": { "$gt": 9, "$lt": 1 } })?;
-/// let found = plans(&Request { filter: Some(&filter), sort: None, indexes: &[], hint: None });
+/// let found = plans(&Request { filter: Some(&filter), ..Request::default() });
 /// assert!(matches!(found[0].access, Access::Nothing));
 /// # Ok::<(), cairndb_query::error::Error>(())
 /// ```
@@ -115,6 +139,37 @@ pub enum Access {
     Entries(EntryScan),
     /// Several scans, one after the other. More than one may reach the same document.
     Union(Vec<Access>),
+    /// Several scans side by side, merged in the order of the sort.
+    Merge(Merge),
+}
+
+/// Scans that each come in the order of the sort. For its use see [`MergeOrder`].
+#[derive(Clone, Debug)]
+pub struct Merge {
+    /// Scans of records or entries.
+    pub scans: Vec<Access>,
+    /// How their next documents are compared.
+    pub order: MergeOrder,
+    /// Whether more than one scan may reach the same document.
+    pub has_duplicates: bool,
+}
+
+impl Access {
+    /// Whether entries alone answer, as far as they can tell. Such a plan reads only documents that they cannot tell.
+    ///
+    /// ```
+    /// use cairndb_query::planner::Access;
+    ///
+    /// assert!(!Access::Nothing.is_covered());
+    /// ```
+    pub fn is_covered(&self) -> bool {
+        match self {
+            Self::Nothing | Self::Records(_) => false,
+            Self::Entries(scan) => scan.answer.as_ref().is_some_and(|answer| answer.covers),
+            Self::Union(parts) => parts.iter().all(Self::is_covered),
+            Self::Merge(merge) => merge.scans.iter().all(Self::is_covered),
+        }
+    }
 }
 
 /// A scan of records.
@@ -125,7 +180,7 @@ pub enum Access {
 /// use cairndb_query::planner::{Access, Request, plans};
 ///
 /// let filter = Filter::parse(&rawdoc! { "_id": { "$lt": 5 } })?;
-/// let plan = plans(&Request { filter: Some(&filter), sort: None, indexes: &[], hint: None }).swap_remove(0);
+/// let plan = plans(&Request { filter: Some(&filter), ..Request::default() }).swap_remove(0);
 /// let Access::Records(scan) = plan.access else { panic!("a scan of records") };
 /// assert!(scan.ids.contains(RawBsonRef::Int32(4)) && !scan.ids.contains(RawBsonRef::Int32(5)));
 /// # Ok::<(), cairndb_query::error::Error>(())
@@ -149,6 +204,8 @@ pub struct EntryScan {
     pub direction: Direction,
     /// Whether several entries within the bounds may name the same document.
     pub has_duplicates: bool,
+    /// What is answered from the entries. Absent if each of their documents is read.
+    pub answer: Option<EntryAnswer>,
 }
 
 /// What to read for a request, and whether it comes in order. For its use see [`plans`].
@@ -170,6 +227,7 @@ struct Rank {
     is_sorted: bool,
     /// Whether the field after these is bounded.
     has_range: bool,
+    reads: Reads,
     /// Whether records are read directly. Entries cost another read for each document.
     is_records: bool,
     /// An index with fewer fields has shorter keys.
@@ -187,6 +245,17 @@ enum AtMost {
     None,
 }
 
+/// What a scan of entries reads besides its keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Reads {
+    /// The documents.
+    Documents,
+    /// Only entries, as far as these can tell.
+    Entries,
+    /// Only the first of the entries with equal values.
+    DistinctEntries,
+}
+
 /// A plan with its rank.
 #[derive(Clone, Debug)]
 struct Ranked {
@@ -199,8 +268,20 @@ struct Ranked {
 struct ScanTarget<'a> {
     spec: &'a IndexSpec,
     arrays: &'a [ArrayComponents],
+    has_details: bool,
     /// The position of the index in the request, or `None` for the records.
     index: Option<usize>,
+    /// Which documents it has.
+    members: Membership<'a>,
+    /// The path of a wildcard index that is read. It is then planned as an index on this path.
+    path: Option<&'a FieldPath>,
+}
+
+/// A field of a target.
+#[derive(Clone, Copy, Debug)]
+struct TargetField<'a> {
+    path: &'a FieldPath,
+    direction: Direction,
 }
 
 /// The plans for a request, the best one first. There is always at least one.
@@ -213,8 +294,8 @@ struct ScanTarget<'a> {
 ///
 /// let spec = IndexSpec::parse(&rawdoc! { "city": 1 }, SpecOptions::default())?;
 /// let filter = Filter::parse(&rawdoc! { "city": "Oslo" })?;
-/// let indexes = [IndexView { spec: &spec, arrays: &[] }];
-/// let found = plans(&Request { filter: Some(&filter), sort: None, indexes: &indexes, hint: None });
+/// let indexes = [IndexView::new(&spec, &[])];
+/// let found = plans(&Request { filter: Some(&filter), indexes: &indexes, ..Request::default() });
 /// assert!(matches!(&found[0].access, Access::Entries(scan) if scan.index == 0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -223,17 +304,19 @@ pub fn plans(request: &Request<'_>) -> Vec<Plan> {
         return vec![records(request, direction).plan];
     }
     let all = records(request, Direction::Ascending);
-    let mut ranked: Vec<Ranked> = (0..request.indexes.len())
-        .filter(|position| request.hint.is_none_or(|hint| hint == Hint::Index(*position)))
-        .filter_map(|position| entries(request, position))
+    let paths = wildcard_paths(request);
+    let mut ranked: Vec<Ranked> = targets(request, &paths)
+        .filter(|target| request.hint.is_none_or(|hint| target.index.map(Hint::Index) == Some(hint)))
+        .filter_map(|target| entries(request, target))
         .collect();
-    // A sparse index without some of the matches cannot be used even for a hint. Then all records are read
+    // An index without some of the matches cannot be used even for a hint. Then all records are read
     // instead.
     if request.hint.is_none() || ranked.is_empty() {
         // A hint names one index, so it excludes a union of several.
         let filter = request.filter.filter(|_| request.hint.is_none());
         let alternatives = filter.map(|filter| filter.alternatives(ALTERNATIVES_MAX)).unwrap_or_default();
-        let unions = alternatives.iter().filter_map(|alternatives| union(request, alternatives));
+        let targets: Vec<ScanTarget<'_>> = targets(request, &paths).collect();
+        let unions = alternatives.iter().flat_map(|alternatives| unions(request, &targets, alternatives));
         ranked.extend(unions.collect::<Vec<_>>());
         ranked.push(all);
     }
@@ -255,7 +338,7 @@ fn records(request: &Request<'_>, direction: Direction) -> Ranked {
         let access = Access::Records(RecordScan { ids: Intervals::all(), direction });
         return Ranked { plan: Plan { access, is_sorted: request.sort.is_none() }, rank: Rank::scan(0) };
     };
-    let target = ScanTarget { spec, arrays: &[], index: None };
+    let target = ScanTarget::records(spec);
     let bounds = bounds_of(request.filter, target);
     let mut ranked = scan(request, target, bounds);
     if let (Access::Records(scan), None) = (&mut ranked.plan.access, request.sort) {
@@ -264,63 +347,196 @@ fn records(request: &Request<'_>, direction: Direction) -> Ranked {
     ranked
 }
 
+/// The paths that wildcard indexes may be read at. Without such an index there is no need to look for them.
+fn wildcard_paths(request: &Request<'_>) -> Vec<FieldPath> {
+    let has_wildcard = request.indexes.iter().any(|view| view.spec.wildcard().is_some());
+    if has_wildcard { wildcard::paths(request.filter) } else { Vec::new() }
+}
+
+/// What may be read of all indexes: a wildcard index once for each of the paths that it has.
+fn targets<'a>(request: &Request<'a>, paths: &'a [FieldPath]) -> impl Iterator<Item = ScanTarget<'a>> {
+    request.indexes.iter().enumerate().flat_map(move |(position, view)| {
+        let target = ScanTarget::of(view, position);
+        let whole = view.spec.wildcard().is_none().then_some(target);
+        let has = move |path: &&FieldPath| view.spec.wildcard().is_some_and(|wildcard| wildcard.has(path));
+        whole.into_iter().chain(paths.iter().filter(has).map(move |path| target.at_path(path)))
+    })
+}
+
 /// The scan of an index. Returns `None` if the index lacks some matches, or is no better than all records.
-fn entries(request: &Request<'_>, position: usize) -> Option<Ranked> {
-    let view = request.indexes.get(position)?;
-    let target = ScanTarget { spec: view.spec, arrays: view.arrays, index: Some(position) };
+fn entries(request: &Request<'_>, target: ScanTarget<'_>) -> Option<Ranked> {
     let bounds = bounds_of(request.filter, target);
-    // A sparse index has no entry for a document that lacks all its fields.
-    let is_complete = !view.spec.is_sparse() || bounds.has_value;
-    let ranked = is_complete.then(|| scan(request, target, bounds))?;
+    let has_path = target.path.is_none() || wildcard::has_every_match(&bounds);
+    if !has_path || !target.members.has_every_match(request.filter, &bounds) {
+        return None;
+    }
+    let ranked = if let Some(merged) = merged(request, target, &bounds) {
+        merged
+    } else {
+        let ranked = scan(request, target, bounds);
+        // Only what comes in another order is sorted, by fields that its documents must have.
+        let sort = request.sort.filter(|_| !ranked.plan.is_sorted);
+        answered(request, target, ranked, sort)
+    };
     // A hint requires the index even if all its entries are read.
     let is_useful = ranked.rank.is_useful() || request.hint.is_some();
     is_useful.then_some(ranked)
 }
 
-/// A union of the best bounded scans for each branch of an `$or`. Returns `None` if a branch has no bounded
-/// scan.
-fn union(request: &Request<'_>, alternatives: &Alternatives<'_>) -> Option<Ranked> {
-    if alternatives.count() > BRANCHES_MAX {
-        return None;
+/// Adds to a scan of entries what it answers without their documents, which are compared by `sort`.
+fn answered(
+    request: &Request<'_>,
+    target: ScanTarget<'_>,
+    mut ranked: Ranked,
+    sort: Option<&Sort>,
+) -> Ranked {
+    let question = Question { filter: request.filter, needs: request.needs, sort };
+    // An entry of a wildcard index has one value of its document, and says nothing of the others.
+    if let (Access::Entries(scan), None) = (&mut ranked.plan.access, target.path) {
+        scan.answer = answer(question, &fields_of(target), target.has_details);
+        if let Some(answer) = &scan.answer {
+            // After fields that are not fixed, equal values are not next to each other.
+            let is_next = |fields: usize| scan.bounds.iter().take(fields - 1).all(Intervals::is_points);
+            ranked.rank.reads = match answer.distinct {
+                Some(fields) if is_next(fields) => Reads::DistinctEntries,
+                _ if answer.covers => Reads::Entries,
+                _ => Reads::Documents,
+            };
+        }
+    }
+    ranked
+}
+
+/// Scans of an index that are merged in the order of the sort, one for each combination of values of its first fields.
+/// Returns `None` if one scan has that order, or if no such scans have it.
+fn merged(request: &Request<'_>, target: ScanTarget<'_>, bounds: &EntryBounds) -> Option<Ranked> {
+    let sort = request.sort?;
+    // One path of a wildcard index has no second field that could be in order.
+    target.index.filter(|_| {
+        target.path.is_none() && !bounds.is_empty() && order_of(sort, target, &bounds.sets).is_none()
+    })?;
+    let leading = bounds.sets.iter().take_while(|set| set.is_points()).count();
+    // The fewest fields that give the order also give the fewest scans.
+    let (skipped, combinations, direction) = (1..=leading).find_map(|fields| {
+        let combinations = exploded(&bounds.sets, fields)?;
+        // All combinations have as many values, so the order of one is that of all.
+        let direction = order_of(sort, target, combinations.first()?)?;
+        Some((fields, combinations, direction))
+    })?;
+    let scan_of = |sets: Vec<Intervals>| {
+        let bounds = EntryBounds { sets, has_value: bounds.has_value };
+        // The next documents of merged scans may be compared by the sort, so they must have all of its fields.
+        answered(request, target, scan(request, target, bounds), Some(sort))
+    };
+    let parts: Vec<Ranked> = combinations.into_iter().map(scan_of).collect();
+    let reads = parts.iter().map(|part| part.rank.reads).min().unwrap_or(Reads::Documents);
+    let split = || target.spec.fields().iter().take(skipped);
+    // Two scans differ in the fields that were taken apart, so the rest of a key is no order by these.
+    let orders_split = sort.fields().any(|(path, _)| split().any(|field| field.path == *path));
+    // A scan of a unique index may be in order because it has one document. Then its keys need not have the fields of the
+    // sort, nor do they end with the `_id`.
+    let order = if orders_split || target.spec.is_unique() {
+        MergeOrder::Sort(sort.clone())
+    } else {
+        MergeOrder::Keys { skipped, direction }
+    };
+    let has_arrays = (0..target.spec.fields().len()).any(|field| !target.arrays_at(field).is_empty());
+    let scans = parts.into_iter().map(|part| part.plan.access).collect();
+    let access = Access::Merge(Merge { scans, order, has_duplicates: has_arrays });
+    let rank = Rank { reads, ..Rank::of(target, bounds, true) };
+    Some(Ranked { plan: Plan { access, is_sorted: true }, rank })
+}
+
+/// The best bounded scan of each branch of an `$or`. Of several scans that are merged for one branch all are in `reads`.
+#[derive(Clone)]
+struct Branch {
+    reads: Vec<Access>,
+    rank: Rank,
+}
+
+/// Unions of the best bounded scans for each branch of an `$or`: one after the other, and merged in the order of the sort
+/// if each has it. None if a branch has no bounded scan.
+fn unions(request: &Request<'_>, targets: &[ScanTarget<'_>], alternatives: &Alternatives<'_>) -> Vec<Ranked> {
+    let count = alternatives.count();
+    if count > BRANCHES_MAX {
+        return Vec::new();
     }
     // Scans one after the other have no common order, so none of them is chosen for its order.
-    let unsorted = Request { sort: None, ..*request };
-    let mut best: Vec<Option<Ranked>> = vec![None; alternatives.count()];
-    let records = RECORDS.as_ref().map(|spec| ScanTarget { spec, arrays: &[], index: None });
-    let indexes = request.indexes.iter().enumerate();
-    let targets =
-        indexes.map(|(at, view)| ScanTarget { spec: view.spec, arrays: view.arrays, index: Some(at) });
-    for target in records.into_iter().chain(targets) {
+    let unsorted = Request { sort: None, needs: Needs::Documents, ..*request };
+    let sorted = Request { needs: Needs::Documents, ..*request };
+    let mut best: Vec<Option<Branch>> = vec![None; count];
+    let mut best_sorted: Vec<Option<Branch>> = vec![None; count];
+    let records = RECORDS.as_ref().map(ScanTarget::records);
+    for target in records.into_iter().chain(targets.iter().copied()) {
         let bounds = alternatives.entry_bounds(&fields_of(target));
-        for (best, bounds) in best.iter_mut().zip(bounds) {
-            if target.spec.is_sparse() && !bounds.has_value {
+        let are_complete = target.members.branches_with_every_match(alternatives, &bounds);
+        for (at, (bounds, is_complete)) in bounds.into_iter().zip(are_complete).enumerate() {
+            if !is_complete || (target.path.is_some() && !wildcard::has_every_match(&bounds)) {
                 continue;
             }
-            // One branch without bounds reads everything, and then the union saves nothing.
-            let ranked = scan(&unsorted, target, bounds);
-            let is_better = best.as_ref().is_none_or(|best| ranked.rank > best.rank);
-            if ranked.rank.is_bounded() && is_better {
-                *best = Some(ranked);
+            if request.sort.is_some()
+                && let Some(best) = best_sorted.get_mut(at)
+            {
+                let merged = merged(&sorted, target, &bounds);
+                let ranked = merged.unwrap_or_else(|| scan(&sorted, target, bounds.clone()));
+                take_better(best, ranked, |plan| plan.is_sorted);
+            }
+            if let Some(best) = best.get_mut(at) {
+                take_better(best, scan(&unsorted, target, bounds), |_| true);
             }
         }
     }
-    let branches: Vec<Ranked> = best.into_iter().collect::<Option<_>>()?;
-    // A union is as good as its worst branch.
-    let rank = branches.iter().map(|branch| branch.rank).min()?;
-    // A branch that reads nothing needs no scan. If none is left, no document can match.
-    let accesses = branches.into_iter().map(|branch| branch.plan.access);
-    let mut read: Vec<Access> = accesses.filter(|access| !matches!(access, Access::Nothing)).collect();
-    let access = match read.pop() {
-        None => Access::Nothing,
-        Some(only) if read.is_empty() => only,
-        Some(last) => {
-            read.push(last);
-            Access::Union(read)
-        }
+    let one_after_the_other = best.into_iter().collect::<Option<Vec<_>>>().map(|branches| {
+        let (scans, rank) = joined(branches);
+        let access = one_or(scans, Access::Union);
+        Ranked { plan: Plan { access, is_sorted: request.sort.is_none() }, rank }
+    });
+    let side_by_side = request.sort.zip(best_sorted.into_iter().collect::<Option<Vec<_>>>());
+    let side_by_side = side_by_side.and_then(|(sort, branches)| {
+        let (scans, rank) = joined(branches);
+        let order = MergeOrder::Sort(sort.clone());
+        let is_few = scans.len() <= SCANS_MAX;
+        let access = one_or(scans, |scans| Access::Merge(Merge { scans, order, has_duplicates: true }));
+        let rank = Rank { is_sorted: true, ..rank };
+        is_few.then_some(Ranked { plan: Plan { access, is_sorted: true }, rank })
+    });
+    one_after_the_other.into_iter().chain(side_by_side).collect()
+}
+
+/// Keeps the better one of two bounded scans of a branch. One branch without bounds reads everything, and then a union
+/// saves nothing.
+fn take_better(best: &mut Option<Branch>, ranked: Ranked, is_allowed: impl Fn(&Plan) -> bool) {
+    let is_better = best.as_ref().is_none_or(|best| ranked.rank > best.rank);
+    if !ranked.rank.is_bounded() || !is_better || !is_allowed(&ranked.plan) {
+        return;
+    }
+    let reads = match ranked.plan.access {
+        // A branch that reads nothing needs no scan.
+        Access::Nothing => Vec::new(),
+        Access::Merge(merge) => merge.scans,
+        access @ (Access::Records(_) | Access::Entries(_) | Access::Union(_)) => vec![access],
     };
+    *best = Some(Branch { reads, rank: ranked.rank });
+}
+
+/// The scans of all branches, and how good they are together: as good as the worst of them.
+fn joined(branches: Vec<Branch>) -> (Vec<Access>, Rank) {
+    let worst = branches.iter().map(|branch| branch.rank).min().unwrap_or(Rank::scan(0));
     // Several branches may reach the same document, so of two equal plans a single scan costs less.
-    let rank = Rank { is_records: false, fields: Reverse(usize::MAX), ..rank };
-    Some(Ranked { plan: Plan { access, is_sorted: request.sort.is_none() }, rank })
+    let rank = Rank { is_records: false, fields: Reverse(usize::MAX), ..worst };
+    (branches.into_iter().flat_map(|branch| branch.reads).collect(), rank)
+}
+
+/// The only scan, or several as `join` puts them together. Without any, no document can match.
+fn one_or(mut scans: Vec<Access>, join: impl FnOnce(Vec<Access>) -> Access) -> Access {
+    match scans.pop() {
+        None => Access::Nothing,
+        Some(only) if scans.is_empty() => only,
+        Some(last) => {
+            scans.push(last);
+            join(scans)
+        }
+    }
 }
 
 /// The scan of a target within bounds, with its rank.
@@ -342,7 +558,11 @@ fn scan(request: &Request<'_>, target: ScanTarget<'_>, bounds: EntryBounds) -> R
             // two values.
             let varies = |(at, set): (usize, &Intervals)| !target.arrays_at(at).is_empty() && !is_one(set);
             let has_duplicates = sets.iter().enumerate().any(varies);
-            Access::Entries(EntryScan { index, bounds: sets, direction, has_duplicates })
+            let bounds = match target.path {
+                Some(path) => wildcard::bounds_at(path, sets),
+                None => sets,
+            };
+            Access::Entries(EntryScan { index, bounds, direction, has_duplicates, answer: None })
         }
     };
     Ranked { plan: Plan { access, is_sorted }, rank }
@@ -352,23 +572,23 @@ fn scan(request: &Request<'_>, target: ScanTarget<'_>, bounds: EntryBounds) -> R
 fn bounds_of(filter: Option<&Filter>, target: ScanTarget<'_>) -> EntryBounds {
     match filter {
         Some(filter) => filter.entry_bounds(&fields_of(target)),
-        None => EntryBounds { sets: vec![Intervals::all(); target.spec.fields().len()], has_value: false },
+        None => EntryBounds { sets: vec![Intervals::all(); target.fields().count()], has_value: false },
     }
 }
 
 /// The fields of a target as a filter needs them.
 fn fields_of(target: ScanTarget<'_>) -> Vec<IndexedField<'_>> {
-    let fields = target.spec.fields().iter().enumerate();
-    fields.map(|(at, field)| IndexedField { path: &field.path, arrays: target.arrays_at(at) }).collect()
+    let fields = target.fields().enumerate();
+    fields.map(|(at, field)| IndexedField { path: field.path, arrays: target.arrays_at(at) }).collect()
 }
 
 /// The direction in which a scan within `sets` has the order of a sort. Returns `None` if neither direction
 /// has it.
 fn order_of(sort: &Sort, target: ScanTarget<'_>, sets: &[Intervals]) -> Option<Direction> {
-    let fields = target.spec.fields().iter().zip(sets).enumerate();
+    let fields = target.fields().zip(sets).enumerate();
     let fields: Vec<_> = fields
         .map(|(at, (field, set))| SortedField {
-            path: &field.path,
+            path: field.path,
             direction: field.direction,
             has_one_value: is_one(set),
             has_arrays: !target.arrays_at(at).is_empty(),
@@ -382,7 +602,38 @@ fn is_one(set: &Intervals) -> bool {
     set.as_slice().len() == 1 && set.is_points()
 }
 
-impl ScanTarget<'_> {
+impl<'a> ScanTarget<'a> {
+    fn records(spec: &'a IndexSpec) -> Self {
+        Self {
+            spec,
+            arrays: &[],
+            has_details: false,
+            index: None,
+            members: Membership::default(),
+            path: None,
+        }
+    }
+
+    /// The index at a position of the request.
+    fn of(view: &IndexView<'a>, position: usize) -> Self {
+        let members = Membership { is_sparse: view.spec.is_sparse(), partial: view.partial };
+        let IndexView { spec, arrays, has_details, .. } = *view;
+        Self { spec, arrays, has_details, index: Some(position), members, path: None }
+    }
+
+    /// A wildcard index, planned as an index on one of its paths.
+    fn at_path(self, path: &'a FieldPath) -> Self {
+        Self { arrays: wildcard::arrays_of(self.arrays), path: Some(path), ..self }
+    }
+
+    /// The fields that it is planned with.
+    fn fields(&self) -> impl Iterator<Item = TargetField<'a>> + use<'a> {
+        let path = self.path;
+        // Of a wildcard index the first field is the path, which is fixed.
+        let fields = self.spec.fields().iter().skip(usize::from(path.is_some()));
+        fields.map(move |field| TargetField { path: path.unwrap_or(&field.path), direction: field.direction })
+    }
+
     /// The components with arrays of a field's path.
     fn arrays_at(&self, field: usize) -> ArrayComponents {
         self.arrays.get(field).copied().unwrap_or_default()
@@ -397,6 +648,7 @@ impl Rank {
             equalities: 0,
             is_sorted: false,
             has_range: false,
+            reads: Reads::Documents,
             is_records: true,
             fields: Reverse(fields),
             position: Reverse(0),
@@ -417,8 +669,8 @@ impl Rank {
         }
         let equalities = bounds.sets.iter().take_while(|set| set.is_points()).count();
         let next_is_bounded = bounds.sets.get(equalities).is_some_and(|set| !set.is_all());
-        // A sparse index leaves out documents, which is as good as a bound if nothing else bounds the scan.
-        let is_smaller = target.spec.is_sparse() && equalities == 0;
+        // A sparse or partial index leaves out documents, which is as good as a bound if nothing else bounds the scan.
+        let is_smaller = target.members.leaves_out() && equalities == 0;
         Self { equalities, has_range: next_is_bounded || is_smaller, ..whole }
     }
 
@@ -429,6 +681,6 @@ impl Rank {
 
     /// Whether the scan may be better than a scan of all records.
     fn is_useful(&self) -> bool {
-        self.is_bounded() || self.is_sorted
+        self.is_bounded() || self.is_sorted || self.reads == Reads::DistinctEntries
     }
 }

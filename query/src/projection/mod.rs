@@ -12,6 +12,7 @@ mod slice;
 mod tree;
 
 use bson::{RawDocument, RawDocumentBuf};
+use index::path::FieldPath;
 
 use crate::expression::Variables;
 use crate::filter::Filter;
@@ -109,6 +110,34 @@ impl Projection {
     /// not to what an update made of it.
     pub fn is_positional(&self) -> bool {
         self.tree.filter.is_some()
+    }
+
+    /// The paths of the fields that the projection returns, if it returns them as they are and nothing else. Returns
+    /// `None` if it computes something, takes parts of arrays, or returns all fields but some.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::expression::Variables;
+    /// use cairndb_query::projection::Projection;
+    ///
+    /// let fields = |projection: bson::RawDocumentBuf| {
+    ///     let projection = Projection::parse(&projection, None, &Variables::default())?;
+    ///     let paths = projection.included_fields();
+    ///     let names = paths.map(|paths| paths.iter().map(|path| path.as_str().to_owned()).collect::<Vec<_>>());
+    ///     Ok::<_, cairndb_query::projection::error::Error>(names)
+    /// };
+    /// assert_eq!(fields(rawdoc! { "_id": 0, "a.b": 1 })?, Some(vec!["a.b".to_owned()]));
+    /// assert_eq!(fields(rawdoc! { "c": 1 })?, Some(vec!["_id".to_owned(), "c".to_owned()]));
+    /// assert_eq!(fields(rawdoc! { "c": 0 })?, None);
+    /// # Ok::<(), cairndb_query::projection::error::Error>(())
+    /// ```
+    pub fn included_fields(&self) -> Option<Vec<FieldPath>> {
+        if self.tree.mode == Mode::Exclusion {
+            return None;
+        }
+        let mut paths = Vec::new();
+        self.tree.root.collect_included("", &mut paths)?;
+        paths.iter().map(|path| FieldPath::parse(path).ok()).collect()
     }
 
     /// Whether the projection may add fields, and not only leave some out.

@@ -124,6 +124,24 @@ impl Node {
         self.additions = additions.iter().filter_map(|name| self.position(name)).collect();
     }
 
+    /// Adds the paths of the fields that are included as they are. `path` is that of the node. Returns `None` if
+    /// something else happens to a field.
+    pub(super) fn collect_included(&self, path: &str, paths: &mut Vec<String>) -> Option<()> {
+        for child in &self.children {
+            let path = if path.is_empty() { child.name.clone() } else { format!("{path}.{}", child.name) };
+            match &child.action {
+                Action::Include => paths.push(path),
+                Action::Nested(node) => node.collect_included(&path, paths)?,
+                // In an inclusion only the `_id` can be excluded.
+                Action::Exclude => {}
+                Action::Slice(_) | Action::ElemMatch(_) | Action::Positional | Action::Computed(_) => {
+                    return None;
+                }
+            }
+        }
+        Some(())
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.children.is_empty()
     }

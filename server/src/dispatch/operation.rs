@@ -28,13 +28,32 @@ pub(super) fn current(call: &Call) -> Result<Reply, Failure> {
         }
     }
     // `$literal` keeps values that look like expressions, a namespace with a `$` for example, as they are.
-    let pipeline = [
-        doc! { "$documents": { "$literal": call.shared.operations.list(own) } },
-        doc! { "$match": conditions },
-    ];
+    let pipeline = [doc! { "$documents": { "$literal": running(call, own) } }, doc! { "$match": conditions }];
     let cursor = call.client().database("admin").aggregate(pipeline).run()?;
     let operations = cursor.collect::<cairndb::Result<Vec<Document>>>()?;
     Ok(doc! { "inprog": operations }.into())
+}
+
+/// The running commands; with `connection` only those of this connection. One that builds an index shows how far it is.
+fn running(call: &Call, connection: Option<i32>) -> Vec<Document> {
+    let mut running = call.shared.operations.list(connection);
+    // Looked up afterwards, for the list of commands is locked while it is copied.
+    let builds = call.client().index_builds();
+    for build in &builds {
+        let is_of_build = |operation: &&mut Document| {
+            let builds =
+                operation.get_document("command").is_ok_and(|command| command.contains_key("createIndexes"));
+            builds
+                && operation.get_str("ns").is_ok_and(|namespace| namespace == build.namespace)
+                && !operation.contains_key("progress")
+        };
+        if let Some(operation) = running.iter_mut().find(is_of_build) {
+            let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+            operation.insert("msg", format!("Index Build: {} {}", build.phase, build.index_name));
+            operation.insert("progress", doc! { "done": number(build.done), "total": number(build.total) });
+        }
+    }
+    running
 }
 
 /// `killOp`: tells a running command to end, by its number in `currentOp`. The answer does not wait for its
@@ -80,7 +99,7 @@ pub(super) fn with_operations(call: &Call) -> Result<Option<RawDocumentBuf>, Fai
     }
     // The stage shows the commands of all users.
     authorize(call, Access::Root)?;
-    with_documents(call, pipeline, &call.shared.operations.list(None)).map(Some)
+    with_documents(call, pipeline, &running(call, None)).map(Some)
 }
 
 /// The command with `documents` in place of the first stage of its pipeline.

@@ -11,15 +11,50 @@ const PATHS: [&str; 12] = ["a", "a", "b", "b", "c", "a.x", "a.x", "a.y", "b.x", 
 const POSITIONS: [&str; 3] = ["a.0", "b.0.x", "a.x.1"];
 const DEPTH_MAX: u32 = 3;
 
-/// A document with the `_id`.
+/// A document with the `_id`, a number of any type. Its fields come in any order.
 pub(super) fn document(choices: &mut Choices, id: i32) -> Document {
+    let id: Bson = match choices.below(4) {
+        0 => f64::from(id).into(),
+        1 => i64::from(id).into(),
+        _ => id.into(),
+    };
     let mut document = doc! { "_id": id };
-    for name in ["a", "b", "c"] {
+    let mut names = vec!["a", "b", "c"];
+    while !names.is_empty() {
+        let name = names.remove(if choices.one_in(2) { 0 } else { choices.index(names.len()) });
         if !choices.one_in(4) {
             document.insert(name, value(choices, 0));
         }
     }
     document
+}
+
+/// A projection: mostly of a few fields, which an index may have.
+pub(super) fn projection(choices: &mut Choices) -> Document {
+    if choices.one_in(6) {
+        return doc! { "b": 0 };
+    }
+    let paths: Vec<String> = (0..=choices.below(3)).map(|_| path(choices).to_owned()).collect();
+    shown(choices, &paths)
+}
+
+/// A projection of those of `paths` that do not exclude each other, with the `_id` or without.
+pub(super) fn shown(choices: &mut Choices, paths: &[String]) -> Document {
+    let mut projection = Document::new();
+    for path in paths {
+        // A path and a part of it exclude each other.
+        let collides = |other: &String| path.starts_with(other.as_str()) || other.starts_with(path.as_str());
+        if path != "_id" && !projection.keys().any(collides) {
+            projection.insert(path.clone(), 1);
+        }
+    }
+    if projection.is_empty() {
+        projection.insert("a", 1);
+    }
+    if choices.one_in(2) {
+        projection.insert("_id", i32::from(choices.one_in(3)));
+    }
+    projection
 }
 
 /// A value: mostly a small number, else an object, an array of any of these, or something of another type.
@@ -74,16 +109,84 @@ pub(super) fn path(choices: &mut Choices) -> &'static str {
 
 /// An index on one to three fields, with a name of its own.
 pub(super) fn index(choices: &mut Choices, number: usize) -> IndexModel {
+    if choices.one_in(7) {
+        return wildcard(choices, number);
+    }
     let mut keys = Document::new();
     for _ in 0..=choices.below(3) {
         keys.insert(path(choices), if choices.one_in(3) { -1 } else { 1 });
     }
+    let filter = choices.one_in(3).then(|| partial(choices));
     let options = IndexOptions::builder()
         .name(format!("index{number}"))
         .unique(choices.one_in(8))
-        .sparse(choices.one_in(4))
+        .sparse(filter.is_none() && choices.one_in(4))
+        .partial_filter_expression(filter)
+        .hidden(choices.one_in(12))
         .build();
     IndexModel::builder().keys(keys).options(options).build()
+}
+
+/// A wildcard index, on all paths or on some.
+fn wildcard(choices: &mut Choices, number: usize) -> IndexModel {
+    let name = *choices.pick(&["$**", "$**", "$**", "a.$**", "a.x.$**", "b.$**"]);
+    let projection = if name == "$**" && choices.one_in(2) {
+        let flag = i32::from(choices.one_in(2));
+        let mut projection = Document::new();
+        for _ in 0..=choices.below(2) {
+            let path = *choices.pick(&["a", "b", "c", "a.x", "b.x", "a.x.y"]);
+            // A path and one below it could contradict each other.
+            if !projection.keys().any(|other| other.starts_with(path) || path.starts_with(other.as_str())) {
+                projection.insert(path, flag);
+            }
+        }
+        if choices.one_in(3) {
+            projection.insert("_id", 1);
+        }
+        Some(projection)
+    } else {
+        None
+    };
+    let filter = choices.one_in(5).then(|| partial(choices));
+    let options = IndexOptions::builder()
+        .name(format!("index{number}"))
+        .partial_filter_expression(filter)
+        .wildcard_projection(projection)
+        .build();
+    let keys = doc! { name: if choices.one_in(3) { -1 } else { 1 } };
+    IndexModel::builder().keys(keys).options(options).build()
+}
+
+/// The filter of a partial index: one or two conditions, of which many documents meet some.
+fn partial(choices: &mut Choices) -> Document {
+    let mut filter = Document::new();
+    for _ in 0..=choices.below(2) {
+        let condition = match choices.below(6) {
+            0 => operand(choices),
+            1 => bson!({ "$exists": true }),
+            2 => bson!({ "$type": *choices.pick(&["number", "string", "array", "object", "int"]) }),
+            3 => bson!({ "$in": (0..=choices.below(3)).map(|_| operand(choices)).collect::<Vec<_>>() }),
+            _ => {
+                let name = *choices.pick(&["$gt", "$gte", "$gte", "$lt", "$lte"]);
+                bson!({ name: operand(choices) })
+            }
+        };
+        if choices.one_in(5) {
+            let other = bson!({ path(choices): operand(choices) });
+            filter.insert("$or", vec![bson!({ path(choices): condition }), other]);
+        } else {
+            filter.insert(path(choices), condition);
+        }
+    }
+    filter
+}
+
+/// A filter that contains the filter of a partial index, with a condition on its first field, so that a plan may use it.
+pub(super) fn within(choices: &mut Choices, model: &IndexModel) -> Option<Document> {
+    let partial = model.options.as_ref()?.partial_filter_expression.clone()?;
+    let field = model.keys.keys().next().filter(|field| !field.ends_with("$**"))?.clone();
+    let narrowed = bson!({ field: condition(choices, 0) });
+    Some(doc! { "$and": [partial, narrowed] })
 }
 
 /// A filter of one to three conditions, clauses included.
@@ -98,6 +201,21 @@ pub(super) fn filter(choices: &mut Choices, depth: u32) -> Document {
         } else {
             filter.insert(path(choices), condition(choices, 0));
         }
+    }
+    filter
+}
+
+/// A filter of one or two simple conditions on some of `paths`.
+pub(super) fn few(choices: &mut Choices, paths: &[String]) -> Document {
+    let mut filter = Document::new();
+    for _ in 0..=choices.below(2) {
+        let condition = match choices.below(4) {
+            0 => number(choices),
+            1 => bson!({ "$in": [number(choices), number(choices), operand(choices)] }),
+            2 => bson!({ "$gte": number(choices) }),
+            _ => bson!({ "$ne": number(choices) }),
+        };
+        filter.insert(choices.pick(paths).clone(), condition);
     }
     filter
 }

@@ -8,13 +8,13 @@
 mod generate;
 
 use cairndb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
-use cairndb::{Client, Collection, Hint, IndexModel, ReturnDocument};
+use cairndb::{Client, Collection, Hint, IndexBuildProgress, IndexModel, ReturnDocument};
 
 use crate::choices::Choices;
 use crate::scratch::Scratch;
 
 /// Where a document stands in a sort, as bytes that compare; nothing if it cannot be sorted.
-pub type SortKey<'a> = &'a dyn Fn(&Document, &RawDocument) -> Option<Vec<u8>>;
+pub type SortKey<'a> = &'a (dyn Fn(&Document, &RawDocument) -> Option<Vec<u8>> + Sync);
 
 /// What was compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,6 +25,10 @@ pub struct Compared {
     pub writes: u64,
     /// Questions that an index answered.
     pub indexed: u64,
+    /// Questions that it answered without the documents.
+    pub covered: u64,
+    /// Questions that several scans of an index answered side by side.
+    pub merged: u64,
 }
 
 /// Both collections.
@@ -103,7 +107,16 @@ impl Pair<'_> {
     fn create_index(&mut self, choices: &mut Choices) {
         self.names += 1;
         let model = generate::index(choices, self.names);
-        if self.indexed.create_index(model.clone()).run().is_ok() {
+        let indexed = self.indexed.clone();
+        // Some writes come in the middle of the build. The build calls at the beginning of each of its parts.
+        let mut writes = if choices.one_in(3) { choices.below(4) } else { 0 };
+        let write = |_: &IndexBuildProgress| {
+            if writes > 0 {
+                writes -= 1;
+                self.write(choices);
+            }
+        };
+        if indexed.create_index(model.clone()).progress(write).run().is_ok() {
             self.indexes.push(model);
         }
     }
@@ -130,25 +143,47 @@ impl Pair<'_> {
         if choices.one_in(10) {
             filter.insert(generate::path(choices), generate::pattern(choices));
         }
+        // Few filters imply that of a partial index by chance.
+        if choices.one_in(4) && !self.indexes.is_empty() {
+            let model = choices.pick(&self.indexes).clone();
+            filter = generate::within(choices, &model).unwrap_or(filter);
+        }
         let sort = choices.one_in(2).then(|| generate::sort(choices));
-        let projection = choices.one_in(4).then(|| match choices.below(3) {
-            0 => doc! { "a": 1 },
-            1 => doc! { "_id": 0, "a.x": 1, "b": 1 },
-            _ => doc! { "b": 0 },
-        });
+        let mut projection = choices.one_in(2).then(|| generate::projection(choices));
+        // Few conditions on paths of an index are what its entries decide, and these paths are what they show.
+        if choices.one_in(3) {
+            let paths = [self.path(choices), self.path(choices)];
+            filter = generate::few(choices, &paths);
+            if choices.one_in(2) {
+                projection = Some(generate::shown(choices, &paths));
+            }
+        }
         let hint = choices.one_in(5).then(|| self.hint(choices));
         let skip = if choices.one_in(4) { choices.below(5) } else { 0 };
         let limit = if choices.one_in(3) { i64::try_from(choices.below(6)).expect("small") } else { 0 };
         Question { filter, sort, skip, limit, projection, hint }
     }
 
+    /// A path, mostly of an index.
+    fn path(&self, choices: &mut Choices) -> String {
+        if self.indexes.is_empty() || choices.one_in(3) {
+            return generate::path(choices).to_owned();
+        }
+        let mut keys: Vec<String> = choices.pick(&self.indexes).keys.keys().cloned().collect();
+        // The key of a wildcard index is no path.
+        keys.iter_mut().filter(|key| key.ends_with("$**")).for_each(|key| "a".clone_into(key));
+        choices.pick(&keys).clone()
+    }
+
     fn hint(&self, choices: &mut Choices) -> Hint {
+        let visible: Vec<IndexModel> =
+            self.indexes.iter().filter(|index| !is_hidden(index)).cloned().collect();
         match choices.below(4) {
             0 => Hint::Keys(doc! { "$natural": if choices.one_in(2) { 1 } else { -1 } }),
             1 => Hint::Name("_id_".to_owned()),
-            _ if self.indexes.is_empty() => Hint::Keys(doc! { "_id": 1 }),
-            2 => Hint::Name(name_of(choices.pick(&self.indexes)).to_owned()),
-            _ => Hint::Keys(choices.pick(&self.indexes).keys.clone()),
+            _ if visible.is_empty() => Hint::Keys(doc! { "_id": 1 }),
+            2 => Hint::Name(name_of(choices.pick(&visible)).to_owned()),
+            _ => Hint::Keys(choices.pick(&visible).keys.clone()),
         }
     }
 
@@ -162,7 +197,8 @@ impl Pair<'_> {
         self.check_matches(&question, &all);
         self.check_order(&question, &all);
         if choices.one_in(4) {
-            self.check_other_verbs(&question, all.len());
+            let path = self.path(choices);
+            self.check_other_verbs(&question, all.len(), &path);
         }
     }
 
@@ -204,23 +240,50 @@ impl Pair<'_> {
         documents.iter().map(key).collect()
     }
 
-    fn check_other_verbs(&mut self, question: &Question, matching: usize) {
-        let count = self.indexed.count_documents(question.filter.clone()).run().expect("counted");
-        assert_eq!(count, matching as u64, "{}", self.told(question));
+    /// Counts, distinct values of `path`, and pipelines.
+    fn check_other_verbs(&mut self, question: &Question, matching: usize, path: &str) {
+        let mut count = self.indexed.count_documents(question.filter.clone());
+        if let Some(hint) = &question.hint {
+            count = count.hint(hint.clone());
+        }
+        assert_eq!(count.run().expect("counted"), matching as u64, "{}", self.told(question));
         let distinct = |collection: &Collection<RawDocumentBuf>| {
-            let values = collection.distinct("a", question.filter.clone()).run().expect("values");
-            let numbers = values.iter().filter(|value| matches!(value, Bson::String(_) | Bson::Boolean(_)));
-            (values.len(), sorted(numbers.map(|value| value.to_string().into_bytes()).collect()))
+            let values = collection.distinct(path, question.filter.clone()).run().expect("values");
+            // Of numbers that are equal any may be found first.
+            let told = values.iter().filter(|value| !is_number_within(value));
+            (values.len(), sorted(told.map(|value| value.to_string().into_bytes()).collect()))
         };
-        assert_eq!(distinct(&self.indexed), distinct(&self.plain), "{}", self.told(question));
-        let stages = [doc! { "$match": question.filter.clone() }, doc! { "$sort": { "_id": -1 } }];
-        let piped = |collection: &Collection<RawDocumentBuf>| {
-            let cursor =
-                collection.aggregate(stages.clone()).with_type::<RawDocumentBuf>().run().expect("run");
-            cursor.map(|document| document.expect("a document").into_bytes()).collect::<Vec<_>>()
-        };
-        assert!(piped(&self.indexed) == piped(&self.plain), "{}", self.told(question));
-        self.compared.indexed += u64::from(self.plan(question).contains("IXSCAN\""));
+        assert_eq!(distinct(&self.indexed), distinct(&self.plain), "{path} {}", self.told(question));
+        let by_path =
+            doc! { "_id": { "$type": format!("${path}") }, "n": { "$sum": 1 }, "max": { "$max": "$b" } };
+        let project = doc! { "_id": 0, "a": 1, "b": 1 };
+        for stages in [
+            vec![doc! { "$sort": { "_id": -1 } }],
+            vec![doc! { "$count": "n" }],
+            vec![doc! { "$group": by_path }, doc! { "$sort": { "_id": 1 } }],
+            vec![doc! { "$sort": { "b": 1, "_id": 1 } }, doc! { "$limit": 3 }, doc! { "$project": project }],
+        ] {
+            let stages = [vec![doc! { "$match": question.filter.clone() }], stages].concat();
+            let piped = |collection: &Collection<RawDocumentBuf>| -> Result<Vec<Vec<u8>>, cairndb::Error> {
+                let cursor = collection.aggregate(stages.clone()).with_type::<RawDocumentBuf>().run()?;
+                cursor.map(|document| Ok(document?.into_bytes())).collect()
+            };
+            // Fields in different arrays cannot be sorted; an index may pass them by.
+            let Ok(expected) = piped(&self.plain) else { continue };
+            let found = piped(&self.indexed).unwrap_or_else(|error| panic!("{stages:?}: {error}"));
+            let shown = |documents: &[Vec<u8>]| {
+                let shown = |bytes: &Vec<u8>| format!("{:?}", RawDocument::from_bytes(bytes));
+                documents.iter().map(shown).collect::<Vec<_>>()
+            };
+            // Of numbers that are equal any may be the greatest.
+            let is_same = found == expected || stages.iter().any(|stage| stage.contains_key("$group"));
+            assert!(is_same, "{stages:?} {:?} {:?} {}", shown(&found), shown(&expected), self.told(question));
+            assert_eq!(found.len(), expected.len(), "{stages:?} {}", self.told(question));
+        }
+        let plan = self.plan(question);
+        self.compared.indexed += u64::from(plan.contains("IXSCAN\""));
+        self.compared.covered += u64::from(plan.contains("PROJECTION_COVERED"));
+        self.compared.merged += u64::from(plan.contains("SORT_MERGE"));
     }
 
     /// Writes to both, and holds them against each other.
@@ -331,6 +394,9 @@ impl Pair<'_> {
     fn plan(&self, question: &Question) -> String {
         let mut find = doc! { "find": "indexed", "filter": question.filter.clone() };
         find.extend(question.sort.clone().map(|sort| ("sort".to_owned(), Bson::Document(sort))));
+        find.extend(
+            question.projection.clone().map(|shown| ("projection".to_owned(), Bson::Document(shown))),
+        );
         find.extend(question.hint.clone().map(|hint| {
             let hint = match hint {
                 Hint::Keys(keys) => Bson::Document(keys),
@@ -380,6 +446,18 @@ fn sorted(mut documents: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     documents
 }
 
+/// Whether a value is a number, or has one in it.
+fn is_number_within(value: &Bson) -> bool {
+    let is_number = matches!(value, Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) | Bson::Decimal128(_));
+    let values = value.as_array().into_iter().flatten();
+    let fields = value.as_document().into_iter().flat_map(|fields| fields.values());
+    is_number || values.chain(fields).any(is_number_within)
+}
+
 fn name_of(model: &IndexModel) -> &str {
     model.options.as_ref().and_then(|options| options.name.as_deref()).expect("every index has a name")
+}
+
+fn is_hidden(model: &IndexModel) -> bool {
+    model.options.as_ref().and_then(|options| options.hidden) == Some(true)
 }

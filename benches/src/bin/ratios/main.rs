@@ -1,10 +1,11 @@
 //! Prints one line a figure, `name ratio`: CairnDB's speed against raw RocksDB's with the same options and the
 //! same bytes, both measured in turns in this run. Above 1 CairnDB is faster. Figures of sequences are in `numbering`,
-//! of filters, sorts and updates in `queries`, of the server in `server`.
+//! of filters, sorts and updates in `queries`, of index builds in `builds`, of the server in `server`.
 //!
 //! `ratios` prints all figures but `insert_growth`, each measured in a process of its own, so that none inherits the
 //! heap of another. `ratios large` prints that one, and names given as arguments print just those.
 
+mod builds;
 mod numbering;
 mod queries;
 mod rounds;
@@ -37,7 +38,7 @@ const TURN: usize = 5000;
 
 type Figure = (&'static str, fn() -> f64);
 
-const FIGURES: [Figure; 23] = [
+const FIGURES: [Figure; 25] = [
     ("insert_one_raw", insert_one_raw),
     ("insert_one_typed", insert_one_typed),
     ("insert_many_raw", insert_many_raw),
@@ -56,6 +57,8 @@ const FIGURES: [Figure; 23] = [
     ("scan_filter", queries::scan_filter),
     ("sort_top_k", queries::sort_top_k),
     ("update_inc", queries::update_inc),
+    ("index_build", builds::index_build),
+    ("insert_during_build", builds::insert_during_build),
     ("server_ping", server::server_ping),
     ("server_insert_batch", server::server_insert_batch),
     ("server_insert_driver_alone", server::server_insert_driver_alone),

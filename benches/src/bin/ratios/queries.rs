@@ -22,7 +22,7 @@ const LEAST: i32 = 899;
 const PART: i32 = 3;
 
 /// A document of 150 bytes, one in a hundred of which matches.
-fn measured(number: u64) -> RawDocumentBuf {
+pub(crate) fn measured(number: u64) -> RawDocumentBuf {
     let mixed = mix(number);
     let small = |divisor: u64| i32::try_from(mixed % divisor).unwrap_or_default();
     rawdoc! {
@@ -35,7 +35,7 @@ fn measured(number: u64) -> RawDocumentBuf {
 }
 
 /// Both sides with the same documents, written out to table files.
-fn filled(count: u64) -> (Ours, Raw) {
+pub(crate) fn filled(count: u64) -> (Ours, Raw) {
     let (ours, raw) = (Ours::create(), Raw::create());
     let orders = ours.orders();
     let records: Vec<Record> =

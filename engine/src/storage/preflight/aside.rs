@@ -1,6 +1,6 @@
 //! Cuts a log where its replay ends, and keeps a copy of what is cut.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,7 @@ use crate::storage::folder::{failed, sync_folder};
 use crate::storage::format::ASIDE_PREFIX;
 use crate::storage::preflight::synced::Passed;
 use crate::storage::private;
+use crate::storage::raw_file::RawFile;
 
 /// Copies what follows the replayed part of each log into a file of its own, and then cuts the log.
 ///
@@ -30,7 +31,7 @@ pub(crate) fn set_aside(path: &Path, passed: &mut Passed) -> Result<()> {
 }
 
 fn copy_from(log: &Path, offset: u64, aside: &Path) -> io::Result<()> {
-    let mut source = File::open(log)?;
+    let mut source = RawFile::open(log)?;
     source.seek(SeekFrom::Start(offset))?;
     // The name of the copy has the log's number and the offset in it, so only an earlier copy of the same bytes is
     // overwritten.

@@ -1,9 +1,9 @@
 //! Checks that the files of a database exist and are long enough: CURRENT, the MANIFEST, tables and logs.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rocksfile::manifest::{Manifest, ManifestFault, Reading};
 use rocksfile::names::{CURRENT, CURRENT_BYTES_MAX, FileName};
@@ -12,12 +12,15 @@ use crate::error::Result;
 use crate::results::TornEnd;
 use crate::storage::folder::failed;
 use crate::storage::preflight::synced::{Length, SyncedState, damaged};
+use crate::storage::raw_file::RawFile;
 
-/// The files of a folder. Their names and lengths were checked, the contents of logs and tables not.
-pub(super) struct Files {
-    pub(super) manifest: Manifest,
+/// The files of a folder. The contents of logs and tables were not looked at.
+pub(crate) struct Files {
+    pub(crate) manifest: Manifest,
+    /// The MANIFEST's number, and how much of it was read.
+    pub(crate) manifest_length: Length,
     /// The logs that RocksDB will replay, oldest first.
-    pub(super) logs: Vec<Length>,
+    pub(crate) logs: Vec<Length>,
     /// The torn end of the MANIFEST, if it has one.
     pub(super) torn: Vec<TornEnd>,
 }
@@ -29,14 +32,28 @@ pub(crate) struct Lengths {
 }
 
 impl Files {
+    /// Reads the MANIFEST, and checks that the logs exist that it and the witness name, and that tables have their lengths.
     pub(super) fn read(path: &Path, known: &SyncedState) -> Result<Self> {
+        let files = Self::list(path, known)?;
+        files.check_tables(path)?;
+        Ok(files)
+    }
+
+    /// Reads the MANIFEST, and checks that the logs exist that it and the witness name.
+    pub(super) fn list(path: &Path, known: &SyncedState) -> Result<Self> {
         let number = current_manifest(path, known)?;
         let (reading, torn) = read_manifest(path, number, known)?;
         let manifest = reading.manifest;
         let logs = needed_logs(path, &manifest, known)?;
+        let manifest_length = Length { number, bytes: reading.bytes };
+        Ok(Self { manifest, manifest_length, logs, torn })
+    }
+
+    fn check_tables(&self, path: &Path) -> Result<()> {
+        let number = self.manifest_length.number;
         // The tables come last. If another process deletes one meanwhile, it has changed the MANIFEST before, and the
         // caller notices that and reads again.
-        for table in manifest.tables() {
+        for table in self.manifest.tables() {
             let file = path.join(FileName::Table(table.number).to_string());
             match fs::metadata(&file) {
                 Ok(metadata) if metadata.len() == table.bytes => {}
@@ -55,7 +72,7 @@ impl Files {
                 Err(error) => return Err(failed("look at the file", &file)(error)),
             }
         }
-        Ok(Self { manifest, logs, torn })
+        Ok(())
     }
 }
 
@@ -73,7 +90,8 @@ pub(crate) fn lengths(path: &Path) -> Result<Lengths> {
 /// The content of CURRENT, and the names and lengths of all files. Two pictures differ if another process wrote to the
 /// folder in between. Returns `None` if the folder cannot be read.
 pub(super) fn picture(path: &Path) -> Option<(Vec<u8>, BTreeMap<String, u64>)> {
-    let current = fs::read(path.join(CURRENT)).ok()?;
+    let mut current = Vec::new();
+    RawFile::open(&path.join(CURRENT)).ok()?.take(CURRENT_BYTES_MAX as u64).read_to_end(&mut current).ok()?;
     let mut lengths = BTreeMap::new();
     for entry in fs::read_dir(path).ok()? {
         let entry = entry.ok()?;
@@ -182,8 +200,8 @@ fn too_short(file: &Path, found: u64, synced: u64) -> crate::error::Error {
 }
 
 /// Opens a file that must exist. `missing` is the reason in the error if it does not.
-pub(super) fn open(file: &PathBuf, missing: &str) -> Result<File> {
-    match File::open(file) {
+pub(super) fn open(file: &Path, missing: &str) -> Result<RawFile> {
+    match RawFile::open(file) {
         Ok(file) => Ok(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(damaged(file, 0, missing)),
         Err(error) => Err(failed("open the file", file)(error)),

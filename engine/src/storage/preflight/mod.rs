@@ -21,11 +21,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::error::Result;
-use crate::storage::preflight::files::Files;
 use crate::storage::preflight::synced::damaged;
 
 pub(super) use self::aside::set_aside;
-pub(super) use self::files::{Lengths, lengths};
+pub(super) use self::files::{Files, Lengths, lengths};
 pub(super) use self::synced::{Length, Passed, SyncedState};
 
 /// For how long the reading of a folder is repeated while another process writes to it.
@@ -49,6 +48,11 @@ pub(super) fn inspect_for_reading(path: &Path, known: &SyncedState) -> Result<Pa
             "a crash left records after a torn one; opening the database for writing once sets them aside",
         )),
     }
+}
+
+/// Reads the MANIFEST and the lengths of the logs of a folder that another thread or process may write to.
+pub(super) fn list(path: &Path, known: &SyncedState) -> Result<Files> {
+    retry_while_changing(path, || Files::list(path, known))
 }
 
 /// Runs `read` on a folder that another process may write to, and repeats it as long as it fails and the folder

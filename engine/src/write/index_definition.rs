@@ -1,11 +1,6 @@
-//! Definitions of indexes, and the build of an index over the documents that exist already.
-//!
-//! The build runs with the collection's gate held exclusively, so no other write runs at the same time. Its entries carry an
-//! id that no catalog entry names until all of them are written. So a build that was cut short is invisible, and the
-//! next open removes its entries.
+//! Definitions of indexes: how a model becomes one, what it must not say, and how it compares with indexes that exist.
 
 use std::cmp::Ordering;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use bson::{Bson, Document, RawBsonRef, RawDocumentBuf, doc};
@@ -14,26 +9,17 @@ use index::order::compare as compare_values;
 use index::spec::{IndexSpec, Sparseness, SpecOptions, Uniqueness};
 use query::code::Code;
 
-use crate::catalog::indexes::{ID_INDEX_NAME, Index};
+use crate::catalog::indexes::{EntryDetail, ID_INDEX_NAME, Index, IndexUses};
 use crate::catalog::multikey::IndexArrays;
-use crate::document::decode::stored;
+use crate::catalog::settings::IndexSettings;
 use crate::document::print::print_value;
-use crate::error::{Error, Result, WriteError};
+use crate::error::{Error, Result};
 use crate::options::IndexModel;
-use crate::storage::Family;
 use crate::storage::keys::IndexId;
-use crate::storage::scan::{CacheUse, Scan};
-use crate::storage::snapshot::Snapshot;
-use crate::storage::write::Batch;
-use crate::write::Target;
-use crate::write::entries::entries_of;
-use crate::write::prepare::encoded_id;
-use crate::write::unique::{is_unique, taken_entry};
+use crate::write::index_settings;
 
 /// How many secondary indexes a collection may have: MongoDB's 64, less the one on `_id`.
 const INDEXES_MAX: usize = 63;
-/// Bytes of entries after which the build commits: they bound its memory.
-const BUILD_COMMIT_BYTES: usize = 1 << 20;
 /// The fields that a description of the index on `_id` may have.
 const ID_INDEX_OPTIONS: [&str; 5] = ["collation", "key", "name", "ns", "v"];
 
@@ -42,6 +28,7 @@ const ID_INDEX_OPTIONS: [&str; 5] = ["collation", "key", "name", "ns", "v"];
 pub(crate) struct IndexDefinition {
     pub(crate) name: String,
     pub(crate) spec: IndexSpec,
+    pub(crate) settings: IndexSettings,
 }
 
 /// Whether a collection has the index of a definition.
@@ -64,6 +51,7 @@ pub(crate) fn parse(model: &IndexModel) -> Result<Option<IndexDefinition>> {
         let mut given = doc! { "key": &model.keys, "name": options.name.as_deref().unwrap_or(ID_INDEX_NAME) };
         given.extend(options.unique.map(|unique| ("unique".to_owned(), unique.into())));
         given.extend(options.sparse.map(|sparse| ("sparse".to_owned(), sparse.into())));
+        index_settings::describe_given(&options, &mut given);
         return check_id_index(&given).map(|()| None);
     }
     let keys = RawDocumentBuf::try_from(&model.keys)?;
@@ -71,10 +59,14 @@ pub(crate) fn parse(model: &IndexModel) -> Result<Option<IndexDefinition>> {
         uniqueness: if options.unique == Some(true) { Uniqueness::Unique } else { Uniqueness::NotUnique },
         sparseness: if options.sparse == Some(true) { Sparseness::Sparse } else { Sparseness::NotSparse },
     };
-    let spec = IndexSpec::parse(&keys, spec_options).map_err(|error| refusal(&error))?;
+    let mut spec = IndexSpec::parse(&keys, spec_options).map_err(|error| refusal(&error))?;
+    if let Some(projection) = &options.wildcard_projection {
+        spec = index_settings::project(spec, projection)?;
+    }
+    let settings = index_settings::parse(&options, &spec)?;
     let name = options.name.unwrap_or_else(|| spec.default_name());
     check_name(&name, &model.keys)?;
-    Ok(Some(IndexDefinition { name, spec }))
+    Ok(Some(IndexDefinition { name, spec, settings }))
 }
 
 /// Compares a definition with the indexes of a collection.
@@ -83,10 +75,12 @@ pub(crate) fn parse(model: &IndexModel) -> Result<Option<IndexDefinition>> {
 /// As in MongoDB, an index with the same name and other keys or options (86), and one with the same keys and another name
 /// or other options (85).
 pub(crate) fn compare(definition: &IndexDefinition, indexes: &[Index]) -> Result<Presence> {
-    let IndexDefinition { name, spec } = definition;
+    let IndexDefinition { name, spec, settings } = definition;
     // The name first: a definition may collide with one index by its name and with another one by its keys.
     if let Some(existing) = indexes.iter().find(|index| index.name == *name) {
-        if existing.spec == *spec {
+        if existing.spec == *spec && existing.settings.has_same_documents(settings) {
+            index_settings::compare_expiry(existing, settings)?;
+            // Whether it is hidden is no difference, as in MongoDB.
             return Ok(Presence::Identical);
         }
         return Err(Error::command(
@@ -94,7 +88,13 @@ pub(crate) fn compare(definition: &IndexDefinition, indexes: &[Index]) -> Result
             format!("an index named {name} exists with other keys or options: {}", existing.key_pattern()),
         ));
     }
-    if let Some(existing) = indexes.iter().find(|index| index.spec.fields() == spec.fields()) {
+    // Indexes on the same keys may exist side by side if their filters differ.
+    let is_same = |index: &&Index| {
+        index.spec.fields() == spec.fields()
+            && index.spec.wildcard() == spec.wildcard()
+            && index.settings.has_same_documents(settings)
+    };
+    if let Some(existing) = indexes.iter().find(is_same) {
         return Err(Error::command(
             Code::INDEX_OPTIONS_CONFLICT,
             format!("index already exists with a different name or options: {}", existing.name),
@@ -106,51 +106,12 @@ pub(crate) fn compare(definition: &IndexDefinition, indexes: &[Index]) -> Result
     Ok(Presence::New)
 }
 
-/// Writes the entries of every document. `target.indexes` is the index that is built, and no other.
-pub(crate) fn build(target: Target<'_>) -> Result<()> {
-    // The gate is held exclusively, so this snapshot is the last state until the index is part of the catalog.
-    let snapshot = Snapshot::take(target.database);
-    let collection = target.collection.id;
-    let bounds = (collection.prefix().to_vec(), Some(collection.end()));
-    let mut scan = Scan::open(&snapshot, Family::Records, bounds, CacheUse::Bypass);
-    let mut batch = Batch::new(target.database);
-    let mut pending: HashSet<Vec<u8>> = HashSet::new();
-    while scan.advance()? {
-        target.operation.pass(scan.value().len())?;
-        let document = stored(scan.key(), scan.value())?;
-        let id = encoded_id(scan.key());
-        let drawn = entries_of(target.indexes, document, id).map_err(|error| failed(target, &error))?;
-        // No reader sees the index yet, and its catalog entry is written at the end.
-        for (index, (_, found)) in target.indexes.iter().zip(&drawn.arrays) {
-            index.arrays.announce(found);
-            index.arrays.confirm(found);
-        }
-        for entry in drawn.entries {
-            // A duplicate may be committed already, or in the batch that is not.
-            let taken =
-                |key: &[u8]| Ok::<bool, Error>(pending.contains(key) || target.exists(Family::Entries, key)?);
-            // Only unique keys are remembered: a plain entry's key ends with the document's id, so it is never taken.
-            if is_unique(target, &entry) {
-                if taken(&entry.key)? {
-                    return Err(failed(target, &taken_entry(target, &entry, id)));
-                }
-                pending.insert(entry.key.clone());
-            }
-            batch.put(Family::Entries, &entry.key, &entry.value);
-        }
-        if batch.bytes() >= BUILD_COMMIT_BYTES {
-            target.store.commit(std::mem::replace(&mut batch, Batch::new(target.database)), target.level)?;
-            // What is committed is found in the store, so the set needs to hold one batch only.
-            pending.clear();
-        }
-    }
-    target.store.commit(batch, target.level)
-}
-
 /// The index that a definition becomes.
 pub(crate) fn index(definition: IndexDefinition, id: IndexId) -> Index {
     let arrays = Arc::new(IndexArrays::none(definition.spec.fields().len()));
-    Index { id, name: definition.name, spec: definition.spec, arrays }
+    let uses = Arc::new(IndexUses::starting_now());
+    let IndexDefinition { name, spec, settings } = definition;
+    Index { id, name, spec, detail: EntryDetail::Whole, settings, arrays, uses }
 }
 
 /// Whether the keys are those of the index on `_id`, or those in the other direction. MongoDB rounds the number toward
@@ -223,10 +184,4 @@ fn refusal(error: &IndexError) -> Error {
 
 fn cannot_create(message: String) -> Error {
     Error::command(Code::CANNOT_CREATE_INDEX, message)
-}
-
-fn failed(target: Target<'_>, error: &WriteError) -> Error {
-    let namespace = &target.collection.namespace;
-    let message = format!("Index build failed: {namespace}: {}", error.message);
-    Error::write(Box::new(WriteError { message, ..error.clone() })).into_command().in_namespace(namespace)
 }

@@ -1,0 +1,67 @@
+//! What goes along with an audit: its pace, whether it is to end, and who is told how far it is.
+
+use std::time::{Duration, Instant};
+
+use crate::error::Result;
+use crate::progress::{VerifyPhase, VerifyProgress};
+use crate::storage::pace::Pace;
+
+/// How often progress is told within a phase.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// A function that is told how far a verification is.
+pub(crate) type Callback<'a> = dyn FnMut(&VerifyProgress) + Send + 'a;
+
+/// The course of one verification.
+pub(crate) struct Watch<'a> {
+    pub(super) pace: Pace<'a>,
+    pub(super) teller: Teller<'a>,
+}
+
+/// What tells how far a verification is.
+pub(super) struct Teller<'a> {
+    progress: VerifyProgress,
+    told: Instant,
+    tell: Option<Box<Callback<'a>>>,
+}
+
+impl<'a> Watch<'a> {
+    pub(crate) fn new(pace: Pace<'a>, tell: Option<Box<Callback<'a>>>) -> Self {
+        let teller = Teller { progress: VerifyProgress::default(), told: Instant::now(), tell };
+        Self { pace, teller }
+    }
+
+    /// Notes that a record or an entry of `bytes` bytes is read. Fails if the audit is to end.
+    pub(super) fn pass(&mut self, bytes: usize) -> Result<()> {
+        self.pace.spend(bytes as u64)?;
+        self.teller.advance(1);
+        Ok(())
+    }
+}
+
+impl Teller<'_> {
+    /// Begins a phase. `total` is 0 if it is not known.
+    pub(super) fn begin(&mut self, phase: VerifyPhase, total: u64) {
+        self.progress = VerifyProgress { phase, done: 0, total };
+        self.tell();
+    }
+
+    pub(super) fn advance(&mut self, count: u64) {
+        self.progress.done += count;
+        if self.tell.is_some() && self.told.elapsed() >= INTERVAL {
+            self.tell();
+        }
+    }
+
+    /// Ends a phase.
+    pub(super) fn end(&mut self) {
+        self.tell();
+    }
+
+    fn tell(&mut self) {
+        if let Some(tell) = &mut self.tell {
+            tell(&self.progress);
+            self.told = Instant::now();
+        }
+    }
+}

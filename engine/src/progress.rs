@@ -1,0 +1,153 @@
+//! How far long work is, as its callers are told: index builds, verifications and the scrub.
+
+use std::fmt;
+
+use bson::DateTime;
+use serde::{Deserialize, Serialize};
+
+use crate::results::Finding;
+
+/// A part of an index build.
+///
+/// ```
+/// use cairndb::IndexBuildPhase;
+///
+/// assert_eq!(IndexBuildPhase::Scanning.to_string(), "scanning collection");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IndexBuildPhase {
+    /// Documents are read, and their keys are sorted.
+    #[default]
+    Scanning,
+    /// Sorted keys are stored.
+    Storing,
+    /// Documents that were written since the build began are read again.
+    Following,
+}
+
+impl fmt::Display for IndexBuildPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // MongoDB's words, which its tools look for.
+        f.write_str(match self {
+            Self::Scanning => "scanning collection",
+            Self::Storing => "inserting keys from external sorter into index",
+            Self::Following => "draining writes received during build",
+        })
+    }
+}
+
+/// How far an index build is.
+///
+/// ```
+/// # use cairndb::{Client, IndexModel, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// let people = client.database("app").collection::<Document>("people");
+/// people.insert_one(doc! { "name": "Ada" }).run()?;
+/// let by_name = IndexModel::builder().keys(doc! { "name": 1 }).build();
+/// let mut last = None;
+/// people.create_index(by_name).progress(|progress| last = Some(progress.clone())).run()?;
+/// assert_eq!(last.map(|progress| progress.index_name), Some("name_1".to_owned()));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IndexBuildProgress {
+    /// The database, a dot, and the collection.
+    pub namespace: String,
+    /// The name of the index.
+    pub index_name: String,
+    /// What is being done.
+    pub phase: IndexBuildPhase,
+    /// How much of the phase is done: documents, or keys while they are stored.
+    pub done: u64,
+    /// How much there was to do when the phase began. 0 if that is not known: the number of documents of a collection is
+    /// counted when it is first asked for.
+    pub total: u64,
+}
+
+/// A part of a verification.
+///
+/// ```
+/// use cairndb::VerifyPhase;
+///
+/// assert_eq!(VerifyPhase::Files.to_string(), "reading files");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum VerifyPhase {
+    /// Documents are read and compared with their keys and entries.
+    #[default]
+    Documents,
+    /// Entries of indexes are counted and compared with their documents.
+    Entries,
+    /// The checksums of files are read.
+    Files,
+}
+
+impl fmt::Display for VerifyPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Documents => "reading documents",
+            Self::Entries => "reading index entries",
+            Self::Files => "reading files",
+        })
+    }
+}
+
+/// How far a verification is.
+///
+/// ```
+/// # use cairndb::{Client, VerifyPhase};
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// let mut last = None;
+/// client.verification().progress(|progress| last = Some(progress.clone())).run()?;
+/// assert_eq!(last.map(|progress| progress.phase), Some(VerifyPhase::Files));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct VerifyProgress {
+    /// What is being read.
+    pub phase: VerifyPhase,
+    /// How much of the phase is done: documents, entries, or bytes of files.
+    pub done: u64,
+    /// How much there was to do when the phase began. 0 if that is not known: the number of documents of a collection is
+    /// counted when it is first asked for.
+    pub total: u64,
+}
+
+/// What the scrub has done since the database was opened: see [`ClientBuilder::scrub`](crate::ClientBuilder::scrub).
+///
+/// ```
+/// # use cairndb::Client;
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// let client = Client::builder().scrub(8 << 20).open(folder.path().join("db"))?;
+/// let status = client.scrub_status();
+/// println!("{} bytes read, {} findings", status.bytes, status.findings.len());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ScrubStatus {
+    /// How often all files were read.
+    pub passes: u64,
+    /// How many bytes were read in all passes, the one that is running included.
+    pub bytes: u64,
+    /// How many files the last complete pass has read: tables, logs and the MANIFEST.
+    pub files: u64,
+    /// When the last complete pass ended.
+    pub finished_at: Option<DateTime>,
+    /// What is wrong: the findings of the last complete pass, or of the one that is running, once it has one.
+    pub findings: Vec<Finding>,
+    /// The number of further findings.
+    pub findings_omitted: u64,
+}

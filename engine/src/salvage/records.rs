@@ -1,0 +1,120 @@
+//! Copying documents: each that is valid and stored under the key of its `_id`.
+
+use std::fmt::Write;
+
+use bson::RawDocument;
+use index::validate::validate;
+
+use crate::error::Result;
+use crate::salvage::catalog::{FoundCatalog, FoundCollection};
+use crate::salvage::report::{Refusal, SalvageReport};
+use crate::storage::keys::{CollectionId, split_id};
+use crate::storage::salvage::Newest;
+use crate::storage::write::{Batch, CommitLevel};
+use crate::storage::{Database, Family, Store};
+use crate::write::prepare::record_key;
+
+/// Bytes after which documents are committed.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Copies documents into a new store.
+pub(super) struct Copier<'a> {
+    store: &'a Store,
+    database: &'a Database,
+    batch: Batch<'a>,
+    /// Documents of collections that were dropped.
+    pub(super) dropped: u64,
+    pub(super) documents: u64,
+}
+
+impl<'a> Copier<'a> {
+    pub(super) fn new(store: &'a Store, database: &'a Database) -> Self {
+        Self { store, database, batch: Batch::new(database), dropped: 0, documents: 0 }
+    }
+
+    /// Copies a document, or notes why it is not copied.
+    pub(super) fn take(&mut self, catalog: &mut FoundCatalog, found: &Newest<'_>) -> Result<()> {
+        let Some(value) = found.value else { return Ok(()) };
+        let Some((id, _)) = split_id(found.key) else {
+            catalog.notes.push("a record has a key without a collection".to_owned());
+            return Ok(());
+        };
+        if catalog.dropped.contains(&id) {
+            self.dropped += 1;
+            return Ok(());
+        }
+        let collection = catalog.collection(id);
+        let document = match checked(id, found.key, value) {
+            Ok(document) => document,
+            Err(reason) => {
+                refuse(collection, found.key, reason);
+                return Ok(());
+            }
+        };
+        for field in &mut collection.fields {
+            if let Some(value) = integer_at(document, field.field.segments()) {
+                let (lowest, highest) = field.found.unwrap_or((value, value));
+                field.found = Some((lowest.min(value), highest.max(value)));
+            }
+        }
+        let report = &mut collection.report;
+        report.documents += 1;
+        report.document_bytes += value.len() as u64;
+        report.may_be_old += u64::from(found.may_be_old);
+        self.documents += 1;
+        self.batch.put(Family::Records, found.key, value);
+        if self.batch.bytes() >= BATCH_BYTES { self.commit() } else { Ok(()) }
+    }
+
+    /// Commits the documents that are left, and what `stage` adds.
+    pub(super) fn finish(mut self, stage: impl FnOnce(&mut Batch<'_>) -> Result<u64>) -> Result<u64> {
+        let sequences = stage(&mut self.batch)?;
+        self.commit()?;
+        Ok(sequences)
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        let batch = std::mem::replace(&mut self.batch, Batch::new(self.database));
+        self.store.commit(batch, CommitLevel::Buffered)
+    }
+}
+
+/// The document of a record, if it is what a record must be.
+fn checked<'a>(collection: u32, key: &[u8], value: &'a [u8]) -> std::result::Result<&'a RawDocument, String> {
+    let document = validate(value).map_err(|error| error.to_string())?;
+    let id = document.id().ok_or("it has no _id")?;
+    if record_key(CollectionId(collection), id) != key {
+        return Err("its key is not the one of its _id".to_owned());
+    }
+    // 4: right after the length of the document. Reads rely on the `_id` being first.
+    if document.id_element().is_none_or(|element| element.start != 4) {
+        return Err("_id is not its first field".to_owned());
+    }
+    Ok(document.as_raw())
+}
+
+fn refuse(collection: &mut FoundCollection, key: &[u8], reason: String) {
+    let report = &mut collection.report;
+    report.refused += 1;
+    if report.refusals.len() < SalvageReport::LISTED_MAX {
+        let key = key.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
+        report.refusals.push(Refusal { key, reason });
+    }
+}
+
+/// The integer at a path of fields.
+fn integer_at<'a>(document: &RawDocument, path: impl Iterator<Item = &'a str>) -> Option<i64> {
+    let mut path = path.peekable();
+    let mut at = document;
+    while let Some(field) = path.next() {
+        let value = at.get(field).ok().flatten()?;
+        if path.peek().is_none() {
+            return value.as_i64().or_else(|| value.as_i32().map(i64::from));
+        }
+        at = value.as_document()?;
+    }
+    None
+}

@@ -1,0 +1,118 @@
+//! The first part of a build: the entries of all documents of a snapshot, sorted and stored.
+
+use std::sync::Arc;
+
+use crate::document::decode::stored;
+use crate::error::{Error, Result};
+use crate::progress::IndexBuildPhase;
+use crate::storage::Family;
+use crate::storage::scan::{CacheUse, Scan};
+use crate::storage::scratch::BuildFolder;
+use crate::storage::snapshot::Snapshot;
+use crate::storage::tables::Tables;
+use crate::storage::write::{Batch, CommitLevel};
+use crate::write::entries;
+use crate::write::index_build::building::Building;
+use crate::write::index_build::report::Report;
+use crate::write::index_build::sorter::{Sorted, Sorter};
+use crate::write::prepare::encoded_id;
+
+/// The share of the build's memory up to which entries are stored by a commit: 1 MiB of 64. A table file costs a few
+/// syncs, which is more than so few entries do.
+const COMMITTED_SHARE: usize = 64;
+
+/// Stores the entries of all documents of the snapshot.
+pub(super) fn load(
+    building: &Building<'_>,
+    snapshot: &Arc<Snapshot>,
+    memory: usize,
+    report: &mut Report<'_, '_>,
+) -> Result<()> {
+    report.phase(IndexBuildPhase::Scanning, building.collection.count.known().unwrap_or(0));
+    let collection = building.collection.id;
+    let bounds = (collection.prefix().to_vec(), Some(collection.end()));
+    let mut scan = Scan::open(snapshot, Family::Records, bounds, CacheUse::Bypass);
+    let mut keys = Sorter::new(building.storage.database, building.build.index.id, memory);
+    let mut bytes = 0;
+    while scan.advance()? {
+        building.step(scan.value().len())?;
+        let document = stored(scan.key(), scan.value())?;
+        for entry in building.draw(document, encoded_id(scan.key()))? {
+            bytes += entry.bytes();
+            keys.add(&entry.key, &entry.value)?;
+        }
+        report.advance(1);
+    }
+    // The iterator keeps files that could be removed.
+    drop(scan);
+    let sorted = keys.sort()?;
+    report.phase(IndexBuildPhase::Storing, sorted.entries);
+    if bytes <= memory / COMMITTED_SHARE {
+        return commit(building, sorted, report);
+    }
+    ingest(building, sorted, report)
+}
+
+fn commit(building: &Building<'_>, sorted: Sorted, report: &mut Report<'_, '_>) -> Result<()> {
+    let mut batch = Batch::new(building.storage.database);
+    let mut neighbors = Neighbors::of(building);
+    sorted.for_each(|key, value| {
+        neighbors.refuse_duplicate(key, value)?;
+        batch.put(Family::Entries, key, value);
+        report.advance(1);
+        Ok(())
+    })?;
+    building.storage.store.commit(batch, CommitLevel::INDEX_BUILD)
+}
+
+fn ingest(building: &Building<'_>, mut sorted: Sorted, report: &mut Report<'_, '_>) -> Result<()> {
+    let folder = match sorted.folder.take() {
+        Some(folder) => folder,
+        None => BuildFolder::make(building.storage.database, building.build.index.id)?,
+    };
+    let mut tables = Tables::new(building.storage.database, &folder, Family::Entries);
+    let mut neighbors = Neighbors::of(building);
+    sorted.for_each(|key, value| {
+        building.step(key.len() + value.len())?;
+        neighbors.refuse_duplicate(key, value)?;
+        tables.add(key, value)?;
+        report.advance(1);
+        Ok(())
+    })?;
+    tables.ingest(|| building.look())
+}
+
+/// The last key of a unique index: a duplicate is its neighbor.
+struct Neighbors<'a> {
+    building: &'a Building<'a>,
+    is_unique: bool,
+    last: Option<Vec<u8>>,
+}
+
+impl<'a> Neighbors<'a> {
+    fn of(building: &'a Building<'_>) -> Self {
+        Self { building, is_unique: building.build.index.spec.is_unique(), last: None }
+    }
+
+    fn refuse_duplicate(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        if !self.is_unique {
+            return Ok(());
+        }
+        match &mut self.last {
+            Some(last) if last == key => {
+                let index = &self.building.build.index;
+                let types = entries::split(index, key, value).map(|parts| parts.types.to_vec());
+                Err(self.building.duplicate(key, &types.unwrap_or_default()))
+            }
+            Some(last) => {
+                last.clear();
+                last.extend_from_slice(key);
+                Ok(())
+            }
+            None => {
+                self.last = Some(key.to_vec());
+                Ok::<(), Error>(())
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Folders of older formats: they open, lose nothing, and are upgraded by the first writer.
+//!
+//! `folders/format_3` was made by the last library of format 3: a collection of four books, whose `_id`s have four types,
+//! with three indexes. It is copied before it is opened.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cairndb::bson::oid::ObjectId;
+use cairndb::bson::{Document, doc};
+use cairndb::{Client, Collection, IndexModel};
+use cairndb_tests::scratch::{Scratch, small};
+
+fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("api/folders/format_3")
+}
+
+/// A copy of the folder of format 3.
+fn copied() -> Scratch {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path()).expect("a new folder");
+    for entry in fs::read_dir(fixture()).expect("the folder is there") {
+        let entry = entry.expect("an entry");
+        fs::copy(entry.path(), scratch.path().join(entry.file_name())).expect("copied");
+    }
+    scratch
+}
+
+fn marker(scratch: &Scratch) -> String {
+    fs::read_to_string(scratch.path().join("CAIRNDB")).expect("a marker")
+}
+
+fn books(client: &Client) -> Collection<Document> {
+    client.database("library").collection("books")
+}
+
+/// The plan and the number of documents that it has read.
+fn explained(client: &Client, find: Document) -> (String, i32) {
+    let explain = doc! { "explain": find, "verbosity": "executionStats" };
+    let reply = client.database("library").run_command(explain).run().expect("explained");
+    let statistics = reply.get_document("executionStats").expect("it was run");
+    let plan = statistics.get_document("executionStages").expect("stages").to_string();
+    (plan, statistics.get_i32("totalDocsExamined").expect("a number"))
+}
+
+#[track_caller]
+fn check_books(client: &Client) {
+    let books = books(client);
+    let shown = books.find(doc! { "year": { "$gte": 2000 } }).projection(doc! { "year": 1 });
+    let shown: Vec<Document> =
+        shown.sort(doc! { "year": 1 }).run().expect("a cursor").map(|book| book.expect("a book")).collect();
+    let id = ObjectId::from_bytes([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+    let expected = [
+        doc! { "_id": 1, "year": 2000 },
+        doc! { "_id": 2.0, "year": 2001 },
+        doc! { "_id": 3_i64, "year": 2002 },
+        doc! { "_id": id, "year": 2003 },
+    ];
+    assert_eq!(shown, expected);
+    assert_eq!(books.count_documents(doc! { "isbn": "i2" }).run().expect("counted"), 1);
+    assert_eq!(books.find(doc! { "tags": "b" }).run().expect("a cursor").count(), 4);
+    let report = client.verify().expect("verified");
+    assert!(report.is_clean(), "{report:?}");
+}
+
+#[test]
+fn a_reader_leaves_a_folder_of_format_3_as_it_is() {
+    let scratch = copied();
+    let client = small().read_only(true).open(scratch.path()).expect("opened");
+    check_books(&client);
+    client.close().expect("closed");
+    assert_eq!(marker(&scratch), "CairnDB format 3\n");
+}
+
+#[test]
+fn a_writer_upgrades_a_folder_of_format_3() {
+    let scratch = copied();
+    for _ in 0..2 {
+        let client = scratch.open();
+        assert_eq!(marker(&scratch), "CairnDB format 4\n");
+        check_books(&client);
+        client.close().expect("closed");
+    }
+}
+
+/// The marker is written before the stamp, so a crash between the two leaves this.
+#[test]
+fn an_upgrade_that_was_cut_short_goes_on() {
+    let scratch = copied();
+    fs::write(scratch.path().join("CAIRNDB"), "CairnDB format 4\n").expect("written");
+    let reader = small().read_only(true).open(scratch.path()).expect("opened");
+    check_books(&reader);
+    reader.close().expect("closed");
+    let client = scratch.open();
+    check_books(&client);
+    client.close().expect("closed");
+    // The stamp says 4 now, and would be refused below a marker that is not one of its time.
+    fs::write(scratch.path().join("CAIRNDB"), "CairnDB format 5\n").expect("written");
+    assert!(small().open(scratch.path()).is_err());
+}
+
+#[test]
+fn entries_of_an_old_index_answer_nothing_that_they_cannot_tell() {
+    let scratch = copied();
+    let client = scratch.open();
+    let find = doc! {
+        "find": "books", "filter": { "year": { "$gt": 2000 } }, "projection": { "year": 1, "title": 1 },
+    };
+    assert_eq!(explained(&client, find.clone()).1, 3, "the entries do not know the types of the ids");
+    books(&client)
+        .insert_one(doc! { "_id": 5, "title": "t5", "isbn": "i5", "year": 2005 })
+        .run()
+        .expect("stored");
+    assert_eq!(explained(&client, find.clone()).1, 4, "a new entry of an old index is an old one");
+    // Counting needs no more than the key.
+    let count = books(&client).count_documents(doc! { "year": { "$gt": 2000 } }).run().expect("counted");
+    assert_eq!(count, 4);
+    books(&client).drop_index("year_-1_title_1").run().expect("dropped");
+    let model = IndexModel::builder().keys(doc! { "year": -1, "title": 1 }).build();
+    books(&client).create_index(model).run().expect("made");
+    let (plan, documents) = explained(&client, find);
+    assert!(plan.contains("PROJECTION_COVERED") && documents == 0, "{documents} {plan}");
+    assert!(client.verify().expect("verified").is_clean());
+}
