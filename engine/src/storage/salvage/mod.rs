@@ -76,6 +76,14 @@ impl DamagedFolder {
         let claimed = claim(path, &mut notes)?;
         let names = names(path)?;
         let listed = list(path, &names, &mut notes);
+        let unlisted = unlisted_tables(&names, listed.manifest.as_ref());
+        if !unlisted.is_empty() {
+            notes.push(
+                "the MANIFEST names tables that are gone and not all that are there, so it is older than the folder: tables \
+                 that it does not name were taken too, and documents that were deleted can be back"
+                    .to_owned(),
+            );
+        }
         let in_tables = listed.manifest.as_ref().and_then(|manifest| manifest.last_sequence);
         let logs = LogChanges::create(scratch, in_tables.map(|sequence| sequence + 1))?;
         let mut folder = Self {
@@ -91,7 +99,7 @@ impl DamagedFolder {
             fault,
             _lock: claimed,
         };
-        folder.read_tables(&names, listed.manifest.as_ref(), look)?;
+        folder.read_tables(&names, listed.manifest.as_ref(), unlisted, look)?;
         folder.number_families(listed.manifest.as_ref());
         folder.read_logs(&names, &listed, look)?;
         Ok(folder)
@@ -125,11 +133,12 @@ impl DamagedFolder {
         Ok(())
     }
 
-    /// Reads the outlines of the tables of the database, or of all tables if it is not known which those are.
+    /// Reads the outlines of the tables that a MANIFEST names and of `unlisted` ones, or of all tables if there is no MANIFEST.
     fn read_tables(
         &mut self,
         files: &BTreeSet<FileName>,
         manifest: Option<&Manifest>,
+        unlisted: Vec<u64>,
         look: &dyn Fn() -> Result<()>,
     ) -> Result<()> {
         let mut listed: BTreeMap<u64, Option<Vec<u8>>> = BTreeMap::new();
@@ -137,11 +146,9 @@ impl DamagedFolder {
             Some(manifest) => {
                 let named = manifest.tables_of_families();
                 listed.extend(named.map(|(family, table)| (table.number, Some(family.to_vec()))));
+                listed.extend(unlisted.into_iter().map(|number| (number, None)));
             }
-            None => listed.extend(files.iter().filter_map(|name| match name {
-                FileName::Table(number) => Some((*number, None)),
-                FileName::Log(_) | FileName::Manifest(_) => None,
-            })),
+            None => listed.extend(tables(files).map(|number| (number, None))),
         }
         for (number, family) in listed {
             look()?;
@@ -331,6 +338,27 @@ fn list(path: &Path, files: &BTreeSet<FileName>, notes: &mut Vec<String>) -> Lis
             .to_owned(),
     );
     Listed { manifest: None, known }
+}
+
+/// The tables of the folder that a MANIFEST does not name, if some that it names are gone.
+///
+/// A MANIFEST whose last changes were not synced can end before a compaction, or lose them to damage. The tables that it
+/// names then are gone, and what was in them is in tables that it does not name.
+fn unlisted_tables(files: &BTreeSet<FileName>, manifest: Option<&Manifest>) -> Vec<u64> {
+    let Some(manifest) = manifest else { return Vec::new() };
+    let named: BTreeSet<u64> = manifest.tables_of_families().map(|(_, table)| table.number).collect();
+    if named.iter().all(|number| files.contains(&FileName::Table(*number))) {
+        return Vec::new();
+    }
+    tables(files).filter(|number| !named.contains(number)).collect()
+}
+
+/// The numbers of all tables of a folder.
+fn tables(files: &BTreeSet<FileName>) -> impl Iterator<Item = u64> {
+    files.iter().filter_map(|name| match name {
+        FileName::Table(number) => Some(*number),
+        FileName::Log(_) | FileName::Manifest(_) => None,
+    })
 }
 
 fn read_manifest(path: &Path, number: u64, known: &SyncedState) -> std::result::Result<Manifest, String> {
