@@ -49,5 +49,6 @@ fn no_index_changes_an_answer() {
     );
     // A suite that only ever looks at everything would prove nothing.
     assert!(sum(|compared| compared.indexed) * 20 > sum(|compared| compared.queries), "{compared:?}");
-    assert!(sum(|compared| compared.covered) > 0 && sum(|compared| compared.merged) > 0, "{compared:?}");
+    assert!(sum(|compared| compared.covered) * 500 > sum(|compared| compared.queries) / 4, "{compared:?}");
+    assert!(sum(|compared| compared.merged) > 0, "{compared:?}");
 }

@@ -11,8 +11,16 @@ const PATHS: [&str; 12] = ["a", "a", "b", "b", "c", "a.x", "a.x", "a.y", "b.x", 
 const POSITIONS: [&str; 3] = ["a.0", "b.0.x", "a.x.1"];
 const DEPTH_MAX: u32 = 3;
 
+/// Whether documents have arrays. An index on a path with arrays covers nothing, so a store needs to be without any for plans
+/// that read entries alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrays {
+    Some,
+    None,
+}
+
 /// A document with the `_id`, a number of any type. Its fields come in any order.
-pub(super) fn document(choices: &mut Choices, id: i32) -> Document {
+pub(super) fn document(choices: &mut Choices, id: i32, arrays: Arrays) -> Document {
     let id: Bson = match choices.below(4) {
         0 => f64::from(id).into(),
         1 => i64::from(id).into(),
@@ -23,7 +31,7 @@ pub(super) fn document(choices: &mut Choices, id: i32) -> Document {
     while !names.is_empty() {
         let name = names.remove(if choices.one_in(2) { 0 } else { choices.index(names.len()) });
         if !choices.one_in(4) {
-            document.insert(name, value(choices, 0));
+            document.insert(name, value(choices, 0, arrays));
         }
     }
     document
@@ -58,26 +66,26 @@ pub(super) fn shown(choices: &mut Choices, paths: &[String]) -> Document {
 }
 
 /// A value: mostly a small number, else an object, an array of any of these, or something of another type.
-pub(super) fn value(choices: &mut Choices, depth: u32) -> Bson {
+pub(super) fn value(choices: &mut Choices, depth: u32, arrays: Arrays) -> Bson {
     match choices.below(16) {
-        10 | 11 if depth < DEPTH_MAX => Bson::Document(object(choices, depth)),
-        12 if depth < DEPTH_MAX => {
+        10 | 11 if depth < DEPTH_MAX => Bson::Document(object(choices, depth, arrays)),
+        12 if depth < DEPTH_MAX && arrays == Arrays::Some => {
             let count = choices.below(4);
-            Bson::Array((0..count).map(|_| Bson::Document(object(choices, depth + 1))).collect())
+            Bson::Array((0..count).map(|_| Bson::Document(object(choices, depth + 1, arrays))).collect())
         }
-        13 | 14 if depth < DEPTH_MAX => {
+        13 | 14 if depth < DEPTH_MAX && arrays == Arrays::Some => {
             let count = choices.below(4);
-            Bson::Array((0..count).map(|_| value(choices, depth + 1)).collect())
+            Bson::Array((0..count).map(|_| value(choices, depth + 1, arrays)).collect())
         }
         15 => other(choices),
         _ => number(choices),
     }
 }
 
-fn object(choices: &mut Choices, depth: u32) -> Document {
+fn object(choices: &mut Choices, depth: u32, arrays: Arrays) -> Document {
     let count = choices.below(3);
     let names = ["x", "y", "x", "0"];
-    (0..count).map(|_| ((*choices.pick(&names)).to_owned(), value(choices, depth + 1))).collect()
+    (0..count).map(|_| ((*choices.pick(&names)).to_owned(), value(choices, depth + 1, arrays))).collect()
 }
 
 fn number(choices: &mut Choices) -> Bson {
@@ -294,12 +302,12 @@ pub(super) fn sort(choices: &mut Choices) -> Document {
 }
 
 /// A change that can move a document within an index, or take it out of the filter.
-pub(super) fn update(choices: &mut Choices) -> Document {
+pub(super) fn update(choices: &mut Choices, arrays: Arrays) -> Document {
     let field = *choices.pick(&["a", "b", "c", "a.x", "b.x"]);
     match choices.below(6) {
         0 => doc! { "$inc": { field: 1 } },
         1 => doc! { "$unset": { field: "" } },
-        2 => doc! { "$push": { field: number(choices) } },
-        _ => doc! { "$set": { field: value(choices, 1) } },
+        2 if arrays == Arrays::Some => doc! { "$push": { field: number(choices) } },
+        _ => doc! { "$set": { field: value(choices, 1, arrays) } },
     }
 }

@@ -11,6 +11,7 @@ use cairndb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
 use cairndb::{Client, Collection, Hint, IndexBuildProgress, IndexModel, ReturnDocument};
 
 use crate::choices::Choices;
+use crate::indexes::generate::Arrays;
 use crate::scratch::Scratch;
 
 /// Where a document stands in a sort, as bytes that compare; nothing if it cannot be sorted.
@@ -40,6 +41,7 @@ struct Pair<'a> {
     /// How many indexes were tried: each has a name of its own.
     names: usize,
     next_id: i32,
+    arrays: Arrays,
     compared: Compared,
     key: SortKey<'a>,
     _scratch: Scratch,
@@ -70,6 +72,7 @@ pub fn run(choices: &mut Choices, rounds: usize, key: SortKey<'_>) -> Compared {
         indexes: Vec::new(),
         names: 0,
         next_id: 0,
+        arrays: if choices.one_in(2) { Arrays::None } else { Arrays::Some },
         compared,
         key,
         _scratch: scratch,
@@ -132,7 +135,8 @@ impl Pair<'_> {
     /// Stores a document, unless an index refuses it.
     fn insert(&mut self, choices: &mut Choices) {
         self.next_id += 1;
-        let document = RawDocumentBuf::try_from(&generate::document(choices, self.next_id)).expect("small");
+        let document =
+            RawDocumentBuf::try_from(&generate::document(choices, self.next_id, self.arrays)).expect("small");
         if self.indexed.insert_one(&document).run().is_ok() {
             self.plain.insert_one(&document).run().expect("the id is new");
         }
@@ -290,7 +294,7 @@ impl Pair<'_> {
     fn write(&mut self, choices: &mut Choices) {
         self.compared.writes += 1;
         self.next_id += 1;
-        let (filter, update) = (generate::filter(choices, 1), generate::update(choices));
+        let (filter, update) = (generate::filter(choices, 1), generate::update(choices, self.arrays));
         let kind = choices.below(8);
         let upsert = choices.one_in(3);
         let new = doc! { "$setOnInsert": { "_id": self.next_id } };
@@ -304,6 +308,10 @@ impl Pair<'_> {
             })
             .collect();
         let first = doc! { "b": 1, "_id": 1 };
+        let replacement = match self.arrays {
+            Arrays::Some => doc! { "a": [1, 2], "b": 3 },
+            Arrays::None => doc! { "a": 1, "b": 3 },
+        };
         let write = |collection: &Collection<RawDocumentBuf>| -> Result<String, cairndb::Error> {
             let filter = filter.clone();
             Ok(match kind {
@@ -326,7 +334,7 @@ impl Pair<'_> {
                     format!("{:?}", write.return_document(ReturnDocument::After).run()?)
                 }
                 _ => {
-                    let document = RawDocumentBuf::try_from(&doc! { "a": [1, 2], "b": 3 })?;
+                    let document = RawDocumentBuf::try_from(&replacement)?;
                     let write = collection.replace_one(filter, &document).sort(first.clone());
                     format!("{}", write.run()?.matched_count)
                 }
