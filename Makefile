@@ -31,7 +31,7 @@ demo: ## Ingest real documents, show them, refuse a duplicate, reopen (pipe NDJS
 
 # MongoDB's own clients are needed by the suite `clients` only, so no other target installs them.
 test: ## Run every test of the main workspace.
-	@$(SETUP) && clients && cargo test --release --locked $(PACKAGES)
+	@$(SETUP) && clients && cargo test --release --locked --no-fail-fast $(PACKAGES)
 
 bench: ## Run the criterion suites.
 	@$(SETUP) && cargo bench --locked -p cairndb-benches
