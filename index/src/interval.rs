@@ -51,7 +51,7 @@ pub struct Bound {
 /// let interval = Interval::new(bound(1, Limit::Inclusive), bound(3, Limit::Exclusive)).unwrap();
 /// assert!(interval.contains(RawBsonRef::Double(2.5)) && !interval.contains(RawBsonRef::Int32(3)));
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Interval {
     lower: Cut,
     upper: Cut,
@@ -213,7 +213,7 @@ impl Interval {
 /// let set = Intervals::from_any([point(7), point(3)]);
 /// assert!(set.contains(RawBsonRef::Int32(3)) && !set.contains(RawBsonRef::Int32(5)));
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Intervals {
     intervals: Vec<Interval>,
 }
@@ -367,7 +367,7 @@ impl From<Interval> for Intervals {
 }
 
 /// A cut between values: just before or just after one of them. An interval is a pair of cuts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Cut {
     value: RawBson,
     after: bool,

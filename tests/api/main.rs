@@ -38,6 +38,7 @@ mod io_errors;
 mod malformed;
 mod numbering_races;
 mod open;
+mod plan_choice;
 mod read_views;
 mod recovery;
 mod refusals;

@@ -460,7 +460,7 @@ impl Asked {
             // Hidden indexes take room as well, and the view has only those that searches may use.
             let indexes = i32::try_from(state.indexes().len()).unwrap_or(i32::MAX);
             // Counted on the view and not taken from the counter: size and count are of one moment.
-            let mut matches = Matches::open(view, Selector::everything()?, &Order::default())?;
+            let mut matches = Matches::open(view, &Selector::everything()?, &Order::default())?;
             let (mut count, mut size) = (0_i64, 0_i64);
             while matches.advance()? {
                 count += 1;

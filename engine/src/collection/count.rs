@@ -224,7 +224,7 @@ fn with_counter(
 /// Counts the documents of a collection by reading them.
 fn count_stored(view: ReadView) -> Result<u64> {
     // The latches are free again, so writes go on during this scan.
-    let mut matches = Matches::open(view, Selector::everything()?, &Order::default())?;
+    let mut matches = Matches::open(view, &Selector::everything()?, &Order::default())?;
     let mut documents = 0;
     while matches.advance()? {
         documents += 1;

@@ -130,7 +130,7 @@ fn key_bytes(
 
 /// The size of all documents, extrapolated from the first thousand.
 fn document_bytes(view: ReadView, documents: u64) -> Result<u64> {
-    let mut sample = Matches::open(view, Selector::everything()?, &Order::default())?;
+    let mut sample = Matches::open(view, &Selector::everything()?, &Order::default())?;
     let (mut read, mut bytes) = (0, 0);
     while read < SAMPLE_LEN_MAX && sample.advance()? {
         read += 1;

@@ -10,10 +10,10 @@ use index::key::Direction;
 use query::planner::{Access, Plan};
 
 use crate::error::Result;
+use crate::execute::choose::plans;
 use crate::execute::read_view::ReadView;
 use crate::execute::rows::{Rows, SORT_BYTES_MAX, Search, Work, WorkReport};
 use crate::execute::stages::{PlanStage, nested, note, of_lookup, of_plan, shown};
-use crate::plan::access::{Asked, plans};
 use crate::results::number;
 
 /// How much of an operation is explained.
@@ -53,8 +53,7 @@ impl Explained {
         let mut plans = if search.selector.point().is_some() {
             Vec::new().into_iter()
         } else {
-            let Search { selector, order, needs, .. } = search;
-            plans(Asked { selector, order, needs }, view.indexes())?.into_iter()
+            plans(search.asked(), view)?.into_iter()
         };
         // The search takes the first plan as well.
         let winning = plans.next();

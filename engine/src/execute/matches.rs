@@ -14,6 +14,7 @@ use query::planner::{Access, Plan};
 use crate::catalog::indexes::Index;
 use crate::document::decode::stored;
 use crate::error::Result;
+use crate::execute::choose::plans;
 use crate::execute::entry_walk::EntryWalk;
 use crate::execute::key_walk::{KeyStep, KeyWalk};
 use crate::execute::merge_walk::MergeWalk;
@@ -21,7 +22,7 @@ pub(crate) use crate::execute::open_scan::Examined;
 use crate::execute::open_scan::{OpenScan, ScanStep, Visited};
 use crate::execute::read_view::{ReadState, ReadView};
 use crate::execute::rest::Rest;
-use crate::plan::access::{Asked, Needed, plans};
+use crate::plan::access::{Asked, Needed};
 use crate::plan::bounds::KeySpans;
 use crate::plan::order::Order;
 use crate::plan::selector::{PointKey, Selector};
@@ -84,30 +85,26 @@ enum Current {
 
 impl Matches {
     /// Opens a walk over the documents of a read view by the best plan.
-    pub(crate) fn open(view: ReadView, selector: Selector, order: &Order) -> Result<Self> {
-        Self::open_for(view, selector, order, &Needed::Documents)
+    pub(crate) fn open(view: ReadView, selector: &Selector, order: &Order) -> Result<Self> {
+        let asked = Asked { selector, order, needs: &Needed::Documents, reads_all: true };
+        Self::open_for(view, asked)
     }
 
     /// Opens a walk over what is needed of the documents of a read view, by the best plan.
-    pub(crate) fn open_for(
-        view: ReadView,
-        selector: Selector,
-        order: &Order,
-        needs: &Needed,
-    ) -> Result<Self> {
+    pub(crate) fn open_for(view: ReadView, asked: Asked<'_>) -> Result<Self> {
         // The plan is made after the snapshot was taken: see `plan::access`.
         let plan = match view.snapshot() {
-            Some(_) => plans(Asked { selector: &selector, order, needs }, view.indexes())?.into_iter().next(),
+            Some(_) => plans(asked, &view)?.into_iter().next(),
             None => None,
         };
-        Self::follow(view, selector, plan)
+        Self::follow(view, asked.selector.clone(), plan)
     }
 
     /// Opens a walk over a read view by a plan that needs no sort. Returns `None` if there is no such plan.
     pub(crate) fn open_sorted(view: ReadView, selector: Selector, order: &Order) -> Result<Option<Self>> {
         // Plans come best first, so this is the best of those without a sort.
-        let asked = Asked { selector: &selector, order, needs: &Needed::Documents };
-        let plan = plans(asked, view.indexes())?.into_iter().find(|plan| plan.is_sorted);
+        let asked = Asked { selector: &selector, order, needs: &Needed::Documents, reads_all: true };
+        let plan = plans(asked, &view)?.into_iter().find(|plan| plan.is_sorted);
         plan.map(|plan| Self::follow(view, selector, Some(plan))).transpose()
     }
 

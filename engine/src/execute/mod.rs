@@ -1,6 +1,7 @@
 //! Running a plan: reading the records that match, in the requested order, and passing them through the stages of a
 //! pipeline.
 
+pub(crate) mod choose;
 mod entry_walk;
 pub(crate) mod explain;
 mod key_walk;

@@ -38,6 +38,12 @@ impl Search {
         let (order, needs) = (Order::default(), Needed::Documents);
         Self { selector, order, skip: 0, limit: None, projection: None, needs }
     }
+
+    /// What the plan depends on.
+    pub(crate) fn asked(&self) -> Asked<'_> {
+        let Self { selector, order, needs, .. } = self;
+        Asked { selector, order, needs, reads_all: self.limit.is_none() }
+    }
 }
 
 /// The rows of a search. They are before the first one until `advance` is called.
@@ -85,7 +91,10 @@ struct ProjectedRow {
 impl Rows {
     /// Opens a search on a collection. What must be sorted is sorted here.
     pub(crate) fn open(view: ReadView, search: Search) -> Result<Self> {
-        let Search { selector, order, skip, limit, projection, needs } = search;
+        // A sort must keep the skipped rows as well: they are the first ones.
+        let kept = search.limit.map(|limit| limit.saturating_add(search.skip));
+        let source = RowSource::open(view, search.asked(), kept)?;
+        let Search { selector, skip, limit, projection, .. } = search;
         let operation = selector.variables().operation().clone();
         // An empty projection shows whole documents, which are then not copied.
         let shape = projection.filter(|projection| !projection.is_empty()).map(|projection| ProjectedRow {
@@ -94,10 +103,6 @@ impl Rows {
             shown: RawDocumentBuf::new(),
             is_done: false,
         });
-        // A sort must keep the skipped rows as well: they are the first ones.
-        let kept = limit.map(|limit| limit.saturating_add(skip));
-        let source =
-            RowSource::open(view, Asked { selector: &selector, order: &order, needs: &needs }, kept)?;
         Ok(Self { source, skip, remaining: limit, shape, given: 0, report: None, operation })
     }
 
@@ -209,10 +214,10 @@ impl Work {
 impl RowSource {
     /// Opens the matches in the requested order. If they must be sorted, only the first `kept` of them.
     fn open(view: ReadView, asked: Asked<'_>, kept: Option<u64>) -> Result<Self> {
-        let Asked { selector, order, needs } = asked;
+        let Asked { selector, order, .. } = asked;
         // The second view is for the case that sorting takes too much memory: it must show the same moment.
         let again = order.sort().and_then(|_| view.again());
-        let mut matches = Matches::open_for(view, selector.clone(), order, needs)?;
+        let mut matches = Matches::open_for(view, asked)?;
         let Some(sort) = order.sort().filter(|_| !matches.is_sorted()) else {
             return Ok(Self::Walk(Box::new(matches)));
         };

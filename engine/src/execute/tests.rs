@@ -61,7 +61,7 @@ impl Fixture {
         let (_, view) = ReadView::take(&self.database, find).expect("a view")?;
         let indexes = view.indexes().len();
         let everything = Selector::everything().expect("a filter");
-        let mut matches = Matches::open(view, everything, &Order::default()).expect("a walk");
+        let mut matches = Matches::open(view, &everything, &Order::default()).expect("a walk");
         let mut documents = 0;
         while matches.advance().expect("a step") {
             documents += 1;

@@ -1,4 +1,4 @@
-//! The plans for a search. Searches and their explanations both call [`plans`], so they agree.
+//! The plans for a search, as the planner ranks them. [`execute::choose`](crate::execute::choose) decides between rivals.
 //!
 //! The read state must be taken first and the plan made after it: what an index reports about arrays holds for every
 //! snapshot that is older than the report.
@@ -19,6 +19,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) selector: &'a Selector,
     pub(crate) order: &'a Order,
     pub(crate) needs: &'a Needed,
+    /// Whether the caller reads all that matches, and does not stop after some documents.
+    pub(crate) reads_all: bool,
 }
 
 /// What is needed of the documents that match.
@@ -59,8 +61,8 @@ pub(crate) fn plans(asked: Asked<'_>, indexes: &[Index]) -> Result<Vec<planner::
         has_details: index.detail == EntryDetail::Whole,
     });
     let views: Vec<IndexView<'_>> = views.collect();
-    let Asked { selector, order, needs } = asked;
+    let Asked { selector, order, needs, reads_all } = asked;
     let hint = order.planner_hint(indexes)?;
     let (filter, sort, needs) = (selector.filter(), order.sort(), needs.as_planner_needs());
-    Ok(planner::plans(&Request { filter, sort, indexes: &views, hint, needs }))
+    Ok(planner::plans(&Request { filter, sort, indexes: &views, hint, needs, reads_all }))
 }

@@ -32,7 +32,7 @@ pub(crate) fn delete_one<R>(
 pub(crate) fn delete_many(target: Target<'_>, search: DocumentSearch<'_>) -> Result<u64> {
     let selector = search.selector;
     // The walk is on a snapshot, so what this call removes does not disturb it.
-    let mut matches = open(target, search)?;
+    let mut matches = open(target, search, true)?;
     let mut deleted = 0;
     let mut found = Vec::new();
     loop {

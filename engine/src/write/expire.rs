@@ -33,7 +33,7 @@ pub(crate) fn expire_some(target: Target<'_>, index: &Index, now: DateTime) -> R
     let selector = Selector::parse_at(&filter, None, moment)?;
     // A view of this index alone: it may be hidden from searches, and documents expire all the same.
     let view = ReadView::of_index(target.database, target.collection, index);
-    let mut matches = Matches::open(view, selector.clone(), &Order::default())?;
+    let mut matches = Matches::open(view, &selector, &Order::default())?;
     let mut round = Round { deleted: 0, has_more: true };
     let mut looked_at = 0;
     while round.has_more && looked_at < ROUND_DOCUMENTS_MAX {

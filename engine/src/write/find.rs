@@ -12,6 +12,7 @@ use query::sort::{Sort, SortKey};
 
 use crate::error::Result;
 use crate::execute::matches::Matches;
+use crate::plan::access::{Asked, Needed};
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
 use crate::write::Target;
@@ -82,7 +83,7 @@ pub(super) fn on_first<R>(
             has_lost |= done.is_none();
             Ok(done)
         };
-        let matches = open(target, search)?;
+        let matches = open(target, search, false)?;
         // A sort in memory must see all matches before the first can be offered; a walk in order offers them as it goes.
         let done = match search.order.sort() {
             Some(sort) => on_least(matches, search, sort, &mut attempt)?,
@@ -101,7 +102,7 @@ pub(super) fn on_each(
     mut attempt: impl FnMut(&[u8], &Check<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut attempt = |key: &[u8], check: &Check<'_>| attempt(key, check).map(|()| None::<()>);
-    on_walk(open(target, search)?, search, &mut attempt).map(|_| ())
+    on_walk(open(target, search, true)?, search, &mut attempt).map(|_| ())
 }
 
 /// Offers the documents that a walk finds, in the order of the walk.
@@ -146,8 +147,11 @@ fn on_least<R>(
 }
 
 /// Opens a walk over the documents that match, each of them once, as they are now: what the write changes does not show.
-pub(super) fn open(target: Target<'_>, search: DocumentSearch<'_>) -> Result<Matches> {
-    Matches::open(target.view(search.selector)?, search.selector.clone(), search.order)
+/// `reads_all` tells whether it is followed to its end.
+pub(super) fn open(target: Target<'_>, search: DocumentSearch<'_>, reads_all: bool) -> Result<Matches> {
+    let DocumentSearch { selector, order } = search;
+    let asked = Asked { selector, order, needs: &Needed::Documents, reads_all };
+    Matches::open_for(target.view(selector)?, asked)
 }
 
 /// The document that comes first in the sort so far.

@@ -47,7 +47,7 @@ fn a_commit_of_a_delete_ends_where_it_is_large_enough() {
     let everything = Selector::everything().expect("a filter");
     let found = || {
         let view = target.view(&everything).expect("a view");
-        let mut matches = Matches::open(view, everything.clone(), &Order::default()).expect("a walk");
+        let mut matches = Matches::open(view, &everything, &Order::default()).expect("a walk");
         let mut found = Vec::new();
         while matches.advance().expect("a step") {
             found.push(matches.record_key().to_vec());

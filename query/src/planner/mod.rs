@@ -1,23 +1,20 @@
 //! Chooses which keys to read for a filter and a sort, from the indexes of a collection.
 //!
-//! A plan may reach documents that do not match, because the filter is applied to each one afterwards.
-//! Documents are clustered by `_id`, so the records are one more index to choose. The planner knows no
-//! numbers of documents. Of several usable indexes it takes, in this order:
+//! Documents are clustered by `_id`, so the records are one more index. Of several it takes, in this order: a unique index
+//! with one value for every field, so one document at most; the one with the most leading fields that have values, by
+//! equality or `$in`; one in the order of the sort; one whose next field is bounded; one whose entries answer without the
+//! documents; all records. It knows no numbers of documents: where these rules are a guess, it marks the plans as rivals,
+//! and the caller counts their keys.
 //!
-//! 1. a unique index for which the filter gives one value for every field, so one document at most;
-//! 2. the index with the most leading fields that the filter gives values for, by equality or `$in`;
-//! 3. an index in the order of the sort;
-//! 4. an index whose next field the filter bounds;
-//! 5. an index whose entries answer without the documents, or of which entries with equal values can be skipped;
-//! 6. all records.
-//!
-//! The invariants: a plan reaches every document that matches. If a plan is sorted, it reaches each document
-//! for the first time in the order of the sort.
+//! The invariants: a plan reaches every document that matches, and may reach others, because the filter is applied to each
+//! one afterwards. If a plan is sorted, it reaches each document for the first time in the order of the sort.
 
 mod cover;
 mod membership;
 mod merge;
 mod order;
+mod plan;
+mod rank;
 mod wildcard;
 
 use std::cmp::Reverse;
@@ -38,6 +35,8 @@ use crate::planner::membership::Membership;
 pub use crate::planner::merge::MergeOrder;
 use crate::planner::merge::{SCANS_MAX, exploded};
 use crate::planner::order::{SortedField, direction_for};
+pub use crate::planner::plan::{Access, EntryScan, Merge, Plan, RecordScan};
+use crate::planner::rank::{AtMost, Rank, Reads};
 use crate::sort::Sort;
 
 /// The number of `$or`s of a filter for which a union of scans is considered.
@@ -97,6 +96,8 @@ pub struct Request<'a> {
     pub hint: Option<Hint>,
     /// What the caller wants of the documents.
     pub needs: Needs<'a>,
+    /// Whether the caller reads all that matches, and does not stop after some documents.
+    pub reads_all: bool,
 }
 
 /// What a caller requires a plan to use.
@@ -115,145 +116,6 @@ pub enum Hint {
     Records(Direction),
     /// The index at this position of [`Request::indexes`].
     Index(usize),
-}
-
-/// What a plan reads.
-///
-/// ```
-/// use bson::rawdoc;
-/// use cairndb_query::filter::Filter;
-/// use cairndb_query::planner::{Access, Request, plans};
-///
-/// let filter = Filter::parse(&rawdoc! { "_id": { "$gt": 9, "$lt": 1 } })?;
-/// let found = plans(&Request { filter: Some(&filter), ..Request::default() });
-/// assert!(matches!(found[0].access, Access::Nothing));
-/// # Ok::<(), cairndb_query::error::Error>(())
-/// ```
-#[derive(Clone, Debug)]
-pub enum Access {
-    /// Nothing: no document can match.
-    Nothing,
-    /// The records whose `_id`s are within bounds.
-    Records(RecordScan),
-    /// The entries of an index within bounds, and the documents that they name.
-    Entries(EntryScan),
-    /// Several scans, one after the other. More than one may reach the same document.
-    Union(Vec<Access>),
-    /// Several scans side by side, merged in the order of the sort.
-    Merge(Merge),
-}
-
-/// Scans that each come in the order of the sort. For its use see [`MergeOrder`].
-#[derive(Clone, Debug)]
-pub struct Merge {
-    /// Scans of records or entries.
-    pub scans: Vec<Access>,
-    /// How their next documents are compared.
-    pub order: MergeOrder,
-    /// Whether more than one scan may reach the same document.
-    pub has_duplicates: bool,
-}
-
-impl Access {
-    /// Whether entries alone answer, as far as they can tell. Such a plan reads only documents that they cannot tell.
-    ///
-    /// ```
-    /// use cairndb_query::planner::Access;
-    ///
-    /// assert!(!Access::Nothing.is_covered());
-    /// ```
-    pub fn is_covered(&self) -> bool {
-        match self {
-            Self::Nothing | Self::Records(_) => false,
-            Self::Entries(scan) => scan.answer.as_ref().is_some_and(|answer| answer.covers),
-            Self::Union(parts) => parts.iter().all(Self::is_covered),
-            Self::Merge(merge) => merge.scans.iter().all(Self::is_covered),
-        }
-    }
-}
-
-/// A scan of records.
-///
-/// ```
-/// use bson::{RawBsonRef, rawdoc};
-/// use cairndb_query::filter::Filter;
-/// use cairndb_query::planner::{Access, Request, plans};
-///
-/// let filter = Filter::parse(&rawdoc! { "_id": { "$lt": 5 } })?;
-/// let plan = plans(&Request { filter: Some(&filter), ..Request::default() }).swap_remove(0);
-/// let Access::Records(scan) = plan.access else { panic!("a scan of records") };
-/// assert!(scan.ids.contains(RawBsonRef::Int32(4)) && !scan.ids.contains(RawBsonRef::Int32(5)));
-/// # Ok::<(), cairndb_query::error::Error>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct RecordScan {
-    /// The `_id`s of documents that can match.
-    pub ids: Intervals,
-    /// The direction of the scan.
-    pub direction: Direction,
-}
-
-/// A scan of the entries of an index. For its use see [`plans`].
-#[derive(Clone, Debug)]
-pub struct EntryScan {
-    /// The position of the index in [`Request::indexes`].
-    pub index: usize,
-    /// For each field of the index, the values to read.
-    pub bounds: Vec<Intervals>,
-    /// The direction of the scan.
-    pub direction: Direction,
-    /// Whether several entries within the bounds may name the same document.
-    pub has_duplicates: bool,
-    /// What is answered from the entries. Absent if each of their documents is read.
-    pub answer: Option<EntryAnswer>,
-}
-
-/// What to read for a request, and whether it comes in order. For its use see [`plans`].
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// What the plan reads.
-    pub access: Access,
-    /// Whether the documents come in the order of the sort, so that no sort is needed.
-    pub is_sorted: bool,
-}
-
-/// How good a plan is. The order of the fields is the order of the rules in the module's documentation, and
-/// greater is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Rank {
-    documents: AtMost,
-    /// The number of leading fields with values.
-    equalities: usize,
-    is_sorted: bool,
-    /// Whether the field after these is bounded.
-    has_range: bool,
-    reads: Reads,
-    /// Whether records are read directly. Entries cost another read for each document.
-    is_records: bool,
-    /// An index with fewer fields has shorter keys.
-    fields: Reverse<usize>,
-    /// Decides between equal plans: the index that was made first.
-    position: Reverse<usize>,
-}
-
-/// How many documents a scan can reach at most, by its bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum AtMost {
-    All,
-    /// Every field of a unique index has one value.
-    One,
-    None,
-}
-
-/// What a scan of entries reads besides its keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Reads {
-    /// The documents.
-    Documents,
-    /// Only entries, as far as these can tell.
-    Entries,
-    /// Only the first of the entries with equal values.
-    DistinctEntries,
 }
 
 /// A plan with its rank.
@@ -321,6 +183,7 @@ pub fn plans(request: &Request<'_>) -> Vec<Plan> {
         ranked.push(all);
     }
     ranked.sort_by_key(|ranked| Reverse(ranked.rank));
+    mark_rivals(request, &mut ranked);
     // If the best plan reads nothing, the others are useless: no document can match.
     let count = if ranked.first().is_some_and(|first| first.rank.documents == AtMost::None) {
         1
@@ -330,13 +193,43 @@ pub fn plans(request: &Request<'_>) -> Vec<Plan> {
     ranked.into_iter().take(count).map(|ranked| ranked.plan).collect()
 }
 
+/// Marks the first plan and those that may read less than it does, if there are any.
+fn mark_rivals(request: &Request<'_>, ranked: &mut [Ranked]) {
+    let Some((best, others)) = ranked.split_first_mut() else { return };
+    let mut seen = vec![leading_bounds(request, &best.plan.access)];
+    for other in others.iter_mut().filter(|other| other.rank.is_rival_of(&best.rank, request.reads_all)) {
+        // An index that begins with the same bounded fields and perhaps more has no more keys.
+        let bounds = leading_bounds(request, &other.plan.access);
+        let has_more_keys =
+            bounds.as_ref().is_some_and(|own| seen.iter().flatten().any(|seen| seen.starts_with(own)));
+        other.plan.is_rival = !has_more_keys;
+        seen.push(bounds);
+    }
+    best.plan.is_rival = others.iter().any(|other| other.plan.is_rival);
+}
+
+/// The bounded fields at the beginning of an index, with their bounds. Returns `None` for a plan whose keys these do not
+/// tell: it is no single scan, or its index leaves out documents.
+fn leading_bounds<'a>(request: &Request<'a>, access: &'a Access) -> Option<Vec<(&'a str, &'a Intervals)>> {
+    let Access::Entries(scan) = access else { return None };
+    let view = request.indexes.get(scan.index)?;
+    if view.spec.is_sparse() || view.partial.is_some() || view.spec.wildcard().is_some() {
+        return None;
+    }
+    let fields = view.spec.fields().iter().map(|field| field.path.as_str());
+    Some(fields.zip(&scan.bounds).take_while(|(_, set)| !set.is_all()).collect())
+}
+
 /// The scan of the records that can match. `direction` counts only if there is no sort.
 fn records(request: &Request<'_>, direction: Direction) -> Ranked {
     let Some(spec) = RECORDS.as_ref() else {
         // Unreachable: `RECORDS` is a fixed specification that parses. A scan of everything is right in any
         // case.
         let access = Access::Records(RecordScan { ids: Intervals::all(), direction });
-        return Ranked { plan: Plan { access, is_sorted: request.sort.is_none() }, rank: Rank::scan(0) };
+        return Ranked {
+            plan: Plan { access, is_sorted: request.sort.is_none(), is_rival: false },
+            rank: Rank::scan(0),
+        };
     };
     let target = ScanTarget::records(spec);
     let bounds = bounds_of(request.filter, target);
@@ -443,8 +336,8 @@ fn merged(request: &Request<'_>, target: ScanTarget<'_>, bounds: &EntryBounds) -
     let has_arrays = (0..target.spec.fields().len()).any(|field| !target.arrays_at(field).is_empty());
     let scans = parts.into_iter().map(|part| part.plan.access).collect();
     let access = Access::Merge(Merge { scans, order, has_duplicates: has_arrays });
-    let rank = Rank { reads, ..Rank::of(target, bounds, true) };
-    Some(Ranked { plan: Plan { access, is_sorted: true }, rank })
+    let rank = Rank { reads, ..rank_of(target, bounds, true) };
+    Some(Ranked { plan: Plan { access, is_sorted: true, is_rival: false }, rank })
 }
 
 /// The best bounded scan of each branch of an `$or`. Of several scans that are merged for one branch all are in `reads`.
@@ -489,7 +382,7 @@ fn unions(request: &Request<'_>, targets: &[ScanTarget<'_>], alternatives: &Alte
     let one_after_the_other = best.into_iter().collect::<Option<Vec<_>>>().map(|branches| {
         let (scans, rank) = joined(branches);
         let access = one_or(scans, Access::Union);
-        Ranked { plan: Plan { access, is_sorted: request.sort.is_none() }, rank }
+        Ranked { plan: Plan { access, is_sorted: request.sort.is_none(), is_rival: false }, rank }
     });
     let side_by_side = request.sort.zip(best_sorted.into_iter().collect::<Option<Vec<_>>>());
     let side_by_side = side_by_side.and_then(|(sort, branches)| {
@@ -498,7 +391,7 @@ fn unions(request: &Request<'_>, targets: &[ScanTarget<'_>], alternatives: &Alte
         let is_few = scans.len() <= SCANS_MAX;
         let access = one_or(scans, |scans| Access::Merge(Merge { scans, order, has_duplicates: true }));
         let rank = Rank { is_sorted: true, ..rank };
-        is_few.then_some(Ranked { plan: Plan { access, is_sorted: true }, rank })
+        is_few.then_some(Ranked { plan: Plan { access, is_sorted: true, is_rival: false }, rank })
     });
     one_after_the_other.into_iter().chain(side_by_side).collect()
 }
@@ -544,11 +437,11 @@ fn scan(request: &Request<'_>, target: ScanTarget<'_>, bounds: EntryBounds) -> R
     let sorted = request.sort.map(|sort| order_of(sort, target, &bounds.sets));
     let is_sorted = sorted.is_none_or(|direction| direction.is_some());
     let direction = sorted.flatten().unwrap_or(Direction::Ascending);
-    let rank = Rank::of(target, &bounds, sorted.flatten().is_some());
+    let rank = rank_of(target, &bounds, sorted.flatten().is_some());
     // Reading nothing is better than every scan, and no documents are in any order.
     if bounds.is_empty() {
         let rank = Rank { documents: AtMost::None, ..rank };
-        return Ranked { plan: Plan { access: Access::Nothing, is_sorted: true }, rank };
+        return Ranked { plan: Plan { access: Access::Nothing, is_sorted: true, is_rival: false }, rank };
     }
     let mut sets = bounds.sets;
     let access = match target.index {
@@ -565,7 +458,7 @@ fn scan(request: &Request<'_>, target: ScanTarget<'_>, bounds: EntryBounds) -> R
             Access::Entries(EntryScan { index, bounds, direction, has_duplicates, answer: None })
         }
     };
-    Ranked { plan: Plan { access, is_sorted }, rank }
+    Ranked { plan: Plan { access, is_sorted, is_rival: false }, rank }
 }
 
 /// The bounds that a filter gives for a target.
@@ -640,47 +533,21 @@ impl<'a> ScanTarget<'a> {
     }
 }
 
-impl Rank {
-    /// The rank of a scan of all records.
-    fn scan(fields: usize) -> Self {
-        Self {
-            documents: AtMost::All,
-            equalities: 0,
-            is_sorted: false,
-            has_range: false,
-            reads: Reads::Documents,
-            is_records: true,
-            fields: Reverse(fields),
-            position: Reverse(0),
-        }
+/// The rank of a scan of a target within bounds.
+fn rank_of(target: ScanTarget<'_>, bounds: &EntryBounds, is_sorted: bool) -> Rank {
+    let whole = Rank {
+        is_sorted,
+        is_records: target.index.is_none(),
+        position: Reverse(target.index.unwrap_or(0)),
+        ..Rank::scan(target.spec.fields().len())
+    };
+    if target.spec.is_unique() && bounds.sets.iter().all(is_one) {
+        // All plans for one document are equally good, and one document is in any order.
+        return Rank { documents: AtMost::One, equalities: usize::MAX, is_sorted: true, ..whole };
     }
-
-    /// The rank of a scan within bounds.
-    fn of(target: ScanTarget<'_>, bounds: &EntryBounds, is_sorted: bool) -> Self {
-        let whole = Self {
-            is_sorted,
-            is_records: target.index.is_none(),
-            position: Reverse(target.index.unwrap_or(0)),
-            ..Self::scan(target.spec.fields().len())
-        };
-        if target.spec.is_unique() && bounds.sets.iter().all(is_one) {
-            // All plans for one document are equally good, and one document is in any order.
-            return Self { documents: AtMost::One, equalities: usize::MAX, is_sorted: true, ..whole };
-        }
-        let equalities = bounds.sets.iter().take_while(|set| set.is_points()).count();
-        let next_is_bounded = bounds.sets.get(equalities).is_some_and(|set| !set.is_all());
-        // A sparse or partial index leaves out documents, which is as good as a bound if nothing else bounds the scan.
-        let is_smaller = target.members.leaves_out() && equalities == 0;
-        Self { equalities, has_range: next_is_bounded || is_smaller, ..whole }
-    }
-
-    /// Whether the scan reads only a part of the keys.
-    fn is_bounded(&self) -> bool {
-        self.documents == AtMost::None || self.equalities > 0 || self.has_range
-    }
-
-    /// Whether the scan may be better than a scan of all records.
-    fn is_useful(&self) -> bool {
-        self.is_bounded() || self.is_sorted || self.reads == Reads::DistinctEntries
-    }
+    let equalities = bounds.sets.iter().take_while(|set| set.is_points()).count();
+    let next_is_bounded = bounds.sets.get(equalities).is_some_and(|set| !set.is_all());
+    // A sparse or partial index leaves out documents, which is as good as a bound if nothing else bounds the scan.
+    let is_smaller = target.members.leaves_out() && equalities == 0;
+    Rank { equalities, has_range: next_is_bounded || is_smaller, ..whole }
 }

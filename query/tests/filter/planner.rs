@@ -274,7 +274,7 @@ proptest! {
             let filter = parse(&filter);
             for hint in hints.iter().copied() {
                 for sort in [None, Some(&sort).filter(|_| is_sortable)] {
-                    let request = Request { filter: Some(&filter), sort, indexes: &views, hint, needs: Needs::Documents };
+                    let request = Request { filter: Some(&filter), sort, indexes: &views, hint, ..Request::default() };
                     let found = plans(&request);
                     prop_assert!(!found.is_empty());
                     for plan in &found {
@@ -343,8 +343,14 @@ fn check_with(
     let views: Vec<_> = indexes.iter().map(|(spec, arrays)| IndexView::new(spec, arrays)).collect();
     let (parsed, parsed_sort) = (parse(filter), Sort::parse(&raw(sort)).expect("a sort"));
     let parsed_sort = (!parsed_sort.is_empty()).then_some(&parsed_sort);
-    let request =
-        Request { filter: Some(&parsed), sort: parsed_sort, indexes: &views, hint, needs: Needs::Documents };
+    let request = Request {
+        filter: Some(&parsed),
+        sort: parsed_sort,
+        indexes: &views,
+        hint,
+        needs: Needs::Documents,
+        reads_all: true,
+    };
     let plan = plans(&request).swap_remove(0);
     let sorted = if plan.is_sorted { "" } else { ", sorted" };
     assert_eq!(format!("{}{sorted}", described(&plan.access)), expected, "{filter} by {sort}");
@@ -473,6 +479,44 @@ fn a_hint_is_followed_if_no_match_is_lost() {
     hinted(doc! { "e": 1 }, doc! {}, Hint::Index(5), "5: 1 bounded+");
     hinted(doc! { "e": null, "b": 1 }, doc! {}, Hint::Index(5), "all records+");
     hinted(doc! { "$or": [{ "b": 1 }, { "e": 2 }] }, doc! {}, Hint::Index(1), "1: 0 bounded+");
+}
+
+/// The plans between which keys decide, the best first.
+#[track_caller]
+fn check_rivals(filter: impl Into<Document>, sort: impl Into<Document>, reads_all: bool, expected: &[&str]) {
+    let (filter, sort) = (filter.into(), sort.into());
+    let indexes = indexes();
+    let views: Vec<_> = indexes.iter().map(|(spec, arrays)| IndexView::new(spec, arrays)).collect();
+    let (parsed, parsed_sort) = (parse(&filter), Sort::parse(&raw(&sort)).expect("a sort"));
+    let sort_of = (!parsed_sort.is_empty()).then_some(&parsed_sort);
+    let request =
+        Request { filter: Some(&parsed), sort: sort_of, indexes: &views, reads_all, ..Request::default() };
+    let found = plans(&request);
+    let rivals = found.iter().filter(|plan| plan.is_rival).map(|plan| described(&plan.access));
+    assert_eq!(rivals.collect::<Vec<_>>(), expected, "{filter} by {sort}");
+    assert!(expected.is_empty() || found.first().is_some_and(|first| first.is_rival), "{filter} by {sort}");
+}
+
+#[test]
+fn keys_decide_between_indexes_on_different_fields() {
+    check_rivals(doc! { "a": 1, "f": 2 }, doc! {}, true, &["0: 1 bounded+", "6: 1 bounded+"]);
+    check_rivals(doc! { "b": 5, "a": { "$gt": 5 } }, doc! {}, true, &["1: 1 bounded+", "0: 2 bounded+"]);
+    // Indexes that begin with the same bounded fields have as many keys there.
+    check_rivals(doc! { "a": 1 }, doc! {}, true, &[]);
+    // A scan of all records has the most keys.
+    check_rivals(doc! { "b": { "$gt": 5 } }, doc! {}, true, &[]);
+    check_rivals(doc! { "b": 5, "_id": { "$gt": 5 } }, doc! {}, true, &["1: 1 bounded+", "some records+"]);
+    // One document needs no choice, and neither does none.
+    check_rivals(doc! { "c": 1, "d": 2, "b": 1 }, doc! {}, true, &[]);
+    check_rivals(doc! { "b": { "$in": [] }, "f": 1 }, doc! {}, true, &[]);
+}
+
+#[test]
+fn a_plan_in_order_has_no_rivals_without_for_a_reader_who_stops() {
+    let both = ["6: 0 bounded+", "1: 1 bounded+"];
+    check_rivals(doc! { "b": { "$gt": 5 } }, doc! { "f": 1, "g": -1 }, true, &both);
+    check_rivals(doc! { "b": { "$gt": 5 } }, doc! { "f": 1, "g": -1 }, false, &[]);
+    check_rivals(doc! { "b": 5, "f": 1 }, doc! { "_id": 1 }, false, &[]);
 }
 
 #[test]

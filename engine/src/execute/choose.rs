@@ -1,0 +1,170 @@
+//! The choice between plans that the rules of the planner do not decide: their keys are counted.
+//!
+//! Counting stops when one plan has been counted to its end, so it costs no more than a part of what following that plan
+//! does. Plans with too many keys to count are compared by how much of the tables is within their bounds.
+
+use std::sync::Arc;
+
+use query::operation::OperationContext;
+use query::planner::{Access, Plan};
+
+use crate::catalog::indexes::Index;
+use crate::error::Result;
+use crate::execute::key_walk::{KeyStep, KeyWalk};
+use crate::execute::read_view::ReadView;
+use crate::plan::access::{self, Asked};
+use crate::plan::bounds::{KeySpan, KeySpans};
+use crate::storage::Family;
+use crate::storage::keys::CollectionId;
+use crate::storage::snapshot::Snapshot;
+
+/// The costs up to which the keys of all rivals are counted before any is counted further.
+const COSTS: [u64; 4] = [64, 512, 4096, 32_768];
+/// The number of these for a caller who may stop after a few documents, which cost less than much counting.
+const COSTS_OF_SOME: usize = 2;
+/// The cost of a key whose document is found by it, where that of a record or of an entry by itself is 1.
+const FETCH_COST: u64 = 4;
+/// The number of spans whose size in tables is asked for.
+const SIZED_SPANS_MAX: usize = 64;
+
+/// The keys of a plan, counted so far.
+struct Count {
+    scans: std::vec::IntoIter<Scan>,
+    current: Option<Scan>,
+    /// The sum of the costs of all keys counted.
+    cost: u64,
+}
+
+/// One scan of a plan.
+struct Scan {
+    walk: KeyWalk,
+    /// What each key costs.
+    cost: u64,
+}
+
+/// The plans for a search on a read view, the one to follow first. There is at least one. Searches and their explanations
+/// both call this, so they agree.
+pub(crate) fn plans(asked: Asked<'_>, view: &ReadView) -> Result<Vec<Plan>> {
+    let mut plans = access::plans(asked, view.indexes())?;
+    let rivals: Vec<usize> = (0..).zip(&plans).filter(|(_, plan)| plan.is_rival).map(|(at, _)| at).collect();
+    if let (Some(snapshot), [_, _, ..]) = (view.snapshot(), rivals.as_slice()) {
+        let accesses: Vec<&Access> =
+            rivals.iter().filter_map(|at| plans.get(*at)).map(|plan| &plan.access).collect();
+        let reader = Reader { snapshot, collection: view.collection(), indexes: view.indexes() };
+        let chosen = reader.choose(&accesses, asked)?;
+        if let Some(first) = rivals.get(chosen).and_then(|at| plans.get_mut(..=*at)) {
+            first.rotate_right(1);
+        }
+    }
+    Ok(plans)
+}
+
+/// What is counted.
+struct Reader<'a> {
+    snapshot: &'a Arc<Snapshot>,
+    collection: CollectionId,
+    indexes: &'a [Index],
+}
+
+impl Reader<'_> {
+    /// The position of the plan that costs least. Of equal ones it is the first.
+    fn choose(&self, plans: &[&Access], asked: Asked<'_>) -> Result<usize> {
+        let operation = asked.selector.variables().operation();
+        let mut counts = plans.iter().map(|access| self.count(access)).collect::<Result<Vec<_>>>()?;
+        let costs = if asked.reads_all { &COSTS[..] } else { COSTS.get(..COSTS_OF_SOME).unwrap_or_default() };
+        for limit in costs {
+            let mut best = None;
+            for (at, count) in counts.iter_mut().enumerate() {
+                // One that reaches the cost of the best one is no better, and need not be counted further.
+                let limit = best.map_or(*limit, |(cost, _)| cost);
+                if count.advance(limit, operation)? && best.is_none_or(|(cost, _)| count.cost < cost) {
+                    best = Some((count.cost, at));
+                }
+            }
+            if let Some((_, at)) = best {
+                return Ok(at);
+            }
+        }
+        let bytes = plans.iter().map(|access| self.bytes_of(access)).collect::<Result<Vec<u64>>>()?;
+        // What was not written to tables yet is not known, and then the order of the plans stands.
+        let least = (0..).zip(&bytes).min_by_key(|(_, bytes)| **bytes);
+        Ok(least.filter(|_| !bytes.contains(&0)).map_or(0, |(at, _)| at))
+    }
+
+    /// The keys of a plan, of which none is counted yet.
+    fn count(&self, access: &Access) -> Result<Count> {
+        let mut scans = Vec::new();
+        self.add_scans(access, &mut scans)?;
+        let walk = |(family, spans, cost)| Scan {
+            walk: KeyWalk::new(self.snapshot, family, spans, index::key::Direction::Ascending),
+            cost,
+        };
+        Ok(Count {
+            scans: scans.into_iter().map(walk).collect::<Vec<_>>().into_iter(),
+            current: None,
+            cost: 0,
+        })
+    }
+
+    /// The bytes of tables within the bounds of a plan, each counted as often as a key there costs.
+    fn bytes_of(&self, access: &Access) -> Result<u64> {
+        let mut scans = Vec::new();
+        self.add_scans(access, &mut scans)?;
+        let sizes = scans.into_iter().map(|(family, mut spans, cost)| {
+            let mut ranges = Vec::new();
+            while ranges.len() < SIZED_SPANS_MAX
+                && let Some(span) = spans.take(index::key::Direction::Ascending)
+            {
+                ranges.push(match span {
+                    KeySpan::Between(start, end) => (start, end),
+                    KeySpan::Key(key) => (key.clone(), [&key[..], &[0]].concat()),
+                });
+            }
+            self.snapshot.bytes_in_tables(family, &ranges).saturating_mul(cost)
+        });
+        Ok(sizes.fold(0, u64::saturating_add))
+    }
+
+    /// Adds the scans of a plan: the keys, and what each of them costs.
+    fn add_scans(&self, access: &Access, scans: &mut Vec<(Family, KeySpans, u64)>) -> Result<()> {
+        match access {
+            Access::Nothing => {}
+            Access::Records(scan) => {
+                scans.push((Family::Records, KeySpans::of_records(&scan.ids, self.collection)?, 1));
+            }
+            Access::Entries(scan) => {
+                if let Some(index) = self.indexes.get(scan.index) {
+                    let (keys, _) = KeySpans::of_entries(index, &scan.bounds);
+                    scans.push((Family::Entries, keys, if access.is_covered() { 1 } else { FETCH_COST }));
+                }
+            }
+            Access::Union(parts) => parts.iter().try_for_each(|part| self.add_scans(part, scans))?,
+            Access::Merge(merge) => merge.scans.iter().try_for_each(|part| self.add_scans(part, scans))?,
+        }
+        Ok(())
+    }
+}
+
+impl Count {
+    /// Counts until the keys cost `limit` or more, or are at their end. Returns whether they are.
+    fn advance(&mut self, limit: u64, operation: &OperationContext) -> Result<bool> {
+        loop {
+            if self.cost >= limit {
+                return Ok(false);
+            }
+            let Some(scan) = &mut self.current else {
+                match self.scans.next() {
+                    Some(next) => self.current = Some(next),
+                    None => return Ok(true),
+                }
+                continue;
+            };
+            operation.step()?;
+            match scan.walk.advance()? {
+                KeyStep::End => self.current = None,
+                // A key that is looked up costs as much if it is absent.
+                KeyStep::Absent | KeyStep::Scanned | KeyStep::LookedUp => self.cost += scan.cost,
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What a plan reads, and in which order it comes.
+
+use index::interval::Intervals;
+use index::key::Direction;
+
+use crate::planner::cover::EntryAnswer;
+use crate::planner::merge::MergeOrder;
+
+/// What a plan reads.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_query::filter::Filter;
+/// use cairndb_query::planner::{Access, Request, plans};
+///
+/// let filter = Filter::parse(&rawdoc! { "_id": { "$gt": 9, "$lt": 1 } })?;
+/// let found = plans(&Request { filter: Some(&filter), ..Request::default() });
+/// assert!(matches!(found[0].access, Access::Nothing));
+/// # Ok::<(), cairndb_query::error::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub enum Access {
+    /// Nothing: no document can match.
+    Nothing,
+    /// The records whose `_id`s are within bounds.
+    Records(RecordScan),
+    /// The entries of an index within bounds, and the documents that they name.
+    Entries(EntryScan),
+    /// Several scans, one after the other. More than one may reach the same document.
+    Union(Vec<Access>),
+    /// Several scans side by side, merged in the order of the sort.
+    Merge(Merge),
+}
+
+/// Scans that each come in the order of the sort. For its use see [`MergeOrder`].
+#[derive(Clone, Debug)]
+pub struct Merge {
+    /// Scans of records or entries.
+    pub scans: Vec<Access>,
+    /// How their next documents are compared.
+    pub order: MergeOrder,
+    /// Whether more than one scan may reach the same document.
+    pub has_duplicates: bool,
+}
+
+impl Access {
+    /// Whether entries alone answer, as far as they can tell. Such a plan reads only documents that they cannot tell.
+    ///
+    /// ```
+    /// use cairndb_query::planner::Access;
+    ///
+    /// assert!(!Access::Nothing.is_covered());
+    /// ```
+    pub fn is_covered(&self) -> bool {
+        match self {
+            Self::Nothing | Self::Records(_) => false,
+            Self::Entries(scan) => scan.answer.as_ref().is_some_and(|answer| answer.covers),
+            Self::Union(parts) => parts.iter().all(Self::is_covered),
+            Self::Merge(merge) => merge.scans.iter().all(Self::is_covered),
+        }
+    }
+}
+
+/// A scan of records.
+///
+/// ```
+/// use bson::{RawBsonRef, rawdoc};
+/// use cairndb_query::filter::Filter;
+/// use cairndb_query::planner::{Access, Request, plans};
+///
+/// let filter = Filter::parse(&rawdoc! { "_id": { "$lt": 5 } })?;
+/// let plan = plans(&Request { filter: Some(&filter), ..Request::default() }).swap_remove(0);
+/// let Access::Records(scan) = plan.access else { panic!("a scan of records") };
+/// assert!(scan.ids.contains(RawBsonRef::Int32(4)) && !scan.ids.contains(RawBsonRef::Int32(5)));
+/// # Ok::<(), cairndb_query::error::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct RecordScan {
+    /// The `_id`s of documents that can match.
+    pub ids: Intervals,
+    /// The direction of the scan.
+    pub direction: Direction,
+}
+
+/// A scan of the entries of an index. For its use see [`plans`].
+#[derive(Clone, Debug)]
+pub struct EntryScan {
+    /// The position of the index in [`Request::indexes`].
+    pub index: usize,
+    /// For each field of the index, the values to read.
+    pub bounds: Vec<Intervals>,
+    /// The direction of the scan.
+    pub direction: Direction,
+    /// Whether several entries within the bounds may name the same document.
+    pub has_duplicates: bool,
+    /// What is answered from the entries. Absent if each of their documents is read.
+    pub answer: Option<EntryAnswer>,
+}
+
+/// What to read for a request, and whether it comes in order. For its use see [`plans`].
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What the plan reads.
+    pub access: Access,
+    /// Whether the documents come in the order of the sort, so that no sort is needed.
+    pub is_sorted: bool,
+    /// Whether the rules do not decide between this plan and others that have this set: the one with the fewest keys is the
+    /// best. Set for the first plan only if there are others.
+    pub is_rival: bool,
+}

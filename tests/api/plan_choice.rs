@@ -1,0 +1,102 @@
+//! Between indexes that the rules of the planner do not tell apart, the one with the fewest keys is read.
+
+use cairndb::bson::{Document, doc};
+use cairndb::{Collection, IndexModel};
+
+use crate::Fixture;
+use crate::index_plans::explain;
+
+/// `shop.a` with `count` documents, of which all but ten are done, and one of twenty is of each kind. The indexes are made
+/// in this order, so that without counting the first one would be read.
+fn skewed(count: i32) -> (Fixture, Collection<Document>) {
+    let fixture = Fixture::new();
+    let shop = fixture.client.database("shop").collection("a");
+    for keys in [doc! { "state": 1 }, doc! { "kind": 1 }, doc! { "n": 1 }, doc! { "rank": 1 }] {
+        shop.create_index(IndexModel::builder().keys(keys).build()).run().expect("made");
+    }
+    let documents = (0..count).map(|id| {
+        let state = if id < 10 { "open" } else { "done" };
+        doc! { "_id": id, "state": state, "kind": id % 20, "n": id, "rank": count - id }
+    });
+    shop.insert_many(documents).run().expect("they are new");
+    (fixture, shop)
+}
+
+/// The name of the index that is read, and how many keys and documents of it.
+#[track_caller]
+fn check(fixture: &Fixture, command: &Document, index: &str, expected: [i32; 2]) {
+    let reply = explain(fixture, command);
+    let statistics = reply.get_document("executionStats").expect("it was run");
+    let told =
+        ["totalKeysExamined", "totalDocsExamined"].map(|name| statistics.get_i32(name).expect("a number"));
+    assert_eq!(told, expected, "{command}: {reply}");
+    let planner = reply.get_document("queryPlanner").expect("it was planned");
+    let mut stage = planner.get_document("winningPlan").expect("a plan");
+    while let Ok(input) = stage.get_document("inputStage") {
+        stage = input;
+    }
+    assert_eq!(stage.get_str("indexName").ok(), Some(index), "{command}: {reply}");
+}
+
+#[test]
+fn the_index_with_the_fewest_keys_is_read() {
+    let (fixture, _) = skewed(2000);
+    let find = |filter: Document| doc! { "find": "a", "filter": filter };
+    check(&fixture, &find(doc! { "state": "open", "kind": 3 }), "state_1", [10, 10]);
+    check(&fixture, &find(doc! { "state": "done", "kind": 3 }), "kind_1", [100, 100]);
+    check(&fixture, &find(doc! { "state": "done", "kind": 3, "n": { "$lt": 50 } }), "n_1", [50, 50]);
+    check(
+        &fixture,
+        &find(doc! { "state": "done", "kind": { "$in": [1, 2] }, "n": { "$gte": 900 } }),
+        "kind_1",
+        [200, 200],
+    );
+}
+
+#[test]
+fn every_verb_takes_the_index_with_the_fewest_keys() {
+    let (fixture, _) = skewed(2000);
+    let filter = doc! { "state": "done", "kind": 3 };
+    let update = doc! { "q": filter.clone(), "u": { "$set": { "seen": true } }, "multi": true };
+    check(&fixture, &doc! { "update": "a", "updates": [update] }, "kind_1", [100, 100]);
+    let delete = doc! { "q": filter.clone(), "limit": 0 };
+    check(&fixture, &doc! { "delete": "a", "deletes": [delete] }, "kind_1", [100, 100]);
+    check(&fixture, &doc! { "count": "a", "query": filter.clone() }, "kind_1", [100, 100]);
+    // A reader who stops early stops in the index with the fewest keys too.
+    check(&fixture, &doc! { "find": "a", "filter": filter.clone(), "limit": 1 }, "kind_1", [2, 2]);
+    check(&fixture, &doc! { "findAndModify": "a", "query": filter, "remove": true }, "kind_1", [2, 2]);
+}
+
+#[test]
+fn an_order_is_worth_its_keys_to_a_reader_who_stops() {
+    let (fixture, _) = skewed(2000);
+    let filter = doc! { "n": { "$lt": 1990 } };
+    let all = doc! { "find": "a", "filter": { "n": { "$lt": 5 } }, "sort": { "rank": 1 } };
+    check(&fixture, &all, "n_1", [5, 5]);
+    let first = doc! { "find": "a", "filter": filter, "sort": { "rank": 1 }, "limit": 3 };
+    check(&fixture, &first, "rank_1", [13, 13]);
+}
+
+#[test]
+fn plans_that_were_not_chosen_are_told() {
+    let (fixture, _) = skewed(200);
+    let reply = explain(&fixture, &doc! { "find": "a", "filter": { "state": "done", "kind": 3 } });
+    let rejected = reply.get_document("queryPlanner").and_then(|planner| planner.get_array("rejectedPlans"));
+    let rejected = format!("{:?}", rejected.expect("plans"));
+    assert!(rejected.contains("state_1") && !rejected.contains("kind_1"), "{rejected}");
+}
+
+/// With too many keys to count them, the tables tell which index has fewer.
+#[test]
+fn many_keys_are_compared_by_their_size_in_tables() {
+    let (fixture, shop) = skewed(40_000);
+    shop.update_many(doc! { "n": { "$gte": 20_000 } }, doc! { "$set": { "kind": 3 } })
+        .run()
+        .expect("updated");
+    fixture.client.flush().expect("flushed");
+    let filter = doc! { "state": "done", "kind": 3 };
+    let matching = shop.count_documents(filter.clone()).run().expect("counted");
+    let keys = i32::try_from(matching).expect("few");
+    assert!(keys > 20_000);
+    check(&fixture, &doc! { "count": "a", "query": filter }, "kind_1", [keys + 1, keys + 1]);
+}
