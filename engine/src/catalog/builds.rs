@@ -132,7 +132,7 @@ impl Builds {
         for build in self.list.read().iter() {
             let round = build.round.load(Ordering::Acquire);
             batch.put(Family::Entries, &[&build.round_prefix(round)[..], encoded_id].concat(), &[]);
-            build.noted.fetch_add(NOTE_WEIGHT + bytes as u64, Ordering::AcqRel);
+            build.noted.fetch_add(Build::weight(bytes), Ordering::AcqRel);
         }
     }
 
@@ -183,6 +183,11 @@ impl Build {
         let _latched = storage.store.latches.lock(&LatchSet::all());
         self.noted.store(0, Ordering::Release);
         (self.round.fetch_add(1, Ordering::AcqRel), Snapshot::take(storage.database))
+    }
+
+    /// The weight of a note of a document of `bytes` bytes.
+    pub(crate) fn weight(bytes: usize) -> u64 {
+        NOTE_WEIGHT + bytes as u64
     }
 
     /// The weight of what was noted since the round began: about the bytes of the documents.

@@ -114,6 +114,26 @@ impl Scan {
         }
     }
 
+    /// Steps forward to the first key that is not before `key`, unless the current one is. Returns whether it is `key` itself.
+    /// The walk must be ascending.
+    pub(crate) fn advance_to(&mut self, key: &[u8]) -> Result<bool> {
+        let mut steps = 0;
+        while self.position != Position::End && (self.position == Position::Before || self.key() < key) {
+            // Most keys that are asked for one after the other are close, and then a step is cheaper than a seek.
+            let is_valid = if self.position == Position::At && steps < SKIPPED_STEPS {
+                steps += 1;
+                self.iterator.step(DBRawIterator::next)
+            } else {
+                self.iterator.step(|iterator| iterator.seek(key))
+            };
+            if !is_valid {
+                return self.end();
+            }
+            self.position = Position::At;
+        }
+        Ok(self.position == Position::At && self.key() == key)
+    }
+
     /// Whether the current key is the next one: a skip has gone there already.
     pub(crate) fn is_ahead(&self) -> bool {
         self.position == Position::Ahead

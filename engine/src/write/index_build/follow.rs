@@ -10,9 +10,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use crossbeam::sync::ShardedLockWriteGuard;
 
 use crate::catalog::builds::Build;
+use crate::catalog::collection::Definition;
 use crate::document::decode::stored;
 use crate::error::Result;
 use crate::storage::Family;
@@ -28,7 +31,12 @@ const COMMIT_BYTES_MAX: usize = 128 << 10;
 /// Notes after which entries are committed.
 const COMMIT_NOTES_MAX: usize = 500;
 /// How long writers may work between two times that they are held up.
-const WRITERS_TURN: Duration = Duration::from_millis(2);
+const WRITERS_TURN: Duration = Duration::from_millis(4);
+/// The longest time that they are held up. A commit that is under way then is still finished.
+const HELD_UP_MAX: Duration = Duration::from_millis(20);
+/// How much more is read than writers note, while they are held up from time to time. Each round is then shorter than the
+/// one before.
+const READ_PER_NOTED: u64 = 2;
 /// The most bytes of keys that may wait because other documents have them.
 const WAITING_BYTES_MAX: usize = 16 << 20;
 
@@ -56,6 +64,29 @@ struct Pending<'a> {
     /// Of a unique index: the value that each key will have, or `None` if it will be free.
     values: HashMap<Vec<u8>, Option<Vec<u8>>>,
     notes: usize,
+    /// The weight of the notes.
+    weight: u64,
+}
+
+/// The records of a collection in a snapshot, asked for in the order of their keys.
+struct Records {
+    scan: Scan,
+}
+
+/// The records before and after a round.
+struct Versions {
+    old: Records,
+    new: Records,
+}
+
+/// When writers are held up, and when they have their turn.
+struct Turns<'a> {
+    building: &'a Building<'a>,
+    pace: Pace,
+    /// The gate, which no writer passes meanwhile, and since when.
+    held_up: Option<(ShardedLockWriteGuard<'a, Definition>, Instant)>,
+    /// The weight that is still to be read before writers have their turn.
+    owed: u64,
 }
 
 impl<'a> Follower<'a> {
@@ -75,25 +106,25 @@ impl<'a> Follower<'a> {
     ) -> Result<()> {
         let building = self.building;
         let mut notes = Scan::open(&later, Family::Entries, building.build.notes(round), CacheUse::Bypass);
+        let mut versions =
+            Versions { old: Records::open(&self.snapshot, building), new: Records::open(&later, building) };
         let mut pending = self.pending();
-        let mut held_up = (pace == Pace::HoldingUp).then(|| building.collection.enter_alone());
+        let mut turns = Turns::begin(building, pace);
+        let mut unreported = 0;
         while notes.advance()? {
-            self.follow_document(Build::noted_id(notes.key()), &later, &mut pending)?;
+            self.follow_document(Build::noted_id(notes.key()), &mut versions, &mut pending)?;
             pending.notes += 1;
             if pending.batch.bytes() < COMMIT_BYTES_MAX && pending.notes < COMMIT_NOTES_MAX {
                 continue;
             }
-            let done = pending.notes as u64;
+            let weight = pending.weight;
+            unreported += pending.notes as u64;
             self.commit(std::mem::replace(&mut pending, self.pending()))?;
-            // Writers get their turn before the caller's function is called, which may take long.
-            drop(held_up.take());
-            if let Some(report) = &mut report {
-                report.advance(done);
-            }
-            if pace == Pace::HoldingUp {
-                std::thread::sleep(WRITERS_TURN);
-                held_up = Some(building.collection.enter_alone());
-            }
+            turns.give(weight, || {
+                if let Some(report) = &mut report {
+                    report.advance(std::mem::take(&mut unreported));
+                }
+            });
         }
         self.give_waiting(&mut pending)?;
         self.commit(pending)?;
@@ -113,11 +144,14 @@ impl<'a> Follower<'a> {
     fn follow_document(
         &mut self,
         encoded_id: &[u8],
-        later: &Snapshot,
+        versions: &mut Versions,
         pending: &mut Pending<'_>,
     ) -> Result<()> {
         let key = [&self.building.collection.id.prefix()[..], encoded_id].concat();
-        let (old, new) = (self.entries_in(&self.snapshot, &key)?, self.entries_in(later, &key)?);
+        let old = self.entries_of(versions.old.find(&key)?, &key)?;
+        let found = versions.new.find(&key)?;
+        pending.weight += Build::weight(found.map_or(0, <[u8]>::len));
+        let new = self.entries_of(found, &key)?;
         let kept: HashSet<&[u8]> = new.iter().map(|entry| entry.key.as_slice()).collect();
         for entry in old.iter().filter(|entry| !kept.contains(entry.key.as_slice())) {
             self.remove(entry, encoded_id, pending)?;
@@ -131,13 +165,11 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    fn entries_in(&self, snapshot: &Snapshot, record_key: &[u8]) -> Result<Vec<Entry>> {
-        let Some(bytes) = snapshot.get(Family::Records, record_key)? else {
-            self.building.step(0)?;
-            return Ok(Vec::new());
-        };
-        self.building.step(bytes.len())?;
-        self.building.draw(stored(record_key, &bytes)?, crate::write::prepare::encoded_id(record_key))
+    /// The entries of a record, of which there are none if it does not exist.
+    fn entries_of(&self, record: Option<&[u8]>, record_key: &[u8]) -> Result<Vec<Entry>> {
+        self.building.step(record.map_or(0, <[u8]>::len))?;
+        let Some(bytes) = record else { return Ok(Vec::new()) };
+        self.building.draw(stored(record_key, bytes)?, crate::write::prepare::encoded_id(record_key))
     }
 
     fn remove(&mut self, entry: &Entry, encoded_id: &[u8], pending: &mut Pending<'_>) -> Result<()> {
@@ -227,7 +259,7 @@ impl<'a> Follower<'a> {
 
     fn pending(&self) -> Pending<'a> {
         let batch = Batch::new(self.building.storage.database);
-        Pending { batch, values: HashMap::new(), notes: 0 }
+        Pending { batch, values: HashMap::new(), notes: 0, weight: 0 }
     }
 
     fn commit(&self, pending: Pending<'_>) -> Result<()> {
@@ -243,5 +275,51 @@ impl Pending<'_> {
     fn put(&mut self, key: &[u8], value: &[u8]) {
         self.batch.put(Family::Entries, key, value);
         self.values.insert(key.to_vec(), Some(value.to_vec()));
+    }
+}
+
+impl Records {
+    fn open(snapshot: &Arc<Snapshot>, building: &Building<'_>) -> Self {
+        let collection = building.collection.id;
+        let bounds = (collection.prefix().to_vec(), Some(collection.end()));
+        Self { scan: Scan::open(snapshot, Family::Records, bounds, CacheUse::Bypass) }
+    }
+
+    /// The record with a key, which must not be before the last one that was asked for. Returns `None` if it does not exist.
+    fn find(&mut self, key: &[u8]) -> Result<Option<&[u8]>> {
+        Ok(if self.scan.advance_to(key)? { Some(self.scan.value()) } else { None })
+    }
+}
+
+impl<'a> Turns<'a> {
+    fn begin(building: &'a Building<'a>, pace: Pace) -> Self {
+        let mut turns = Self { building, pace, held_up: None, owed: 0 };
+        turns.hold_up();
+        turns
+    }
+
+    /// Gives writers their turn if enough was read since the last one: notes of `weight` since this was last called.
+    /// `report` is called while no writer is held up, because it may take long.
+    fn give(&mut self, weight: u64, report: impl FnOnce()) {
+        self.owed = self.owed.saturating_sub(weight);
+        let is_over = self.held_up.as_ref().is_none_or(|(_, since)| since.elapsed() >= HELD_UP_MAX);
+        if self.owed > 0 && !is_over {
+            return;
+        }
+        self.held_up = None;
+        let before = self.building.build.noted();
+        report();
+        if self.pace == Pace::HoldingUp {
+            std::thread::sleep(WRITERS_TURN);
+            self.hold_up();
+            let noted = self.building.build.noted().saturating_sub(before);
+            self.owed = noted.saturating_mul(READ_PER_NOTED);
+        }
+    }
+
+    fn hold_up(&mut self) {
+        if self.pace == Pace::HoldingUp {
+            self.held_up = Some((self.building.collection.enter_alone(), Instant::now()));
+        }
     }
 }
