@@ -1,11 +1,13 @@
 //! Prints one line a figure, `name ratio`: CairnDB's speed against raw RocksDB's with the same options and the
 //! same bytes, both measured in turns in this run. Above 1 CairnDB is faster. Figures of sequences are in `numbering`,
-//! of filters, sorts and updates in `queries`, of index builds in `builds`, of the server in `server`.
+//! of filters, sorts and updates in `queries`, of reads by an index in `indexed`, of index builds in `builds`, of the
+//! server in `server`.
 //!
 //! `ratios` prints all figures but `insert_growth`, each measured in a process of its own, so that none inherits the
 //! heap of another. `ratios large` prints that one, and names given as arguments print just those.
 
 mod builds;
+mod indexed;
 mod numbering;
 mod queries;
 mod rounds;
@@ -38,7 +40,7 @@ const TURN: usize = 5000;
 
 type Figure = (&'static str, fn() -> f64);
 
-const FIGURES: [Figure; 25] = [
+const FIGURES: [Figure; 30] = [
     ("insert_one_raw", insert_one_raw),
     ("insert_one_typed", insert_one_typed),
     ("insert_many_raw", insert_many_raw),
@@ -57,6 +59,11 @@ const FIGURES: [Figure; 25] = [
     ("scan_filter", queries::scan_filter),
     ("sort_top_k", queries::sort_top_k),
     ("update_inc", queries::update_inc),
+    ("find_by_index", indexed::find_by_index),
+    ("range_by_index", indexed::range_by_index),
+    ("covered", indexed::covered),
+    ("sort_by_index", indexed::sort_by_index),
+    ("insert_3_indexes", indexed::insert_3_indexes),
     ("index_build", builds::index_build),
     ("insert_during_build", builds::insert_during_build),
     ("server_ping", server::server_ping),
