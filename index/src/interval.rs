@@ -346,7 +346,9 @@ impl Intervals {
     /// Whether the set holds every value.
     pub fn is_all(&self) -> bool {
         // Intervals do not touch, so a set of several has gaps.
-        matches!(self.intervals.as_slice(), [_]) && self.complement().is_empty()
+        let [only] = self.intervals.as_slice() else { return false };
+        only.lower.compare(&Cut::before(RawBson::MinKey)).is_le()
+            && only.upper.compare(&Cut::after(RawBson::MaxKey)).is_ge()
     }
 }
 

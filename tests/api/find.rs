@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cairndb::bson::{Bson, Document, bson, doc};
-use cairndb::{ErrorKind, Hint};
+use cairndb::{ErrorKind, Hint, IndexModel, IndexOptions};
 
 use crate::{Fixture, refused};
 
@@ -53,6 +53,87 @@ fn equality_and_ranges_select() {
     check(doc! { "$or": [{ "_id": 2 }, { "a": 2 }] }, &[2, 8]);
     check(doc! { "_id": { "$gt": 6, "$lt": 5 } }, &[]);
     check(doc! { "missing": null }, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
+}
+
+/// `find_one` looks a value up in a unique index on its field. What it finds is what a search finds.
+#[test]
+fn a_look_up_by_a_unique_index_finds_what_a_search_finds() {
+    let date = cairndb::bson::DateTime::from_millis(5);
+    let values = [
+        bson!(1),
+        bson!(2_i64),
+        bson!(2.5),
+        bson!("text"),
+        bson!(true),
+        bson!([7, 8]),
+        bson!([[9]]),
+        Bson::DateTime(date),
+        bson!({ "x": 1 }),
+        Bson::Null,
+        Bson::Double(f64::NAN),
+        bson!(-0.0),
+    ];
+    let questions = [
+        bson!(1),
+        bson!(1.0),
+        bson!(2),
+        bson!(2.5),
+        bson!(3),
+        bson!("text"),
+        bson!("other"),
+        bson!(true),
+        bson!(false),
+        bson!(7),
+        bson!(8),
+        bson!(9),
+        bson!([7, 8]),
+        Bson::DateTime(date),
+        bson!({ "x": 1 }),
+        Bson::Null,
+        Bson::Double(f64::NAN),
+        bson!(0),
+        bson!({ "$gt": 100 }),
+    ];
+    for keys in [doc! { "k": 1 }, doc! { "k": -1 }] {
+        let fixture =
+            Fixture::with((0..).zip(&values).map(|(id, value)| doc! { "_id": id, "k": value.clone() }));
+        let unique = IndexOptions::builder().unique(true).build();
+        let ask = |value: &Bson| fixture.things.find_one(doc! { "k": value.clone() }).run().expect("read");
+        let expected: Vec<_> = questions.iter().map(ask).collect();
+        assert!(expected.iter().flatten().count() > 10);
+        fixture
+            .things
+            .create_index(IndexModel::builder().keys(keys.clone()).options(unique).build())
+            .run()
+            .expect("made");
+        let found: Vec<_> = questions.iter().map(ask).collect();
+        // NaN is not equal to itself for the assertion.
+        assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{keys}");
+    }
+}
+
+#[test]
+fn a_look_up_asks_only_an_index_with_every_match() {
+    let fixture = Fixture::with((0..20).map(|id| doc! { "_id": id, "k": id, "a.b": id, "n": { "k": id } }));
+    let things = &fixture.things;
+    let model = |keys: Document, partial: Option<Document>, hidden: bool| {
+        let options = IndexOptions::builder().unique(true).partial_filter_expression(partial).hidden(hidden);
+        IndexModel::builder().keys(keys).options(options.build()).build()
+    };
+    things
+        .create_index(model(doc! { "k": 1 }, Some(doc! { "_id": { "$lt": 10 } }), false))
+        .run()
+        .expect("made");
+    assert!(things.find_one(doc! { "k": 15 }).run().expect("read").is_some());
+    things.drop_index("k_1").run().expect("dropped");
+    things.create_index(model(doc! { "k": 1 }, None, true)).run().expect("made");
+    things.create_index(model(doc! { "n.k": 1 }, None, false)).run().expect("made");
+    for field in ["k", "n.k"] {
+        assert!(things.find_one(doc! { field: 15 }).run().expect("read").is_some(), "{field}");
+        assert!(things.find_one(doc! { field: 25 }).run().expect("read").is_none(), "{field}");
+    }
+    // A field whose name has a dot is no path, and no filter finds it.
+    assert!(things.find_one(doc! { "a.b": 5 }).run().expect("read").is_none());
 }
 
 #[test]

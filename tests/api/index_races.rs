@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cairndb::bson::{Document, doc};
-use cairndb::{Collection, Hint, IndexModel};
+use cairndb::{Collection, Hint, IndexModel, IndexOptions};
 use cairndb_tests::race::race;
 
 use crate::Fixture;
@@ -62,6 +62,55 @@ fn no_reader_loses_a_document_while_indexes_come_and_go() {
         }
     });
     read(things);
+    fixture.verify_clean();
+}
+
+/// A look-up by a unique index reads an entry and then its record, without a snapshot. Between the two the index can go, and
+/// the value can move to another document.
+#[test]
+fn a_look_up_finds_its_document_while_the_index_goes_and_the_value_moves() {
+    let fixture = Fixture::with((0..20).map(|id| doc! { "_id": id, "a": id, "b": id }));
+    let things = &fixture.things;
+    let unique = |field: &str| {
+        let options = IndexOptions::builder().unique(true).build();
+        IndexModel::builder().keys(doc! { field: 1 }).options(options).build()
+    };
+    things.create_index(unique("b")).run().expect("made");
+    let is_over = AtomicBool::new(false);
+    race(0..4, |role| match role {
+        0 => {
+            for _ in 0..ROUNDS * 4 {
+                things.create_index(unique("a")).run().expect("made");
+                things.drop_index("a_1").run().expect("dropped");
+            }
+            is_over.store(true, Ordering::Release);
+        }
+        // The value 5 goes from one document to another and back, and one of them has it all the time, except between the
+        // two updates, when none has.
+        1 => {
+            while !is_over.load(Ordering::Acquire) {
+                for (from, to) in [(5, 6), (6, 5)] {
+                    let set = |id: i32, value: i32| {
+                        things
+                            .update_one(doc! { "_id": id }, doc! { "$set": { "b": value } })
+                            .run()
+                            .expect("updated");
+                    };
+                    set(from, 100 + from);
+                    set(to, 5);
+                }
+            }
+        }
+        _ => {
+            while !is_over.load(Ordering::Acquire) {
+                let found = things.find_one(doc! { "a": 7 }).run().expect("read").expect("it is never gone");
+                assert_eq!(found.get_i32("_id").ok(), Some(7));
+                if let Some(found) = things.find_one(doc! { "b": 5 }).run().expect("read") {
+                    assert_eq!(found.get_i32("b").ok(), Some(5), "{found}");
+                }
+            }
+        }
+    });
     fixture.verify_clean();
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bson::{DateTime, Document, RawBsonRef, RawDocumentBuf, doc};
+use index::key::Direction;
 use index::order::compare;
 use index::spec::IndexSpec;
 
@@ -45,6 +46,16 @@ pub(crate) struct Index {
     pub(crate) arrays: Arc<IndexArrays>,
     /// Shared in the same way.
     pub(crate) uses: Arc<IndexUses>,
+}
+
+impl Index {
+    /// The direction of the field `name`, if the index is a unique one on this field alone that searches may use and that
+    /// has an entry for each of its values.
+    pub(crate) fn unique_on(&self, name: &str) -> Option<Direction> {
+        let [field] = self.spec.fields() else { return None };
+        let is_whole = self.spec.is_unique() && self.settings.partial.is_none() && !self.settings.hidden;
+        (is_whole && field.path.as_str() == name).then_some(field.direction)
+    }
 }
 
 /// How often an index was read.

@@ -12,11 +12,11 @@ use crate::cursor::Cursor;
 use crate::document::decode::decode_owned;
 use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
-use crate::execute::read_view::FoundRecord;
+use crate::execute::read_view::{FoundByIndex, FoundRecord};
 use crate::execute::rows::{Rows, Search};
 use crate::options::{Collation, FindOptions, Hint};
 use crate::plan::access::Needed;
-use crate::plan::bounds::point_id;
+use crate::plan::bounds::{ID_FIELD, only_equality};
 use crate::plan::order::{Order, check_collation, check_hint};
 use crate::plan::selector::Selector;
 use crate::storage::Family;
@@ -234,16 +234,26 @@ impl<T> Find<'_, T> {
 impl<T: DeserializeOwned + 'static> FindOne<'_, T> {
     /// Reads the document. Returns `None` if none matches.
     pub fn run(self) -> Result<Option<T>> {
-        // A filter that is just an `_id` needs neither a parsed filter nor a plan nor a snapshot.
+        // A filter that is just an `_id`, or a field with a unique index, needs neither a parsed filter nor a plan nor a
+        // snapshot.
         if is_plain(&self.options)
-            && self.filter.len() == 1
-            && let Some(id) = point_id(&self.filter)
+            && let Some((field, value)) = only_equality(&self.filter)
         {
-            // Decoding runs code of the caller, so it comes after the store is left: `close` must not wait for it.
-            let Some(FoundRecord { key, bytes: Some(bytes) }) = self.collection.look_up(id)? else {
-                return Ok(None);
+            let found = if field == ID_FIELD {
+                self.collection.look_up(value)?.map_or(FoundByIndex::Nothing, FoundByIndex::Record)
+            } else {
+                self.collection.look_up_by_index(field, value)?
             };
-            return deserialize(&key, bytes).map(Some);
+            // Decoding runs code of the caller, so it comes after the store is left: `close` must not wait for it.
+            match found {
+                FoundByIndex::Record(FoundRecord { key, bytes: Some(bytes) }) => {
+                    return deserialize(&key, bytes).map(Some);
+                }
+                FoundByIndex::Record(FoundRecord { bytes: None, .. }) | FoundByIndex::Nothing => {
+                    return Ok(None);
+                }
+                FoundByIndex::Unknown => {}
+            }
         }
         // The limit is 1 whatever the options say. It also lets a sort keep a single document.
         let mut cursor: Cursor<T> = open(self.collection, &self.filter, &self.options, Some(1))?;

@@ -15,7 +15,7 @@ use bson::RawBsonRef;
 use crate::catalog::change::namespace_not_found;
 use crate::catalog::collection::CollectionState;
 use crate::error::{Error, Result};
-use crate::execute::read_view::{FoundRecord, ReadView, look_up};
+use crate::execute::read_view::{FoundByIndex, FoundRecord, ReadView, look_up, look_up_by_index};
 use crate::namespace::{Namespace, SystemCollection};
 use crate::options::WriteConcern;
 use crate::plan::selector::Selector;
@@ -372,6 +372,14 @@ impl<T> Collection<T> {
         let found = look_up(&database, || self.find_state(), |collection| record_key(collection, id));
         // The given name: after an error there is no state that could tell it.
         Ok(found.map_err(|error| error.in_namespace(&self.handle.given))?.map(|(_, record)| record))
+    }
+
+    /// Reads the record whose field has this value by a unique index, without planning a search.
+    #[inline]
+    pub(super) fn look_up_by_index(&self, field: &str, value: RawBsonRef<'_>) -> Result<FoundByIndex> {
+        let database = self.shared().store.enter()?;
+        let found = look_up_by_index(&database, || self.find_state(), field, value);
+        found.map_err(|error| error.in_namespace(&self.handle.given))
     }
 
     /// Runs a read of the collection's state in memory. Returns `None` if the collection does not exist.

@@ -45,6 +45,15 @@ struct Answer {
     documents: EntryDocuments,
     /// Whether the current document was made of its entry.
     is_given: bool,
+    /// What was said of the entry that the current document was made of.
+    last: Option<LastVerdict>,
+}
+
+/// What an entry said of its document. The next one says the same if it has the same fields.
+struct LastVerdict {
+    fields: Vec<u8>,
+    details: Vec<u8>,
+    verdict: EntryVerdict,
 }
 
 /// What an entry within the bounds says of its document.
@@ -56,6 +65,12 @@ pub(super) enum EntryVerdict {
     NoMatch,
     /// The document must be read.
     Unknown,
+}
+
+impl LastVerdict {
+    fn new() -> Self {
+        Self { fields: Vec::new(), details: Vec::new(), verdict: EntryVerdict::Unknown }
+    }
 }
 
 /// A document without fields.
@@ -99,7 +114,7 @@ impl EntryWalk {
             document: Vec::new(),
             answer: scan.answer.clone().map(|plan| {
                 let documents = EntryDocuments::of(&index.spec, &plan.fields, plan.has_id);
-                Box::new(Answer { documents, plan, is_given: false })
+                Box::new(Answer { documents, plan, is_given: false, last: None })
             }),
         }
     }
@@ -158,6 +173,16 @@ impl EntryWalk {
         // The value of a unique entry has the `_id` in front.
         let details = if self.is_unique { value.get(id.len()..) } else { Some(value) };
         let (fields, details) = fields.zip(details).ok_or_else(malformed)?;
+        // Many entries of an index have the same fields and differ in their `_id` only.
+        if let Some(last) =
+            answer.last.as_ref().filter(|last| last.fields == fields && last.details == details)
+        {
+            selector.variables().operation().pass(self.document.len())?;
+            answer.is_given = last.verdict == EntryVerdict::Answered;
+            return Ok(last.verdict);
+        }
+        // Its document is overwritten now.
+        let last = answer.last.take();
         let entry = EntryParts { fields, id, details };
         if !answer.documents.read(entry, &mut self.document).map_err(|_| malformed())? {
             return Ok(EntryVerdict::Unknown);
@@ -165,13 +190,23 @@ impl EntryWalk {
         let document = RawDocument::from_bytes(&self.document).map_err(|_| malformed())?;
         let operation = selector.variables().operation();
         operation.pass(self.document.len())?;
-        if let Some(residual) = &answer.plan.residual
-            && !residual.matches_within(document, operation)?
-        {
-            return Ok(EntryVerdict::NoMatch);
+        let is_match = match &answer.plan.residual {
+            Some(residual) => residual.matches_within(document, operation)?,
+            None => true,
+        };
+        answer.is_given = is_match && answer.plan.covers;
+        let verdict = match (is_match, answer.plan.covers) {
+            (false, _) => EntryVerdict::NoMatch,
+            (true, true) => EntryVerdict::Answered,
+            (true, false) => EntryVerdict::Unknown,
+        };
+        if !answer.plan.has_id {
+            let mut last = last.unwrap_or_else(LastVerdict::new);
+            fields.clone_into(&mut last.fields);
+            details.clone_into(&mut last.details);
+            answer.last = Some(LastVerdict { verdict, ..last });
         }
-        answer.is_given = answer.plan.covers;
-        Ok(if answer.is_given { EntryVerdict::Answered } else { EntryVerdict::Unknown })
+        Ok(verdict)
     }
 
     /// Whether the current document was made of its entry, and has only the fields that are needed.
@@ -205,6 +240,7 @@ impl EntryWalk {
 
     /// Reads the document of the current entry.
     pub(super) fn fetch(&mut self) -> Result<()> {
+        self.forget();
         if self.snapshot.get_into(Family::Records, &self.record_key, &mut self.document)? {
             return Ok(());
         }
@@ -228,6 +264,14 @@ impl EntryWalk {
         self.walk.rest(current);
         if current != Rest::Keep {
             self.document = Vec::new();
+            self.forget();
+        }
+    }
+
+    /// The current document is no longer the one of which something was said.
+    fn forget(&mut self) {
+        if let Some(answer) = &mut self.answer {
+            answer.last = None;
         }
     }
 }

@@ -319,25 +319,28 @@ impl ScanSequence {
                 self.open(access, selector)?;
                 continue;
             };
-            // The counts of each scan, which an explanation shows with its stage.
+            // The counts of each scan, which an explanation shows with its stage, and then those of the whole walk.
             let parts = self.examined.get_mut(self.first..).unwrap_or_default();
-            let before = Examined::sum(parts);
             let found = match current {
                 Current::One(scan) => {
                     let mut own = Examined::default();
                     let found = scan.step(self.visited.as_mut(), &mut own, selector);
                     own.matched = u64::from(matches!(found, Ok(ScanStep::Match)));
-                    for part in parts.iter_mut() {
+                    for part in parts {
                         part.add(own);
                     }
+                    examined.add(Examined { matched: 0, ..own });
                     found
                 }
-                Current::Merged(walk) => walk.step(self.visited.as_mut(), parts, selector),
+                Current::Merged(walk) => {
+                    let before = Examined::sum(parts);
+                    let found = walk.step(self.visited.as_mut(), parts, selector);
+                    let after = Examined::sum(parts);
+                    examined.keys += after.keys - before.keys;
+                    examined.documents += after.documents - before.documents;
+                    found
+                }
             };
-            // The counts of the whole walk.
-            let after = Examined::sum(parts);
-            examined.keys += after.keys - before.keys;
-            examined.documents += after.documents - before.documents;
             match found? {
                 ScanStep::Match => return Ok(true),
                 // Keys without a match count as steps, so that a walk over millions of them can be interrupted.

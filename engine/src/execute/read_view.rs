@@ -13,10 +13,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::thread;
 
+use bson::{RawBsonRef, RawDocument};
+use index::key::{self, Direction};
+use index::order::compare;
+
 use crate::catalog::collection::CollectionState;
 use crate::catalog::entry;
 use crate::catalog::indexes::Index;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::plan::selector::{PointKey, Selector};
 use crate::storage::keys::CollectionId;
 use crate::storage::snapshot::Snapshot;
@@ -172,6 +176,57 @@ pub(crate) fn look_up<'a, K: AsRef<[u8]>>(
         return look_up_beside_change(database, find, key_in);
     }
     Ok(Some((found, FoundRecord { key, bytes })))
+}
+
+/// What a look-up by a unique index found.
+pub(crate) enum FoundByIndex {
+    /// The record that matches.
+    Record(FoundRecord<Vec<u8>>),
+    /// No record matches, or there is no collection.
+    Nothing,
+    /// It has to be searched for: no index can be asked, or something changed meanwhile.
+    Unknown,
+}
+
+/// Looks up the record whose field has a value, by a unique index on this field alone. Without a snapshot: the record is
+/// tested after its entry was read, and one that does not match says that it was changed in between.
+pub(crate) fn look_up_by_index<'a>(
+    database: &Arc<Database>,
+    find: impl Fn() -> Result<Option<FoundCollection<'a>>>,
+    field: &str,
+    value: RawBsonRef<'_>,
+) -> Result<FoundByIndex> {
+    let Some(found) = find()? else { return Ok(FoundByIndex::Nothing) };
+    // Before the indexes, as in `of_found`.
+    let before = found.changes();
+    let indexes = found.indexes();
+    let Some((index, direction)) = indexes.iter().find_map(|index| Some((index, index.unique_on(field)?)))
+    else {
+        return Ok(FoundByIndex::Unknown);
+    };
+    let mut key = index.id.prefix().to_vec();
+    key::encode(value, direction, &mut key);
+    index.uses.note();
+    let entry = database.get(Family::Entries, &key)?;
+    let mut record = None;
+    if let Some(entry) = &entry {
+        let malformed =
+            || Error::corruption(Family::Entries.name(), &key, "the bytes are not an entry of its index");
+        let id = key::skip(entry, Direction::Ascending).ok().and_then(|length| entry.get(..length));
+        let record_key = [&found.id.prefix()[..], id.ok_or_else(malformed)?].concat();
+        let bytes = database.get(Family::Records, &record_key)?.map(|bytes| bytes.to_vec());
+        record = Some(FoundRecord { key: record_key, bytes });
+    }
+    let after = found.changes();
+    if after.is_ending() || after.has_withdrawn_since(before) {
+        return Ok(FoundByIndex::Unknown);
+    }
+    let Some(record) = record else { return Ok(FoundByIndex::Nothing) };
+    let document = record.bytes.as_deref().and_then(|bytes| RawDocument::from_bytes(bytes).ok());
+    let stored = document.and_then(|document| document.get(field).ok().flatten());
+    // An array of which an element has the value matches too, but that is for the filter to say.
+    let is_match = stored.is_some_and(|stored| compare(stored, value).is_eq());
+    Ok(if is_match { FoundByIndex::Record(record) } else { FoundByIndex::Unknown })
 }
 
 /// Looks up the record in a snapshot, which can be searched for the collection as well.

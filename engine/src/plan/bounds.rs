@@ -92,7 +92,20 @@ impl KeySpans {
 /// A document may be an operator, a regular expression is a pattern, and null also matches a missing field. The general
 /// path handles these.
 pub(crate) fn point_id(filter: &Document) -> Option<RawBsonRef<'_>> {
-    let value = filter.get(ID_FIELD)?;
+    point_value(filter.get(ID_FIELD)?)
+}
+
+/// The field and the value of a filter that is nothing but `{field: value}`. Returns `None` for the types and names for which
+/// that is more than the equality of one field.
+pub(crate) fn only_equality(filter: &Document) -> Option<(&str, RawBsonRef<'_>)> {
+    let (name, value) = filter.iter().next().filter(|_| filter.len() == 1)?;
+    // A path may lead through arrays, and `$` is the start of an operator.
+    let is_field = !name.contains('.') && !name.starts_with('$');
+    Some((name.as_str(), point_value(value).filter(|_| is_field)?))
+}
+
+/// A value as what a filter compares with. Returns `None` if it is an operator or a pattern, or of a rare type.
+fn point_value(value: &Bson) -> Option<RawBsonRef<'_>> {
     match value {
         Bson::ObjectId(id) => Some(RawBsonRef::ObjectId(*id)),
         Bson::String(text) => Some(RawBsonRef::String(text)),

@@ -8,7 +8,7 @@
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use rocksdb::{DB, DBRawIterator, Range, ReadOptions, SnapshotWithThreadMode};
+use rocksdb::{DB, DBRawIterator, ReadOptions, SnapshotWithThreadMode};
 
 use crate::error::Result;
 use crate::storage::families::{Database, Family};
@@ -68,9 +68,8 @@ impl Snapshot {
     /// About how many bytes of tables have keys within ranges, each from its first key up to but without its end. What is
     /// only in memory is not counted, nor is the moment of the snapshot looked at.
     pub(crate) fn bytes_in_tables(&self, family: Family, ranges: &[(Vec<u8>, Vec<u8>)]) -> u64 {
-        let ranges: Vec<Range<'_>> = ranges.iter().map(|(start, end)| Range::new(start, end)).collect();
-        let sizes = self.database.raw().get_approximate_sizes_cf(self.database.family(family), &ranges);
-        sizes.into_iter().fold(0, u64::saturating_add)
+        let bytes = ranges.iter().map(|(start, end)| self.database.file_bytes(family, start, end));
+        bytes.fold(0, u64::saturating_add)
     }
 }
 

@@ -261,6 +261,15 @@ impl Filter {
         paths
     }
 
+    /// Whether a condition on this very path must be met. `false` does not mean that none must.
+    pub(crate) fn asks_for(&self, path: &FieldPath) -> bool {
+        let parts = match &self.root {
+            Node::All(parts) => parts.as_slice(),
+            only => std::slice::from_ref(only),
+        };
+        parts.iter().any(|part| matches!(part, Node::Field(own, _) if own == path))
+    }
+
     /// Whether it is proven that every document that matches `self` matches `other`.
     ///
     /// `false` means that no proof was found.

@@ -166,6 +166,9 @@ pub fn plans(request: &Request<'_>) -> Vec<Plan> {
         return vec![records(request, direction).plan];
     }
     let all = records(request, Direction::Ascending);
+    if let Some(one) = one_document(request, &all) {
+        return vec![one];
+    }
     let paths = wildcard_paths(request);
     let mut ranked: Vec<Ranked> = targets(request, &paths)
         .filter(|target| request.hint.is_none_or(|hint| target.index.map(Hint::Index) == Some(hint)))
@@ -191,6 +194,21 @@ pub fn plans(request: &Request<'_>) -> Vec<Plan> {
         ranked.len()
     };
     ranked.into_iter().take(count).map(|ranked| ranked.plan).collect()
+}
+
+/// The best plan that reaches one document at most, without a look at other plans: point queries are short, and planning
+/// them takes a good part of their time. Returns `None` if there is none.
+fn one_document(request: &Request<'_>, all: &Ranked) -> Option<Plan> {
+    let filter = request.filter.filter(|_| request.hint.is_none())?;
+    let reaches_one = |ranked: &Ranked| ranked.rank.documents == AtMost::One;
+    if reaches_one(all) {
+        return Some(all.plan.clone());
+    }
+    let unique = request.indexes.iter().enumerate().filter(|(_, view)| view.spec.is_unique());
+    let asked =
+        unique.filter(|(_, view)| view.spec.fields().iter().all(|field| filter.asks_for(&field.path)));
+    let scans = asked.filter_map(|(position, view)| entries(request, ScanTarget::of(view, position)));
+    scans.filter(reaches_one).max_by_key(|ranked| ranked.rank).map(|ranked| ranked.plan)
 }
 
 /// Marks the first plan and those that may read less than it does, if there are any.
