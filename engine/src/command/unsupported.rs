@@ -429,7 +429,7 @@ pub const UNSUPPORTED_COMMANDS: &[UnsupportedCommands] = &[
         names: &["logRotate", "rotateCertificates", "shutdown"],
     },
     UnsupportedCommands {
-        reason: "the store compacts itself, is copied by `cairn backup` and checked by `cairn verify` and `validate`",
+        reason: "the store compacts itself, is copied by `Client::backup` and checked by `Client::verify` and `validate`",
         is_of_server: false,
         names: &[
             "autoCompact",
