@@ -7,6 +7,7 @@
 use bson::{Document, RawDocument, RawDocumentBuf};
 use cairndb_tests::choices::Choices;
 use cairndb_tests::indexes;
+use cairndb_tests::scratch::small;
 use libfuzzer_sys::fuzz_target;
 use query::sort::Sort;
 
@@ -14,7 +15,7 @@ use query::sort::Sort;
 const ROUNDS_MAX: usize = 2;
 
 fuzz_target!(|bytes: &[u8]| {
-    indexes::run(&mut Choices::from_bytes(bytes), ROUNDS_MAX, &key);
+    indexes::run(&mut Choices::from_bytes(bytes), ROUNDS_MAX, &key, small());
 });
 
 /// The position of a document in a sort, as bytes that compare. Returns `None` if it cannot be sorted.

@@ -1,18 +1,24 @@
-//! Random documents, indexes and questions: with indexes and without, the answers are the same.
+//! Random documents, indexes and questions: with indexes and without, the answers are the same. Where a fault is planted they
+//! are not, or `verify` finds it.
 //!
 //! `CAIRNDB_INDEX_RUNS` says how many stores, `CAIRNDB_SEED` replays them.
 
 use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
+use cairndb::PlantedFault;
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
 use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environment, seed};
 use cairndb_tests::indexes::{Compared, run};
+use cairndb_tests::scratch::small;
 use query::sort::Sort;
 
 const RUNS_DEFAULT: u64 = 150;
 const ROUNDS: usize = 10;
 const WORKERS: u64 = 2;
+/// Stores in which a planted fault must be found. A third of them or more show it.
+const FAULTY_RUNS_MAX: u64 = 60;
 
 fn key(sort: &Document, document: &RawDocument) -> Option<Vec<u8>> {
     let sort = Sort::parse(&RawDocumentBuf::try_from(sort).ok()?).ok()?;
@@ -28,7 +34,7 @@ fn no_index_changes_an_answer() {
             .map(|worker| {
                 scope.spawn(move || {
                     let mine = (0..runs).filter(|number| number % WORKERS == worker);
-                    let one = |number| run(&mut Choices::seeded(mix(seed ^ number)), ROUNDS, &key);
+                    let one = |number| run(&mut Choices::seeded(mix(seed ^ number)), ROUNDS, &key, small());
                     mine.map(one).collect::<Vec<_>>()
                 })
             })
@@ -51,4 +57,43 @@ fn no_index_changes_an_answer() {
     assert!(sum(|compared| compared.indexed) * 20 > sum(|compared| compared.queries), "{compared:?}");
     assert!(sum(|compared| compared.covered) * 500 > sum(|compared| compared.queries) / 4, "{compared:?}");
     assert!(sum(|compared| compared.merged) > 0, "{compared:?}");
+}
+
+#[test]
+fn arrays_that_are_not_noted_are_found_out() {
+    is_found_out(PlantedFault::ArraysNotNoted);
+}
+
+#[test]
+fn entries_that_an_update_leaves_are_found_out() {
+    is_found_out(PlantedFault::OldEntriesKept);
+}
+
+#[test]
+fn entries_that_answer_for_arrays_are_found_out() {
+    is_found_out(PlantedFault::ArraysCovered);
+}
+
+#[test]
+fn a_partial_index_that_lacks_matches_is_found_out() {
+    is_found_out(PlantedFault::PartialNotProven);
+}
+
+#[test]
+fn documents_that_are_returned_twice_are_found_out() {
+    is_found_out(PlantedFault::DuplicatesReturned);
+}
+
+/// One of a few stores with the fault breaks the law, and does not without it.
+#[track_caller]
+fn is_found_out(fault: PlantedFault) {
+    let seed = seed();
+    let breaks_law = |number: u64, fault: PlantedFault| {
+        let options = small().planted_fault(fault);
+        let store = || run(&mut Choices::seeded(mix(seed ^ number)), ROUNDS, &key, options);
+        catch_unwind(AssertUnwindSafe(store)).is_err()
+    };
+    let found = (0..FAULTY_RUNS_MAX).find(|number| breaks_law(*number, fault));
+    let number = found.unwrap_or_else(|| panic!("{SEED_VARIABLE}={seed}: {fault:?} went unnoticed"));
+    assert!(!breaks_law(number, PlantedFault::None), "{SEED_VARIABLE}={seed}: store {number} by itself");
 }

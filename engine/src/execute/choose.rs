@@ -12,6 +12,7 @@ use crate::catalog::indexes::Index;
 use crate::error::Result;
 use crate::execute::key_walk::{KeyStep, KeyWalk};
 use crate::execute::read_view::ReadView;
+use crate::options::PlantedFault;
 use crate::plan::access::{self, Asked};
 use crate::plan::bounds::{KeySpan, KeySpans};
 use crate::storage::Family;
@@ -45,7 +46,8 @@ struct Scan {
 /// The plans for a search on a read view, the one to follow first. There is at least one. Searches and their explanations
 /// both call this, so they agree.
 pub(crate) fn plans(asked: Asked<'_>, view: &ReadView) -> Result<Vec<Plan>> {
-    let mut plans = access::plans(asked, view.indexes())?;
+    let fault = view.snapshot().map_or(PlantedFault::None, |snapshot| snapshot.fault());
+    let mut plans = access::plans(asked, view.indexes(), fault)?;
     let rivals: Vec<usize> = (0..).zip(&plans).filter(|(_, plan)| plan.is_rival).map(|(at, _)| at).collect();
     if let (Some(snapshot), [_, _, ..]) = (view.snapshot(), rivals.as_slice()) {
         let accesses: Vec<&Access> =

@@ -22,6 +22,7 @@ pub(crate) use crate::execute::open_scan::Examined;
 use crate::execute::open_scan::{OpenScan, ScanStep, Visited};
 use crate::execute::read_view::{ReadState, ReadView};
 use crate::execute::rest::Rest;
+use crate::options::PlantedFault;
 use crate::plan::access::{Asked, Needed};
 use crate::plan::bounds::KeySpans;
 use crate::plan::order::Order;
@@ -293,6 +294,7 @@ impl MatchSource {
             scans => scans.len() > 1,
         };
         let reserved = || Reservation::of(selector.variables().operation());
+        let has_duplicates = has_duplicates && snapshot.fault() != PlantedFault::DuplicatesReturned;
         let visited = has_duplicates.then(|| Visited::new(reserved()));
         let (pending, examined) = (scans.into_iter(), Vec::new());
         let scans = ScanSequence {

@@ -177,6 +177,16 @@ pub enum PlantedFault {
     FiltersNotVerified,
     /// `salvage` takes deletions for nothing.
     DeletionsNotSalvaged,
+    /// Writes do not note the arrays of their documents in the indexes.
+    ArraysNotNoted,
+    /// Updates leave the entries of the old document.
+    OldEntriesKept,
+    /// Entries answer at paths with arrays, where they have single elements.
+    ArraysCovered,
+    /// Partial indexes are read for filters that do not imply theirs.
+    PartialNotProven,
+    /// A scan that reaches a document twice returns it twice.
+    DuplicatesReturned,
 }
 
 impl Durability {

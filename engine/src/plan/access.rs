@@ -5,11 +5,12 @@
 
 use index::multikey::ArrayComponents;
 use index::path::FieldPath;
-use query::planner::{self, IndexView, Needs, Request};
+use query::planner::{self, Access, IndexView, Needs, Request};
 use query::projection::Projection;
 
 use crate::catalog::indexes::{EntryDetail, Index};
 use crate::error::Result;
+use crate::options::PlantedFault;
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
 
@@ -51,18 +52,45 @@ impl Needed {
 }
 
 /// The plans for a search, the best first. There is at least one.
-pub(crate) fn plans(asked: Asked<'_>, indexes: &[Index]) -> Result<Vec<planner::Plan>> {
+pub(crate) fn plans(asked: Asked<'_>, indexes: &[Index], fault: PlantedFault) -> Result<Vec<planner::Plan>> {
     // Indexes learn of arrays while documents are written, so this is read once and kept for the whole planning.
     let arrays: Vec<Vec<ArrayComponents>> = indexes.iter().map(|index| index.arrays.announced()).collect();
     let views = indexes.iter().zip(&arrays).map(|(index, arrays)| IndexView {
         spec: &index.spec,
         arrays,
-        partial: index.settings.partial.as_ref().map(|partial| &partial.filter),
+        partial: index
+            .settings
+            .partial
+            .as_ref()
+            .filter(|_| fault != PlantedFault::PartialNotProven)
+            .map(|partial| &partial.filter),
         has_details: index.detail == EntryDetail::Whole,
     });
     let views: Vec<IndexView<'_>> = views.collect();
     let Asked { selector, order, needs, reads_all } = asked;
     let hint = order.planner_hint(indexes)?;
     let (filter, sort, needs) = (selector.filter(), order.sort(), needs.as_planner_needs());
-    Ok(planner::plans(&Request { filter, sort, indexes: &views, hint, needs, reads_all }))
+    let request = Request { filter, sort, indexes: &views, hint, needs, reads_all };
+    let mut plans = planner::plans(&request);
+    if fault == PlantedFault::ArraysCovered {
+        cover_arrays(&request, &mut plans);
+    }
+    Ok(plans)
+}
+
+/// Plants a fault: scans answer from entries what they could if no document had an array.
+#[cold]
+fn cover_arrays(request: &Request<'_>, plans: &mut [planner::Plan]) {
+    let views: Vec<IndexView<'_>> =
+        request.indexes.iter().map(|view| IndexView { arrays: &[], ..*view }).collect();
+    for other in planner::plans(&Request { indexes: &views, ..*request }) {
+        let Access::Entries(covered) = other.access else { continue };
+        for plan in plans.iter_mut().filter(|plan| plan.is_sorted == other.is_sorted) {
+            if let Access::Entries(scan) = &mut plan.access
+                && scan.index == covered.index
+            {
+                scan.answer.clone_from(&covered.answer);
+            }
+        }
+    }
 }

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use rocksdb::{ColumnFamily, DB, DBPinnableSlice, Options, Range, ReadOptions, WriteBatch};
 
 use crate::error::Result;
+use crate::options::PlantedFault;
 use crate::storage::folder::FolderLock;
 use crate::storage::format::{FAMILY_ENTRIES, FAMILY_META, FAMILY_RECORDS, LogStamp, StoreId};
 use crate::storage::{fork, translate};
@@ -45,6 +46,7 @@ pub(crate) struct Database {
     tables: Options,
     /// Held while RocksDB takes over tables.
     pub(super) ingesting: Mutex<()>,
+    fault: PlantedFault,
     lock: Option<FolderLock>,
 }
 
@@ -52,7 +54,19 @@ impl Database {
     /// A database without a lock on its folder.
     pub(super) fn new(raw: DB, id: StoreId, tables: Options) -> Self {
         let ingesting = Mutex::new(());
-        Self { raw: Some(raw), reads: ReadOptions::default(), id, tables, ingesting, lock: None }
+        let (reads, fault) = (ReadOptions::default(), PlantedFault::None);
+        Self { raw: Some(raw), reads, id, tables, ingesting, fault, lock: None }
+    }
+
+    /// Plants a fault.
+    pub(super) fn planting(mut self, fault: PlantedFault) -> Self {
+        self.fault = fault;
+        self
+    }
+
+    /// The fault that is planted.
+    pub(crate) fn fault(&self) -> PlantedFault {
+        self.fault
     }
 
     /// Takes the folder's lock. It is kept as long as anything, for example a cursor, keeps the database open.

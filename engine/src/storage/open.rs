@@ -130,7 +130,7 @@ impl Store {
             }
         };
         let OpenedDatabase { database, found, passed } = opened;
-        let database = Arc::new(database);
+        let database = Arc::new(database.planting(options.fault));
         let durable = DurableMark::starting_at(database.latest_sequence());
         let keeper = Keeper::start(path, found, options.witness, options.fault)?;
         let commits = Arc::new(Commits::new(Health::open(), durable, Some(keeper)));
@@ -153,7 +153,7 @@ impl Store {
             false,
         )
         .map_err(translate::read)?;
-        let database = Database::new(raw, id, tuning.family_options(&cache));
+        let database = Database::new(raw, id, tuning.family_options(&cache)).planting(options.fault);
         refuse_lost_writes(&options.path, &database, &passed)?;
         stamped_version(&database)?;
         let durable = DurableMark::starting_at(database.latest_sequence());

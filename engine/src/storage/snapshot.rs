@@ -11,6 +11,7 @@ use std::sync::Arc;
 use rocksdb::{DB, DBRawIterator, ReadOptions, SnapshotWithThreadMode};
 
 use crate::error::Result;
+use crate::options::PlantedFault;
 use crate::storage::families::{Database, Family};
 use crate::storage::{fork, translate};
 
@@ -46,6 +47,11 @@ impl Snapshot {
             )
         };
         Arc::new(Self { raw: ManuallyDrop::new(raw), database })
+    }
+
+    /// The fault that is planted in the database.
+    pub(crate) fn fault(&self) -> PlantedFault {
+        self.database.fault()
     }
 
     /// The value of a key. Returns `None` if the key does not exist.

@@ -11,6 +11,7 @@ use bson::RawDocumentBuf;
 
 use crate::document::decode::stored;
 use crate::error::{Error, Result};
+use crate::options::PlantedFault;
 use crate::storage::Family;
 use crate::storage::latch::LatchSet;
 use crate::storage::write::Batch;
@@ -218,7 +219,9 @@ impl Difference {
         // By key alone here: an entry whose value changed was overwritten by the put above.
         let kept: HashSet<&[u8]> = self.new.iter().map(|entry| entry.key.as_slice()).collect();
         for entry in self.old.iter().filter(|entry| !kept.contains(entry.key.as_slice())) {
-            batch.delete(Family::Entries, &entry.key);
+            if target.database.fault() != PlantedFault::OldEntriesKept {
+                batch.delete(Family::Entries, &entry.key);
+            }
         }
         target.commit(batch, &self.arrays)
     }

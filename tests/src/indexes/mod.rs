@@ -8,7 +8,7 @@
 mod generate;
 
 use cairndb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
-use cairndb::{Client, Collection, Hint, IndexBuildProgress, IndexModel, ReturnDocument};
+use cairndb::{Client, ClientBuilder, Collection, Hint, IndexBuildProgress, IndexModel, ReturnDocument};
 
 use crate::choices::Choices;
 use crate::indexes::generate::Arrays;
@@ -58,10 +58,10 @@ struct Question {
     hint: Option<Hint>,
 }
 
-/// Asks `rounds` times twenty questions, with writes between them.
-pub fn run(choices: &mut Choices, rounds: usize, key: SortKey<'_>) -> Compared {
+/// Asks `rounds` times twenty questions, with writes between them, of a store that is made with `options`.
+pub fn run(choices: &mut Choices, rounds: usize, key: SortKey<'_>, options: ClientBuilder) -> Compared {
     let scratch = Scratch::new();
-    let client = scratch.open();
+    let client = scratch.open_with(options);
     let collection = |name: &str| client.database("law").collection(name);
     let (plain, indexed) = (collection("plain"), collection("indexed"));
     let compared = Compared::default();
