@@ -3,12 +3,14 @@
 //! `child hold FOLDER` opens the folder and waits for the end of standard input. `child write FOLDER SEED LIFE
 //! FLAW` writes from several threads and journals to standard output; with the flaw `acknowledge-first` it says
 //! that an insert is done before it is, which the crash suite must notice. `child number FOLDER SEED` numbers documents
-//! from several threads, and journals the values. `child fill FOLDER` inserts until the storage refuses, and prints what it
+//! from several threads, and journals the values. `child expire FOLDER SEED LIFE FLAW` makes TTL passes and builds indexes while
+//! it writes. `child fill FOLDER` inserts until the storage refuses, and prints what it
 //! saw then; so does `child fill-numbered FOLDER WHAT`, which takes values. `child load FOLDER BUDGET` writes and
 //! reads more than the memory budget, and prints the most memory that it had.
 
 #![forbid(unsafe_code)]
 
+mod expire;
 mod fill;
 mod load;
 mod number;
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["hold", folder] => hold(folder),
         ["write", folder, seed, life, flaw] => write(folder, (seed, life), flaw),
+        ["expire", folder, seed, life, flaw] => expire(folder, (seed, life), flaw),
         ["number", folder, seed] => number(folder, seed),
         ["fill", folder] => fill::run(folder),
         ["load", folder, memory_budget] => load(folder, memory_budget),
@@ -51,6 +54,16 @@ fn hold(folder: &str) -> Outcome<()> {
     std::io::stdin().read_to_end(&mut Vec::new())?;
     client.close()?;
     Ok(())
+}
+
+fn expire(folder: &str, (seed, life): (&str, &str), flaw: &str) -> Outcome<()> {
+    let flaw = match flaw {
+        "none" => expire::Flaw::None,
+        "acknowledge-pass-first" => expire::Flaw::AcknowledgePassFirst,
+        "acknowledge-index-first" => expire::Flaw::AcknowledgeIndexFirst,
+        other => return Err(format!("unknown flaw {other:?}").into()),
+    };
+    expire::run(folder.as_ref(), (seed.parse()?, life.parse()?), flaw)
 }
 
 fn load(folder: &str, memory_budget: &str) -> Outcome<()> {

@@ -5,6 +5,7 @@
 //! stream of writes, which is the scheduler's).
 
 mod damage;
+mod expiring;
 mod kill;
 mod numbered;
 mod oracle;

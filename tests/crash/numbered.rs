@@ -46,7 +46,9 @@ impl Given {
             | Record::ManyDone { .. }
             | Record::Won { .. }
             | Record::IndexBegun { .. }
-            | Record::IndexDone { .. } => Err(format!("{record:?} is no record of this suite")),
+            | Record::IndexDone { .. }
+            | Record::PassBegun
+            | Record::PassDone => Err(format!("{record:?} is no record of this suite")),
         }
     }
 

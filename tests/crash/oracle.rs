@@ -62,7 +62,9 @@ impl Oracle {
                 self.acknowledged += 1;
                 self.plain_index = vec![exists];
             }
-            Record::Taken { .. } => return Err("this suite takes no values".to_owned()),
+            Record::Taken { .. } | Record::PassBegun | Record::PassDone => {
+                return Err(format!("{record:?} is no record of this suite"));
+            }
             Record::Fault => return Err("the writing process met a fault".to_owned()),
         }
         Ok(())

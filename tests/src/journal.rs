@@ -56,6 +56,10 @@ pub enum Record {
         /// Whether it is there.
         exists: bool,
     },
+    /// A TTL pass is about to be made.
+    PassBegun,
+    /// The pass deleted what had expired when it began, says the database.
+    PassDone,
     /// The database gave a value: a document has it, or the caller.
     Taken {
         /// The place of the course in its list.
@@ -83,6 +87,8 @@ impl Record {
             Self::IndexDone { exists } => [7, u64::from(exists), 0],
             Self::Fault => [8, 0, 0],
             Self::Taken { course, value } => [9, course, value.cast_unsigned()],
+            Self::PassBegun => [10, 0, 0],
+            Self::PassDone => [11, 0, 0],
         };
         let bytes: Vec<u8> = fields.into_iter().flat_map(u64::to_le_bytes).collect();
         journal.write_all(&bytes)
@@ -110,6 +116,8 @@ impl Record {
             7 => Self::IndexDone { exists: first == 1 },
             8 => Self::Fault,
             9 => Self::Taken { course: first, value: second.cast_signed() },
+            10 => Self::PassBegun,
+            11 => Self::PassDone,
             other => return Err(io::Error::other(format!("a journal record of kind {other}"))),
         }))
     }
@@ -138,6 +146,8 @@ mod tests {
         check(Record::IndexBegun { exists: true });
         check(Record::IndexDone { exists: false });
         check(Record::Taken { course: 7, value: -3 });
+        check(Record::PassBegun);
+        check(Record::PassDone);
         check(Record::Fault);
     }
 

@@ -8,6 +8,7 @@
 #![expect(clippy::missing_panics_doc, reason = "panicking is how a suite reports, as said above")]
 
 pub mod choices;
+pub mod expiring;
 pub mod files;
 pub mod indexes;
 pub mod journal;
