@@ -64,6 +64,24 @@ fn held(begun: Sender<()>, go_on: Receiver<()>) -> impl FnMut(IndexBuildPhase, u
     }
 }
 
+/// Calls `meanwhile` while an index on `a` is being built: the build stands still at its beginning until the call has sent
+/// its word.
+fn while_building<'env>(
+    things: &'env Collection<Document>,
+    meanwhile: impl for<'scope> FnOnce(&'scope thread::Scope<'scope, 'env>, Sender<()>),
+) {
+    let (begun, has_begun) = channel();
+    let (go_on, may_go_on) = channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let hold = held(begun, may_go_on);
+            build_while(things, index(doc! { "a": 1 }), hold).expect("built");
+        });
+        has_begun.recv().expect("it begins");
+        meanwhile(scope, go_on);
+    });
+}
+
 /// By the index and without it the same documents are found.
 #[track_caller]
 fn same_by_index(things: &Collection<Document>, name: &str, filter: Document) {
@@ -128,14 +146,7 @@ fn what_is_written_during_a_build_is_in_the_index() {
 fn no_write_waits_for_a_build() {
     let fixture = Fixture::with(numbered(500));
     let things = &fixture.things;
-    let (begun, has_begun) = channel();
-    let (go_on, may_go_on) = channel::<()>();
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            let hold = held(begun, may_go_on);
-            build_while(things, index(doc! { "a": 1 }), hold).expect("built");
-        });
-        has_begun.recv().expect("it begins");
+    while_building(things, |_, go_on| {
         // The build stands still until these are done.
         write_all_kinds(things, 0);
         assert_eq!(fixture.client.index_builds().len(), 1);
@@ -352,14 +363,7 @@ fn a_dropped_index_ends_its_build() {
 fn a_second_caller_waits_and_finds_the_index() {
     let fixture = Fixture::with(numbered(200));
     let things = &fixture.things;
-    let (begun, has_begun) = channel();
-    let (go_on, may_go_on) = channel::<()>();
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            let hold = held(begun, may_go_on);
-            build_while(things, index(doc! { "a": 1 }), hold).expect("built");
-        });
-        has_begun.recv().expect("it begins");
+    while_building(things, |scope, go_on| {
         let limit = Duration::from_millis(30);
         let late = things.create_index(index(doc! { "a": 1 })).max_time(limit).run();
         refused(late, MAX_TIME_EXPIRED, "time limit");
