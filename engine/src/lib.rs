@@ -282,7 +282,7 @@ pub use crate::auto_increment::{
     AutoIncrement, AutoIncrementBuilder, SequenceOptions, SequenceOptionsBuilder,
 };
 pub use crate::client::{Client, ClientBuilder, DurabilityTicket, ObjectIdLayout};
-pub use crate::collection::{AutoIncrementField, Collection};
+pub use crate::collection::{AutoIncrementField, Collection, CollectionStats, IndexSize};
 pub use crate::command::{
     GENERIC_COMMAND_FIELDS, UNSUPPORTED_COMMANDS, UNSUPPORTED_OPTIONS, UnsupportedCommands,
     UnsupportedOption, UnsupportedOptions, has_command,
@@ -333,7 +333,7 @@ pub mod action {
         CreateIndexes, Delete, Distinct, DropAutoIncrement, DropCollection, DropIndex,
         EstimatedDocumentCount, Find, FindOne, FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate,
         InsertMany, InsertOne, ListAutoIncrements, ListIndexNames, ListIndexes, ModifyIndex,
-        RenameCollection, ReplaceOne, TruncateCollection, Update,
+        RenameCollection, ReplaceOne, Stats, TruncateCollection, Update,
     };
     pub use crate::database::{
         CreateCollection, CreateSequence, DropDatabase, DropSequence, ListCollectionNames, ListSequences,

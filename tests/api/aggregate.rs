@@ -196,7 +196,16 @@ fn a_collection_tells_of_itself() {
         (storage.get_i64("avgObjSize").ok(), storage.get_i32("nindexes").ok()),
         (Some(bytes / 9), Some(2))
     );
+    let sizes = storage.get_document("indexSizes").expect("sizes");
+    assert_eq!(sizes, &doc! { "_id_": 4096_i64, "a_1": 4096_i64 });
+    assert_eq!(
+        (storage.get_i64("storageSize").ok(), storage.get_i64("totalIndexSize").ok()),
+        (Some(4096), Some(8192))
+    );
+    assert_eq!(storage.get_i64("totalSize").ok(), Some(3 * 4096));
     let scaled = all(stats(doc! { "storageStats": { "scale": 10 } })).remove(0);
+    let scaled_sizes = scaled.get_document("storageStats").and_then(|stats| stats.get_document("indexSizes"));
+    assert_eq!(scaled_sizes.expect("sizes").get_i64("a_1").ok(), Some(409));
     assert_eq!(scaled.get_document("storageStats").expect("stats").get_i64("size").ok(), Some(bytes / 10));
     refused(stats(doc! { "latencyStats": {} }).map(drop), 238, "latencyStats");
     refused(stats(doc! { "bogus": {} }).map(drop), 40_415, "bogus");

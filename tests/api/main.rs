@@ -49,6 +49,7 @@ mod scrub;
 mod sequence_commands;
 mod sequences;
 mod stamp;
+mod stats;
 mod time_limits;
 mod tutorials;
 mod update;

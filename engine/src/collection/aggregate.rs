@@ -11,6 +11,7 @@ use query::pipeline::{Pipeline, Source};
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::codes::{refused, unsupported};
 use crate::collection::handle::{Collection, Viewed};
+use crate::collection::size::{index_bytes, record_bytes};
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
@@ -451,38 +452,56 @@ impl Asked {
         Ok(asked)
     }
 
-    /// The document of `$collStats`. Sizes are exact, by reading every document.
+    /// The document of `$collStats`. The size of the documents is exact, by reading every one; what files and indexes take is
+    /// estimated.
     fn stats(&self, viewed: Viewed<'_>, count: Option<u64>) -> Result<RawDocumentBuf> {
-        let Viewed { database: _, state, view } = viewed;
-        let mut told = doc! { "ns": state.namespace.to_string(), "localTime": DateTime::now() };
+        let mut told = doc! { "ns": viewed.state.namespace.to_string(), "localTime": DateTime::now() };
         // This reads all documents, so it is done only if the caller asks for it.
         if let Some(scale) = self.storage {
-            // Hidden indexes take room as well, and the view has only those that searches may use.
-            let indexes = i32::try_from(state.indexes().len()).unwrap_or(i32::MAX);
-            // Counted on the view and not taken from the counter: size and count are of one moment.
-            let mut matches = Matches::open(view, &Selector::everything()?, &Order::default())?;
-            let (mut count, mut size) = (0_i64, 0_i64);
-            while matches.advance()? {
-                count += 1;
-                size = size.saturating_add(i64::try_from(matches.bytes().len()).unwrap_or(i64::MAX));
-            }
-            // MongoDB divides sizes by the scale, and leaves the average below in bytes.
-            let mut storage = doc! { "size": size / scale, "count": count };
-            // As in MongoDB, an empty collection has no average.
-            if count > 0 {
-                storage.insert("avgObjSize", size / count);
-            }
-            storage.extend(
-                // The index on `_id` counts as well.
-                doc! { "capped": false, "nindexes": indexes.saturating_add(1), "scaleFactor": scale },
-            );
-            told.insert("storageStats", storage);
+            told.insert("storageStats", storage_stats(viewed, scale)?);
         }
         if let Some(count) = count {
             told.insert("count", i64::try_from(count).unwrap_or(i64::MAX));
         }
         Ok(RawDocumentBuf::try_from(&told)?)
     }
+}
+
+/// The document `storageStats`, with sizes divided by `scale`.
+fn storage_stats(viewed: Viewed<'_>, scale: i64) -> Result<Document> {
+    let Viewed { database, state, view } = viewed;
+    let long = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let scaled = |bytes: u64| long(bytes) / scale;
+    let (files, again) = (record_bytes(database, state), view.again());
+    // Counted on the view and not taken from the counter: size and count are of one moment.
+    let mut matches = Matches::open(view, &Selector::everything()?, &Order::default())?;
+    let (mut count, mut size) = (0_u64, 0_u64);
+    while matches.advance()? {
+        count += 1;
+        size = size.saturating_add(matches.bytes().len() as u64);
+    }
+    // All indexes: hidden ones take room as well, and the view has only those that searches may use.
+    let indexes = again.map_or(Ok(Vec::new()), |view| index_bytes(database, state, &view, count))?;
+    let in_indexes: u64 = indexes.iter().map(|(_, bytes)| bytes).sum();
+    // As in the command `collStats`: what was just written is in no table file yet.
+    let stored = files.max(size);
+    let mut storage = doc! { "size": scaled(size), "count": long(count) };
+    // As in MongoDB, an empty collection has no average. It is in bytes, whatever the scale.
+    if let Some(average) = size.checked_div(count) {
+        storage.insert("avgObjSize", long(average));
+    }
+    let sizes = indexes.iter().map(|(name, bytes)| (name.clone(), Bson::Int64(scaled(*bytes))));
+    storage.extend(doc! {
+        "storageSize": scaled(stored),
+        "freeStorageSize": 0_i64,
+        "capped": false,
+        "nindexes": i32::try_from(indexes.len()).unwrap_or(i32::MAX),
+        "totalIndexSize": scaled(in_indexes),
+        "indexSizes": sizes.collect::<Document>(),
+        "totalSize": scaled(stored.saturating_add(in_indexes)),
+        "scaleFactor": scale,
+    });
+    Ok(storage)
 }
 
 fn scale(options: &Document) -> Result<i64> {

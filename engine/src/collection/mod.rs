@@ -26,6 +26,7 @@ pub(crate) mod modify_index;
 mod rename;
 mod replace;
 mod size;
+mod stats;
 mod truncate;
 mod update;
 
@@ -50,5 +51,6 @@ pub use self::modify_index::ModifyIndex;
 pub use self::rename::RenameCollection;
 pub use self::replace::ReplaceOne;
 pub(crate) use self::size::Size;
+pub use self::stats::{CollectionStats, IndexSize, Stats};
 pub use self::truncate::TruncateCollection;
 pub use self::update::Update;

@@ -19,7 +19,7 @@ const SAMPLE_LEN_MAX: u64 = 1000;
 /// The size in bytes that MongoDB reports for an empty collection or index.
 const STORED_BYTES_MIN: u64 = 4096;
 
-/// The sizes of a collection, or the sums of several.
+/// The sizes of one collection, or the sums of several.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Size {
     pub(crate) documents: u64,
@@ -78,25 +78,36 @@ impl<T> Collection<T> {
         // Not within the view: the first count after a crash reads all documents, on a view of its own.
         let documents = self.known_count()?.unwrap_or(0);
         self.view(|Viewed { database, state, view }| {
-            let sample = |family: Family, start: Vec<u8>, end: Vec<u8>| {
-                view.snapshot().map_or(Ok(0), |snapshot| key_bytes(snapshot, family, start, end, documents))
-            };
-            // The index on `_id` has no files of its own. Its size is that of the records' keys.
-            let ids = sample(Family::Records, state.id.prefix().to_vec(), state.id.end())?;
-            let mut indexes = vec![(ID_INDEX_NAME.to_owned(), ids.max(STORED_BYTES_MIN))];
-            for index in state.indexes().iter() {
-                let (start, end) = (index.id.prefix().to_vec(), index.id.end());
-                let files = database.file_bytes(Family::Entries, &start, &end);
-                let keys = sample(Family::Entries, start, end)?;
-                // Files do not count what is only in memtables and the log. The sample does.
-                indexes.push((index.name.clone(), files.max(keys).max(STORED_BYTES_MIN)));
-            }
+            let indexes = index_bytes(database, state, &view, documents)?;
             let document_bytes = document_bytes(view, documents)?;
             // New documents may be in no file yet, and a collection with documents must not seem empty.
             let record_bytes = record_bytes(database, state).max(document_bytes);
             Ok(Size { documents, document_bytes, record_bytes, indexes })
         })
     }
+}
+
+/// The size of the entries of each index, by its name. The index on `_id` comes first.
+pub(super) fn index_bytes(
+    database: &Database,
+    state: &CollectionState,
+    view: &ReadView,
+    documents: u64,
+) -> Result<Vec<(String, u64)>> {
+    let sample = |family: Family, start: Vec<u8>, end: Vec<u8>| {
+        view.snapshot().map_or(Ok(0), |snapshot| key_bytes(snapshot, family, start, end, documents))
+    };
+    // The index on `_id` has no files of its own. Its size is that of the records' keys.
+    let ids = sample(Family::Records, state.id.prefix().to_vec(), state.id.end())?;
+    let mut indexes = vec![(ID_INDEX_NAME.to_owned(), ids.max(STORED_BYTES_MIN))];
+    for index in state.indexes().iter() {
+        let (start, end) = (index.id.prefix().to_vec(), index.id.end());
+        let files = database.file_bytes(Family::Entries, &start, &end);
+        let keys = sample(Family::Entries, start, end)?;
+        // Files do not count what is only in memtables and the log. The sample does.
+        indexes.push((index.name.clone(), files.max(keys).max(STORED_BYTES_MIN)));
+    }
+    Ok(indexes)
 }
 
 /// The size of a collection's records in table files, and at least the size of an empty collection.
@@ -106,7 +117,7 @@ pub(crate) fn record_bytes(database: &Database, state: &CollectionState) -> u64 
     files.max(STORED_BYTES_MIN)
 }
 
-/// The size of the keys of an index, extrapolated from the first thousand to the number of documents.
+/// The size of the keys of an index. Beyond the first thousand it is extrapolated to one key for each document.
 fn key_bytes(
     snapshot: &Arc<Snapshot>,
     family: Family,
@@ -124,6 +135,10 @@ fn key_bytes(
         if family == Family::Entries {
             bytes += scan.value().len() as u64;
         }
+    }
+    // All keys were read. A partial index may have few of them among millions of documents.
+    if read < SAMPLE_LEN_MAX {
+        return Ok(bytes);
     }
     Ok(scaled(bytes, read, documents))
 }
