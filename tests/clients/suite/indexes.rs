@@ -1,7 +1,9 @@
 //! Indexes made, listed, enforced and dropped.
 
+use std::thread;
+
 use mongodb::IndexModel;
-use mongodb::bson::doc;
+use mongodb::bson::{Document, doc};
 use mongodb::error::{ErrorKind, WriteFailure};
 use mongodb::options::IndexOptions;
 
@@ -74,5 +76,58 @@ fn an_index_that_is_violated_is_not_made() {
     let served = Served::with([doc! { "_id": 1, "a": 1 }, doc! { "_id": 2, "a": 1 }]);
     refused(served.things.create_index(unique(doc! { "a": 1 })).run(), 11000, "{ a: 1 }");
     assert_eq!(served.things.list_index_names().run().unwrap(), ["_id_"]);
+    served.stop();
+}
+
+/// `currentOp` and `$currentOp` tell how far a build is while it runs, and forget it afterwards.
+#[test]
+fn a_build_that_runs_tells_how_far_it_is() {
+    const DOCUMENTS: i32 = 20_000;
+    const BUILDS_MAX: usize = 20;
+    let tags = |id: i32| (0..8).map(move |tag| (id * 31 + tag * 7) % 5000).collect::<Vec<_>>();
+    let served = Served::with((0..DOCUMENTS).map(|id| doc! { "_id": id, "a": id, "tags": tags(id) }));
+    let (things, admin) = (&served.things, served.client.database("admin"));
+    let by_command = || -> Vec<Document> {
+        let reply = admin.run_command(doc! { "currentOp": 1, "ns": "shop.things" }).run().unwrap();
+        let operations = reply.get_array("inprog").unwrap().iter();
+        operations.map(|operation| operation.as_document().unwrap().clone()).collect()
+    };
+    let by_stage = || -> Vec<Document> {
+        let stages = [doc! { "$currentOp": {} }, doc! { "$match": { "ns": "shop.things" } }];
+        admin.aggregate(stages).run().unwrap().map(Result::unwrap).collect()
+    };
+    let mut told = Vec::new();
+    // A fast machine may build an index between two questions.
+    for _ in 0..BUILDS_MAX {
+        thread::scope(|scope| {
+            let keys = doc! { "tags": 1, "a": -1 };
+            let build = scope.spawn(|| things.create_index(IndexModel::builder().keys(keys).build()).run());
+            while !build.is_finished() {
+                let operations = if told.len() % 2 == 0 { by_command() } else { by_stage() };
+                told.extend(operations.into_iter().filter(|operation| operation.contains_key("progress")));
+            }
+            assert_eq!(build.join().unwrap().unwrap().index_name, "tags_1_a_-1");
+        });
+        if told.len() > 3 {
+            break;
+        }
+        things.drop_index("tags_1_a_-1").run().unwrap();
+    }
+    assert!(told.len() > 3, "{BUILDS_MAX} builds were not seen");
+    for operation in &told {
+        assert!(operation.get_document("command").unwrap().contains_key("createIndexes"), "{operation}");
+        let progress = operation.get_document("progress").unwrap();
+        let (done, total) = (progress.get_i64("done").unwrap(), progress.get_i64("total").unwrap());
+        assert!(done <= total, "{operation}");
+        let msg = operation.get_str("msg").unwrap();
+        assert!(msg.starts_with("Index Build: ") && msg.ends_with(" tags_1_a_-1"), "{operation}");
+        if msg.contains("scanning") {
+            assert_eq!(total, i64::from(DOCUMENTS), "{operation}");
+        }
+    }
+    let steps = told.iter().map(|operation| (operation.get("msg"), operation.get("progress")));
+    assert!(steps.collect::<Vec<_>>().windows(2).any(|pair| pair[0] != pair[1]), "it stood still: {told:?}");
+    assert_eq!(by_command(), [] as [Document; 0]);
+    assert_eq!(by_stage(), [] as [Document; 0]);
     served.stop();
 }
