@@ -4,22 +4,14 @@
 
 #![no_main]
 
-use bson::{Document, RawDocument, RawDocumentBuf};
 use cairndb_tests::choices::Choices;
 use cairndb_tests::indexes;
 use cairndb_tests::scratch::small;
 use libfuzzer_sys::fuzz_target;
-use query::sort::Sort;
 
 /// Each round asks twenty questions. More of them find little that other bytes do not, and take longer.
 const ROUNDS_MAX: usize = 2;
 
 fuzz_target!(|bytes: &[u8]| {
-    indexes::run(&mut Choices::from_bytes(bytes), ROUNDS_MAX, &key, small());
+    indexes::run(&mut Choices::from_bytes(bytes), ROUNDS_MAX, small());
 });
-
-/// The position of a document in a sort, as bytes that compare. Returns `None` if it cannot be sorted.
-fn key(sort: &Document, document: &RawDocument) -> Option<Vec<u8>> {
-    let sort = Sort::parse(&RawDocumentBuf::try_from(sort).ok()?).ok()?;
-    Some(sort.key(document).ok()?.as_bytes().to_vec())
-}

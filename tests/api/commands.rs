@@ -669,7 +669,7 @@ fn a_collection_is_created_with_options_that_ask_for_nothing() {
         [three(), index("simple"), doc! { "find": "a", "min": {}, "max": {}, "limit": 1, "rawData": false }],
         doc! { "cursor": { "firstBatch": [{ "_id": 1, "n": 10 }], "id": 0_i64, "ns": "shop.a" } },
     );
-    refuse([doc! { "find": "a", "min": { "_id": 1 } }], 238, "min");
+    refuse([three(), doc! { "find": "a", "min": { "_id": 1 } }], 51_173, "hint");
     refuse([doc! { "listSearchIndexes": "a" }], 238, "listSearchIndexes");
     refuse([doc! { "create": "a", "validator": { "a": 1 } }], 238, "validator");
     refuse([doc! { "create": "a", "validationAction": "none" }], 2, "validationAction");

@@ -35,6 +35,7 @@ mod indexes;
 mod insert_many;
 mod insert_one;
 mod io_errors;
+mod key_ranges;
 mod malformed;
 mod numbering_races;
 mod open;

@@ -8,22 +8,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use cairndb::PlantedFault;
-use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
 use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environment, seed};
 use cairndb_tests::indexes::{Compared, run};
 use cairndb_tests::scratch::small;
-use query::sort::Sort;
 
 const RUNS_DEFAULT: u64 = 150;
 const ROUNDS: usize = 10;
 const WORKERS: u64 = 2;
 /// Stores in which a planted fault must be found. A third of them or more show it.
 const FAULTY_RUNS_MAX: u64 = 60;
-
-fn key(sort: &Document, document: &RawDocument) -> Option<Vec<u8>> {
-    let sort = Sort::parse(&RawDocumentBuf::try_from(sort).ok()?).ok()?;
-    Some(sort.key(document).ok()?.as_bytes().to_vec())
-}
 
 #[test]
 fn no_index_changes_an_answer() {
@@ -34,7 +27,7 @@ fn no_index_changes_an_answer() {
             .map(|worker| {
                 scope.spawn(move || {
                     let mine = (0..runs).filter(|number| number % WORKERS == worker);
-                    let one = |number| run(&mut Choices::seeded(mix(seed ^ number)), ROUNDS, &key, small());
+                    let one = |number| run(&mut Choices::seeded(mix(seed ^ number)), ROUNDS, small());
                     mine.map(one).collect::<Vec<_>>()
                 })
             })
@@ -45,10 +38,11 @@ fn no_index_changes_an_answer() {
     let sum = |of: fn(&Compared) -> u64| compared.iter().map(of).sum::<u64>();
     let _ = writeln!(
         io::stderr(),
-        "indexes: {} questions ({} of a quarter of them covered, {} merged) and {} writes in {} stores in {:.0} s; {SEED_VARIABLE}={seed}",
+        "indexes: {} questions ({} of a quarter of them covered, {} merged), {} ranges and {} writes in {} stores in {:.0} s; {SEED_VARIABLE}={seed}",
         sum(|compared| compared.queries),
         sum(|compared| compared.covered),
         sum(|compared| compared.merged),
+        sum(|compared| compared.ranges),
         sum(|compared| compared.writes),
         compared.len(),
         started.elapsed().as_secs_f64()
@@ -57,6 +51,7 @@ fn no_index_changes_an_answer() {
     assert!(sum(|compared| compared.indexed) * 20 > sum(|compared| compared.queries), "{compared:?}");
     assert!(sum(|compared| compared.covered) * 500 > sum(|compared| compared.queries) / 4, "{compared:?}");
     assert!(sum(|compared| compared.merged) > 0, "{compared:?}");
+    assert!(sum(|compared| compared.ranges) * 100 > sum(|compared| compared.queries), "{compared:?}");
 }
 
 #[test]
@@ -90,7 +85,7 @@ fn is_found_out(fault: PlantedFault) {
     let seed = seed();
     let breaks_law = |number: u64, fault: PlantedFault| {
         let options = small().planted_fault(fault);
-        let store = || run(&mut Choices::seeded(mix(seed ^ number)), ROUNDS, &key, options);
+        let store = || run(&mut Choices::seeded(mix(seed ^ number)), ROUNDS, options);
         catch_unwind(AssertUnwindSafe(store)).is_err()
     };
     let found = (0..FAULTY_RUNS_MAX).find(|number| breaks_law(*number, fault));

@@ -137,10 +137,26 @@ setters!(Find<'a, T>, FindOptions, r#"people.find(doc! { "name": "Ada" })"#, {
     /// The largest number of documents to return. With 0 there is no limit. Of a negative number the sign is
     /// ignored.
     limit: i64 = ["assert_eq!(people.find(doc! {}).limit(1).run()?.count(), 1);"],
+    /// The first key that is not read any more: a value for each field of the index that the hint names, in their order. Keys
+    /// are compared field by field as the index sorts them, values of all types with each other.
+    ///
+    /// The call fails without a hint (51173), with fields that are not those of the index (51174) or not those of `min`
+    /// (51176), and with a key that does not come after that of `min` (51175).
+    max: Document = [
+        r#"let by_id = Hint::Keys(doc! { "_id": 1 });"#,
+        r#"let mut below = people.find(doc! {}).hint(by_id).max(doc! { "_id": 2 }).run()?;"#,
+        "assert_eq!(below.next().transpose()?, Some(ada));",
+    ],
     /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`). Time between two calls
     /// of the cursor does not count.
     max_time: Duration = [
         "assert_eq!(people.find(doc! {}).max_time(Duration::from_secs(5)).run()?.count(), 2);",
+    ],
+    /// The first key that is read: a value for each field of the index that the hint names. For its rules see `max`.
+    min: Document = [
+        r#"let by_id = Hint::Keys(doc! { "_id": 1 });"#,
+        r#"let mut from = people.find(doc! {}).hint(by_id).min(doc! { "_id": 2 }).run()?;"#,
+        "assert_eq!(from.next().transpose()?, Some(grace));",
     ],
     /// The fields to return, and fields to compute.
     projection: Document = [
@@ -182,10 +198,26 @@ setters!(FindOne<'a, T>, FindOptions, r#"people.find_one(doc! { "name": "Ada" })
         r#"let found = people.find_one(filter).let_vars(doc! { "wanted": "Ada" }).run()?;"#,
         "assert_eq!(found, Some(ada));",
     ],
+    /// The first key that is not read any more: a value for each field of the index that the hint names, in their order. Keys
+    /// are compared field by field as the index sorts them, values of all types with each other.
+    ///
+    /// The call fails without a hint (51173), with fields that are not those of the index (51174) or not those of `min`
+    /// (51176), and with a key that does not come after that of `min` (51175).
+    max: Document = [
+        r#"let by_id = Hint::Keys(doc! { "_id": 1 });"#,
+        r#"let below = people.find_one(doc! {}).hint(by_id).max(doc! { "_id": 2 }).run()?;"#,
+        "assert_eq!(below, Some(ada));",
+    ],
     /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`).
     max_time: Duration = [
         r#"let found = people.find_one(doc! { "name": "Ada" }).max_time(Duration::from_secs(5)).run()?;"#,
         "assert_eq!(found, Some(ada));",
+    ],
+    /// The first key that is read: a value for each field of the index that the hint names. For its rules see `max`.
+    min: Document = [
+        r#"let by_id = Hint::Keys(doc! { "_id": 1 });"#,
+        r#"let from = people.find_one(doc! {}).hint(by_id).min(doc! { "_id": 2 }).run()?;"#,
+        "assert_eq!(from, Some(grace));",
     ],
     /// The fields to return, and fields to compute.
     projection: Document = [
@@ -271,7 +303,9 @@ fn is_plain(options: &FindOptions) -> bool {
         hint: None,
         let_vars: None,
         limit: _,
+        max: None,
         max_time: _,
+        min: None,
         projection: None,
         skip: None | Some(0),
         sort: None,
@@ -294,10 +328,14 @@ fn search(
     operation: OperationContext,
 ) -> Result<Search> {
     check_collation(options.collation.as_ref())?;
-    let selector = Selector::parse(filter, options.let_vars.as_ref(), operation)?;
+    let order = Order::of(options.sort.as_ref(), options.hint.as_ref())?;
+    let order = order.within(options.min.as_ref(), options.max.as_ref())?;
+    // A lookup by `_id` reads no key of an index, so it does not know whether it is in the range.
+    let parse = if order.has_range() { Selector::parse_planned } else { Selector::parse };
+    let selector = parse(filter, options.let_vars.as_ref(), operation)?;
     let projection = parse_projection(options.projection.as_ref(), &selector)?;
     Ok(Search {
-        order: Order::of(options.sort.as_ref(), options.hint.as_ref())?,
+        order,
         skip: options.skip.unwrap_or(0),
         // Not `options.limit`: `find_one` has a limit of its own.
         limit,

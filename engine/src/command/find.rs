@@ -54,12 +54,6 @@ fn find_arguments(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Re
     ];
     arguments.allow(&known)?;
     arguments.count("batchSize")?;
-    // An empty bound bounds nothing, so there is nothing to refuse.
-    for bound in ["min", "max"] {
-        if arguments.document(bound)?.is_some_and(|bound| !bound.is_empty()) {
-            return Err(arguments.not_here(bound));
-        }
-    }
     for flag in ["allowDiskUse", "allowPartialResults", "noCursorTimeout", "singleBatch"] {
         arguments.boolean(flag)?;
     }
@@ -70,6 +64,8 @@ fn find_arguments(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Re
         let_vars: arguments.document("let")?.cloned(),
         // More than an i64 counts is more than a collection can hold.
         limit: arguments.count("limit")?.map(|limit| i64::try_from(limit).unwrap_or(i64::MAX)),
+        max: arguments.document("max")?.cloned(),
+        min: arguments.document("min")?.cloned(),
         projection: arguments.document("projection")?.cloned(),
         skip: arguments.count("skip")?,
         sort: arguments.document("sort")?.cloned(),

@@ -140,7 +140,7 @@ impl Reader<'_> {
                     scans.push((Family::Entries, keys, if access.is_covered() { 1 } else { FETCH_COST }));
                 }
             }
-            Access::Union(parts) => parts.iter().try_for_each(|part| self.add_scans(part, scans))?,
+            Access::Union(union) => union.scans.iter().try_for_each(|part| self.add_scans(part, scans))?,
             Access::Merge(merge) => merge.scans.iter().try_for_each(|part| self.add_scans(part, scans))?,
         }
         Ok(())

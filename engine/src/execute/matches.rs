@@ -275,6 +275,14 @@ impl MatchSource {
         access: Access,
         selector: &Selector,
     ) -> Result<Self> {
+        // Two branches can find the same document, and so can one multikey index. Remembering all keys costs memory, so it
+        // is done only then.
+        let has_duplicates = match &access {
+            Access::Nothing | Access::Records(_) => false,
+            Access::Entries(scan) => scan.has_duplicates,
+            Access::Union(union) => union.has_duplicates,
+            Access::Merge(merge) => merge.has_duplicates,
+        };
         let scans = match access {
             Access::Records(scan) => {
                 let spans = KeySpans::of_records(&scan.ids, collection)?;
@@ -283,15 +291,8 @@ impl MatchSource {
             }
             Access::Nothing => Vec::new(),
             Access::Entries(scan) => vec![Access::Entries(scan)],
-            Access::Union(scans) => scans,
+            Access::Union(union) => union.scans,
             Access::Merge(merge) => vec![Access::Merge(merge)],
-        };
-        // Two branches can find the same document, and so can one multikey index. Remembering all keys costs memory, so it
-        // is done only then.
-        let has_duplicates = match scans.as_slice() {
-            [Access::Entries(scan)] => scan.has_duplicates,
-            [Access::Merge(merge)] => merge.has_duplicates,
-            scans => scans.len() > 1,
         };
         let reserved = || Reservation::of(selector.variables().operation());
         let has_duplicates = has_duplicates && snapshot.fault() != PlantedFault::DuplicatesReturned;
@@ -361,8 +362,8 @@ impl ScanSequence {
                 None
             }
             // The planner makes no unions of unions. If it did, the inner scans would come next.
-            Access::Union(scans) => {
-                let pending: Vec<Access> = scans.into_iter().chain(self.pending.by_ref()).collect();
+            Access::Union(union) => {
+                let pending: Vec<Access> = union.scans.into_iter().chain(self.pending.by_ref()).collect();
                 self.pending = pending.into_iter();
                 None
             }

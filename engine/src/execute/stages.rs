@@ -176,8 +176,8 @@ fn of_access(access: &Access, filter: Option<&Document>, indexes: &[Index]) -> V
             let joined = merge.scans.iter().map(|scan| of_access(scan, filter, indexes)).collect();
             vec![PlanStage { joined, ..PlanStage::new("SORT_MERGE", Document::new()) }]
         }
-        Access::Union(scans) => {
-            let joined = scans.iter().map(|scan| of_access(scan, filter, indexes)).collect();
+        Access::Union(union) => {
+            let joined = union.scans.iter().map(|scan| of_access(scan, filter, indexes)).collect();
             vec![PlanStage { joined, ..PlanStage::new("OR", Document::new()) }]
         }
     }

@@ -38,9 +38,13 @@ pub struct FindOptions {
     pub let_vars: Option<Document>,
     /// The largest number of documents to return. With 0 there is no limit. Of a negative number the sign is ignored.
     pub limit: Option<i64>,
+    /// The first key of the hinted index, in its order, that is not read any more: a value for each field of the index.
+    pub max: Option<Document>,
     /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`). Time between two calls of the
     /// cursor does not count.
     pub max_time: Option<Duration>,
+    /// The first key of the hinted index, in its order, that is read: a value for each field of the index.
+    pub min: Option<Document>,
     /// The fields to return, and fields to compute.
     pub projection: Option<Document>,
     /// The number of matching documents to skip.

@@ -68,9 +68,10 @@ pub(crate) fn plans(asked: Asked<'_>, indexes: &[Index], fault: PlantedFault) ->
     });
     let views: Vec<IndexView<'_>> = views.collect();
     let Asked { selector, order, needs, reads_all } = asked;
-    let hint = order.planner_hint(indexes)?;
+    let (hint, range) = (order.planner_hint(indexes)?, order.planner_range(indexes)?);
     let (filter, sort, needs) = (selector.filter(), order.sort(), needs.as_planner_needs());
-    let request = Request { filter, sort, indexes: &views, hint, needs, reads_all };
+    let range = range.as_ref();
+    let request = Request { filter, sort, indexes: &views, hint, range, needs, reads_all };
     let mut plans = planner::plans(&request);
     if fault == PlantedFault::ArraysCovered {
         cover_arrays(&request, &mut plans);

@@ -1,19 +1,22 @@
 //! The requested order of a search, and its hint.
 //!
 //! Whether an order needs a sort depends on the plan: records are in the order of their `_id`s, entries in that of their
-//! index. `$natural`, as a sort or as a hint, requests the records in a direction.
+//! index. `$natural`, as a sort or as a hint, requests the records in a direction. `min` and `max` request a range of the
+//! keys that the hint names.
 
-use bson::{Document, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{Document, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::key::Direction;
 use index::order::compare;
+use index::spec::IndexSpec;
 use query::code::Code;
-use query::planner;
+use query::planner::{self, EntryRange};
 use query::sort::Sort;
 
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::codes::refused;
 use crate::error::Result;
 use crate::options::{Collation, Hint};
+use crate::plan::bounds::ID_FIELD;
 
 /// The requested order and plan of a search. By default it requests nothing.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +25,10 @@ pub(crate) struct Order {
     /// The direction of `$natural`, which requests a scan of the records.
     natural: Option<Direction>,
     hint: Option<Hint>,
+    /// The first key to read. Absent for no bound.
+    min: Option<Document>,
+    /// The first key that is not read any more. Absent for no bound.
+    max: Option<Document>,
 }
 
 impl Order {
@@ -37,7 +44,28 @@ impl Order {
         // If both are `$natural`, the direction of the sort wins.
         let natural = sort.as_ref().and_then(Sort::natural).or(hinted);
         // A `$natural` sort and `{}` have no fields to sort by, and are then no sort for the planner.
-        Ok(Self { sort: sort.filter(|sort| !sort.is_empty()), natural, hint: hint.cloned() })
+        let sort = sort.filter(|sort| !sort.is_empty());
+        Ok(Self { sort, natural, hint: hint.cloned(), min: None, max: None })
+    }
+
+    /// Adds a range of keys. As in MongoDB, an empty document bounds nothing.
+    pub(crate) fn within(self, min: Option<&Document>, max: Option<&Document>) -> Result<Self> {
+        let min = min.filter(|bound| !bound.is_empty());
+        let max = max.filter(|bound| !bound.is_empty());
+        if let (Some(min), Some(max)) = (min, max)
+            && !min.keys().eq(max.keys())
+        {
+            return Err(refused(
+                Code::KEY_BOUNDS_FIELDS_DIFFER,
+                "min and max must have the same field names",
+            ));
+        }
+        Ok(Self { min: min.cloned(), max: max.cloned(), ..self })
+    }
+
+    /// Whether a range of keys is requested.
+    pub(crate) fn has_range(&self) -> bool {
+        self.min.is_some() || self.max.is_some()
     }
 
     /// The sort. Returns `None` if there are no fields to sort by.
@@ -53,6 +81,62 @@ impl Order {
             (None, Some(hint)) => resolve(hint, indexes).map(Some),
         }
     }
+
+    /// The range of keys for the planner. Fails if the hint names no index whose fields the bounds have.
+    pub(crate) fn planner_range(&self, indexes: &[Index]) -> Result<Option<EntryRange>> {
+        if !self.has_range() {
+            return Ok(None);
+        }
+        if self.natural.is_some() {
+            return Err(refused(
+                Code::NO_QUERY_EXECUTION_PLANS,
+                "min and max are incompatible with $natural: the records have no keys but their `_id`s",
+            ));
+        }
+        let Some(hint) = &self.hint else {
+            return Err(refused(
+                Code::KEY_BOUNDS_WITHOUT_HINT,
+                "min and max need a hint that names the index of their fields",
+            ));
+        };
+        let fields: Vec<(&str, Direction)> = match resolve(hint, indexes)? {
+            planner::Hint::Records(_) => vec![(ID_FIELD, Direction::Ascending)],
+            // A wildcard index has no fields that a bound could name.
+            planner::Hint::Index(at) => {
+                let spec = indexes.get(at).map(|index| &index.spec).filter(|spec| spec.wildcard().is_none());
+                let fields = spec.into_iter().flat_map(IndexSpec::fields);
+                fields.map(|field| (field.path.as_str(), field.direction)).collect()
+            }
+        };
+        let key = |bound: &Option<Document>| bound.as_ref().map(|bound| key_of(bound, &fields)).transpose();
+        let range = EntryRange { min: key(&self.min)?, max: key(&self.max)? };
+        let directions: Vec<Direction> = fields.iter().map(|(_, direction)| *direction).collect();
+        if range.order(&directions).is_ge() {
+            return Err(refused(
+                Code::KEY_BOUNDS_EMPTY,
+                "the key of min does not come before the key of max in the hinted index",
+            ));
+        }
+        Ok(Some(range))
+    }
+}
+
+/// The values of a bound, which must have exactly the fields of the index, in their order.
+fn key_of(bound: &Document, fields: &[(&str, Direction)]) -> Result<Vec<RawBson>> {
+    if !bound.keys().eq(fields.iter().map(|(path, _)| path)) {
+        let expected: Vec<&str> = fields.iter().map(|(path, _)| *path).collect();
+        return Err(refused(
+            Code::KEY_BOUNDS_NOT_OF_INDEX,
+            format!(
+                "the bound {bound} does not have the fields of the hinted index: {}",
+                expected.join(", ")
+            ),
+        ));
+    }
+    Ok(RawDocumentBuf::try_from(bound)?
+        .iter_elements()
+        .map(|element| Ok::<_, bson::error::Error>(RawBson::from(element?.value()?)))
+        .collect::<bson::error::Result<_>>()?)
 }
 
 /// Refuses a hint that names no index.

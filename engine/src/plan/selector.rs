@@ -68,6 +68,17 @@ impl Selector {
         Self::with_variables(filter, variables(let_vars, moment)?)
     }
 
+    /// Parses a filter and the variables of `let`, and reads the clock. Even a filter that fixes the `_id` is planned then: its
+    /// record is not looked up.
+    pub(crate) fn parse_planned(
+        filter: &Document,
+        let_vars: Option<&Document>,
+        operation: OperationContext,
+    ) -> Result<Self> {
+        let moment = Moment { now: DateTime::now(), operation };
+        Ok(Self { point: None, ..Self::with_variables(filter, variables(let_vars, moment)?)? })
+    }
+
     /// Parses a filter whose variables are parsed already.
     pub(crate) fn with_variables(filter: &Document, variables: Variables) -> Result<Self> {
         let parsed = Filter::parse_with(&RawDocumentBuf::try_from(filter)?, &variables)?;

@@ -8,8 +8,10 @@
 //!
 //! The invariants: a plan reaches every document that matches, and may reach others, because the filter is applied to each
 //! one afterwards. If a plan is sorted, it reaches each document for the first time in the order of the sort.
+//! A range of keys leaves out the documents without a key in it.
 
 mod cover;
+mod entry_range;
 mod membership;
 mod merge;
 mod order;
@@ -31,11 +33,12 @@ use crate::filter::entries::{EntryBounds, IndexedField};
 use crate::filter::{Alternatives, Filter};
 pub use crate::planner::cover::{EntryAnswer, Needs};
 use crate::planner::cover::{Question, answer};
+pub use crate::planner::entry_range::EntryRange;
 use crate::planner::membership::Membership;
 pub use crate::planner::merge::MergeOrder;
 use crate::planner::merge::{SCANS_MAX, exploded};
 use crate::planner::order::{SortedField, direction_for};
-pub use crate::planner::plan::{Access, EntryScan, Merge, Plan, RecordScan};
+pub use crate::planner::plan::{Access, EntryScan, Merge, Plan, RecordScan, Union};
 use crate::planner::rank::{AtMost, Rank, Reads};
 use crate::sort::Sort;
 
@@ -94,6 +97,8 @@ pub struct Request<'a> {
     pub indexes: &'a [IndexView<'a>],
     /// What the caller requires the plan to use.
     pub hint: Option<Hint>,
+    /// The only entries that are wanted of what the hint names. Without a hint it has no effect.
+    pub range: Option<&'a EntryRange>,
     /// What the caller wants of the documents.
     pub needs: Needs<'a>,
     /// Whether the caller reads all that matches, and does not stop after some documents.
@@ -162,6 +167,9 @@ struct TargetField<'a> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn plans(request: &Request<'_>) -> Vec<Plan> {
+    if let Some((target, range)) = hinted(request).zip(request.range) {
+        return vec![ranged(request, target, range)];
+    }
     if let Some(Hint::Records(direction)) = request.hint {
         return vec![records(request, direction).plan];
     }
@@ -209,6 +217,61 @@ fn one_document(request: &Request<'_>, all: &Ranked) -> Option<Plan> {
         unique.filter(|(_, view)| view.spec.fields().iter().all(|field| filter.asks_for(&field.path)));
     let scans = asked.filter_map(|(position, view)| entries(request, ScanTarget::of(view, position)));
     scans.filter(reaches_one).max_by_key(|ranked| ranked.rank).map(|ranked| ranked.plan)
+}
+
+/// What the hint of a request names.
+fn hinted<'a>(request: &Request<'a>) -> Option<ScanTarget<'a>> {
+    match request.hint? {
+        Hint::Records(_) => RECORDS.as_ref().map(ScanTarget::records),
+        Hint::Index(at) => request.indexes.get(at).map(|view| ScanTarget::of(view, at)),
+    }
+}
+
+/// The scans of a range of a target, one after the other. The caller wants the documents of these entries, so it makes no
+/// difference whether the target has entries of all matches.
+fn ranged(request: &Request<'_>, target: ScanTarget<'_>, range: &EntryRange) -> Plan {
+    let directions: Vec<Direction> = target.fields().map(|field| field.direction).collect();
+    // Where documents have arrays, the filter may be met by an entry outside of the range.
+    let filtered = bounds_of(request.filter, target).sets.into_iter().enumerate();
+    let is_whole = |at: usize| target.arrays_at(at).is_empty();
+    let filtered = filtered.map(|(at, set)| if is_whole(at) { set } else { Intervals::all() });
+    let filtered: Vec<Intervals> = filtered.collect();
+    let narrowed = |piece: Vec<Intervals>| {
+        piece.iter().zip(&filtered).map(|(set, filtered)| set.intersection(filtered)).collect()
+    };
+    let mut pieces: Vec<Vec<Intervals>> = range.pieces(&directions).into_iter().map(narrowed).collect();
+    pieces.retain(|piece| !piece.iter().any(Intervals::is_empty));
+    // The pieces follow each other as in one scan of the index, so they have an order if that scan would have it: one within
+    // all of their values.
+    let all = pieces
+        .iter()
+        .cloned()
+        .reduce(|all, piece| all.into_iter().zip(piece).map(|(all, set)| all.union(set)).collect());
+    let Some(all) = all else {
+        return Plan { access: Access::Nothing, is_sorted: true, is_rival: false };
+    };
+    let sorted = request.sort.map(|sort| order_of(sort, target, &all));
+    let is_sorted = sorted.is_none_or(|direction| direction.is_some());
+    let direction = sorted.flatten().unwrap_or(Direction::Ascending);
+    if direction == Direction::Descending {
+        pieces.reverse();
+    }
+    let unsorted = Request { sort: None, ..*request };
+    let sort = request.sort.filter(|_| !is_sorted);
+    let scan_of = |sets: Vec<Intervals>| {
+        let scanned = scan(&unsorted, target, EntryBounds { sets, has_value: false });
+        let mut access = answered(request, target, scanned, sort).plan.access;
+        match &mut access {
+            Access::Records(scan) => scan.direction = direction,
+            Access::Entries(scan) => scan.direction = direction,
+            Access::Nothing | Access::Union(_) | Access::Merge(_) => {}
+        }
+        access
+    };
+    let scans = pieces.into_iter().map(scan_of).collect();
+    let has_duplicates = (0..directions.len()).any(|at| !is_whole(at));
+    let access = one_or(scans, |scans| Access::Union(Union { scans, has_duplicates }));
+    Plan { access, is_sorted, is_rival: false }
 }
 
 /// Marks the first plan and those that may read less than it does, if there are any.
@@ -399,7 +462,7 @@ fn unions(request: &Request<'_>, targets: &[ScanTarget<'_>], alternatives: &Alte
     }
     let one_after_the_other = best.into_iter().collect::<Option<Vec<_>>>().map(|branches| {
         let (scans, rank) = joined(branches);
-        let access = one_or(scans, Access::Union);
+        let access = one_or(scans, |scans| Access::Union(Union { scans, has_duplicates: true }));
         Ranked { plan: Plan { access, is_sorted: request.sort.is_none(), is_rival: false }, rank }
     });
     let side_by_side = request.sort.zip(best_sorted.into_iter().collect::<Option<Vec<_>>>());

@@ -26,10 +26,19 @@ pub enum Access {
     Records(RecordScan),
     /// The entries of an index within bounds, and the documents that they name.
     Entries(EntryScan),
-    /// Several scans, one after the other. More than one may reach the same document.
-    Union(Vec<Access>),
+    /// Several scans, one after the other.
+    Union(Union),
     /// Several scans side by side, merged in the order of the sort.
     Merge(Merge),
+}
+
+/// Scans that follow each other. For its use see [`plans`](crate::planner::plans).
+#[derive(Clone, Debug)]
+pub struct Union {
+    /// Scans of records or entries, in the order in which they are read.
+    pub scans: Vec<Access>,
+    /// Whether more than one scan may reach the same document.
+    pub has_duplicates: bool,
 }
 
 /// Scans that each come in the order of the sort. For its use see [`MergeOrder`].
@@ -55,7 +64,7 @@ impl Access {
         match self {
             Self::Nothing | Self::Records(_) => false,
             Self::Entries(scan) => scan.answer.as_ref().is_some_and(|answer| answer.covers),
-            Self::Union(parts) => parts.iter().all(Self::is_covered),
+            Self::Union(union) => union.scans.iter().all(Self::is_covered),
             Self::Merge(merge) => merge.scans.iter().all(Self::is_covered),
         }
     }

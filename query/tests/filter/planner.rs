@@ -96,7 +96,7 @@ impl Collection {
                 directed(ids.filter(inside).collect(), scan.direction)
             }
             Access::Entries(scan) => self.scanned(scan),
-            Access::Union(parts) => parts.iter().flat_map(|part| self.reached(part)).collect(),
+            Access::Union(union) => union.scans.iter().flat_map(|part| self.reached(part)).collect(),
             Access::Merge(merge) => self.merged(merge),
         };
         let mut seen = BTreeSet::new();
@@ -327,7 +327,7 @@ fn described(access: &Access) -> String {
             let bounded = scan.bounds.iter().filter(|set| !set.is_all()).count();
             format!("{}: {bounded} bounded{}", scan.index, arrow(scan.direction))
         }
-        Access::Union(parts) => parts.iter().map(described).collect::<Vec<_>>().join(" or "),
+        Access::Union(union) => union.scans.iter().map(described).collect::<Vec<_>>().join(" or "),
         Access::Merge(merge) => merge.scans.iter().map(described).collect::<Vec<_>>().join(" with "),
     }
 }
@@ -348,6 +348,7 @@ fn check_with(
         sort: parsed_sort,
         indexes: &views,
         hint,
+        range: None,
         needs: Needs::Documents,
         reads_all: true,
     };

@@ -6,16 +6,18 @@
 //! keys of the sort, or as many that match.
 
 mod generate;
+mod keys;
 
 use cairndb::bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
-use cairndb::{Client, ClientBuilder, Collection, Hint, IndexBuildProgress, IndexModel, ReturnDocument};
+use cairndb::{
+    Client, ClientBuilder, Collection, FindOptions, Hint, IndexBuildProgress, IndexModel, IndexOptions,
+    ReturnDocument,
+};
 
 use crate::choices::Choices;
 use crate::indexes::generate::Arrays;
+use crate::indexes::keys::Bounds;
 use crate::scratch::Scratch;
-
-/// Where a document stands in a sort, as bytes that compare; nothing if it cannot be sorted.
-pub type SortKey<'a> = &'a (dyn Fn(&Document, &RawDocument) -> Option<Vec<u8>> + Sync);
 
 /// What was compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,10 +32,12 @@ pub struct Compared {
     pub covered: u64,
     /// Questions that several scans of an index answered side by side.
     pub merged: u64,
+    /// Questions for a range of the keys of an index that found something.
+    pub ranges: u64,
 }
 
 /// Both collections.
-struct Pair<'a> {
+struct Pair {
     client: Client,
     plain: Collection<RawDocumentBuf>,
     indexed: Collection<RawDocumentBuf>,
@@ -43,7 +47,6 @@ struct Pair<'a> {
     next_id: i32,
     arrays: Arrays,
     compared: Compared,
-    key: SortKey<'a>,
     _scratch: Scratch,
 }
 
@@ -59,7 +62,7 @@ struct Question {
 }
 
 /// Asks `rounds` times twenty questions, with writes between them, of a store that is made with `options`.
-pub fn run(choices: &mut Choices, rounds: usize, key: SortKey<'_>, options: ClientBuilder) -> Compared {
+pub fn run(choices: &mut Choices, rounds: usize, options: ClientBuilder) -> Compared {
     let scratch = Scratch::new();
     let client = scratch.open_with(options);
     let collection = |name: &str| client.database("law").collection(name);
@@ -74,7 +77,6 @@ pub fn run(choices: &mut Choices, rounds: usize, key: SortKey<'_>, options: Clie
         next_id: 0,
         arrays: if choices.one_in(2) { Arrays::None } else { Arrays::Some },
         compared,
-        key,
         _scratch: scratch,
     };
     // Indexes are made before documents come, and over those that are there.
@@ -86,6 +88,9 @@ pub fn run(choices: &mut Choices, rounds: usize, key: SortKey<'_>, options: Clie
     for _ in 0..rounds {
         for _ in 0..20 {
             pair.ask(choices);
+            if choices.one_in(4) {
+                pair.ask_for_range(choices);
+            }
         }
         for _ in 0..choices.below(6) {
             pair.write(choices);
@@ -99,7 +104,7 @@ pub fn run(choices: &mut Choices, rounds: usize, key: SortKey<'_>, options: Clie
     pair.compared
 }
 
-impl Pair<'_> {
+impl Pair {
     fn create_indexes(&mut self, choices: &mut Choices) {
         for _ in 0..choices.below(4) {
             self.create_index(choices);
@@ -206,6 +211,69 @@ impl Pair<'_> {
         }
     }
 
+    /// Asks for a range of the keys of an index: the documents with a key in that range come, and no others.
+    fn ask_for_range(&mut self, choices: &mut Choices) {
+        let ids = IndexOptions::builder().name("_id_".to_owned()).build();
+        let ids = IndexModel::builder().keys(doc! { "_id": 1 }).options(ids).build();
+        let has_bounds =
+            |index: &&IndexModel| !is_hidden(index) && index.keys.keys().all(|key| !key.ends_with("$**"));
+        let all: Vec<IndexModel> = self.indexes.iter().filter(has_bounds).cloned().chain([ids]).collect();
+        let model = choices.pick(&all).clone();
+        let bound = |choices: &mut Choices| -> Option<Document> {
+            let arrays = self.arrays;
+            let values = model.keys.keys().map(|path| (path.clone(), generate::value(choices, 2, arrays)));
+            let bound: Document = values.collect();
+            (!choices.one_in(4)).then_some(bound)
+        };
+        let (min, max) = (bound(choices), bound(choices));
+        if min.is_none() && max.is_none() {
+            return;
+        }
+        let bounds = Bounds { min: min.as_ref(), max: max.as_ref() };
+        let question = self.question(choices);
+        let partial = model.options.as_ref().and_then(|options| options.partial_filter_expression.clone());
+        let filter = doc! { "$and": [question.filter.clone(), partial.unwrap_or_default()] };
+        let key_of = |bytes: &Vec<u8>| {
+            keys::lowest_within(&model, bounds, RawDocument::from_bytes(bytes).expect("a document"))
+        };
+        let whole = question.sort.map(|sort| {
+            let mut whole: Document = sort.into_iter().filter(|(path, _)| path != "_id").collect();
+            whole.insert("_id", 1);
+            whole
+        });
+        for sort in [None, whole] {
+            let Ok(mut expected) = find(&self.plain, &Question::of(filter.clone(), sort.clone())) else {
+                continue;
+            };
+            expected.retain(|bytes| key_of(bytes).is_some());
+            let mut options = FindOptions::default();
+            (options.min, options.max, options.sort) = (min.clone(), max.clone(), sort.clone());
+            options.hint = Some(Hint::Name(name_of(&model).to_owned()));
+            let search = self.indexed.find(question.filter.clone()).with_options(options);
+            let rows = search.run().and_then(|cursor| {
+                cursor.map(|document| Ok(document?.into_bytes())).collect::<Result<Vec<Vec<u8>>, _>>()
+            });
+            let told = || self.told(&Question::of(question.filter.clone(), sort.clone()));
+            let found = match rows {
+                Ok(found) => found,
+                Err(error) => {
+                    assert_eq!(error.code(), Some(51_175), "{model:?} {bounds:?} {error} {}", told());
+                    assert!(expected.is_empty(), "{model:?} {bounds:?} {error} {}", told());
+                    continue;
+                }
+            };
+            if sort.is_some() {
+                assert!(found == expected, "{model:?} {bounds:?} {}", told());
+                continue;
+            }
+            // Without a sort they come in the order of their keys.
+            assert!(found.is_sorted_by_key(key_of), "{model:?} {bounds:?} {}", told());
+            let count = found.len();
+            assert_eq!(sorted(found), sorted(expected), "{model:?} {bounds:?} {}", told());
+            self.compared.ranges += u64::from(count > 0);
+        }
+    }
+
     /// Without skip and limit the same documents come, whatever their order.
     fn check_matches(&self, question: &Question, all: &[Vec<u8>]) {
         let unlimited = Question { sort: None, ..question.all() };
@@ -240,7 +308,7 @@ impl Pair<'_> {
     }
 
     fn keys(&self, sort: &Document, documents: &[Vec<u8>]) -> Vec<Option<Vec<u8>>> {
-        let key = |bytes: &Vec<u8>| (self.key)(sort, RawDocument::from_bytes(bytes).expect("a document"));
+        let key = |bytes: &Vec<u8>| keys::in_sort(sort, RawDocument::from_bytes(bytes).expect("a document"));
         documents.iter().map(key).collect()
     }
 
