@@ -86,6 +86,42 @@ fn plans_that_were_not_chosen_are_told() {
     assert!(rejected.contains("state_1") && !rejected.contains("kind_1"), "{rejected}");
 }
 
+/// The counting of a plan, as `allPlansExecution` tells it.
+#[track_caller]
+fn check_counted(command: Document, expected: &[(&str, [i32; 2])]) {
+    let (fixture, _) = skewed(2000);
+    let explain = doc! { "explain": command, "verbosity": "allPlansExecution" };
+    let reply = fixture.client.database("shop").run_command(explain).run().expect("explained");
+    let all = reply.get_document("executionStats").and_then(|told| told.get_array("allPlansExecution"));
+    let told = all.expect("plans").iter().map(|plan| {
+        let plan = plan.as_document().expect("a plan");
+        assert_eq!(plan.get_i32("nReturned").ok(), Some(0));
+        let mut stage = plan.get_document("executionStages").expect("stages");
+        while let Ok(input) = stage.get_document("inputStage") {
+            stage = input;
+        }
+        let counts =
+            ["totalKeysExamined", "totalDocsExamined"].map(|name| plan.get_i32(name).expect("a number"));
+        let own = stage.get_i32("keysExamined").expect("a number");
+        assert_eq!(own, counts.iter().copied().find(|count| *count > 0).unwrap_or(own), "{plan}");
+        (stage.get_str("indexName").expect("an index").to_owned(), counts)
+    });
+    let expected: Vec<(String, [i32; 2])> =
+        expected.iter().map(|(name, counts)| ((*name).to_owned(), *counts)).collect();
+    assert_eq!(told.collect::<Vec<_>>(), expected, "{reply}");
+}
+
+#[test]
+fn what_was_counted_of_each_plan_is_told() {
+    let find = |filter: Document| doc! { "find": "a", "filter": filter };
+    // A key whose document is read costs 4, and the plans are counted up to a cost of 512 in turn. One of them ends before.
+    check_counted(find(doc! { "state": "done", "kind": 3 }), &[("kind_1", [100, 0]), ("state_1", [128, 0])]);
+    check_counted(find(doc! { "state": "open", "kind": 3 }), &[("state_1", [10, 0]), ("kind_1", [10, 0])]);
+    // One plan is not counted: there is nothing to choose.
+    check_counted(find(doc! { "kind": 3 }), &[]);
+    check_counted(find(doc! { "_id": 3 }), &[]);
+}
+
 /// With too many keys to count them, the tables tell which index has fewer.
 #[test]
 fn many_keys_are_compared_by_their_size_in_tables() {

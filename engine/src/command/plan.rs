@@ -1,6 +1,6 @@
 //! The plan of an explained command, and the reply that shows it.
 
-use bson::{Bson, Document, doc};
+use bson::{Document, doc};
 
 use crate::collection::{Collection, ExplainedPipeline};
 use crate::execute::explain::Explained;
@@ -23,7 +23,7 @@ pub(super) struct Plan {
 pub(super) enum Verbosity {
     QueryPlanner,
     ExecutionStats,
-    /// As `ExecutionStats`: there is never more than one plan.
+    /// As `ExecutionStats`, and the plans whose keys were counted to choose one of them.
     AllPlansExecution,
 }
 
@@ -63,8 +63,7 @@ fn told(search: &Explained, namespace: &str, verbosity: Verbosity) -> Document {
     let mut told = doc! { "queryPlanner": search.planner(namespace) };
     if let Some(mut statistics) = search.statistics() {
         if verbosity == Verbosity::AllPlansExecution {
-            // Only rejected plans would be listed here.
-            statistics.insert("allPlansExecution", Vec::<Bson>::new());
+            statistics.insert("allPlansExecution", search.all_plans());
         }
         told.insert("executionStats", statistics);
     }

@@ -11,6 +11,7 @@ use query::planner::{Access, Plan};
 use crate::catalog::indexes::Index;
 use crate::error::Result;
 use crate::execute::key_walk::{KeyStep, KeyWalk};
+use crate::execute::open_scan::Examined;
 use crate::execute::read_view::ReadView;
 use crate::options::PlantedFault;
 use crate::plan::access::{self, Asked};
@@ -28,33 +29,64 @@ const FETCH_COST: u64 = 4;
 /// The number of spans whose size in tables is asked for.
 const SIZED_SPANS_MAX: usize = 64;
 
+/// A plan, and what was counted of it.
+#[derive(Clone, Debug)]
+pub(crate) struct CountedPlan {
+    pub(crate) plan: Plan,
+    /// The keys of each of its scans that was begun, in their order. Absent if the rules have decided without counting.
+    pub(crate) counted: Option<Vec<Examined>>,
+}
+
 /// The keys of a plan, counted so far.
 struct Count {
     scans: std::vec::IntoIter<Scan>,
     current: Option<Scan>,
     /// The sum of the costs of all keys counted.
     cost: u64,
+    /// The keys of each scan that was begun. Records count as documents, as in a search.
+    examined: Vec<Examined>,
 }
 
 /// One scan of a plan.
 struct Scan {
     walk: KeyWalk,
+    family: Family,
     /// What each key costs.
     cost: u64,
 }
 
-/// The plans for a search on a read view, the one to follow first. There is at least one. Searches and their explanations
-/// both call this, so they agree.
+/// The outcome of counting.
+struct Chosen {
+    /// The position of the plan that costs least.
+    first: usize,
+    counts: Vec<Vec<Examined>>,
+}
+
+/// The plans for a search on a read view, the one to follow first. There is at least one.
 pub(crate) fn plans(asked: Asked<'_>, view: &ReadView) -> Result<Vec<Plan>> {
+    Ok(counted_plans(asked, view)?.into_iter().map(|counted| counted.plan).collect())
+}
+
+/// The plans for a search on a read view, the one to follow first, with what was counted to choose it. Searches and their
+/// explanations both choose here, so they agree.
+pub(crate) fn counted_plans(asked: Asked<'_>, view: &ReadView) -> Result<Vec<CountedPlan>> {
     let fault = view.snapshot().map_or(PlantedFault::None, |snapshot| snapshot.fault());
-    let mut plans = access::plans(asked, view.indexes(), fault)?;
-    let rivals: Vec<usize> = (0..).zip(&plans).filter(|(_, plan)| plan.is_rival).map(|(at, _)| at).collect();
+    let plans = access::plans(asked, view.indexes(), fault)?;
+    let mut plans: Vec<CountedPlan> =
+        plans.into_iter().map(|plan| CountedPlan { plan, counted: None }).collect();
+    let rivals: Vec<usize> =
+        (0..).zip(&plans).filter(|(_, counted)| counted.plan.is_rival).map(|(at, _)| at).collect();
     if let (Some(snapshot), [_, _, ..]) = (view.snapshot(), rivals.as_slice()) {
         let accesses: Vec<&Access> =
-            rivals.iter().filter_map(|at| plans.get(*at)).map(|plan| &plan.access).collect();
+            rivals.iter().filter_map(|at| plans.get(*at)).map(|counted| &counted.plan.access).collect();
         let reader = Reader { snapshot, collection: view.collection(), indexes: view.indexes() };
         let chosen = reader.choose(&accesses, asked)?;
-        if let Some(first) = rivals.get(chosen).and_then(|at| plans.get_mut(..=*at)) {
+        for (at, counts) in rivals.iter().zip(chosen.counts) {
+            if let Some(plan) = plans.get_mut(*at) {
+                plan.counted = Some(counts);
+            }
+        }
+        if let Some(first) = rivals.get(chosen.first).and_then(|at| plans.get_mut(..=*at)) {
             first.rotate_right(1);
         }
     }
@@ -69,10 +101,16 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The position of the plan that costs least. Of equal ones it is the first.
-    fn choose(&self, plans: &[&Access], asked: Asked<'_>) -> Result<usize> {
-        let operation = asked.selector.variables().operation();
+    /// Counts the keys of plans. Of plans with equal costs the first one is chosen.
+    fn choose(&self, plans: &[&Access], asked: Asked<'_>) -> Result<Chosen> {
         let mut counts = plans.iter().map(|access| self.count(access)).collect::<Result<Vec<_>>>()?;
+        let first = self.cheapest(&mut counts, plans, asked)?;
+        Ok(Chosen { first, counts: counts.into_iter().map(|count| count.examined).collect() })
+    }
+
+    /// The position of the plan that costs least, of which `counts` has the keys.
+    fn cheapest(&self, counts: &mut [Count], plans: &[&Access], asked: Asked<'_>) -> Result<usize> {
+        let operation = asked.selector.variables().operation();
         let costs = if asked.reads_all { &COSTS[..] } else { COSTS.get(..COSTS_OF_SOME).unwrap_or_default() };
         for limit in costs {
             let mut best = None;
@@ -99,12 +137,14 @@ impl Reader<'_> {
         self.add_scans(access, &mut scans)?;
         let walk = |(family, spans, cost)| Scan {
             walk: KeyWalk::new(self.snapshot, family, spans, index::key::Direction::Ascending),
+            family,
             cost,
         };
         Ok(Count {
             scans: scans.into_iter().map(walk).collect::<Vec<_>>().into_iter(),
             current: None,
             cost: 0,
+            examined: Vec::new(),
         })
     }
 
@@ -156,13 +196,22 @@ impl Count {
             }
             let Some(scan) = &mut self.current else {
                 match self.scans.next() {
-                    Some(next) => self.current = Some(next),
+                    Some(next) => {
+                        self.current = Some(next);
+                        self.examined.push(Examined::default());
+                    }
                     None => return Ok(true),
                 }
                 continue;
             };
             operation.step()?;
-            match scan.walk.advance()? {
+            let step = scan.walk.advance()?;
+            if let (KeyStep::Scanned | KeyStep::LookedUp, Some(examined)) = (step, self.examined.last_mut()) {
+                let is_record = scan.family == Family::Records;
+                examined.documents += u64::from(is_record);
+                examined.keys += u64::from(!is_record);
+            }
+            match step {
                 KeyStep::End => self.current = None,
                 // A key that is looked up costs as much if it is absent.
                 KeyStep::Absent | KeyStep::Scanned | KeyStep::LookedUp => self.cost += scan.cost,

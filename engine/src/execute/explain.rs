@@ -10,7 +10,8 @@ use index::key::Direction;
 use query::planner::{Access, Plan};
 
 use crate::error::Result;
-use crate::execute::choose::plans;
+use crate::execute::choose::{CountedPlan, counted_plans};
+use crate::execute::open_scan::Examined;
 use crate::execute::read_view::ReadView;
 use crate::execute::rows::{Rows, SORT_BYTES_MAX, Search, Work, WorkReport};
 use crate::execute::stages::{PlanStage, nested, note, of_lookup, of_plan, shown};
@@ -33,7 +34,17 @@ pub(crate) struct Explained {
     stages: Vec<PlanStage>,
     /// The stages of the plans that were not chosen.
     rejected: Vec<Vec<PlanStage>>,
+    /// The plans whose keys were counted to choose one of them.
+    counted: Vec<Counted>,
     execution: Option<Execution>,
+}
+
+/// A plan whose keys were counted.
+#[derive(Clone, Debug)]
+struct Counted {
+    stages: Vec<PlanStage>,
+    keys: u64,
+    documents: u64,
 }
 
 /// The work of all stages together.
@@ -50,11 +61,10 @@ impl Explained {
     pub(crate) fn of(filter: &Document, search: &Search, view: &ReadView) -> Result<Self> {
         // A filter that is nothing but an `_id` is not evaluated: the lookup has answered it.
         let evaluated = search.selector.filter().is_some_and(|parsed| !parsed.is_empty()).then_some(filter);
-        let mut plans = if search.selector.point().is_some() {
-            Vec::new().into_iter()
-        } else {
-            plans(search.asked(), view)?.into_iter()
-        };
+        let plans =
+            if search.selector.point().is_some() { Vec::new() } else { counted_plans(search.asked(), view)? };
+        let counted = plans.iter().filter_map(|plan| Counted::of(plan, evaluated, view)).collect();
+        let mut plans = plans.into_iter().map(|counted| counted.plan);
         // The search takes the first plan as well.
         let winning = plans.next();
         let mut stages = match &winning {
@@ -90,7 +100,7 @@ impl Explained {
             let is_covered = winning.as_ref().is_some_and(|plan| plan.access.is_covered());
             add(&mut stages, if is_covered { "PROJECTION_COVERED" } else { "PROJECTION_DEFAULT" }, doc! {});
         }
-        Ok(Self { filter: shown(filter), stages, rejected, execution: None })
+        Ok(Self { filter: shown(filter), stages, rejected, counted, execution: None })
     }
 
     /// Explains an operation that reads nothing: there is no collection, or no need to read it. `name` is its only stage.
@@ -101,7 +111,8 @@ impl Explained {
             stage.done.insert("nReturned", number(0));
             Execution::default()
         });
-        Self { filter: shown(filter), stages: vec![stage], rejected: Vec::new(), execution }
+        let (rejected, counted) = (Vec::new(), Vec::new());
+        Self { filter: shown(filter), stages: vec![stage], rejected, counted, execution }
     }
 
     /// Removes the limit. A write stops by itself after its documents, so MongoDB shows no such stage for it.
@@ -171,15 +182,42 @@ impl Explained {
     /// The `executionStats` of a reply. Returns `None` if the search was not run.
     pub(crate) fn statistics(&self) -> Option<Document> {
         let Execution { rows, keys, documents, elapsed } = self.execution?;
-        // MongoDB repeats the description of each stage in the statistics.
-        let both = |stage: &PlanStage| stage.about.clone().into_iter().chain(stage.done.clone()).collect();
         Some(doc! {
             "executionSuccess": true,
             "nReturned": number(rows),
             "executionTimeMillis": number(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)),
             "totalKeysExamined": number(keys),
             "totalDocsExamined": number(documents),
-            "executionStages": nested(&self.stages, &both),
+            "executionStages": nested(&self.stages, &about_and_done),
         })
     }
+
+    /// The `allPlansExecution` of a reply: each plan that was counted, the chosen one first. Counting returns nothing.
+    pub(crate) fn all_plans(&self) -> Vec<Document> {
+        let told = |plan: &Counted| {
+            doc! {
+                "nReturned": number(0),
+                "totalKeysExamined": number(plan.keys),
+                "totalDocsExamined": number(plan.documents),
+                "executionStages": nested(&plan.stages, &about_and_done),
+            }
+        };
+        self.counted.iter().map(told).collect()
+    }
+}
+
+impl Counted {
+    /// What was counted of a plan. Returns `None` if the rules have decided without counting.
+    fn of(counted: &CountedPlan, filter: Option<&Document>, view: &ReadView) -> Option<Self> {
+        let parts = counted.counted.clone()?;
+        let mut stages = of_plan(&counted.plan, filter, view.indexes());
+        let examined = Examined::sum(&parts);
+        note(&mut stages, &Work { examined, parts, ..Work::default() }, 0);
+        Some(Self { stages, keys: examined.keys, documents: examined.documents })
+    }
+}
+
+/// The description of a stage and its work: MongoDB repeats the description in the statistics.
+fn about_and_done(stage: &PlanStage) -> Document {
+    stage.about.clone().into_iter().chain(stage.done.clone()).collect()
 }
