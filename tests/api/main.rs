@@ -27,6 +27,7 @@ mod find_options;
 mod fork;
 mod format_upgrade;
 mod formats;
+mod found_keys;
 mod index_builds;
 mod index_plans;
 mod index_races;

@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::matches::Matches;
 use crate::execute::piped::Piped;
-use crate::execute::rows::{Rows, Search, WorkReport};
+use crate::execute::rows::{RowExtras, Rows, Search, WorkReport};
 use crate::names::validate_database;
 use crate::options::{AggregateOptions, Collation, Hint};
 use crate::plan::access::Needed;
@@ -298,6 +298,7 @@ fn leading(pipeline: &mut Pipeline, options: &AggregateOptions) -> Result<(Searc
         // A search in front of a pipeline ends where documents change shape: `$project` stays a stage. What the stages
         // read of a document may be all in an index.
         projection: None,
+        extras: RowExtras::default(),
         needs: pipeline.needed_fields().map_or(Needed::Documents, Needed::Fields),
     };
     Ok((search, filter))

@@ -13,7 +13,7 @@ use crate::document::decode::decode_owned;
 use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::read_view::{FoundByIndex, FoundRecord};
-use crate::execute::rows::{Rows, Search};
+use crate::execute::rows::{RowExtras, Rows, Search};
 use crate::options::{Collation, FindOptions, Hint};
 use crate::plan::access::Needed;
 use crate::plan::bounds::{ID_FIELD, only_equality};
@@ -163,6 +163,20 @@ setters!(Find<'a, T>, FindOptions, r#"people.find(doc! { "name": "Ada" })"#, {
         r#"let mut names = people.find(doc! {}).projection(doc! { "_id": 0, "name": 1 }).run()?;"#,
         r#"assert_eq!(names.next().transpose()?, Some(doc! { "name": "Ada" }));"#,
     ],
+    /// Whether the keys by which documents are found are returned in their place: the fields of the index that is read, with
+    /// the values of the entry. They are empty if all documents are read. The projection is ignored.
+    return_key: bool = [
+        r#"let by_id = Hint::Keys(doc! { "_id": 1 });"#,
+        r#"let mut keys = people.find(doc! {}).hint(by_id).return_key(true).run()?;"#,
+        r#"assert_eq!(keys.next().transpose()?, Some(doc! { "_id": 1 }));"#,
+    ],
+    /// Whether each document has its `_id` as the field `$recordId` too: documents are stored by their `_id`, and have no other
+    /// number.
+    show_record_id: bool = [
+        r#"let mut shown = people.find(doc! {}).show_record_id(true).run()?;"#,
+        r#"let expected = doc! { "_id": 1, "name": "Ada", "$recordId": 1 };"#,
+        r#"assert_eq!(shown.next().transpose()?, Some(expected));"#,
+    ],
     /// The number of matching documents to skip.
     skip: u64 = [
         "let mut rest = people.find(doc! {}).skip(1).run()?;",
@@ -223,6 +237,19 @@ setters!(FindOne<'a, T>, FindOptions, r#"people.find_one(doc! { "name": "Ada" })
     projection: Document = [
         r#"let name = people.find_one(doc! { "_id": 1 }).projection(doc! { "_id": 0, "name": 1 }).run()?;"#,
         r#"assert_eq!(name, Some(doc! { "name": "Ada" }));"#,
+    ],
+    /// Whether the keys by which documents are found are returned in their place: the fields of the index that is read, with
+    /// the values of the entry. They are empty if all documents are read. The projection is ignored.
+    return_key: bool = [
+        r#"let by_id = Hint::Keys(doc! { "_id": 1 });"#,
+        r#"let key = people.find_one(doc! {}).hint(by_id).return_key(true).run()?;"#,
+        r#"assert_eq!(key, Some(doc! { "_id": 1 }));"#,
+    ],
+    /// Whether each document has its `_id` as the field `$recordId` too: documents are stored by their `_id`, and have no other
+    /// number.
+    show_record_id: bool = [
+        r#"let shown = people.find_one(doc! {}).show_record_id(true).run()?;"#,
+        r#"assert_eq!(shown, Some(doc! { "_id": 1, "name": "Ada", "$recordId": 1 }));"#,
     ],
     /// The number of matching documents to skip.
     skip: u64 = ["assert_eq!(people.find_one(doc! {}).skip(1).run()?, Some(grace));"],
@@ -307,6 +334,8 @@ fn is_plain(options: &FindOptions) -> bool {
         max_time: _,
         min: None,
         projection: None,
+        return_key: None | Some(false),
+        show_record_id: None | Some(false),
         skip: None | Some(0),
         sort: None,
     } = options
@@ -334,13 +363,22 @@ fn search(
     let parse = if order.has_range() { Selector::parse_planned } else { Selector::parse };
     let selector = parse(filter, options.let_vars.as_ref(), operation)?;
     let projection = parse_projection(options.projection.as_ref(), &selector)?;
+    let extras = RowExtras {
+        keys: options.return_key.unwrap_or(false),
+        record_ids: options.show_record_id.unwrap_or(false),
+    };
     Ok(Search {
         order,
         skip: options.skip.unwrap_or(0),
         // Not `options.limit`: `find_one` has a limit of its own.
         limit,
-        needs: Needed::for_rows(projection.as_ref()),
+        needs: match extras {
+            RowExtras { record_ids: true, .. } => Needed::Documents,
+            RowExtras { keys: true, .. } => Needed::Keys,
+            RowExtras { .. } => Needed::for_rows(projection.as_ref()),
+        },
         projection,
+        extras,
         selector,
     })
 }

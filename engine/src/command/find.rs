@@ -48,6 +48,8 @@ fn find_arguments(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Re
         "min",
         "noCursorTimeout",
         "projection",
+        "returnKey",
+        "showRecordId",
         "singleBatch",
         "skip",
         "sort",
@@ -67,6 +69,8 @@ fn find_arguments(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Re
         max: arguments.document("max")?.cloned(),
         min: arguments.document("min")?.cloned(),
         projection: arguments.document("projection")?.cloned(),
+        return_key: arguments.boolean("returnKey")?,
+        show_record_id: arguments.boolean("showRecordId")?,
         skip: arguments.count("skip")?,
         sort: arguments.document("sort")?.cloned(),
         ..FindOptions::default()

@@ -67,8 +67,6 @@ pub const UNSUPPORTED_OPTIONS: &[UnsupportedOptions] = &[
         options: &[
             option("awaitData", CAPPED),
             option("oplogReplay", REPLICATION),
-            option("returnKey", "keys of an index are shown by no read"),
-            option("showRecordId", "records have no number beside their `_id`"),
             option("tailable", CAPPED),
             option("term", REPLICATION),
         ],

@@ -96,7 +96,9 @@ impl Explained {
         if let (Some(limit), None) = (search.limit, sort) {
             add(&mut stages, "LIMIT", doc! { "limitAmount": number(limit) });
         }
-        if search.projection.as_ref().is_some_and(|projection| !projection.is_empty()) {
+        if search.extras.keys {
+            add(&mut stages, "RETURN_KEY", doc! {});
+        } else if search.projection.as_ref().is_some_and(|projection| !projection.is_empty()) {
             let is_covered = winning.as_ref().is_some_and(|plan| plan.access.is_covered());
             add(&mut stages, if is_covered { "PROJECTION_COVERED" } else { "PROJECTION_DEFAULT" }, doc! {});
         }

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use bson::RawDocument;
+use bson::{RawDocument, RawDocumentBuf};
 use query::filter::Filter;
-use query::operation::Reservation;
+use query::operation::{OperationContext, Reservation};
 use query::planner::{Access, Plan};
 
 use crate::catalog::indexes::Index;
@@ -16,6 +16,7 @@ use crate::document::decode::stored;
 use crate::error::Result;
 use crate::execute::choose::plans;
 use crate::execute::entry_walk::EntryWalk;
+use crate::execute::found_key;
 use crate::execute::key_walk::{KeyStep, KeyWalk};
 use crate::execute::merge_walk::MergeWalk;
 pub(crate) use crate::execute::open_scan::Examined;
@@ -37,6 +38,8 @@ pub(crate) struct Matches {
     /// Whether the filter is empty, so that every document matches.
     everything: bool,
     is_sorted: bool,
+    /// Whether records are found by their `_id`s. A scan of all of them uses no key.
+    has_id_keys: bool,
     source: MatchSource,
     examined: Examined,
 }
@@ -98,7 +101,7 @@ impl Matches {
             Some(_) => plans(asked, &view)?.into_iter().next(),
             None => None,
         };
-        Self::follow(view, asked.selector.clone(), plan)
+        Self::follow(view, asked.selector.clone(), asked.order, plan)
     }
 
     /// Opens a walk over a read view by a plan that needs no sort. Returns `None` if there is no such plan.
@@ -106,14 +109,19 @@ impl Matches {
         // Plans come best first, so this is the best of those without a sort.
         let asked = Asked { selector: &selector, order, needs: &Needed::Documents, reads_all: true };
         let plan = plans(asked, &view)?.into_iter().find(|plan| plan.is_sorted);
-        plan.map(|plan| Self::follow(view, selector, Some(plan))).transpose()
+        plan.map(|plan| Self::follow(view, selector, order, Some(plan))).transpose()
     }
 
     /// Opens a walk by a plan. There is no plan if the record was looked up already.
-    fn follow(view: ReadView, selector: Selector, plan: Option<Plan>) -> Result<Self> {
+    fn follow(view: ReadView, selector: Selector, order: &Order, plan: Option<Plan>) -> Result<Self> {
         let everything = selector.filter().is_some_and(Filter::is_empty);
         let (collection, indexes) = (view.collection(), view.shared_indexes());
         let is_sorted = plan.as_ref().is_none_or(|plan| plan.is_sorted);
+        let reads_all = plan
+            .as_ref()
+            .is_some_and(|plan| matches!(&plan.access, Access::Records(scan) if scan.ids.is_all()));
+        let is_by_id = order.names_ids() || (is_sorted && order.sort().is_some());
+        let has_id_keys = !reads_all || is_by_id;
         let source = match (view.into_state(), plan) {
             (ReadState::Record { key, bytes }, _) => MatchSource::of_record(key, bytes),
             (ReadState::Snapshot(snapshot), plan) => {
@@ -133,7 +141,12 @@ impl Matches {
             MatchSource::Records(_) | MatchSource::Scans(_) => 0,
         };
         let examined = Examined { keys, ..Examined::default() };
-        Ok(Self { selector, everything, is_sorted, source, examined })
+        Ok(Self { selector, everything, is_sorted, has_id_keys, source, examined })
+    }
+
+    /// The operation that the search belongs to.
+    pub(crate) fn operation(&self) -> &OperationContext {
+        self.selector.variables().operation()
     }
 
     /// Whether documents come in the requested order.
@@ -223,7 +236,7 @@ impl Matches {
     pub(crate) fn is_exact(&self) -> bool {
         match &self.source {
             MatchSource::Scans(scans) => {
-                matches!(scans.scan(), Some(OpenScan::Entries(walk)) if walk.is_exact())
+                matches!(scans.scan(), Some(OpenScan::Entries { walk, .. }) if walk.is_exact())
             }
             MatchSource::Point { .. } | MatchSource::Records(_) => false,
         }
@@ -236,6 +249,19 @@ impl Matches {
             MatchSource::Records(walk) => walk.document(),
             MatchSource::Scans(_) | MatchSource::Point { .. } => stored(self.record_key(), self.bytes()),
         }
+    }
+
+    /// The key by which the current document was found. It is empty in a scan of all records.
+    pub(crate) fn found_key(&self) -> Result<RawDocumentBuf> {
+        let scan = match &self.source {
+            MatchSource::Scans(scans) => scans.scan().map(|scan| (scan, &scans.indexes)),
+            MatchSource::Records(_) | MatchSource::Point { .. } => None,
+        };
+        if let Some((OpenScan::Entries { walk, index }, indexes)) = scan {
+            let index = indexes.get(*index).expect("the plan was made for these indexes");
+            return found_key::of_entry(index, walk.key_after(0), self.document()?);
+        }
+        if self.has_id_keys { found_key::of_record(self.document()?) } else { Ok(RawDocumentBuf::new()) }
     }
 
     /// The record key of the current document.
@@ -392,7 +418,8 @@ impl ScanSequence {
             Access::Entries(scan) => {
                 let index = self.indexes.get(scan.index).expect("the plan was made for these indexes");
                 index.uses.note();
-                Ok(Some(OpenScan::Entries(EntryWalk::new(&self.snapshot, self.collection, index, scan))))
+                let walk = EntryWalk::new(&self.snapshot, self.collection, index, scan);
+                Ok(Some(OpenScan::Entries { walk, index: scan.index }))
             }
             // Merges are made of scans only.
             Access::Nothing | Access::Union(_) | Access::Merge(_) => Ok(None),

@@ -162,7 +162,7 @@ impl MergeWalk {
 
 /// The current key without its first fields, as bytes that ascend in the direction of the scan.
 fn rest_of_key(scan: &OpenScan, skipped: usize, direction: Direction) -> Vec<u8> {
-    let OpenScan::Entries(walk) = scan else { return Vec::new() };
+    let OpenScan::Entries { walk, .. } = scan else { return Vec::new() };
     let mut rest = walk.key_after(skipped).to_vec();
     if direction == Direction::Descending {
         // No key is a prefix of another one, so the complements are in the opposite order.

@@ -14,7 +14,11 @@ use crate::plan::selector::Selector;
 /// A scan that is read.
 pub(super) enum OpenScan {
     Records(KeyWalk),
-    Entries(EntryWalk),
+    Entries {
+        walk: EntryWalk,
+        /// The position of the index among those of the read view.
+        index: usize,
+    },
 }
 
 /// The record keys of the documents found so far.
@@ -75,7 +79,7 @@ impl OpenScan {
                 KeyStep::Absent => Advanced::Nothing,
                 KeyStep::LookedUp | KeyStep::Scanned => Advanced::Next(EntryVerdict::Unknown),
             }),
-            Self::Entries(walk) => {
+            Self::Entries { walk, .. } => {
                 // Only now: until here the current entry was in use.
                 walk.skip_equal();
                 let step = walk.advance()?;
@@ -108,7 +112,7 @@ impl OpenScan {
             return Ok(ScanStep::Nothing);
         }
         // A scan of records has its document already.
-        if let Self::Entries(walk) = self {
+        if let Self::Entries { walk, .. } = self {
             if verdict == EntryVerdict::Answered {
                 return Ok(ScanStep::Match);
             }
@@ -124,7 +128,7 @@ impl OpenScan {
     pub(super) fn rest(&mut self, current: Rest) {
         match self {
             Self::Records(walk) => walk.rest(current),
-            Self::Entries(walk) => walk.rest(current),
+            Self::Entries { walk, .. } => walk.rest(current),
         }
     }
 
@@ -132,7 +136,7 @@ impl OpenScan {
     pub(super) fn record_key(&self) -> &[u8] {
         match self {
             Self::Records(walk) => walk.key(),
-            Self::Entries(walk) => walk.record_key(),
+            Self::Entries { walk, .. } => walk.record_key(),
         }
     }
 
@@ -140,7 +144,7 @@ impl OpenScan {
     pub(super) fn document(&self) -> &[u8] {
         match self {
             Self::Records(walk) => walk.value(),
-            Self::Entries(walk) => walk.document(),
+            Self::Entries { walk, .. } => walk.document(),
         }
     }
 }

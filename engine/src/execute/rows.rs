@@ -10,6 +10,7 @@ use query::sort::collect::{Sorted, Sorter};
 use query::sort::error::Error as SortError;
 
 use crate::error::Result;
+use crate::execute::found_key::with_record_id;
 use crate::execute::matches::{Examined, Matches};
 use crate::execute::read_view::ReadView;
 use crate::execute::rest::Rest;
@@ -28,15 +29,26 @@ pub(crate) struct Search {
     /// Absent for no limit.
     pub(crate) limit: Option<u64>,
     pub(crate) projection: Option<Projection>,
+    pub(crate) extras: RowExtras,
     /// What the caller needs of the documents that match.
     pub(crate) needs: Needed,
+}
+
+/// What rows show beside the projected documents, or in their place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RowExtras {
+    /// Rows are the keys by which documents were found. The projection is ignored then.
+    pub(crate) keys: bool,
+    /// Rows have the `_id` of their document as `$recordId` too.
+    pub(crate) record_ids: bool,
 }
 
 impl Search {
     /// The search for all matches, in the order of the plan, as they are stored.
     pub(crate) fn of(selector: Selector) -> Self {
         let (order, needs) = (Order::default(), Needed::Documents);
-        Self { selector, order, skip: 0, limit: None, projection: None, needs }
+        let extras = RowExtras::default();
+        Self { selector, order, skip: 0, limit: None, projection: None, extras, needs }
     }
 
     /// What the plan depends on.
@@ -79,12 +91,14 @@ enum RowSource {
     Sorted { rest: Sorted<Box<[u8]>>, current: Box<[u8]>, repeats: bool, work: Work },
 }
 
-/// The projection, and its result for the current document.
+/// The projection, and the row of the current document.
 struct ProjectedRow {
-    projection: Projection,
+    projection: Option<Projection>,
+    extras: RowExtras,
     selector: Selector,
     shown: RawDocumentBuf,
-    /// Whether the current document is shown as it is: an index has given just what the projection leaves.
+    /// Whether the current document is shown as it is: an index has given just what the projection leaves, or it is a row
+    /// that was made before it was sorted.
     is_done: bool,
 }
 
@@ -93,12 +107,15 @@ impl Rows {
     pub(crate) fn open(view: ReadView, search: Search) -> Result<Self> {
         // A sort must keep the skipped rows as well: they are the first ones.
         let kept = search.limit.map(|limit| limit.saturating_add(search.skip));
-        let source = RowSource::open(view, search.asked(), kept)?;
-        let Search { selector, skip, limit, projection, .. } = search;
+        let source = RowSource::open(view, search.asked(), search.extras, kept)?;
+        let Search { selector, skip, limit, projection, extras, .. } = search;
         let operation = selector.variables().operation().clone();
         // An empty projection shows whole documents, which are then not copied.
-        let shape = projection.filter(|projection| !projection.is_empty()).map(|projection| ProjectedRow {
+        let projection = projection.filter(|projection| !projection.is_empty());
+        let is_shaped = projection.is_some() || extras != RowExtras::default();
+        let shape = is_shaped.then(|| ProjectedRow {
             projection,
+            extras,
             selector: selector.clone(),
             shown: RawDocumentBuf::new(),
             is_done: false,
@@ -143,12 +160,16 @@ impl Rows {
         // Only rows that are returned are projected, not those that are skipped.
         self.given += 1;
         if let Some(shape) = &mut self.shape {
-            shape.is_done = self.source.is_exact();
+            shape.is_done = self.source.has_rows(shape.extras);
             if shape.is_done {
                 return Ok(true);
             }
-            let document = RawDocument::from_bytes(self.source.bytes())?;
-            shape.shown = shape.projection.apply(document, shape.selector.variables())?;
+            shape.shown = match &self.source {
+                RowSource::Walk(matches) if shape.extras.keys => key_row(matches, shape.extras)?,
+                source @ (RowSource::Walk(_) | RowSource::Sorted { .. }) => {
+                    shape.apply(RawDocument::from_bytes(source.bytes())?)?
+                }
+            };
         }
         Ok(true)
     }
@@ -205,6 +226,23 @@ impl Drop for Rows {
     }
 }
 
+impl ProjectedRow {
+    /// The row of a document.
+    fn apply(&self, document: &RawDocument) -> Result<RawDocumentBuf> {
+        let row = match &self.projection {
+            Some(projection) => projection.apply(document, self.selector.variables())?,
+            None => document.to_owned(),
+        };
+        if self.extras.record_ids { with_record_id(row, document) } else { Ok(row) }
+    }
+}
+
+/// The row of the current match, if rows are keys.
+fn key_row(matches: &Matches, extras: RowExtras) -> Result<RawDocumentBuf> {
+    let row = matches.found_key()?;
+    if extras.record_ids { with_record_id(row, matches.document()?) } else { Ok(row) }
+}
+
 impl Work {
     fn of(matches: &Matches) -> Self {
         Self { examined: matches.examined(), parts: matches.scans_examined(), sorted: None, rows: 0 }
@@ -213,7 +251,7 @@ impl Work {
 
 impl RowSource {
     /// Opens the matches in the requested order. If they must be sorted, only the first `kept` of them.
-    fn open(view: ReadView, asked: Asked<'_>, kept: Option<u64>) -> Result<Self> {
+    fn open(view: ReadView, asked: Asked<'_>, extras: RowExtras, kept: Option<u64>) -> Result<Self> {
         let Asked { selector, order, .. } = asked;
         // The second view is for the case that sorting takes too much memory: it must show the same moment.
         let again = order.sort().and_then(|_| view.again());
@@ -221,7 +259,7 @@ impl RowSource {
         let Some(sort) = order.sort().filter(|_| !matches.is_sorted()) else {
             return Ok(Self::Walk(Box::new(matches)));
         };
-        match sorted(&mut matches, sort.clone(), kept, selector.variables().operation())? {
+        match sorted(&mut matches, sort.clone(), extras, kept)? {
             Some(rest) => {
                 let work = Work { sorted: Some(rest.len() as u64), ..Work::of(&matches) };
                 Ok(Self::Sorted { rest, current: Box::default(), repeats: false, work })
@@ -257,10 +295,14 @@ impl RowSource {
         }
     }
 
-    /// Whether the current document is what an index has given of it, and has just the fields that are needed.
-    fn is_exact(&self) -> bool {
-        // A sort may have needed more fields than are shown.
-        matches!(self, Self::Walk(matches) if matches.is_exact())
+    /// Whether the current document is a row already: an index has given it with just the fields that are needed, or its key
+    /// took its place before it was sorted.
+    fn has_rows(&self, extras: RowExtras) -> bool {
+        match self {
+            Self::Walk(matches) => extras == RowExtras::default() && matches.is_exact(),
+            // A sort may have needed more fields than are shown.
+            Self::Sorted { .. } => extras.keys,
+        }
     }
 
     #[inline]
@@ -276,15 +318,18 @@ impl RowSource {
 fn sorted(
     matches: &mut Matches,
     sort: Sort,
+    extras: RowExtras,
     kept: Option<u64>,
-    operation: &OperationContext,
 ) -> Result<Option<Sorted<Box<[u8]>>>> {
+    let operation = matches.operation().clone();
     // More rows than memory has addresses are as good as all.
     let kept = kept.map(|kept| usize::try_from(kept).unwrap_or(usize::MAX));
-    let mut sorter = Sorter::new(sort, kept, SORT_BYTES_MAX).within(operation);
+    let mut sorter = Sorter::new(sort, kept, SORT_BYTES_MAX).within(&operation);
     while matches.advance()? {
         let document = matches.document()?;
-        match sorter.push(document, || Box::from(document.as_bytes())) {
+        // Afterwards the key is not known any more.
+        let key = extras.keys.then(|| key_row(matches, extras)).transpose()?;
+        match sorter.push(document, || Box::from(key.as_deref().unwrap_or(document).as_bytes())) {
             // Not an error yet: a plan without a sort may exist.
             Err(SortError::MemoryExceeded { .. }) => return Ok(None),
             pushed => pushed?,

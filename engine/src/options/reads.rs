@@ -47,6 +47,10 @@ pub struct FindOptions {
     pub min: Option<Document>,
     /// The fields to return, and fields to compute.
     pub projection: Option<Document>,
+    /// Whether the keys by which documents are found are returned in their place. The projection is ignored then.
+    pub return_key: Option<bool>,
+    /// Whether each document has its `_id` as the field `$recordId` too: documents are stored by it.
+    pub show_record_id: Option<bool>,
     /// The number of matching documents to skip.
     pub skip: Option<u64>,
     /// The order of the documents: field paths with 1 (ascending) or -1 (descending).

@@ -34,6 +34,8 @@ pub(crate) enum Needed {
     Fields(Vec<FieldPath>),
     /// Each different value of a field.
     Distinct(FieldPath),
+    /// The keys by which they are found.
+    Keys,
 }
 
 impl Needed {
@@ -47,6 +49,7 @@ impl Needed {
             Self::Documents => Needs::Documents,
             Self::Fields(paths) => Needs::Fields(paths),
             Self::Distinct(path) => Needs::Distinct(path),
+            Self::Keys => Needs::Keys,
         }
     }
 }

@@ -73,6 +73,12 @@ impl Order {
         self.sort.as_ref()
     }
 
+    /// Whether the hint names the index on `_id`, which is the records.
+    pub(crate) fn names_ids(&self) -> bool {
+        let names_ids = |hint| matches!(resolve(hint, &[]), Ok(planner::Hint::Records(_)));
+        self.natural.is_none() && self.hint.as_ref().is_some_and(names_ids)
+    }
+
     /// The hint for the planner. Fails if it names no index.
     pub(crate) fn planner_hint(&self, indexes: &[Index]) -> Result<Option<planner::Hint>> {
         match (self.natural, &self.hint) {

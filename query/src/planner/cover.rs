@@ -41,6 +41,8 @@ pub enum Needs<'a> {
     Fields(&'a [FieldPath]),
     /// Each different value of this field once or more often.
     Distinct(&'a FieldPath),
+    /// The keys by which they are found: all fields of the index that is read, whichever it is.
+    Keys,
 }
 
 /// What a scan answers from entries. For its use see [`Needs`].
@@ -135,10 +137,11 @@ struct Needed {
 
 /// What is needed of an entry of an index on `fields`. Returns `None` if the entry does not have it.
 fn needed(question: Question<'_>, fields: &[IndexedField<'_>]) -> Option<Needed> {
-    let asked = match question.needs {
+    let asked: Vec<&FieldPath> = match question.needs {
         Needs::Documents => return None,
-        Needs::Fields(paths) => paths,
-        Needs::Distinct(path) => std::slice::from_ref(path),
+        Needs::Fields(paths) => paths.iter().collect(),
+        Needs::Distinct(path) => vec![path],
+        Needs::Keys => fields.iter().map(|field| field.path).collect(),
     };
     let mut needed = Needed { fields: Vec::new(), has_id: false, is_asked: true };
     let mut add = |path: &FieldPath| {
@@ -149,7 +152,7 @@ fn needed(question: Question<'_>, fields: &[IndexedField<'_>]) -> Option<Needed>
         needed.fields.push(whole_field(path, fields)?);
         Some(())
     };
-    asked.iter().try_for_each(&mut add)?;
+    asked.into_iter().try_for_each(&mut add)?;
     // What must be sorted is sorted by fields of the documents that the entries make.
     if let Some(sort) = question.sort {
         sort.fields().try_for_each(|(path, _)| add(path))?;

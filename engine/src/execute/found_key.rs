@@ -1,0 +1,51 @@
+//! The key by which a document was found, as a row: the fields of the index, with the values of the entry.
+
+use bson::raw::CString;
+use bson::{RawBson, RawDocument, RawDocumentBuf};
+use index::extract::{ExtractedKeys, extract};
+use index::key;
+
+use crate::catalog::indexes::Index;
+use crate::error::{Error, Result};
+use crate::plan::bounds::ID_FIELD;
+use crate::storage::Family;
+
+/// The field that an `_id` is shown in beside a row.
+const RECORD_ID: &str = "$recordId";
+
+/// The key of the entry whose bytes are `entry`. `document` is the document that it names, or one that was made of it.
+pub(super) fn of_entry(index: &Index, entry: &[u8], document: &RawDocument) -> Result<RawDocumentBuf> {
+    let damaged = || Error::corruption(Family::Entries.name(), entry, "the document has no such key");
+    let mut keys = ExtractedKeys::default();
+    extract(&index.spec, document, &mut keys).map_err(|_| damaged())?;
+    // An entry may have the `_id` after its fields. No key is the start of another one, so this finds the only one.
+    let (mut key, mut types) = keys.iter().find(|(key, _)| entry.starts_with(key)).ok_or_else(damaged)?;
+    let (mut row, mut path) = (RawDocumentBuf::new(), None);
+    for field in index.spec.fields() {
+        let value = key::decode(&mut key, field.direction, &mut types).map_err(|_| damaged())?;
+        let name = path.take().unwrap_or_else(|| field.path.as_str().to_owned());
+        // In a wildcard index the first field tells the name of the second.
+        if index.spec.wildcard().is_some() {
+            path = value.as_str().map(str::to_owned);
+        }
+        row.append(CString::try_from(name)?, RawBson::try_from(value)?);
+    }
+    Ok(row)
+}
+
+/// The key of a record, which is its `_id`.
+pub(super) fn of_record(document: &RawDocument) -> Result<RawDocumentBuf> {
+    with_id(RawDocumentBuf::new(), ID_FIELD, document)
+}
+
+/// A row with the `_id` of its document as `$recordId`.
+pub(super) fn with_record_id(row: RawDocumentBuf, document: &RawDocument) -> Result<RawDocumentBuf> {
+    with_id(row, RECORD_ID, document)
+}
+
+fn with_id(mut row: RawDocumentBuf, name: &str, document: &RawDocument) -> Result<RawDocumentBuf> {
+    if let Some(id) = document.get(ID_FIELD)? {
+        row.append(CString::try_from(name)?, id);
+    }
+    Ok(row)
+}
