@@ -71,6 +71,7 @@ impl Manifest {
         let mut records = Records::new(source, number, usize::MAX);
         let mut manifest = Self::default();
         let mut fault = None;
+        let mut whole_until = None;
         loop {
             match records.step()? {
                 Step::Record(_) if fault.is_some() => {
@@ -88,11 +89,15 @@ impl Manifest {
                         return Ok(Reading { manifest, bytes, whole_until, fault, traps_rocksdb: false });
                     }
                 }
-                Step::Fault(offset, met) => fault = fault.or(Some((offset, torn(met)))),
+                Step::Fault(offset, met) => {
+                    // Records that follow the fault are whole too, and do not count.
+                    whole_until.get_or_insert(records.whole_until());
+                    fault = fault.or(Some((offset, torn(met))));
+                }
                 Step::End => break,
             }
         }
-        let (bytes, whole_until) = (records.offset(), records.whole_until());
+        let (bytes, whole_until) = (records.offset(), whole_until.unwrap_or(records.whole_until()));
         Ok(Reading { manifest, bytes, whole_until, fault, traps_rocksdb: records.traps_rocksdb() })
     }
 
@@ -308,6 +313,7 @@ mod tests {
         let mut zeros = bytes.clone();
         zeros[..first].fill(0);
         assert_eq!(read(&zeros).fault, Some((0, ManifestFault::Record(Fault::Zeros))));
+        assert_eq!(read(&zeros).whole_until, 0);
         let mut flipped = bytes;
         flipped[first + 8] ^= 1;
         assert_eq!(read(&flipped).fault, Some((first as u64, ManifestFault::Record(Fault::Checksum))));

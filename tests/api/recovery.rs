@@ -105,6 +105,43 @@ fn a_manifest_that_is_cut_short_costs_no_table() {
     }
 }
 
+/// RocksDB writes several edits before it syncs them. A power failure may keep a later one and not an earlier one, and such
+/// a folder was refused as damaged, though nothing durable was missing.
+#[test]
+fn edits_of_a_manifest_that_were_not_synced_may_come_in_any_order() {
+    let scratch = Scratch::new();
+    let client = scratch.open_with(journaled());
+    insert(&client, 0..10);
+    let killed = scratch.killed();
+    let manifest = manifest(&killed.path());
+    let before = contents(&killed.path())[&manifest].clone();
+    client.flush().expect("flushed");
+    let after = contents(&scratch.path())[&manifest].clone();
+    let ends = records(&after);
+    let (first, second) = (before.len(), ends[ends.partition_point(|end| *end <= before.len())]);
+    assert!(second < after.len(), "a flush of several families makes several edits");
+    for lost in [first..second, first..first + 1, second - 1..second] {
+        let copy = killed.killed();
+        change(&copy.path(), &manifest, |bytes| {
+            bytes.clone_from(&after);
+            bytes[lost].fill(0);
+        });
+        refused(&copy, small().read_only(true), &manifest);
+        let client = copy.open();
+        assert_eq!(count(&client), 10);
+        let report = client.recovery_report();
+        let torn = report.torn.first().expect("the end of the MANIFEST");
+        assert_eq!((torn.offset, torn.bytes), (first as u64, (after.len() - first) as u64));
+        let aside = fs::read(torn.set_aside.as_ref().expect("it is set aside")).expect("the copy");
+        assert_eq!(aside.len(), after.len() - first);
+        assert!(client.verify().expect("a report").is_clean());
+    }
+    // What the witness has seen is damage.
+    let copy = killed.killed();
+    change(&copy.path(), &manifest, |bytes| bytes[first - 1] ^= 1);
+    refused(&copy, small(), &manifest);
+}
+
 #[test]
 fn tables_that_are_missing_or_cut_are_refused() {
     let scratch = Scratch::new();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rocksfile::manifest::{Manifest, ManifestFault, Reading};
 use rocksfile::names::{CURRENT, CURRENT_BYTES_MAX, FileName};
@@ -21,8 +21,17 @@ pub(crate) struct Files {
     pub(crate) manifest_length: Length,
     /// The logs that RocksDB will replay, oldest first.
     pub(crate) logs: Vec<Length>,
-    /// The torn end of the MANIFEST, if it has one.
+    /// The end of the MANIFEST that is left out, if there is one.
     pub(super) torn: Vec<TornEnd>,
+    /// Where the MANIFEST must be cut, because RocksDB would not stop there by itself.
+    pub(super) cut: Option<(PathBuf, u64)>,
+}
+
+/// What reading the MANIFEST gave.
+struct ReadManifest {
+    reading: Reading,
+    torn: Vec<TornEnd>,
+    cut: Option<(PathBuf, u64)>,
 }
 
 /// The lengths of the MANIFEST in use and of the newest log that is not empty.
@@ -42,11 +51,11 @@ impl Files {
     /// Reads the MANIFEST, and checks that the logs exist that it and the witness name.
     pub(super) fn list(path: &Path, known: &SyncedState) -> Result<Self> {
         let number = current_manifest(path, known)?;
-        let (reading, torn) = read_manifest(path, number, known)?;
+        let ReadManifest { reading, torn, cut } = read_manifest(path, number, known)?;
         let manifest = reading.manifest;
         let logs = needed_logs(path, &manifest, known)?;
         let manifest_length = Length { number, bytes: reading.bytes };
-        Ok(Self { manifest, manifest_length, logs, torn })
+        Ok(Self { manifest, manifest_length, logs, torn, cut })
     }
 
     fn check_tables(&self, path: &Path) -> Result<()> {
@@ -123,31 +132,38 @@ fn current_manifest(path: &Path, known: &SyncedState) -> Result<u64> {
     Ok(number)
 }
 
-fn read_manifest(path: &Path, number: u64, known: &SyncedState) -> Result<(Reading, Vec<TornEnd>)> {
+fn read_manifest(path: &Path, number: u64, known: &SyncedState) -> Result<ReadManifest> {
     let file = path.join(FileName::Manifest(number).to_string());
     let source = open(&file, "it is missing, but CURRENT names it")?;
     let reading = Manifest::read(source, number).map_err(failed("read the file", &file))?;
     // Of a MANIFEST that is newer than the witness nothing is known.
-    let durable = known.manifest.filter(|known| known.number == number).map_or(0, |known| known.bytes);
+    let known = known.manifest.filter(|known| known.number == number).map(|known| known.bytes);
+    let durable = known.unwrap_or(0);
     if reading.bytes < durable {
         return Err(too_short(&file, reading.bytes, durable));
     }
-    let mut torn = Vec::new();
-    match reading.fault {
-        None => {}
+    let left_out = |fault: &dyn ToString| TornEnd {
+        file: file.clone(),
+        offset: reading.whole_until,
+        bytes: reading.bytes - reading.whole_until,
+        reason: fault.to_string(),
+        set_aside: None,
+    };
+    let (torn, cut) = match reading.fault {
+        None => (Vec::new(), None),
         // A crash can tear only what was not synced. RocksDB itself must stop at the same place.
         Some((offset, ManifestFault::Torn(fault))) if offset >= durable && !reading.traps_rocksdb => {
-            let bytes = reading.bytes - reading.whole_until;
-            torn.push(TornEnd {
-                file: file.clone(),
-                offset,
-                bytes,
-                reason: fault.to_string(),
-                set_aside: None,
-            });
+            (vec![left_out(&fault)], None)
+        }
+        // RocksDB writes several edits before it syncs them. The disk may have kept a later one without an earlier one,
+        // or parts of one. RocksDB refuses such a file. Whether what is left names what there is, is checked after this.
+        Some((_, ManifestFault::Torn(fault) | ManifestFault::Record(fault)))
+            if known.is_some() && reading.whole_until >= durable =>
+        {
+            (vec![left_out(&fault)], Some((file.clone(), reading.whole_until)))
         }
         Some((offset, fault)) => return Err(damaged(&file, offset, fault.to_string())),
-    }
+    };
     if reading.manifest.last_sequence.is_none() || reading.manifest.next_file.is_none() {
         return Err(damaged(
             &file,
@@ -155,7 +171,7 @@ fn read_manifest(path: &Path, number: u64, known: &SyncedState) -> Result<(Readi
             "it ends before it says what the database consists of",
         ));
     }
-    Ok((reading, torn))
+    Ok(ReadManifest { reading, torn, cut })
 }
 
 /// Returns the logs from the first that RocksDB must replay. Fails if a log that was synced is missing or too short.

@@ -79,7 +79,7 @@ pub(super) fn judge(path: &Path, files: &Files, known: &SyncedState) -> Result<P
         sequence: in_tables.max(replay.next - 1),
         log_bytes: files.logs.iter().map(|log| log.bytes).sum(),
         torn: files.torn.clone(),
-        cuts: Vec::new(),
+        cuts: files.cut.iter().cloned().collect(),
     };
     replay.leave_out(&mut passed);
     Ok(passed)

@@ -35,8 +35,8 @@ pub(crate) struct Passed {
     pub(crate) log_bytes: u64,
     /// The ends of files that are left out. A crash can leave such ends.
     pub(crate) torn: Vec<TornEnd>,
-    /// Logs, and the offsets at which they must be cut before RocksDB reads them. Without the cut RocksDB would replay
-    /// what follows the part that is left out, or loop for ever.
+    /// Logs, the MANIFEST, and the offsets at which they must be cut before RocksDB reads them. Without the cut RocksDB
+    /// would replay what follows the part that is left out, refuse it, or loop for ever.
     pub(crate) cuts: Vec<(PathBuf, u64)>,
 }
 
