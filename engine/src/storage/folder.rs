@@ -171,8 +171,13 @@ fn lock_exclusively(file: &File, path: &Path) -> Result<()> {
 
 fn check_marker(path: &Path, file: impl Read) -> Result<()> {
     let mut text = String::new();
-    if file.take(MARKER_BYTES_MAX).read_to_string(&mut text).is_err() {
-        return Err(not_a_database(path, &format!("its marker file {MARKER_FILE} is not text")));
+    match file.take(MARKER_BYTES_MAX).read_to_string(&mut text) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            return Err(not_a_database(path, &format!("its marker file {MARKER_FILE} is not text")));
+        }
+        // The disk could not read it, which says nothing about what the folder is.
+        Err(error) => return Err(failed("read the file", &path.join(MARKER_FILE))(error)),
     }
     let Some(found) = parse_marker(&text) else {
         return Err(not_a_database(path, &format!("its marker file {MARKER_FILE} has another content")));
@@ -295,4 +300,29 @@ fn refused_below(operation: &'static str, path: &Path, folder: &Path, error: io:
 
 fn not_a_database(path: &Path, reason: &str) -> Error {
     Error::new(ErrorKind::NotADatabase { path: path.to_owned(), reason: reason.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk that cannot be read.
+    struct Broken;
+
+    impl Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("input/output error"))
+        }
+    }
+
+    /// A caller who is told that a folder is no database may write over it, or look for another one.
+    #[test]
+    fn a_marker_that_cannot_be_read_does_not_make_a_folder_foreign() {
+        let path = Path::new("folder");
+        let error = check_marker(path, Broken).expect_err("not read");
+        assert!(matches!(error.kind(), ErrorKind::Io { .. }), "{error:?}");
+        let error = check_marker(path, [0xff_u8, 0xfe].as_slice()).expect_err("not text");
+        assert!(matches!(error.kind(), ErrorKind::NotADatabase { .. }), "{error:?}");
+        assert!(check_marker(path, marker_text().as_bytes()).is_ok());
+    }
 }
