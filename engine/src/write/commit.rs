@@ -53,18 +53,17 @@ pub(super) fn commit_one(
             return Err(Error::write(taken_entry(target, entry, encoded_id(record_key))));
         }
     }
-    if has_indexes || holds.is_gapless() {
+    let committed = if has_indexes || holds.is_gapless() {
         // An estimate of the batch, so that it grows seldom: an entry with its key is about 100 bytes.
         let bytes = prepared.bytes.len() + 128 * (1 + drawn.entries.len());
         let mut batch = Batch::with_capacity(target.database, bytes);
         stage(target, &mut batch, prepared, &drawn.entries);
         holds.stage(&mut batch, 1);
-        target.commit(batch, &drawn.arrays)?;
+        target.commit(batch, &drawn.arrays)
     } else {
-        target.commit_record(record_key, prepared.bytes)?;
-    }
-    target.collection.count.add(1);
-    Ok(())
+        target.commit_record(record_key, prepared.bytes)
+    };
+    target.count(committed, record_key, 1)
 }
 
 /// Stores candidates in one commit, with the marks of their gapless sequences, and adds to `outcome` what became of
@@ -108,13 +107,12 @@ pub(super) fn commit_many<S: InsertedSet>(
         }
     }
     // A batch without documents must not write marks either: the sequences stay where they were.
-    if accepted.is_empty() {
-        return Ok(0);
-    }
+    let Some(first) = accepted.first() else { return Ok(0) };
     holds.stage(&mut batch, accepted.len());
-    target.commit(batch, &arrays)?;
+    let committed = target.commit(batch, &arrays);
     // After the commit and under the latches, so that the counter never shows a document that is not there.
-    target.collection.count.add(i64::try_from(accepted.len()).unwrap_or(i64::MAX));
+    let count = i64::try_from(accepted.len()).unwrap_or(i64::MAX);
+    target.count(committed, &first.prepared.record_key, count)?;
     // Also after the commit: if that fails, no document of it is reported as stored.
     for candidate in &accepted {
         outcome.inserted.add(candidate.position, &candidate.prepared);

@@ -73,8 +73,7 @@ fn delete_found<R>(
     let shown = show(&current)?;
     let mut batch = Batch::new(target.database);
     stage(target, &mut batch, key, &current)?;
-    target.store.commit(batch, target.level)?;
-    target.collection.count.add(-1);
+    target.count(target.store.commit(batch, target.level), key, -1)?;
     Ok(Some(shown))
 }
 
@@ -96,7 +95,7 @@ pub(super) fn delete_batch(target: Target<'_>, selector: &Selector, found: &[Vec
     }
     let _latched = target.store.latches.lock(&latches);
     let mut batch = Batch::new(target.database);
-    let (mut looked_at, mut deleted) = (0, 0);
+    let (mut looked_at, mut deleted, mut last) = (0, 0, None);
     for key in found {
         // The document that passes the limit is in the batch already; the next one is left to another commit.
         if batch.bytes() > COMMIT_BYTES_MAX {
@@ -109,10 +108,10 @@ pub(super) fn delete_batch(target: Target<'_>, selector: &Selector, found: &[Vec
         }
         stage(target, &mut batch, key, &current)?;
         deleted += 1;
+        last = Some(key);
     }
-    if deleted > 0 {
-        target.store.commit(batch, target.level)?;
-        target.collection.count.add(-deleted);
+    if let Some(last) = last {
+        target.count(target.store.commit(batch, target.level), last, -deleted)?;
     }
     Ok(Done { looked_at, deleted: deleted.unsigned_abs() })
 }

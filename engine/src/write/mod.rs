@@ -33,7 +33,7 @@ use crate::catalog::collection::{Absence, CollectionState};
 use crate::catalog::entry;
 use crate::catalog::indexes::Index;
 use crate::catalog::sequences::AutoFields;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::execute::read_view::ReadView;
 use crate::options::PlantedFault;
 use crate::plan::selector::Selector;
@@ -163,6 +163,29 @@ impl<'a> Target<'a> {
             known.confirm(found);
         }
         Ok(())
+    }
+
+    /// Counts what a commit stored or removed. `key` is the record key of one of its documents, whose latch is held.
+    #[inline]
+    fn count(&self, committed: Result<()>, key: &[u8], change: i64) -> Result<()> {
+        match committed {
+            Ok(()) => self.collection.count.add(change),
+            Err(error) => return Err(self.count_unknown(error, key, change)),
+        }
+        Ok(())
+    }
+
+    /// A commit that failed may have been made all the same, if only its sync could not be confirmed. Readers see it then,
+    /// so it counts.
+    #[cold]
+    fn count_unknown(&self, error: Error, key: &[u8], change: i64) -> Error {
+        let is_stored = change > 0;
+        if error.is_commit_unknown()
+            && self.exists(Family::Records, key).is_ok_and(|found| found == is_stored)
+        {
+            self.collection.count.add(change);
+        }
+        error
     }
 
     #[inline]
