@@ -56,7 +56,7 @@ impl SequenceStorage for SequenceStore<'_> {
     }
 
     fn is_durable(&self, receipt: u64) -> bool {
-        self.commits.durable_sequence() >= receipt
+        self.commits.is_reserve_durable(receipt)
     }
 
     fn make_durable(&self, receipt: u64) -> Result<()> {

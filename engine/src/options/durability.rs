@@ -173,6 +173,16 @@ pub enum PlantedFault {
     PreflightOff,
     /// The witness is not updated.
     WitnessNotRaised,
+    /// Journaled commits are acknowledged, and count as durable, before they are synced.
+    CommitsNotSynced,
+    /// A sync that other calls wait for is left out, and counts as done.
+    MarkNotSynced,
+    /// A sequence's reserve is not synced before its first value is handed out.
+    ReserveNotSynced,
+    /// The entries of indexes are written after their documents, in a batch of their own.
+    EntriesApart,
+    /// An error of syncing the parent of a new folder is ignored, as if there had been no sync.
+    FolderNotSynced,
     /// `verify` does not read the filters of tables.
     FiltersNotVerified,
     /// `salvage` takes deletions for nothing.

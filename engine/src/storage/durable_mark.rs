@@ -8,19 +8,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::error::Result;
+use crate::options::PlantedFault;
 use crate::storage::families::Database;
 use crate::storage::health::Health;
 
 /// The newest write known to be on stable storage, by RocksDB's sequence number.
 pub(super) struct DurableMark {
     sequence: AtomicU64,
+    fault: PlantedFault,
     /// Held by the sync that is running.
     running: Mutex<()>,
 }
 
 impl DurableMark {
-    pub(super) fn starting_at(sequence: u64) -> Self {
-        Self { sequence: AtomicU64::new(sequence), running: Mutex::new(()) }
+    pub(super) fn starting_at(sequence: u64, fault: PlantedFault) -> Self {
+        Self { sequence: AtomicU64::new(sequence), fault, running: Mutex::new(()) }
     }
 
     pub(super) fn sequence(&self) -> u64 {
@@ -58,7 +60,9 @@ impl DurableMark {
         let admission = health.admit_sync()?;
         // Read before the sync: writes that arrive while it runs may not be covered.
         let covered = database.latest_sequence();
-        database.raw().flush_wal(true).map_err(|error| health.failed(&error))?;
+        if self.fault != PlantedFault::MarkNotSynced {
+            database.raw().flush_wal(true).map_err(|error| health.failed(&error))?;
+        }
         // The mark stays if another write failed meanwhile: the kernel reports a page that it could not write only
         // once, so the success of this sync may not be believed.
         health.confirm_sync(admission)?;

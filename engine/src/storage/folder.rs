@@ -10,6 +10,7 @@ use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::options::PlantedFault;
 use crate::storage::format::{
     CREATING_FILE, FORMAT_VERSION, MARKER_FILE, WITNESS_FILE, is_readable, marker_text, parse_marker,
 };
@@ -60,7 +61,7 @@ pub(super) enum Claim {
 }
 
 /// Locks the folder at `path` for writing. With `create`, an absent folder is created.
-pub(super) fn claim(path: &Path, create: bool) -> Result<Claim> {
+pub(super) fn claim(path: &Path, create: bool, fault: PlantedFault) -> Result<Claim> {
     if let Some(lock) = lock_marker(path)? {
         return Ok(Claim::Complete(lock));
     }
@@ -69,7 +70,7 @@ pub(super) fn claim(path: &Path, create: bool) -> Result<Claim> {
     if !create {
         return Err(Error::new(ErrorKind::NotFound { path: path.to_owned() }));
     }
-    create_folder(path)?;
+    create_folder(path, fault)?;
     let creating = path.join(CREATING_FILE);
     let opened = private::file_options().create(true).append(true).open(&creating);
     let mut file = opened.map_err(failed("make the file", &creating))?;
@@ -222,7 +223,7 @@ fn refuse_foreign(path: &Path, create: bool) -> Result<()> {
 }
 
 /// Creates the folder and its parents, and makes them durable.
-fn create_folder(path: &Path) -> Result<()> {
+fn create_folder(path: &Path, fault: PlantedFault) -> Result<()> {
     let missing: Vec<PathBuf> = path
         .ancestors()
         .take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists())
@@ -237,7 +238,7 @@ fn create_folder(path: &Path) -> Result<()> {
         }
     }
     // A new folder is durable only after its parent is synced, so all parents of new folders are.
-    for folder in missing.iter().rev() {
+    for folder in missing.iter().rev().filter(|_| fault != PlantedFault::FolderNotSynced) {
         sync_parent(folder)?;
     }
     Ok(())

@@ -9,6 +9,7 @@ mod families;
 mod folder;
 mod health;
 mod open;
+mod planted;
 mod preflight;
 mod private;
 mod processor;

@@ -117,7 +117,7 @@ impl Store {
 
     fn open_for_writing(options: &StoreOptions, tuning: &Tuning, create: bool) -> Result<Self> {
         let path = &options.path;
-        let opened = match folder::claim(path, create)? {
+        let opened = match folder::claim(path, create, options.fault)? {
             Claim::Complete(lock) => open_complete(options, tuning, lock)?,
             Claim::Fresh(lock) => {
                 // The marker is published last. If the process is killed before, the next open finds a creation that
@@ -131,9 +131,9 @@ impl Store {
         };
         let OpenedDatabase { database, found, passed } = opened;
         let database = Arc::new(database.planting(options.fault));
-        let durable = DurableMark::starting_at(database.latest_sequence());
+        let durable = DurableMark::starting_at(database.latest_sequence(), options.fault);
         let keeper = Keeper::start(path, found, options.witness, options.fault)?;
-        let commits = Arc::new(Commits::new(Health::open(), durable, Some(keeper)));
+        let commits = Arc::new(Commits::new(Health::open(), durable, Some(keeper), options.fault));
         // Before the first write: from now on the witness reveals if the files are replaced by older ones.
         commits.raise_witness(&database)?;
         let sync_interval = match options.durability {
@@ -156,9 +156,9 @@ impl Store {
         let database = Database::new(raw, id, tuning.family_options(&cache)).planting(options.fault);
         refuse_lost_writes(&options.path, &database, &passed)?;
         stamped_version(&database)?;
-        let durable = DurableMark::starting_at(database.latest_sequence());
+        let durable = DurableMark::starting_at(database.latest_sequence(), options.fault);
         // No witness and no background thread: a reader changes nothing in the folder, which may be another process's.
-        let commits = Arc::new(Commits::new(Health::read_only(), durable, None));
+        let commits = Arc::new(Commits::new(Health::read_only(), durable, None, options.fault));
         Ok(Self::assemble(Arc::new(database), commits, None, passed))
     }
 

@@ -3,10 +3,12 @@
 use rocksdb::{WriteBatch, WriteOptions};
 
 use crate::error::Result;
+use crate::options::PlantedFault;
 pub(crate) use crate::storage::durability::CommitLevel;
 use crate::storage::durable_mark::DurableMark;
 use crate::storage::families::{Database, Family};
 use crate::storage::health::{Admission, Health};
+use crate::storage::planted;
 use crate::storage::witness::Keeper;
 
 /// Pending changes. No reader sees them before [`Commits::commit`].
@@ -22,9 +24,9 @@ pub(super) struct WriteOptionSet {
 }
 
 impl WriteOptionSet {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(fault: PlantedFault) -> Self {
         let mut journaled = WriteOptions::default();
-        journaled.set_sync(true);
+        journaled.set_sync(fault != PlantedFault::CommitsNotSynced);
         Self { buffered: WriteOptions::default(), journaled }
     }
 
@@ -82,11 +84,17 @@ pub(crate) struct Commits {
     write_options: WriteOptionSet,
     /// `None` in a store that is opened for reading.
     keeper: Option<Keeper>,
+    fault: PlantedFault,
 }
 
 impl Commits {
-    pub(super) fn new(health: Health, durable: DurableMark, keeper: Option<Keeper>) -> Self {
-        Self { health, durable, write_options: WriteOptionSet::new(), keeper }
+    pub(super) fn new(
+        health: Health,
+        durable: DurableMark,
+        keeper: Option<Keeper>,
+        fault: PlantedFault,
+    ) -> Self {
+        Self { health, durable, write_options: WriteOptionSet::new(fault), keeper, fault }
     }
 
     /// Updates the witness to what is on stable storage now.
@@ -121,7 +129,12 @@ impl Commits {
         if level == CommitLevel::Journaled {
             raw.put_log_data(database.stamp(self.durable.sequence()).bytes());
         }
-        let written = database.raw().write_opt(raw, self.write_options.at(level));
+        let options = self.write_options.at(level);
+        let written = if self.fault == PlantedFault::EntriesApart {
+            planted::write_apart(database, raw, options)
+        } else {
+            database.raw().write_opt(raw, options)
+        };
         self.settle(written, admission, Written { level, sequence: before + changes })
     }
 
@@ -156,6 +169,11 @@ impl Commits {
     /// Returns once everything written before the call is on stable storage.
     pub(crate) fn sync(&self, database: &Database) -> Result<()> {
         self.durable.sync(database, &self.health)
+    }
+
+    /// Whether a sequence's reserve, written up to `sequence`, is on stable storage.
+    pub(crate) fn is_reserve_durable(&self, sequence: u64) -> bool {
+        self.fault == PlantedFault::ReserveNotSynced || self.durable.sequence() >= sequence
     }
 
     /// The newest write known to be on stable storage.
