@@ -2,7 +2,7 @@
 # that has nothing but make and a shell; .ci/setup.sh says what it installs, and builds RocksDB once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env demo test bench ratios ratios-large fuzz indexes crash damage soak interleavings compare compare-build compare-sequences rocksdb-check house lint format clippy docs deny locks
+.PHONY: help setup env demo test bench ratios ratios-large fuzz indexes crash damage power soak interleavings compare compare-build compare-sequences rocksdb-check house lint format clippy docs deny locks
 
 # Parameters, as in `make crash KILLS=50000` and `make fuzz SECONDS_EACH=600 TARGETS=operations`.
 KILLS ?= 2000
@@ -11,6 +11,10 @@ SECONDS_EACH ?= 60
 SECONDS ?= 60
 CONNECTIONS ?= 100
 TARGETS ?=
+CUTS ?= 6000
+FAULTS ?= 2500
+DEATHS_EACH ?= 1
+SEED ?=
 
 SETUP := . .ci/setup.sh
 # By name, because Cargo unifies features over a virtual workspace's default members.
@@ -65,6 +69,11 @@ crash: ## Kill a writing process KILLS times, and audit what it leaves behind.
 
 damage: ## Damage every byte of every file that says what a database consists of (minutes).
 	@$(SETUP) && CAIRNDB_DAMAGE=all cargo test --release --locked -p cairndb-tests --test crash -- damage:: --nocapture
+
+# It needs Linux, root and /dev/fuse; elsewhere it says `skipped: no fuse`. A seed of an earlier run replays its decisions.
+power: ## Cut the power CUTS times, fail FAULTS operations, kill at each DEATHS_EACH-th, fill disks (SEED replays).
+	@$(SETUP) && CAIRNDB_CUTS=$(CUTS) CAIRNDB_FAULTS=$(FAULTS) CAIRNDB_DEATHS_EACH=$(DEATHS_EACH) \
+	    $(if $(SEED),CAIRNDB_SEED=$(SEED)) cargo test --release --locked -p cairndb-tests --test power -- --nocapture
 
 # The tool's own suite comes along, because it is what has cargo build the tool.
 soak: ## Run mixed commands on CONNECTIONS connections that die at random, for SECONDS seconds.

@@ -6,7 +6,8 @@
 //! from several threads, and journals the values. `child expire FOLDER SEED LIFE FLAW` makes TTL passes and builds indexes while
 //! it writes. `child fill FOLDER` inserts until the storage refuses, and prints what it
 //! saw then; so does `child fill-numbered FOLDER WHAT`, which takes values. `child load FOLDER BUDGET` writes and
-//! reads more than the memory budget, and prints the most memory that it had.
+//! reads more than the memory budget, and prints the most memory that it had. `child power FOLDER …` does a short workload
+//! on a disk that fails, as the suite `power` asks for it.
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +15,7 @@ mod expire;
 mod fill;
 mod load;
 mod number;
+mod power;
 mod writer;
 
 use std::io::{Read, Write};
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         ["fill", folder] => fill::run(folder),
         ["load", folder, memory_budget] => load(folder, memory_budget),
         ["fill-numbered", folder, what] => number::fill(folder, what),
+        ["power", words @ ..] => power::run(words),
         _ => Err(format!("unknown arguments: {words:?}").into()),
     };
     match done {

@@ -14,9 +14,9 @@ use cairndb::bson::{Document, doc};
 use cairndb::{Client, ClientBuilder, Durability, ErrorKind, IndexModel, PlantedFault};
 use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, seed};
 use cairndb_tests::files::{TYPE_AT, contents, is_log, is_table, newest_log, records};
+use cairndb_tests::race::on_lanes;
 use cairndb_tests::scratch::{Scratch, small, things};
 
-use crate::kill::on_lanes;
 use crate::say;
 
 /// Cases of a sample.

@@ -12,20 +12,6 @@ use cairndb_tests::journal::Record;
 /// No child takes so long to open a folder, busy machine or not.
 const OPEN_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Folders that are worked on side by side.
-const LANES: u64 = 2;
-
-/// Works on folders side by side, and gives what came of each.
-pub(crate) fn on_lanes<R: Send>(folders: u64, work_on: impl Fn(u64) -> R + Sync) -> Vec<R> {
-    let work_on_lane =
-        |lane| -> Vec<R> { (0..folders).filter(|folder| folder % LANES == lane).map(&work_on).collect() };
-    std::thread::scope(|scope| {
-        let work_on_lane = &work_on_lane;
-        let lanes: Vec<_> = (0..LANES).map(|lane| scope.spawn(move || work_on_lane(lane))).collect();
-        lanes.into_iter().flat_map(|lane| lane.join().expect("the lane found no fault")).collect()
-    })
-}
-
 /// Starts a child and kills it; gives its journal, and whether it got as far as opening the folder.
 pub(crate) fn kill_one(arguments: &[&str], choices: &mut Choices) -> Result<(Vec<Record>, bool), String> {
     let mut child = Command::new(env!("CARGO_BIN_EXE_child"))

@@ -15,10 +15,11 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environment, seed};
+use cairndb_tests::race::on_lanes;
 use cairndb_tests::scratch::{Medium, Scratch};
 use cairndb_tests::workload;
 
-use crate::kill::{kill_one, on_lanes};
+use crate::kill::kill_one;
 use crate::oracle::Oracle;
 
 const KILLS_DEFAULT: u64 = 200;

@@ -8,10 +8,11 @@ use cairndb::Client;
 use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environment, seed};
 use cairndb_tests::journal::Record;
 use cairndb_tests::numbered::Course;
+use cairndb_tests::race::on_lanes;
 use cairndb_tests::scratch::{Medium, Scratch};
 use cairndb_tests::workload;
 
-use crate::kill::{kill_one, on_lanes};
+use crate::kill::kill_one;
 use crate::say;
 
 const KILLS_DEFAULT: u64 = 60;
@@ -33,7 +34,7 @@ impl Given {
     /// Takes a record in; an error if it alone is proof of a fault.
     fn hear(&mut self, record: Record) -> Result<(), String> {
         match record {
-            Record::Opened => Ok(()),
+            Record::Opened | Record::Closed => Ok(()),
             Record::Taken { course, value } => {
                 self.total += 1;
                 *self.values.entry(course).or_default().entry(value).or_default() += 1;

@@ -30,7 +30,7 @@ impl Oracle {
     /// Takes a record in; an error if it alone is proof of a fault.
     pub(crate) fn hear(&mut self, record: Record) -> Result<(), String> {
         match record {
-            Record::Opened => {}
+            Record::Opened | Record::Closed => {}
             Record::Begun { tag, version } => {
                 self.versions.entry(tag).or_insert_with(|| vec![0]).push(version);
             }

@@ -12,9 +12,9 @@ use cairndb::bson::doc;
 use cairndb::{Client, Durability};
 use cairndb_tests::choices::number_from_environment;
 use cairndb_tests::numbered::Course;
+use cairndb_tests::race::on_lanes;
 use cairndb_tests::scratch::{Scratch, small};
 
-use crate::kill::on_lanes;
 use crate::say;
 
 /// Courses that share a log. Few, because every cut opens the folder once; together they have every size with every

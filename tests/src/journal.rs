@@ -69,6 +69,8 @@ pub enum Record {
     },
     /// The database did what it must not; the text is on standard error.
     Fault,
+    /// The database was closed in order.
+    Closed,
 }
 
 const RECORD_BYTES: usize = 24;
@@ -86,6 +88,7 @@ impl Record {
             Self::IndexBegun { exists } => [6, u64::from(exists), 0],
             Self::IndexDone { exists } => [7, u64::from(exists), 0],
             Self::Fault => [8, 0, 0],
+            Self::Closed => [12, 0, 0],
             Self::Taken { course, value } => [9, course, value.cast_unsigned()],
             Self::PassBegun => [10, 0, 0],
             Self::PassDone => [11, 0, 0],
@@ -118,6 +121,7 @@ impl Record {
             9 => Self::Taken { course: first, value: second.cast_signed() },
             10 => Self::PassBegun,
             11 => Self::PassDone,
+            12 => Self::Closed,
             other => return Err(io::Error::other(format!("a journal record of kind {other}"))),
         }))
     }
@@ -149,6 +153,7 @@ mod tests {
         check(Record::PassBegun);
         check(Record::PassDone);
         check(Record::Fault);
+        check(Record::Closed);
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod indexes;
 pub mod journal;
 pub mod model;
 pub mod numbered;
+pub mod power;
 pub mod race;
 pub mod scratch;
 pub mod workload;

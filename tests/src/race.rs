@@ -1,4 +1,4 @@
-//! Threads that start together.
+//! Threads that start together, and threads that share out work.
 
 use std::sync::Barrier;
 use std::thread;
@@ -18,5 +18,19 @@ pub fn race<N: Send, R: Send>(racers: impl IntoIterator<Item = N>, work: impl Fn
         };
         let threads: Vec<_> = racers.into_iter().map(run).collect();
         threads.into_iter().map(|thread| thread.join().expect("no thread fails")).collect()
+    })
+}
+
+/// How many threads share out work: a suite may use the machine, and others run beside it.
+const LANES: u64 = 2;
+
+/// Does the pieces of work on two threads, and returns what came of each, in no order.
+pub fn on_lanes<R: Send>(pieces: u64, work_on: impl Fn(u64) -> R + Sync) -> Vec<R> {
+    let work_on_lane =
+        |lane| -> Vec<R> { (0..pieces).filter(|piece| piece % LANES == lane).map(&work_on).collect() };
+    thread::scope(|scope| {
+        let work_on_lane = &work_on_lane;
+        let lanes: Vec<_> = (0..LANES).map(|lane| scope.spawn(move || work_on_lane(lane))).collect();
+        lanes.into_iter().flat_map(|lane| lane.join().expect("the lane found no fault")).collect()
     })
 }

@@ -1,0 +1,386 @@
+//! A short workload for a disk whose power fails, or that refuses what is asked of it: a few threads write, take values,
+//! flush, and make and drop an index; then the database is closed. What the storage refuses is no fault. Wrong answers are.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::Duration;
+
+use cairndb::bson::{Bson, Document, doc};
+use cairndb::{
+    AutoIncrement, Client, Collection, Contract, Durability, Error, ErrorKind, InsertOneResult, PlantedFault,
+    Sequence, SequenceOptions, WriteConcern,
+};
+use cairndb_tests::choices::{Choices, mix};
+use cairndb_tests::journal::Record;
+use cairndb_tests::power::{self, FIELD, FIELD_JOURNALED, LOOSE};
+use cairndb_tests::workload;
+
+use crate::Outcome;
+
+/// Tags that one life may use.
+const TAGS_PER_LIFE: u64 = 1_000_000;
+const TAGS_PER_THREAD: u64 = 10_000;
+/// How often the storage may refuse before a thread ends.
+const REFUSALS_MAX: usize = 3;
+
+/// What a life is to do.
+struct Task {
+    seed: u64,
+    life: u64,
+    threads: u64,
+    operations: u64,
+    level: Level,
+    fault: PlantedFault,
+    /// Whether inserts are acknowledged before they are made.
+    acknowledges_first: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    /// Buffered, and nothing is done but to take values.
+    Values,
+    Buffered,
+    Journaled,
+}
+
+struct Own {
+    tag: u64,
+    version: u64,
+    id: Bson,
+}
+
+struct Writer<'a> {
+    task: &'a Task,
+    thread: u64,
+    choices: Choices,
+    journal: File,
+    client: &'a Client,
+    tagged: Collection<Document>,
+    numbered: Collection<Document>,
+    loose: Sequence,
+    own: Vec<Own>,
+    next_tag: u64,
+    has_plain_index: bool,
+}
+
+/// `child power FOLDER SEED LIFE THREADS OPERATIONS LEVEL FAULT`, without the first word.
+pub(crate) fn run(words: &[&str]) -> Outcome<()> {
+    let [folder, seed, life, threads, operations, level, fault] = words else {
+        return Err(format!("unknown arguments: {words:?}").into());
+    };
+    let level = match *level {
+        "journaled" => Level::Journaled,
+        "values" => Level::Values,
+        _ => Level::Buffered,
+    };
+    let task = Task {
+        seed: seed.parse()?,
+        life: life.parse()?,
+        threads: threads.parse()?,
+        operations: operations.parse()?,
+        level,
+        fault: power::planted(fault).unwrap_or_default(),
+        acknowledges_first: *fault == "acknowledged-first",
+    };
+    let journal = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    // A second round after a refusal: only a store that was opened again may write.
+    for round in 0..2 {
+        match task.live(Path::new(folder), round, &journal) {
+            Ok(End::Closed) => return Ok(Record::Closed.write_to(&journal)?),
+            Ok(End::Refused) => {}
+            Err(fault) => {
+                eprintln!("child: {fault}");
+                Record::Fault.write_to(&journal)?;
+                return Err(fault);
+            }
+        }
+    }
+    Ok(())
+}
+
+enum End {
+    Closed,
+    Refused,
+}
+
+/// Whether the storage refused, as opposed to a wrong answer.
+fn is_refusal(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Io { .. }
+            | ErrorKind::NoSpace { .. }
+            | ErrorKind::CommitUnknown { .. }
+            | ErrorKind::Poisoned { .. }
+            | ErrorKind::Storage { .. }
+    )
+}
+
+impl Task {
+    fn options(&self) -> cairndb::ClientBuilder {
+        let durability = match self.level {
+            Level::Journaled => Durability::Journaled,
+            Level::Values => Durability::Buffered { sync_interval: Duration::from_secs(1) },
+            // With the longer one nothing is synced but what asks for it.
+            Level::Buffered => {
+                let milliseconds = *Choices::seeded(self.seed).pick(&[5, 1000]);
+                Durability::Buffered { sync_interval: Duration::from_millis(milliseconds) }
+            }
+        };
+        Client::builder()
+            .memory_budget(8 << 20)
+            .index_build_memory(1 << 20)
+            .durability(durability)
+            .planted_fault(self.fault)
+    }
+
+    fn live(&self, folder: &Path, round: u64, journal: &File) -> Outcome<End> {
+        let client = match self.options().open(folder) {
+            Ok(client) => client,
+            Err(error) if is_refusal(&error) => return Ok(End::Refused),
+            Err(error) => return Err(format!("the folder does not open: {error:?}").into()),
+        };
+        let done = self.work(&client, round, journal);
+        match done {
+            Ok(()) => {}
+            Err(fault) => match fault.downcast_ref::<Error>() {
+                Some(error) if is_refusal(error) => {}
+                _ => return Err(fault),
+            },
+        }
+        match client.close() {
+            Ok(()) => Ok(End::Closed),
+            Err(error) if is_refusal(&error) => Ok(End::Refused),
+            Err(error) => Err(format!("closing said {error:?}").into()),
+        }
+    }
+
+    fn work(&self, client: &Client, round: u64, journal: &File) -> Outcome<()> {
+        prepare(client)?;
+        Record::Opened.write_to(journal)?;
+        let mut writers = Vec::new();
+        for thread in 0..self.threads {
+            writers.push(Writer::new(self, (thread, round), client, journal.try_clone()?)?);
+        }
+        std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                writers.into_iter().map(|writer| scope.spawn(move || writer.run())).collect();
+            threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a thread panicked")?)
+        })
+    }
+}
+
+fn prepare(client: &Client) -> Outcome<()> {
+    workload::tagged(client).create_index(workload::unique_index()).run()?;
+    let database = client.database(power::DATABASE);
+    let names = database.list_collection_names().run()?;
+    if !names.iter().any(|name| name == power::NUMBERED) {
+        let field = AutoIncrement::builder()
+            .field("n")
+            .contract(Contract::Fast)
+            .cache_size(10)
+            .acquire_size(3)
+            .build();
+        database.create_collection(power::NUMBERED).auto_increment(field).run()?;
+    }
+    if !database.list_sequences().run()?.iter().any(|name| name == power::SEQUENCE) {
+        let options = SequenceOptions::builder().cache_size(10).acquire_size(3).build();
+        database.create_sequence(power::SEQUENCE).with_options(options).run()?;
+    }
+    Ok(())
+}
+
+impl<'a> Writer<'a> {
+    fn new(task: &'a Task, (thread, round): (u64, u64), client: &'a Client, journal: File) -> Outcome<Self> {
+        let tagged = workload::tagged(client);
+        let mut own = Vec::new();
+        for stored in tagged.find(doc! {}).run()? {
+            let stored = stored?;
+            let (tag, version) = workload::recognize(&stored)?;
+            let id = stored.get("_id").cloned().ok_or("a document without _id")?;
+            if tag % task.threads == thread && round == 0 {
+                own.push(Own { tag, version, id });
+            }
+        }
+        let names = tagged.list_index_names().run()?;
+        let database = client.database(power::DATABASE);
+        Ok(Self {
+            task,
+            thread,
+            choices: Choices::seeded(mix(task.seed ^ (thread << 32) ^ (round << 48))),
+            journal,
+            client,
+            tagged,
+            numbered: database.collection(power::NUMBERED),
+            loose: database.sequence(power::SEQUENCE),
+            own,
+            next_tag: task.life * TAGS_PER_LIFE + (round * 50 + thread) * TAGS_PER_THREAD,
+            has_plain_index: names.iter().any(|name| name == workload::PLAIN_INDEX),
+        })
+    }
+
+    fn run(mut self) -> Outcome<()> {
+        let mut refusals = 0;
+        for operation in 0..self.task.operations {
+            match self.step(operation) {
+                Ok(()) => {}
+                Err(fault) => match fault.downcast_ref::<Error>() {
+                    Some(error) if is_refusal(error) => refusals += 1,
+                    _ => return Err(format!("thread {}: {fault}", self.thread).into()),
+                },
+            }
+            if refusals == REFUSALS_MAX {
+                break;
+            }
+        }
+        self.read_all()
+    }
+
+    fn step(&mut self, operation: u64) -> Outcome<()> {
+        if self.task.level == Level::Values {
+            return self.take_value();
+        }
+        // The first thread flushes and changes indexes at fixed moments, so that every workload does.
+        if self.thread == 0 && operation % 8 == 4 {
+            return Ok(self.client.flush()?);
+        }
+        if self.thread == 0 && operation % 16 == 7 {
+            return self.toggle_index();
+        }
+        match self.choices.below(16) {
+            0..=4 => self.insert_one(),
+            5 | 6 => self.insert_many(),
+            7..=9 => self.replace(),
+            10 => self.delete(),
+            11 | 12 => self.number(),
+            13 | 14 => self.take_value(),
+            _ => self.insert_taken_tag(),
+        }
+    }
+
+    fn tell(&self, record: Record) -> Outcome<()> {
+        Ok(record.write_to(&self.journal)?)
+    }
+
+    fn concern(tag: u64, version: u64) -> WriteConcern {
+        if power::is_journaled(tag, version) { WriteConcern::journaled() } else { WriteConcern::default() }
+    }
+
+    fn insert_one(&mut self) -> Outcome<()> {
+        let tag = self.take_tags(1);
+        self.tell(Record::Begun { tag, version: 1 })?;
+        if self.task.acknowledges_first {
+            self.tell(Record::Done { tag, version: 1 })?;
+        }
+        let insert = self.tagged.insert_one(workload::document(tag, 1)).write_concern(Self::concern(tag, 1));
+        let InsertOneResult { inserted_id: id, .. } = insert.run()?;
+        self.tell(Record::Done { tag, version: 1 })?;
+        self.own.push(Own { tag, version: 1, id });
+        Ok(())
+    }
+
+    fn insert_many(&mut self) -> Outcome<()> {
+        let count = 2 + self.choices.below(5);
+        let first = self.take_tags(count);
+        self.tell(Record::ManyBegun { first, count })?;
+        let documents = (first..first + count).map(|tag| workload::document(tag, 1));
+        let result = self.tagged.insert_many(documents).write_concern(Self::concern(first, 1)).run()?;
+        self.tell(Record::ManyDone { first, count })?;
+        for (position, tag) in (first..first + count).enumerate() {
+            let id = result.inserted_ids.get(&position).cloned().ok_or("an insert without an id")?;
+            self.own.push(Own { tag, version: 1, id });
+        }
+        Ok(())
+    }
+
+    fn replace(&mut self) -> Outcome<()> {
+        // Taken out, and put back only if it is known what became of it.
+        let Some(Own { tag, version, id }) = self.take_own() else { return self.insert_one() };
+        let version = version + 1;
+        self.tell(Record::Begun { tag, version })?;
+        let replace = self.tagged.replace_one(doc! { "_id": id.clone() }, workload::body(tag, version));
+        let result = replace.write_concern(Self::concern(tag, version)).run()?;
+        if (result.matched_count, result.modified_count) != (1, 1) {
+            return Err(format!("replacing tag {tag} said {result:?}").into());
+        }
+        self.tell(Record::Done { tag, version })?;
+        self.own.push(Own { tag, version, id });
+        Ok(())
+    }
+
+    fn delete(&mut self) -> Outcome<()> {
+        let Some(Own { tag, id, .. }) = self.take_own() else { return self.insert_one() };
+        self.tell(Record::Begun { tag, version: 0 })?;
+        let delete = self.tagged.delete_one(doc! { "_id": id }).write_concern(Self::concern(tag, 0));
+        match delete.run()?.deleted_count {
+            1 => self.tell(Record::Done { tag, version: 0 }),
+            count => Err(format!("deleting tag {tag} said {count}").into()),
+        }
+    }
+
+    /// Stores a document with a value of its field.
+    fn number(&mut self) -> Outcome<()> {
+        let is_journaled = self.choices.one_in(3);
+        let insert = self.numbered.insert_one(doc! { "pad": "p".repeat(40) });
+        let insert = if is_journaled { insert.write_concern(WriteConcern::journaled()) } else { insert };
+        let value = insert.run()?.last_generate_id.ok_or("a document without a value")?;
+        let course = if is_journaled { FIELD_JOURNALED } else { FIELD };
+        self.tell(Record::Taken { course, value })
+    }
+
+    fn take_value(&mut self) -> Outcome<()> {
+        let value = self.loose.next_value().run()?;
+        self.tell(Record::Taken { course: LOOSE, value })
+    }
+
+    /// Another document with a tag that is taken: the unique index must refuse it.
+    fn insert_taken_tag(&mut self) -> Outcome<()> {
+        let Some(own) = self.own.last() else { return self.insert_one() };
+        match self.tagged.insert_one(workload::body(own.tag, own.version)).run() {
+            Ok(_) => Err(format!("tag {} is stored again", own.tag).into()),
+            Err(error) if error.is_duplicate_key() => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn toggle_index(&mut self) -> Outcome<()> {
+        let exists = !self.has_plain_index;
+        self.tell(Record::IndexBegun { exists })?;
+        if exists {
+            self.tagged.create_index(workload::plain_index()).run()?;
+        } else {
+            self.tagged.drop_index(workload::PLAIN_INDEX).run()?;
+        }
+        self.has_plain_index = exists;
+        self.tell(Record::IndexDone { exists })
+    }
+
+    /// What was acknowledged is read, or the reading fails: nothing is missing, and nothing is older.
+    fn read_all(&self) -> Outcome<()> {
+        for own in &self.own {
+            match self.tagged.find_one(doc! { "_id": own.id.clone() }).run() {
+                Ok(Some(found)) if workload::recognize(&found)? == (own.tag, own.version) => {}
+                Ok(found) => {
+                    return Err(format!("tag {} is version {}, read {found:?}", own.tag, own.version).into());
+                }
+                Err(error) if is_refusal(&error) => {}
+                Err(error) => return Err(format!("reading tag {}: {error:?}", own.tag).into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn take_own(&mut self) -> Option<Own> {
+        if self.own.is_empty() {
+            return None;
+        }
+        let place = self.choices.index(self.own.len());
+        Some(self.own.swap_remove(place))
+    }
+
+    fn take_tags(&mut self, count: u64) -> u64 {
+        self.next_tag += count;
+        self.next_tag - count
+    }
+}

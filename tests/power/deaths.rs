@@ -1,0 +1,54 @@
+//! The process is killed at every storage operation of a workload. The system lives on, so that every acknowledgement must
+//! hold, and nothing may be half done.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environment, seed};
+use cairndb_tests::race::on_lanes;
+
+use crate::cuts::{operations_of, stop_at};
+use crate::disk::{Aftermath, Image};
+use crate::life::{Task, live};
+use crate::mount::is_possible;
+use crate::oracle::Oracle;
+use crate::say;
+
+/// The process dies at one operation of so many.
+const EACH_DEFAULT: u64 = 4;
+
+#[test]
+fn nothing_acknowledged_is_lost_at_whichever_operation_the_process_dies() {
+    if !is_possible() {
+        return;
+    }
+    let (seed, started) = (seed(), Instant::now());
+    let each = number_from_environment("CAIRNDB_DEATHS_EACH", EACH_DEFAULT).max(1);
+    let task = Task::small(&mut Choices::seeded(mix(seed)));
+    let operations = operations_of(&task);
+    let deaths = on_lanes(operations.div_ceil(each), |number| {
+        let at = 1 + number * each + mix(seed ^ number) % each;
+        die(&task, at).unwrap_or_else(|fault| panic!("{SEED_VARIABLE}={seed}, death at {at}: {fault}"))
+    });
+    let mut places: BTreeMap<String, u64> = BTreeMap::new();
+    for met in deaths.iter().flatten() {
+        *places.entry(met.clone()).or_default() += 1;
+    }
+    let total: u64 = places.values().sum();
+    let mut places: Vec<(String, u64)> = places.into_iter().collect();
+    places.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let places: Vec<String> = places.into_iter().map(|(place, count)| format!("{place} {count}")).collect();
+    say(&format!(
+        "power: deaths: {total} at {operations} operations in {:.0} s: {}; {SEED_VARIABLE}={seed}",
+        started.elapsed().as_secs_f64(),
+        places.join(", ")
+    ));
+    assert!(total > 0 && places.len() > 5, "the deaths are of few kinds: {places:?}");
+}
+
+/// Where the process died, unless its work was done before.
+fn die(task: &Task, at: u64) -> Result<Option<String>, String> {
+    let lived = live(&Image::default(), task, Some(stop_at(at)))?;
+    lived.judge(&mut Oracle::new(true), &Aftermath::Killed)?;
+    Ok(lived.state.met)
+}

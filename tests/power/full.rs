@@ -1,0 +1,259 @@
+//! Disks that are full: a small one in memory, and one with ext4. Reads go on, nothing acknowledged is lost, the folder can
+//! be read and closed while the disk is full, and writes go on once there is room.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use cairndb::bson::{Document, doc};
+use cairndb::{Client, ClientBuilder, Compression, Durability, Error, ErrorKind};
+use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environment, seed};
+use cairndb_tests::race::race;
+use cairndb_tests::scratch::{Scratch, things};
+
+use crate::say;
+
+const MEBIBYTE: usize = 1 << 20;
+/// A file that is removed to make room: about half of the disk, because a compaction writes all anew before it deletes.
+const BALLAST: usize = 26 * MEBIBYTE;
+/// Whatever the store does on a full disk is done within this time.
+const PATIENCE: Duration = Duration::from_secs(60);
+const THREADS: i64 = 3;
+const IDS_PER_THREAD: i64 = 1_000_000;
+/// A thread ends when so many of its writes in a row were refused.
+const REFUSALS: u32 = 12;
+
+/// A mounted file system of few mebibytes.
+struct Small {
+    scratch: Scratch,
+}
+
+impl Small {
+    /// In memory.
+    fn memory(mebibytes: usize) -> Option<Self> {
+        let small = Self { scratch: Scratch::new() };
+        run("mount", &["-t", "tmpfs", "-o", &format!("size={mebibytes}m"), "tmpfs"], small.folder())?;
+        Some(small)
+    }
+
+    /// A file with ext4 in it. The file lies outside of the folder, and has no name any more.
+    fn ext4(mebibytes: usize) -> Option<Self> {
+        let files = Scratch::new();
+        let image = files.folder().join("image");
+        let file = fs::File::create(&image).expect("made");
+        file.set_len((mebibytes * MEBIBYTE) as u64).expect("lengthened");
+        run("mkfs.ext4", &["-q", "-F"], &image)?;
+        let small = Self { scratch: Scratch::new() };
+        run("mount", &["-o", "loop", &image.to_string_lossy()], small.folder())?;
+        Some(small)
+    }
+
+    fn folder(&self) -> &Path {
+        self.scratch.folder()
+    }
+
+    fn path(&self) -> PathBuf {
+        self.scratch.path()
+    }
+
+    fn ballast(&self) -> PathBuf {
+        self.folder().join("ballast")
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        run("umount", &["-l"], self.folder());
+    }
+}
+
+/// Runs a command on a path; `None` if it fails.
+fn run(command: &str, arguments: &[&str], path: &Path) -> Option<()> {
+    let status = Command::new(command).args(arguments).arg(path).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success()).then_some(())
+}
+
+/// What the writers of a full disk saw.
+#[derive(Default)]
+struct Filled {
+    acknowledged: Vec<i64>,
+    /// Writes that failed. Each may be there.
+    refused: u64,
+}
+
+fn options(is_journaled: bool) -> ClientBuilder {
+    let buffered = Durability::Buffered { sync_interval: Duration::from_millis(10) };
+    let durability = if is_journaled { Durability::Journaled } else { buffered };
+    // Text that repeats itself must fill the disk all the same.
+    Client::builder().memory_budget(8 << 20).compression(Compression::None).durability(durability)
+}
+
+/// Two kilobytes that follow from the id.
+fn padding(id: i64) -> String {
+    format!("{:016x}", mix(id.cast_unsigned())).repeat(128)
+}
+
+/// A full disk is one that may get room again: writes are refused as such, and the store is never given up for it.
+#[track_caller]
+fn is_full(error: &Error) {
+    let is_told = error.is_no_space() || matches!(error.kind(), ErrorKind::CommitUnknown { .. });
+    assert!(is_told, "a full disk was told as {error:?}");
+}
+
+/// Writes from several threads until the disk refuses, and goes on for a while.
+fn fill(client: &Client, first: i64) -> Filled {
+    let is_refused = AtomicBool::new(false);
+    let fillings = race(0..THREADS, |thread| {
+        let mut filled = Filled::default();
+        let (mut row, from) = (0, first + thread * IDS_PER_THREAD);
+        for id in from..from + IDS_PER_THREAD {
+            match things(client).insert_one(doc! { "_id": id, "padding": padding(id) }).run() {
+                Ok(_) => {
+                    row = 0;
+                    filled.acknowledged.push(id);
+                }
+                Err(error) => {
+                    is_full(&error);
+                    is_refused.store(true, Ordering::Relaxed);
+                    (row, filled.refused) = (row + 1, filled.refused + 1);
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            }
+            if row == REFUSALS {
+                break;
+            }
+        }
+        filled
+    });
+    assert!(is_refused.into_inner(), "the disk was never full");
+    fillings.into_iter().fold(Filled::default(), |mut all, filled| {
+        all.acknowledged.extend(filled.acknowledged);
+        all.refused += filled.refused;
+        all
+    })
+}
+
+/// Everything acknowledged is there, and nothing that was never written.
+#[track_caller]
+fn audit(client: &Client, filled: &Filled) {
+    let stored = things(client).find(doc! {}).run().expect("reads go on");
+    let mut ids: Vec<i64> = Vec::new();
+    for document in stored {
+        let document: Document = document.expect("reads go on");
+        let id = document.get_i64("_id").expect("an id");
+        assert_eq!(document.get_str("padding").expect("text"), padding(id), "document {id} is not whole");
+        ids.push(id);
+    }
+    ids.sort_unstable();
+    let missing = filled.acknowledged.iter().find(|id| ids.binary_search(id).is_err());
+    assert_eq!(missing, None, "of {} acknowledged documents", filled.acknowledged.len());
+    let more = ids.len() - filled.acknowledged.len();
+    assert!(more as u64 <= filled.refused, "{more} documents more than were acknowledged");
+}
+
+/// Does something that must not take for ever.
+#[track_caller]
+fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, is_done) = channel();
+    std::thread::spawn(move || done.send(work()));
+    is_done.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{what} does not end"))
+}
+
+/// Fills the disk, closes on it or not, makes room and goes on. Returns how many documents were acknowledged.
+fn survive(small: &Small, choices: &mut Choices) -> usize {
+    let (is_journaled, closes_full) = (choices.one_in(2), choices.one_in(2));
+    fs::write(small.ballast(), vec![1; BALLAST]).expect("there is room");
+    let path = small.path();
+    let client = options(is_journaled).open(&path).expect("made");
+    let mut filled = fill(&client, 0);
+    audit(&client, &filled);
+    // A second look from beside, which writes nothing.
+    let reader = options(is_journaled).read_only(true).open(&path).expect("a full disk can be read");
+    audit(&reader, &filled);
+    drop(reader);
+    let client = if closes_full {
+        // RocksDB tries to recover from time to time, and is closed in the middle of it or not.
+        std::thread::sleep(Duration::from_millis(choices.below(3000)));
+        match in_time("closing on a full disk", move || client.close()) {
+            Ok(()) => {}
+            Err(error) => is_full(&error),
+        }
+        let reader = options(is_journaled).read_only(true).open(&path).expect("a full disk can be read");
+        audit(&reader, &filled);
+        drop(reader);
+        // It may open or not, but it neither waits for ever nor takes a full disk for a damaged one.
+        let again = path.clone();
+        match in_time("opening on a full disk", move || options(is_journaled).open(again)) {
+            Ok(client) => drop(in_time("closing again", move || client.close())),
+            Err(error) => is_full_at_open(&error),
+        }
+        fs::remove_file(small.ballast()).expect("removed");
+        options(is_journaled).open(&path).expect("there is room again")
+    } else {
+        fs::remove_file(small.ballast()).expect("removed");
+        client
+    };
+    go_on(&client, &mut filled);
+    audit(&client, &filled);
+    let report = client.verify().expect("a report");
+    assert!(report.is_clean(), "{:?}", report.findings);
+    in_time("closing", move || client.close()).expect("closed");
+    let client = options(is_journaled).open(&path).expect("opened");
+    audit(&client, &filled);
+    client.close().expect("closed");
+    filled.acknowledged.len()
+}
+
+fn is_full_at_open(error: &Error) {
+    let is_told = error.is_no_space() || matches!(error.kind(), ErrorKind::Io { .. });
+    assert!(is_told, "a full disk was told as {error:?}");
+}
+
+/// Writes are accepted again soon.
+fn go_on(client: &Client, filled: &mut Filled) {
+    let started = Instant::now();
+    let mut id = THREADS * IDS_PER_THREAD;
+    let last = id + 300;
+    while id < last {
+        match things(client).insert_one(doc! { "_id": id, "padding": padding(id) }).run() {
+            Ok(_) => filled.acknowledged.push(id),
+            Err(error) => {
+                is_full(&error);
+                filled.refused += 1;
+                assert!(started.elapsed() < PATIENCE, "there is room, and still: {error}");
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+        id += 1;
+    }
+}
+
+#[track_caller]
+fn check(what: &str, small: Option<Small>) {
+    let Some(small) = small else { return say(&format!("skipped: no mount ({what})")) };
+    let (seed, started) = (seed(), Instant::now());
+    say(&format!("power: full: {what}, {SEED_VARIABLE}={seed}"));
+    let mut choices = Choices::seeded(seed);
+    let mut acknowledged = 0;
+    for _ in 0..number_from_environment("CAIRNDB_FILLINGS", 1) {
+        acknowledged += survive(&small, &mut choices);
+        fs::remove_dir_all(small.path()).expect("removed");
+    }
+    say(&format!(
+        "power: full: {what}: {acknowledged} documents acknowledged and there in {:.0} s; {SEED_VARIABLE}={seed}",
+        started.elapsed().as_secs_f64()
+    ));
+}
+
+#[test]
+fn a_full_disk_in_memory_loses_nothing() {
+    check("tmpfs of 52 MiB", Small::memory(52));
+}
+
+#[test]
+fn a_full_disk_with_ext4_loses_nothing() {
+    check("ext4 of 58 MiB", Small::ext4(58));
+}

@@ -1,0 +1,25 @@
+//! The power fails, the disk refuses, the disk is full: on a file system of our own that knows what was synced, the
+//! power is cut at every operation, every operation fails in every way, and the process is killed at every operation.
+//! What was acknowledged as durable must be there after, nothing half done, and no value may come twice.
+//!
+//! `CAIRNDB_CUTS`, `CAIRNDB_FAULTS` and `CAIRNDB_DEATHS_EACH` say how much is tried, `CAIRNDB_SEED` replays the decisions
+//! (though not how threads take turns). It needs Linux, root and /dev/fuse; elsewhere it says that it is skipped.
+
+#![cfg(target_os = "linux")]
+
+mod cuts;
+mod deaths;
+mod disk;
+mod faults;
+mod full;
+mod life;
+mod mount;
+mod oracle;
+mod planted;
+
+use std::io::{self, Write};
+
+/// Past the test harness, which keeps what passing tests print to itself.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}

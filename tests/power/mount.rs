@@ -1,0 +1,475 @@
+//! The disk as a file system of the machine, by FUSE: it counts what is done to it, and at the chosen operation the power
+//! fails, or the operation does.
+//!
+//! The kernel caches nothing of it: files are opened for direct input and output, and attributes are asked for anew.
+//! RocksDB's text file LOG is on the disk too, but what is done to it is not counted.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{fs, io};
+
+use cairndb_tests::scratch::Scratch;
+use fuser::{
+    BackgroundSession, BsdFileFlags, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
+    Generation, INodeNo, LockOwner, MountOption, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow,
+    WriteFlags,
+};
+
+use crate::disk::{Content, Disk, Done, Image, Names, Node};
+
+const TTL: Duration = Duration::ZERO;
+const HANDLE: FileHandle = FileHandle(0);
+const BLOCK_BYTES: u32 = 4096;
+/// More than any test fills.
+const BLOCKS: u64 = 1 << 20;
+
+/// What an operation is, as far as faults tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Making and opening of files and folders.
+    Open,
+    Read,
+    Write,
+    Sync,
+    /// Renames, links, removals and changes of a length.
+    Rename,
+}
+
+impl Class {
+    pub(crate) const ALL: [Self; 5] = [Self::Open, Self::Read, Self::Write, Self::Sync, Self::Rename];
+}
+
+/// What happens at the chosen operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Act {
+    /// It and all later ones fail: the power is off, or the process is about to be killed.
+    Stop,
+    /// It fails, and all later ones of its class do if it is `lasting`. After `stop_after` more operations the power fails.
+    Fail { errno: i32, lasting: bool, stop_after: Option<u64> },
+}
+
+/// Which operation is met, and by what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    /// Counted from 1: of the class, or of all that change something.
+    pub(crate) at: u64,
+    pub(crate) class: Option<Class>,
+    pub(crate) act: Act,
+}
+
+/// What was done to a disk.
+pub(crate) struct State {
+    pub(crate) disk: Disk,
+    plan: Option<Plan>,
+    /// Operations that change something.
+    pub(crate) changes: u64,
+    /// Operations by class.
+    pub(crate) counts: [u64; Class::ALL.len()],
+    /// The operation that was met: what it was, of which file, by which thread.
+    pub(crate) met: Option<String>,
+    stops_at: Option<u64>,
+    pub(crate) is_stopped: bool,
+    stopped: Sender<()>,
+}
+
+impl State {
+    /// Counts an operation, and fails if it is to fail.
+    fn admit(&mut self, class: Class, what: &str, node: u64, thread: u32) -> Done<()> {
+        if self.is_stopped {
+            return Err(libc::EIO);
+        }
+        let name = self.disk.name_of(node).to_owned();
+        if name == "LOG" || name.starts_with("LOG.old") {
+            return Ok(());
+        }
+        let is_change = class != Class::Read && what != "open";
+        self.changes += u64::from(is_change);
+        let count = self.counts.get_mut(class as usize).expect("a class");
+        *count += 1;
+        let number = match self.plan {
+            Some(Plan { class: None, .. }) => Some(self.changes).filter(|_| is_change),
+            Some(Plan { class: Some(wanted), .. }) => Some(*count).filter(|_| wanted == class),
+            None => None,
+        };
+        if self.stops_at.is_some_and(|last| self.changes > last) {
+            return self.stop();
+        }
+        let (Some(plan), Some(number)) = (self.plan, number) else { return Ok(()) };
+        if number == plan.at {
+            self.met = Some(describe(what, &name, thread));
+        }
+        match plan.act {
+            Act::Stop if number == plan.at => self.stop(),
+            Act::Fail { errno, lasting, stop_after }
+                if number == plan.at || (lasting && number > plan.at) =>
+            {
+                self.stops_at = self.stops_at.or(stop_after.map(|more| self.changes + more));
+                Err(errno)
+            }
+            Act::Stop | Act::Fail { .. } => Ok(()),
+        }
+    }
+
+    fn stop(&mut self) -> Done<()> {
+        self.is_stopped = true;
+        // No error: the receiver is gone if the life is over.
+        let _ = self.stopped.send(());
+        Err(libc::EIO)
+    }
+
+    fn attributes(&self, number: u64) -> Done<FileAttr> {
+        let (kind, size, perm, nlink) = match self.disk.node(number)? {
+            Node::File(Content { now, links, .. }) => {
+                (FileType::RegularFile, now.len() as u64, 0o600, *links)
+            }
+            Node::Folder(_) => (FileType::Directory, 0, 0o700, 2),
+        };
+        Ok(FileAttr {
+            ino: INodeNo(number),
+            size,
+            blocks: size.div_ceil(512),
+            atime: UNIX_EPOCH,
+            mtime: UNIX_EPOCH,
+            ctime: UNIX_EPOCH,
+            crtime: UNIX_EPOCH,
+            kind,
+            perm,
+            nlink,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            blksize: BLOCK_BYTES,
+            flags: 0,
+        })
+    }
+
+    /// Refuses operations that are not counted once the power is off.
+    fn running(&self) -> Done<()> {
+        if self.is_stopped { Err(libc::EIO) } else { Ok(()) }
+    }
+}
+
+/// Names an operation by its kind, the kind of its file and the thread: RocksDB's threads for flushes and compactions
+/// have names of their own.
+fn describe(what: &str, name: &str, thread: u32) -> String {
+    let kinds = [".log", ".sst", ".dbtmp"];
+    let stem = name.split('-').next().unwrap_or(name);
+    let kind = kinds.into_iter().find(|kind| name.ends_with(kind)).unwrap_or(stem);
+    let thread = fs::read_to_string(format!("/proc/{thread}/comm")).unwrap_or_default();
+    match thread.trim() {
+        "rocksdb:low" => format!("{what} {kind} (compaction)"),
+        "rocksdb:high" => format!("{what} {kind} (flush)"),
+        _ => format!("{what} {kind}"),
+    }
+}
+
+/// The file system that the kernel asks.
+struct Server {
+    state: Arc<Mutex<State>>,
+}
+
+impl Server {
+    fn with<T>(&self, work: impl FnOnce(&mut State) -> Done<T>) -> Result<T, Errno> {
+        let mut state = self.state.lock().expect("no operation panics");
+        work(&mut state).map_err(Errno::from_i32)
+    }
+
+    /// Does something that is counted.
+    fn counted<T>(
+        &self,
+        (class, what): (Class, &str),
+        node: u64,
+        request: &Request,
+        work: impl FnOnce(&mut State) -> Done<T>,
+    ) -> Result<T, Errno> {
+        self.with(|state| {
+            state.admit(class, what, node, request.pid())?;
+            work(state)
+        })
+    }
+}
+
+fn text(name: &OsStr) -> String {
+    name.to_string_lossy().into_owned()
+}
+
+fn length(number: u64) -> usize {
+    usize::try_from(number).expect("lengths of files in memory")
+}
+
+macro_rules! answer {
+    ($reply:ident, $result:expr, $value:pat => $done:expr) => {
+        match $result {
+            Ok($value) => $done,
+            Err(errno) => $reply.error(errno),
+        }
+    };
+}
+
+impl Filesystem for Server {
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let found = self.with(|state| {
+            state.running()?;
+            let node = state.disk.find(parent.0, &text(name))?;
+            state.attributes(node)
+        });
+        answer!(reply, found, found => reply.entry(&TTL, &found, Generation(0)));
+    }
+
+    fn getattr(&self, _: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        // Also when the power is off: the folder is unmounted then.
+        answer!(reply, self.with(|state| state.attributes(node.0)), found => reply.attr(&TTL, &found));
+    }
+
+    fn setattr(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        _: Option<u32>,
+        _: Option<u32>,
+        _: Option<u32>,
+        size: Option<u64>,
+        _: Option<TimeOrNow>,
+        _: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let set = match size {
+            None => self.with(|state| state.running()),
+            Some(size) => self.counted((Class::Rename, "truncate"), node.0, request, |state| {
+                state.disk.set_length(node.0, length(size))
+            }),
+        };
+        let set = set.and_then(|()| self.with(|state| state.attributes(node.0)));
+        answer!(reply, set, found => reply.attr(&TTL, &found));
+    }
+
+    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, _: u32, _: u32, reply: ReplyEntry) {
+        let made = self.counted((Class::Open, "mkdir"), parent.0, request, |state| {
+            let node = state.disk.make(parent.0, &text(name), true)?;
+            state.attributes(node)
+        });
+        answer!(reply, made, made => reply.entry(&TTL, &made, Generation(0)));
+    }
+
+    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let node = self.with(|state| state.disk.find(parent.0, &text(name))).unwrap_or_default();
+        let done = self.counted((Class::Rename, "unlink"), node, request, |state| {
+            state.disk.remove(parent.0, &text(name))
+        });
+        answer!(reply, done, () => reply.ok());
+    }
+
+    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.unlink(request, parent, name, reply);
+    }
+
+    fn rename(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        _: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let node = self.with(|state| state.disk.find(parent.0, &text(name))).unwrap_or_default();
+        let done = self.counted((Class::Rename, "rename"), node, request, |state| {
+            if parent != new_parent {
+                return Err(libc::EXDEV);
+            }
+            state.disk.rename(parent.0, &text(name), &text(new_name))
+        });
+        answer!(reply, done, () => reply.ok());
+    }
+
+    fn link(&self, request: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let done = self.counted((Class::Rename, "link"), node.0, request, |state| {
+            state.disk.link(node.0, parent.0, &text(name))?;
+            state.attributes(node.0)
+        });
+        answer!(reply, done, found => reply.entry(&TTL, &found, Generation(0)));
+    }
+
+    fn open(&self, request: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let done = self.counted((Class::Open, "open"), node.0, request, |_| Ok(()));
+        answer!(reply, done, () => reply.opened(HANDLE, FopenFlags::FOPEN_DIRECT_IO));
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        _: u32,
+        _: u32,
+        _: i32,
+        reply: ReplyCreate,
+    ) {
+        // A new file is on no list yet, and the name decides whether it counts.
+        let name = text(name);
+        let make = |state: &mut State| {
+            let node = state.disk.make(parent.0, &name, false)?;
+            state.attributes(node)
+        };
+        let created = if name.starts_with("LOG") {
+            self.with(|state| state.running().and_then(|()| make(state)))
+        } else {
+            self.counted((Class::Open, "create"), parent.0, request, make)
+        };
+        answer!(reply, created, found => {
+            reply.created(&TTL, &found, Generation(0), HANDLE, FopenFlags::FOPEN_DIRECT_IO);
+        });
+    }
+
+    fn read(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let read = self.counted((Class::Read, "read"), node.0, request, |state| {
+            let bytes = state.disk.content(node.0)?.now.get(length(offset)..).unwrap_or_default();
+            Ok(bytes.get(..length(size.into())).unwrap_or(bytes).to_vec())
+        });
+        answer!(reply, read, bytes => reply.data(&bytes));
+    }
+
+    fn write(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let written = self.counted((Class::Write, "write"), node.0, request, |state| {
+            state.disk.write(node.0, length(offset), data)
+        });
+        let count = u32::try_from(data.len()).expect("the kernel's limit is lower");
+        answer!(reply, written, () => reply.written(count));
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.ok();
+    }
+
+    fn fsync(&self, request: &Request, node: INodeNo, _: FileHandle, data: bool, reply: ReplyEmpty) {
+        let what = if data { "fdatasync" } else { "fsync" };
+        let synced = self.with(|state| {
+            let admitted = state.admit(Class::Sync, what, node.0, request.pid());
+            if admitted.is_err() && !state.is_stopped {
+                state.disk.forget_unsynced(node.0);
+            }
+            admitted.and_then(|()| state.disk.sync(node.0))
+        });
+        answer!(reply, synced, () => reply.ok());
+    }
+
+    fn fsyncdir(&self, request: &Request, node: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        let synced =
+            self.counted((Class::Sync, "fsync folder"), node.0, request, |state| state.disk.sync(node.0));
+        answer!(reply, synced, () => reply.ok());
+    }
+
+    fn readdir(&self, _: &Request, node: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        let listed = self.with(|state| {
+            state.running()?;
+            let Names { now, .. } = state.disk.names(node.0)?;
+            let names: Vec<(String, u64)> = now.iter().map(|(name, node)| (name.clone(), *node)).collect();
+            let listed =
+                |(name, node): (String, u64)| -> Done<_> { Ok((name, (node, state.attributes(node)?.kind))) };
+            names.into_iter().map(listed).collect::<Done<Vec<_>>>()
+        });
+        let names = match listed {
+            Ok(names) => names,
+            Err(errno) => return reply.error(errno),
+        };
+        for (next, (name, (node, kind))) in (1..).zip(names).skip(length(offset)) {
+            if reply.add(INodeNo(node), next, kind, name) {
+                break;
+            }
+        }
+        reply.ok();
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        reply.statfs(BLOCKS, BLOCKS, BLOCKS, BLOCKS, BLOCKS, BLOCK_BYTES, 255, BLOCK_BYTES);
+    }
+}
+
+/// A mounted disk. It is unmounted by [`Mounted::end`], or with the process.
+pub(crate) struct Mounted {
+    state: Arc<Mutex<State>>,
+    session: BackgroundSession,
+    scratch: Scratch,
+}
+
+impl Mounted {
+    /// Mounts a disk. `stopped` hears when the power fails.
+    pub(crate) fn new(
+        image: &Image,
+        syncs_names: bool,
+        plan: Option<Plan>,
+        stopped: Sender<()>,
+    ) -> io::Result<Self> {
+        let state = State {
+            disk: Disk::new(image, syncs_names),
+            plan,
+            changes: 0,
+            counts: [0; Class::ALL.len()],
+            met: None,
+            stops_at: None,
+            is_stopped: false,
+            stopped,
+        };
+        let state = Arc::new(Mutex::new(state));
+        let scratch = Scratch::new();
+        let mut options = Config::default();
+        options.mount_options = vec![MountOption::FSName("cairndb-power".to_owned()), MountOption::NoAtime];
+        let session = fuser::spawn_mount(Server { state: Arc::clone(&state) }, scratch.folder(), &options)?;
+        Ok(Self { state, session, scratch })
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.scratch.folder()
+    }
+
+    /// Unmounts the disk, which no process uses any more.
+    pub(crate) fn end(self) -> io::Result<State> {
+        self.session.umount_and_join()?;
+        let state = Arc::into_inner(self.state).expect("the server has ended");
+        Ok(state.into_inner().expect("no operation panics"))
+    }
+}
+
+/// Whether disks can be mounted here. If not, it says so, as the suite's caller expects it.
+pub(crate) fn is_possible() -> bool {
+    let mounted = Mounted::new(&Image::default(), false, None, std::sync::mpsc::channel().0);
+    match mounted.and_then(Mounted::end) {
+        Ok(_) => true,
+        Err(error) => {
+            crate::say(&format!("skipped: no fuse ({error})"));
+            false
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! What a disk must still have after its power failed, from the journals of the processes that wrote to it.
+//!
+//! The log of a database is one, so what survives is everything up to some point in it. Acknowledged operations that asked
+//! for no sync may be lost, but only from the end: an operation that was over before a surviving one began survived too.
+//! The order of the journal tells that, because it is written by one pipe.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use cairndb::Client;
+use cairndb::bson::{Document, doc};
+use cairndb_tests::journal::Record;
+use cairndb_tests::power::{self, FIELD, FIELD_JOURNALED, LOOSE};
+use cairndb_tests::workload;
+
+/// A write of one document or of many at once.
+#[derive(Debug)]
+struct Operation {
+    begun: usize,
+    done: Option<usize>,
+    /// Whether its acknowledgement means stable storage.
+    is_journaled: bool,
+    /// Its tags, each with how many writes to that tag it makes.
+    steps: Vec<(u64, usize)>,
+}
+
+/// What happened to one document since it was last read.
+#[derive(Debug, Default)]
+struct History {
+    /// The version that it had. 0 is absent.
+    base: u64,
+    /// The versions that it was to have then, each with its operation.
+    writes: Vec<(u64, usize)>,
+}
+
+impl History {
+    fn version_after(&self, writes: usize) -> u64 {
+        writes
+            .checked_sub(1)
+            .and_then(|last| self.writes.get(last))
+            .map_or(self.base, |(version, _)| *version)
+    }
+
+    /// The least and the most writes that make the document that version.
+    fn survived(&self, version: u64) -> Option<(usize, usize)> {
+        let mut fitting = (0..=self.writes.len()).filter(|writes| self.version_after(*writes) == version);
+        let least = fitting.next()?;
+        Some((least, fitting.next_back().unwrap_or(least)))
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Oracle {
+    /// Whether every acknowledgement means stable storage.
+    pub(crate) all_journaled: bool,
+    heard: usize,
+    histories: HashMap<u64, History>,
+    operations: Vec<Operation>,
+    /// Whether the plain index may be there, and whether it may be absent.
+    plain_index: HashSet<bool>,
+    /// What was over before this record is on stable storage.
+    durable_before: usize,
+    /// Values that were handed out in all lives, by the field.
+    given_by_field: HashSet<i64>,
+    /// The same of the sequence.
+    given_by_sequence: HashSet<i64>,
+    /// Values of documents that are on stable storage.
+    durable_values: HashSet<i64>,
+    /// Acknowledged operations, over all lives.
+    pub(crate) acknowledged: u64,
+    /// Of these, what a power failure took rightly.
+    pub(crate) lost: u64,
+}
+
+impl Oracle {
+    pub(crate) fn new(all_journaled: bool) -> Self {
+        Self { all_journaled, plain_index: HashSet::from([false]), ..Self::default() }
+    }
+
+    /// Takes a record in; an error if it alone is proof of a fault.
+    pub(crate) fn hear(&mut self, record: Record) -> Result<(), String> {
+        self.heard += 1;
+        match record {
+            Record::Opened => {}
+            Record::Begun { tag, version } => self.begin(tag..tag + 1, version),
+            Record::ManyBegun { first, count } => self.begin(first..first + count, 1),
+            Record::Done { tag, version } => return self.finish(tag, version),
+            Record::ManyDone { first, .. } => return self.finish(first, 1),
+            Record::IndexBegun { exists } => {
+                self.plain_index.insert(exists);
+                self.operations.push(Operation {
+                    begun: self.heard,
+                    done: None,
+                    is_journaled: true,
+                    steps: Vec::new(),
+                });
+            }
+            Record::IndexDone { exists } => {
+                self.plain_index = HashSet::from([exists]);
+                self.acknowledged += 1;
+                let mut changes = self.operations.iter_mut().rev().filter(|change| change.steps.is_empty());
+                if let Some(change) = changes.next() {
+                    change.done = Some(self.heard);
+                }
+            }
+            Record::Taken { course, value } => return self.take(course, value),
+            Record::Closed => self.durable_before = self.heard,
+            Record::Won { .. } => return Err("this suite has no contest".to_owned()),
+            Record::Fault => return Err("the writing process met a fault".to_owned()),
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, tags: std::ops::Range<u64>, version: u64) {
+        let is_journaled = self.all_journaled || power::is_journaled(tags.start, version);
+        let number = self.operations.len();
+        let mut steps = Vec::new();
+        for tag in tags {
+            let writes = &mut self.histories.entry(tag).or_default().writes;
+            writes.push((version, number));
+            steps.push((tag, writes.len()));
+        }
+        self.operations.push(Operation { begun: self.heard, done: None, is_journaled, steps });
+    }
+
+    fn finish(&mut self, tag: u64, version: u64) -> Result<(), String> {
+        let last = self.histories.get(&tag).and_then(|history| history.writes.last());
+        let operation = last.filter(|(found, _)| *found == version).map(|(_, number)| *number);
+        let operation = operation.and_then(|number| self.operations.get_mut(number));
+        let operation = operation.ok_or_else(|| format!("tag {tag} was done and not begun"))?;
+        if operation.done.is_none() {
+            operation.done = Some(self.heard);
+            self.acknowledged += 1;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, course: u64, value: i64) -> Result<(), String> {
+        self.acknowledged += 1;
+        let (what, given) = match course {
+            LOOSE => ("the sequence", &mut self.given_by_sequence),
+            _ => ("the field", &mut self.given_by_field),
+        };
+        if !given.insert(value) {
+            return Err(format!("{what} gave the value {value} twice"));
+        }
+        if course == FIELD_JOURNALED || (course == FIELD && self.all_journaled) {
+            self.durable_values.insert(value);
+        }
+        Ok(())
+    }
+
+    /// Compares the database with what it must hold, and takes over what was decided for it.
+    pub(crate) fn audit(&mut self, client: &Client) -> Result<(), String> {
+        let report = client.verify().map_err(|error| format!("verify failed: {error:?}"))?;
+        if !report.is_clean() {
+            return Err(format!("verify found: {:?}", report.findings));
+        }
+        let tagged = workload::tagged(client);
+        let mut stored = BTreeMap::new();
+        for document in tagged.find(doc! {}).run().map_err(text)? {
+            let (tag, version) = workload::recognize(&document.map_err(text)?)?;
+            if stored.insert(tag, version).is_some() {
+                return Err(format!("tag {tag} is stored twice"));
+            }
+        }
+        let survived = self.survived(&stored)?;
+        self.check_suffix(&survived)?;
+        self.check_batches(&survived)?;
+        self.audit_index(&tagged.list_index_names().run().map_err(text)?)?;
+        self.audit_values(client)?;
+        let history = |(tag, base): (u64, u64)| (tag, History { base, writes: Vec::new() });
+        self.histories = stored.into_iter().map(history).collect();
+        self.operations.clear();
+        (self.heard, self.durable_before) = (0, 0);
+        Ok(())
+    }
+
+    /// How many writes of each tag survived, at least and at most.
+    fn survived(&self, stored: &BTreeMap<u64, u64>) -> Result<HashMap<u64, (usize, usize)>, String> {
+        if let Some(tag) = stored.keys().find(|tag| !self.histories.contains_key(tag)) {
+            return Err(format!("tag {tag} is stored, and was never written"));
+        }
+        let survived = self.histories.iter().map(|(tag, history)| {
+            let version = stored.get(tag).copied().unwrap_or(0);
+            let survived = history.survived(version);
+            Ok((*tag, survived.ok_or_else(|| format!("tag {tag} is version {version}, of {history:?}"))?))
+        });
+        survived.collect()
+    }
+
+    /// Checks that nothing durable is lost, and nothing before something that is there.
+    fn check_suffix(&mut self, survived: &HashMap<u64, (usize, usize)>) -> Result<(), String> {
+        let is_sure = |(tag, step): &(u64, usize)| survived.get(tag).is_some_and(|(least, _)| least >= step);
+        let is_possible =
+            |(tag, step): &(u64, usize)| survived.get(tag).is_some_and(|(_, most)| most >= step);
+        let witnesses = self.operations.iter().filter(|operation| {
+            (operation.done.is_some() && operation.is_journaled) || operation.steps.iter().any(is_sure)
+        });
+        let front = witnesses.map(|operation| operation.begun).max().unwrap_or(0).max(self.durable_before);
+        for operation in &self.operations {
+            let Some(done) = operation.done else { continue };
+            if operation.steps.iter().all(is_possible) {
+                continue;
+            }
+            if operation.is_journaled {
+                return Err(format!("lost, though it was acknowledged as durable: {operation:?}"));
+            }
+            if done < front {
+                return Err(format!("lost before what survived at {front}: {operation:?}"));
+            }
+            self.lost += 1;
+        }
+        Ok(())
+    }
+
+    /// Checks that no operation is half done.
+    fn check_batches(&self, survived: &HashMap<u64, (usize, usize)>) -> Result<(), String> {
+        for operation in &self.operations {
+            let of = |(tag, step): &(u64, usize)| (survived.get(tag).copied().unwrap_or_default(), *step);
+            let there = operation.steps.iter().map(of).filter(|((least, _), step)| least >= step).count();
+            let gone = operation.steps.iter().map(of).filter(|((_, most), step)| most < step).count();
+            if there > 0 && gone > 0 {
+                return Err(format!(
+                    "{there} documents of one call are there and {gone} are not: {operation:?}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn audit_index(&mut self, names: &[String]) -> Result<(), String> {
+        let exists = names.iter().any(|name| name == workload::PLAIN_INDEX);
+        if !self.plain_index.contains(&exists) {
+            return Err(format!("the plain index exists: {exists}; acknowledged: {:?}", self.plain_index));
+        }
+        self.plain_index = HashSet::from([exists]);
+        Ok(())
+    }
+
+    fn audit_values(&mut self, client: &Client) -> Result<(), String> {
+        let numbered = client.database(power::DATABASE).collection::<Document>(power::NUMBERED);
+        let mut stored = HashSet::new();
+        for document in numbered.find(doc! {}).run().map_err(text)? {
+            let document = document.map_err(text)?;
+            let value = document.get_i64("n").map_err(|error| format!("{error}: {document}"))?;
+            if !stored.insert(value) {
+                return Err(format!("two documents have the value {value}"));
+            }
+        }
+        if let Some(value) = self.durable_values.difference(&stored).next() {
+            return Err(format!("lost, though it was acknowledged as durable: the value {value}"));
+        }
+        // A value that was not acknowledged is given all the same, if it is there.
+        self.given_by_field.extend(&stored);
+        self.durable_values = stored;
+        Ok(())
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is the argument of map_err")]
+fn text(error: cairndb::Error) -> String {
+    format!("{error:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tag whose insert asks for a journaled acknowledgement, or not.
+    fn tag(is_journaled: bool, from: u64) -> u64 {
+        (from..from + 1000).find(|tag| power::is_journaled(*tag, 1) == is_journaled).expect("one in four")
+    }
+
+    fn judged(records: &[Record], stored: &[(u64, u64)]) -> Result<u64, String> {
+        let mut oracle = Oracle::new(false);
+        records.iter().try_for_each(|record| oracle.hear(*record))?;
+        let survived = oracle.survived(&stored.iter().copied().collect())?;
+        oracle.check_suffix(&survived)?;
+        oracle.check_batches(&survived)?;
+        Ok(oracle.lost)
+    }
+
+    fn inserted(tag: u64) -> [Record; 2] {
+        [Record::Begun { tag, version: 1 }, Record::Done { tag, version: 1 }]
+    }
+
+    #[test]
+    fn only_a_suffix_of_what_was_not_durable_may_be_lost() {
+        let (first, durable) = (tag(false, 10), tag(true, 10));
+        let last = tag(false, first + 1);
+        let records = [inserted(first), inserted(durable), inserted(last)].concat();
+        assert_eq!(judged(&records, &[(first, 1), (durable, 1), (last, 1)]), Ok(0));
+        assert_eq!(judged(&records, &[(first, 1), (durable, 1)]), Ok(1));
+        assert!(judged(&records, &[(first, 1)]).is_err_and(|fault| fault.contains("as durable")));
+        assert!(judged(&records, &[(durable, 1)]).is_err_and(|fault| fault.contains("before what")));
+        assert!(judged(&records, &[(first, 2)]).is_err());
+        let records = [inserted(first), inserted(last)].concat();
+        assert_eq!(judged(&records, &[]), Ok(2));
+        assert!(judged(&records, &[(last, 1)]).is_err_and(|fault| fault.contains("before what")));
+    }
+
+    #[test]
+    fn a_call_is_done_as_a_whole_or_not_at_all() {
+        let records = [Record::ManyBegun { first: 1, count: 2 }];
+        assert_eq!(judged(&records, &[(1, 1), (2, 1)]), Ok(0));
+        assert_eq!(judged(&records, &[]), Ok(0));
+        assert!(judged(&records, &[(2, 1)]).is_err_and(|fault| fault.contains("of one call")));
+    }
+
+    #[test]
+    fn a_value_that_comes_twice_is_a_fault() {
+        let mut oracle = Oracle::new(false);
+        assert_eq!(oracle.hear(Record::Taken { course: LOOSE, value: 4 }), Ok(()));
+        assert_eq!(oracle.hear(Record::Taken { course: FIELD, value: 4 }), Ok(()));
+        assert!(oracle.hear(Record::Taken { course: FIELD_JOURNALED, value: 4 }).is_err());
+    }
+}

@@ -1,0 +1,116 @@
+//! Faults that are planted in the engine must turn the suite red: each is looked for in a small search that is sure to meet it.
+
+use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, seed};
+use cairndb_tests::journal::Record;
+
+use crate::cuts::{cut_lives, stop_at};
+use crate::disk::{Aftermath, Image};
+use crate::life::{Task, judge, live};
+use crate::mount::is_possible;
+use crate::oracle::Oracle;
+use crate::say;
+
+/// Searches before a fault counts as not found.
+const SEARCHES: u64 = 60;
+/// Lives of one search.
+const LIVES: u64 = 3;
+
+/// Looks for a fault by lives that are cut. What is found must say one of the words, and without the fault there is
+/// nothing to be found in the same search.
+#[track_caller]
+fn check(fault: &'static str, like: impl Fn(Task) -> Task, words: &[&str]) {
+    if !is_possible() {
+        return;
+    }
+    let seed = seed();
+    let search = |fault, number: u64| {
+        cut_lives(mix(seed ^ (number << 8)), LIVES, |task| Task { fault, ..like(task) }).err()
+    };
+    let found = (1..=SEARCHES).find_map(|number| Some((number, search(fault, number)?)));
+    let (searches, found) = found
+        .unwrap_or_else(|| panic!("{SEED_VARIABLE}={seed}: {fault} was not found in {SEARCHES} searches"));
+    assert!(
+        words.iter().any(|word| found.contains(word)),
+        "{SEED_VARIABLE}={seed}: {fault} shows as: {found}"
+    );
+    let sane = search("none", searches);
+    assert_eq!(sane, None, "{SEED_VARIABLE}={seed}: the same search without {fault}");
+    let first: String = found.chars().take(160).collect();
+    say(&format!("power: planted: {fault} found by search {searches}: {first}"));
+}
+
+#[test]
+fn an_insert_that_is_acknowledged_before_it_is_made_is_found() {
+    check("acknowledged-first", journaled, &["lost"]);
+}
+
+#[test]
+fn a_commit_that_is_acknowledged_before_it_is_synced_is_found() {
+    check("commits-not-synced", journaled, &["lost", "does not open"]);
+}
+
+#[test]
+fn a_mark_that_is_raised_without_a_sync_is_found() {
+    check("mark-not-synced", taking_values, &["twice", "does not open"]);
+}
+
+#[test]
+fn a_reserve_that_is_not_synced_is_found() {
+    check("reserve-not-synced", taking_values, &["twice"]);
+}
+
+#[test]
+fn entries_in_a_batch_of_their_own_are_found() {
+    check("entries-apart", buffered, &["verify found"]);
+}
+
+#[test]
+fn an_ignored_sync_of_a_new_folder_is_found() {
+    check("folder-not-synced", buffered, &["lost"]);
+}
+
+fn journaled(task: Task) -> Task {
+    Task { is_journaled: true, ..task }
+}
+
+fn buffered(task: Task) -> Task {
+    Task { is_journaled: false, ..task }
+}
+
+fn taking_values(task: Task) -> Task {
+    Task { values: Some(1), ..task }
+}
+
+/// A database that was closed, on a disk that confirmed syncs of the log and lost them; whether opening it refused.
+fn is_loss_refused(seed: u64, fault: &'static str) -> Result<bool, String> {
+    // Without flushes, so that what was written is in the log alone.
+    let task = Task { threads: 1, operations: 4, fault, ..Task::small(&mut Choices::seeded(seed)) };
+    let lived = live(&Image::default(), &task, None)?;
+    assert!(lived.records.contains(&Record::Closed), "the child closes");
+    let mut oracle = Oracle::new(task.is_journaled);
+    lived.records.iter().try_for_each(|record| oracle.hear(*record))?;
+    match judge(&mut oracle, &lived.state.disk.left(&Aftermath::Lying { suffix: ".log" })) {
+        Ok(()) => Err("nothing was lost".to_owned()),
+        Err(found) if found.contains("DamagedFile") || found.contains("DataLoss") => Ok(true),
+        Err(found) if found.contains("does not open") => Err(found),
+        Err(_) => Ok(false),
+    }
+}
+
+/// The witness is for disks that confirm and lose. With it, opening refuses; without it, documents are missing in silence.
+#[test]
+fn a_witness_that_is_not_raised_is_found() {
+    if !is_possible() {
+        return;
+    }
+    let seed = seed();
+    for number in 0..4 {
+        let seed = mix(seed ^ number);
+        assert_eq!(is_loss_refused(seed, "none"), Ok(true), "{SEED_VARIABLE}={seed}");
+        assert_eq!(is_loss_refused(seed, "witness-not-raised"), Ok(false), "{SEED_VARIABLE}={seed}");
+    }
+    // A cut is no loss for a disk that keeps its word, with a witness or without.
+    let task = Task { fault: "witness-not-raised", ..Task::small(&mut Choices::seeded(seed)) };
+    let lived = live(&Image::default(), &task, Some(stop_at(150))).expect("lived");
+    lived.judge(&mut Oracle::new(task.is_journaled), &Aftermath::Synced).expect("nothing durable is lost");
+}

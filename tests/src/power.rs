@@ -1,0 +1,38 @@
+//! What the child and the judge of the power suite agree on, besides the documents of [`workload`](crate::workload).
+
+use cairndb::PlantedFault;
+
+use crate::choices::mix;
+
+/// The database of the numbered collection and of the sequence.
+pub const DATABASE: &str = "power";
+/// The collection with the auto-increment field `n`.
+pub const NUMBERED: &str = "numbered";
+/// The sequence beside it.
+pub const SEQUENCE: &str = "loose";
+/// The course of values of the field, in documents that may be lost.
+pub const FIELD: u64 = 0;
+/// The course of values of the field, in documents that were acknowledged as durable.
+pub const FIELD_JOURNALED: u64 = 1;
+/// The course of values of the sequence.
+pub const LOOSE: u64 = 2;
+
+/// Whether the write that makes a document this version asks for a journaled acknowledgement. It follows from the two, so
+/// that no record has to tell it.
+pub fn is_journaled(tag: u64, version: u64) -> bool {
+    mix(mix(tag) ^ version).is_multiple_of(8)
+}
+
+/// The fault of that name.
+pub fn planted(name: &str) -> Option<PlantedFault> {
+    Some(match name {
+        "none" => PlantedFault::None,
+        "witness-not-raised" => PlantedFault::WitnessNotRaised,
+        "commits-not-synced" => PlantedFault::CommitsNotSynced,
+        "mark-not-synced" => PlantedFault::MarkNotSynced,
+        "reserve-not-synced" => PlantedFault::ReserveNotSynced,
+        "entries-apart" => PlantedFault::EntriesApart,
+        "folder-not-synced" => PlantedFault::FolderNotSynced,
+        _ => return None,
+    })
+}
