@@ -23,7 +23,7 @@ use crate::namespace::Namespace;
 use crate::storage::Family;
 use crate::storage::handles::Storage;
 use crate::storage::keys::{CollectionId, IndexId, META_NEXT_ID};
-use crate::storage::write::{Batch, CommitLevel};
+use crate::storage::write::Batch;
 
 /// The ids that an index build takes. Both are marked as being built until it ends.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +67,7 @@ impl Catalog {
         let definition = empty.with_fields(AutoFields::new(added.clone()));
         stage_entry(&mut batch, id, namespace, &definition.indexes, &definition.fields)?;
         batch.put(Family::Meta, META_NEXT_ID, &next.id.to_be_bytes());
-        storage.store.commit(batch, CommitLevel::Journaled)?;
+        storage.store.commit_definition(batch)?;
         *ids = next;
         for field in &added {
             self.sequences.insert(&field.state);
@@ -88,7 +88,7 @@ impl Catalog {
         stage_collection_removal(&mut batch, &collection, &alone);
         let fields: Vec<AutoField> = alone.fields.iter().cloned().collect();
         // Nested: readers are warned, then the sequences are held, and only then is the removal committed.
-        let commit = || storage.store.commit(batch, CommitLevel::Journaled);
+        let commit = || storage.store.commit_definition(batch);
         collection.end(|| end_sequences(&fields, Box::new(commit)))?;
         self.forget(&fields);
         self.remove(namespace);
@@ -125,7 +125,7 @@ impl Catalog {
         stage_entry(&mut batch, collection.id, to, &definition.indexes, &definition.fields)?;
         let replaced: Vec<AutoField> =
             replaced.iter().flat_map(|definition| definition.fields.iter().cloned()).collect();
-        let commit = || storage.store.commit(batch, CommitLevel::Journaled);
+        let commit = || storage.store.commit_definition(batch);
         // The collection keeps its id, its records and its sequences. Only the state in memory is a new one,
         // so that handles to the old name look it up again.
         collection.end(|| match &target {
@@ -150,7 +150,7 @@ impl Catalog {
         batch.put(Family::Meta, &log.building_key(), &[]);
         batch.put(Family::Meta, &index.building_key(), &[]);
         batch.put(Family::Meta, META_NEXT_ID, &following.to_be_bytes());
-        storage.store.commit(batch, CommitLevel::Journaled)?;
+        storage.store.commit_definition(batch)?;
         next.id = following;
         Ok(BuildIds { log, index })
     }
@@ -215,7 +215,7 @@ pub(crate) fn finish_index(
     stage_build_removal(&mut batch, ids.log);
     let list: Vec<Index> = definition.indexes.iter().cloned().chain([index.clone()]).collect();
     stage_entry(&mut batch, collection.id, &collection.namespace, &list, &definition.fields)?;
-    storage.store.commit(batch, CommitLevel::Journaled)?;
+    storage.store.commit_definition(batch)?;
     collection.add_index(definition, index.clone());
     Ok(())
 }
@@ -225,7 +225,7 @@ pub(crate) fn abandon_index(storage: Storage<'_>, ids: BuildIds) -> Result<()> {
     let mut batch = Batch::new(storage.database);
     stage_build_removal(&mut batch, ids.log);
     stage_build_removal(&mut batch, ids.index);
-    storage.store.commit(batch, CommitLevel::Journaled)
+    storage.store.commit_definition(batch)
 }
 
 /// Changes the settings of an index by `modify`, which returns `false` if nothing is to change. Returns `None` if the
@@ -247,7 +247,7 @@ pub(crate) fn modify_index(
     if modify(index)? {
         let mut batch = Batch::new(storage.database);
         stage_entry(&mut batch, collection.id, &collection.namespace, &indexes, &definition.fields)?;
-        storage.store.commit(batch, CommitLevel::Journaled)?;
+        storage.store.commit_definition(batch)?;
         collection.publish_settings(&mut definition, indexes.into());
     }
     Ok(Some(()))
@@ -274,8 +274,7 @@ pub(crate) fn drop_indexes(
         batch.delete_range(Family::Entries, &index.id.prefix(), &index.id.end());
     }
     stage_entry(&mut batch, collection.id, &collection.namespace, &kept, &definition.fields)?;
-    collection
-        .withdraw_indexes(&mut definition, kept, || storage.store.commit(batch, CommitLevel::Journaled))?;
+    collection.withdraw_indexes(&mut definition, kept, || storage.store.commit_definition(batch))?;
     Ok(Some(dropped.len()))
 }
 

@@ -19,7 +19,7 @@ use crate::storage::keys::{
 };
 use crate::storage::scan::{CacheUse, Scan};
 use crate::storage::snapshot::Snapshot;
-use crate::storage::write::{Batch, CommitLevel};
+use crate::storage::write::Batch;
 use crate::storage::{Database, Family, Store};
 
 impl Catalog {
@@ -69,7 +69,7 @@ impl Catalog {
         // The counters hold for exactly this state: every later write has a higher sequence number.
         let sequence = database.latest_sequence() + batch.len() + 1;
         batch.put(Family::Meta, META_CLEAN_CLOSE, &sequence.to_be_bytes());
-        store.commit(batch, CommitLevel::Journaled)
+        store.commit_definition(batch)
     }
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn discard_unfinished_builds(store: &Store, database: &Arc<Database>)
         stage_build_removal(&mut batch, IndexId(id));
     }
     // Opening a store that was closed well writes nothing here.
-    if batch.is_empty() { Ok(()) } else { store.commit(batch, CommitLevel::Journaled) }
+    if batch.is_empty() { Ok(()) } else { store.commit_definition(batch) }
 }
 
 /// The ids and values of all keys in `meta` that begin with `tag`.

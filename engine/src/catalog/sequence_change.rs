@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::names::validate_database;
 use crate::storage::Family;
 use crate::storage::handles::Storage;
-use crate::storage::write::{Batch, CommitLevel};
+use crate::storage::write::Batch;
 
 impl Catalog {
     /// Creates a sequence for a user.
@@ -49,7 +49,7 @@ impl Catalog {
         let mut next = *ids;
         let new = NewSequence { db, name, owner: None, state: State::new(attributes) };
         let state = stage_new_sequence(&mut batch, &mut next, new)?;
-        storage.store.commit(batch, CommitLevel::Journaled)?;
+        storage.store.commit_definition(batch)?;
         *ids = next;
         self.sequences.insert(&state);
         Ok(())
@@ -67,7 +67,7 @@ impl Catalog {
         };
         let mut batch = Batch::new(storage.database);
         stage_sequence_removal(&mut batch, &state.identity);
-        storage.store.commit(batch, CommitLevel::Journaled)?;
+        storage.store.commit_definition(batch)?;
         self.sequences.remove(&state.identity);
         // The successor is dropped: the sequence ends, and its handles find out by its retirement.
         drop(changing.succeed(storage.database.latest_sequence()));
@@ -91,7 +91,7 @@ impl Catalog {
         };
         let mut batch = Batch::new(storage.database);
         stage_sequence_change(&mut batch, &identity, &changing.change())?;
-        storage.store.commit(batch, CommitLevel::Journaled)?;
+        storage.store.commit_definition(batch)?;
         let sequence = Arc::new(changing.succeed(storage.database.latest_sequence()));
         self.sequences.exchange(&state.identity, &Arc::new(SequenceState { identity, sequence }));
         Ok(())
@@ -121,7 +121,7 @@ impl Catalog {
         // A copy: the definition that writers use changes only after the commit.
         let changed = definition.with_fields(AutoFields::new(all));
         stage_entry(&mut batch, collection.id, &collection.namespace, &changed.indexes, &changed.fields)?;
-        storage.store.commit(batch, CommitLevel::Journaled)?;
+        storage.store.commit_definition(batch)?;
         *ids = next;
         for field in &added {
             self.sequences.insert(&field.state);
@@ -161,7 +161,7 @@ impl Catalog {
         for field in &dropped {
             stage_sequence_removal(&mut batch, &field.state.identity);
         }
-        end_sequences(&dropped, Box::new(|| storage.store.commit(batch, CommitLevel::Journaled)))?;
+        end_sequences(&dropped, Box::new(|| storage.store.commit_definition(batch)))?;
         self.forget(&dropped);
         *definition = changed;
         Ok(())
@@ -208,7 +208,7 @@ pub(crate) fn alter_fields(
     }
     let changed = definition.with_fields(AutoFields::new(fields));
     stage_entry(&mut batch, collection.id, &collection.namespace, &changed.indexes, &changed.fields)?;
-    storage.store.commit(batch, CommitLevel::Journaled)?;
+    storage.store.commit_definition(batch)?;
     publish_all(pending, storage);
     *definition = changed;
     Ok(())
@@ -238,7 +238,7 @@ pub(crate) fn truncate(storage: Storage<'_>, collection: &CollectionState) -> Re
         }
     }
     // The counter is held during the commit, so that an audit never sees one without the other.
-    collection.count.clear(|| storage.store.commit(batch, CommitLevel::Journaled))?;
+    collection.count.clear(|| storage.store.commit_definition(batch))?;
     publish_all(changing, storage);
     // What builds have read is gone. They wait for the gate before they end, so none ends without knowing.
     collection.builds.end(BuildEnd::Truncated, |_| true);

@@ -109,6 +109,14 @@ impl Store {
         self.commits.commit(batch, level)
     }
 
+    /// Writes a change of what exists, journaled: collections, indexes, definitions of sequences.
+    ///
+    /// If such a write was made and its sync cannot be confirmed, all writes are refused until the store is opened again.
+    /// The call fails, so what is in memory does not change, and a later write to the catalog would contradict it.
+    pub(crate) fn commit_definition(&self, batch: Batch<'_>) -> Result<()> {
+        self.commits.commit_definition(batch)
+    }
+
     /// Writes one record without building a batch.
     #[expect(clippy::inline_always, reason = "every insert passes here, and a call costs a hundredth of one")]
     #[inline(always)]

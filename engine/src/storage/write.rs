@@ -2,7 +2,7 @@
 
 use rocksdb::{WriteBatch, WriteOptions};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::options::PlantedFault;
 pub(crate) use crate::storage::durability::CommitLevel;
 use crate::storage::durable_mark::DurableMark;
@@ -118,6 +118,15 @@ impl Commits {
     ///
     /// On an I/O error the outcome is unknown until the next open, and the error says so.
     pub(crate) fn commit(&self, batch: Batch<'_>, level: CommitLevel) -> Result<()> {
+        self.write(batch, level, Doubt::IsTold)
+    }
+
+    /// Writes a change of what exists, journaled.
+    pub(super) fn commit_definition(&self, batch: Batch<'_>) -> Result<()> {
+        self.write(batch, CommitLevel::Journaled, Doubt::EndsWrites)
+    }
+
+    fn write(&self, batch: Batch<'_>, level: CommitLevel, doubt: Doubt) -> Result<()> {
         let admission = self.health.admit_write()?;
         let Batch { database, mut raw } = batch;
         let changes = raw.len() as u64;
@@ -135,7 +144,7 @@ impl Commits {
         } else {
             database.raw().write_opt(raw, options)
         };
-        self.settle(written, admission, Written { level, sequence: before + changes })
+        self.settle(written, admission, Written { level, sequence: before + changes, doubt })
     }
 
     /// Writes one record without building a batch.
@@ -155,7 +164,7 @@ impl Commits {
         let family = database.family(Family::Records);
         let written = database.raw().put_cf_opt(family, key, document, self.write_options.at(level));
         // A buffered write raises no mark, so its number is not read.
-        self.settle(written, admission, Written { level, sequence: 0 })
+        self.settle(written, admission, Written { level, sequence: 0, doubt: Doubt::IsTold })
     }
 
     /// Writes one record with a stamp. The stamp needs a batch, whose cost is small compared with the sync.
@@ -193,7 +202,8 @@ impl Commits {
                 // Before `confirm_sync`, which can fail: the write itself succeeded, and so the disk is no longer full.
                 self.health.succeeded(admission);
                 if written.level == CommitLevel::Journaled {
-                    self.health.confirm_sync(admission)?;
+                    let confirmed = self.health.confirm_sync(admission);
+                    confirmed.map_err(|error| written.doubt.meet(&self.health, error))?;
                     self.durable.raise(written.sequence);
                 }
                 Ok(())
@@ -210,4 +220,49 @@ struct Written {
     /// A lower bound of the number of the write's last change. RocksDB assigns sequence numbers in the order of the
     /// log, so a synced write covers everything with a lower number.
     sequence: u64,
+    doubt: Doubt,
+}
+
+/// What follows if a write was made, and whether it is synced is not known.
+#[derive(Clone, Copy)]
+enum Doubt {
+    /// The caller is told.
+    IsTold,
+    /// The caller is told, and later writes are refused.
+    EndsWrites,
+}
+
+impl Doubt {
+    #[cold]
+    fn meet(self, health: &Health, error: Error) -> Error {
+        match self {
+            Self::IsTold => error,
+            Self::EndsWrites => health.doubted(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a write says whose sync was raced by one that found the disk full, and whether later writes are admitted.
+    fn raced(doubt: Doubt) -> (Error, bool) {
+        let fault = PlantedFault::None;
+        let commits = Commits::new(Health::open(), DurableMark::starting_at(1, fault), None, fault);
+        let admission = commits.health.admit_write().expect("admitted");
+        commits.health.failed_io(&std::io::ErrorKind::StorageFull.into());
+        let written = Written { level: CommitLevel::Journaled, sequence: 2, doubt };
+        let error = commits.settle(Ok(()), admission, written).expect_err("not confirmed");
+        (error, commits.health.admit_write().is_ok())
+    }
+
+    /// The catalog on disk had the change and memory had not, and writes went on.
+    #[test]
+    fn a_definition_in_doubt_ends_writes_and_a_document_does_not() {
+        let (error, admitted) = raced(Doubt::IsTold);
+        assert!(error.is_commit_unknown() && admitted, "{error:?}");
+        let (error, admitted) = raced(Doubt::EndsWrites);
+        assert!(error.is_commit_unknown() && !admitted, "{error:?}");
+    }
 }
