@@ -226,7 +226,10 @@ impl<'a> Writer<'a> {
             match self.step(operation) {
                 Ok(()) => {}
                 Err(fault) => match fault.downcast_ref::<Error>() {
-                    Some(error) if is_refusal(error) => refusals += 1,
+                    Some(error) if is_refusal(error) => {
+                        eprintln!("refused: {error:?}");
+                        refusals += 1;
+                    }
                     _ => return Err(format!("thread {}: {fault}", self.thread).into()),
                 },
             }

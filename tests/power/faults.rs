@@ -62,6 +62,11 @@ impl Case {
         // Where only the process ends, every acknowledgement holds.
         let mut oracle = Oracle::new(task.is_journaled || !self.cut);
         lived.judge(&mut oracle, &aftermath)?;
+        // A full disk is no reason to give a store up: once there is room it goes on.
+        let is_full = self.errno == libc::ENOSPC && self.class != Class::Read && !lived.state.is_stopped;
+        if is_full && lived.said.contains("Poisoned") {
+            return Err(lived.blame("a full disk ended all writes"));
+        }
         Ok((lived.state.met.is_some(), oracle.acknowledged))
     }
 }

@@ -23,8 +23,8 @@ const BALLAST: usize = 26 * MEBIBYTE;
 const PATIENCE: Duration = Duration::from_secs(60);
 const THREADS: i64 = 3;
 const IDS_PER_THREAD: i64 = 1_000_000;
-/// A thread ends when so many of its writes in a row were refused.
-const REFUSALS: u32 = 12;
+/// Writes that must be acknowledged once there is room.
+const WRITES_AFTER: usize = 300;
 
 /// A mounted file system of few mebibytes.
 struct Small {
@@ -103,27 +103,27 @@ fn is_full(error: &Error) {
     assert!(is_told, "a full disk was told as {error:?}");
 }
 
-/// Writes from several threads until the disk refuses, and goes on for a while.
-fn fill(client: &Client, first: i64) -> Filled {
+/// Writes from several threads until the disk refuses, and goes on trying until it has refused for a while.
+fn fill(client: &Client, patience: Duration) -> Filled {
     let is_refused = AtomicBool::new(false);
     let fillings = race(0..THREADS, |thread| {
         let mut filled = Filled::default();
-        let (mut row, from) = (0, first + thread * IDS_PER_THREAD);
+        let (mut full_since, from) = (None, thread * IDS_PER_THREAD);
         for id in from..from + IDS_PER_THREAD {
             match things(client).insert_one(doc! { "_id": id, "padding": padding(id) }).run() {
                 Ok(_) => {
-                    row = 0;
+                    full_since = None;
                     filled.acknowledged.push(id);
                 }
                 Err(error) => {
                     is_full(&error);
                     is_refused.store(true, Ordering::Relaxed);
-                    (row, filled.refused) = (row + 1, filled.refused + 1);
-                    std::thread::sleep(Duration::from_millis(20));
+                    filled.refused += 1;
+                    let since: &mut Instant = full_since.get_or_insert_with(Instant::now);
+                    if since.elapsed() > patience {
+                        break;
+                    }
                 }
-            }
-            if row == REFUSALS {
-                break;
             }
         }
         filled
@@ -168,15 +168,14 @@ fn survive(small: &Small, choices: &mut Choices) -> usize {
     fs::write(small.ballast(), vec![1; BALLAST]).expect("there is room");
     let path = small.path();
     let client = options(is_journaled).open(&path).expect("made");
-    let mut filled = fill(&client, 0);
+    // RocksDB tries to recover from time to time, and is closed in the middle of it or not.
+    let mut filled = fill(&client, Duration::from_millis(100 + choices.below(3000)));
     audit(&client, &filled);
     // A second look from beside, which writes nothing.
     let reader = options(is_journaled).read_only(true).open(&path).expect("a full disk can be read");
     audit(&reader, &filled);
     drop(reader);
     let client = if closes_full {
-        // RocksDB tries to recover from time to time, and is closed in the middle of it or not.
-        std::thread::sleep(Duration::from_millis(choices.below(3000)));
         match in_time("closing on a full disk", move || client.close()) {
             Ok(()) => {}
             Err(error) => is_full(&error),
@@ -215,19 +214,19 @@ fn is_full_at_open(error: &Error) {
 /// Writes are accepted again soon.
 fn go_on(client: &Client, filled: &mut Filled) {
     let started = Instant::now();
-    let mut id = THREADS * IDS_PER_THREAD;
-    let last = id + 300;
-    while id < last {
+    let enough = filled.acknowledged.len() + WRITES_AFTER;
+    for id in THREADS * IDS_PER_THREAD.. {
+        if filled.acknowledged.len() == enough {
+            return;
+        }
         match things(client).insert_one(doc! { "_id": id, "padding": padding(id) }).run() {
             Ok(_) => filled.acknowledged.push(id),
             Err(error) => {
                 is_full(&error);
                 filled.refused += 1;
                 assert!(started.elapsed() < PATIENCE, "there is room, and still: {error}");
-                std::thread::sleep(Duration::from_millis(50));
             }
         }
-        id += 1;
     }
 }
 

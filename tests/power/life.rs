@@ -47,7 +47,7 @@ pub(crate) struct Lived {
     pub(crate) records: Vec<Record>,
     pub(crate) state: State,
     /// What the child said on standard error.
-    said: String,
+    pub(crate) said: String,
 }
 
 /// Lets a child live on a disk with these files.
