@@ -169,7 +169,9 @@ fn survive(small: &Small, choices: &mut Choices) -> usize {
     let path = small.path();
     let client = options(is_journaled).open(&path).expect("made");
     // RocksDB tries to recover from time to time, and is closed in the middle of it or not.
-    let mut filled = fill(&client, Duration::from_millis(100 + choices.below(3000)));
+    let patience = Duration::from_millis(100 + choices.below(3000));
+    let writers = client.clone();
+    let mut filled = in_time("filling", move || fill(&writers, patience));
     audit(&client, &filled);
     // A second look from beside, which writes nothing.
     let reader = options(is_journaled).read_only(true).open(&path).expect("a full disk can be read");

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use parking_lot::Mutex;
-use rocksdb::{ColumnFamily, DB, DBPinnableSlice, Options, Range, ReadOptions, WriteBatch};
+use rocksdb::{ColumnFamily, DB, DBPinnableSlice, Options, Range, ReadOptions, WriteBatch, WriteOptions};
 
 use crate::error::Result;
 use crate::options::PlantedFault;
@@ -122,10 +122,14 @@ impl Database {
 
     /// Writes a stamp into the log: writes up to `synced` are on stable storage. The stamp itself is not synced, and
     /// has no sequence number.
-    pub(super) fn write_stamp(&self, synced: u64) -> std::result::Result<(), rocksdb::Error> {
+    pub(super) fn write_stamp(
+        &self,
+        synced: u64,
+        options: &WriteOptions,
+    ) -> std::result::Result<(), rocksdb::Error> {
         let mut batch = WriteBatch::default();
         batch.put_log_data(self.stamp(synced).bytes());
-        self.raw().write(batch)
+        self.raw().write_opt(batch, options)
     }
 
     /// The sequence number of the newest write.

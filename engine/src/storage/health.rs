@@ -10,7 +10,7 @@
 //! began before the last failure does not end Full, even if it succeeds. A sync during which another write failed
 //! proves nothing.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -29,6 +29,8 @@ const ONE_FAILURE: u64 = STATE + 1;
 /// The state of a store. One word holds the state and the number of failures, so that both change together.
 pub(super) struct Health {
     word: AtomicU64,
+    /// Whether the disk was ever full.
+    knows_full: AtomicBool,
     /// The message of the failure that led to the present state.
     cause: Mutex<String>,
 }
@@ -38,15 +40,28 @@ pub(super) struct Health {
 #[must_use = "whether an attempt succeeded is judged by what was before it"]
 pub(super) struct Admission {
     word: u64,
+    /// The disk was full before, at any time.
+    knows_full: bool,
+}
+
+impl Admission {
+    /// Whether the attempt must fail, and not wait, if RocksDB has no room in memory.
+    ///
+    /// On a full disk RocksDB makes room by its recovery, which waits for all writes. It would wait for this one, and this
+    /// one for it. The disk may be full again before anyone knows, so this holds from the first time on.
+    #[inline]
+    pub(super) fn never_waits(self) -> bool {
+        self.knows_full
+    }
 }
 
 impl Health {
     pub(super) fn open() -> Self {
-        Self { word: AtomicU64::new(OPEN), cause: Mutex::default() }
+        Self { word: AtomicU64::new(OPEN), knows_full: AtomicBool::new(false), cause: Mutex::default() }
     }
 
     pub(super) fn read_only() -> Self {
-        Self { word: AtomicU64::new(READ_ONLY), cause: Mutex::default() }
+        Self { word: AtomicU64::new(READ_ONLY), ..Self::open() }
     }
 
     pub(super) fn is_read_only(&self) -> bool {
@@ -58,7 +73,7 @@ impl Health {
     pub(super) fn admit_write(&self) -> Result<Admission> {
         let word = self.word.load(Ordering::Acquire);
         match word & STATE {
-            OPEN | FULL => Ok(Admission { word }),
+            OPEN | FULL => Ok(Admission { word, knows_full: self.knows_full.load(Ordering::Relaxed) }),
             state => Err(self.refusal(state)),
         }
     }
@@ -78,7 +93,7 @@ impl Health {
     /// to the log that failed.
     #[inline]
     pub(super) fn succeeded(&self, admission: Admission) {
-        let Admission { word } = admission;
+        let Admission { word, .. } = admission;
         // If the word has changed, another write failed meanwhile, and the disk counts as full again.
         if word & STATE == FULL {
             let _ = self.word.compare_exchange(word, word - FULL, Ordering::AcqRel, Ordering::Acquire);
@@ -127,6 +142,8 @@ impl Health {
                 self.worsen(DAMAGED, &message);
                 Error::new(ErrorKind::CommitUnknown { message })
             }
+            // Nothing was written, and nothing is known of the disk that was not known before.
+            Failure::Stall => Error::new(ErrorKind::NoSpace { message, during_commit: false }),
             // RocksDB refused it before it wrote anything, so the state stays.
             Failure::Argument => Error::new(ErrorKind::Storage { message }),
             Failure::Io | Failure::Other => {
@@ -148,6 +165,9 @@ impl Health {
 
     /// Counts a failure, and changes to `state` unless the present state is worse.
     fn worsen(&self, state: u64, message: &str) {
+        if state == FULL {
+            self.knows_full.store(true, Ordering::Relaxed);
+        }
         // The lock comes first, so that a refusal never sees the new state with the old cause.
         let mut cause = self.cause.lock();
         let worse = |word: u64| Some((word & !STATE) + ONE_FAILURE + (word & STATE).max(state));
@@ -158,6 +178,11 @@ impl Health {
             message.clone_into(&mut cause);
             tracing::error!(cause = message, "writes are refused from now on");
         }
+    }
+
+    /// Whether a write that found no room in memory is to be tried again: RocksDB is making some.
+    pub(super) fn makes_room(&self) -> bool {
+        self.state() == OPEN
     }
 
     fn state(&self) -> u64 {
@@ -236,6 +261,21 @@ mod tests {
         health.succeeded(admitted(&health));
         assert!(health.admit_sync().is_ok());
         assert!(health.met(Failure::Io, "IO error: Writer has previous error.").is_commit_unknown());
+    }
+
+    /// It was told as an I/O error of a commit when the disk had got room again meanwhile, and that ended all writes.
+    #[test]
+    fn a_write_that_would_have_waited_changes_no_state() {
+        let health = Health::open();
+        assert!(health.met(Failure::Stall, "Result incomplete: Write stall").is_no_space());
+        assert_eq!(health.state(), OPEN);
+        assert!(!admitted(&health).never_waits() && health.makes_room());
+        health.met(Failure::NoSpace, "full");
+        assert!(admitted(&health).never_waits() && !health.makes_room());
+        assert!(health.met(Failure::Stall, "Result incomplete: Write stall").is_no_space());
+        health.succeeded(admitted(&health));
+        assert_eq!(health.state(), OPEN);
+        assert!(admitted(&health).never_waits(), "the disk may be full again");
     }
 
     #[test]

@@ -11,6 +11,8 @@ use crate::error::{Error, ErrorKind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     NoSpace,
+    /// A write that does not wait found no room in memory. Nothing was written.
+    Stall,
     Io,
     Corruption,
     /// RocksDB refused the call before it did anything.
@@ -22,6 +24,7 @@ pub(super) enum Failure {
 pub(super) fn classify(error: &rocksdb::Error) -> Failure {
     match error.kind() {
         RocksKind::Corruption => Failure::Corruption,
+        RocksKind::Incomplete if is_stall(error) => Failure::Stall,
         RocksKind::IOError | RocksKind::Incomplete | RocksKind::TimedOut => {
             if is_no_space(error.as_ref()) {
                 Failure::NoSpace
@@ -49,11 +52,16 @@ pub(super) fn classify(error: &rocksdb::Error) -> Failure {
 pub(super) fn read(error: rocksdb::Error) -> Error {
     let message = String::from(error.as_ref());
     match classify(&error) {
-        Failure::NoSpace => Error::new(ErrorKind::NoSpace { message, during_commit: false }),
+        Failure::NoSpace | Failure::Stall => Error::new(ErrorKind::NoSpace { message, during_commit: false }),
         Failure::Io => Error::io("read the store", None, std::io::Error::other(message)),
         Failure::Corruption => Error::corruption("storage", &[], message),
         Failure::Argument | Failure::Other => Error::new(ErrorKind::Storage { message }),
     }
+}
+
+/// Whether a write that does not wait found no room in memory.
+pub(super) fn is_stall(error: &rocksdb::Error) -> bool {
+    error.as_ref().contains("Write stall")
 }
 
 fn is_no_space(message: &str) -> bool {

@@ -1,5 +1,7 @@
 //! The only way to the disk: a batch of puts and deletes, committed as a whole.
 
+use std::time::Duration;
+
 use rocksdb::{WriteBatch, WriteOptions};
 
 use crate::error::{Error, Result};
@@ -8,8 +10,11 @@ pub(crate) use crate::storage::durability::CommitLevel;
 use crate::storage::durable_mark::DurableMark;
 use crate::storage::families::{Database, Family};
 use crate::storage::health::{Admission, Health};
-use crate::storage::planted;
 use crate::storage::witness::Keeper;
+use crate::storage::{planted, translate};
+
+/// How long a write waits before it is tried again.
+const STALL: Duration = Duration::from_millis(1);
 
 /// Pending changes. No reader sees them before [`Commits::commit`].
 pub(crate) struct Batch<'a> {
@@ -21,19 +26,34 @@ pub(crate) struct Batch<'a> {
 pub(super) struct WriteOptionSet {
     buffered: WriteOptions,
     journaled: WriteOptions,
+    /// The same, of writes that fail and do not wait if there is no room in memory.
+    buffered_at_once: WriteOptions,
+    journaled_at_once: WriteOptions,
 }
 
 impl WriteOptionSet {
     pub(super) fn new(fault: PlantedFault) -> Self {
-        let mut journaled = WriteOptions::default();
-        journaled.set_sync(fault != PlantedFault::CommitsNotSynced);
-        Self { buffered: WriteOptions::default(), journaled }
+        let options = |is_synced, at_once| {
+            let mut options = WriteOptions::default();
+            options.set_sync(is_synced && fault != PlantedFault::CommitsNotSynced);
+            options.set_no_slowdown(at_once);
+            options
+        };
+        Self {
+            buffered: options(false, false),
+            journaled: options(true, false),
+            buffered_at_once: options(false, true),
+            journaled_at_once: options(true, true),
+        }
     }
 
-    fn at(&self, level: CommitLevel) -> &WriteOptions {
-        match level {
-            CommitLevel::Buffered => &self.buffered,
-            CommitLevel::Journaled => &self.journaled,
+    #[inline]
+    fn at(&self, level: CommitLevel, admission: Admission) -> &WriteOptions {
+        match (level, admission.never_waits()) {
+            (CommitLevel::Buffered, false) => &self.buffered,
+            (CommitLevel::Journaled, false) => &self.journaled,
+            (CommitLevel::Buffered, true) => &self.buffered_at_once,
+            (CommitLevel::Journaled, true) => &self.journaled_at_once,
         }
     }
 }
@@ -111,7 +131,9 @@ impl Commits {
 
     /// Writes a stamp into the log: what is on stable storage now.
     pub(super) fn stamp(&self, database: &Database) -> Result<()> {
-        database.write_stamp(self.durable.sequence()).map_err(|error| self.health.failed(&error))
+        let (synced, options) = (self.durable.sequence(), &self.write_options.buffered_at_once);
+        let written = self.try_until_room(|| database.write_stamp(synced, options));
+        written.map_err(|error| self.health.failed(&error))
     }
 
     /// Writes the batch as a whole, or not at all.
@@ -138,9 +160,12 @@ impl Commits {
         if level == CommitLevel::Journaled {
             raw.put_log_data(database.stamp(self.durable.sequence()).bytes());
         }
-        let options = self.write_options.at(level);
+        let options = self.write_options.at(level, admission);
         let written = if self.fault == PlantedFault::EntriesApart {
             planted::write_apart(database, raw, options)
+        } else if admission.never_waits() {
+            // RocksDB takes the batch, so each try has a copy.
+            self.try_until_room(|| database.raw().write_opt(WriteBatch::from_data(raw.data()), options))
         } else {
             database.raw().write_opt(raw, options)
         };
@@ -162,9 +187,24 @@ impl Commits {
         }
         let admission = self.health.admit_write()?;
         let family = database.family(Family::Records);
-        let written = database.raw().put_cf_opt(family, key, document, self.write_options.at(level));
+        let written =
+            database.raw().put_cf_opt(family, key, document, self.write_options.at(level, admission));
         // A buffered write raises no mark, so its number is not read.
         self.settle(written, admission, Written { level, sequence: 0, doubt: Doubt::IsTold })
+    }
+
+    /// Tries a write that does not wait again and again, as long as RocksDB is making room for it.
+    fn try_until_room(
+        &self,
+        write: impl Fn() -> std::result::Result<(), rocksdb::Error>,
+    ) -> std::result::Result<(), rocksdb::Error> {
+        loop {
+            let written = write();
+            if !written.as_ref().is_err_and(translate::is_stall) || !self.health.makes_room() {
+                return written;
+            }
+            std::thread::sleep(STALL);
+        }
     }
 
     /// Writes one record with a stamp. The stamp needs a batch, whose cost is small compared with the sync.
