@@ -10,10 +10,11 @@ use cairndb::bson::doc;
 use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environment, seed};
 use cairndb_tests::expiring::{self, FIXED_COUNT, FIXED_TAGS, INSERTED, is_expiring};
 use cairndb_tests::journal::Record;
+use cairndb_tests::race::on_lanes;
 use cairndb_tests::scratch::{Medium, Scratch, small};
 use cairndb_tests::workload;
 
-use crate::kill::{kill_one, on_lanes};
+use crate::kill::kill_one;
 use crate::say;
 
 const KILLS_DEFAULT: u64 = 60;
@@ -106,7 +107,7 @@ impl Oracle {
                 self.toggled = vec![exists];
             }
             Record::Fault => return Err("the writing process met a fault".to_owned()),
-            Record::Won { .. } | Record::Taken { .. } => {
+            Record::Won { .. } | Record::Taken { .. } | Record::Closed => {
                 return Err(format!("{record:?} is no record of this suite"));
             }
         }

@@ -105,6 +105,7 @@ impl Oracle {
             Record::Taken { course, value } => return self.take(course, value),
             Record::Closed => self.durable_before = self.heard,
             Record::Won { .. } => return Err("this suite has no contest".to_owned()),
+            Record::PassBegun | Record::PassDone => return Err("this suite makes no TTL passes".to_owned()),
             Record::Fault => return Err("the writing process met a fault".to_owned()),
         }
         Ok(())

@@ -263,10 +263,8 @@ impl Filter {
 
     /// Whether a condition on this very path must be met. `false` does not mean that none must.
     pub(crate) fn asks_for(&self, path: &FieldPath) -> bool {
-        let parts = match &self.root {
-            Node::All(parts) => parts.as_slice(),
-            only => std::slice::from_ref(only),
-        };
+        let root = &self.root;
+        let parts = if let Node::All(parts) = root { parts.as_slice() } else { std::slice::from_ref(root) };
         parts.iter().any(|part| matches!(part, Node::Field(own, _) if own == path))
     }
 

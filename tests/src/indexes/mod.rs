@@ -303,13 +303,8 @@ impl Pair {
         let shown = Question { projection: None, hint: question.hint.clone(), ..question.clone() };
         if let Ok(expected) = find(&self.plain, &shown) {
             let found = find(&self.indexed, &shown).unwrap_or_else(|error| panic!("{shown:?}: {error}"));
-            assert_eq!(self.keys(sort, &found), self.keys(sort, &expected), "{}", self.told(&shown));
+            assert_eq!(sort_keys(sort, &found), sort_keys(sort, &expected), "{}", self.told(&shown));
         }
-    }
-
-    fn keys(&self, sort: &Document, documents: &[Vec<u8>]) -> Vec<Option<Vec<u8>>> {
-        let key = |bytes: &Vec<u8>| keys::in_sort(sort, RawDocument::from_bytes(bytes).expect("a document"));
-        documents.iter().map(key).collect()
     }
 
     /// Counts, distinct values of `path`, and pipelines.
@@ -496,6 +491,12 @@ impl Question {
     fn all(&self) -> Self {
         Self { skip: 0, limit: 0, ..self.clone() }
     }
+}
+
+/// The keys of documents in a sort.
+fn sort_keys(sort: &Document, documents: &[Vec<u8>]) -> Vec<Option<Vec<u8>>> {
+    let key = |bytes: &Vec<u8>| keys::in_sort(sort, RawDocument::from_bytes(bytes).expect("a document"));
+    documents.iter().map(key).collect()
 }
 
 /// The answer, document by document. The plain collection has no index that a hint could name.
