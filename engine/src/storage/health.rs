@@ -11,6 +11,7 @@
 //! proves nothing.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -25,6 +26,8 @@ const READ_ONLY: u64 = 4;
 /// The bits of the word that hold the state. The bits above count failures.
 const STATE: u64 = 7;
 const ONE_FAILURE: u64 = STATE + 1;
+/// The longest time between an error and its note, if another call reports that there was one.
+const FIRST_ERROR_MAX: Duration = Duration::from_millis(200);
 
 /// The state of a store. One word holds the state and the number of failures, so that both change together.
 pub(super) struct Health {
@@ -153,14 +156,18 @@ impl Health {
         }
     }
 
-    /// The failure that an error stands for. After a full disk RocksDB reports a plain I/O error for each write to
-    /// the same log, until it has replaced the log; these count as a full disk too.
+    /// The failure that an error stands for. After an error RocksDB reports a plain I/O error for each write to the same
+    /// log, until it has replaced the log; after a full disk these count as a full disk too.
     fn seen_as(&self, failure: Failure, message: &str) -> Failure {
-        let full = self.state() == FULL;
-        if full && failure == Failure::Io && message.contains("Writer has previous error") {
-            return Failure::NoSpace;
+        if failure != Failure::Io || !translate::repeats_an_error(message) {
+            return failure;
         }
-        failure
+        // The call that met the error itself may not have noted it yet.
+        let started = Instant::now();
+        while self.state() == OPEN && started.elapsed() < FIRST_ERROR_MAX {
+            std::thread::yield_now();
+        }
+        if self.state() == FULL { Failure::NoSpace } else { failure }
     }
 
     /// Counts a failure, and changes to `state` unless the present state is worse.
@@ -178,6 +185,11 @@ impl Health {
             message.clone_into(&mut cause);
             tracing::error!(cause = message, "writes are refused from now on");
         }
+    }
+
+    /// Whether the disk was full at any time, and the store has not been given up.
+    pub(super) fn may_recover(&self) -> bool {
+        self.knows_full.load(Ordering::Relaxed) && matches!(self.state(), OPEN | FULL)
     }
 
     /// Whether a write that found no room in memory is to be tried again: RocksDB is making some.
@@ -256,8 +268,11 @@ mod tests {
         let health = Health::open();
         health.met(Failure::NoSpace, "full");
         assert!(health.admit_sync().err().expect("no sync on a full disk").is_no_space());
-        assert!(health.met(Failure::Io, "IO error: Writer has previous error.").is_no_space());
-        assert!(health.admit_write().is_ok());
+        for message in ["IO error: Writer has previous error.", "IO error: Seen error. Skip writing buffer."]
+        {
+            assert!(health.met(Failure::Io, message).is_no_space());
+            assert!(health.admit_write().is_ok());
+        }
         health.succeeded(admitted(&health));
         assert!(health.admit_sync().is_ok());
         assert!(health.met(Failure::Io, "IO error: Writer has previous error.").is_commit_unknown());
@@ -276,6 +291,20 @@ mod tests {
         health.succeeded(admitted(&health));
         assert_eq!(health.state(), OPEN);
         assert!(admitted(&health).never_waits(), "the disk may be full again");
+    }
+
+    /// The thread that met the full disk noted it after another one had heard of an error and taken it for one of the disk.
+    #[test]
+    fn an_error_that_is_repeated_before_it_is_noted_does_not_poison() {
+        let health = Health::open();
+        std::thread::scope(|scope| {
+            let repeated =
+                scope.spawn(|| health.met(Failure::Io, "IO error: Seen error. Skip writing buffer."));
+            std::thread::yield_now();
+            health.met(Failure::NoSpace, "full");
+            assert!(repeated.join().expect("no panic").is_no_space());
+        });
+        assert!(health.admit_write().is_ok());
     }
 
     #[test]

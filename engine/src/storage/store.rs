@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
+use crossbeam::channel::bounded;
 use crossbeam::sync::{ShardedLock, ShardedLockReadGuard};
 use parking_lot::Mutex;
 
@@ -15,6 +17,9 @@ use crate::storage::latch::Latches;
 use crate::storage::sync::{Background, Errands};
 use crate::storage::write::{Batch, Commits};
 use crate::storage::{folder, fork, translate, witness};
+
+/// How long closing waits for RocksDB after a full disk.
+const RELEASE_MAX: Duration = Duration::from_secs(30);
 
 /// An open database folder.
 pub(crate) struct Store {
@@ -78,12 +83,36 @@ impl Store {
         let finished = self.finish(&database, before_release);
         // What still shares the database now is open cursors: operations have ended, and the thread has too.
         let cursors = Arc::strong_count(&database) - 1;
-        drop(database);
-        finished?;
+        let released = self.release(database);
+        finished.and(released)?;
         if cursors > 0 {
             return Err(Error::new(ErrorKind::CursorsOpen { cursors }));
         }
         Ok(())
+    }
+
+    /// Closes RocksDB, if no cursor shares the database.
+    fn release(&self, database: Arc<Database>) -> Result<()> {
+        if !self.commits.health.may_recover() {
+            drop(database);
+            return Ok(());
+        }
+        self.commits.await_recovery(&database);
+        // RocksDB may begin to recover in this moment. Then it never ends, and the caller must not wait with it.
+        let (done, is_done) = bounded(1);
+        let thread = std::thread::Builder::new().name("cairndb-close".to_owned()).spawn(move || {
+            drop(database);
+            // No error: the caller has given up waiting.
+            let _ = done.send(());
+        });
+        thread.map_err(|error| Error::io("start the thread that closes RocksDB", None, error))?;
+        is_done.recv_timeout(RELEASE_MAX).map_err(|_| {
+            let message =
+                "RocksDB does not end its recovery from a full disk; the folder stays locked until the \
+                           process ends"
+                    .to_owned();
+            Error::new(ErrorKind::NoSpace { message, during_commit: false })
+        })
     }
 
     fn finish(&self, database: &Database, last: impl FnOnce(&Database) -> Result<()>) -> Result<()> {

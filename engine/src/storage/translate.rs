@@ -59,6 +59,11 @@ pub(super) fn read(error: rocksdb::Error) -> Error {
     }
 }
 
+/// Whether an error says no more than that there was one before.
+pub(super) fn repeats_an_error(message: &str) -> bool {
+    message.contains("Writer has previous error") || message.contains("Seen error")
+}
+
 /// Whether a write that does not wait found no room in memory.
 pub(super) fn is_stall(error: &rocksdb::Error) -> bool {
     error.as_ref().contains("Write stall")

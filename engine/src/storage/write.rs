@@ -1,6 +1,6 @@
 //! The only way to the disk: a batch of puts and deletes, committed as a whole.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rocksdb::{WriteBatch, WriteOptions};
 
@@ -15,6 +15,8 @@ use crate::storage::{planted, translate};
 
 /// How long a write waits before it is tried again.
 const STALL: Duration = Duration::from_millis(1);
+/// How long closing waits for RocksDB's recovery.
+const RECOVERY_MAX: Duration = Duration::from_secs(3);
 
 /// Pending changes. No reader sees them before [`Commits::commit`].
 pub(crate) struct Batch<'a> {
@@ -134,6 +136,20 @@ impl Commits {
         let (synced, options) = (self.durable.sequence(), &self.write_options.buffered_at_once);
         let written = self.try_until_room(|| database.write_stamp(synced, options));
         written.map_err(|error| self.health.failed(&error))
+    }
+
+    /// Waits for a while until RocksDB has recovered from a full disk, if it may be about to: closed in the middle of that, it
+    /// would wait for itself.
+    pub(super) fn await_recovery(&self, database: &Database) {
+        let started = Instant::now();
+        let options = &self.write_options.buffered_at_once;
+        while self.health.may_recover() && started.elapsed() < RECOVERY_MAX {
+            // RocksDB accepts writes again once it has flushed what it had in memory.
+            if database.write_stamp(self.durable.sequence(), options).is_ok() {
+                return;
+            }
+            std::thread::sleep(STALL);
+        }
     }
 
     /// Writes the batch as a whole, or not at all.
