@@ -13,7 +13,8 @@ use crate::mount::{Act, Class, Plan, is_possible};
 use crate::oracle::Oracle;
 use crate::say;
 
-const FAULTS_DEFAULT: u64 = 160;
+/// Each kind once.
+const FAULTS_DEFAULT: u64 = KINDS;
 const ERRORS: [Errno; 4] = [libc::EIO, libc::ENOSPC, libc::EROFS, libc::EMFILE];
 /// Kinds of faults: classes, errors, once or for ever, with a cut or without.
 const KINDS: u64 = Class::ALL.len() as u64 * ERRORS.len() as u64 * 2 * 2;
