@@ -32,7 +32,7 @@ pub enum Access {
     Merge(Merge),
 }
 
-/// Scans that follow each other. For its use see [`plans`](crate::planner::plans).
+/// Scans that follow each other. For its use see [`plans`](crate::planner::plans)(crate::planner::plans).
 #[derive(Clone, Debug)]
 pub struct Union {
     /// Scans of records or entries, in the order in which they are read.
@@ -91,10 +91,10 @@ pub struct RecordScan {
     pub direction: Direction,
 }
 
-/// A scan of the entries of an index. For its use see [`plans`].
+/// A scan of the entries of an index. For its use see [`plans`](crate::planner::plans).
 #[derive(Clone, Debug)]
 pub struct EntryScan {
-    /// The position of the index in [`Request::indexes`].
+    /// The position of the index in [`Request::indexes`](crate::planner::Request::indexes).
     pub index: usize,
     /// For each field of the index, the values to read.
     pub bounds: Vec<Intervals>,
@@ -106,7 +106,7 @@ pub struct EntryScan {
     pub answer: Option<EntryAnswer>,
 }
 
-/// What to read for a request, and whether it comes in order. For its use see [`plans`].
+/// What to read for a request, and whether it comes in order. For its use see [`plans`](crate::planner::plans).
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// What the plan reads.
