@@ -26,15 +26,14 @@ fn check(fault: &'static str, like: impl Fn(Task) -> Task, words: &[&str]) {
     let search = |fault, number: u64| {
         cut_lives(mix(seed ^ (number << 8)), LIVES, |task| Task { fault, ..like(task) }).err()
     };
-    let found = (1..=SEARCHES).find_map(|number| Some((number, search(fault, number)?)));
-    let (searches, found) = found
+    // A search in which threads took their turns otherwise may meet something else first, and counts for nothing.
+    let tells = |number: u64| {
+        let found = search(fault, number).filter(|found| words.iter().any(|word| found.contains(word)))?;
+        search("none", number).is_none().then_some((number, found))
+    };
+    let (searches, found) = (1..=SEARCHES)
+        .find_map(tells)
         .unwrap_or_else(|| panic!("{SEED_VARIABLE}={seed}: {fault} was not found in {SEARCHES} searches"));
-    assert!(
-        words.iter().any(|word| found.contains(word)),
-        "{SEED_VARIABLE}={seed}: {fault} shows as: {found}"
-    );
-    let sane = search("none", searches);
-    assert_eq!(sane, None, "{SEED_VARIABLE}={seed}: the same search without {fault}");
     let first: String = found.chars().take(160).collect();
     say(&format!("power: planted: {fault} found by search {searches}: {first}"));
 }
@@ -104,11 +103,11 @@ fn a_witness_that_is_not_raised_is_found() {
         return;
     }
     let seed = seed();
-    for number in 0..4 {
-        let seed = mix(seed ^ number);
-        assert_eq!(is_loss_refused(seed, "none"), Ok(true), "{SEED_VARIABLE}={seed}");
-        assert_eq!(is_loss_refused(seed, "witness-not-raised"), Ok(false), "{SEED_VARIABLE}={seed}");
-    }
+    // A flush may have put everything into tables before the end, and then nothing is lost.
+    let is_found = (0..20).map(|number| mix(seed ^ number)).any(|seed| {
+        is_loss_refused(seed, "none") == Ok(true) && is_loss_refused(seed, "witness-not-raised") == Ok(false)
+    });
+    assert!(is_found, "{SEED_VARIABLE}={seed}");
     // A cut is no loss for a disk that keeps its word, with a witness or without.
     let task = Task { fault: "witness-not-raised", ..Task::small(&mut Choices::seeded(seed)) };
     let lived = live(&Image::default(), &task, Some(stop_at(150))).expect("lived");
