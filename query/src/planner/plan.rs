@@ -32,7 +32,7 @@ pub enum Access {
     Merge(Merge),
 }
 
-/// Scans that follow each other. For its use see [`plans`](crate::planner::plans)(crate::planner::plans).
+/// Scans that follow each other. For its use see [`plans`](crate::planner::plans).
 #[derive(Clone, Debug)]
 pub struct Union {
     /// Scans of records or entries, in the order in which they are read.
