@@ -15,6 +15,7 @@ use cairndb_tests::scratch::{Medium, Scratch, small};
 use cairndb_tests::workload;
 
 use crate::kill::kill_one;
+use crate::oracle::compare_versions;
 use crate::say;
 
 const KILLS_DEFAULT: u64 = 60;
@@ -171,15 +172,7 @@ impl Oracle {
     }
 
     fn compare(&self, stored: &HashMap<u64, u64>) -> Result<(), String> {
-        for (tag, possible) in &self.versions {
-            let version = stored.get(tag).copied().unwrap_or(0);
-            if !possible.contains(&version) {
-                return Err(format!("tag {tag} is version {version}, one of {possible:?} was acknowledged"));
-            }
-        }
-        if let Some(tag) = stored.keys().find(|tag| !self.versions.contains_key(tag)) {
-            return Err(format!("tag {tag} is stored, and was never written"));
-        }
+        compare_versions(&self.versions, stored)?;
         for (first, count) in &self.batches {
             // A pass may have come between the insert and the kill.
             let (expiring, lasting): (Vec<u64>, Vec<u64>) =

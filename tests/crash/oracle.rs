@@ -1,6 +1,7 @@
 //! What must be in the database, from the journals of the processes that were killed.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt::Debug;
 
 use cairndb::Client;
 use cairndb::bson::{Bson, Document, doc};
@@ -107,15 +108,7 @@ impl Oracle {
     }
 
     fn compare(&self, stored: &HashMap<u64, u64>) -> Result<(), String> {
-        for (tag, possible) in &self.versions {
-            let version = stored.get(tag).copied().unwrap_or(0);
-            if !possible.contains(&version) {
-                return Err(format!("tag {tag} is version {version}, one of {possible:?} was acknowledged"));
-            }
-        }
-        if let Some(tag) = stored.keys().find(|tag| !self.versions.contains_key(tag)) {
-            return Err(format!("tag {tag} is stored, and was never written"));
-        }
+        compare_versions(&self.versions, stored)?;
         for (first, count) in &self.batches {
             let there = (*first..first + count).filter(|tag| stored.contains_key(tag)).count() as u64;
             if there != 0 && there != *count {
@@ -151,6 +144,26 @@ impl Oracle {
             return Err(format!("the unique index is gone: {names:?}"));
         }
         Ok(())
+    }
+}
+
+/// Each stored version must be one of those that its document may have. 0 is absent.
+pub(crate) fn compare_versions<V: Debug>(
+    versions: &HashMap<u64, V>,
+    stored: &HashMap<u64, u64>,
+) -> Result<(), String>
+where
+    for<'v> &'v V: IntoIterator<Item = &'v u64>,
+{
+    for (tag, possible) in versions {
+        let version = stored.get(tag).copied().unwrap_or(0);
+        if !possible.into_iter().any(|one| *one == version) {
+            return Err(format!("tag {tag} is version {version}, one of {possible:?} was acknowledged"));
+        }
+    }
+    match stored.keys().find(|tag| !versions.contains_key(tag)) {
+        Some(tag) => Err(format!("tag {tag} is stored, and was never written")),
+        None => Ok(()),
     }
 }
 

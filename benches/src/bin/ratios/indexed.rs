@@ -120,6 +120,11 @@ fn ranges() -> impl Iterator<Item = i32> {
     (0..RANGES).map(|at| at * RANGE_VALUES)
 }
 
+/// The filters of a round, one for each range.
+fn range_filters() -> Vec<Document> {
+    ranges().map(|least| doc! { "a": { "$gte": least, "$lt": least + RANGE_VALUES } }).collect()
+}
+
 /// A raw iterator over the entries by `a` from `least` on, up to the end of a range.
 fn raw_range(raw: &Raw, least: i32) -> rocksdb::DBRawIterator<'_> {
     let bound = |value: i32| {
@@ -151,8 +156,7 @@ pub(crate) fn range_by_index() -> f64 {
     let orders = ours.orders();
     speed_ratio(
         || {
-            let filters: Vec<Document> =
-                ranges().map(|least| doc! { "a": { "$gte": least, "$lt": least + RANGE_VALUES } }).collect();
+            let filters = range_filters();
             time(|| {
                 let found: usize = filters.into_iter().map(|filter| rows(orders.find(filter).run())).sum();
                 assert!(found > 80_000);
@@ -182,8 +186,7 @@ pub(crate) fn covered() -> f64 {
     let orders = ours.orders();
     speed_ratio(
         || {
-            let filters: Vec<Document> =
-                ranges().map(|least| doc! { "a": { "$gte": least, "$lt": least + RANGE_VALUES } }).collect();
+            let filters = range_filters();
             time(|| {
                 let shown = || doc! { "a": 1, "_id": 0 };
                 let searches =
