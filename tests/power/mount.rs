@@ -456,7 +456,11 @@ impl Mounted {
 
     /// Unmounts the disk, which no process uses any more.
     pub(crate) fn end(self) -> io::Result<State> {
-        self.session.umount_and_join()?;
+        match self.session.umount_and_join() {
+            // The connection ended while the server was about to read from it. It is unmounted.
+            Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => {}
+            ended => ended?,
+        }
         let state = Arc::into_inner(self.state).expect("the server has ended");
         Ok(state.into_inner().expect("no operation panics"))
     }
