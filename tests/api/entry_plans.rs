@@ -8,7 +8,7 @@ use cairndb::bson::{Bson, Document, RawDocumentBuf, doc};
 use cairndb::{Collection, Hint, IndexModel};
 
 use crate::Fixture;
-use crate::index_plans::{check_command, explain, hundred};
+use crate::index_plans::{check_command, check_statistics, explain, hundred};
 
 #[track_caller]
 fn check_find(filter: Document, rest: Document, stages: &str, expected: [i32; 3]) {
@@ -123,6 +123,40 @@ fn different_values_are_read_once_each() {
         "FETCH < IXSCAN tags forward",
         [20, 20, 20],
     );
+}
+
+/// Checks the search at the start of a pipeline.
+#[track_caller]
+fn check_pipeline(stages: &[Document], plan: &str, expected: [i32; 3]) {
+    let reply =
+        explain(&hundred(), &doc! { "aggregate": "a", "pipeline": stages, "cursor": {}, "hint": "kind" });
+    let first = reply.get_array("stages").expect("stages").first().and_then(Bson::as_document);
+    let cursor = first.and_then(|first| first.get_document("$cursor").ok()).expect("a search");
+    check_statistics(cursor, plan, expected);
+}
+
+#[test]
+fn one_document_of_a_group_is_read_if_the_first_is_enough() {
+    let first = |of: &str| doc! { "$group": { "_id": "$kind", "value": { "$first": of } } };
+    let (newest, oldest) =
+        (doc! { "$sort": { "kind": 1, "n": -1 } }, doc! { "$sort": { "kind": -1, "n": 1 } });
+    check_pipeline(&[newest.clone(), first("$n")], "DISTINCT_SCAN kind forward", [4, 4, 0]);
+    check_pipeline(&[oldest, first("$_id")], "DISTINCT_SCAN kind backward", [4, 4, 0]);
+    let fetched = "FETCH < DISTINCT_SCAN kind forward";
+    check_pipeline(&[newest.clone(), first("$m")], fetched, [4, 4, 4]);
+    // Only a match is enough: of the even kind there is none.
+    let some = doc! { "$match": { "kind": { "$gt": 1 }, "s": "k3" } };
+    check_pipeline(&[some, newest.clone(), first("$$ROOT")], fetched, [1, 30, 30]);
+    let kinds = doc! { "$group": { "_id": "$kind" } };
+    check_pipeline(std::slice::from_ref(&kinds), "DISTINCT_SCAN kind forward", [4, 4, 0]);
+    // What is left out could not be counted, and without a sort any document could be the first one.
+    let all = "IXSCAN kind forward";
+    check_pipeline(&[newest.clone(), doc! { "$limit": 50 }, kinds], &format!("LIMIT < {all}"), [50, 50, 0]);
+    check_pipeline(&[first("$n")], all, [100, 100, 0]);
+    let last = doc! { "$group": { "_id": "$kind", "value": { "$last": "$n" } } };
+    check_pipeline(&[newest.clone(), last], all, [100, 100, 0]);
+    let computed = doc! { "$group": { "_id": { "$add": ["$kind", 1] }, "value": { "$first": "$n" } } };
+    check_pipeline(&[newest, computed], all, [100, 100, 0]);
 }
 
 #[test]

@@ -67,12 +67,17 @@ fn names(plan: &Document) -> String {
 #[track_caller]
 pub(crate) fn check_command(command: &Document, stages: &str, expected: [i32; 3]) {
     let fixture = hundred();
-    let reply = explain(&fixture, command);
-    let statistics = reply.get_document("executionStats").expect("it was run");
+    check_statistics(&explain(&fixture, command), stages, expected);
+}
+
+/// Checks the statistics of an explanation.
+#[track_caller]
+pub(crate) fn check_statistics(explained: &Document, stages: &str, expected: [i32; 3]) {
+    let statistics = explained.get_document("executionStats").expect("it was run");
     let executed = statistics.get_document("executionStages").expect("stages");
     let told = ["nReturned", "totalKeysExamined", "totalDocsExamined"]
         .map(|name| statistics.get_i32(name).expect("a number"));
-    assert_eq!((names(executed).as_str(), told), (stages, expected), "{command}");
+    assert_eq!((names(executed).as_str(), told), (stages, expected), "{explained}");
 }
 
 #[track_caller]

@@ -300,6 +300,7 @@ fn leading(pipeline: &mut Pipeline, options: &AggregateOptions) -> Result<(Searc
         projection: None,
         extras: RowExtras::default(),
         needs: pipeline.needed_fields().map_or(Needed::Documents, Needed::Fields),
+        one_of_each: leading.one_of_each,
     };
     Ok((search, filter))
 }

@@ -116,7 +116,13 @@ impl<T> Distinct<'_, T> {
         // `distinct` has no sort in MongoDB. The order only carries the hint.
         let order = Order::of(None, self.options.hint.as_ref())?;
         // A name that is no path is refused by its caller.
-        let needs = FieldPath::parse(&self.field).map_or(Needed::Documents, Needed::Distinct);
-        Ok(Search { order, needs, ..Search::of(Selector::parse(&self.filter, None, operation)?) })
+        let one_of_each = FieldPath::parse(&self.field).ok();
+        let needs = one_of_each.clone().map_or(Needed::Documents, |path| Needed::Fields(vec![path]));
+        Ok(Search {
+            order,
+            needs,
+            one_of_each,
+            ..Search::of(Selector::parse(&self.filter, None, operation)?)
+        })
     }
 }

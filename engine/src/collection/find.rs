@@ -380,6 +380,7 @@ fn search(
         projection,
         extras,
         selector,
+        one_of_each: None,
     })
 }
 

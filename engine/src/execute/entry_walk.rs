@@ -35,6 +35,10 @@ pub(super) struct EntryWalk {
     /// The length of the fields in the current key.
     fields_bytes: usize,
     document: Vec<u8>,
+    /// How many leading fields tell apart the matches of which each is wanted, if not all are.
+    distinct: Option<usize>,
+    /// Whether the current document is a match, so that the next ones with equal values in these fields are not wanted.
+    is_found: bool,
     /// Boxed: most scans have none.
     answer: Option<Box<Answer>>,
 }
@@ -112,6 +116,8 @@ impl EntryWalk {
             directions: index.spec.fields().iter().map(|field| field.direction).collect(),
             fields_bytes: 0,
             document: Vec::new(),
+            distinct: scan.distinct,
+            is_found: false,
             answer: scan.answer.clone().map(|plan| {
                 let documents = EntryDocuments::of(&index.spec, &plan.fields, plan.has_id);
                 Box::new(Answer { documents, plan, is_given: false, last: None })
@@ -214,10 +220,17 @@ impl EntryWalk {
         self.answer.as_ref().is_some_and(|answer| answer.is_given && answer.plan.is_exact)
     }
 
-    /// Goes on after all entries with the same value as the current one, if one of them was enough.
+    /// The current document is a match.
+    pub(super) fn found(&mut self) {
+        self.is_found = true;
+    }
+
+    /// Goes on after all entries with the same values as the current one, if its document is a match and one is enough.
     pub(super) fn skip_equal(&mut self) {
-        let distinct = self.answer.as_ref().filter(|answer| answer.is_given);
-        let Some(fields) = distinct.and_then(|answer| answer.plan.distinct) else { return };
+        if !std::mem::take(&mut self.is_found) {
+            return;
+        }
+        let Some(fields) = self.distinct else { return };
         if let Some(bytes) = self.prefix_bytes(fields) {
             self.walk.skip_prefix(bytes);
         }

@@ -90,7 +90,7 @@ enum Current {
 impl Matches {
     /// Opens a walk over the documents of a read view by the best plan.
     pub(crate) fn open(view: ReadView, selector: &Selector, order: &Order) -> Result<Self> {
-        let asked = Asked { selector, order, needs: &Needed::Documents, reads_all: true };
+        let asked = Asked { selector, order, needs: &Needed::Documents, one_of_each: None, reads_all: true };
         Self::open_for(view, asked)
     }
 
@@ -107,7 +107,13 @@ impl Matches {
     /// Opens a walk over a read view by a plan that needs no sort. Returns `None` if there is no such plan.
     pub(crate) fn open_sorted(view: ReadView, selector: Selector, order: &Order) -> Result<Option<Self>> {
         // Plans come best first, so this is the best of those without a sort.
-        let asked = Asked { selector: &selector, order, needs: &Needed::Documents, reads_all: true };
+        let asked = Asked {
+            selector: &selector,
+            order,
+            needs: &Needed::Documents,
+            one_of_each: None,
+            reads_all: true,
+        };
         let plan = plans(asked, &view)?.into_iter().find(|plan| plan.is_sorted);
         plan.map(|plan| Self::follow(view, selector, order, Some(plan))).transpose()
     }

@@ -114,6 +114,7 @@ impl OpenScan {
         // A scan of records has its document already.
         if let Self::Entries { walk, .. } = self {
             if verdict == EntryVerdict::Answered {
+                walk.found();
                 return Ok(ScanStep::Match);
             }
             walk.fetch()?;
@@ -121,7 +122,13 @@ impl OpenScan {
         examined.documents += 1;
         let document = stored(self.record_key(), self.document())?;
         selector.variables().operation().pass(document.as_bytes().len())?;
-        Ok(if selector.matches(document)? { ScanStep::Match } else { ScanStep::Nothing })
+        if !selector.matches(document)? {
+            return Ok(ScanStep::Nothing);
+        }
+        if let Self::Entries { walk, .. } = self {
+            walk.found();
+        }
+        Ok(ScanStep::Match)
     }
 
     /// Releases what the storage holds for the scan until it is advanced again.

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bson::{RawDocument, RawDocumentBuf};
+use index::path::FieldPath;
 use query::operation::OperationContext;
 use query::projection::Projection;
 use query::sort::Sort;
@@ -32,6 +33,8 @@ pub(crate) struct Search {
     pub(crate) extras: RowExtras,
     /// What the caller needs of the documents that match.
     pub(crate) needs: Needed,
+    /// Of the matches with one value of this field the first row is enough. There is no skip and no limit then.
+    pub(crate) one_of_each: Option<FieldPath>,
 }
 
 /// What rows show beside the projected documents, or in their place.
@@ -48,13 +51,14 @@ impl Search {
     pub(crate) fn of(selector: Selector) -> Self {
         let (order, needs) = (Order::default(), Needed::Documents);
         let extras = RowExtras::default();
-        Self { selector, order, skip: 0, limit: None, projection: None, extras, needs }
+        Self { selector, order, skip: 0, limit: None, projection: None, extras, needs, one_of_each: None }
     }
 
     /// What the plan depends on.
     pub(crate) fn asked(&self) -> Asked<'_> {
         let Self { selector, order, needs, .. } = self;
-        Asked { selector, order, needs, reads_all: self.limit.is_none() }
+        let one_of_each = self.one_of_each.as_ref();
+        Asked { selector, order, needs, one_of_each, reads_all: self.limit.is_none() }
     }
 }
 

@@ -159,17 +159,17 @@ fn of_access(access: &Access, filter: Option<&Document>, indexes: &[Index]) -> V
             // Where documents are read, the whole filter is applied to them, so it is shown with the `FETCH`.
             let index = indexes.get(scan.index).expect("the plan was made for these indexes");
             let mut entries = of_entries(scan, index);
+            let name = if scan.distinct.is_some() { "DISTINCT_SCAN" } else { "IXSCAN" };
             let Some(answer) = &scan.answer else {
-                return vec![PlanStage::new("IXSCAN", entries), PlanStage::new("FETCH", about)];
+                return vec![PlanStage::new(name, entries), PlanStage::new("FETCH", about)];
             };
             if answer.residual.is_some() {
                 entries.extend(with_filter(filter));
             }
-            match (answer.covers, answer.distinct, answer.reads_entries()) {
-                (false, _, _) => vec![PlanStage::new("IXSCAN", entries), PlanStage::new("FETCH", about)],
-                (true, Some(_), _) => vec![PlanStage::new("DISTINCT_SCAN", entries)],
-                (true, None, true) => vec![PlanStage::new("IXSCAN", entries)],
-                (true, None, false) => vec![PlanStage::new("COUNT_SCAN", entries)],
+            match (answer.covers, answer.reads_entries() || scan.distinct.is_some()) {
+                (false, _) => vec![PlanStage::new(name, entries), PlanStage::new("FETCH", about)],
+                (true, true) => vec![PlanStage::new(name, entries)],
+                (true, false) => vec![PlanStage::new("COUNT_SCAN", entries)],
             }
         }
         Access::Merge(merge) => {

@@ -20,6 +20,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) selector: &'a Selector,
     pub(crate) order: &'a Order,
     pub(crate) needs: &'a Needed,
+    /// Of the matches with one value of this field the first one in the order is enough.
+    pub(crate) one_of_each: Option<&'a FieldPath>,
     /// Whether the caller reads all that matches, and does not stop after some documents.
     pub(crate) reads_all: bool,
 }
@@ -32,8 +34,6 @@ pub(crate) enum Needed {
     Documents,
     /// These fields only. Without any the matches are counted.
     Fields(Vec<FieldPath>),
-    /// Each different value of a field.
-    Distinct(FieldPath),
     /// The keys by which they are found.
     Keys,
 }
@@ -48,7 +48,6 @@ impl Needed {
         match self {
             Self::Documents => Needs::Documents,
             Self::Fields(paths) => Needs::Fields(paths),
-            Self::Distinct(path) => Needs::Distinct(path),
             Self::Keys => Needs::Keys,
         }
     }
@@ -70,11 +69,11 @@ pub(crate) fn plans(asked: Asked<'_>, indexes: &[Index], fault: PlantedFault) ->
         has_details: index.detail == EntryDetail::Whole,
     });
     let views: Vec<IndexView<'_>> = views.collect();
-    let Asked { selector, order, needs, reads_all } = asked;
+    let Asked { selector, order, needs, one_of_each, reads_all } = asked;
     let (hint, range) = (order.planner_hint(indexes)?, order.planner_range(indexes)?);
     let (filter, sort, needs) = (selector.filter(), order.sort(), needs.as_planner_needs());
     let range = range.as_ref();
-    let request = Request { filter, sort, indexes: &views, hint, range, needs, reads_all };
+    let request = Request { filter, sort, indexes: &views, hint, range, needs, one_of_each, reads_all };
     let mut plans = planner::plans(&request);
     if fault == PlantedFault::ArraysCovered {
         cover_arrays(&request, &mut plans);

@@ -150,7 +150,7 @@ fn on_least<R>(
 /// `reads_all` tells whether it is followed to its end.
 pub(super) fn open(target: Target<'_>, search: DocumentSearch<'_>, reads_all: bool) -> Result<Matches> {
     let DocumentSearch { selector, order } = search;
-    let asked = Asked { selector, order, needs: &Needed::Documents, reads_all };
+    let asked = Asked { selector, order, needs: &Needed::Documents, one_of_each: None, reads_all };
     Matches::open_for(target.view(selector)?, asked)
 }
 

@@ -134,6 +134,11 @@ impl Expression {
         self.root.collect_fields(paths)
     }
 
+    /// The field that the expression is, such as `"$a.b"`.
+    pub(crate) fn field(&self) -> Option<FieldPath> {
+        self.root.field()
+    }
+
     /// Computes the value for a document and calls `take` with it, without copying it; with `None` if it is missing.
     pub(crate) fn with_value<R>(
         &self,

@@ -175,11 +175,8 @@ impl Node {
     /// Adds the paths of the fields that the node reads of the document. Returns `None` if it reads the whole document.
     pub(super) fn collect_fields(&self, paths: &mut Vec<FieldPath>) -> Option<()> {
         match self {
-            Node::Path(PathStart::Root, components) => {
-                let names: Vec<&str> = components.iter().map(FieldPath::as_str).collect();
-                // An empty path is `$$ROOT`.
-                let path = Some(names.join(".")).filter(|path| !path.is_empty())?;
-                paths.push(FieldPath::parse(&path).ok()?);
+            Node::Path(PathStart::Root, _) => {
+                paths.push(self.field()?);
                 Some(())
             }
             Node::Constant(_)
@@ -194,6 +191,15 @@ impl Node {
             | Node::Reduce { .. }
             | Node::Regex(_) => self.parts().into_iter().try_for_each(|part| part.collect_fields(paths)),
         }
+    }
+
+    /// The field of the document that the node is. Returns `None` for any other node, `$$ROOT` among them.
+    pub(super) fn field(&self) -> Option<FieldPath> {
+        let Node::Path(PathStart::Root, components) = self else { return None };
+        let names: Vec<&str> = components.iter().map(FieldPath::as_str).collect();
+        // An empty path is `$$ROOT`.
+        let path = Some(names.join(".")).filter(|path| !path.is_empty())?;
+        FieldPath::parse(&path).ok()
     }
 
     /// The nodes directly below this one.

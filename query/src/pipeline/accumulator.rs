@@ -147,6 +147,11 @@ impl Accumulator {
         Some(())
     }
 
+    /// Whether it looks at nothing but the first document of a group.
+    pub(super) fn takes_first(&self) -> bool {
+        self.kind == Kind::First
+    }
+
     /// Parses an accumulator by its name and its argument.
     pub(super) fn parse(name: &str, operand: RawBsonRef<'_>, variables: &Variables) -> Result<Self, Fault> {
         let (operator, kind) = match ACCUMULATORS.entry(name) {

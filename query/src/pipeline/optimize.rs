@@ -3,6 +3,7 @@
 //! The invariant: a rewritten pipeline gives the same documents in the same order.
 
 use bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
+use index::path::FieldPath;
 
 use crate::expression::Variables;
 use crate::filter::Filter;
@@ -19,6 +20,13 @@ use crate::pipeline::stage::{PlacedStage, Selection, Stage};
 /// let leading = Pipeline::parse(&stages, &Variables::default())?.take_leading();
 /// assert_eq!(leading.sort, Some(rawdoc! { "n": 1 }));
 /// assert_eq!((leading.skip, leading.limit), (2, Some(3)));
+///
+/// let newest = [
+///     rawdoc! { "$sort": { "city": 1, "time": -1 } },
+///     rawdoc! { "$group": { "_id": "$city", "degrees": { "$first": "$degrees" } } },
+/// ];
+/// let leading = Pipeline::parse(&newest, &Variables::default())?.take_leading();
+/// assert_eq!(leading.one_of_each.map(|path| path.to_string()), Some("city".to_owned()));
 /// # Ok::<(), cairndb_query::pipeline::error::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,6 +40,9 @@ pub struct Leading {
     pub skip: u64,
     /// The maximum number of documents after those. Absent for no limit.
     pub limit: Option<u64>,
+    /// The field that the next stage groups documents by, if it takes nothing of a group but its first document: of the
+    /// documents with one value of this field the first one is then enough.
+    pub one_of_each: Option<FieldPath>,
 }
 
 /// The part of a stream that a series of skips and limits selects.
@@ -110,7 +121,27 @@ pub(super) fn take_leading(stages: &mut Vec<PlacedStage>, variables: &Variables)
     leading.filter = joined(&filters);
     leading.skip = window.skip;
     leading.limit = window.limit;
+    leading.one_of_each = stages.first().and_then(|next| one_of_each(&next.stage, &leading)).cloned();
     leading
+}
+
+/// The field of [`Leading::one_of_each`].
+fn one_of_each<'s>(next: &'s Stage, leading: &Leading) -> Option<&'s FieldPath> {
+    // A document that is left out could be neither skipped nor counted.
+    let is_whole = leading.skip == 0 && leading.limit.is_none();
+    match next {
+        Stage::Group(group) if is_whole => group.one_of_each(leading.sort.is_some()),
+        Stage::Group(_)
+        | Stage::Match(_)
+        | Stage::Shape(_)
+        | Stage::Sort(_)
+        | Stage::Skip(_)
+        | Stage::Limit(_)
+        | Stage::Count(_)
+        | Stage::Unwind(_)
+        | Stage::Sample(_)
+        | Stage::Facet(_) => None,
+    }
 }
 
 /// Whether a filter can be joined with those before it. The `$and` around them adds a level, which can be one too many.

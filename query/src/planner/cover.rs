@@ -39,8 +39,6 @@ pub enum Needs<'a> {
     Documents,
     /// Only these fields, as an inclusion returns them. Without any the matches are only counted.
     Fields(&'a [FieldPath]),
-    /// Each different value of this field once or more often.
-    Distinct(&'a FieldPath),
     /// The keys by which they are found: all fields of the index that is read, whichever it is.
     Keys,
 }
@@ -59,8 +57,6 @@ pub struct EntryAnswer {
     pub covers: bool,
     /// Whether that document has nothing but what is needed.
     pub is_exact: bool,
-    /// How many leading fields tell the entries apart. Of entries that are equal in these, one is enough.
-    pub distinct: Option<usize>,
 }
 
 impl EntryAnswer {
@@ -97,7 +93,6 @@ pub(super) fn answer(
         has_id,
         covers: false,
         is_exact: false,
-        distinct: None,
     };
     if let Some(needed) = needed.filter(|_| is_whole) {
         answer.covers = true;
@@ -108,9 +103,6 @@ pub(super) fn answer(
         answer.fields.extend(needed.fields);
         answer.fields.sort_unstable();
         answer.fields.dedup();
-        if let (Needs::Distinct(path), None) = (question.needs, &answer.residual) {
-            answer.distinct = whole_field(path, fields).map(|at| at + 1);
-        }
     }
     drop_nested(&mut answer.fields, fields);
     let is_told = has_details || !answer.reads_entries();
@@ -140,7 +132,6 @@ fn needed(question: Question<'_>, fields: &[IndexedField<'_>]) -> Option<Needed>
     let asked: Vec<&FieldPath> = match question.needs {
         Needs::Documents => return None,
         Needs::Fields(paths) => paths.iter().collect(),
-        Needs::Distinct(path) => vec![path],
         Needs::Keys => fields.iter().map(|field| field.path).collect(),
     };
     let mut needed = Needed { fields: Vec::new(), has_id: false, is_asked: true };

@@ -30,6 +30,7 @@ use index::path::FieldPath;
 use index::spec::{IndexSpec, SpecOptions, Uniqueness};
 
 use crate::filter::entries::{EntryBounds, IndexedField};
+use crate::filter::residual::whole_field;
 use crate::filter::{Alternatives, Filter};
 pub use crate::planner::cover::{EntryAnswer, Needs};
 use crate::planner::cover::{Question, answer};
@@ -101,6 +102,8 @@ pub struct Request<'a> {
     pub range: Option<&'a EntryRange>,
     /// What the caller wants of the documents.
     pub needs: Needs<'a>,
+    /// Of the matches with one value of this field only the first in the wanted order is needed. Others may come too.
+    pub one_of_each: Option<&'a FieldPath>,
     /// Whether the caller reads all that matches, and does not stop after some documents.
     pub reads_all: bool,
 }
@@ -367,15 +370,16 @@ fn answered(
     let question = Question { filter: request.filter, needs: request.needs, sort };
     // An entry of a wildcard index has one value of its document, and says nothing of the others.
     if let (Access::Entries(scan), None) = (&mut ranked.plan.access, target.path) {
-        scan.answer = answer(question, &fields_of(target), target.has_details);
-        if let Some(answer) = &scan.answer {
+        let fields = fields_of(target);
+        scan.answer = answer(question, &fields, target.has_details);
+        // Of documents that have yet to be sorted, any may be the first one.
+        let one_of_each = request.one_of_each.filter(|_| sort.is_none());
+        scan.distinct = one_of_each.and_then(|path| whole_field(path, &fields)).map(|at| at + 1);
+        if let Some(answer) = scan.answer.as_ref().filter(|answer| answer.covers) {
             // After fields that are not fixed, equal values are not next to each other.
             let is_next = |fields: usize| scan.bounds.iter().take(fields - 1).all(Intervals::is_points);
-            ranked.rank.reads = match answer.distinct {
-                Some(fields) if is_next(fields) => Reads::DistinctEntries,
-                _ if answer.covers => Reads::Entries,
-                _ => Reads::Documents,
-            };
+            let skips = answer.residual.is_none() && scan.distinct.is_some_and(is_next);
+            ranked.rank.reads = if skips { Reads::DistinctEntries } else { Reads::Entries };
         }
     }
     ranked
@@ -536,7 +540,14 @@ fn scan(request: &Request<'_>, target: ScanTarget<'_>, bounds: EntryBounds) -> R
                 Some(path) => wildcard::bounds_at(path, sets),
                 None => sets,
             };
-            Access::Entries(EntryScan { index, bounds, direction, has_duplicates, answer: None })
+            Access::Entries(EntryScan {
+                index,
+                bounds,
+                direction,
+                has_duplicates,
+                answer: None,
+                distinct: None,
+            })
         }
     };
     Ranked { plan: Plan { access, is_sorted, is_rival: false }, rank }

@@ -104,6 +104,9 @@ pub struct EntryScan {
     pub has_duplicates: bool,
     /// What is answered from the entries. Absent if each of their documents is read.
     pub answer: Option<EntryAnswer>,
+    /// How many leading fields tell apart the matches of which each is wanted. Of those that are equal in these fields the
+    /// first one is enough.
+    pub distinct: Option<usize>,
 }
 
 /// What to read for a request, and whether it comes in order. For its use see [`plans`](crate::planner::plans).

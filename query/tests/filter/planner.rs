@@ -350,6 +350,7 @@ fn check_with(
         hint,
         range: None,
         needs: Needs::Documents,
+        one_of_each: None,
         reads_all: true,
     };
     let plan = plans(&request).swap_remove(0);
