@@ -26,7 +26,7 @@ use crate::pipeline::stage::{PlacedStage, Selection, Stage};
 ///     rawdoc! { "$group": { "_id": "$city", "degrees": { "$first": "$degrees" } } },
 /// ];
 /// let leading = Pipeline::parse(&newest, &Variables::default())?.take_leading();
-/// assert_eq!(leading.one_of_each.map(|path| path.to_string()), Some("city".to_owned()));
+/// assert_eq!(leading.one_of_each.unwrap().as_str(), "city");
 /// # Ok::<(), cairndb_query::pipeline::error::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
