@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use cairndb::IndexModel;
 use cairndb::bson::{Bson, Document, bson, doc};
 
 use crate::{Fixture, refused};
@@ -26,6 +27,20 @@ fn each_value_comes_once() {
     check("b.c", doc! {}, &[bson!(5), bson!(6)]);
     check("_id", doc! { "_id": 2 }, &[bson!(2)]);
     check("missing", doc! {}, &[]);
+}
+
+// Null and a missing field have the same key in an index: going on after the first of them would miss the other.
+#[test]
+fn null_is_a_value_behind_a_missing_field() {
+    let fixture = Fixture::with([
+        doc! { "_id": 1, "a": 1 },
+        doc! { "_id": 2, "a": 1, "b": null },
+        doc! { "_id": 3, "a": 1, "b": 2 },
+    ]);
+    let keys = IndexModel::builder().keys(doc! { "a": 1, "b": 1 }).build();
+    fixture.things.create_index(keys).run().expect("made");
+    let found = fixture.things.distinct("b", doc! { "a": 1 }).run().expect("values");
+    assert_eq!(found, [Bson::Null, bson!(2)]);
 }
 
 #[test]

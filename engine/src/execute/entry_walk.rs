@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use bson::RawDocument;
+use bson::{RawBsonRef, RawDocument};
 use index::entry_document::{EntryDocuments, EntryParts};
 use index::key::{self, Direction};
 use index::key_bounds::KeyBounds;
@@ -35,8 +35,8 @@ pub(super) struct EntryWalk {
     /// The length of the fields in the current key.
     fields_bytes: usize,
     document: Vec<u8>,
-    /// How many leading fields tell apart the matches of which each is wanted, if not all are.
-    distinct: Option<usize>,
+    /// Present if of the matches with equal values one is enough.
+    distinct: Option<Distinct>,
     /// Whether the current document is a match, so that the next ones with equal values in these fields are not wanted.
     is_found: bool,
     /// Boxed: most scans have none.
@@ -51,6 +51,23 @@ struct Answer {
     is_given: bool,
     /// What was said of the entry that the current document was made of.
     last: Option<LastVerdict>,
+}
+
+/// Which matches are wanted, if not all are.
+struct Distinct {
+    /// How many leading fields tell them apart.
+    fields: usize,
+    /// Null as the last of these fields. It is the key of a missing field too, so it tells nothing apart.
+    null: Vec<u8>,
+}
+
+impl Distinct {
+    fn of(index: &Index, fields: usize) -> Option<Self> {
+        let last = index.spec.fields().get(fields.checked_sub(1)?)?;
+        let mut null = Vec::new();
+        key::encode(RawBsonRef::Null, last.direction, &mut null);
+        Some(Self { fields, null })
+    }
 }
 
 /// What an entry said of its document. The next one says the same if it has the same fields.
@@ -116,7 +133,7 @@ impl EntryWalk {
             directions: index.spec.fields().iter().map(|field| field.direction).collect(),
             fields_bytes: 0,
             document: Vec::new(),
-            distinct: scan.distinct,
+            distinct: scan.distinct.and_then(|fields| Distinct::of(index, fields)),
             is_found: false,
             answer: scan.answer.clone().map(|plan| {
                 let documents = EntryDocuments::of(&index.spec, &plan.fields, plan.has_id);
@@ -230,9 +247,12 @@ impl EntryWalk {
         if !std::mem::take(&mut self.is_found) {
             return;
         }
-        let Some(fields) = self.distinct else { return };
-        if let Some(bytes) = self.prefix_bytes(fields) {
-            self.walk.skip_prefix(bytes);
+        let Some(Distinct { fields, null }) = &self.distinct else { return };
+        let Some((start, end)) = self.prefix_bytes(fields - 1).zip(self.prefix_bytes(*fields)) else {
+            return;
+        };
+        if self.walk.key().get(start..end) != Some(null) {
+            self.walk.skip_prefix(end);
         }
     }
 

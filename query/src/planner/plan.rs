@@ -105,7 +105,7 @@ pub struct EntryScan {
     /// What is answered from the entries. Absent if each of their documents is read.
     pub answer: Option<EntryAnswer>,
     /// How many leading fields tell apart the matches of which each is wanted. Of those that are equal in these fields the
-    /// first one is enough.
+    /// first one is enough. A missing field counts as null there, so where they differ null tells nothing apart.
     pub distinct: Option<usize>,
 }
 
