@@ -30,8 +30,6 @@ const ID: &str = "_id";
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     id: Expression,
-    /// The field that is the key, if it is one.
-    key: Option<FieldPath>,
     fields: Vec<(CString, Accumulator)>,
 }
 
@@ -51,18 +49,14 @@ impl Group {
             }
         }
         let missing = Fault::OptionMissing { stage: STAGE, option: ID, code: Code::GROUP_ID_MISSING };
-        Ok(Self::of(id.ok_or(missing)?, output.fields))
-    }
-
-    fn of(id: Expression, fields: Vec<(CString, Accumulator)>) -> Self {
-        Self { key: id.field(), id, fields }
+        Ok(Self { id: id.ok_or(missing)?, fields: output.fields })
     }
 
     /// The field that is the key, if nothing is taken of a group but its first document. Which one that is must be
     /// decided by a sort.
-    pub(super) fn one_of_each(&self, is_sorted: bool) -> Option<&FieldPath> {
+    pub(super) fn one_of_each(&self, is_sorted: bool) -> Option<FieldPath> {
         let takes_first = self.fields.iter().all(|(_, accumulator)| is_sorted && accumulator.takes_first());
-        self.key.as_ref().filter(|_| takes_first)
+        self.id.field().filter(|_| takes_first)
     }
 
     /// Adds the fields that the key and the accumulators read. Returns `None` if one of them may read any field.
@@ -78,7 +72,7 @@ impl Group {
         for field in Fields::of(output) {
             fields.add(&field?, variables)?;
         }
-        Ok(Self::of(id, fields.fields))
+        Ok(Self { id, fields: fields.fields })
     }
 }
 

@@ -121,27 +121,16 @@ pub(super) fn take_leading(stages: &mut Vec<PlacedStage>, variables: &Variables)
     leading.filter = joined(&filters);
     leading.skip = window.skip;
     leading.limit = window.limit;
-    leading.one_of_each = stages.first().and_then(|next| one_of_each(&next.stage, &leading)).cloned();
+    leading.one_of_each = stages.first().and_then(|next| one_of_each(&next.stage, &leading));
     leading
 }
 
 /// The field of [`Leading::one_of_each`].
-fn one_of_each<'s>(next: &'s Stage, leading: &Leading) -> Option<&'s FieldPath> {
+fn one_of_each(next: &Stage, leading: &Leading) -> Option<FieldPath> {
     // A document that is left out could be neither skipped nor counted.
     let is_whole = leading.skip == 0 && leading.limit.is_none();
-    match next {
-        Stage::Group(group) if is_whole => group.one_of_each(leading.sort.is_some()),
-        Stage::Group(_)
-        | Stage::Match(_)
-        | Stage::Shape(_)
-        | Stage::Sort(_)
-        | Stage::Skip(_)
-        | Stage::Limit(_)
-        | Stage::Count(_)
-        | Stage::Unwind(_)
-        | Stage::Sample(_)
-        | Stage::Facet(_) => None,
-    }
+    let Stage::Group(group) = next else { return None };
+    if is_whole { group.one_of_each(leading.sort.is_some()) } else { None }
 }
 
 /// Whether a filter can be joined with those before it. The `$and` around them adds a level, which can be one too many.

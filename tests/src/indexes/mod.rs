@@ -327,27 +327,20 @@ impl Pair {
             doc! { "_id": { "$type": format!("${path}") }, "n": { "$sum": 1 }, "max": { "$max": "$b" } };
         let project = doc! { "_id": 0, "a": 1, "b": 1 };
         // The first of each group is told by the sort, because it ends with the `_id`.
-        let first_of_each = |sort: Document| {
+        let first_of_each = |direction: i32| {
+            let mut sort = doc! { path: direction };
+            sort.insert("_id", direction);
             let first =
                 doc! { "_id": format!("${path}"), "id": { "$first": "$_id" }, "b": { "$first": "$b" } };
             vec![doc! { "$sort": sort }, doc! { "$group": first }, doc! { "$sort": { "id": 1 } }]
         };
-        let is_by_id = path == "_id";
         for stages in [
             vec![doc! { "$sort": { "_id": -1 } }],
             vec![doc! { "$count": "n" }],
             vec![doc! { "$group": by_path }, doc! { "$sort": { "_id": 1 } }],
             vec![doc! { "$sort": { "b": 1, "_id": 1 } }, doc! { "$limit": 3 }, doc! { "$project": project }],
-            first_of_each(if is_by_id {
-                doc! { "_id": 1 }
-            } else {
-                doc! { path: 1, "_id": 1 }
-            }),
-            first_of_each(if is_by_id {
-                doc! { "_id": -1 }
-            } else {
-                doc! { path: -1, "_id": -1 }
-            }),
+            first_of_each(1),
+            first_of_each(-1),
         ] {
             let stages = [vec![doc! { "$match": question.filter.clone() }], stages].concat();
             let piped = |collection: &Collection<RawDocumentBuf>| -> Result<Vec<Vec<u8>>, cairndb::Error> {
