@@ -3,7 +3,7 @@
 //! A record of a write-ahead log is one batch. It may join several batches that were written together.
 
 use crate::table::ChangeKind;
-use crate::varint::Input;
+use crate::varint::{self, Input};
 
 /// The length of a batch's header: the number of the first change and the count of changes.
 pub const HEADER_BYTES: usize = 12;
@@ -87,6 +87,99 @@ pub struct Change<'a> {
     pub key: &'a [u8],
     /// The value, or the end of the deleted keys, which is not deleted.
     pub value: &'a [u8],
+}
+
+/// Builds a write batch.
+///
+/// ```
+/// use cairndb_rocksfile::batch::{Batch, BatchBuilder};
+///
+/// let mut builder = BatchBuilder::with_capacity(64);
+/// builder.put(2, b"k", b"v");
+/// builder.note(b"in the log only");
+/// let bytes = builder.bytes().expect("it is not too large");
+/// let batch = Batch::parse(bytes).expect("a batch");
+/// assert_eq!((batch.count, batch.changes().count(), batch.notes().count()), (1, 1, 1));
+/// ```
+#[derive(Clone, Debug)]
+pub struct BatchBuilder {
+    /// The header, without the count, and the changes.
+    bytes: Vec<u8>,
+    count: u32,
+    /// A key, a value or the number of changes does not fit the format.
+    is_too_large: bool,
+}
+
+impl BatchBuilder {
+    /// An empty batch with room for `bytes` bytes of changes.
+    pub fn with_capacity(bytes: usize) -> Self {
+        let mut buffer = Vec::with_capacity(HEADER_BYTES + bytes);
+        buffer.resize(HEADER_BYTES, 0);
+        Self { bytes: buffer, count: 0, is_too_large: false }
+    }
+
+    /// Adds a change: `key` gets `value`.
+    #[inline]
+    pub fn put(&mut self, family: u32, key: &[u8], value: &[u8]) {
+        self.change(FAMILY_VALUE, family);
+        self.slice(key);
+        self.slice(value);
+    }
+
+    /// Adds a change: `key` is deleted.
+    pub fn delete(&mut self, family: u32, key: &[u8]) {
+        self.change(FAMILY_DELETION, family);
+        self.slice(key);
+    }
+
+    /// Adds a change: all keys from `start` (included) to `end` (excluded) are deleted.
+    pub fn delete_range(&mut self, family: u32, start: &[u8], end: &[u8]) {
+        self.change(FAMILY_RANGE_DELETION, family);
+        self.slice(start);
+        self.slice(end);
+    }
+
+    /// Adds a note, which is in the log only and changes no data.
+    pub fn note(&mut self, note: &[u8]) {
+        self.bytes.push(NOTE);
+        self.slice(note);
+    }
+
+    /// How many changes the batch has. Notes are not counted.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// How many bytes the batch has.
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The bytes of the batch. RocksDB gives it a number when it is written. Returns `None` if a key or a value has
+    /// 4 GiB or more, or there are as many changes: the format has no room for that.
+    pub fn bytes(&mut self) -> Option<&[u8]> {
+        if let Some((_, count)) = self.bytes.get_mut(..HEADER_BYTES)?.split_last_chunk_mut() {
+            *count = self.count.to_le_bytes();
+        }
+        (!self.is_too_large).then_some(&self.bytes)
+    }
+
+    #[inline]
+    fn change(&mut self, kind: u8, family: u32) {
+        let count = self.count.checked_add(1);
+        self.is_too_large |= count.is_none();
+        self.count = count.unwrap_or(u32::MAX);
+        self.bytes.push(kind);
+        varint::push(&mut self.bytes, family);
+    }
+
+    #[inline]
+    fn slice(&mut self, slice: &[u8]) {
+        let length = u32::try_from(slice.len());
+        self.is_too_large |= length.is_err();
+        varint::push(&mut self.bytes, length.unwrap_or(0));
+        self.bytes.extend_from_slice(slice);
+    }
 }
 
 enum Item<'a> {
@@ -198,6 +291,28 @@ mod tests {
         check(&[NOTE, 1, 9, 99, NOTE, 1, 9], &[&[9]]);
         check(&[NOTE, 1, 9, NOTE, 9, 1], &[&[9]]);
         check(&[FAMILY_VALUE, 1, 5], &[]);
+    }
+
+    #[test]
+    fn what_is_built_is_read() {
+        let long = vec![7; 300];
+        let mut builder = BatchBuilder::with_capacity(0);
+        builder.put(1, b"", &long);
+        builder.note(b"n");
+        builder.delete(2, b"d");
+        builder.delete_range(300, b"a", b"b");
+        assert_eq!((builder.count(), builder.size()), (3, builder.clone().bytes().expect("small").len()));
+        let bytes = builder.bytes().expect("small");
+        let read = Batch::parse(bytes).expect("a batch");
+        let change = |sequence, family, kind, key, value| Change { sequence, family, kind, key, value };
+        let expected = [
+            change(0, 1, ChangeKind::Value, b"".as_slice(), long.as_slice()),
+            change(1, 2, ChangeKind::Deletion, b"d", b""),
+            change(2, 300, ChangeKind::RangeDeletion, b"a", b"b"),
+        ];
+        assert_eq!(read.changes().collect::<Vec<_>>(), expected);
+        assert_eq!(read.notes().collect::<Vec<_>>(), [b"n"]);
+        assert_eq!(read.count, 3);
     }
 
     #[test]

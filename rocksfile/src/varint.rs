@@ -1,4 +1,18 @@
-//! The integers and lengths of RocksDB's encodings, read from the front of a slice.
+//! The integers and lengths of RocksDB's encodings.
+
+/// Appends a number, seven bits to a byte, lowest first; the high bit says that another byte follows.
+#[inline]
+pub(crate) fn push(bytes: &mut Vec<u8>, mut number: u32) {
+    loop {
+        let [low, ..] = number.to_le_bytes();
+        number >>= 7;
+        if number == 0 {
+            bytes.push(low & 0x7f);
+            return;
+        }
+        bytes.push(low | 0x80);
+    }
+}
 
 /// The bytes that are left to read.
 #[derive(Clone, Copy, Debug)]

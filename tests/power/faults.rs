@@ -8,7 +8,7 @@ use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environmen
 use cairndb_tests::race::on_lanes;
 
 use crate::disk::{Aftermath, Errno, Image};
-use crate::life::{Task, live};
+use crate::life::{Lived, Task, live};
 use crate::mount::{Act, Class, Plan, is_possible};
 use crate::oracle::Oracle;
 use crate::say;
@@ -57,6 +57,13 @@ impl Case {
         is_kind && words.into_iter().all(|word| fault.contains(word))
     }
 
+    /// A flush of RocksDB's syncs older logs. If that finds the disk full, a commit that waited for it is told of an I/O error,
+    /// which RocksDB does not recover from: see the known limits in docs/reliability.md.
+    fn is_known_end(&self, lived: &Lived) -> bool {
+        let is_by_flush = lived.state.met.as_ref().is_some_and(|met| met.ends_with(".log (flush)"));
+        self.class == Class::Sync && is_by_flush && lived.said.contains("Writer has previous error")
+    }
+
     /// Whether the fault was met, and how many operations were acknowledged.
     fn check(&self, seed: u64) -> Result<(bool, u64), String> {
         let mut choices = Choices::seeded(seed);
@@ -81,7 +88,10 @@ impl Case {
         // A full disk is no reason to give a store up: once there is room it goes on.
         let is_full = self.errno == libc::ENOSPC && self.class != Class::Read && !lived.state.is_stopped;
         if is_full && lived.said.contains("Poisoned") {
-            return Err(lived.blame("a full disk ended all writes"));
+            if !self.is_known_end(&lived) {
+                return Err(lived.blame("a full disk ended all writes"));
+            }
+            say(&format!("power: faults: ended as known: {self:?}"));
         }
         Ok((lived.state.met.is_some(), oracle.acknowledged))
     }

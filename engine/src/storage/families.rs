@@ -5,7 +5,8 @@
 use std::path::Path;
 
 use parking_lot::Mutex;
-use rocksdb::{ColumnFamily, DB, DBPinnableSlice, Options, Range, ReadOptions, WriteBatch, WriteOptions};
+use rocksdb::{ColumnFamily, DB, DBPinnableSlice, Options, Range, ReadOptions, WriteBatch};
+use rocksfile::batch::Batch;
 
 use crate::error::Result;
 use crate::options::PlantedFault;
@@ -41,6 +42,8 @@ pub(crate) struct Database {
     // Dropped before the lock, because no other process may use the folder while RocksDB does. `Some` until the drop.
     raw: Option<DB>,
     reads: ReadOptions,
+    /// What RocksDB calls the families in its batches, in the order of [`Family::ALL`].
+    numbers: [u32; Family::ALL.len()],
     id: StoreId,
     /// The options of a family, for table files that are not made by a flush or a compaction.
     tables: Options,
@@ -54,8 +57,9 @@ impl Database {
     /// A database without a lock on its folder.
     pub(super) fn new(raw: DB, id: StoreId, tables: Options) -> Self {
         let ingesting = Mutex::new(());
+        let numbers = Family::ALL.map(|family| number(&raw, family));
         let (reads, fault) = (ReadOptions::default(), PlantedFault::None);
-        Self { raw: Some(raw), reads, id, tables, ingesting, fault, lock: None }
+        Self { raw: Some(raw), reads, numbers, id, tables, ingesting, fault, lock: None }
     }
 
     /// Plants a fault.
@@ -93,6 +97,17 @@ impl Database {
         self.raw().cf_handle(family.name()).expect("all families were opened")
     }
 
+    /// What RocksDB calls the family in its batches.
+    #[inline]
+    pub(super) fn number(&self, family: Family) -> u32 {
+        let [meta, records, entries] = self.numbers;
+        match family {
+            Family::Meta => meta,
+            Family::Records => records,
+            Family::Entries => entries,
+        }
+    }
+
     /// The value at `key`, which is not copied from the block cache.
     pub(crate) fn get(&self, family: Family, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>> {
         self.raw().get_pinned_cf_opt(self.family(family), key, &self.reads).map_err(translate::read)
@@ -120,22 +135,19 @@ impl Database {
         LogStamp { store: self.id, synced }
     }
 
-    /// Writes a stamp into the log: writes up to `synced` are on stable storage. The stamp itself is not synced, and
-    /// has no sequence number.
-    pub(super) fn write_stamp(
-        &self,
-        synced: u64,
-        options: &WriteOptions,
-    ) -> std::result::Result<(), rocksdb::Error> {
-        let mut batch = WriteBatch::default();
-        batch.put_log_data(self.stamp(synced).bytes());
-        self.raw().write_opt(batch, options)
-    }
-
     /// The sequence number of the newest write.
     pub(crate) fn latest_sequence(&self) -> u64 {
         self.raw().latest_sequence_number()
     }
+}
+
+/// What RocksDB calls the family in its batches. The crate `rocksdb` does not tell, so a batch is built and read.
+fn number(raw: &DB, family: Family) -> u32 {
+    let mut batch = WriteBatch::default();
+    batch.put_cf(raw.cf_handle(family.name()).expect("all families were opened"), b"", b"");
+    let bytes = batch.data();
+    let change = Batch::parse(bytes).and_then(|batch| batch.changes().next());
+    change.expect("RocksDB's batch has the change that was put into it").family
 }
 
 impl Drop for Database {

@@ -43,19 +43,6 @@ pub(super) struct Health {
 #[must_use = "whether an attempt succeeded is judged by what was before it"]
 pub(super) struct Admission {
     word: u64,
-    /// The disk was full before, at any time.
-    knows_full: bool,
-}
-
-impl Admission {
-    /// Whether the attempt must fail, and not wait, if RocksDB has no room in memory.
-    ///
-    /// On a full disk RocksDB makes room by its recovery, which waits for all writes. It would wait for this one, and this
-    /// one for it. The disk may be full again before anyone knows, so this holds from the first time on.
-    #[inline]
-    pub(super) fn never_waits(self) -> bool {
-        self.knows_full
-    }
 }
 
 impl Health {
@@ -76,7 +63,7 @@ impl Health {
     pub(super) fn admit_write(&self) -> Result<Admission> {
         let word = self.word.load(Ordering::Acquire);
         match word & STATE {
-            OPEN | FULL => Ok(Admission { word, knows_full: self.knows_full.load(Ordering::Relaxed) }),
+            OPEN | FULL => Ok(Admission { word }),
             state => Err(self.refusal(state)),
         }
     }
@@ -284,13 +271,12 @@ mod tests {
         let health = Health::open();
         assert!(health.met(Failure::Stall, "Result incomplete: Write stall").is_no_space());
         assert_eq!(health.state(), OPEN);
-        assert!(!admitted(&health).never_waits() && health.makes_room());
+        assert!(health.makes_room());
         health.met(Failure::NoSpace, "full");
-        assert!(admitted(&health).never_waits() && !health.makes_room());
+        assert!(!health.makes_room());
         assert!(health.met(Failure::Stall, "Result incomplete: Write stall").is_no_space());
         health.succeeded(admitted(&health));
-        assert_eq!(health.state(), OPEN);
-        assert!(admitted(&health).never_waits(), "the disk may be full again");
+        assert!(health.makes_room());
     }
 
     /// The thread that met the full disk noted it after another one had heard of an error and taken it for one of the disk.

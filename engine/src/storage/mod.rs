@@ -3,6 +3,7 @@
 //! The modules above this one do not know of column families' handles, the WAL or checkpoints. They see a [`Store`],
 //! keys, snapshots, scans and batches. A RocksDB error is translated once, here.
 
+mod batch;
 mod durability;
 mod durable_mark;
 mod families;
@@ -13,6 +14,7 @@ mod planted;
 mod preflight;
 mod private;
 mod processor;
+mod stall;
 mod store;
 mod translate;
 mod tuning;

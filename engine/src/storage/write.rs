@@ -2,100 +2,48 @@
 
 use std::time::{Duration, Instant};
 
-use rocksdb::{WriteBatch, WriteOptions};
+use rocksdb::WriteOptions;
 
 use crate::error::{Error, Result};
 use crate::options::PlantedFault;
+pub(crate) use crate::storage::batch::Batch;
 pub(crate) use crate::storage::durability::CommitLevel;
 use crate::storage::durable_mark::DurableMark;
 use crate::storage::families::{Database, Family};
 use crate::storage::health::{Admission, Health};
+use crate::storage::planted;
+use crate::storage::stall::{RocksResult, Stalled, Stalls};
 use crate::storage::witness::Keeper;
-use crate::storage::{planted, translate};
 
-/// How long a write waits before it is tried again.
-const STALL: Duration = Duration::from_millis(1);
+/// How long closing waits before it looks again whether RocksDB has recovered.
+const RECOVERY_NAP: Duration = Duration::from_millis(1);
 /// How long closing waits for RocksDB's recovery.
 const RECOVERY_MAX: Duration = Duration::from_secs(3);
 
-/// Pending changes. No reader sees them before [`Commits::commit`].
-pub(crate) struct Batch<'a> {
-    database: &'a Database,
-    raw: WriteBatch,
-}
-
-/// RocksDB's write options, created once because each creation crosses into C++.
-pub(super) struct WriteOptionSet {
+/// RocksDB's write options, created once because each creation crosses into C++. No write waits inside RocksDB: see
+/// [`Stalls`].
+struct WriteOptionSet {
     buffered: WriteOptions,
     journaled: WriteOptions,
-    /// The same, of writes that fail and do not wait if there is no room in memory.
-    buffered_at_once: WriteOptions,
-    journaled_at_once: WriteOptions,
 }
 
 impl WriteOptionSet {
-    pub(super) fn new(fault: PlantedFault) -> Self {
-        let options = |is_synced, at_once| {
+    fn new(fault: PlantedFault) -> Self {
+        let options = |is_synced| {
             let mut options = WriteOptions::default();
             options.set_sync(is_synced && fault != PlantedFault::CommitsNotSynced);
-            options.set_no_slowdown(at_once);
+            options.set_no_slowdown(true);
             options
         };
-        Self {
-            buffered: options(false, false),
-            journaled: options(true, false),
-            buffered_at_once: options(false, true),
-            journaled_at_once: options(true, true),
-        }
+        Self { buffered: options(false), journaled: options(true) }
     }
 
     #[inline]
-    fn at(&self, level: CommitLevel, admission: Admission) -> &WriteOptions {
-        match (level, admission.never_waits()) {
-            (CommitLevel::Buffered, false) => &self.buffered,
-            (CommitLevel::Journaled, false) => &self.journaled,
-            (CommitLevel::Buffered, true) => &self.buffered_at_once,
-            (CommitLevel::Journaled, true) => &self.journaled_at_once,
+    fn at(&self, level: CommitLevel) -> &WriteOptions {
+        match level {
+            CommitLevel::Buffered => &self.buffered,
+            CommitLevel::Journaled => &self.journaled,
         }
-    }
-}
-
-impl<'a> Batch<'a> {
-    pub(crate) fn new(database: &'a Database) -> Self {
-        Self { database, raw: WriteBatch::default() }
-    }
-
-    /// An empty batch with room for `bytes` bytes of keys and values.
-    pub(crate) fn with_capacity(database: &'a Database, bytes: usize) -> Self {
-        Self { database, raw: WriteBatch::with_capacity_bytes(bytes) }
-    }
-
-    #[inline]
-    pub(crate) fn put(&mut self, family: Family, key: &[u8], value: &[u8]) {
-        self.raw.put_cf(self.database.family(family), key, value);
-    }
-
-    pub(crate) fn delete(&mut self, family: Family, key: &[u8]) {
-        self.raw.delete_cf(self.database.family(family), key);
-    }
-
-    /// Deletes every key from `start` (included) to `end` (excluded).
-    pub(crate) fn delete_range(&mut self, family: Family, start: &[u8], end: &[u8]) {
-        self.raw.delete_range_cf(self.database.family(family), start, end);
-    }
-
-    /// How many changes the batch holds.
-    pub(crate) fn len(&self) -> u64 {
-        self.raw.len() as u64
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.raw.is_empty()
-    }
-
-    /// Bytes that the batch holds so far.
-    pub(crate) fn bytes(&self) -> usize {
-        self.raw.size_in_bytes()
     }
 }
 
@@ -104,6 +52,7 @@ pub(crate) struct Commits {
     pub(super) health: Health,
     pub(super) durable: DurableMark,
     write_options: WriteOptionSet,
+    stalls: Stalls,
     /// `None` in a store that is opened for reading.
     keeper: Option<Keeper>,
     fault: PlantedFault,
@@ -116,7 +65,8 @@ impl Commits {
         keeper: Option<Keeper>,
         fault: PlantedFault,
     ) -> Self {
-        Self { health, durable, write_options: WriteOptionSet::new(fault), keeper, fault }
+        let (write_options, stalls) = (WriteOptionSet::new(fault), Stalls::default());
+        Self { health, durable, write_options, stalls, keeper, fault }
     }
 
     /// Updates the witness to what is on stable storage now.
@@ -133,22 +83,31 @@ impl Commits {
 
     /// Writes a stamp into the log: what is on stable storage now.
     pub(super) fn stamp(&self, database: &Database) -> Result<()> {
-        let (synced, options) = (self.durable.sequence(), &self.write_options.buffered_at_once);
-        let written = self.try_until_room(|| database.write_stamp(synced, options));
+        let written = self.write_now(&mut self.stamp_batch(database), CommitLevel::Buffered)?;
         written.map_err(|error| self.health.failed(&error))
+    }
+
+    /// A batch with nothing but a stamp. It is not synced, and has no sequence number.
+    fn stamp_batch<'a>(&self, database: &'a Database) -> Batch<'a> {
+        let mut batch = Batch::new(database);
+        batch.stamp(database.stamp(self.durable.sequence()));
+        batch
     }
 
     /// Waits for a while until RocksDB has recovered from a full disk, if it may be about to: closed in the middle of that, it
     /// would wait for itself.
     pub(super) fn await_recovery(&self, database: &Database) {
         let started = Instant::now();
-        let options = &self.write_options.buffered_at_once;
         while self.health.may_recover() && started.elapsed() < RECOVERY_MAX {
             // RocksDB accepts writes again once it has flushed what it had in memory.
-            if database.write_stamp(self.durable.sequence(), options).is_ok() {
+            let mut batch = self.stamp_batch(database);
+            let tried = batch.finish().is_ok_and(|finished| {
+                database.raw().write_opt(finished.for_rocksdb(), &self.write_options.buffered).is_ok()
+            });
+            if tried {
                 return;
             }
-            std::thread::sleep(STALL);
+            std::thread::sleep(RECOVERY_NAP);
         }
     }
 
@@ -164,28 +123,38 @@ impl Commits {
         self.write(batch, CommitLevel::Journaled, Doubt::EndsWrites)
     }
 
-    fn write(&self, batch: Batch<'_>, level: CommitLevel, doubt: Doubt) -> Result<()> {
+    fn write(&self, mut batch: Batch<'_>, level: CommitLevel, doubt: Doubt) -> Result<()> {
         let admission = self.health.admit_write()?;
-        let Batch { database, mut raw } = batch;
-        let changes = raw.len() as u64;
+        let (database, changes) = (batch.database, batch.len());
         // Read before the write: others may commit meanwhile, so this commit has at least the number `before +
         // changes`.
         let before = database.latest_sequence();
         // The stamp costs no sync of its own here. Without one the preflight could not tell a damaged write from one
         // that a crash cut short.
         if level == CommitLevel::Journaled {
-            raw.put_log_data(database.stamp(self.durable.sequence()).bytes());
+            batch.stamp(database.stamp(self.durable.sequence()));
         }
-        let options = self.write_options.at(level, admission);
-        let written = if self.fault == PlantedFault::EntriesApart {
-            planted::write_apart(database, raw, options)
-        } else if admission.never_waits() {
-            // RocksDB takes the batch, so each try has a copy.
-            self.try_until_room(|| database.raw().write_opt(WriteBatch::from_data(raw.data()), options))
-        } else {
-            database.raw().write_opt(raw, options)
-        };
+        let written = self.write_now(&mut batch, level)?;
         self.settle(written, admission, Written { level, sequence: before + changes, doubt })
+    }
+
+    /// Gives a batch to RocksDB, and waits as long as it has no room. Fails if the batch is too large for its format.
+    fn write_now(&self, batch: &mut Batch<'_>, level: CommitLevel) -> Result<RocksResult> {
+        let (database, options) = (batch.database, self.write_options.at(level));
+        let finished = batch.finish()?;
+        let write = || {
+            let raw = finished.for_rocksdb();
+            if self.fault == PlantedFault::EntriesApart {
+                planted::write_apart(database, raw, options)
+            } else {
+                database.raw().write_opt(raw, options)
+            }
+        };
+        Ok(self.stalls.outlast(
+            write(),
+            Stalled { database, health: &self.health, bytes: finished.len() },
+            write,
+        ))
     }
 
     /// Writes one record without building a batch.
@@ -202,25 +171,12 @@ impl Commits {
             return self.commit_stamped(database, key, document);
         }
         let admission = self.health.admit_write()?;
-        let family = database.family(Family::Records);
-        let written =
-            database.raw().put_cf_opt(family, key, document, self.write_options.at(level, admission));
+        let (family, options) = (database.family(Family::Records), self.write_options.at(level));
+        let write = || database.raw().put_cf_opt(family, key, document, options);
+        let bytes = key.len() + document.len();
+        let written = self.stalls.outlast(write(), Stalled { database, health: &self.health, bytes }, write);
         // A buffered write raises no mark, so its number is not read.
         self.settle(written, admission, Written { level, sequence: 0, doubt: Doubt::IsTold })
-    }
-
-    /// Tries a write that does not wait again and again, as long as RocksDB is making room for it.
-    fn try_until_room(
-        &self,
-        write: impl Fn() -> std::result::Result<(), rocksdb::Error>,
-    ) -> std::result::Result<(), rocksdb::Error> {
-        loop {
-            let written = write();
-            if !written.as_ref().is_err_and(translate::is_stall) || !self.health.makes_room() {
-                return written;
-            }
-            std::thread::sleep(STALL);
-        }
     }
 
     /// Writes one record with a stamp. The stamp needs a batch, whose cost is small compared with the sync.
@@ -247,12 +203,7 @@ impl Commits {
     }
 
     #[inline]
-    fn settle(
-        &self,
-        result: std::result::Result<(), rocksdb::Error>,
-        admission: Admission,
-        written: Written,
-    ) -> Result<()> {
+    fn settle(&self, result: RocksResult, admission: Admission, written: Written) -> Result<()> {
         match result {
             Ok(()) => {
                 // Before `confirm_sync`, which can fail: the write itself succeeded, and so the disk is no longer full.

@@ -1,0 +1,125 @@
+//! Pending changes, which are committed as a whole or not at all.
+//!
+//! The batch is in RocksDB's own format and is given to RocksDB when it is written. A write may have to be tried again,
+//! and RocksDB consumes what it is given.
+
+use rocksdb::WriteBatch;
+use rocksfile::batch::BatchBuilder;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::families::{Database, Family};
+use crate::storage::format::LogStamp;
+
+/// Pending changes. No reader sees them before [`Commits::commit`](super::write::Commits::commit).
+pub(crate) struct Batch<'a> {
+    pub(super) database: &'a Database,
+    builder: BatchBuilder,
+}
+
+impl<'a> Batch<'a> {
+    pub(crate) fn new(database: &'a Database) -> Self {
+        Self::with_capacity(database, 0)
+    }
+
+    /// An empty batch with room for `bytes` bytes of keys and values.
+    pub(crate) fn with_capacity(database: &'a Database, bytes: usize) -> Self {
+        Self { database, builder: BatchBuilder::with_capacity(bytes) }
+    }
+
+    #[inline]
+    pub(crate) fn put(&mut self, family: Family, key: &[u8], value: &[u8]) {
+        self.builder.put(self.database.number(family), key, value);
+    }
+
+    pub(crate) fn delete(&mut self, family: Family, key: &[u8]) {
+        self.builder.delete(self.database.number(family), key);
+    }
+
+    /// Deletes every key from `start` (included) to `end` (excluded).
+    pub(crate) fn delete_range(&mut self, family: Family, start: &[u8], end: &[u8]) {
+        self.builder.delete_range(self.database.number(family), start, end);
+    }
+
+    /// Adds a stamp, which is in the log only.
+    pub(super) fn stamp(&mut self, stamp: LogStamp) {
+        self.builder.note(&stamp.bytes());
+    }
+
+    /// How many changes the batch holds.
+    pub(crate) fn len(&self) -> u64 {
+        u64::from(self.builder.count())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.builder.count() == 0
+    }
+
+    /// Bytes that the batch holds so far.
+    pub(crate) fn bytes(&self) -> usize {
+        self.builder.size()
+    }
+
+    /// The batch for RocksDB. Fails if it is beyond what its format can hold.
+    pub(super) fn finish(&mut self) -> Result<Finished<'_>> {
+        match self.builder.bytes() {
+            Some(bytes) => Ok(Finished { bytes }),
+            None => Err(Error::new(ErrorKind::Storage {
+                message: "a key or a value of a write has 4 GiB or more, or the write has too many"
+                    .to_owned(),
+            })),
+        }
+    }
+}
+
+/// A batch that gets no more changes.
+#[derive(Clone, Copy)]
+pub(super) struct Finished<'a> {
+    bytes: &'a [u8],
+}
+
+impl Finished<'_> {
+    /// What RocksDB consumes in one try.
+    pub(super) fn for_rocksdb(self) -> WriteBatch {
+        WriteBatch::from_data(self.bytes)
+    }
+
+    pub(super) fn len(self) -> usize {
+        self.bytes.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rocksdb::{DB, Options};
+
+    use super::*;
+    use crate::storage::format::StoreId;
+
+    #[test]
+    fn a_batch_is_what_rocksdb_builds() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut options = Options::default();
+        options.create_if_missing(true);
+        options.create_missing_column_families(true);
+        let raw =
+            DB::open_cf(&options, folder.path(), Family::ALL.map(Family::name)).expect("a new database");
+        let database = Database::new(raw, StoreId::default(), options);
+        let (mut ours, mut theirs) = (Batch::new(&database), WriteBatch::default());
+        assert!(ours.is_empty());
+        for (place, family) in Family::ALL.into_iter().enumerate() {
+            let (handle, long) = (database.family(family), vec![7; 100 << place]);
+            ours.put(family, b"key", &long);
+            theirs.put_cf(handle, b"key", &long);
+            ours.delete(family, &long);
+            theirs.delete_cf(handle, &long);
+            ours.delete_range(family, b"", b"end");
+            theirs.delete_range_cf(handle, b"".as_slice(), b"end");
+        }
+        let stamp = database.stamp(7);
+        ours.stamp(stamp);
+        theirs.put_log_data(stamp.bytes());
+        assert_eq!((ours.len(), ours.is_empty(), ours.bytes()), (9, false, theirs.size_in_bytes()));
+        let finished = ours.finish().expect("a small batch");
+        assert_eq!(finished.for_rocksdb().data(), theirs.data());
+    }
+}

@@ -1,0 +1,180 @@
+//! Stalls: RocksDB has no room in memory for a write, because its flushes or compactions are behind.
+//!
+//! No write waits inside RocksDB. If one did, a full disk could make it wait for ever: RocksDB recovers from a full disk by
+//! a flush, the flush waits for all writes that have begun, and a write that has begun waits for the recovery. So RocksDB
+//! is told to refuse a write that would have to wait. It is tried again here, as long as the store accepts writes.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::storage::families::Database;
+use crate::storage::health::Health;
+use crate::storage::translate;
+
+/// How long a write waits before it is tried again.
+const NAP: Duration = Duration::from_millis(1);
+/// The longest time that a write waits before it is tried again.
+const WAIT_MAX: Duration = Duration::from_secs(5);
+/// The rate of writes that RocksDB permits while compactions are behind, in bytes a second; 0 if it permits all or none.
+const PERMITTED_RATE: &str = "rocksdb.actual-delayed-write-rate";
+
+/// What RocksDB says of a write.
+pub(super) type RocksResult = std::result::Result<(), rocksdb::Error>;
+
+/// The queue of writes that RocksDB has refused for now.
+#[derive(Default)]
+pub(super) struct Stalls {
+    /// Held by the write that is tried next. RocksDB counts refused writes against the rate that it permits, so of many
+    /// that try at once none would get through.
+    turn: Mutex<()>,
+}
+
+/// A write that may be refused for now.
+#[derive(Clone, Copy)]
+pub(super) struct Stalled<'a> {
+    pub(super) database: &'a Database,
+    pub(super) health: &'a Health,
+    /// How many bytes are written.
+    pub(super) bytes: usize,
+}
+
+impl Stalls {
+    /// Returns what became of a write: `first`, or, if that was refused for now, what comes of trying it again.
+    #[inline]
+    pub(super) fn outlast(
+        &self,
+        first: RocksResult,
+        stalled: Stalled<'_>,
+        write: impl Fn() -> RocksResult,
+    ) -> RocksResult {
+        if first.as_ref().is_err_and(translate::is_stall) { self.retry(stalled, &write) } else { first }
+    }
+
+    #[cold]
+    fn retry(&self, stalled: Stalled<'_>, write: &dyn Fn() -> RocksResult) -> RocksResult {
+        let _turn = self.turn.lock();
+        loop {
+            let written = write();
+            if !written.as_ref().is_err_and(translate::is_stall) || !stalled.health.makes_room() {
+                return written;
+            }
+            stalled.wait();
+        }
+    }
+}
+
+impl Stalled<'_> {
+    /// Waits until the write can be tried again.
+    fn wait(self) {
+        let began = Instant::now();
+        loop {
+            std::thread::sleep(NAP);
+            if began.elapsed() >= self.due() || !self.health.makes_room() {
+                return;
+            }
+        }
+    }
+
+    /// After what time RocksDB permits the write. A refused write uses up the rate for as long as the write itself
+    /// would have taken, so it is twice that.
+    fn due(self) -> Duration {
+        let rate = self.database.raw().property_int_value(PERMITTED_RATE).ok().flatten().unwrap_or(0);
+        if rate == 0 {
+            return Duration::ZERO;
+        }
+        let nanoseconds = u128::from(2 * self.bytes as u64) * 1_000_000_000 / u128::from(rate);
+        Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX)).min(WAIT_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::mpsc::{RecvTimeoutError, channel};
+
+    use rocksdb::{DB, DBCompressionType, Options, WriteOptions};
+
+    use super::*;
+    use crate::storage::families::Family;
+    use crate::storage::format::StoreId;
+
+    /// A database with `memtables` memtables of 64 KiB, which flushes `flushed_per_second` bytes a second.
+    struct Slow {
+        database: Database,
+        health: Health,
+        stalls: Stalls,
+        tried: AtomicU64,
+        _folder: tempfile::TempDir,
+    }
+
+    impl Slow {
+        fn new(memtables: i32, flushed_per_second: i64) -> Self {
+            let folder = tempfile::tempdir().expect("a folder");
+            let mut options = Options::default();
+            options.create_if_missing(true);
+            options.create_missing_column_families(true);
+            options.set_compression_type(DBCompressionType::None);
+            options.set_write_buffer_size(64 << 10);
+            options.set_max_write_buffer_number(memtables);
+            options.set_ratelimiter(flushed_per_second, 10_000, 10);
+            let families = Family::ALL.map(|family| (family.name(), options.clone()));
+            let raw = DB::open_cf_with_opts(&options, folder.path(), families).expect("a new database");
+            let database = Database::new(raw, StoreId::default(), options);
+            let (health, stalls) = (Health::open(), Stalls::default());
+            Self { database, health, stalls, tried: AtomicU64::new(0), _folder: folder }
+        }
+
+        fn write(&self, bytes: usize) -> RocksResult {
+            let Self { database, health, stalls, .. } = self;
+            let mut options = WriteOptions::default();
+            options.set_no_slowdown(true);
+            let (family, value) = (database.family(Family::Records), vec![7; bytes]);
+            let write = || {
+                self.tried.fetch_add(1, Ordering::Relaxed);
+                database.raw().put_cf_opt(family, b"key", &value, &options)
+            };
+            stalls.outlast(write(), Stalled { database, health, bytes }, write)
+        }
+    }
+
+    #[test]
+    fn writes_outlast_a_stop() {
+        let slow = Slow::new(2, 1 << 20);
+        for _ in 0..50 {
+            slow.write(10_000).expect("there is room in the end");
+        }
+        assert!(slow.tried.into_inner() > 50, "none was refused");
+    }
+
+    #[test]
+    fn a_write_does_not_wait_once_the_disk_is_full() {
+        let slow = Slow::new(2, 64 << 10);
+        let (done, is_done) = channel();
+        let refused = || (0..100).find_map(|_| slow.write(10_000).err());
+        std::thread::scope(|scope| {
+            scope.spawn(|| done.send(refused()));
+            let waits = is_done.recv_timeout(Duration::from_millis(200));
+            assert_eq!(waits, Err(RecvTimeoutError::Timeout));
+            slow.health.failed_io(&std::io::ErrorKind::StorageFull.into());
+            let refused = is_done.recv_timeout(Duration::from_secs(60)).expect("it ends");
+            assert!(translate::is_stall(&refused.expect("there is no room")));
+        });
+    }
+
+    /// RocksDB counts what it refuses against the rate that it permits. A write that is tried too often is never made.
+    #[test]
+    fn large_writes_of_several_threads_get_through() {
+        let slow = Slow::new(4, 8 << 20);
+        let started = Instant::now();
+        let write_all = || {
+            for bytes in [100, 1 << 20, 10_000, 1 << 20] {
+                slow.write(bytes).expect("there is room in the end");
+            }
+        };
+        std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(write_all))));
+        // The flushes take a second.
+        assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+        assert!(slow.tried.into_inner() > 16, "none was refused");
+    }
+}
