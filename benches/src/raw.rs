@@ -1,5 +1,6 @@
-//! RocksDB's side: opened with the very options that CairnDB wrote into its own folder, so that only the engine's work
-//! makes the difference.
+//! RocksDB's side. [`Raw::create`] opens it with the very options that CairnDB wrote into its own folder, so that only
+//! the engine's work makes the difference; [`Raw::best`] with what is best for this work, so that CairnDB's choice of
+//! options counts too.
 //!
 //! It promises as much: CairnDB syncs buffered writes within 100 ms, so the WAL is synced as often here. Against a
 //! RocksDB that never syncs, inserts come out lower, those of two threads most.
@@ -14,8 +15,8 @@ use cairndb::bson::RawDocumentBuf;
 use cairndb::bson::oid::ObjectId;
 use index::key::{self, Direction};
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamily, DB, DBCompressionType, Env, Options, WriteBufferManager,
-    WriteOptions,
+    BlockBasedOptions, Cache, ColumnFamily, DB, DBCompressionType, DEFAULT_COLUMN_FAMILY_NAME, Env, Options,
+    WriteBufferManager, WriteOptions,
 };
 use tempfile::TempDir;
 
@@ -33,6 +34,7 @@ pub struct Raw {
     db: Arc<DB>,
     /// Reused, as anyone who cares for speed would.
     pub writes: WriteOptions,
+    opponent: Opponent,
     // Dropped after the database.
     folder: TempDir,
 }
@@ -44,6 +46,15 @@ impl Drop for Raw {
             thread.join().expect("the sync thread ends");
         }
     }
+}
+
+/// How RocksDB is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opponent {
+    /// With CairnDB's options, families and keys.
+    Alike,
+    /// With RocksDB's own options but for its cache, one family, and the bare ids as keys.
+    Best,
 }
 
 /// A key and a value as CairnDB stores them.
@@ -70,6 +81,39 @@ impl Raw {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let db =
             DB::open_cf_descriptors(&options, folder.path().join("db"), families).expect("a new database");
+        Self::synced(db, folder, Opponent::Alike)
+    }
+
+    /// Makes one with the options that are best for writing documents and reading them by id. It has the same memory.
+    ///
+    /// # Panics
+    /// If the temporary folder cannot hold it.
+    pub fn best() -> Self {
+        let mut table = BlockBasedOptions::default();
+        table.set_block_cache(&Cache::new_hyper_clock_cache(MEMORY_BUDGET / 2, 0));
+        table.set_bloom_filter(10.0, false);
+        let mut options = Options::default();
+        options.set_block_based_table_factory(&table);
+        options.create_if_missing(true);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let families = [(DEFAULT_COLUMN_FAMILY_NAME, options.clone())];
+        let db = DB::open_cf_with_opts(&options, folder.path().join("db"), families).expect("a new database");
+        Self::synced(db, folder, Opponent::Best)
+    }
+
+    /// Makes one for that opponent.
+    ///
+    /// # Panics
+    /// If the temporary folder cannot hold it.
+    pub fn of(opponent: Opponent) -> Self {
+        match opponent {
+            Opponent::Alike => Self::create(),
+            Opponent::Best => Self::best(),
+        }
+    }
+
+    /// Syncs the log as often as CairnDB does.
+    fn synced(db: DB, folder: TempDir, opponent: Opponent) -> Self {
         let db = Arc::new(db);
         let (stop, stopped) = channel();
         let synced = Arc::clone(&db);
@@ -78,7 +122,7 @@ impl Raw {
                 synced.flush_wal(true).expect("synced");
             }
         });
-        Self { sync: Some((stop, thread)), db, writes: WriteOptions::default(), folder }
+        Self { sync: Some((stop, thread)), db, writes: WriteOptions::default(), opponent, folder }
     }
 
     /// The folder that the database is in, for files that are moved into it.
@@ -108,15 +152,33 @@ impl Raw {
     /// The family of documents.
     ///
     /// # Panics
-    /// Never: CairnDB's folder has it.
+    /// Never: the database has it.
     pub fn records(&self) -> &ColumnFamily {
-        self.db.cf_handle("records").expect("CairnDB's families")
+        let name = match self.opponent {
+            Opponent::Alike => "records",
+            Opponent::Best => DEFAULT_COLUMN_FAMILY_NAME,
+        };
+        self.db.cf_handle(name).expect("the family of documents")
+    }
+
+    /// The record of a document without `_id`, under a new id.
+    pub fn record(&self, document: &RawDocumentBuf) -> Record {
+        self.record_with_id(document, ObjectId::new())
+    }
+
+    /// The record of a document under that id.
+    pub fn record_with_id(&self, document: &RawDocumentBuf, id: ObjectId) -> Record {
+        let (key, value) = record_with_id(document, id);
+        match self.opponent {
+            Opponent::Alike => (key, value),
+            Opponent::Best => (id.bytes().to_vec(), value),
+        }
     }
 
     /// The family of index entries.
     ///
     /// # Panics
-    /// Never: CairnDB's folder has it.
+    /// If it is the best one, which has no such family.
     pub fn entries(&self) -> &ColumnFamily {
         self.db.cf_handle("entries").expect("CairnDB's families")
     }

@@ -1,5 +1,6 @@
 //! Prints one line a figure, `name ratio`: CairnDB's speed against raw RocksDB's with the same options and the
-//! same bytes, both measured in turns in this run. Above 1 CairnDB is faster. Figures of sequences are in `numbering`,
+//! same bytes, both measured in turns in this run. Above 1 CairnDB is faster. In figures that end with `best` RocksDB has
+//! the options and keys that are best for it. Figures of sequences are in `numbering`,
 //! of filters, sorts and updates in `queries`, of reads by an index in `indexed`, of index builds in `builds`, of the
 //! server in `server`.
 //!
@@ -22,7 +23,7 @@ use cairndb::{IndexModel, IndexOptions};
 use cairndb_benches::documents::{self, Order, mix};
 use cairndb_benches::measure::{median_of_rounds, speed_in_turns, speed_ratio, time};
 use cairndb_benches::ours::Ours;
-use cairndb_benches::raw::{Raw, Record, record, record_with_id, unique_entry};
+use cairndb_benches::raw::{Opponent, Raw, Record, record, record_with_id, unique_entry};
 use rocksdb::WriteBatch;
 use sequence::generator::Generator;
 use sequence::object_id::Layout;
@@ -40,14 +41,18 @@ const TURN: usize = 5000;
 
 type Figure = (&'static str, fn() -> f64);
 
-const FIGURES: [Figure; 30] = [
-    ("insert_one_raw", insert_one_raw),
+const FIGURES: [Figure; 35] = [
+    ("insert_one_raw", || insert_one_raw(Opponent::Alike)),
+    ("insert_one_best", || insert_one_raw(Opponent::Best)),
     ("insert_one_typed", insert_one_typed),
-    ("insert_many_raw", insert_many_raw),
+    ("insert_many_raw", || insert_many_raw(Opponent::Alike)),
+    ("insert_many_best", || insert_many_raw(Opponent::Best)),
     ("insert_threads_2", insert_threads_2),
     ("insert_unique_index", insert_unique_index),
-    ("find_by_id", find_by_id),
-    ("scan", scan),
+    ("find_by_id", || find_by_id(Opponent::Alike)),
+    ("find_by_id_best", || find_by_id(Opponent::Best)),
+    ("scan", || scan(Opponent::Alike)),
+    ("scan_best", || scan(Opponent::Best)),
     ("object_id", object_id),
     ("insert_auto_increment", numbering::insert_auto_increment),
     ("insert_auto_increment_id", numbering::insert_auto_increment_id),
@@ -58,7 +63,8 @@ const FIGURES: [Figure; 30] = [
     ("insert_ordered_threads_4", numbering::insert_ordered_threads_4),
     ("scan_filter", queries::scan_filter),
     ("sort_top_k", queries::sort_top_k),
-    ("update_inc", queries::update_inc),
+    ("update_inc", || queries::update_inc(Opponent::Alike)),
+    ("update_best", || queries::update_inc(Opponent::Best)),
     ("find_by_index", indexed::find_by_index),
     ("range_by_index", indexed::range_by_index),
     ("covered", indexed::covered),
@@ -103,7 +109,7 @@ fn put_all(raw: &Raw, records: &[Record]) {
     }
 }
 
-fn insert_one_raw() -> f64 {
+fn insert_one_raw(opponent: Opponent) -> f64 {
     let documents = raw_orders(DOCUMENTS);
     speed_ratio(
         || {
@@ -112,8 +118,8 @@ fn insert_one_raw() -> f64 {
             time(|| insert_all(&orders, &documents))
         },
         || {
-            let raw = Raw::create();
-            let records: Vec<Record> = documents.iter().map(record).collect();
+            let raw = Raw::of(opponent);
+            let records: Vec<Record> = documents.iter().map(|document| raw.record(document)).collect();
             time(|| put_all(&raw, &records))
         },
     )
@@ -140,7 +146,7 @@ fn insert_one_typed() -> f64 {
     )
 }
 
-fn insert_many_raw() -> f64 {
+fn insert_many_raw(opponent: Opponent) -> f64 {
     let documents = raw_orders(DOCUMENTS * 5);
     speed_ratio(
         || {
@@ -149,8 +155,8 @@ fn insert_many_raw() -> f64 {
             time(|| insert_batches(&orders, &documents))
         },
         || {
-            let raw = Raw::create();
-            let records: Vec<Record> = documents.iter().map(record).collect();
+            let raw = Raw::of(opponent);
+            let records: Vec<Record> = documents.iter().map(|document| raw.record(document)).collect();
             time(|| {
                 for records in records.chunks(BATCH) {
                     let mut batch = WriteBatch::default();
@@ -219,13 +225,13 @@ fn insert_unique_index() -> f64 {
 }
 
 /// Both sides with the same documents, written out to table files.
-fn loaded() -> (Ours, Raw, Vec<(ObjectId, Vec<u8>)>) {
-    let (ours, raw) = (Ours::create(), Raw::create());
+fn loaded(opponent: Opponent) -> (Ours, Raw, Vec<(ObjectId, Vec<u8>)>) {
+    let (ours, raw) = (Ours::create(), Raw::of(opponent));
     let orders = ours.orders();
     let mut keys = Vec::new();
     for number in 0..READS {
         let id = ObjectId::new();
-        let (key, value) = record_with_id(&documents::raw_order(number), id);
+        let (key, value) = raw.record_with_id(&documents::raw_order(number), id);
         let document = RawDocumentBuf::from_bytes(value.clone()).expect("a document");
         orders.insert_one(&document).run().expect("inserted");
         raw.db().put_cf(raw.records(), &key, &value).expect("written");
@@ -236,8 +242,8 @@ fn loaded() -> (Ours, Raw, Vec<(ObjectId, Vec<u8>)>) {
     (ours, raw, keys)
 }
 
-fn find_by_id() -> f64 {
-    let (ours, raw, mut keys) = loaded();
+fn find_by_id(opponent: Opponent) -> f64 {
+    let (ours, raw, mut keys) = loaded(opponent);
     keys.sort_unstable_by_key(|(_, key)| {
         mix(key.iter().fold(0, |sum: u64, &byte| sum.wrapping_mul(31) ^ u64::from(byte)))
     });
@@ -265,8 +271,8 @@ fn find_by_id() -> f64 {
     )
 }
 
-fn scan() -> f64 {
-    let (ours, raw, keys) = loaded();
+fn scan(opponent: Opponent) -> f64 {
+    let (ours, raw, keys) = loaded(opponent);
     let orders = ours.orders();
     speed_ratio(
         || {

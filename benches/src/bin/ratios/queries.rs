@@ -6,7 +6,7 @@ use cairndb::bson::{Document, RawDocument, RawDocumentBuf, doc, rawdoc};
 use cairndb_benches::documents::mix;
 use cairndb_benches::measure::{speed_ratio, time};
 use cairndb_benches::ours::Ours;
-use cairndb_benches::raw::{Raw, Record, record_with_id};
+use cairndb_benches::raw::{Opponent, Raw, Record, record_with_id};
 
 use crate::loaded;
 
@@ -113,8 +113,8 @@ pub(crate) fn sort_top_k() -> f64 {
     )
 }
 
-pub(crate) fn update_inc() -> f64 {
-    let (ours, raw, keys) = loaded();
+pub(crate) fn update_inc(opponent: Opponent) -> f64 {
+    let (ours, raw, keys) = loaded(opponent);
     let orders = ours.orders();
     speed_ratio(
         || {
