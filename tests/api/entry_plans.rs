@@ -303,3 +303,36 @@ fn a_field_inside_of_another_one_is_shown_once() {
     let found: Vec<Document> = found.run().expect("a cursor").collect::<Result<_, _>>().expect("documents");
     assert_eq!(found, [doc! { "a": { "x": 3 } }, doc! { "a": { "x": 5, "y": 1 } }]);
 }
+
+/// Records are stepped to, or looked up, as they lie: in the order of the entries, against it, with gaps between them, or
+/// scattered.
+#[test]
+fn records_are_found_however_they_lie() {
+    let scattered = |id: i32| (id * 7919) % 1009;
+    let gaps = |id: i32| if id % 10 == 0 { id } else { 10_000 + id };
+    let documents = (0..1000)
+        .map(|id| {
+            doc! { "_id": id, "up": id, "down": -id, "gaps": gaps(id), "scattered": scattered(id), "runs": scattered(id / 20) }
+        });
+    let fixture = Fixture::with(documents);
+    let collection: Collection<RawDocumentBuf> = fixture.things.clone_with_type();
+    for removed in (100..400).filter(|id| id % 3 != 0) {
+        collection.delete_one(doc! { "_id": removed }).run().expect("deleted");
+    }
+    for field in ["up", "down", "gaps", "scattered", "runs"] {
+        collection.create_index(IndexModel::builder().keys(doc! { field: 1 }).build()).run().expect("built");
+        for direction in [1, -1] {
+            let found = |hint: Hint| -> Vec<RawDocumentBuf> {
+                let search = collection
+                    .find(doc! { field: { "$gte": -2000 } })
+                    .sort(doc! { field: direction, "_id": 1 });
+                // Batches, between which the cursor keeps nothing of the storage.
+                let cursor = search.hint(hint).batch_size(37).run().expect("found");
+                cursor.map(|document| document.expect("read")).collect()
+            };
+            let by_index = found(Hint::Keys(doc! { field: 1 }));
+            assert_eq!(by_index.len(), 800);
+            assert_eq!(by_index, found(Hint::Keys(doc! { "$natural": 1 })), "{field} {direction}");
+        }
+    }
+}

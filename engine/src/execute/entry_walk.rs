@@ -14,6 +14,7 @@ use query::planner::{EntryAnswer, EntryScan};
 use crate::catalog::indexes::Index;
 use crate::error::{Error, Result};
 use crate::execute::key_walk::{KeyStep, KeyWalk};
+use crate::execute::record_fetch::RecordFetch;
 use crate::execute::rest::Rest;
 use crate::plan::bounds::KeySpans;
 use crate::plan::selector::Selector;
@@ -23,8 +24,8 @@ use crate::storage::snapshot::Snapshot;
 
 /// A walk over entries. It is before the first one until `advance` is called.
 pub(super) struct EntryWalk {
-    snapshot: Arc<Snapshot>,
     walk: KeyWalk,
+    records: RecordFetch,
     /// The bounds that each key is tested with. Absent if every key is within them, and the key need not be decoded to find
     /// the record either, because the value of a unique entry names it.
     bounds: Option<KeyBounds>,
@@ -125,8 +126,8 @@ impl EntryWalk {
             Exactness::Wider => Some(KeyBounds::of(&index.spec, &scan.bounds)),
         };
         Self {
-            snapshot: Arc::clone(snapshot),
             walk: KeyWalk::new(snapshot, Family::Entries, spans, scan.direction),
+            records: RecordFetch::new(snapshot, collection),
             bounds,
             is_unique: index.spec.is_unique(),
             record_key: collection.prefix().to_vec(),
@@ -274,7 +275,7 @@ impl EntryWalk {
     /// Reads the document of the current entry.
     pub(super) fn fetch(&mut self) -> Result<()> {
         self.forget();
-        if self.snapshot.get_into(Family::Records, &self.record_key, &mut self.document)? {
+        if self.records.read(&self.record_key, &mut self.document)? {
             return Ok(());
         }
         // Both are from one snapshot and were written in one batch, so this is no race.
@@ -295,6 +296,7 @@ impl EntryWalk {
     /// Releases what the storage holds for the walk until it is advanced again.
     pub(super) fn rest(&mut self, current: Rest) {
         self.walk.rest(current);
+        self.records.rest();
         if current != Rest::Keep {
             self.document = Vec::new();
             self.forget();

@@ -11,6 +11,7 @@ mod merge_walk;
 mod open_scan;
 pub(crate) mod piped;
 pub(crate) mod read_view;
+mod record_fetch;
 pub(crate) mod rest;
 pub(crate) mod rows;
 pub(crate) mod stages;

@@ -2,6 +2,7 @@
 //!
 //! RocksDB's iterator becomes invalid at its end and on an error alike, so its status is checked whenever it stops.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use index::key::Direction;
@@ -132,6 +133,40 @@ impl Scan {
             self.position = Position::At;
         }
         Ok(self.position == Position::At && self.key() == key)
+    }
+
+    /// Goes to the first key that is not before `key`, from wherever the walk is. Returns whether it is `key` itself.
+    pub(crate) fn seek(&mut self, key: &[u8]) -> Result<bool> {
+        if !self.iterator.step(|iterator| iterator.seek(key)) {
+            return self.end();
+        }
+        self.position = Position::At;
+        Ok(self.key() == key)
+    }
+
+    /// Goes from the current key to `key`, forward or back, in at most `steps` steps. Returns whether it is there. If not, the
+    /// walk is somewhere between, and a [`Self::seek`] must follow.
+    pub(crate) fn step_towards(&mut self, key: &[u8], steps: usize) -> Result<bool> {
+        // Stepping an iterator without a current key is not allowed.
+        if self.position != Position::At {
+            return Ok(false);
+        }
+        let way = self.key().cmp(key);
+        for _ in 0..steps {
+            let is_valid = match way {
+                Ordering::Less => self.iterator.step(DBRawIterator::next),
+                Ordering::Greater => self.iterator.step(DBRawIterator::prev),
+                Ordering::Equal => return Ok(true),
+            };
+            if !is_valid {
+                return self.end();
+            }
+            let left = self.key().cmp(key);
+            if left != way {
+                return Ok(left == Ordering::Equal);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether the current key is the next one: a skip has gone there already.
