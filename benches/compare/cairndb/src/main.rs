@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use bson::oid::ObjectId;
 use bson::{RawDocumentBuf, doc};
-use cairndb::{Client, Collection};
-use workload::{DocumentStore, Durability, Order, Result, Seen, Store, Wanted};
+use cairndb::{Client, Collection, Cursor, IndexModel};
+use workload::{DocumentStore, Durability, IndexedStore, Kind, Order, Read, Result, Seen, Store, Wanted};
 
 struct Cairn {
     documents: Collection<RawDocumentBuf>,
@@ -58,26 +58,51 @@ impl Store for Cairn {
     }
 
     fn scan(&self, seen: &mut Seen) -> Result<()> {
-        for document in self.documents.find(doc! {}).run()? {
-            seen.bytes(document?.as_bytes());
-        }
-        Ok(())
+        show(self.documents.find(doc! {}).run()?, seen)
     }
 }
 
 impl DocumentStore for Cairn {
     fn find(&self, wanted: &Wanted, seen: &mut Seen) -> Result<()> {
         let filter = doc! { "number": { "$gt": wanted.above }, "customer.city": wanted.city };
-        for document in self.documents.find(filter).run()? {
-            seen.bytes(document?.as_bytes());
-        }
-        Ok(())
+        show(self.documents.find(filter).run()?, seen)
     }
 
     fn increment(&mut self, id: &ObjectId) -> Result<u64> {
         let update = doc! { "$inc": { "placed": 1_i64 } };
         Ok(self.documents.update_one(doc! { "_id": *id }, update).run()?.modified_count)
     }
+}
+
+impl IndexedStore for Cairn {
+    const KINDS: &'static [Kind] = &Kind::ALL;
+
+    fn create_index(&mut self) -> Result<()> {
+        self.documents.create_index(IndexModel::builder().keys(doc! { "number": 1 }).build()).run()?;
+        Ok(())
+    }
+
+    fn read_by_index(&self, read: Read, seen: &mut Seen) -> Result<()> {
+        let between = |first: i64, last: i64| {
+            self.documents.find(doc! { "number": { "$gte": first, "$lte": last } }).sort(doc! { "number": 1 })
+        };
+        let found = match read {
+            Read::One(number) => self.documents.find(doc! { "number": number }),
+            Read::Range(first, last) => between(first, last),
+            Read::Last(count) => {
+                self.documents.find(doc! {}).sort(doc! { "number": -1 }).limit(i64::try_from(count)?)
+            }
+            Read::Numbers(first, last) => between(first, last).projection(doc! { "_id": 0, "number": 1 }),
+        };
+        show(found.run()?, seen)
+    }
+}
+
+fn show(found: Cursor<RawDocumentBuf>, seen: &mut Seen) -> Result<()> {
+    for document in found {
+        seen.bytes(document?.as_bytes());
+    }
+    Ok(())
 }
 
 fn main() -> ExitCode {

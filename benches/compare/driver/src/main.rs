@@ -118,6 +118,7 @@ fn documents(plan: &Plan, out: &Path) -> Result<String, Box<dyn Error>> {
     for level in Level::ALL {
         text += &report::table(level, &plan.stores, &figures);
     }
+    text += &report::table_of_index(&plan.stores, &figures);
     Ok(text)
 }
 

@@ -11,6 +11,9 @@ pub(crate) const STORES: [&str; 7] = ["cairndb", "rocksdb", "polodb", "sqlite", 
 /// The figures, in the order of the tables.
 pub(crate) const FIGURES: [&str; 6] =
     ["insert_one", "insert_many", "find_by_id", "scan", "scan_filter", "update_inc"];
+/// The figures of an index, of stores that look into their documents.
+pub(crate) const INDEXED: [&str; 5] =
+    ["create_index", "find_by_index", "range_by_index", "sort_by_index", "covered"];
 
 /// When a write counts as done. Stores are compared within a level only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,12 +35,12 @@ impl Level {
         }
     }
 
-    /// Single inserts, batches of 1,000, reads, filtered scans and updates: a sync costs far more than what it covers, so
+    /// Single inserts, batches of 1,000, reads, filtered scans, updates and documents read by an index: a sync costs far more than what it covers, so
     /// a synced run of the same length would measure the disk for an hour.
-    fn work(self) -> [u64; 5] {
+    fn work(self) -> [u64; 6] {
         match self {
-            Self::Synced => [2_000, 50, 50_000, 5, 2_000],
-            Self::Unsynced => [100_000, 100, 100_000, 5, 100_000],
+            Self::Synced => [2_000, 50, 50_000, 5, 2_000, 100_000],
+            Self::Unsynced => [100_000, 100, 100_000, 5, 100_000, 100_000],
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::process::Command;
 
-use crate::measure::{FIGURES, Figures, Level, STORES};
+use crate::measure::{FIGURES, Figures, INDEXED, Level, STORES};
 
 /// One line on the machine and the versions.
 pub(crate) fn machine(versions: &[String]) -> String {
@@ -52,14 +52,35 @@ pub(crate) fn table(level: Level, stores: &[&str], figures: &Figures) -> String 
         Level::Synced => "Every commit synced (operations a second, median round)",
         Level::Unsynced => "No commit waits for a sync (operations a second, median round)",
     };
-    let mut text = format!("\n{heading}\n\n| store | {} |\n|---|", FIGURES.join(" | "));
-    text += &"---:|".repeat(FIGURES.len());
+    let rows = stores.iter().map(|store| (*store, *store, level));
+    rows_of(heading, &FIGURES, rows, figures)
+}
+
+/// The table of the reads by an index, a row for each store and level at which it was measured.
+pub(crate) fn table_of_index(stores: &[&str], figures: &Figures) -> String {
+    let rows: Vec<(String, &str, Level)> = stores
+        .iter()
+        .flat_map(|store| Level::ALL.map(|level| (format!("{store}, {}", level.name()), *store, level)))
+        .filter(|(_, store, level)| INDEXED.iter().any(|name| figures.median(*level, store, name).is_some()))
+        .collect();
+    let rows = rows.iter().map(|(name, store, level)| (name.as_str(), *store, *level));
+    rows_of("By an index on one field (documents a second, median round)", &INDEXED, rows, figures)
+}
+
+fn rows_of<'a>(
+    heading: &str,
+    columns: &[&str],
+    rows: impl Iterator<Item = (&'a str, &'a str, Level)>,
+    figures: &Figures,
+) -> String {
+    let mut text = format!("\n{heading}\n\n| store | {} |\n|---|", columns.join(" | "));
+    text += &"---:|".repeat(columns.len());
     text.push('\n');
-    for store in stores {
-        let cells =
-            FIGURES.map(|figure| figures.median(level, store, figure).map_or("–".to_owned(), grouped));
+    for (name, store, level) in rows {
+        let cell = |figure: &&str| figures.median(level, store, figure).map_or("–".to_owned(), grouped);
+        let cells: Vec<String> = columns.iter().map(cell).collect();
         // Writing into a String cannot fail.
-        let _ = writeln!(text, "| {store} | {} |", cells.join(" | "));
+        let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
     }
     text
 }
@@ -69,7 +90,7 @@ pub(crate) fn csv(figures: &Figures) -> String {
     let mut text = "level,store,figure,round,operations_per_second\n".to_owned();
     for level in Level::ALL {
         for (store, figure) in
-            STORES.iter().flat_map(|store| FIGURES.iter().map(move |figure| (store, figure)))
+            STORES.iter().flat_map(|store| FIGURES.iter().chain(&INDEXED).map(move |figure| (store, figure)))
         {
             for (round, rate) in figures.rounds(level, store, figure).into_iter().flatten().enumerate() {
                 let _ = writeln!(text, "{},{store},{figure},{},{rate:.1}", level.name(), round + 1);
@@ -114,6 +135,14 @@ mod tests {
             text.ends_with("| redb | – | – | – | 1,500 | – | – |\n| lmdb | – | – | – | – | – | – |\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn the_table_of_the_index_has_a_row_for_what_was_measured() {
+        let mut figures = Figures::default();
+        figures.add(Level::Unsynced, "sqlite", "covered", 1_500.0);
+        let text = table_of_index(&["redb", "sqlite"], &figures);
+        assert!(text.ends_with("---:|\n| sqlite, unsynced | – | – | – | – | 1,500 |\n"), "{text}");
     }
 
     #[test]

@@ -72,6 +72,7 @@ fn run(plan: &Plan) -> Result<Outcome, Box<dyn Error>> {
 }
 
 /// What one measurement is of.
+#[derive(Clone, Copy)]
 struct Setting {
     level: Level,
     threads: u64,

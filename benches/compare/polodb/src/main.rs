@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use polodb_core::bson::{self, Document, doc, oid::ObjectId};
-use polodb_core::{Collection, CollectionT, Database};
-use workload::{DocumentStore, Durability, Order, Result, Seen, Store, Wanted};
+use polodb_core::{Collection, CollectionT, Database, IndexModel};
+use workload::{DocumentStore, Durability, IndexedStore, Kind, Order, Read, Result, Seen, Store, Wanted};
 
 struct Polo {
     documents: Collection<Document>,
@@ -75,6 +75,23 @@ impl DocumentStore for Polo {
     fn increment(&mut self, id: &ObjectId) -> Result<u64> {
         let update = doc! { "$inc": { "placed": 1_i64 } };
         Ok(self.documents.update_one(doc! { "_id": *id }, update)?.modified_count)
+    }
+}
+
+impl IndexedStore for Polo {
+    /// Its index answers equality only.
+    const KINDS: &'static [Kind] = &[Kind::One];
+
+    fn create_index(&mut self) -> Result<()> {
+        Ok(self.documents.create_index(IndexModel { keys: doc! { "number": 1 }, options: None })?)
+    }
+
+    fn read_by_index(&self, read: Read, seen: &mut Seen) -> Result<()> {
+        let Read::One(number) = read else { return Err("PoloDB's index answers equality only".into()) };
+        for document in self.documents.find(doc! { "number": number }).run()? {
+            seen.tree(document?.len());
+        }
+        Ok(())
     }
 }
 

@@ -1,20 +1,28 @@
 //! The work of the comparison in SQLite: JSON text in a table with an AUTOINCREMENT key, WAL mode,
 //! prepared statements. A document is handed out as its text; only SQLite's JSON functions parse it, where a filter or
-//! an update asks them to.
+//! an update asks them to. The index is on a generated column.
 //!
 //! `synchronous=FULL` syncs the WAL at every commit, `OFF` never.
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use rusqlite::Connection;
-use workload::{DocumentStore, Durability, Order, Result, Seen, Store, Wanted};
+use rusqlite::{Connection, Params};
+use workload::{DocumentStore, Durability, IndexedStore, Kind, Order, Read, Result, Seen, Store, Wanted};
 
 const INSERT: &str = "INSERT INTO documents (body) VALUES (?1)";
 const FIND: &str = "SELECT body FROM documents \
     WHERE json_extract(body, '$.number') > ?1 AND json_extract(body, '$.customer.city') = ?2";
 const INCREMENT: &str = "UPDATE documents \
     SET body = json_set(body, '$.placed', json_extract(body, '$.placed') + 1) WHERE id = ?1";
+
+const INDEX: &str = "\
+    ALTER TABLE documents ADD COLUMN number INTEGER GENERATED ALWAYS AS (json_extract(body, '$.number')) VIRTUAL; \
+    CREATE INDEX by_number ON documents (number)";
+const ONE: &str = "SELECT body FROM documents WHERE number = ?1";
+const RANGE: &str = "SELECT body FROM documents WHERE number BETWEEN ?1 AND ?2 ORDER BY number";
+const LAST: &str = "SELECT body FROM documents ORDER BY number DESC LIMIT ?1";
+const NUMBERS: &str = "SELECT number FROM documents WHERE number BETWEEN ?1 AND ?2 ORDER BY number";
 
 struct Sqlite {
     connection: Connection,
@@ -63,17 +71,19 @@ impl Store for Sqlite {
     }
 
     fn read(&self, id: &i64, seen: &mut Seen) -> Result<()> {
-        let mut select = self.connection.prepare_cached("SELECT body FROM documents WHERE id = ?1")?;
-        let mut rows = select.query([id])?;
-        while let Some(row) = rows.next()? {
-            seen.bytes(row.get_ref(0)?.as_bytes()?);
-        }
-        Ok(())
+        self.select("SELECT body FROM documents WHERE id = ?1", [id], seen)
     }
 
     fn scan(&self, seen: &mut Seen) -> Result<()> {
-        let mut select = self.connection.prepare_cached("SELECT body FROM documents")?;
-        let mut rows = select.query(())?;
+        self.select("SELECT body FROM documents", (), seen)
+    }
+}
+
+impl Sqlite {
+    /// Shows the texts in the first column to `seen`.
+    fn select(&self, query: &str, parameters: impl Params, seen: &mut Seen) -> Result<()> {
+        let mut select = self.connection.prepare_cached(query)?;
+        let mut rows = select.query(parameters)?;
         while let Some(row) = rows.next()? {
             seen.bytes(row.get_ref(0)?.as_bytes()?);
         }
@@ -83,16 +93,35 @@ impl Store for Sqlite {
 
 impl DocumentStore for Sqlite {
     fn find(&self, wanted: &Wanted, seen: &mut Seen) -> Result<()> {
-        let mut select = self.connection.prepare_cached(FIND)?;
-        let mut rows = select.query((wanted.above, wanted.city))?;
-        while let Some(row) = rows.next()? {
-            seen.bytes(row.get_ref(0)?.as_bytes()?);
-        }
-        Ok(())
+        self.select(FIND, (wanted.above, wanted.city), seen)
     }
 
     fn increment(&mut self, id: &i64) -> Result<u64> {
         Ok(self.connection.prepare_cached(INCREMENT)?.execute([id])? as u64)
+    }
+}
+
+impl IndexedStore for Sqlite {
+    const KINDS: &'static [Kind] = &Kind::ALL;
+
+    fn create_index(&mut self) -> Result<()> {
+        Ok(self.connection.execute_batch(INDEX)?)
+    }
+
+    fn read_by_index(&self, read: Read, seen: &mut Seen) -> Result<()> {
+        match read {
+            Read::One(number) => self.select(ONE, [number], seen),
+            Read::Range(first, last) => self.select(RANGE, (first, last), seen),
+            Read::Last(count) => self.select(LAST, [i64::try_from(count)?], seen),
+            Read::Numbers(first, last) => {
+                let mut select = self.connection.prepare_cached(NUMBERS)?;
+                let mut rows = select.query((first, last))?;
+                while let Some(row) = rows.next()? {
+                    seen.bytes(&row.get::<_, i64>(0)?.to_ne_bytes());
+                }
+                Ok(())
+            }
+        }
     }
 }
 

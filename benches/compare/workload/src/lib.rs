@@ -8,6 +8,7 @@
 
 mod arguments;
 mod durability;
+pub mod indexed;
 pub mod numbers;
 pub mod order;
 mod random;
@@ -18,6 +19,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 pub use durability::{Durability, Result};
+pub use indexed::{IndexedStore, Kind, Read};
 pub use order::{Order, Wanted};
 use random::Random;
 
@@ -84,6 +86,7 @@ struct Request {
     reads: u64,
     finds: u64,
     updates: u64,
+    indexed: u64,
 }
 
 impl Request {
@@ -98,6 +101,7 @@ impl Request {
             reads: number("READS")?,
             finds: number("FINDS")?,
             updates: number("UPDATES")?,
+            indexed: number("INDEXED")?,
         })
     }
 }
@@ -105,18 +109,19 @@ impl Request {
 /// A runner's `main`: does the work that the command line asks for, and prints one line a figure,
 /// `name operations_per_second`.
 ///
-/// The command line is `FOLDER synced|unsynced ONES BATCHES READS FINDS UPDATES`; the last two are for stores that look
-/// into their documents.
+/// The command line is `FOLDER synced|unsynced ONES BATCHES READS FINDS UPDATES INDEXED`; the last three are for stores
+/// that look into their documents.
 pub fn run<S: Store>() -> ExitCode {
     end(request().and_then(|request| perform::<S>(&request).map(|_| ())))
 }
 
 /// The workload of a store that looks into its documents.
-pub fn run_documents<S: DocumentStore>() -> ExitCode {
+pub fn run_documents<S: IndexedStore>() -> ExitCode {
     end(request().and_then(|request| {
         let (mut store, ids) = perform::<S>(&request)?;
         scan_filter(&store, ids.len() as u64, request.finds)?;
-        update_inc(&mut store, &ids, request.updates)
+        update_inc(&mut store, &ids, request.updates)?;
+        indexed::perform(&mut store, ids.len() as u64, request.indexed)
     }))
 }
 
@@ -245,11 +250,11 @@ mod tests {
 
     #[test]
     fn a_command_line_is_read_in_order() {
-        let request = parse("folder unsynced 10 2 30 4 50").unwrap();
+        let request = parse("folder unsynced 10 2 30 4 50 60").unwrap();
         assert_eq!(request.folder, Path::new("folder"));
         assert_eq!(request.durability, Durability::Unsynced);
         assert_eq!((request.ones, request.batches, request.reads), (10, 2, 30));
-        assert_eq!((request.finds, request.updates), (4, 50));
+        assert_eq!((request.finds, request.updates, request.indexed), (4, 50, 60));
     }
 
     #[test]
