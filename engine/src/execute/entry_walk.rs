@@ -25,7 +25,7 @@ use crate::storage::snapshot::Snapshot;
 /// A walk over entries. It is before the first one until `advance` is called.
 pub(super) struct EntryWalk {
     walk: KeyWalk,
-    records: RecordFetch,
+    records: Box<RecordFetch>,
     /// The bounds that each key is tested with. Absent if every key is within them, and the key need not be decoded to find
     /// the record either, because the value of a unique entry names it.
     bounds: Option<KeyBounds>,
@@ -127,7 +127,7 @@ impl EntryWalk {
         };
         Self {
             walk: KeyWalk::new(snapshot, Family::Entries, spans, scan.direction),
-            records: RecordFetch::new(snapshot, collection),
+            records: Box::new(RecordFetch::new(snapshot, collection)),
             bounds,
             is_unique: index.spec.is_unique(),
             record_key: collection.prefix().to_vec(),

@@ -4,6 +4,7 @@
 //! many fields. To step to the next record costs a tenth of a look-up. So a step is tried, and where records are scattered
 //! it is tried ever more seldom.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::error::Result;
@@ -12,9 +13,13 @@ use crate::storage::keys::CollectionId;
 use crate::storage::scan::{CacheUse, Scan};
 use crate::storage::snapshot::Snapshot;
 
-/// How many records of a search are looked up before a step is tried.
-const FIRST_LOOKUPS: u32 = 2;
-/// How many are looked up at most between two steps that are tried.
+/// How many records in a row must have had ascending keys, or descending ones, before a step is tried. Of scattered records
+/// one in sixty is the fifth of a row.
+const RUN: u32 = 4;
+/// How many records are looked up after a step that did not find its record. Each further one in a row makes it [`GROWTH`]
+/// times as many.
+const LOOKUPS: u32 = 4;
+const GROWTH: u32 = 4;
 const LOOKUPS_MAX: u32 = 256;
 /// How many records a step passes over at most.
 const STEPS_MAX: usize = 4;
@@ -23,20 +28,34 @@ const STEPS_MAX: usize = 4;
 pub(super) struct RecordFetch {
     snapshot: Arc<Snapshot>,
     collection: CollectionId,
+    /// The record key that was read last, and how the keys before it were ordered.
+    last: Vec<u8>,
+    order: Ordering,
+    /// How many keys in a row had that order.
+    run: u32,
     /// How many records are looked up until the walk is put at one.
     lookups: u32,
     /// How many are looked up after the next step that does not find its record.
     penalty: u32,
-    /// A walk over the records. Boxed: few searches read enough of them.
-    walk: Option<Box<Scan>>,
+    /// A walk over the records.
+    walk: Option<Scan>,
     /// Whether the walk is at the record that was read last.
     is_at: bool,
 }
 
 impl RecordFetch {
     pub(super) fn new(snapshot: &Arc<Snapshot>, collection: CollectionId) -> Self {
-        let (lookups, penalty) = (FIRST_LOOKUPS, FIRST_LOOKUPS);
-        Self { snapshot: Arc::clone(snapshot), collection, lookups, penalty, walk: None, is_at: false }
+        Self {
+            snapshot: Arc::clone(snapshot),
+            collection,
+            last: Vec::new(),
+            order: Ordering::Equal,
+            run: 0,
+            lookups: 0,
+            penalty: LOOKUPS,
+            walk: None,
+            is_at: false,
+        }
     }
 
     /// Replaces the content of `document` by a record. Returns `false` if there is none of that key.
@@ -46,26 +65,35 @@ impl RecordFetch {
         {
             if walk.step_towards(record_key, STEPS_MAX)? {
                 walk.value().clone_into(document);
-                self.penalty = FIRST_LOOKUPS;
+                self.penalty = LOOKUPS;
                 self.is_at = true;
                 return Ok(true);
             }
             self.lookups = self.penalty;
-            self.penalty = (2 * self.penalty).min(LOOKUPS_MAX);
+            self.penalty = (GROWTH * self.penalty).min(LOOKUPS_MAX);
         }
-        if self.lookups > 0 {
-            self.lookups -= 1;
+        self.lookups = self.lookups.saturating_sub(1);
+        if !self.is_in_a_row(record_key) || self.lookups > 0 {
             return self.snapshot.get_into(Family::Records, record_key, document);
         }
         let walk = self.walk.get_or_insert_with(|| {
             let bounds = (self.collection.prefix().to_vec(), Some(self.collection.end()));
-            Box::new(Scan::open(&self.snapshot, Family::Records, bounds, CacheUse::Fill))
+            Scan::open(&self.snapshot, Family::Records, bounds, CacheUse::Fill)
         });
         self.is_at = walk.seek(record_key)?;
         if self.is_at {
             walk.value().clone_into(document);
         }
         Ok(self.is_at)
+    }
+
+    /// Whether the key goes on as those before it did.
+    fn is_in_a_row(&mut self, record_key: &[u8]) -> bool {
+        let order = self.last.as_slice().cmp(record_key);
+        self.run = if order == self.order { self.run + 1 } else { 1 };
+        self.order = order;
+        record_key.clone_into(&mut self.last);
+        self.run >= RUN
     }
 
     /// Releases what the storage holds until the next record is read.
