@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
+use crate::durability::Result;
 use crate::random::Random;
-use crate::{DocumentStore, Result, Seen, expect_seen, report};
+use crate::store::{DocumentStore, Seen, expect_seen, report};
 
 /// How many orders a range has.
 const RANGE: u64 = 100;

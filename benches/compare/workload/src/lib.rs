@@ -12,9 +12,9 @@ pub mod indexed;
 pub mod numbers;
 pub mod order;
 mod random;
+mod store;
 
-use std::hint::black_box;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -22,60 +22,11 @@ pub use durability::{Durability, Result};
 pub use indexed::{IndexedStore, Kind, Read};
 pub use order::{Order, Wanted};
 use random::Random;
+pub use store::{DocumentStore, Seen, Store};
+use store::{expect_seen, report};
 
 /// How many documents one call of [`Store::insert_many`] gets.
 pub const BATCH_DOCUMENTS: usize = 1_000;
-
-/// A store under comparison. `Document` is what it takes, `Id` what it finds a document by again.
-pub trait Store: Sized {
-    /// A document in the form that the store takes.
-    type Document;
-    /// What a stored document is found by.
-    type Id;
-
-    /// Opens or creates the store in `folder`; an error when it does not offer `durability`.
-    fn open(folder: &Path, durability: Durability) -> Result<Self>;
-    /// Brings an order into the form that the store takes; this is not timed.
-    fn prepare(order: &Order) -> Result<Self::Document>;
-    /// Stores one document, as one commit.
-    fn insert_one(&mut self, document: Self::Document) -> Result<Self::Id>;
-    /// Stores many documents, as one commit; ids in the documents' order.
-    fn insert_many(&mut self, documents: Vec<Self::Document>) -> Result<Vec<Self::Id>>;
-    /// Finds one document and shows it to `seen`.
-    fn read(&self, id: &Self::Id, seen: &mut Seen) -> Result<()>;
-    /// Shows every document to `seen`.
-    fn scan(&self, seen: &mut Seen) -> Result<()>;
-}
-
-/// A store that looks into its documents: it can be asked for them by their fields, and change a part of one.
-pub trait DocumentStore: Store {
-    /// Shows every document that matches to `seen`, found without an index.
-    fn find(&self, wanted: &Wanted, seen: &mut Seen) -> Result<()>;
-    /// Adds one to the `placed` of a document, as one commit; how many documents were changed.
-    fn increment(&mut self, id: &Self::Id) -> Result<u64>;
-}
-
-/// The documents that a read came upon. Looking at them keeps the compiler, and a memory map, honest.
-#[derive(Debug, Default)]
-pub struct Seen {
-    documents: u64,
-    sum: u64,
-}
-
-impl Seen {
-    /// A document in its stored form: both ends are touched.
-    pub fn bytes(&mut self, document: &[u8]) {
-        let ends = document.first().zip(document.last()).map_or(0, |(first, last)| u64::from(first ^ last));
-        self.documents += 1;
-        self.sum = black_box(self.sum.wrapping_add(ends));
-    }
-
-    /// A document that the store hands out as a tree of `fields` fields only.
-    pub fn tree(&mut self, fields: usize) {
-        self.documents += 1;
-        self.sum = black_box(self.sum.wrapping_add(fields as u64));
-    }
-}
 
 /// What the driver asks of a runner, as its command line in this order.
 struct Request {
@@ -227,21 +178,10 @@ fn update_inc<S: DocumentStore>(store: &mut S, ids: &[S::Id], count: u64) -> Res
     Err(format!("{count} updates changed {changed} documents").into())
 }
 
-fn report(name: &str, operations: u64, start: Instant) {
-    #[expect(clippy::cast_precision_loss, reason = "a rate for people to read")]
-    let rate = operations as f64 / start.elapsed().as_secs_f64();
-    println!("{name} {rate:.1}");
-}
-
-fn expect_seen(what: &str, seen: &Seen, expected: u64) -> Result<()> {
-    if seen.documents == expected {
-        return Ok(());
-    }
-    Err(format!("{what} found {} documents where there are {expected}", seen.documents).into())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn parse(line: &str) -> Result<Request> {
@@ -263,14 +203,5 @@ mod tests {
         assert_eq!(message("folder"), "argument DURABILITY is missing");
         assert_eq!(message("folder maybe 1 1 1"), "durability 'maybe' is neither synced nor unsynced");
         assert_eq!(message("folder synced 1 x 1"), "BATCHES 'x' is not a number");
-    }
-
-    #[test]
-    fn a_scan_that_misses_documents_is_an_error() {
-        let mut seen = Seen::default();
-        seen.bytes(b"one");
-        seen.tree(5);
-        assert!(expect_seen("scan", &seen, 2).is_ok());
-        assert!(expect_seen("scan", &seen, 3).is_err());
     }
 }
