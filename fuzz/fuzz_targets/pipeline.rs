@@ -15,9 +15,10 @@ use query::pipeline::stream::Given;
 use query::sort::Sort;
 use query::sort::collect::Sorter;
 
-const STAGES: [&str; 23] = [
+const STAGES: [&str; 25] = [
     "$addFields",
     "$bucket",
+    "$bucketAuto",
     "$collStats",
     "$count",
     "$currentOp",
@@ -29,6 +30,7 @@ const STAGES: [&str; 23] = [
     "$lookup",
     "$match",
     "$project",
+    "$redact",
     "$replaceRoot",
     "$replaceWith",
     "$sample",

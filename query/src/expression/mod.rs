@@ -32,6 +32,7 @@ mod parser;
 mod power;
 mod regex;
 mod round;
+pub(crate) mod scoped;
 mod search;
 mod sequence;
 mod set;

@@ -25,6 +25,7 @@ pub(super) enum Clause {
     Or,
     /// A part of a database reference, which is a field in spite of its name.
     Reference,
+    SampleRate,
 }
 
 /// Operators below a field.
@@ -65,7 +66,7 @@ const CLAUSES: Registry<OperatorSupport<Clause>> = Registry::new(&[
     ("$nor", OperatorSupport::Supported(Clause::Nor)),
     ("$or", OperatorSupport::Supported(Clause::Or)),
     ("$ref", OperatorSupport::Supported(Clause::Reference)),
-    ("$sampleRate", OperatorSupport::Unsupported),
+    ("$sampleRate", OperatorSupport::Supported(Clause::SampleRate)),
     ("$text", OperatorSupport::Unsupported),
     ("$where", OperatorSupport::Unsupported),
 ]);

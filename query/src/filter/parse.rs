@@ -3,7 +3,7 @@
 //! The invariant: for every document, parsing recurses at most [`DEPTH_MAX`] levels, and so does everything
 //! that later walks the tree.
 
-use bson::{RawBsonRef, RawDocument};
+use bson::{RawBsonRef, RawDocument, rawdoc};
 use index::path::FieldPath;
 
 use crate::error::{Error, Fault};
@@ -16,6 +16,7 @@ use crate::filter::evaluate::{Condition, Node, Test};
 use crate::filter::operand::{DEPTH_MAX, fields, members, pattern_error};
 use crate::filter::operator::{self, Clause, Operator, OperatorSupport};
 use crate::filter::schema;
+use crate::numeric::Numeric;
 use crate::pattern::{Pattern, Room};
 use crate::value::{describe, integer, is_true};
 
@@ -142,6 +143,7 @@ impl<'c> OperatorCall<'c> {
                 Clause::Reference => Some(self.field()?),
                 Clause::Expr => Some(self.expression()?),
                 Clause::JsonSchema => Some(self.schema()?),
+                Clause::SampleRate => Some(self.sample_rate()?),
                 Clause::Comment => None,
             }),
         }
@@ -159,6 +161,19 @@ impl<'c> OperatorCall<'c> {
                 Ok(Node::Expression(Box::new(Expression::parse(self.operand, variables)?)))
             }
         }
+    }
+
+    /// Parses `$sampleRate`: a document matches with the given probability. It is allowed where `$expr` is.
+    fn sample_rate(self) -> Result<Node, Error> {
+        let expected = "a number from 0 to 1";
+        let wrong = || self.malformed(Fault::WrongType { expected, found: describe(self.operand) });
+        // NaN is in no range.
+        let rate = Numeric::of(self.operand).map(Numeric::to_double);
+        let rate = rate.filter(|rate| (0.0..=1.0).contains(rate)).ok_or_else(wrong)?;
+        // Each document draws a number of its own: at least 0 and below 1, so 0 matches none and 1 matches all.
+        let drawn = rawdoc! { "$lt": [{ "$rand": {} }, rate] };
+        let call = OperatorCall { operand: RawBsonRef::Document(&drawn), ..self };
+        call.expression()
     }
 
     /// Parses `$jsonSchema`, where it is allowed: also where expressions are not, if the argument takes

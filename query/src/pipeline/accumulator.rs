@@ -147,6 +147,11 @@ impl Accumulator {
         Some(())
     }
 
+    /// Whether it has an `n` that is not constant.
+    pub(super) fn has_varying_count(&self) -> bool {
+        self.wanted.as_ref().is_some_and(|wanted| wanted.constant().is_none())
+    }
+
     /// Whether it looks at nothing but the first document of a group.
     pub(super) fn takes_first(&self) -> bool {
         self.kind == Kind::First

@@ -30,7 +30,7 @@ const ID: &str = "_id";
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     id: Expression,
-    fields: Vec<(CString, Accumulator)>,
+    fields: GroupFields,
 }
 
 impl Group {
@@ -49,42 +49,58 @@ impl Group {
             }
         }
         let missing = Fault::OptionMissing { stage: STAGE, option: ID, code: Code::GROUP_ID_MISSING };
-        Ok(Self { id: id.ok_or(missing)?, fields: output.fields })
+        Ok(Self { id: id.ok_or(missing)?, fields: output })
     }
 
     /// The field that is the key, if nothing is taken of a group but its first document. Which one that is must be
     /// decided by a sort.
     pub(super) fn one_of_each(&self, is_sorted: bool) -> Option<FieldPath> {
-        let takes_first = self.fields.iter().all(|(_, accumulator)| is_sorted && accumulator.takes_first());
+        let takes_first =
+            self.fields.fields.iter().all(|(_, accumulator)| is_sorted && accumulator.takes_first());
         self.id.field().filter(|_| takes_first)
     }
 
     /// Adds the fields that the key and the accumulators read. Returns `None` if one of them may read any field.
     pub(super) fn collect_fields(&self, paths: &mut Vec<FieldPath>) -> Option<()> {
         self.id.collect_fields(paths)?;
-        self.fields.iter().try_for_each(|(_, accumulator)| accumulator.collect_fields(paths))
+        self.fields.collect_fields(paths)
     }
 
     /// A group for a stage that is translated into one: the key, and the other fields as in a `$group`.
     pub(super) fn by(id: RawBsonRef<'_>, output: &RawDocument, variables: &Variables) -> Result<Self, Fault> {
         let id = Expression::parse(id, variables)?;
-        let mut fields = GroupFields::default();
-        for field in Fields::of(output) {
-            fields.add(&field?, variables)?;
-        }
-        Ok(Self { id, fields: fields.fields })
+        Ok(Self { id, fields: GroupFields::parse(output, variables)? })
     }
 }
 
-/// The fields with accumulators, while they are parsed.
-#[derive(Default)]
-struct GroupFields {
+/// Fields with the accumulators that give them their values.
+#[derive(Clone, Debug, Default)]
+pub(super) struct GroupFields {
     fields: Vec<(CString, Accumulator)>,
     /// The names of `fields`, so that a repeated name is found without comparing it with each.
     names: HashSet<String>,
 }
 
 impl GroupFields {
+    /// Parses the fields of a group, without its key.
+    pub(super) fn parse(output: &RawDocument, variables: &Variables) -> Result<Self, Fault> {
+        let mut fields = Self::default();
+        for field in Fields::of(output) {
+            fields.add(&field?, variables)?;
+        }
+        Ok(fields)
+    }
+
+    /// Adds the fields that the accumulators read. Returns `None` if one of them may read any field.
+    pub(super) fn collect_fields(&self, paths: &mut Vec<FieldPath>) -> Option<()> {
+        self.fields.iter().try_for_each(|(_, accumulator)| accumulator.collect_fields(paths))
+    }
+
+    /// Whether an accumulator has an `n` that depends on the key of the group.
+    pub(super) fn have_varying_count(&self) -> bool {
+        self.fields.iter().any(|(_, accumulator)| accumulator.has_varying_count())
+    }
+
     /// Parses the accumulator of one field and adds it.
     fn add(&mut self, field: &Field<'_>, variables: &Variables) -> Result<(), Fault> {
         variables.operation().steps(1)?;
@@ -140,7 +156,69 @@ pub(super) struct Grouping {
 /// One group: its key, and a state for each accumulator.
 struct Grouped {
     id: RawBson,
+    states: GroupStates,
+}
+
+/// The states of a group's accumulators, in the order of the fields.
+pub(super) struct GroupStates {
     states: Vec<GroupState>,
+}
+
+impl GroupStates {
+    /// The states of a group without a key.
+    pub(super) fn start(
+        fields: &GroupFields,
+        variables: &Variables,
+        memory: &mut StageMemory,
+    ) -> Result<Self, Fault> {
+        Self::start_with(nothing(), fields, variables, memory)
+    }
+
+    /// The states of a group. `id` is the group's key if that is an object, and otherwise empty.
+    fn start_with(
+        id: &RawDocument,
+        fields: &GroupFields,
+        variables: &Variables,
+        memory: &mut StageMemory,
+    ) -> Result<Self, Fault> {
+        let mut states = Vec::with_capacity(fields.fields.len());
+        for (_, accumulator) in &fields.fields {
+            // What a state holds besides its own size, it counts itself.
+            memory.grow(size_of::<GroupState>())?;
+            states.push(accumulator.start(id, variables)?);
+        }
+        Ok(Self { states })
+    }
+
+    /// Adds a document to all states.
+    pub(super) fn add(
+        &mut self,
+        fields: &GroupFields,
+        document: &RawDocument,
+        variables: &Variables,
+        memory: &mut StageMemory,
+    ) -> Result<(), Fault> {
+        for ((_, accumulator), state) in fields.fields.iter().zip(&mut self.states) {
+            accumulator.add(state, document, variables, memory)?;
+        }
+        Ok(())
+    }
+
+    /// The group's document: `start`, which has the key, with the values of the accumulators.
+    pub(super) fn finish(
+        self,
+        stage: &'static str,
+        fields: &GroupFields,
+        start: RawDocumentBuf,
+    ) -> Result<RawDocumentBuf, Fault> {
+        let mut document = start;
+        for ((name, _), state) in fields.fields.iter().zip(self.states) {
+            document.append(name, state.into_value());
+        }
+        // A `$push` can make a group larger than a document may be.
+        validate(document.as_bytes()).map_err(|error| Fault::of_result(stage, &error))?;
+        Ok(document)
+    }
 }
 
 impl Grouping {
@@ -160,12 +238,8 @@ impl Grouping {
         self.memory.grow(2 * self.key.len() + content_bytes(id.as_raw_bson_ref()) + size_of::<Grouped>())?;
         // MongoDB lets `n` of an accumulator depend on the fields of the group's key, and on nothing else.
         let fields = id.as_document().unwrap_or_else(|| nothing());
-        let mut states = Vec::with_capacity(self.group.fields.len());
-        for (_, accumulator) in &self.group.fields {
-            // What a state holds besides its own size, it counts itself.
-            self.memory.grow(size_of::<GroupState>())?;
-            states.push(accumulator.start(fields, &self.variables)?);
-        }
+        let Self { group, variables, memory, .. } = self;
+        let states = GroupStates::start_with(fields, &group.fields, variables, memory)?;
         self.groups.push(Grouped { id, states });
         self.indexes.insert(self.key.as_slice().into(), self.groups.len() - 1);
         Ok(self.groups.len() - 1)
@@ -183,10 +257,7 @@ impl Collector for Grouping {
         // `group_index` has returned the index of an existing group, so the `else` is never taken.
         let index = self.group_index(document)?;
         let Some(grouped) = self.groups.get_mut(index) else { return Ok(()) };
-        for ((_, accumulator), state) in self.group.fields.iter().zip(&mut grouped.states) {
-            accumulator.add(state, document, &self.variables, &mut self.memory)?;
-        }
-        Ok(())
+        grouped.states.add(&self.group.fields, document, &self.variables, &mut self.memory)
     }
 
     fn finish(&mut self) -> Result<(), Fault> {
@@ -200,11 +271,6 @@ impl Collector for Grouping {
         let Some(Grouped { id, states }) = self.results.next() else { return Ok(None) };
         let mut document = RawDocumentBuf::new();
         document.append(cstr!("_id"), id);
-        for ((name, _), state) in self.group.fields.iter().zip(states) {
-            document.append(name, state.into_value());
-        }
-        // A `$push` can make a group larger than a document may be.
-        validate(document.as_bytes()).map_err(|error| Fault::of_result(self.stage, &error))?;
-        Ok(Some(document))
+        states.finish(self.stage, &self.group.fields, document).map(Some)
     }
 }

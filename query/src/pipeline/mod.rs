@@ -10,16 +10,19 @@
 
 mod accumulator;
 mod bucket;
+mod bucket_auto;
 mod collect;
 mod count;
 pub mod error;
 mod facet;
+mod granularity;
 mod group;
 mod memory;
 mod needed;
 mod optimize;
 mod options;
 mod ranked;
+mod redact;
 mod run;
 mod sample;
 mod shape;

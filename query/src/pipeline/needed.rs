@@ -23,7 +23,12 @@ pub(super) fn needed_fields(stages: &[PlacedStage]) -> Option<Vec<FieldPath>> {
                 group.collect_fields(&mut paths)?;
                 return Some(paths);
             }
+            Stage::BucketAuto(buckets) => {
+                buckets.collect_fields(&mut paths)?;
+                return Some(paths);
+            }
             Stage::Match(_)
+            | Stage::Redact(_)
             | Stage::Sort(_)
             | Stage::Shape(Shape::Set(_) | Shape::Replace(_))
             | Stage::Unwind(_)

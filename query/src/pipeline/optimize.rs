@@ -67,6 +67,8 @@ impl Window {
             | Stage::Sort(_)
             | Stage::Count(_)
             | Stage::Group(_)
+            | Stage::BucketAuto(_)
+            | Stage::Redact(_)
             | Stage::Unwind(_)
             | Stage::Sample(_)
             | Stage::Facet(_) => return false,

@@ -9,11 +9,13 @@ use bson::{RawDocument, RawDocumentBuf};
 
 use crate::expression::Variables;
 use crate::filter::Filter;
+use crate::pipeline::bucket_auto::BucketingAuto;
 use crate::pipeline::collect::{Collected, Collector};
 use crate::pipeline::count::Counting;
 use crate::pipeline::error::{Error, at};
 use crate::pipeline::facet::{Faceting, Inbox};
 use crate::pipeline::group::Grouping;
+use crate::pipeline::redact::Redaction;
 use crate::pipeline::sample::Sampling;
 use crate::pipeline::shape::Shape;
 use crate::pipeline::sort::Sorting;
@@ -123,6 +125,11 @@ where
         Stage::Unwind(unwind) => return Box::new(Unwinding::new(input, unwind, position, &operation)),
         Stage::Sort(order) => Box::new(Sorting::new(order, &operation)),
         Stage::Count(field) => Box::new(Counting::new(field)),
+        Stage::Redact(redaction) => {
+            let shown = RawDocumentBuf::new();
+            return Box::new(Redacting { input, redaction, variables, position, shown });
+        }
+        Stage::BucketAuto(stage) => Box::new(BucketingAuto::new(stage, variables)),
         Stage::Group(group) => Box::new(Grouping::new(name, group, variables)),
         Stage::Sample(size) => Box::new(Sampling::new(size, &operation)),
         // The one stage that runs stages itself. Its pipelines contain no other one, so this recursion ends.
@@ -190,6 +197,39 @@ impl<E: From<Error>> Stream<E> for Shaped<'_, E> {
             self.shown = shown.map_err(at::<E>(self.position))?;
         }
         Ok(step)
+    }
+
+    fn current(&self) -> &RawDocument {
+        &self.shown
+    }
+
+    fn rest(&mut self) {
+        self.input.rest();
+    }
+}
+
+/// `$redact`: leaves out documents, or parts of them.
+struct Redacting<'i, E> {
+    input: StageInput<'i, E>,
+    redaction: Redaction,
+    variables: Variables,
+    position: usize,
+    shown: RawDocumentBuf,
+}
+
+impl<E: From<Error>> Stream<E> for Redacting<'_, E> {
+    fn advance(&mut self) -> Result<Step, E> {
+        loop {
+            let step = self.input.advance()?;
+            if step != Step::Document {
+                return Ok(step);
+            }
+            let left = self.redaction.apply(self.input.current(), &self.variables);
+            if let Some(left) = left.map_err(at::<E>(self.position))? {
+                self.shown = left;
+                return Ok(Step::Document);
+            }
+        }
     }
 
     fn current(&self) -> &RawDocument {

@@ -14,11 +14,13 @@ use crate::code::Code;
 use crate::expression::Variables;
 use crate::filter::Filter;
 use crate::pipeline::bucket;
+use crate::pipeline::bucket_auto::BucketAuto;
 use crate::pipeline::count;
 use crate::pipeline::error::Fault;
 use crate::pipeline::facet;
 use crate::pipeline::group::Group;
 use crate::pipeline::options::object;
+use crate::pipeline::redact::Redaction;
 use crate::pipeline::sample;
 use crate::pipeline::shape::{self, Shape};
 use crate::pipeline::sort::SortOrder;
@@ -49,6 +51,8 @@ pub(super) enum Stage {
     /// The field that gets the count.
     Count(CString),
     Group(Group),
+    BucketAuto(BucketAuto),
+    Redact(Redaction),
     Unwind(Unwind),
     /// The number of documents.
     Sample(usize),
@@ -135,7 +139,7 @@ impl Nesting {
 const STAGES: Registry<StageKind> = Registry::new(&[
     ("$addFields", StageKind::Shape(shape::set)),
     ("$bucket", StageKind::Stages(bucket_stage)),
-    ("$bucketAuto", StageKind::Unsupported),
+    ("$bucketAuto", StageKind::Stages(bucket_auto_stage)),
     ("$changeStream", StageKind::Unsupported),
     ("$changeStreamSplitLargeEvent", StageKind::Unsupported),
     ("$collStats", StageKind::Source(coll_stats)),
@@ -164,7 +168,7 @@ const STAGES: Registry<StageKind> = Registry::new(&[
     ("$querySettings", StageKind::Unsupported),
     ("$queryStats", StageKind::Unsupported),
     ("$rankFusion", StageKind::Unsupported),
-    ("$redact", StageKind::Unsupported),
+    ("$redact", StageKind::Stages(redact)),
     ("$replaceRoot", StageKind::Shape(shape::replace_root)),
     ("$replaceWith", StageKind::Shape(shape::replace_with)),
     ("$sample", StageKind::Stages(sample_stage)),
@@ -232,6 +236,14 @@ fn match_stage(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<Sta
 fn bucket_stage(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<Stage>, Fault> {
     let group = bucket::parse(operand, variables)?;
     Ok(vec![Stage::Group(group), Stage::Sort(SortOrder::of(&rawdoc! { "_id": 1 })?)])
+}
+
+fn bucket_auto_stage(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<Stage>, Fault> {
+    Ok(vec![Stage::BucketAuto(BucketAuto::parse(operand, variables)?)])
+}
+
+fn redact(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<Stage>, Fault> {
+    Ok(vec![Stage::Redact(Redaction::parse(operand, variables)?)])
 }
 
 fn sort(operand: RawBsonRef<'_>, _: &Variables) -> Result<Vec<Stage>, Fault> {
