@@ -103,6 +103,19 @@ impl Sum {
         }
     }
 
+    /// Adds the numbers of another sum.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.integers += other.integers;
+        self.doubles.merge(other.doubles);
+        self.decimals = match (self.decimals, other.decimals) {
+            (Some(one), Some(another)) => Some(decimal::add(one, another)),
+            (one, another) => one.or(another),
+        };
+        self.has_long |= other.has_long;
+        self.has_double |= other.has_double;
+    }
+
     /// The sum: 0 if no number was added.
     pub(crate) fn total(&self) -> RawBson {
         self.value().into_raw().unwrap_or(RawBson::Null)
@@ -179,6 +192,23 @@ impl Spread {
         self.count += 1.0;
         self.mean += distance / self.count;
         self.squares += distance * (number - self.mean);
+    }
+
+    /// Adds the numbers of another spread.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        if other.count == 0.0 {
+            return;
+        }
+        if self.count == 0.0 {
+            self.clone_from(other);
+            return;
+        }
+        // Chan's formula for two parts: the distance of their means counts for both.
+        let count = self.count + other.count;
+        let distance = other.mean - self.mean;
+        self.mean += distance * other.count / count;
+        self.squares += other.squares + distance * distance * self.count * other.count / count;
+        self.count = count;
     }
 
     /// The standard deviation if the numbers are the whole population: null if there are none.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use bson::raw::{CStr, CString};
-use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::code::Code;
 use crate::expression::error::Error;
@@ -122,6 +122,33 @@ impl ComputedFields {
         let values = self.expressions.iter().map(|expression| expression.evaluate(scope));
         let values = values.collect::<Result<Vec<_>, _>>()?;
         let setting = Setting { values: &values, operation: variables.operation(), depth: 0 };
+        Ok(self.root.set(Some(document), setting)?.into_document())
+    }
+
+    /// Fields that get values of the caller, in the order of `paths`. No path may be the same as another, or continue it.
+    pub(crate) fn of_paths(paths: &[&str]) -> Result<Self, Error> {
+        let mut computed = Self { root: FieldTree::default(), expressions: Vec::new() };
+        for (leaf, path) in paths.iter().enumerate() {
+            check_path(path, 0)?;
+            let components: Vec<&str> = path.split('.').collect();
+            if components.len() > DEPTH_MAX {
+                return Err(Error::TooDeep { limit: DEPTH_MAX });
+            }
+            components.iter().try_for_each(|component| check_field_name(component))?;
+            computed.root.insert(&components, leaf)?;
+        }
+        Ok(computed)
+    }
+
+    /// Copies a document and sets the fields in it to `values`.
+    pub(crate) fn set_to(
+        &self,
+        document: &RawDocument,
+        values: &[RawBson],
+        operation: &OperationContext,
+    ) -> Result<RawDocumentBuf, Error> {
+        let values: Vec<_> = values.iter().map(|value| Value::Borrowed(value.as_raw_bson_ref())).collect();
+        let setting = Setting { values: &values, operation, depth: 0 };
         Ok(self.root.set(Some(document), setting)?.into_document())
     }
 

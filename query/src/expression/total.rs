@@ -27,6 +27,12 @@ impl Total {
         }
     }
 
+    /// Adds another sum.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.add(other.sum);
+        self.lost += other.lost;
+    }
+
     /// Adds an integer by its halves, each of which a double holds exactly.
     pub(super) fn add_integer(&mut self, value: i64) {
         // A double has 53 bits, so an int64 does not fit one, but each half of 32 bits does.

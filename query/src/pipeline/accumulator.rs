@@ -39,7 +39,7 @@ pub(super) struct Accumulator {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     AddToSet,
     Average,
     Count,
@@ -60,8 +60,9 @@ enum Kind {
     BestSome(End),
 }
 
+/// What the numbers of a deviation or a covariance are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Population {
+pub(super) enum Population {
     Whole,
     Sample,
 }
@@ -147,6 +148,29 @@ impl Accumulator {
         Some(())
     }
 
+    pub(super) fn operator(&self) -> &'static str {
+        self.operator
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The value that each document contributes.
+    pub(super) fn argument(&self) -> &Expression {
+        &self.argument
+    }
+
+    /// The order of the documents for `$top` and the like.
+    pub(super) fn sort(&self) -> Option<&Sort> {
+        self.sort.as_ref()
+    }
+
+    /// Whether it merges objects, which cannot be taken apart again.
+    pub(super) fn merges_objects(&self) -> bool {
+        self.kind == Kind::MergeObjects
+    }
+
     /// Whether it has an `n` that is not constant.
     pub(super) fn has_varying_count(&self) -> bool {
         self.wanted.as_ref().is_some_and(|wanted| wanted.constant().is_none())
@@ -157,8 +181,24 @@ impl Accumulator {
         self.kind == Kind::First
     }
 
-    /// Parses an accumulator by its name and its argument.
+    /// Parses an accumulator of a group by its name and its argument.
     pub(super) fn parse(name: &str, operand: RawBsonRef<'_>, variables: &Variables) -> Result<Self, Fault> {
+        // As an expression, `[x]` would be an array of one value. As an argument MongoDB takes it for a list.
+        if let Some((operator, Support::Supported(_))) = ACCUMULATORS.entry(name)
+            && operand.as_array().is_some()
+        {
+            let expected = "one argument and no array of them";
+            return Err(wrong(operator, expected, operand, Code::ACCUMULATOR_NOT_UNARY));
+        }
+        Self::parse_in_window(name, operand, variables)
+    }
+
+    /// Parses an accumulator of a window, which takes an array as an expression like any other.
+    pub(super) fn parse_in_window(
+        name: &str,
+        operand: RawBsonRef<'_>,
+        variables: &Variables,
+    ) -> Result<Self, Fault> {
         let (operator, kind) = match ACCUMULATORS.entry(name) {
             None => return Err(Fault::UnknownAccumulator { operator: crate::value::shorten(name) }),
             Some((operator, Support::Unsupported)) => {
@@ -166,15 +206,6 @@ impl Accumulator {
             }
             Some((operator, Support::Supported(kind))) => (*operator, *kind),
         };
-        // As an expression, `[x]` would be an array of one value. As an argument MongoDB takes it for a list.
-        if operand.as_array().is_some() {
-            return Err(wrong(
-                operator,
-                "one argument and no array of them",
-                operand,
-                Code::ACCUMULATOR_NOT_UNARY,
-            ));
-        }
         match kind {
             Kind::Some(_) | Kind::Extremes(_) => Self::parse_some(operator, kind, operand, variables),
             Kind::Best(_) | Kind::BestSome(_) => Self::parse_best(operator, kind, operand, variables),
@@ -265,13 +296,7 @@ impl Accumulator {
     /// The state for a new group. `id` is the group's key if that is an object, and otherwise empty: `n` may depend on its
     /// fields.
     pub(super) fn start(&self, id: &RawDocument, variables: &Variables) -> Result<GroupState, Fault> {
-        let wanted = match &self.wanted {
-            Some(wanted) => wanted.with_value(id, variables, |wanted| {
-                read_count(self.operator, wanted.unwrap_or(RawBsonRef::Null))
-            })??,
-            // `$top` and `$bottom` keep one value; the other accumulators do not use this.
-            None => 1,
-        };
+        let wanted = self.wanted(id, variables)?;
         Ok(match self.kind {
             Kind::Sum => GroupState::Sum(Sum::default()),
             Kind::Average => GroupState::Average(Sum::default()),
@@ -288,6 +313,17 @@ impl Accumulator {
             Kind::Extremes(_) => GroupState::Ranked(Ranked::new(wanted, End::First), RankedResult::Array),
             Kind::Best(end) => GroupState::Ranked(Ranked::new(wanted, end), RankedResult::Only),
         })
+    }
+
+    /// How many values are wanted.
+    pub(super) fn wanted(&self, id: &RawDocument, variables: &Variables) -> Result<usize, Fault> {
+        match &self.wanted {
+            Some(wanted) => wanted.with_value(id, variables, |wanted| {
+                read_count(self.operator, wanted.unwrap_or(RawBsonRef::Null))
+            })?,
+            // `$top` and `$bottom` keep one value; the other accumulators do not use this.
+            None => Ok(1),
+        }
     }
 
     /// Adds a document to the state of its group.
@@ -395,8 +431,7 @@ impl GroupState {
         match self {
             Self::Sum(sum) => sum.total(),
             Self::Average(sum) => sum.mean(),
-            Self::Spread(spread, Deviation(Population::Whole)) => spread.population(),
-            Self::Spread(spread, Deviation(Population::Sample)) => spread.sample(),
+            Self::Spread(spread, Deviation(population)) => deviation(&spread, population),
             Self::Count(count) => number(count),
             Self::One(kept) => kept.unwrap_or(RawBson::Null),
             Self::Array(array) => RawBson::Array(array),
@@ -408,7 +443,41 @@ impl GroupState {
     }
 }
 
+impl GroupState {
+    /// The value for the documents so far.
+    pub(super) fn value(&self) -> RawBson {
+        match self {
+            Self::Sum(sum) => sum.total(),
+            Self::Average(sum) => sum.mean(),
+            Self::Spread(spread, Deviation(population)) => deviation(spread, *population),
+            Self::Count(count) => number(*count),
+            Self::One(kept) => kept.clone().unwrap_or(RawBson::Null),
+            Self::Array(array) | Self::Set { values: array, .. } => RawBson::Array(array.clone()),
+            Self::Merged(merged) => merged.value(),
+            Self::Ranked(ranked, RankedResult::Array) => ranked.clone().into_array(),
+            Self::Ranked(ranked, RankedResult::Only) => ranked.clone().into_only(),
+        }
+    }
+}
+
+/// The standard deviation of numbers.
+pub(super) fn deviation(spread: &Spread, population: Population) -> RawBson {
+    match population {
+        Population::Whole => spread.population(),
+        Population::Sample => spread.sample(),
+    }
+}
+
 impl MergedObject {
+    /// The object so far.
+    fn value(&self) -> RawBson {
+        let mut document = RawDocumentBuf::new();
+        for (name, value) in &self.fields {
+            document.append(name, value.clone());
+        }
+        RawBson::Document(document)
+    }
+
     /// Adds the fields of an object. Null adds nothing; any other value is an error.
     fn add(
         &mut self,
@@ -456,12 +525,12 @@ impl MergedObject {
     }
 }
 
-fn is_nullish(value: RawBsonRef<'_>) -> bool {
+pub(super) fn is_nullish(value: RawBsonRef<'_>) -> bool {
     matches!(value, RawBsonRef::Null | RawBsonRef::Undefined)
 }
 
 /// The bytes of a value that sort as the values do.
-fn encoded(value: RawBsonRef<'_>, direction: Direction) -> Vec<u8> {
+pub(super) fn encoded(value: RawBsonRef<'_>, direction: Direction) -> Vec<u8> {
     let mut key = Vec::new();
     encode(value, direction, &mut key);
     key

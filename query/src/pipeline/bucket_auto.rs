@@ -170,6 +170,7 @@ impl Collector for BucketingAuto {
         }
         // A missing value is null, as in a `$group`.
         let value = value.unwrap_or(RawBson::Null);
+        // Sorted by its bytes later: comparing keys is cheaper than comparing values.
         let mut key = Vec::new();
         encode(value.as_raw_bson_ref(), Direction::Ascending, &mut key);
         let bytes = key.len() + content_bytes(value.as_raw_bson_ref()) + document.as_bytes().len();

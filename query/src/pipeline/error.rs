@@ -134,6 +134,12 @@ pub enum Fault {
         /// Its name.
         operator: String,
     },
+    /// There is no such operator of windows.
+    #[error("Unrecognized window function, {operator}")]
+    UnknownWindowOperator {
+        /// Its name.
+        operator: String,
+    },
     /// MongoDB has the accumulator, and CairnDB does not.
     #[error("accumulator {operator} is not supported")]
     UnsupportedAccumulator {
@@ -246,6 +252,7 @@ impl Fault {
             | Self::Field { code, .. }
             | Self::Value { code, .. } => *code,
             Self::UnknownAccumulator { .. } => Code::UNKNOWN_ACCUMULATOR,
+            Self::UnknownWindowOperator { .. } => Code::FAILED_TO_PARSE,
             Self::Path { refusal, .. } => refusal.code(),
             Self::RootNotObject { .. } => Code::NEW_ROOT_NOT_OBJECT,
             Self::MemoryExceeded { .. } => Code::QUERY_EXCEEDED_MEMORY_LIMIT,

@@ -31,6 +31,11 @@ impl StageMemory {
         Ok(self.reservation.grow_by_steps(self.bytes)?)
     }
 
+    /// Counts nothing any more: all that was counted is dropped.
+    pub(super) fn clear(&mut self) {
+        self.bytes = 0;
+    }
+
     /// Counts `bytes` less. The reservation stays as it is: a stage that replaces a value grows again at once.
     pub(super) fn shrink(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);

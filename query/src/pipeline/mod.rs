@@ -31,6 +31,7 @@ mod source;
 mod stage;
 pub mod stream;
 mod unwind;
+mod window;
 
 use bson::{RawDocument, RawDocumentBuf};
 use index::path::FieldPath;

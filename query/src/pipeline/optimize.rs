@@ -69,6 +69,7 @@ impl Window {
             | Stage::Group(_)
             | Stage::BucketAuto(_)
             | Stage::Redact(_)
+            | Stage::Windows(_)
             | Stage::Unwind(_)
             | Stage::Sample(_)
             | Stage::Facet(_) => return false,
@@ -108,7 +109,7 @@ pub(super) fn take_leading(stages: &mut Vec<PlacedStage>, variables: &Variables)
             is_joined
         } else if let Stage::Sort(order) = &placed.stage {
             // A search has one order, so a second sort stays a stage.
-            let is_first = is_open && leading.sort.is_none();
+            let is_first = is_open && leading.sort.is_none() && order.partition.is_none();
             leading.sort = leading.sort.or_else(|| is_first.then(|| order.given.clone()));
             is_first
         } else {

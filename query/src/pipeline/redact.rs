@@ -74,6 +74,7 @@ impl Walk<'_> {
             Verdict::Prune => return Ok(None),
             Verdict::Descend => {}
         }
+        // Whatever is left of a field stays at its place.
         for field in object {
             let (name, value) = field.map_err(crate::raw::Malformed::from)?;
             self.field(name, value, &mut left)?;

@@ -22,6 +22,7 @@ use crate::pipeline::sort::Sorting;
 use crate::pipeline::stage::{FacetPipeline, PlacedStage, Stage};
 use crate::pipeline::stream::{StageInput, Step, Stream, nothing};
 use crate::pipeline::unwind::Unwinding;
+use crate::pipeline::window::Windowing;
 
 /// The results of a pipeline: a stream, and an iterator over copies. After an error it is at its end.
 ///
@@ -123,11 +124,14 @@ where
         Stage::Skip(left) => return Box::new(Skipping { input, left }),
         Stage::Limit(left) => return Box::new(Limited { input, left }),
         Stage::Unwind(unwind) => return Box::new(Unwinding::new(input, unwind, position, &operation)),
-        Stage::Sort(order) => Box::new(Sorting::new(order, &operation)),
+        Stage::Sort(order) => Box::new(Sorting::new(order, variables)),
         Stage::Count(field) => Box::new(Counting::new(field)),
         Stage::Redact(redaction) => {
             let shown = RawDocumentBuf::new();
             return Box::new(Redacting { input, redaction, variables, position, shown });
+        }
+        Stage::Windows(windows) => {
+            return Box::new(Windowing::new(input, position, name, *windows, variables));
         }
         Stage::BucketAuto(stage) => Box::new(BucketingAuto::new(stage, variables)),
         Stage::Group(group) => Box::new(Grouping::new(name, group, variables)),

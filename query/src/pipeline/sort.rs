@@ -1,9 +1,10 @@
 //! `$sort`: sorts all documents, or keeps only the first ones, in bounded memory.
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use index::key::{Direction, encode};
 
 use crate::code::Code;
-use crate::operation::OperationContext;
+use crate::expression::{Expression, Variables};
 use crate::path::PathRefusal;
 use crate::pipeline::collect::Collector;
 use crate::pipeline::error::Fault;
@@ -21,6 +22,8 @@ pub(super) struct SortOrder {
     pub(super) sort: Sort,
     /// The order as it was given: a search that takes over the stage parses it again.
     pub(super) given: RawDocumentBuf,
+    /// What documents are sorted by before anything else.
+    pub(super) partition: Option<Expression>,
     /// How many of the first documents are used. Absent for all.
     pub(super) kept: Option<u64>,
 }
@@ -29,6 +32,14 @@ impl SortOrder {
     /// Parses the argument of `$sort`.
     pub(super) fn parse(operand: RawBsonRef<'_>) -> Result<Self, Fault> {
         Self::of(object(STAGE, operand, Code::SORT_NOT_OBJECT)?)
+    }
+
+    /// The order by `partition`, if there is one, and then by the fields of `given`, which may be empty.
+    pub(super) fn within(given: &RawDocument, partition: Option<Expression>) -> Result<Self, Fault> {
+        if given.is_empty() && partition.is_some() {
+            return Ok(Self { sort: Sort::parse(given)?, given: given.to_owned(), partition, kept: None });
+        }
+        Ok(Self { partition, ..Self::of(given)? })
     }
 
     /// The order by the fields of `given`.
@@ -49,33 +60,40 @@ impl SortOrder {
                 code: Code::SORT_EMPTY,
             });
         }
-        Ok(Self { sort, given: given.to_owned(), kept: None })
+        Ok(Self { sort, given: given.to_owned(), partition: None, kept: None })
     }
 }
 
 /// The sorter while documents come, and their order afterwards.
 pub(super) struct Sorting {
     sorter: Option<Sorter<RawDocumentBuf>>,
+    partition: Option<Expression>,
+    variables: Variables,
     sorted: Option<Sorted<RawDocumentBuf>>,
 }
 
 impl Sorting {
-    pub(super) fn new(order: SortOrder, operation: &OperationContext) -> Self {
+    pub(super) fn new(order: SortOrder, variables: Variables) -> Self {
         // A limit beyond the address space keeps all documents that fit into memory.
         let kept = order.kept.map(|kept| usize::try_from(kept).unwrap_or(usize::MAX));
-        let sorter = Sorter::new(order.sort, kept, STAGE_BYTES_MAX).within(operation);
-        Self { sorter: Some(sorter), sorted: None }
+        let sorter = Sorter::new(order.sort, kept, STAGE_BYTES_MAX).within(variables.operation());
+        Self { sorter: Some(sorter), partition: order.partition, variables, sorted: None }
     }
 }
 
 impl Collector for Sorting {
     fn push(&mut self, document: &RawDocument) -> Result<(), Fault> {
-        match &mut self.sorter {
+        // The sorter is there until `finish`, after which no document comes.
+        let Some(sorter) = &mut self.sorter else { return Ok(()) };
+        let Some(partition) = &self.partition else {
             // A document that will not be among the first `kept` is not copied.
-            Some(sorter) => Ok(sorter.push(document, || document.to_owned())?),
-            // The sorter is there until `finish`, after which no document comes.
-            None => Ok(()),
-        }
+            return Ok(sorter.push(document, || document.to_owned())?);
+        };
+        let mut prefix = Vec::new();
+        partition.with_value(document, &self.variables, |value| {
+            encode(value.unwrap_or(RawBsonRef::Null), Direction::Ascending, &mut prefix);
+        })?;
+        Ok(sorter.push_after(&prefix, document, || document.to_owned())?)
     }
 
     fn finish(&mut self) -> Result<(), Fault> {

@@ -26,6 +26,7 @@ use crate::pipeline::shape::{self, Shape};
 use crate::pipeline::sort::SortOrder;
 use crate::pipeline::source::Source;
 use crate::pipeline::unwind::Unwind;
+use crate::pipeline::window::WindowFields;
 use crate::raw::Fields;
 use crate::registry::Registry;
 use crate::value::{describe, integer};
@@ -52,6 +53,7 @@ pub(super) enum Stage {
     Count(CString),
     Group(Group),
     BucketAuto(BucketAuto),
+    Windows(Box<WindowFields>),
     Redact(Redaction),
     Unwind(Unwind),
     /// The number of documents.
@@ -177,7 +179,7 @@ const STAGES: Registry<StageKind> = Registry::new(&[
     ("$search", StageKind::Unsupported),
     ("$searchMeta", StageKind::Unsupported),
     ("$set", StageKind::Shape(shape::set)),
-    ("$setWindowFields", StageKind::Unsupported),
+    ("$setWindowFields", StageKind::Stages(window_stages)),
     ("$shardedDataDistribution", StageKind::Unsupported),
     ("$skip", StageKind::Stages(skip)),
     ("$sort", StageKind::Stages(sort)),
@@ -240,6 +242,12 @@ fn bucket_stage(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<St
 
 fn bucket_auto_stage(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<Stage>, Fault> {
     Ok(vec![Stage::BucketAuto(BucketAuto::parse(operand, variables)?)])
+}
+
+/// `$setWindowFields`: the sort that it needs, and the windows over its result.
+fn window_stages(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<Stage>, Fault> {
+    let (order, windows) = WindowFields::parse(operand, variables)?;
+    Ok(order.map(Stage::Sort).into_iter().chain([Stage::Windows(Box::new(windows))]).collect())
 }
 
 fn redact(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<Stage>, Fault> {

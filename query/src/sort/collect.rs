@@ -142,11 +142,22 @@ impl<P: Payload> Sorter<P> {
     /// to end.
     #[inline]
     pub fn push(&mut self, document: &RawDocument, payload: impl FnOnce() -> P) -> Result<(), Error> {
+        self.push_after(&[], document, payload)
+    }
+
+    /// Adds a document that is sorted by `prefix` before anything else: bytes that sort as the values of an expression.
+    #[inline]
+    pub(crate) fn push_after(
+        &mut self,
+        prefix: &[u8],
+        document: &RawDocument,
+        payload: impl FnOnce() -> P,
+    ) -> Result<(), Error> {
         // Each document counts, also one that is not kept: its key is encoded in any case.
         self.room.operation().pass(document.as_bytes().len())?;
         let number = self.pushed;
         self.pushed += 1;
-        self.encoder.encode(&self.sort.order, document)?;
+        self.encoder.encode_after(prefix, &self.sort.order, document)?;
         // An equal key is not before the last one: earlier documents stay first.
         let is_before = self.buffer.last_key().is_none_or(|last| self.encoder.key() < last);
         // With a limit of 0 the heap stays empty and has no last key, so this case has a check of its own.

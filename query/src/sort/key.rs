@@ -98,12 +98,24 @@ impl KeyEncoder {
     /// Encodes the key of a document. [`key`](Self::key) returns it.
     #[inline]
     pub(super) fn encode(&mut self, order: &Order, document: &RawDocument) -> Result<(), Error> {
+        self.encode_after(&[], order, document)
+    }
+
+    /// Encodes the key of a document after bytes that come first.
+    #[inline]
+    pub(super) fn encode_after(
+        &mut self,
+        prefix: &[u8],
+        order: &Order,
+        document: &RawDocument,
+    ) -> Result<(), Error> {
         self.key.clear();
+        self.key.extend_from_slice(prefix);
         // With `$natural`, or without fields, all keys stay empty and thus equal.
         if let Order::Fields { fields, spec: Some(spec) } = order
             && !self.append_directly(fields, document)
         {
-            self.extract(spec, document)?;
+            self.extract(prefix, spec, document)?;
         }
         Ok(())
     }
@@ -133,10 +145,10 @@ impl KeyEncoder {
     }
 
     /// Encodes the lowest of the keys that an index on the same fields has of the document.
-    fn extract(&mut self, spec: &IndexSpec, document: &RawDocument) -> Result<(), Error> {
+    fn extract(&mut self, prefix: &[u8], spec: &IndexSpec, document: &RawDocument) -> Result<(), Error> {
         extract(spec, document, &mut self.extracted)?;
         // The attempt to encode it directly may have left some bytes.
-        self.key.clear();
+        self.key.truncate(prefix.len());
         let first = self.extracted.iter().next();
         self.key.extend_from_slice(first.map(|(key, _)| key).unwrap_or_default());
         Ok(())

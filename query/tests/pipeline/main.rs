@@ -5,6 +5,7 @@ mod limits;
 mod model;
 mod refusal;
 mod stages;
+mod windows;
 
 use bson::{Bson, DateTime, Document, RawDocumentBuf};
 use cairndb_query::expression::Variables;

@@ -5,7 +5,7 @@
 mod calendar;
 mod format;
 mod read;
-mod shift;
+pub(crate) mod shift;
 mod zone;
 
 use std::ops::Range;

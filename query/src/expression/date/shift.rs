@@ -10,7 +10,7 @@ use crate::expression::date::zone::{Zone, local_millis};
 
 /// A unit of time that operators name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TimeUnit {
+pub(crate) enum TimeUnit {
     Year,
     Quarter,
     Month,
@@ -23,7 +23,7 @@ pub(super) enum TimeUnit {
 }
 
 impl TimeUnit {
-    pub(super) fn of_name(name: &str) -> Option<Self> {
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
         Some(match name {
             "year" => Self::Year,
             "quarter" => Self::Quarter,
@@ -36,6 +36,20 @@ impl TimeUnit {
             "millisecond" => Self::Millisecond,
             _ => return None,
         })
+    }
+
+    /// The length of the unit in milliseconds. Returns `None` if it depends on the calendar: months and longer units.
+    pub(crate) fn millis(self) -> Option<i64> {
+        match self.size() {
+            UnitLength::Months(_) => None,
+            UnitLength::Days(days) => Some(days * MILLIS_PER_DAY),
+            UnitLength::Millis(millis) => Some(millis),
+        }
+    }
+
+    /// The time `amount` units after `millis`, in UTC. Returns `None` if 64 bits do not hold it.
+    pub(crate) fn add_in_utc(self, millis: i64, amount: i64) -> Option<i64> {
+        add(millis, amount, self, &Zone::Utc)
     }
 
     /// The length of the unit, in the measure that units of its kind are counted in.
