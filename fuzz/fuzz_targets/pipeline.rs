@@ -15,15 +15,17 @@ use query::pipeline::stream::Given;
 use query::sort::Sort;
 use query::sort::collect::Sorter;
 
-const STAGES: [&str; 25] = [
+const STAGES: [&str; 28] = [
     "$addFields",
     "$bucket",
     "$bucketAuto",
     "$collStats",
     "$count",
     "$currentOp",
+    "$densify",
     "$documents",
     "$facet",
+    "$fill",
     "$group",
     "$indexStats",
     "$limit",
@@ -35,12 +37,31 @@ const STAGES: [&str; 25] = [
     "$replaceWith",
     "$sample",
     "$set",
+    "$setWindowFields",
     "$skip",
     "$sort",
     "$sortByCount",
     "$unset",
     "$unwind",
     "$nothing",
+];
+const WINDOW_OPERATORS: [&str; 16] = [
+    "$addToSet",
+    "$avg",
+    "$covariancePop",
+    "$derivative",
+    "$documentNumber",
+    "$first",
+    "$integral",
+    "$linearFill",
+    "$locf",
+    "$max",
+    "$minN",
+    "$push",
+    "$rank",
+    "$shift",
+    "$stdDevSamp",
+    "$sum",
 ];
 const NAMES: [&str; 48] = [
     "$addToSet",
@@ -191,7 +212,7 @@ fn pick(input: &mut Input<'_>, list: &[&str]) -> String {
 
 /// Some stages as they should be, so that the fuzzer gets behind the parser, and some of anything.
 fn stage(input: &mut Input<'_>) -> Document {
-    match input.byte() % 12 {
+    match input.byte() % 16 {
         0 => doc! { "$match": fields(input, 3) },
         1 => {
             doc! { "$sort": { pick(input, &["a", "b", "a.b", "_id"]): if input.byte() & 1 == 0 { 1 } else { -1 } } }
@@ -206,8 +227,42 @@ fn stage(input: &mut Input<'_>) -> Document {
         7 => doc! { "$facet": { "x": [stage(input)], "y": [] } },
         8 => doc! { "$set": fields(input, 3) },
         9 => doc! { "$sortByCount": pick(input, &TEXTS) },
+        10 => {
+            let mut output = doc! { pick(input, &WINDOW_OPERATORS): value(input, 4) };
+            if input.byte() & 1 == 0 {
+                output.insert("window", window(input));
+            }
+            let mut stage =
+                doc! { "output": { "x": output }, "sortBy": { pick(input, &["a", "b", "_id"]): 1 } };
+            if input.byte() & 1 == 0 {
+                stage.insert("partitionBy", value(input, 4));
+            }
+            doc! { "$setWindowFields": stage }
+        }
+        11 => doc! { "$fill": {
+            "sortBy": { pick(input, &["a", "_id"]): 1 }, "partitionByFields": [pick(input, &["b", "a.b"])],
+            "output": { "a": { "method": pick(input, &["locf", "linear"]) }, "b": { "value": value(input, 4) } },
+        } },
+        12 => doc! { "$densify": { "field": pick(input, &["a", "b"]), "partitionByFields": ["c"],
+            "range": { "step": value(input, 4), "bounds": pick(input, &["full", "partition"]) },
+        } },
+        13 => doc! { "$bucketAuto": {
+            "groupBy": value(input, 4), "buckets": i32::from(input.byte()), "granularity": pick(input, &["R5", "POWERSOF2"]),
+        } },
         _ => Document::from_iter([(pick(input, &STAGES), value(input, 0))]),
     }
+}
+
+/// A window whose bounds may be refused.
+fn window(input: &mut Input<'_>) -> Document {
+    let mut bound = || match input.byte() % 8 {
+        0 => Bson::from("unbounded"),
+        1 => Bson::from("current"),
+        distance => Bson::Int32(i32::from(distance) - 5),
+    };
+    let bounds = [bound(), bound()];
+    let kind = if input.byte() & 1 == 0 { "documents" } else { "range" };
+    doc! { kind: bounds.to_vec() }
 }
 
 fn fields(input: &mut Input<'_>, depth: u32) -> Document {

@@ -3,7 +3,7 @@
 //! What an overflow gives, and which type a result has, is decided by the callers: updates and expressions differ.
 
 use bson::spec::ElementType;
-use bson::{Decimal128, RawBsonRef};
+use bson::{Decimal128, RawBson, RawBsonRef};
 
 use crate::decimal::{self, Precision, Rounding};
 
@@ -49,6 +49,16 @@ impl Numeric {
             Self::Int64(value) => take(&value.to_le_bytes()),
             Self::Double(value) => take(&value.to_le_bytes()),
             Self::Decimal(value) => take(&value.bytes()),
+        }
+    }
+
+    /// The number as a value of its type.
+    pub(crate) fn into_raw(self) -> RawBson {
+        match self {
+            Self::Int32(value) => RawBson::Int32(value),
+            Self::Int64(value) => RawBson::Int64(value),
+            Self::Double(value) => RawBson::Double(value),
+            Self::Decimal(value) => RawBson::Decimal128(value),
         }
     }
 

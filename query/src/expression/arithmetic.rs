@@ -33,7 +33,8 @@ impl Numeric {
         }
     }
 
-    pub(super) fn plus(self, other: Self) -> Self {
+    /// The sum, with the wider type of both.
+    pub(crate) fn plus(self, other: Self) -> Self {
         if matches!(self, Self::Decimal(_)) || matches!(other, Self::Decimal(_)) {
             return Self::Decimal(decimal::add(self.to_decimal(), other.to_decimal()));
         }

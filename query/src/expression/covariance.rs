@@ -31,6 +31,7 @@ impl Covariance {
             pair.as_array().map(|array| crate::value::elements(array).map(Numeric::of).collect::<Vec<_>>());
         let Some([Some(one), Some(other)]) = numbers.as_deref() else { return Self::default() };
         let numbers = [widened(*one), widened(*other)];
+        // An infinity would make all means infinite: such a pair is kept apart.
         let mut unbounded = numbers.into_iter().filter(|number| !number.to_double().is_finite());
         if let Some(first) = unbounded.next() {
             let sum = unbounded.next().map_or(first, |second| first.plus(second));

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use bson::raw::{CStr, CString};
-use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::code::Code;
 use crate::expression::error::Error;
@@ -140,14 +140,14 @@ impl ComputedFields {
         Ok(computed)
     }
 
-    /// Copies a document and sets the fields in it to `values`.
+    /// Copies a document and sets the fields in it to `values`. A field whose value is missing is removed.
     pub(crate) fn set_to(
         &self,
         document: &RawDocument,
-        values: &[RawBson],
+        values: &[Option<RawBsonRef<'_>>],
         operation: &OperationContext,
     ) -> Result<RawDocumentBuf, Error> {
-        let values: Vec<_> = values.iter().map(|value| Value::Borrowed(value.as_raw_bson_ref())).collect();
+        let values: Vec<_> = values.iter().map(|value| Value::found(*value)).collect();
         let setting = Setting { values: &values, operation, depth: 0 };
         Ok(self.root.set(Some(document), setting)?.into_document())
     }

@@ -51,6 +51,7 @@ impl BucketAuto {
             return Err(wrong("a path or an expression as 'groupBy'", group_by, Code::BUCKET_AUTO_GROUP_BY));
         }
         let group_by = Expression::parse(group_by, variables)?;
+        // Everything else is checked by its own type.
         let granularity = granularity.map(read_granularity).transpose()?;
         let output = output.map(|output| object(STAGE, output, Code::BUCKET_AUTO_OUTPUT_TYPE)).transpose()?;
         // MongoDB counts by default, also if `output` is empty.
@@ -75,6 +76,7 @@ fn read_count(operand: RawBsonRef<'_>) -> Result<usize, Fault> {
     if index::number::Number::of(operand).is_none() {
         return Err(wrong("a number as 'buckets'", operand, Code::BUCKET_AUTO_BUCKETS_TYPE));
     }
+    // A double without a fraction is a whole number too.
     let count = integer(operand).and_then(|count| i32::try_from(count).ok());
     let expected = "an integer of 32 bits as 'buckets'";
     let count = count.ok_or_else(|| wrong(expected, operand, Code::BUCKET_AUTO_BUCKETS_NOT_INTEGER))?;
@@ -198,6 +200,7 @@ impl Collector for BucketingAuto {
         }
         self.made += 1;
         let mut taken = Vec::new();
+        // Documents are taken out of the sorted list: a bucket is the only place that holds them.
         while let Some(entry) = self.next_of_bucket(&taken) {
             self.variables.operation().step()?;
             taken.push(entry);

@@ -182,6 +182,14 @@ pub enum Fault {
         /// The limit, in bytes.
         limit: usize,
     },
+    /// The stage makes too many documents.
+    #[error("{stage} makes more than {limit} documents")]
+    TooManyGenerated {
+        /// The name.
+        stage: &'static str,
+        /// How many are accepted.
+        limit: usize,
+    },
     /// A document made by the stage is too large.
     #[error("{stage} makes a document of more than {limit} bytes")]
     TooLarge {
@@ -256,6 +264,7 @@ impl Fault {
             Self::Path { refusal, .. } => refusal.code(),
             Self::RootNotObject { .. } => Code::NEW_ROOT_NOT_OBJECT,
             Self::MemoryExceeded { .. } => Code::QUERY_EXCEEDED_MEMORY_LIMIT,
+            Self::TooManyGenerated { .. } => Code::DENSIFY_TOO_MANY,
             Self::TooLarge { .. } => Code::BSON_OBJECT_TOO_LARGE,
             Self::TooDeep { .. } => Code::OVERFLOW,
             Self::InvalidBson { .. } => Code::INVALID_BSON,

@@ -135,6 +135,7 @@ fn round_double(number: f64, series: &[u16], toward: Toward) -> f64 {
     let (first, last) = ends(series);
     let mut multiplier = 1.0;
     // At most some 330 steps: a double has no more powers of ten.
+    // The first number of the next decade can be nearer than the last one of this: the loops below look for it.
     match toward {
         Toward::Higher => {
             while number >= last * multiplier {
@@ -182,6 +183,7 @@ fn round_decimal(number: Decimal128, series: &[u16], toward: Toward) -> Decimal1
     // first number of one can be the next after the last of another.
     let near =
         magnitude(number) - magnitude(decimal::from_integer(i64::from(series.first().copied().unwrap_or(1))));
+    // From the lowest decade to the highest, so the steps ascend.
     let steps = (near - 1..=near + 1).flat_map(|power| series.iter().map(move |&step| (power, step)));
     let value = |(power, step): (i32, u16)| {
         decimal::multiply(decimal::from_double(f64::from(step), Precision::Double), power_of_ten(power))

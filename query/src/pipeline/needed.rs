@@ -30,6 +30,7 @@ pub(super) fn needed_fields(stages: &[PlacedStage]) -> Option<Vec<FieldPath>> {
             Stage::Match(_)
             | Stage::Redact(_)
             | Stage::Windows(_)
+            | Stage::Densify(_)
             | Stage::Sort(_)
             | Stage::Shape(Shape::Set(_) | Shape::Replace(_))
             | Stage::Unwind(_)

@@ -70,6 +70,7 @@ impl Window {
             | Stage::BucketAuto(_)
             | Stage::Redact(_)
             | Stage::Windows(_)
+            | Stage::Densify(_)
             | Stage::Unwind(_)
             | Stage::Sample(_)
             | Stage::Facet(_) => return false,

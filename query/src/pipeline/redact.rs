@@ -69,6 +69,7 @@ impl Walk<'_> {
         // Each level copies what is below it, so each is counted in full.
         self.variables.operation().pass(object.as_bytes().len())?;
         let mut left = RawDocumentBuf::new();
+        // Asked before anything below is looked at: what is pruned costs no more than its verdict.
         match self.verdict(object)? {
             Verdict::Keep => return Ok(Some(object.to_owned())),
             Verdict::Prune => return Ok(None),
@@ -97,6 +98,7 @@ impl Walk<'_> {
     fn array(self, array: &RawArray) -> Result<RawArrayBuf, Fault> {
         self.variables.operation().pass(array.as_bytes().len())?;
         let mut left = RawArrayBuf::new();
+        // The array is built anew, so that the places of what is left follow each other.
         for element in elements(array) {
             match self.value(element)? {
                 Left::Same => left.push(element),

@@ -12,6 +12,7 @@ use crate::filter::Filter;
 use crate::pipeline::bucket_auto::BucketingAuto;
 use crate::pipeline::collect::{Collected, Collector};
 use crate::pipeline::count::Counting;
+use crate::pipeline::densify::Densifying;
 use crate::pipeline::error::{Error, at};
 use crate::pipeline::facet::{Faceting, Inbox};
 use crate::pipeline::group::Grouping;
@@ -132,6 +133,9 @@ where
         }
         Stage::Windows(windows) => {
             return Box::new(Windowing::new(input, position, name, *windows, variables));
+        }
+        Stage::Densify(densify) => {
+            return Box::new(Densifying::new(input, position, *densify, variables));
         }
         Stage::BucketAuto(stage) => Box::new(BucketingAuto::new(stage, variables)),
         Stage::Group(group) => Box::new(Grouping::new(name, group, variables)),

@@ -16,8 +16,10 @@ use crate::filter::Filter;
 use crate::pipeline::bucket;
 use crate::pipeline::bucket_auto::BucketAuto;
 use crate::pipeline::count;
+use crate::pipeline::densify::Densify;
 use crate::pipeline::error::Fault;
 use crate::pipeline::facet;
+use crate::pipeline::fill::Fill;
 use crate::pipeline::group::Group;
 use crate::pipeline::options::object;
 use crate::pipeline::redact::Redaction;
@@ -54,6 +56,7 @@ pub(super) enum Stage {
     Group(Group),
     BucketAuto(BucketAuto),
     Windows(Box<WindowFields>),
+    Densify(Box<Densify>),
     Redact(Redaction),
     Unwind(Unwind),
     /// The number of documents.
@@ -147,10 +150,10 @@ const STAGES: Registry<StageKind> = Registry::new(&[
     ("$collStats", StageKind::Source(coll_stats)),
     ("$count", StageKind::Stages(count_stage)),
     ("$currentOp", StageKind::Source(current_op)),
-    ("$densify", StageKind::Unsupported),
+    ("$densify", StageKind::Stages(densify_stages)),
     ("$documents", StageKind::Source(documents)),
     ("$facet", StageKind::Facet),
-    ("$fill", StageKind::Unsupported),
+    ("$fill", StageKind::Stages(fill_stages)),
     ("$geoNear", StageKind::Unsupported),
     ("$graphLookup", StageKind::Unsupported),
     ("$group", StageKind::Stages(group)),
@@ -248,6 +251,21 @@ fn bucket_auto_stage(operand: RawBsonRef<'_>, variables: &Variables) -> Result<V
 fn window_stages(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<Stage>, Fault> {
     let (order, windows) = WindowFields::parse(operand, variables)?;
     Ok(order.map(Stage::Sort).into_iter().chain([Stage::Windows(Box::new(windows))]).collect())
+}
+
+/// `$fill`: windows for the methods, and after them the values.
+fn fill_stages(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<Stage>, Fault> {
+    let Fill { windows, values } = Fill::parse(operand, variables)?;
+    let windows = windows.into_iter().flat_map(|(order, windows)| {
+        order.map(Stage::Sort).into_iter().chain([Stage::Windows(Box::new(windows))])
+    });
+    Ok(windows.chain(values.map(|values| Stage::Shape(Shape::Set(values)))).collect())
+}
+
+/// `$densify`: the sort that it needs, and the documents between those of its result.
+fn densify_stages(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<Stage>, Fault> {
+    let (order, densify) = Densify::parse(operand, variables)?;
+    Ok(vec![Stage::Sort(order), Stage::Densify(Box::new(densify))])
 }
 
 fn redact(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<Stage>, Fault> {

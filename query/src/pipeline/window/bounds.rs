@@ -83,6 +83,7 @@ impl Bounds {
                 other => return Err(wrong("'documents', 'range' or 'unit' in a 'window'", text(other))),
             }
         }
+        // In the order of MongoDB's checks; a window without anything in it is one without bounds.
         match (documents, range) {
             (Some(_), Some(found)) => Err(wrong("either 'documents' or 'range' in a 'window'", found)),
             (None, None) if count == 0 => Ok(Self::ALL),
@@ -142,6 +143,7 @@ impl Bounds {
         {
             return Err(refused("a lower bound up to the upper one", operand, Code::WINDOW_BOUNDS_ORDER));
         }
+        // A distance has a meaning for one value only, and a direction.
         let mut fields = sort.into_iter().flat_map(Sort::fields);
         let (Some((_, direction)), None) = (fields.next(), fields.next()) else {
             return Err(refused("'sortBy' with one field for a range", operand, Code::WINDOW_RANGE_SORT_BY));
@@ -171,6 +173,7 @@ impl Bound {
     ) -> Result<Option<RawBson>, Fault> {
         let Self::Distance(distance) = self else { return Ok(None) };
         let distance = distance.as_raw_bson_ref();
+        // Months and longer units go by the calendar.
         if let (Some(unit), Some(date)) = (unit, value.as_datetime()) {
             let moved = integer(distance).and_then(|amount| unit.add_in_utc(date.timestamp_millis(), amount));
             let moved = moved
@@ -231,6 +234,7 @@ fn parse_bound(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Bound, 
         Some(_) => return Err(wrong("'unbounded', 'current' or a number as a bound", operand)),
         None => {}
     }
+    // Any expression that needs no document, such as a difference of two numbers.
     let expression = Expression::parse(operand, variables)?;
     let value = expression.constant().ok_or_else(|| wrong("a constant as a bound", operand))?;
     let value = value.unwrap_or(RawBsonRef::Null);

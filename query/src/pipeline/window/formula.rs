@@ -30,6 +30,7 @@ enum Formula {
 
 /// The expressions of all formulas, in the order of [`Formula`].
 static EXPRESSIONS: LazyLock<Option<[Expression; 5]>> = LazyLock::new(|| {
+    // Parsed once for the process: a formula is evaluated for every document.
     let rise = rawdoc! { "$subtract": ["$y2", "$y1"] };
     let run = rawdoc! { "$subtract": ["$x2", "$x1"] };
     let from_start = rawdoc! { "$subtract": ["$x", "$x1"] };
@@ -49,6 +50,7 @@ static EXPRESSIONS: LazyLock<Option<[Expression; 5]>> = LazyLock::new(|| {
 
 impl Formula {
     fn value(self, fields: &RawDocumentBuf) -> Result<RawBson, Fault> {
+        // By position: the order of both lists is the same.
         let expression = EXPRESSIONS.as_ref().and_then(|expressions| expressions.get(self as usize));
         // All of them are parsed in a test.
         let Some(expression) = expression else { return Ok(RawBson::Null) };

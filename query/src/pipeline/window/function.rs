@@ -127,6 +127,7 @@ pub(super) struct Call<'c> {
 impl Call<'_> {
     /// Parses the operator.
     pub(super) fn parse(self) -> Result<(Function, Bounds), Fault> {
+        // What is no operator of windows alone may be an accumulator.
         let Some((operator, name)) = FUNCTIONS.entry(self.name) else { return self.parse_accumulator() };
         match name {
             Name::Covariance(population) => {
@@ -228,6 +229,7 @@ impl Call<'_> {
         self.one_field(operator, Code::FAILED_TO_PARSE)?;
         let code = Code::FAILED_TO_PARSE;
         let [input, unit] = options(operator, ["input", "unit"], self.operand, code, code)?;
+        // A month has no length of its own, so no slope can be given for each month.
         let unit = unit.map(|unit| {
             let millis = parse_unit(unit)?.millis();
             millis.ok_or_else(|| wrong(operator, "a unit up to 'week'", unit, Code::WINDOW_UNIT_TOO_LONG))
@@ -238,6 +240,7 @@ impl Call<'_> {
 
     fn parse_rank(self, operator: &'static str, ranking: Ranking) -> Result<(Function, Bounds), Fault> {
         self.no_window(operator, Code::RANK_ARGUMENTS)?;
+        // The argument is checked before the order, as in MongoDB.
         if self.operand.as_document().is_none_or(|operand| !operand.is_empty()) {
             return Err(wrong(operator, "an empty object", self.operand, Code::RANK_OPERAND));
         }
@@ -251,6 +254,7 @@ impl Call<'_> {
         let [output, by, default] = options(operator, ["output", "by", "default"], self.operand, code, code)?;
         let output = self.expression(given(operator, "output", output)?)?;
         let by = given(operator, "by", by)?;
+        // As a bound of documents: within 32 bits.
         let distance = integer(by).filter(|&by| i32::try_from(by).is_ok());
         let distance = distance.ok_or_else(|| failed(operator, "an integer as 'by'", by))?;
         let default = default.map_or(Ok(RawBson::Null), |default| self.constant(operator, default))?;
@@ -301,6 +305,7 @@ impl Call<'_> {
                 Err(failed(operator, "numbers as 'min' and 'max'", operand))
             }
         };
+        // One end alone would mean nothing.
         let range = match (min, max) {
             (None, None) => [RawBson::Int32(0), RawBson::Int32(1)],
             (Some(min), Some(max)) => [number(min)?, number(max)?],

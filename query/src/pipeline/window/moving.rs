@@ -140,6 +140,7 @@ impl Extreme {
         }
         // Equal values stay: of these the first is the extreme.
         let is_beaten = |(_, last): &(u64, RawBson)| compare(value, last.as_raw_bson_ref()) == self.wanted;
+        // Each value is removed at most once, so this is one step for each on average.
         while self.candidates.back().is_some_and(is_beaten) {
             release(self.candidates.pop_back().map(|(_, value)| value).as_ref(), memory);
         }
@@ -176,6 +177,7 @@ impl Values {
         value: Option<RawBsonRef<'_>>,
         memory: &mut StageMemory,
     ) -> Result<(), Fault> {
+        // A missing value takes its place in the queue: documents leave by their number.
         memory.grow(value.map_or(size_of::<RawBson>(), held_bytes))?;
         self.values.push_back(value.map(RawBson::from));
         Ok(())
@@ -293,6 +295,7 @@ impl Ordered {
         };
         // The key is held twice: in the queue and in the map.
         memory.grow(slot + 2 * key.len() + held_bytes(value))?;
+        // Of equal keys the earlier document comes first.
         let number = self.first + self.keys.len() as u64;
         self.keys.push_back(Some(key.into()));
         self.values.insert((key.into(), number), value.into());

@@ -56,6 +56,7 @@ impl WindowFields {
         })?;
         let output = object(STAGE, output, Code::TYPE_MISMATCH)?;
         let sort_by = sort_by.map(|sort_by| object(STAGE, sort_by, Code::TYPE_MISMATCH)).transpose()?;
+        // Operators look at the order while they are parsed, so it comes before them.
         let sort = sort_by.map(Sort::parse).transpose()?;
         let partition =
             partition.map(|partition| parse_partition(partition, variables)).transpose()?.flatten();
@@ -67,6 +68,7 @@ impl WindowFields {
         }
         // All outputs are known now, so paths in each other's way are found.
         let fields = ComputedFields::of_paths(&paths).map_err(collision)?;
+        // Names without dots can be added to a copy of the document, which saves taking it apart.
         let plain = paths.iter().all(|path| !path.contains('.'));
         let names =
             paths.iter().map(|path| bson::raw::CString::try_from(*path).ok()).collect::<Option<Vec<_>>>();

@@ -70,6 +70,7 @@ impl Passing {
         current: u64,
         work: &mut Workspace<'_>,
     ) -> Result<bool, Fault> {
+        // A line alone depends on what comes after the current document.
         match (self, function) {
             (Self::Line(line), Function::LinearFill(input)) => line.needs_more(input, current, work),
             (Self::Rank(_) | Self::Average(..) | Self::Last(_) | Self::Line(_), _) => Ok(false),
@@ -157,6 +158,7 @@ impl Line {
         let Some(row) = frame.row(current).filter(|_| self.left.is_some() && self.right.is_none()) else {
             return Ok(false);
         };
+        // Asked for the current document first: most documents need no line.
         let is_filled = |row: &Row| {
             input.with_value(&row.document, work.variables, |value| {
                 value.is_some_and(|value| !is_nullish(value))
@@ -185,6 +187,7 @@ impl Line {
         if !is_nullish(y) && Numeric::of(y).is_none() {
             return wrong("numbers or null to fill", y, Code::TYPE_MISMATCH);
         }
+        // The place on the line is checked even if nothing is filled here: MongoDB refuses such an order as a whole.
         let (is_number, is_date) = (Numeric::of(x).is_some(), x.as_datetime().is_some());
         if !is_number && !is_date {
             return wrong("numbers or dates to sort by", x, Code::TYPE_MISMATCH);
@@ -205,6 +208,7 @@ impl Line {
             self.right = None;
             return Ok(value);
         }
+        // Without a point on one side there is nothing to draw a line to.
         match (&self.left, &self.right) {
             (Some(left), Some(right)) => left.interpolated(right, &row.x),
             (_, _) => Ok(RawBson::Null),

@@ -77,6 +77,7 @@ impl Running {
         if let Computed::Passing(passing) = &mut self.computed {
             return passing.needs_more(&output.function, current, work);
         }
+        // Only as far as the upper bound reaches: a window without one needs the whole partition.
         match &output.bounds {
             Bounds::Documents(_, None) | Bounds::Range { upper: Bound::Unbounded, .. } => Ok(true),
             Bounds::Documents(_, Some(upper)) => Ok(current.saturating_add_signed(*upper) >= frame.end()),
@@ -170,6 +171,7 @@ impl Running {
         }
         while let Some(row) = frame.row(self.next) {
             let value = row.x.as_raw_bson_ref();
+            // A value of another kind ends the range: those after it are sorted behind it.
             let is_reached = match (&high, upper) {
                 (Some(high), _) => is_within(value, high, unit),
                 (None, Bound::Current) => self.next <= current,
@@ -195,6 +197,7 @@ impl Running {
 
     fn enter(&mut self, output: &Output, work: &mut Workspace<'_>) -> Result<(), Fault> {
         work.variables.operation().step()?;
+        // Steps are counted here too: a window that jumps ahead takes many documents for one result.
         let moves = !output.bounds.only_grows();
         if let (Computed::Window(state), Some(row)) = (&mut self.computed, work.frame.row(self.next)) {
             state.enter(&output.function, row, moves, work)?;

@@ -104,6 +104,7 @@ impl State {
 
     fn moving(accumulator: &Accumulator, variables: &Variables) -> Result<Self, Fault> {
         let wanted = accumulator.wanted(nothing(), variables)?;
+        // Each keeps as little as its way of leaving allows.
         Ok(match accumulator.kind() {
             Kind::Sum => Self::Sum(Parts::new()),
             Kind::Average => Self::Average(Parts::new()),
@@ -138,6 +139,8 @@ impl State {
         // Evaluated once for each window: what leaves is not asked again, and may be random.
         let Some(input) = function.input() else { return Ok(()) };
         let variables = work.variables;
+        // The value is borrowed from the document as long as it can be: a sum or a count never copies it.
+        // What has to outlive the document is copied by the state that keeps it, and counted there.
         input.with_value(&row.document, variables, |value| {
             let or_null = value.unwrap_or(RawBsonRef::Null);
             match self {
@@ -162,6 +165,7 @@ impl State {
                 }
                 Self::Area(area) => area.enter(row, or_null, moves, work.memory),
                 Self::Scaler(extremes, _) => {
+                    // A value that is no number has no place between the least and the greatest.
                     if Numeric::of(or_null).is_none() {
                         let code = Code::TYPE_MISMATCH;
                         return Err(value_fault("$minMaxScaler", "numbers as 'input'", or_null, code));
@@ -219,6 +223,7 @@ impl State {
             Self::Slope(points, unit) => slope(points, *unit)?,
             Self::Area(area) => area.value()?,
             Self::Scaler([least, greatest], range) => {
+                // The window has the current document, so both are there.
                 let extremes = least.value().zip(greatest.value());
                 let (Some(input), Some((least, greatest))) = (function.input(), extremes) else {
                     return Ok(RawBson::Null);
@@ -340,6 +345,7 @@ impl Area {
         check_point(&point, self.unit.is_some())?;
         // Counted, so that an area is a number again when the last of them has left.
         self.nans += usize::from(point.is_nan());
+        // The first point has no area yet: an area lies between two.
         if let Some(last) = self.points.back() {
             // A part that is no number has no area of its own: the whole is no number anyway.
             let area =
@@ -384,6 +390,7 @@ fn check_point(point: &Point, has_unit: bool) -> Result<(), Fault> {
     if !is_date && Numeric::of(x).is_none() {
         return Err(value_fault(OPERATOR, "numbers or dates to sort by", x, Code::INTEGRAL_VALUE));
     }
+    // Numbers have no unit, and dates have no length without one.
     match (has_unit, is_date) {
         (true, false) => Err(value_fault(OPERATOR, "dates to sort by with a 'unit'", x, Code::INTEGRAL_DATE)),
         (false, true) => Err(value_fault(OPERATOR, "a 'unit' to sort by dates", x, Code::INTEGRAL_NUMBER)),

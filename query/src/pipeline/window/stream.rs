@@ -120,6 +120,7 @@ impl Windows {
         let Some(row) = self.frame.row(self.current) else { return Ok(None) };
         let shown = self.shown(&row.document, &values)?;
         self.current += 1;
+        // The slowest window decides what is held: one that lags behind still has to take its documents.
         let needed = self.running.iter().map(|running| running.needed_from(self.current));
         let needed = needed.min().unwrap_or(self.current).min(self.current);
         self.frame.release_before(needed, &mut self.memory);
@@ -142,6 +143,7 @@ impl Windows {
                 Ok(())
             })??;
         }
+        // The documents are sorted by the key, so another one means that the partition is whole.
         if self.key.as_ref() == Some(&key) {
             let row = self.row(document.to_owned())?;
             return self.frame.push(row, &mut self.memory);
@@ -176,6 +178,7 @@ impl Windows {
     }
 
     fn row(&self, document: RawDocumentBuf) -> Result<Row, Fault> {
+        // Evaluated once here, and not once for each output.
         let x = match &self.stage.sorted_by {
             Some(path) => path.evaluate(&document, &self.variables)?.unwrap_or(RawBson::Null),
             None => RawBson::Null,
@@ -199,7 +202,10 @@ impl Windows {
                 }
                 shown
             }
-            Some(_) | None => self.stage.fields.set_to(document, values, operation)?,
+            Some(_) | None => {
+                let values: Vec<_> = values.iter().map(|value| Some(value.as_raw_bson_ref())).collect();
+                self.stage.fields.set_to(document, &values, operation)?
+            }
         };
         validate(shown.as_bytes()).map_err(|error| Fault::of_result(self.name, &error))?;
         Ok(shown)
