@@ -1,6 +1,9 @@
 //! What pipelines do not hold: memory, size, depth and length have their bounds.
 
 use bson::{Document, doc};
+use cairndb_query::expression::Variables;
+use cairndb_query::operation::OperationContext;
+use cairndb_query::pipeline::Pipeline;
 use cairndb_query::pipeline::error::Error;
 use cairndb_query::pipeline::stream::Given;
 
@@ -98,4 +101,79 @@ fn a_pipeline_has_a_length() {
     let stages = vec![doc! { "$skip": 0 }; 1_001];
     check(&stages[1..], &[doc! {}], &[doc! {}]);
     check_error(&stages, &[], 7_749_501, "Pipeline length must be no longer than 1000 stages, not 1001");
+}
+
+#[test]
+fn windows_hold_what_they_reach() {
+    let windows = |output: Document| doc! { "$setWindowFields": { "output": { "x": output } } };
+    // The whole partition, because the window has no end.
+    check_memory(windows(doc! { "$count": {} }), "$setWindowFields");
+    check_memory(
+        windows(doc! { "$first": "$n", "window": { "documents": ["unbounded", "unbounded"] } }),
+        "$setWindowFields",
+    );
+    let push = doc! { "$push": "$v", "window": { "documents": ["unbounded", "unbounded"] } };
+    check_memory(windows(push), "$setWindowFields");
+    check_memory(doc! { "$bucketAuto": { "groupBy": "$n", "buckets": 2 } }, "$bucketAuto");
+}
+
+#[test]
+fn windows_let_go_of_what_has_left() {
+    // Without an order there is no sort, which would hold all documents.
+    let fill = doc! { "$fill": { "output": { "v": { "method": "locf" } } } };
+    assert_eq!(run_large(fill), Ok(20));
+    let windows = doc! { "$setWindowFields": { "output": { "x": { "$locf": "$n" } } } };
+    assert_eq!(run_large(windows), Ok(20));
+}
+
+#[test]
+fn a_window_of_a_million_costs_no_more_for_each_document_than_a_small_one() {
+    let documents: Vec<Document> = (0..2_000).map(|n| doc! { "t": n, "v": n % 7 }).collect();
+    let steps = |window: Document, operator: &str| {
+        let operation = OperationContext::counting();
+        let variables = Variables::default().within(operation.clone());
+        let output = doc! { operator: "$v", "window": window };
+        let stage = raw(&doc! { "$setWindowFields": { "sortBy": { "t": 1 }, "output": { "x": output } } });
+        let pipeline = Pipeline::parse(&[stage], &variables).expect("a pipeline");
+        let found = crate::run_parsed(pipeline, &crate::raws(&documents)).expect("windows");
+        assert_eq!(found.len(), documents.len());
+        operation.steps_taken()
+    };
+    for operator in ["$sum", "$avg", "$min", "$max", "$stdDevPop"] {
+        let small = steps(doc! { "documents": [-3, 0] }, operator);
+        let large = steps(doc! { "documents": [-1_000_000, 0] }, operator);
+        assert!(large < small * 2, "{operator}: {large} steps and not about {small}");
+    }
+}
+
+#[test]
+fn values_as_large_as_their_window_are_counted_each_time() {
+    let documents: Vec<Document> = (0..300).map(|n| doc! { "t": n, "v": "x".repeat(1_000) }).collect();
+    let operation = OperationContext::counting();
+    let variables = Variables::default().within(operation.clone());
+    let stage = raw(&doc! { "$setWindowFields": {
+        "sortBy": { "t": 1 }, "output": { "x": { "$push": "$v", "window": { "documents": ["unbounded", "current"] } } },
+    } });
+    let pipeline = Pipeline::parse(&[stage], &variables).expect("a pipeline");
+    let found = crate::run_parsed(pipeline, &crate::raws(&documents)).expect("windows");
+    let bytes: usize = found.iter().map(|document| raw(document).as_bytes().len()).sum();
+    let steps = usize::try_from(operation.steps_taken()).expect("few steps");
+    assert!(steps > bytes / 10_000, "{steps} steps for {bytes} bytes");
+}
+
+#[test]
+fn values_of_many_fields_are_no_more_than_a_document() {
+    let names: Vec<String> = (0..1_000).map(|n| format!("f{n}")).collect();
+    let output: Document = names.iter().map(|name| (name.clone(), doc! { "$locf": "$v" }.into())).collect();
+    let windows = run_large(doc! { "$setWindowFields": { "output": output } }).expect_err("too large");
+    assert_eq!(windows.code(), 10_334);
+}
+
+#[test]
+fn many_fields_are_set_as_few_are() {
+    let names: Vec<String> = (0..20).map(|n| format!("f{n}")).collect();
+    let output: Document = names.iter().map(|name| (name.clone(), doc! { "$count": {} }.into())).collect();
+    let mut expected = doc! { "f3": 1, "a": 5 };
+    expected.extend(names.iter().filter(|name| *name != "f3").map(|name| (name.clone(), 1.into())));
+    check(&[doc! { "$setWindowFields": { "output": output } }], &[doc! { "f3": 9, "a": 5 }], &[expected]);
 }

@@ -245,4 +245,52 @@ proptest! {
         }
         prop_assert_eq!(found, expected);
     }
+
+    #[test]
+    fn fillings_give_what_naive_ones_give(documents in documents()) {
+        // A line needs different values to sort by: the number of the document.
+        let stage = doc! { "$fill": { "partitionByFields": ["k"], "sortBy": { "n": 1 }, "output": {
+            "v": { "method": "linear" }, "w": { "value": "$v" },
+        } } };
+        let last = doc! { "$fill": { "partitionByFields": ["k"], "sortBy": { "n": 1 }, "output": {
+            "v": { "method": "locf" },
+        } } };
+        let lines = run(&[stage], &documents).expect("lines");
+        let lasts = run(&[last], &documents).expect("last values");
+        let mut at = 0;
+        for k in 0..3 {
+            let of = |document: &&Document| document.get_i32("k").is_ok_and(|found| found == k);
+            let sorted: Vec<&Document> = documents.iter().filter(of).collect();
+            for current in 0..sorted.len() {
+                let (line, last) = (&lines[at], &lasts[at]);
+                at += 1;
+                let expected = naive_line(&sorted, current);
+                let value = |document: &Document, name: &str| document.get(name).cloned().expect("it was filled");
+                prop_assert!(is_same(&value(line, "v"), &expected), "{line} and not {expected}");
+                prop_assert!(is_same(&value(line, "w"), &expected), "{line} and not {expected}");
+                let expected = sorted[..=current].iter().rev().find_map(|document| integer(document));
+                let found = value(last, "v");
+                prop_assert_eq!(found.as_i32().map(i64::from), expected);
+            }
+        }
+        prop_assert_eq!((at, at), (lines.len(), lasts.len()));
+    }
+}
+
+/// The value of a document on the line between the values on both sides of it.
+fn naive_line(sorted: &[&Document], current: usize) -> Bson {
+    let x = |document: &Document| f64::from(document.get_i32("n").expect("a number"));
+    let point = |document: &&Document| document.get_i32("v").ok().map(|y| (x(document), f64::from(y)));
+    if let Some(value) = sorted[current].get("v").filter(|value| value.as_i32().is_some()) {
+        return value.clone();
+    }
+    let left = sorted[..current].iter().rev().find_map(point);
+    let right = sorted[current..].iter().find_map(point);
+    match (left, right) {
+        (Some(left), Some(right)) => {
+            let slope = (right.1 - left.1) / (right.0 - left.0);
+            Bson::Double(left.1 + (x(sorted[current]) - left.0) * slope)
+        }
+        _ => Bson::Null,
+    }
 }

@@ -1,8 +1,8 @@
 //! Prints one line a figure, `name ratio`: CairnDB's speed against raw RocksDB's with the same options and the
 //! same bytes, both measured in turns in this run. Above 1 CairnDB is faster. In figures that end with `best` RocksDB has
 //! the options and keys that are best for it. Figures of sequences are in `numbering`,
-//! of filters, sorts and updates in `queries`, of reads by an index in `indexed`, of index builds in `builds`, of the
-//! server in `server`.
+//! of filters, sorts and updates in `queries`, of windows in `windows`, of reads by an index in `indexed`, of index builds
+//! in `builds`, of the server in `server`.
 //!
 //! `ratios` prints all figures but `insert_growth`, each measured in a process of its own, so that none inherits the
 //! heap of another. `ratios large` prints that one, and names given as arguments print just those.
@@ -13,6 +13,7 @@ mod numbering;
 mod queries;
 mod rounds;
 mod server;
+mod windows;
 
 use std::ops::Range;
 use std::process::Command;
@@ -41,7 +42,7 @@ const TURN: usize = 5000;
 
 type Figure = (&'static str, fn() -> f64);
 
-const FIGURES: [Figure; 35] = [
+const FIGURES: [Figure; 36] = [
     ("insert_one_raw", || insert_one_raw(Opponent::Alike)),
     ("insert_one_best", || insert_one_raw(Opponent::Best)),
     ("insert_one_typed", insert_one_typed),
@@ -65,6 +66,7 @@ const FIGURES: [Figure; 35] = [
     ("sort_top_k", queries::sort_top_k),
     ("update_inc", || queries::update_inc(Opponent::Alike)),
     ("update_best", || queries::update_inc(Opponent::Best)),
+    ("window_moving", windows::window_moving),
     ("find_by_index", indexed::find_by_index),
     ("range_by_index", indexed::range_by_index),
     ("covered", indexed::covered),

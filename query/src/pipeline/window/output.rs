@@ -16,6 +16,9 @@ use crate::value::{describe, shorten};
 
 const STAGE: &str = "$setWindowFields";
 
+/// The most names that are looked for one by one.
+const NAMES_MAX: usize = 8;
+
 /// The stage after its documents are sorted.
 #[derive(Clone, Debug)]
 pub(crate) struct WindowFields {
@@ -75,7 +78,8 @@ impl WindowFields {
         let order = order(partition.as_ref(), sort_by)?;
         let sorted_by = sort.as_ref().map(|sort| sorted_by(sort, variables)).transpose()?.flatten();
         let has_rank = outputs.iter().any(|output| matches!(output.function, Function::Rank(_)));
-        let names = names.filter(|_| plain);
+        // Each name is compared with each field of a document: for many a search through a tree is faster.
+        let names = names.filter(|names| plain && names.len() <= NAMES_MAX);
         Ok((order, Self { partition, sort, sorted_by, has_rank, outputs, names, fields }))
     }
 }

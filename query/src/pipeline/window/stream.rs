@@ -2,7 +2,7 @@
 
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::key::{Direction, encode};
-use index::validate::validate;
+use index::validate::{DOCUMENT_BYTES_MAX, validate};
 
 use crate::expression::Variables;
 use crate::pipeline::error::{Error, Fault, at};
@@ -110,11 +110,17 @@ impl Windows {
             }
         }
         // Only now: no function may move before all can, or a pause would find them at different documents.
-        let mut values = Vec::with_capacity(self.running.len());
+        let (mut values, mut bytes) = (Vec::with_capacity(self.running.len()), 0);
         for (running, output) in self.running.iter_mut().zip(&self.stage.outputs) {
             let value = running.value(output, self.current, &mut work)?;
             // A value can be as large as a window, for each document again.
-            self.variables.operation().pass(content_bytes(value.as_raw_bson_ref()))?;
+            let value_bytes = content_bytes(value.as_raw_bson_ref());
+            self.variables.operation().pass(value_bytes)?;
+            // Checked before the next value is made: together they could be far larger than the stage may hold.
+            bytes += value_bytes;
+            if bytes > DOCUMENT_BYTES_MAX {
+                return Err(Fault::TooLarge { stage: self.name, limit: DOCUMENT_BYTES_MAX });
+            }
             values.push(value);
         }
         let Some(row) = self.frame.row(self.current) else { return Ok(None) };
