@@ -189,6 +189,7 @@ codes! {
     MECHANISM_UNAVAILABLE = 334, "MechanismUnavailable";
     UNSUPPORTED_OP_QUERY_COMMAND = 352, "UnsupportedOpQueryCommand";
     REAUTHENTICATION_REQUIRED = 391, "ReauthenticationRequired";
+    JOIN_TOO_LARGE = 4568;
     SOCKET_EXCEPTION = 9001, "SocketException";
     LET_VARS_NOT_OBJECT = 10065;
     NOT_WRITABLE_PRIMARY = 10107, "NotWritablePrimary";

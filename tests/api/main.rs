@@ -37,6 +37,7 @@ mod insert_many;
 mod insert_one;
 mod io_errors;
 mod key_ranges;
+mod lookup;
 mod malformed;
 mod numbering_races;
 mod open;

@@ -15,8 +15,10 @@ use crate::collection::size::{index_bytes, record_bytes};
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
+use crate::execute::foreign::ForeignViews;
 use crate::execute::matches::Matches;
 use crate::execute::piped::Piped;
+use crate::execute::read_view::ReadView;
 use crate::execute::rows::{RowExtras, Rows, Search, WorkReport};
 use crate::names::validate_database;
 use crate::options::{AggregateOptions, Collation, Hint};
@@ -32,6 +34,26 @@ impl<T> Collection<T> {
     /// indexes. Stages that need all documents before they return one, such as `$sort` and `$group`, work when the cursor is
     /// first advanced. If one of them needs more than 100 MiB it fails with code 292
     /// (`QueryExceededMemoryLimitNoDiskUseAllowed`).
+    ///
+    /// `$lookup` joins by `localField` and `foreignField`. It reads the other collection at the same moment, by an index on the
+    /// foreign field or, without one, once as a whole: if that needs more than 100 MiB, the pipeline fails with code 292.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let shop = client.database("shop");
+    /// shop.collection("pens").insert_one(doc! { "_id": 7, "color": "blue" }).run()?;
+    /// let orders = shop.collection::<Document>("orders");
+    /// orders.insert_one(doc! { "_id": 1, "pen": 7 }).run()?;
+    ///
+    /// let join = doc! { "$lookup": { "from": "pens", "localField": "pen", "foreignField": "_id", "as": "pens" } };
+    /// let joined = orders.aggregate([join]).run()?.next().transpose()?;
+    /// assert_eq!(joined, Some(doc! { "_id": 1, "pen": 7, "pens": [{ "_id": 7, "color": "blue" }] }));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// An unknown stage, and one that MongoDB has and CairnDB has not, is an error that names the stage.
     ///
@@ -237,7 +259,12 @@ impl<'a, T> Aggregate<'a, T> {
         // All stages share these variables, and so the search and a `$project` after it have one `$$NOW`.
         let variables = variables(self.options.let_vars.as_ref(), moment)?;
         let stages = self.pipeline.iter().map(|stage| Ok(RawDocumentBuf::try_from(stage)?));
-        Ok(Pipeline::parse(&stages.collect::<Result<Vec<_>>>()?, &variables)?)
+        let pipeline = Pipeline::parse(&stages.collect::<Result<Vec<_>>>()?, &variables)?;
+        // Other collections are read on the snapshot of the own one, and these sources have none.
+        if let (Some(source), Some(_)) = (pipeline.source().stage(), pipeline.foreign_collections().first()) {
+            return Err(unsupported(format!("stage $lookup after {source} is not supported")));
+        }
+        Ok(pipeline)
     }
 }
 
@@ -313,19 +340,34 @@ fn search<T>(
 ) -> Result<Cursor<T>> {
     let (search, _) = leading(&mut pipeline, options)?;
     let selector = search.selector.clone();
-    let open = || {
-        collection.search(&selector, |view| {
-            // The view's own indexes: the plan can use these and no others.
-            check_hint(options.hint.as_ref(), view.indexes())?;
-            Rows::open(view, search)
-        })
+    let open = |view: ReadView| {
+        // The view's own indexes: the plan can use these and no others.
+        check_hint(options.hint.as_ref(), view.indexes())?;
+        Rows::open(view, search)
     };
     // Without further stages the cursor reads the rows directly.
     if pipeline.is_empty() {
-        return Ok(open()?.map_or_else(Cursor::empty, Cursor::new));
+        return Ok(collection.search(&selector, open)?.map_or_else(Cursor::empty, Cursor::new));
     }
     // The stages run without a collection too: a `$facet` over nothing gives one document.
-    Ok(Cursor::piped(Piped::over_rows(pipeline, open()?)))
+    Ok(Cursor::piped(piped(collection, pipeline, &selector, open)?))
+}
+
+/// Opens the rows of a search with the stages after it.
+fn piped(
+    collection: &Collection<RawDocumentBuf>,
+    pipeline: Pipeline,
+    selector: &Selector,
+    open: impl FnOnce(ReadView) -> Result<Rows>,
+) -> Result<Piped> {
+    let others = pipeline.foreign_collections();
+    // A pipeline over one collection may look its only record up, without a snapshot.
+    let (rows, foreign) = if others.is_empty() {
+        (collection.search(selector, open)?, ForeignViews::default())
+    } else {
+        collection.search_with(&others, open)?
+    };
+    Ok(Piped::over_rows(pipeline, rows, foreign))
 }
 
 fn explain_search(
@@ -354,14 +396,12 @@ fn explain_search(
     // This stays the answer if there is no collection. MongoDB's plan for it is EOF.
     let mut explained = Explained::without_reading(&filter, "EOF", depth);
     let selector = search.selector.clone();
-    let open = || {
-        collection.search(&selector, |view| {
-            check_hint(hint, view.indexes())?;
-            explained = Explained::of(&filter, &search, &view)?;
-            Ok(Rows::open(view, search)?.reporting_to(&report))
-        })
+    let open = |view: ReadView| {
+        check_hint(hint, view.indexes())?;
+        explained = Explained::of(&filter, &search, &view)?;
+        Ok(Rows::open(view, search)?.reporting_to(&report))
     };
-    let rows = drained(Piped::over_rows(pipeline, open()?), depth)?;
+    let rows = drained(piped(collection, pipeline, &selector, open)?, depth)?;
     // `drained` has dropped the rows, and their drop filled the report.
     let work = report.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let explained = explained.executed(&work, skip, start.elapsed());

@@ -15,6 +15,7 @@ use bson::RawBsonRef;
 use crate::catalog::change::namespace_not_found;
 use crate::catalog::collection::CollectionState;
 use crate::error::{Error, Result};
+use crate::execute::foreign::ForeignViews;
 use crate::execute::read_view::{FoundByIndex, FoundRecord, ReadView, look_up, look_up_by_index};
 use crate::namespace::{Namespace, SystemCollection};
 use crate::options::WriteConcern;
@@ -355,6 +356,31 @@ impl<T> Collection<T> {
         let taken = ReadView::for_search(&database, || self.find_state(), selector)?;
         let Some((state, view)) = taken else { return Ok(None) };
         operation(view).map(Some).map_err(|error| error.in_namespace(&state.namespace))
+    }
+
+    /// Runs a search on a read view of the moment that `others` are read at too: collections of the same database, by their
+    /// names. The search is not run if the collection does not exist; the other views are returned in both cases.
+    pub(super) fn search_with<R>(
+        &self,
+        others: &[&str],
+        operation: impl FnOnce(ReadView) -> Result<R>,
+    ) -> Result<(Option<R>, ForeignViews)> {
+        let database = self.shared().store.enter()?;
+        // Before anything is read: a name that is not allowed is refused, also that of a system collection.
+        let db = &self.valid_namespace()?.db;
+        let namespaces =
+            others.iter().map(|other| Namespace::parse(db, other)).collect::<Result<Vec<_>>>()?;
+        let find = |position: usize| match position.checked_sub(1).and_then(|other| namespaces.get(other)) {
+            None => self.find_state(),
+            Some(namespace) => Ok(self.shared().catalog.find(namespace).map(Cow::Owned)),
+        };
+        let mut taken = ReadView::take_together(&database, namespaces.len() + 1, find)?.into_iter();
+        let first = taken.next().flatten();
+        let views = others.iter().zip(taken).filter_map(|(name, taken)| Some(((*name).to_owned(), taken?.1)));
+        let views = ForeignViews::new(views.collect());
+        let Some((state, view)) = first else { return Ok((None, views)) };
+        let found = operation(view).map_err(|error| error.in_namespace(&state.namespace))?;
+        Ok((Some(found), views))
     }
 
     /// Runs a read of the whole collection on a snapshot taken now. Returns `None` if the collection does not exist.

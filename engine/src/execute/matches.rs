@@ -118,6 +118,24 @@ impl Matches {
         plan.map(|plan| Self::follow(view, selector, order, Some(plan))).transpose()
     }
 
+    /// Opens a walk over a read view that does not read every record. Returns `None` if there is no plan for that.
+    pub(crate) fn open_indexed(view: ReadView, selector: &Selector) -> Result<Option<Self>> {
+        let order = Order::default();
+        if selector.record_key(view.collection()).is_some() {
+            return Self::follow(view, selector.clone(), &order, None).map(Some);
+        }
+        let asked =
+            Asked { selector, order: &order, needs: &Needed::Documents, one_of_each: None, reads_all: true };
+        let plan = plans(asked, &view)?.into_iter().next();
+        let reads_all = plan
+            .as_ref()
+            .is_some_and(|plan| matches!(&plan.access, Access::Records(scan) if scan.ids.is_all()));
+        if reads_all {
+            return Ok(None);
+        }
+        Self::follow(view, selector.clone(), &order, plan).map(Some)
+    }
+
     /// Opens a walk by a plan. There is no plan if the record was looked up already.
     fn follow(view: ReadView, selector: Selector, order: &Order, plan: Option<Plan>) -> Result<Self> {
         let everything = selector.filter().is_some_and(Filter::is_empty);

@@ -1,11 +1,14 @@
 //! A pipeline over the rows of a search, or over given documents.
 
+use std::sync::Arc;
+
 use bson::{RawDocument, RawDocumentBuf};
 use query::operation::{OperationContext, Reservation};
 use query::pipeline::stream::{Given, Step, Stream};
 use query::pipeline::{Pipeline, Running};
 
 use crate::error::{Error, Result};
+use crate::execute::foreign::ForeignViews;
 use crate::execute::rest::Rest;
 use crate::execute::rows::Rows;
 
@@ -19,10 +22,11 @@ pub(crate) struct Piped {
 
 impl Piped {
     /// Runs a pipeline over rows. `rows` are absent if there is no collection, which is like an empty one.
-    pub(crate) fn over_rows(pipeline: Pipeline, rows: Option<Rows>) -> Self {
+    /// `foreign` are the other collections that it reads.
+    pub(crate) fn over_rows(pipeline: Pipeline, rows: Option<Rows>, foreign: ForeignViews) -> Self {
         let operation = pipeline.variables().operation().clone();
         let rows = RowStream { rows, operation: operation.clone(), held: None, refused: None };
-        Self { running: pipeline.run(rows), operation, held: None }
+        Self { running: pipeline.run_with(rows, Arc::new(foreign)), operation, held: None }
     }
 
     /// Runs a pipeline over given documents.

@@ -17,7 +17,7 @@ use bson::{RawBsonRef, RawDocument};
 use index::key::{self, Direction};
 use index::order::compare;
 
-use crate::catalog::collection::CollectionState;
+use crate::catalog::collection::{Changes, CollectionState};
 use crate::catalog::entry;
 use crate::catalog::indexes::Index;
 use crate::error::{Error, Result};
@@ -145,6 +145,38 @@ impl ReadView {
         self.state
     }
 
+    /// Looks up `count` collections by `find`, which gets their positions, and takes one snapshot of all of them. Each is
+    /// absent if it does not exist.
+    pub(crate) fn take_together<'a>(
+        database: &Arc<Database>,
+        count: usize,
+        find: impl Fn(usize) -> Result<Option<FoundCollection<'a>>>,
+    ) -> Result<Vec<Option<(FoundCollection<'a>, Self)>>> {
+        loop {
+            let found = (0..count).map(&find).collect::<Result<Vec<_>>>()?;
+            // In this order: see the header.
+            let before = found.iter().flatten().map(|found| (found.changes(), found.visible_indexes()));
+            let before: Vec<_> = before.collect();
+            let snapshot = Snapshot::take(database);
+            let mut is_current = true;
+            for (found, (changes, _)) in found.iter().flatten().zip(&before) {
+                is_current &= shows(&snapshot, found, *changes)?;
+            }
+            if is_current {
+                let mut before = before.into_iter();
+                let viewed = found.into_iter().map(|found| {
+                    let found = found?;
+                    let (_, indexes) = before.next()?;
+                    let state = ReadState::Snapshot(Arc::clone(&snapshot));
+                    let view = Self { collection: found.id, indexes, state };
+                    Some((found, view))
+                });
+                return Ok(viewed.collect());
+            }
+            thread::yield_now();
+        }
+    }
+
     /// Takes a snapshot of a collection that was looked up. Returns `None` if the snapshot does not have the collection or
     /// one of its indexes any more: the caller must look it up again.
     pub(crate) fn of_found(database: &Arc<Database>, found: &CollectionState) -> Result<Option<Self>> {
@@ -152,9 +184,7 @@ impl ReadView {
         let before = found.changes();
         let indexes = found.visible_indexes();
         let snapshot = Snapshot::take(database);
-        let after = found.changes();
-        // A collection that is being dropped can still be read if the snapshot is older than the drop.
-        if after.has_withdrawn_since(before) || (after.is_ending() && !is_stored(&snapshot, found)?) {
+        if !shows(&snapshot, found, before)? {
             return Ok(None);
         }
         Ok(Some(Self { collection: found.id, indexes, state: ReadState::Snapshot(snapshot) }))
@@ -244,6 +274,13 @@ fn look_up_beside_change<'a, K: AsRef<[u8]>>(
         ReadState::Record { bytes, .. } => bytes,
     };
     Ok(Some((found, FoundRecord { key, bytes })))
+}
+
+/// Whether a snapshot that was taken after `before` shows the collection and its indexes.
+fn shows(snapshot: &Snapshot, found: &CollectionState, before: Changes) -> Result<bool> {
+    let after = found.changes();
+    // A collection that is being dropped can still be read if the snapshot is older than the drop.
+    Ok(!after.has_withdrawn_since(before) && (!after.is_ending() || is_stored(snapshot, found)?))
 }
 
 /// Whether the collection is in the snapshot under the name that it was found by.

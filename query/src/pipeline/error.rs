@@ -190,6 +190,16 @@ pub enum Fault {
         /// How many are accepted.
         limit: usize,
     },
+    /// The documents of another collection that were found for one document are too large together.
+    #[error("{stage} found documents of more than {limit} bytes in '{from}' for one document")]
+    JoinTooLarge {
+        /// The name.
+        stage: &'static str,
+        /// The other collection.
+        from: String,
+        /// The limit, in bytes.
+        limit: usize,
+    },
     /// A document made by the stage is too large.
     #[error("{stage} makes a document of more than {limit} bytes")]
     TooLarge {
@@ -265,6 +275,7 @@ impl Fault {
             Self::RootNotObject { .. } => Code::NEW_ROOT_NOT_OBJECT,
             Self::MemoryExceeded { .. } => Code::QUERY_EXCEEDED_MEMORY_LIMIT,
             Self::TooManyGenerated { .. } => Code::DENSIFY_TOO_MANY,
+            Self::JoinTooLarge { .. } => Code::JOIN_TOO_LARGE,
             Self::TooLarge { .. } => Code::BSON_OBJECT_TOO_LARGE,
             Self::TooDeep { .. } => Code::OVERFLOW,
             Self::InvalidBson { .. } => Code::INVALID_BSON,

@@ -17,8 +17,10 @@ mod densify;
 pub mod error;
 mod facet;
 mod fill;
+pub mod foreign;
 mod granularity;
 mod group;
+mod lookup;
 mod memory;
 mod needed;
 mod optimize;
@@ -35,6 +37,8 @@ pub mod stream;
 mod unwind;
 mod window;
 
+use std::sync::Arc;
+
 use bson::{RawDocument, RawDocumentBuf};
 use index::path::FieldPath;
 use index::validate::validate;
@@ -47,6 +51,7 @@ pub use self::source::Source;
 pub(crate) use self::stage::{NamedStage, named};
 use crate::expression::Variables;
 use crate::pipeline::error::{Error, Fault};
+use crate::pipeline::foreign::{Foreign, NoForeign};
 use crate::pipeline::stage::{FacetPipeline, Nesting, ParsedStage, PlacedStage, Stage};
 use crate::pipeline::stream::Stream;
 
@@ -205,7 +210,8 @@ impl Pipeline {
         needed::needed_fields(&self.stages)
     }
 
-    /// Runs the stages over a stream of documents. The stream is not read before the first result is requested.
+    /// Runs the stages over a stream of documents. The stream is not read before the first result is requested. Other
+    /// collections that stages name are empty: [`run_with`](Self::run_with) gives their documents.
     ///
     /// ```
     /// use bson::rawdoc;
@@ -223,7 +229,43 @@ impl Pipeline {
     where
         E: From<Error> + 'i,
     {
-        run::run(self.stages, &self.variables, Box::new(input))
+        self.run_with(input, Arc::new(NoForeign))
+    }
+
+    /// Runs the stages like [`run`](Self::run), with the collections that they read besides their own.
+    pub fn run_with<'i, E>(
+        self,
+        input: impl Stream<E> + Send + Sync + 'i,
+        foreign: Arc<dyn Foreign<E> + Send + Sync>,
+    ) -> Running<'i, E>
+    where
+        E: From<Error> + 'i,
+    {
+        run::run(self.stages, &self.variables, Box::new(input), &foreign)
+    }
+
+    /// The collections that the stages read besides their own, each once.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::expression::Variables;
+    /// use cairndb_query::pipeline::Pipeline;
+    ///
+    /// let join = rawdoc! { "$lookup": { "from": "pens", "localField": "pen", "foreignField": "_id", "as": "pen" } };
+    /// let pipeline = Pipeline::parse(&[join.clone(), join], &Variables::default())?;
+    /// assert_eq!(pipeline.foreign_collections(), ["pens"]);
+    /// # Ok::<(), cairndb_query::pipeline::error::Error>(())
+    /// ```
+    pub fn foreign_collections(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        for placed in &self.stages {
+            if let Stage::Lookup(lookup) = &placed.stage {
+                names.push(lookup.from.as_str());
+            }
+        }
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     /// Parses the stages of a whole pipeline, or of one inside a `$facet`.
@@ -248,6 +290,11 @@ impl Pipeline {
                 ParsedStage::Source(name, source) => {
                     nesting.check_source(name, position).map_err(at)?;
                     pipeline.source = source;
+                }
+                ParsedStage::Lookup(parsed) => {
+                    nesting.check_lookup().map_err(at)?;
+                    let stage = Stage::Lookup(parsed);
+                    pipeline.stages.push(PlacedStage { position, name: lookup::STAGE, stage });
                 }
                 ParsedStage::Facet(operand) => {
                     nesting.check_facet().map_err(at)?;

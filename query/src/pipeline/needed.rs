@@ -34,6 +34,7 @@ pub(super) fn needed_fields(stages: &[PlacedStage]) -> Option<Vec<FieldPath>> {
             | Stage::Sort(_)
             | Stage::Shape(Shape::Set(_) | Shape::Replace(_))
             | Stage::Unwind(_)
+            | Stage::Lookup(_)
             | Stage::Sample(_)
             | Stage::Facet(_) => return None,
         }

@@ -73,6 +73,7 @@ impl Window {
             | Stage::Densify(_)
             | Stage::Unwind(_)
             | Stage::Sample(_)
+            | Stage::Lookup(_)
             | Stage::Facet(_) => return false,
         }
         true

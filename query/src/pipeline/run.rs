@@ -4,6 +4,7 @@
 //! of their families.
 
 use std::cmp::min;
+use std::sync::Arc;
 
 use bson::{RawDocument, RawDocumentBuf};
 
@@ -15,7 +16,9 @@ use crate::pipeline::count::Counting;
 use crate::pipeline::densify::Densifying;
 use crate::pipeline::error::{Error, at};
 use crate::pipeline::facet::{Faceting, Inbox};
+use crate::pipeline::foreign::{Foreign, NoForeign};
 use crate::pipeline::group::Grouping;
+use crate::pipeline::lookup::Joining;
 use crate::pipeline::redact::Redaction;
 use crate::pipeline::sample::Sampling;
 use crate::pipeline::shape::Shape;
@@ -95,19 +98,25 @@ pub(super) fn run<'i, E>(
     stages: Vec<PlacedStage>,
     variables: &Variables,
     input: StageInput<'i, E>,
+    foreign: &Arc<dyn Foreign<E> + Send + Sync>,
 ) -> Running<'i, E>
 where
     E: From<Error> + 'i,
 {
     let mut last = input;
     for placed in stages {
-        last = connect(last, placed, variables.clone());
+        last = connect(last, placed, variables.clone(), foreign);
     }
     Running { last: Some(last) }
 }
 
 /// Makes a stream of one stage that reads from `input`.
-fn connect<'i, E>(input: StageInput<'i, E>, placed: PlacedStage, variables: Variables) -> StageInput<'i, E>
+fn connect<'i, E>(
+    input: StageInput<'i, E>,
+    placed: PlacedStage,
+    variables: Variables,
+    foreign: &Arc<dyn Foreign<E> + Send + Sync>,
+) -> StageInput<'i, E>
 where
     E: From<Error> + 'i,
 {
@@ -126,6 +135,9 @@ where
         Stage::Limit(left) => return Box::new(Limited { input, left }),
         Stage::Unwind(unwind) => return Box::new(Unwinding::new(input, unwind, position, &operation)),
         Stage::Sort(order) => Box::new(Sorting::new(order, variables)),
+        Stage::Lookup(lookup) => {
+            return Box::new(Joining::new(input, lookup, position, variables, Arc::clone(foreign)));
+        }
         Stage::Count(field) => Box::new(Counting::new(field)),
         Stage::Redact(redaction) => {
             let shown = RawDocumentBuf::new();
@@ -149,8 +161,10 @@ where
 /// Opens the pipelines of `$facet`, which all read from one inbox.
 fn faceting(pipelines: Vec<FacetPipeline>, variables: &Variables) -> Faceting {
     let inbox = Inbox::default();
+    // No stage inside reads another collection: parsing refuses those.
+    let foreign: Arc<dyn Foreign<Error> + Send + Sync> = Arc::new(NoForeign);
     let pipelines = pipelines.into_iter().map(|FacetPipeline { name, stages }| {
-        let running = run(stages, variables, Box::new(inbox.reader()));
+        let running = run(stages, variables, Box::new(inbox.reader()), &foreign);
         (name, Box::new(running) as StageInput<'static, Error>)
     });
     Faceting::new(inbox.clone(), pipelines)

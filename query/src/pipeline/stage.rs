@@ -21,6 +21,7 @@ use crate::pipeline::error::Fault;
 use crate::pipeline::facet;
 use crate::pipeline::fill::Fill;
 use crate::pipeline::group::Group;
+use crate::pipeline::lookup::{self, Lookup};
 use crate::pipeline::options::object;
 use crate::pipeline::redact::Redaction;
 use crate::pipeline::sample;
@@ -59,6 +60,7 @@ pub(super) enum Stage {
     Densify(Box<Densify>),
     Redact(Redaction),
     Unwind(Unwind),
+    Lookup(Lookup),
     /// The number of documents.
     Sample(usize),
     /// The pipelines that each read all documents.
@@ -91,6 +93,8 @@ enum StageKind {
     Source(ParseSource),
     /// `$facet`, the stage that holds pipelines.
     Facet,
+    /// `$lookup`, which reads another collection.
+    Lookup,
     /// A stage of MongoDB that CairnDB does not have.
     Unsupported,
 }
@@ -113,6 +117,7 @@ pub(super) enum ParsedStage {
     Source(&'static str, Source),
     /// The argument of `$facet`, whose pipelines are not read yet.
     Facet(RawDocumentBuf),
+    Lookup(Lookup),
 }
 
 /// What contains a pipeline. Some stages are allowed in one of the two only.
@@ -128,6 +133,14 @@ impl Nesting {
         match self {
             Self::InFacet => Err(Fault::InFacet { stage }),
             Self::TopLevel if position > 0 => Err(Fault::NotFirst { stage }),
+            Self::TopLevel => Ok(()),
+        }
+    }
+
+    /// Refuses a `$lookup` in a `$facet`, which has no other collections.
+    pub(super) fn check_lookup(self) -> Result<(), Fault> {
+        match self {
+            Self::InFacet => Err(Fault::Unsupported { stage: format!("{} in $facet", lookup::STAGE) }),
             Self::TopLevel => Ok(()),
         }
     }
@@ -164,7 +177,7 @@ const STAGES: Registry<StageKind> = Registry::new(&[
     ("$listSampledQueries", StageKind::Unsupported),
     ("$listSearchIndexes", StageKind::Unsupported),
     ("$listSessions", StageKind::Unsupported),
-    ("$lookup", StageKind::Unsupported),
+    ("$lookup", StageKind::Lookup),
     ("$match", StageKind::Stages(match_stage)),
     ("$merge", StageKind::Unsupported),
     ("$out", StageKind::Unsupported),
@@ -195,16 +208,21 @@ const STAGES: Registry<StageKind> = Registry::new(&[
 
 /// What updates may know of a stage. Returns `None` if MongoDB has no stage of this name either.
 pub(crate) fn named(name: &str) -> Option<NamedStage> {
-    Some(match lookup(name)? {
+    Some(match row(name)? {
         (stage, StageKind::Shape(parse)) => NamedStage::Shape(stage, parse),
-        (stage, StageKind::Stages(_) | StageKind::Source(_) | StageKind::Facet | StageKind::Unsupported) => {
-            NamedStage::Other(stage)
-        }
+        (
+            stage,
+            StageKind::Stages(_)
+            | StageKind::Source(_)
+            | StageKind::Facet
+            | StageKind::Lookup
+            | StageKind::Unsupported,
+        ) => NamedStage::Other(stage),
     })
 }
 
 /// The row of the table for a name.
-fn lookup(name: &str) -> Option<(&'static str, StageKind)> {
+fn row(name: &str) -> Option<(&'static str, StageKind)> {
     STAGES.entry(name).copied()
 }
 
@@ -213,7 +231,7 @@ pub(super) fn parse(stage: &RawDocument, variables: &Variables) -> Result<Parsed
     let fields = Fields::of(stage).collect::<Result<Vec<_>, _>>()?;
     let [field] = fields.as_slice() else { return Err(Fault::FieldCount) };
     let operand = field.value()?;
-    let Some((name, kind)) = lookup(field.name()) else {
+    let Some((name, kind)) = row(field.name()) else {
         // The name can have any length, and an error is to stay readable.
         return Err(Fault::Unknown { stage: crate::value::shorten(field.name()) });
     };
@@ -226,6 +244,7 @@ pub(super) fn parse(stage: &RawDocument, variables: &Variables) -> Result<Parsed
         StageKind::Source(parse) => ParsedStage::Source(name, parse(operand, variables)?),
         // Its pipelines are read by the caller, which reads stages through this function.
         StageKind::Facet => ParsedStage::Facet(facet::operand(operand)?.to_owned()),
+        StageKind::Lookup => ParsedStage::Lookup(Lookup::parse(operand)?),
         StageKind::Unsupported => return Err(Fault::Unsupported { stage: name.to_owned() }),
     })
 }
@@ -377,10 +396,8 @@ mod tests {
 
     #[test]
     fn every_name_is_found() {
-        assert!(
-            STAGES.entries().iter().all(|(name, _)| lookup(name).is_some_and(|(found, _)| found == *name))
-        );
-        assert!(lookup("$nothing").is_none());
-        assert!(lookup("match").is_none());
+        assert!(STAGES.entries().iter().all(|(name, _)| row(name).is_some_and(|(found, _)| found == *name)));
+        assert!(row("$nothing").is_none());
+        assert!(row("match").is_none());
     }
 }

@@ -225,7 +225,11 @@ impl<E: From<Error>> Stream<E> for Unwinding<'_, E> {
 
 /// A copy of a document with `value` at the end of `path`, or without the field if `value` is `None`. Objects on the path
 /// are created if they are missing.
-fn put(document: &RawDocument, path: &[String], value: Option<&Operand>) -> Result<RawDocumentBuf, Fault> {
+pub(super) fn put(
+    document: &RawDocument,
+    path: &[String],
+    value: Option<&Operand>,
+) -> Result<RawDocumentBuf, Fault> {
     let mut out = Writer::with_capacity(document.as_bytes().len());
     write(&mut out, Some(document), path, value)?;
     let made = RawDocumentBuf::from_bytes(out.into_bytes());
