@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bson::{RawDocument, RawDocumentBuf};
 use query::operation::{OperationContext, Reservation};
+use query::pipeline::foreign::Foreign;
 use query::pipeline::stream::{Given, Step, Stream};
 use query::pipeline::{Pipeline, Running};
 
@@ -26,7 +27,8 @@ impl Piped {
     pub(crate) fn over_rows(pipeline: Pipeline, rows: Option<Rows>, foreign: ForeignViews) -> Self {
         let operation = pipeline.variables().operation().clone();
         let rows = RowStream { rows, operation: operation.clone(), held: None, refused: None };
-        Self { running: pipeline.run_with(rows, Arc::new(foreign)), operation, held: None }
+        let foreign: Arc<dyn Foreign<Error> + Send + Sync> = Arc::new(foreign);
+        Self { running: pipeline.run_with(rows, &foreign), operation, held: None }
     }
 
     /// Runs a pipeline over given documents.

@@ -99,21 +99,22 @@ impl Lookup {
         // In `$in` a regular expression is a pattern, and here a value.
         if values.iter().any(|value| matches!(value, RawBson::RegularExpression(_))) {
             let mut branches = RawArrayBuf::new();
-            values.iter().for_each(|value| branches.push(is(value)));
+            for value in values {
+                branches.push(is(value));
+            }
             return rawdoc! { "$or": branches };
         }
         let mut list = RawArrayBuf::new();
-        values.iter().for_each(|value| list.push(value.clone()));
+        for value in values {
+            list.push(value.clone());
+        }
         of_field(rawdoc! { "$in": list })
     }
 }
 
 /// A value as it is looked up: undefined is a legacy null, which no filter may name.
 fn wanted(value: RawBsonRef<'_>) -> RawBson {
-    match value {
-        RawBsonRef::Undefined => RawBson::Null,
-        value => value.into(),
-    }
+    if value == RawBsonRef::Undefined { RawBson::Null } else { value.into() }
 }
 
 fn text<'b>(

@@ -229,19 +229,20 @@ impl Pipeline {
     where
         E: From<Error> + 'i,
     {
-        self.run_with(input, Arc::new(NoForeign))
+        let foreign: Arc<dyn Foreign<E> + Send + Sync> = Arc::new(NoForeign);
+        self.run_with(input, &foreign)
     }
 
     /// Runs the stages like [`run`](Self::run), with the collections that they read besides their own.
     pub fn run_with<'i, E>(
         self,
         input: impl Stream<E> + Send + Sync + 'i,
-        foreign: Arc<dyn Foreign<E> + Send + Sync>,
+        foreign: &Arc<dyn Foreign<E> + Send + Sync>,
     ) -> Running<'i, E>
     where
         E: From<Error> + 'i,
     {
-        run::run(self.stages, &self.variables, Box::new(input), &foreign)
+        run::run(self.stages, &self.variables, Box::new(input), foreign)
     }
 
     /// The collections that the stages read besides their own, each once.
