@@ -130,7 +130,7 @@ fn refused(stages: &[Document], code: i32, named: &str) {
     let client = Client::open(folder.path().join("db")).expect("a database");
     let database = client.database("admin");
     let opened = database.collection::<Document>("local").aggregate(stages.iter().cloned()).run();
-    let error = opened.err().expect("a refusal");
+    let error = opened.map(drop).expect_err("a refusal");
     assert_eq!(error.code(), Some(code), "{error}");
     assert!(error.to_string().contains(named), "{error}");
 }
