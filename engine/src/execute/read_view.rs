@@ -21,10 +21,14 @@ use crate::catalog::collection::{Changes, CollectionState};
 use crate::catalog::entry;
 use crate::catalog::indexes::Index;
 use crate::error::{Error, Result};
+use crate::options::PlantedFault;
 use crate::plan::selector::{PointKey, Selector};
 use crate::storage::keys::CollectionId;
 use crate::storage::snapshot::Snapshot;
 use crate::storage::{Database, Family};
+
+/// How often a reader with a planted fault lets other threads go first.
+const PLANTED_YIELDS: u32 = 50;
 
 /// A collection at one moment.
 pub(crate) struct ReadView {
@@ -180,6 +184,12 @@ impl ReadView {
     /// Takes a snapshot of a collection that was looked up. Returns `None` if the snapshot does not have the collection or
     /// one of its indexes any more: the caller must look it up again.
     pub(crate) fn of_found(database: &Arc<Database>, found: &CollectionState) -> Result<Option<Self>> {
+        if database.fault() == PlantedFault::SnapshotsTakenEarly {
+            let state = ReadState::Snapshot(Snapshot::take(database));
+            // So that others do something in between.
+            (0..PLANTED_YIELDS).for_each(|_| thread::yield_now());
+            return Ok(Some(Self { collection: found.id, indexes: found.visible_indexes(), state }));
+        }
         // In this order: see the header, and `CollectionState::withdraw_indexes`.
         let before = found.changes();
         let indexes = found.visible_indexes();

@@ -197,6 +197,16 @@ pub enum PlantedFault {
     PartialNotProven,
     /// A scan that reaches a document twice returns it twice.
     DuplicatesReturned,
+    /// Updates read their document before they latch it.
+    UpdatesReadEarly,
+    /// The latches of unique keys are not taken.
+    UniqueNotLatched,
+    /// Readers take their snapshot before they look up the indexes, and do not look again.
+    SnapshotsTakenEarly,
+    /// Scans of an index read their documents as they are now, and not as the snapshot has them.
+    DocumentsReadLate,
+    /// Deletes do not look again at their documents under the latch.
+    DeletesNotChecked,
 }
 
 impl Durability {

@@ -62,7 +62,11 @@ impl Snapshot {
     /// Replaces the content of `value` by the value of a key. Returns `false` if the key does not exist.
     pub(crate) fn get_into(&self, family: Family, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
-        let found = self.raw.get_pinned_cf(self.database.family(family), key).map_err(translate::read)?;
+        let found = if self.fault() == PlantedFault::DocumentsReadLate {
+            self.database.get(family, key)?
+        } else {
+            self.raw.get_pinned_cf(self.database.family(family), key).map_err(translate::read)?
+        };
         if let Some(found) = &found {
             value.extend_from_slice(found);
         }

@@ -1,6 +1,7 @@
 //! Keys of unique indexes: which entries have them, the latches that protect them, and the refusal of a taken one.
 
 use crate::error::Refusal;
+use crate::options::PlantedFault;
 use crate::storage::latch::LatchSet;
 use crate::write::entries::Entry;
 use crate::write::{Target, duplicate};
@@ -20,6 +21,9 @@ pub(super) fn is_unique(target: Target<'_>, entry: &Entry) -> bool {
 
 /// Adds the latches of the unique keys among the entries.
 pub(super) fn add_unique_latches(latches: &mut LatchSet, target: Target<'_>, entries: &[Entry]) {
+    if target.database.fault() == PlantedFault::UniqueNotLatched {
+        return;
+    }
     for entry in unique_entries(target, entries) {
         latches.add(&entry.key);
     }

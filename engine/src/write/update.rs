@@ -120,11 +120,17 @@ fn update_found(
 ) -> Result<Option<Matched>> {
     let mut held: Option<LatchSet> = None;
     loop {
+        let reads_early = target.database.fault() == PlantedFault::UpdatesReadEarly;
+        let early = reads_early.then(|| target.database.get(Family::Records, key)).transpose()?;
         let _latched = match &held {
             None => target.store.latches.lock_one(key),
             Some(latches) => target.store.latches.lock(latches),
         };
-        let Some(current) = target.database.get(Family::Records, key)? else { return Ok(None) };
+        let current = match early {
+            None => target.database.get(Family::Records, key)?,
+            Some(read) => read,
+        };
+        let Some(current) = current else { return Ok(None) };
         let old = stored(key, &current)?;
         if !check.holds(old)? {
             return Ok(None);
@@ -186,6 +192,9 @@ impl Difference {
     /// The latches of the record and of the unique keys that are added. Empty if no unique key is added.
     fn latches(&self, target: Target<'_>, key: &[u8]) -> LatchSet {
         let mut latches = LatchSet::default();
+        if target.database.fault() == PlantedFault::UniqueNotLatched {
+            return latches;
+        }
         for entry in self.added_unique(target) {
             latches.add(&entry.key);
         }
