@@ -276,6 +276,7 @@ mod tests {
         assert!(!health.makes_room());
         assert!(health.met(Failure::Stall, "Result incomplete: Write stall").is_no_space());
         health.succeeded(admitted(&health));
+        assert_eq!(health.state(), OPEN);
         assert!(health.makes_room());
     }
 
