@@ -508,8 +508,10 @@ impl State {
     pub fn returned(&self, to: Progress) -> Self {
         let mut state =
             Self { used: to.used, initial: to.initial, cycled_count: to.cycled_count, ..self.clone() };
-        // An unused sequence has no reserve: its current value is the one to start with.
-        if state.initial {
+        // The reserve of the values that go back: an unused sequence has none, its current value is the one to
+        // start with; and a cycle that was begun with these values alone has not begun. With the reserve of
+        // that cycle and the number of the one before, a later mark would place its values in the wrong cycle.
+        if state.initial || to.cycled_count != self.cycled_count {
             state.current_value = state.used;
         }
         state.exhausted = state.is_used_up();

@@ -212,6 +212,23 @@ fn a_close_after_a_value_behind_leaves_the_sequence_unused() {
     assert_eq!((rig.take(0), rig.gaps()), (Ok(1), vec![]));
 }
 
+/// The first block of a cycle went back to the end of the cycle before, and the reserve of the new cycle
+/// stayed. The next mark held both, and after a crash the values of the new cycle had the number of the old.
+#[test]
+fn a_cycle_whose_first_block_goes_back_begins_again() {
+    let limits =
+        Options { start_value: Some(21), min_value: Some(21), max_value: Some(46), ..sized(-1, 12, 1) };
+    let mut rig = Rig::new(&Options { cycled: Some(true), ..limits });
+    assert_eq!(rig.take_many(3), [21, 46, 45]);
+    rig.announce(1, 0).expect("announced: beyond the limit, so the next cycle begins");
+    assert_eq!((rig.snapshot().current_value, rig.snapshot().cycled_count), (46, 2));
+    rig.close_acquirer(1);
+    assert_eq!((rig.snapshot().current_value, rig.snapshot().cycled_count), (21, 1));
+    rig.rename().expect("renamed");
+    rig.crash();
+    assert_eq!((rig.take(0), rig.snapshot().cycled_count), (Ok(46), 2));
+}
+
 #[test]
 fn a_dropped_sequence_takes_note_of_nothing() {
     let rig = Rig::new(&defaults());

@@ -522,11 +522,12 @@ impl Reference {
     }
 
     fn go_back_to(&mut self, progress: Progress) {
+        let same_cycle = progress.era == self.era;
         self.used = progress.used;
         self.initial = progress.initial;
         self.cycled_count = progress.cycled_count;
         self.era = progress.era;
-        if self.initial {
+        if self.initial || !same_cycle {
             self.high_water = self.used;
         }
     }
