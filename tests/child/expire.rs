@@ -8,7 +8,7 @@ use std::path::Path;
 
 use cairndb::bson::{Document, doc};
 use cairndb::{Client, Collection};
-use cairndb_tests::choices::{Choices, mix};
+use cairndb_tests::choices::{Choices, part};
 use cairndb_tests::expiring::{self, AGED, INSERTED, RESCUED};
 use cairndb_tests::journal::Record;
 use cairndb_tests::workload;
@@ -122,7 +122,7 @@ impl Writer {
                 own.push(Own { tag, version });
             }
         }
-        let choices = Choices::seeded(mix(seed ^ (thread << 32)));
+        let choices = Choices::seeded(part(seed, thread));
         let next_tag = life * TAGS_PER_LIFE + thread * TAGS_PER_THREAD;
         Ok(Self { choices, journal, events, own, next_tag })
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use cairndb::bson::{Document, doc};
 use cairndb::{AutoIncrement, Client, Collection, Contract, Error, ErrorKind, Sequence, WriteConcern};
-use cairndb_tests::choices::{Choices, mix};
+use cairndb_tests::choices::{Choices, part};
 use cairndb_tests::journal::Record;
 use cairndb_tests::numbered::{Course, Progression, REFUSED_ID};
 use cairndb_tests::{scratch, workload};
@@ -71,7 +71,7 @@ impl Numberer {
             last: course.direction(),
         };
         let tracks = (0..).zip(Course::all()).map(track).collect();
-        Self { thread, choices: Choices::seeded(mix(seed ^ (thread << 32))), journal, tracks, own_blocks }
+        Self { thread, choices: Choices::seeded(part(seed, thread)), journal, tracks, own_blocks }
     }
 
     fn run(mut self) {

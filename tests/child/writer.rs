@@ -9,7 +9,7 @@ use std::path::Path;
 
 use cairndb::bson::{Bson, Document, doc};
 use cairndb::{Client, Collection, Error, WriteConcern};
-use cairndb_tests::choices::{Choices, mix};
+use cairndb_tests::choices::{Choices, part};
 use cairndb_tests::journal::Record;
 use cairndb_tests::workload;
 
@@ -90,7 +90,7 @@ impl Writer {
         Ok(Self {
             thread,
             flaw,
-            choices: Choices::seeded(mix(seed ^ (thread << 32))),
+            choices: Choices::seeded(part(seed, thread)),
             journal,
             tagged,
             contended: workload::contended(client),

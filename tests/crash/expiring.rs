@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use cairndb::Client;
 use cairndb::bson::doc;
-use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environment, seed};
+use cairndb_tests::choices::{Choices, SEED_VARIABLE, number_from_environment, part, seed};
 use cairndb_tests::expiring::{self, FIXED_COUNT, FIXED_TAGS, INSERTED, is_expiring};
 use cairndb_tests::journal::Record;
 use cairndb_tests::race::on_lanes;
@@ -229,7 +229,7 @@ fn passes_and_builds_are_whole_when_the_process_is_killed() {
     let folders = kills.div_ceil(KILLS_PER_FOLDER);
     let tallies = on_lanes(folders, |folder| {
         let kills = KILLS_PER_FOLDER.min(kills - folder * KILLS_PER_FOLDER);
-        kill_repeatedly(mix(seed.rotate_left(32) ^ folder), kills, "none")
+        kill_repeatedly(part(seed.rotate_left(32), folder), kills, "none")
             .unwrap_or_else(|fault| panic!("{SEED_VARIABLE}={seed}, folder {folder}: {fault}"))
     });
     let sum = |part: fn(&Tally) -> u64| tallies.iter().map(part).sum::<u64>();
@@ -261,7 +261,7 @@ fn a_build_that_is_acknowledged_before_it_runs_is_found_out() {
 #[track_caller]
 fn first_fault(flaw: &str) -> String {
     let seed = seed();
-    let work_on = |folder: u64| kill_repeatedly(mix(seed ^ folder), KILLS_PER_FOLDER, flaw);
+    let work_on = |folder: u64| kill_repeatedly(part(seed, folder), KILLS_PER_FOLDER, flaw);
     (0..8).find_map(|folder| work_on(folder).err()).expect("it is found")
 }
 

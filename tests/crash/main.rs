@@ -14,7 +14,7 @@ mod torn;
 use std::io::{self, Write};
 use std::time::Instant;
 
-use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environment, seed};
+use cairndb_tests::choices::{Choices, SEED_VARIABLE, number_from_environment, part, seed};
 use cairndb_tests::race::on_lanes;
 use cairndb_tests::scratch::{Medium, Scratch};
 use cairndb_tests::workload;
@@ -43,7 +43,7 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
     let folders = kills.div_ceil(KILLS_PER_FOLDER);
     let work_on = |folder: u64| {
         let kills = KILLS_PER_FOLDER.min(kills - folder * KILLS_PER_FOLDER);
-        let outcome = kill_repeatedly(mix(seed ^ folder), kills, "none");
+        let outcome = kill_repeatedly(part(seed, folder), kills, "none");
         outcome.unwrap_or_else(|fault| panic!("{SEED_VARIABLE}={seed}, folder {folder}: {fault}"))
     };
     let tallies: Vec<Tally> = on_lanes(folders, work_on);
@@ -63,7 +63,7 @@ fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
 fn a_writer_that_acknowledges_before_it_writes_is_found_out() {
     let seed = seed();
     // A kill must fall between the word and the deed: one in some ten does, so a folder of kills may see none.
-    let work_on = |folder: u64| kill_repeatedly(mix(seed ^ folder), KILLS_PER_FOLDER, "acknowledge-first");
+    let work_on = |folder: u64| kill_repeatedly(part(seed, folder), KILLS_PER_FOLDER, "acknowledge-first");
     let fault = (0..8).find_map(|folder| work_on(folder).err()).expect("inserts were lost");
     assert!(fault.contains("is version 0, one of [1] was acknowledged"), "{fault}");
 }

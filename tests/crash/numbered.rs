@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use cairndb::Client;
-use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environment, seed};
+use cairndb_tests::choices::{Choices, SEED_VARIABLE, number_from_environment, part, seed};
 use cairndb_tests::journal::Record;
 use cairndb_tests::numbered::Course;
 use cairndb_tests::race::on_lanes;
@@ -104,7 +104,7 @@ fn no_value_comes_twice_in_a_cycle_when_the_process_is_killed() {
     let folders = kills.div_ceil(KILLS_PER_FOLDER);
     let given = on_lanes(folders, |folder| {
         let kills = KILLS_PER_FOLDER.min(kills - folder * KILLS_PER_FOLDER);
-        kill_repeatedly(mix(!seed ^ folder), kills)
+        kill_repeatedly(part(!seed, folder), kills)
             .unwrap_or_else(|fault| panic!("{SEED_VARIABLE}={seed}, folder {folder}: {fault}"))
     });
     let cycles: u64 = given.iter().map(|(_, cycles)| cycles).sum();

@@ -23,7 +23,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cairndb::PlantedFault;
-use cairndb_tests::choices::{SEED_VARIABLE, mix, number_from_environment, seed};
+use cairndb_tests::choices::{SEED_VARIABLE, number_from_environment, part, seed};
 
 use crate::run::{Tally, run};
 
@@ -47,7 +47,7 @@ fn an_order_of_the_calls_explains_every_answer() {
     let (seed, started) = (seed(), Instant::now());
     let mut tally = Tally::default();
     for number in 0..histories {
-        match run_bounded(mix(seed ^ number), PlantedFault::None) {
+        match run_bounded(part(seed, number), PlantedFault::None) {
             Ok(one) => tally.add(one),
             Err(found) => panic!("{SEED_VARIABLE}={seed}: history {number}: {found}"),
         }

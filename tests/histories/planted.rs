@@ -1,7 +1,7 @@
 //! Faults that are planted in the engine must be found, each within a bounded number of histories.
 
 use cairndb::PlantedFault;
-use cairndb_tests::choices::{SEED_VARIABLE, mix, seed};
+use cairndb_tests::choices::{SEED_VARIABLE, part, seed};
 
 use crate::run_bounded;
 
@@ -13,7 +13,7 @@ const HISTORIES_MAX: u64 = 200;
 fn is_found(fault: PlantedFault, words: &[&str]) {
     let seed = seed();
     let finds = |number: &u64| {
-        run_bounded(mix(seed ^ number), fault)
+        run_bounded(part(seed, *number), fault)
             .is_err_and(|found| words.iter().any(|word| found.contains(word)))
     };
     let found = (0..HISTORIES_MAX).find(finds);

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use cairndb::PlantedFault;
-use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environment, seed};
+use cairndb_tests::choices::{Choices, SEED_VARIABLE, number_from_environment, part, seed};
 use cairndb_tests::indexes::{Compared, run};
 use cairndb_tests::scratch::small;
 
@@ -27,7 +27,7 @@ fn no_index_changes_an_answer() {
             .map(|worker| {
                 scope.spawn(move || {
                     let mine = (0..runs).filter(|number| number % WORKERS == worker);
-                    let one = |number| run(&mut Choices::seeded(mix(seed ^ number)), ROUNDS, small());
+                    let one = |number| run(&mut Choices::seeded(part(seed, number)), ROUNDS, small());
                     mine.map(one).collect::<Vec<_>>()
                 })
             })
@@ -87,7 +87,7 @@ fn is_found_out(fault: PlantedFault) {
     let seed = seed();
     let breaks_law = |number: u64, fault: PlantedFault| {
         let options = small().planted_fault(fault);
-        let store = || run(&mut Choices::seeded(mix(seed ^ number)), ROUNDS, options);
+        let store = || run(&mut Choices::seeded(part(seed, number)), ROUNDS, options);
         catch_unwind(AssertUnwindSafe(store)).is_err()
     };
     let found = (0..FAULTY_RUNS_MAX).find(|number| breaks_law(*number, fault));

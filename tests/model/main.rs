@@ -5,7 +5,7 @@
 use std::io::{self, Write};
 use std::time::Instant;
 
-use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environment, seed};
+use cairndb_tests::choices::{Choices, SEED_VARIABLE, number_from_environment, part, seed};
 use cairndb_tests::model::{Outcome, run};
 
 const RUNS_DEFAULT: u64 = 700;
@@ -13,7 +13,7 @@ const WORKERS: u64 = 2;
 
 /// Many short histories, and a long one now and then.
 fn history(seed: u64, number: u64) -> Outcome {
-    let seed = mix(seed ^ number);
+    let seed = part(seed, number);
     let operations = if number % 50 == 49 { 2000 } else { 20 + usize::try_from(seed % 180).expect("small") };
     run(Choices::seeded(seed), operations)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environment, seed};
+use cairndb_tests::choices::{Choices, SEED_VARIABLE, number_from_environment, part, seed};
 use cairndb_tests::race::on_lanes;
 
 use crate::disk::{Aftermath, Image};
@@ -99,7 +99,7 @@ fn nothing_durable_is_lost_wherever_the_power_is_cut() {
         let case = number * cases / cuts.max(1);
         let (at, is_random) = (1 + case / 2, case % 2 == 1);
         // Every cut has a workload of its own.
-        cut_once(mix(seed ^ case), at, is_random).unwrap_or_else(|fault| {
+        cut_once(part(seed, case), at, is_random).unwrap_or_else(|fault| {
             panic!("{SEED_VARIABLE}={seed}, cut at {at}, random: {is_random}: {fault}")
         })
     });
@@ -116,7 +116,7 @@ fn nothing_durable_is_lost_when_the_power_fails_again_and_again() {
     let tallies = on_lanes(folders, |folder| {
         // In some folders only values are taken: what else is synced would sync their reserves too.
         let values = (folder % 4 == 3).then_some(1);
-        cut_lives(mix(!seed ^ folder), LIVES, |task| Task { values, ..task })
+        cut_lives(part(!seed, folder), LIVES, |task| Task { values, ..task })
             .unwrap_or_else(|fault| panic!("{SEED_VARIABLE}={seed}, folder {folder}: {fault}"))
     });
     tell("lives", &tallies, folders * LIVES, (seed, started));

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environment, seed};
+use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environment, part, seed};
 use cairndb_tests::race::on_lanes;
 
 use crate::cuts::{operations_of, stop_at};
@@ -27,7 +27,7 @@ fn nothing_acknowledged_is_lost_at_whichever_operation_the_process_dies() {
     let task = Task::small(&mut Choices::seeded(mix(seed)));
     let operations = operations_of(&task);
     let deaths = on_lanes(operations.div_ceil(each), |number| {
-        let at = 1 + number * each + mix(seed ^ number) % each;
+        let at = 1 + number * each + part(seed, number) % each;
         die(&task, at).unwrap_or_else(|fault| panic!("{SEED_VARIABLE}={seed}, death at {at}: {fault}"))
     });
     let mut places: BTreeMap<String, u64> = BTreeMap::new();

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environment, seed};
+use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environment, part, seed};
 use cairndb_tests::race::on_lanes;
 
 use crate::disk::{Aftermath, Errno, Image};
@@ -108,7 +108,7 @@ fn nothing_acknowledged_is_lost_when_the_disk_refuses() {
     let counts = control.unwrap_or_else(|fault| panic!("without a fault: {fault}")).state.counts;
     let outcomes = on_lanes(cases, |number| {
         let case = Case::new(number, cases, counts);
-        let outcome = case.check(mix(seed ^ number));
+        let outcome = case.check(part(seed, number));
         outcome.unwrap_or_else(|fault| panic!("{SEED_VARIABLE}={seed}, case {number}, {case:?}: {fault}"))
     });
     let met = outcomes.iter().filter(|(met, _)| *met).count() as u64;

@@ -1,6 +1,6 @@
 //! Faults that are planted in the engine must turn the suite red: each is looked for in a small search that is sure to meet it.
 
-use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, seed};
+use cairndb_tests::choices::{Choices, SEED_VARIABLE, part, seed};
 use cairndb_tests::journal::Record;
 
 use crate::cuts::{cut_lives, stop_at};
@@ -24,7 +24,7 @@ fn check(fault: &'static str, like: impl Fn(Task) -> Task, words: &[&str]) {
     }
     let seed = seed();
     let search = |fault, number: u64| {
-        cut_lives(mix(seed ^ (number << 8)), LIVES, |task| Task { fault, ..like(task) }).err()
+        cut_lives(part(seed, number << 8), LIVES, |task| Task { fault, ..like(task) }).err()
     };
     // A search in which threads took their turns otherwise may meet something else first, and counts for nothing.
     let tells = |number: u64| {
@@ -104,7 +104,7 @@ fn a_witness_that_is_not_raised_is_found() {
     }
     let seed = seed();
     // A flush may have put everything into tables before the end, and then nothing is lost.
-    let is_found = (0..20).map(|number| mix(seed ^ number)).any(|seed| {
+    let is_found = (0..20).map(|number| part(seed, number)).any(|seed| {
         is_loss_refused(seed, "none") == Ok(true) && is_loss_refused(seed, "witness-not-raised") == Ok(false)
     });
     assert!(is_found, "{SEED_VARIABLE}={seed}");

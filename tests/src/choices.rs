@@ -92,6 +92,11 @@ pub fn number_from_environment(name: &str, default: u64) -> u64 {
     }
 }
 
+/// The seed of the part `number` of a run. Runs whose seeds are neighbours have no part in common.
+pub fn part(seed: u64, number: u64) -> u64 {
+    mix(mix(seed).wrapping_add(number))
+}
+
 /// A number in which every bit depends on every bit of the argument.
 pub fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -101,7 +106,16 @@ pub fn mix(number: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
+
+    #[test]
+    fn neighbouring_seeds_have_no_part_in_common() {
+        let parts: HashSet<u64> =
+            (1001..1011).flat_map(|seed| (0..2000).map(move |number| part(seed, number))).collect();
+        assert_eq!(parts.len(), 20_000);
+    }
 
     #[test]
     fn the_same_seed_makes_the_same_decisions() {
