@@ -33,8 +33,7 @@ pub(super) struct EntryWalk {
     /// The directions of the fields.
     directions: Vec<Direction>,
     record_key: Vec<u8>,
-    /// The length of the fields in the current key.
-    fields_bytes: usize,
+    current: Fields,
     document: Vec<u8>,
     /// Present if of the matches with equal values one is enough.
     distinct: Option<Distinct>,
@@ -44,13 +43,41 @@ pub(super) struct EntryWalk {
     answer: Option<Box<Answer>>,
 }
 
+/// The fields of the current key. Many entries of an index have the same fields and differ in their `_id` only: what was found
+/// out about the fields of one is true of the next.
+#[derive(Default)]
+struct Fields {
+    /// As they stand in the key.
+    bytes: Vec<u8>,
+    is_within: bool,
+    /// Whether the entry before had the same fields.
+    is_repeated: bool,
+}
+
+impl Fields {
+    /// Goes on to the fields at the front of `key`. Returns `None` if there are none.
+    fn advance(&mut self, key: &[u8], bounds: Option<&KeyBounds>) -> Option<()> {
+        // The bytes of a field are never the beginning of those of another one, so these are the same fields.
+        self.is_repeated = !self.bytes.is_empty() && key.starts_with(&self.bytes);
+        if !self.is_repeated {
+            let (length, is_within) = match bounds {
+                Some(bounds) => bounds.check(key)?,
+                None => (key.len(), true),
+            };
+            key.get(..length)?.clone_into(&mut self.bytes);
+            self.is_within = is_within;
+        }
+        Some(())
+    }
+}
+
 /// What the entries answer, with the reader of their documents.
 struct Answer {
     plan: EntryAnswer,
     documents: EntryDocuments,
     /// Whether the current document was made of its entry.
     is_given: bool,
-    /// What was said of the entry that the current document was made of.
+    /// What the entry said that the current document was made of.
     last: Option<LastVerdict>,
 }
 
@@ -71,9 +98,8 @@ impl Distinct {
     }
 }
 
-/// What an entry said of its document. The next one says the same if it has the same fields.
+/// What an entry said of its document. The next one says the same if it has the same fields and details.
 struct LastVerdict {
-    fields: Vec<u8>,
     details: Vec<u8>,
     verdict: EntryVerdict,
 }
@@ -91,7 +117,7 @@ pub(super) enum EntryVerdict {
 
 impl LastVerdict {
     fn new() -> Self {
-        Self { fields: Vec::new(), details: Vec::new(), verdict: EntryVerdict::Unknown }
+        Self { details: Vec::new(), verdict: EntryVerdict::Unknown }
     }
 }
 
@@ -132,7 +158,7 @@ impl EntryWalk {
             is_unique: index.spec.is_unique(),
             record_key: collection.prefix().to_vec(),
             directions: index.spec.fields().iter().map(|field| field.direction).collect(),
-            fields_bytes: 0,
+            current: Fields::default(),
             document: Vec::new(),
             distinct: scan.distinct.and_then(|fields| Distinct::of(index, fields)),
             is_found: false,
@@ -159,20 +185,16 @@ impl EntryWalk {
             || Error::corruption(Family::Entries.name(), key, "the bytes are not an entry of its index");
         // An entry without these bytes is damage, and not the caller's mistake.
         let fields = key.get(ID_BYTES..).ok_or_else(malformed)?;
-        let (length, is_within) = match &self.bounds {
-            Some(bounds) => bounds.check(fields).ok_or_else(malformed)?,
-            None => (fields.len(), true),
-        };
-        if !is_within {
+        self.current.advance(fields, self.bounds.as_ref()).ok_or_else(malformed)?;
+        if !self.current.is_within {
             return Ok(EntryStep::Outside);
         }
-        self.fields_bytes = length;
         // A unique entry has the `_id` at the start of its value, a plain one at the end of its key.
         let id = if self.is_unique {
             let length = key::skip(value, Direction::Ascending).map_err(|_| malformed())?;
             value.get(..length)
         } else {
-            fields.get(length..)
+            fields.get(self.current.bytes.len()..)
         };
         // The prefix of the collection stays; only the `_id` differs from entry to entry.
         self.record_key.truncate(ID_BYTES);
@@ -192,14 +214,12 @@ impl EntryWalk {
         let (key, value) = (self.walk.key(), self.walk.value());
         let malformed =
             || Error::corruption(Family::Entries.name(), key, "the bytes are not an entry of its index");
-        let fields = key.get(ID_BYTES..).and_then(|fields| fields.get(..self.fields_bytes));
         let id = self.record_key.get(ID_BYTES..).ok_or_else(malformed)?;
         // The value of a unique entry has the `_id` in front.
         let details = if self.is_unique { value.get(id.len()..) } else { Some(value) };
-        let (fields, details) = fields.zip(details).ok_or_else(malformed)?;
-        // Many entries of an index have the same fields and differ in their `_id` only.
+        let details = details.ok_or_else(malformed)?;
         if let Some(last) =
-            answer.last.as_ref().filter(|last| last.fields == fields && last.details == details)
+            answer.last.as_ref().filter(|last| self.current.is_repeated && last.details == details)
         {
             selector.variables().operation().pass(self.document.len())?;
             answer.is_given = last.verdict == EntryVerdict::Answered;
@@ -207,7 +227,7 @@ impl EntryWalk {
         }
         // Its document is overwritten now.
         let last = answer.last.take();
-        let entry = EntryParts { fields, id, details };
+        let entry = EntryParts { fields: &self.current.bytes, id, details };
         if !answer.documents.read(entry, &mut self.document).map_err(|_| malformed())? {
             return Ok(EntryVerdict::Unknown);
         }
@@ -226,7 +246,6 @@ impl EntryWalk {
         };
         if !answer.plan.has_id {
             let mut last = last.unwrap_or_else(LastVerdict::new);
-            fields.clone_into(&mut last.fields);
             details.clone_into(&mut last.details);
             answer.last = Some(LastVerdict { verdict, ..last });
         }
