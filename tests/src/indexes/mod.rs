@@ -38,6 +38,10 @@ pub struct Compared {
     pub ranges: u64,
 }
 
+/// The codes of the errors by which a document is refused to be sorted: by fields of different arrays, and by a name that is a
+/// position in an array as well.
+const CANNOT_SORT: [Option<i32>; 2] = [Some(2), Some(16_746)];
+
 /// Both collections.
 struct Pair {
     client: Client,
@@ -244,15 +248,11 @@ impl Pair {
             whole
         });
         for sort in [None, whole] {
-            // In the order of the records: a document that is looked up by its `_id` is not sorted, and documents that
-            // cannot be sorted would be refused by one side alone.
-            let unbounded = self.plain.find(filter.clone()).hint(Hint::Keys(doc! { "$natural": 1 }));
-            let Ok(mut expected) = all_of(match &sort {
-                Some(sort) => unbounded.sort(sort.clone()),
-                None => unbounded,
-            }) else {
+            let Ok(mut expected) = find(&self.plain, &Question::of(filter.clone(), sort.clone())) else {
                 continue;
             };
+            // One document needs no sort, and then it does not matter whether it could be sorted.
+            let may_fail = sort.is_some() && expected.len() < 2;
             expected.retain(|bytes| key_of(bytes).is_some());
             let mut options = FindOptions::default();
             (options.min, options.max, options.sort) = (min.clone(), max.clone(), sort.clone());
@@ -264,6 +264,7 @@ impl Pair {
             let told = || self.told(&Question::of(question.filter.clone(), sort.clone()));
             let found = match rows {
                 Ok(found) => found,
+                Err(error) if may_fail && CANNOT_SORT.contains(&error.code()) => continue,
                 Err(error) => {
                     assert_eq!(error.code(), Some(51_175), "{model:?} {bounds:?} {error} {}", told());
                     assert!(expected.is_empty(), "{model:?} {bounds:?} {error} {}", told());
@@ -541,11 +542,6 @@ fn find(
     if let Some(hint) = hint.filter(|_| collection.name() == "indexed") {
         find = find.hint(hint);
     }
-    all_of(find)
-}
-
-/// The bytes of all documents that a search finds.
-fn all_of(find: cairndb::action::Find<'_, RawDocumentBuf>) -> Result<Vec<Vec<u8>>, cairndb::Error> {
     find.run()?.map(|document| Ok(document?.into_bytes())).collect()
 }
 
