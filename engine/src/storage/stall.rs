@@ -2,7 +2,8 @@
 //!
 //! No write waits inside RocksDB. If one did, a full disk could make it wait for ever: RocksDB recovers from a full disk by
 //! a flush, the flush waits for all writes that have begun, and a write that has begun waits for the recovery. So RocksDB
-//! is told to refuse a write that would have to wait. It is tried again here, as long as the store accepts writes.
+//! is told to refuse a write that would have to wait. It is tried again here, as long as the store accepts writes and RocksDB
+//! is at work on making room.
 
 use std::time::{Duration, Instant};
 
@@ -14,10 +15,12 @@ use crate::storage::translate;
 
 /// How long a write waits before it is tried again.
 const NAP: Duration = Duration::from_millis(1);
-/// The longest time that a write waits before it is tried again.
-const WAIT_MAX: Duration = Duration::from_secs(5);
+/// How long a write waits while RocksDB does nothing that makes room.
+const IDLE_MAX: Duration = Duration::from_secs(10);
 /// The rate of writes that RocksDB permits while compactions are behind, in bytes a second; 0 if it permits all or none.
 const PERMITTED_RATE: &str = "rocksdb.actual-delayed-write-rate";
+/// How many flushes and compactions run.
+const RUNNING: [&str; 2] = ["rocksdb.num-running-flushes", "rocksdb.num-running-compactions"];
 
 /// What RocksDB says of a write.
 pub(super) type RocksResult = std::result::Result<(), rocksdb::Error>;
@@ -27,7 +30,14 @@ pub(super) type RocksResult = std::result::Result<(), rocksdb::Error>;
 pub(super) struct Stalls {
     /// Held by the write that is tried next. RocksDB counts refused writes against the rate that it permits, so of many
     /// that try at once none would get through.
-    turn: Mutex<()>,
+    turn: Mutex<Turn>,
+}
+
+/// What the writes of the queue have learnt.
+#[derive(Default)]
+struct Turn {
+    /// When a write was given up last.
+    given_up: Option<Instant>,
 }
 
 /// A write that may be refused for now.
@@ -53,26 +63,82 @@ impl Stalls {
 
     #[cold]
     fn retry(&self, stalled: Stalled<'_>, write: &dyn Fn() -> RocksResult) -> RocksResult {
-        let _turn = self.turn.lock();
+        let arrived = Instant::now();
+        let mut turn = self.turn.lock();
+        // It has waited beside a write that was given up, and so for as long.
+        let mut patience = match turn.given_up {
+            Some(given_up) if given_up > arrived => Patience::spent(),
+            Some(_) | None => Patience::new(stalled.work(), Instant::now()),
+        };
         loop {
             let written = write();
             if !written.as_ref().is_err_and(translate::is_stall) || !stalled.health.makes_room() {
                 return written;
             }
-            stalled.wait();
+            if !stalled.wait(&mut patience) {
+                turn.given_up = Some(Instant::now());
+                return written;
+            }
         }
     }
 }
 
+/// What RocksDB does to make room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Work {
+    is_running: bool,
+    /// How many flushes and compactions have failed since the database was opened.
+    failures: u64,
+}
+
+/// How long a write goes on waiting. A full disk that fails compactions and not the log would hold it for ever, with the
+/// latches of its documents.
+struct Patience {
+    /// The failures before the wait. Work that has failed since makes no room.
+    failures: u64,
+    /// Until when work that makes no room is waited for. Absent if it is no more.
+    until: Option<Instant>,
+}
+
+impl Patience {
+    fn new(work: Work, now: Instant) -> Self {
+        Self { failures: work.failures, until: Some(now + IDLE_MAX) }
+    }
+
+    fn spent() -> Self {
+        Self { failures: 0, until: None }
+    }
+
+    /// Whether to go on waiting.
+    fn lasts(&mut self, work: Work, now: Instant) -> bool {
+        let Some(until) = &mut self.until else { return false };
+        if work.is_running && work.failures == self.failures {
+            *until = now + IDLE_MAX;
+        }
+        now < *until
+    }
+}
+
 impl Stalled<'_> {
-    /// Waits until the write can be tried again.
-    fn wait(self) {
+    /// Waits until the write can be tried again. Returns `false` if it is not worth it.
+    fn wait(self, patience: &mut Patience) -> bool {
         let began = Instant::now();
         loop {
+            if !patience.lasts(self.work(), Instant::now()) {
+                return false;
+            }
             std::thread::sleep(NAP);
             if began.elapsed() >= self.due() || !self.health.makes_room() {
-                return;
+                return true;
             }
+        }
+    }
+
+    fn work(self) -> Work {
+        let count = |name| self.database.raw().property_int_value(name).ok().flatten().unwrap_or(0);
+        Work {
+            is_running: RUNNING.into_iter().any(|name| count(name) > 0),
+            failures: count("rocksdb.background-errors"),
         }
     }
 
@@ -84,7 +150,7 @@ impl Stalled<'_> {
             return Duration::ZERO;
         }
         let nanoseconds = u128::from(2 * self.bytes as u64) * 1_000_000_000 / u128::from(rate);
-        Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX)).min(WAIT_MAX)
+        Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
     }
 }
 
@@ -145,6 +211,39 @@ mod tests {
             slow.write(10_000).expect("there is room in the end");
         }
         assert!(slow.tried.into_inner() > 50, "none was refused");
+    }
+
+    #[test]
+    fn a_write_waits_for_work_that_succeeds() {
+        let (start, work) = (Instant::now(), Work { is_running: true, failures: 3 });
+        let mut patience = Patience::new(work, start);
+        for tens in 1..100 {
+            assert!(patience.lasts(work, start + IDLE_MAX / 2 * tens));
+        }
+        let (idle, last) = (Work { is_running: false, ..work }, start + IDLE_MAX / 2 * 99);
+        assert!(patience.lasts(idle, last + IDLE_MAX / 2));
+        assert!(!patience.lasts(idle, last + IDLE_MAX));
+    }
+
+    #[test]
+    fn a_write_does_not_wait_long_for_work_that_fails() {
+        let (start, work) = (Instant::now(), Work { is_running: true, failures: 0 });
+        let mut patience = Patience::new(work, start);
+        let failed = Work { failures: 1, ..work };
+        assert!(patience.lasts(failed, start + IDLE_MAX / 2));
+        assert!(!patience.lasts(failed, start + IDLE_MAX));
+        assert!(!Patience::spent().lasts(work, start));
+    }
+
+    /// A queue of writes ends as soon as the first one is given up, and does not wait once for each.
+    #[test]
+    fn writes_that_waited_beside_one_that_was_given_up_end_with_it() {
+        let slow = Slow::new(2, 64 << 10);
+        let arrived = Instant::now();
+        slow.stalls.turn.lock().given_up = Some(arrived + Duration::from_secs(60));
+        let refused = (0..100).find_map(|_| slow.write(10_000).err()).expect("there is no room");
+        assert!(translate::is_stall(&refused));
+        assert!(arrived.elapsed() < Duration::from_secs(5), "{:?}", arrived.elapsed());
     }
 
     #[test]
