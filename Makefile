@@ -2,7 +2,7 @@
 # that has nothing but make and a shell; .ci/setup.sh says what it installs, and builds RocksDB once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env demo test bench ratios ratios-large fuzz indexes crash damage power histories soak interleavings compare compare-build compare-sequences rocksdb-check house lint format clippy docs deny locks
+.PHONY: help setup env demo test bench ratios ratios-large fuzz indexes crash damage power histories soak interleavings in-memory compare compare-build compare-sequences rocksdb-check house lint format clippy docs deny locks
 
 # Parameters, as in `make crash KILLS=50000` and `make fuzz SECONDS_EACH=600 TARGETS=operations`.
 KILLS ?= 2000
@@ -90,6 +90,13 @@ interleavings: ## Run the threads of sequences in some hundred thousand orders (
 	@$(SETUP) && export RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR="$$CAIRNDB_CACHE/interleavings-target" && \
 	    cargo test --release --locked -p cairndb-sequence --lib interleavings && \
 	    cargo test --release --locked -p cairndb-sequence --test interleavings
+
+# Databases that the suites would make in a folder are made in memory. What opens a folder again is left out.
+in-memory: ## Run the suites on databases in memory.
+	@$(SETUP) && export CAIRNDB_IN_MEMORY=1 && \
+	    cargo test --release --locked -p cairndb-tests --test model --test conformance && \
+	    cargo test --release --locked -p cairndb-tests --test api -- --exact \
+	        $$(sed '/^#/d; s/^/--skip /' tests/api/needs_folder.txt)
 
 # PoloDB brings a RocksDB of its own, so it must not see the archive that CairnDB links. Its target folder is its own,
 # so that the builds of the others, which do see it, share nothing with that half hour of C++.

@@ -9,6 +9,8 @@ use tempfile::TempDir;
 
 /// How often a copy is tried from which files vanish.
 const COPIES_MAX: usize = 100;
+/// The variable of the environment that has databases made in memory.
+const IN_MEMORY_VARIABLE: &str = "CAIRNDB_IN_MEMORY";
 /// A place in memory on Linux.
 const MEMORY_FOLDER: &str = "/dev/shm";
 
@@ -82,8 +84,15 @@ impl Scratch {
     /// Opens, or makes, the database with options.
     #[track_caller]
     pub fn open_with(&self, options: ClientBuilder) -> Client {
+        // What lies in the folder, a backup for example, is opened there.
+        let options = options.in_memory(in_memory() && !self.path().exists());
         options.open(self.path()).unwrap_or_else(|error| panic!("{}: {error:?}", self.path().display()))
     }
+}
+
+/// Whether databases are made in memory where they would be made in a folder. Suites run both ways.
+pub fn in_memory() -> bool {
+    std::env::var_os(IN_MEMORY_VARIABLE).is_some()
 }
 
 impl Default for Scratch {

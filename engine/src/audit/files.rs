@@ -17,8 +17,11 @@ const NAMED_MAX: usize = 3;
 
 /// Reads every file of the database and adds what is wrong to the report.
 ///
-/// The store need not be entered, so `close` does not wait: it ends the reading.
+/// The store need not be entered, so `close` does not wait: it ends the reading. A store in memory has no files.
 pub(crate) fn verify_files(engine: &Engine, report: &mut VerifyReport, watch: &mut Watch<'_>) -> Result<()> {
+    if engine.options.mode.is_in_memory() {
+        return Ok(());
+    }
     let mut files = FileSet::list(&engine.options.path, folder_view(engine))?;
     watch.teller.begin(VerifyPhase::Files, files.bytes());
     let teller = &mut watch.teller;

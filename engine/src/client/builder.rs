@@ -52,6 +52,30 @@ impl Client {
         Self::builder().open(path)
     }
 
+    /// Makes a database in memory, with default options. Nothing of it reaches a disk, and it is gone once it is closed. For
+    /// tests: each can have its own, in a few milliseconds. See [`ClientBuilder::in_memory`].
+    ///
+    /// Fails with [`ErrorKind::UnsupportedProcessor`] if the linked RocksDB uses instructions that this processor does not
+    /// have.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// let client = Client::in_memory()?;
+    /// let people = client.database("app").collection("people");
+    /// people.insert_one(doc! { "name": "Ada" }).run()?;
+    /// assert_eq!(people.count_documents(doc! {}).run()?, 1);
+    ///
+    /// // Another one knows nothing of it.
+    /// let people = Client::in_memory()?.database("app").collection::<Document>("people");
+    /// assert_eq!(people.count_documents(doc! {}).run()?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn in_memory() -> Result<Self> {
+        Self::builder().in_memory(true).open("")
+    }
+
     /// Starts a builder, to open a database with other than the default options.
     ///
     /// ```
@@ -113,12 +137,14 @@ pub enum ObjectIdLayout {
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct ClientBuilder {
     memory_budget: usize,
     durability: Durability,
     compression: Compression,
     index_build_memory: Option<usize>,
     read_only: bool,
+    in_memory: bool,
     create_if_missing: bool,
     object_id_layout: ObjectIdLayout,
     witness: bool,
@@ -135,6 +161,7 @@ impl Default for ClientBuilder {
             compression: Compression::default(),
             index_build_memory: None,
             read_only: false,
+            in_memory: false,
             create_if_missing: true,
             object_id_layout: ObjectIdLayout::default(),
             witness: true,
@@ -229,6 +256,39 @@ impl ClientBuilder {
     /// ```
     pub fn index_build_memory(mut self, bytes: usize) -> Self {
         self.index_build_memory = Some(bytes);
+        self
+    }
+
+    /// With `true`, the database is made in memory. It has everything that one in a folder has: indexes, sequences, cursors,
+    /// `verify`, and `backup` into a real folder. But nothing of it reaches a disk, and it is gone once the client is closed
+    /// and its last cursor dropped. Any number can be open in one process.
+    ///
+    /// The path that is given to [`open`](Self::open) is a name then, for messages; no folder of that name is made or looked
+    /// at. [`Client::in_memory`] does without one.
+    ///
+    /// Durability is accepted and means less: a journaled write, or [`sync`](Client::sync), returns at once, because nothing
+    /// outlives the process. [`memory_budget`](Self::memory_budget) is what the database takes beside its files, which are
+    /// in memory too, compressed as they would be on a disk. An index build sorts all its keys in memory, whatever
+    /// [`index_build_memory`](Self::index_build_memory) says.
+    ///
+    /// `read_only`, `create_if_missing(false)` and `scrub` are refused with it.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// let client = Client::builder().memory_budget(16 << 20).in_memory(true).open("orders of a test")?;
+    /// let orders = client.database("shop").collection::<Document>("orders");
+    /// orders.insert_one(doc! { "item": "lamp" }).run()?;
+    /// assert!(!std::path::Path::new("orders of a test").exists());
+    ///
+    /// // What is to stay is copied to a folder.
+    /// # let folder = tempfile::tempdir()?;
+    /// client.backup(folder.path().join("copy"))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn in_memory(mut self, in_memory: bool) -> Self {
+        self.in_memory = in_memory;
         self
     }
 
@@ -406,15 +466,18 @@ impl ClientBuilder {
             ));
         }
         let path: PathBuf = path.as_ref().to_owned();
-        // Joined with the names of files, an empty path would stand for the current folder.
-        if path.as_os_str().is_empty() {
+        if self.in_memory {
+            self.refuse_files()?;
+        } else if path.as_os_str().is_empty() {
+            // Joined with the names of files, an empty path would stand for the current folder.
             return Err(Error::invalid_argument("the path of the database is empty"));
         }
         // Reading only never creates a database, whatever `create_if_missing` says.
-        let mode = match (self.read_only, self.create_if_missing) {
-            (true, _) => OpenMode::ReadOnly,
-            (false, true) => OpenMode::CreateIfMissing,
-            (false, false) => OpenMode::MustExist,
+        let mode = match (self.in_memory, self.read_only, self.create_if_missing) {
+            (true, _, _) => OpenMode::InMemory,
+            (false, true, _) => OpenMode::ReadOnly,
+            (false, false, true) => OpenMode::CreateIfMissing,
+            (false, false, false) => OpenMode::MustExist,
         };
         let options = StoreOptions {
             path,
@@ -436,5 +499,20 @@ impl ClientBuilder {
             scrub::start(&shared, bytes_per_second)?;
         }
         Ok(Client { shared: Arc::new(shared), caller: Caller::default() })
+    }
+
+    /// Fails if an option needs files, which a store in memory does not have.
+    fn refuse_files(&self) -> Result<()> {
+        let refused = [
+            (self.read_only, "read_only: it is empty, and nothing else writes to it"),
+            (!self.create_if_missing, "create_if_missing(false): it is always new"),
+            (self.scrub.is_some(), "scrub: it has no files"),
+        ];
+        match refused.into_iter().find(|(is_set, _)| *is_set) {
+            Some((_, option)) => {
+                Err(Error::invalid_argument(format!("a store in memory cannot be opened with {option}")))
+            }
+            None => Ok(()),
+        }
     }
 }

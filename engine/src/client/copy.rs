@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::results::{BackupReport, RecoveryReport, VerifyReport};
 use crate::shared::Shared;
 use crate::storage::pace::Pace;
-use crate::storage::{OpenMode, Store, StoreOptions};
+use crate::storage::{OpenMode, StoreOptions, copy};
 
 impl Client {
     /// Copies the database, as it is now, to the new folder `path`, and verifies the copy. The folder must not exist, and
@@ -45,7 +45,7 @@ impl Client {
             )));
         }
         // Such a copy would be lost together with the folder that it is to save.
-        if lies_within(path, &self.shared.options.path) {
+        if !self.shared.options.mode.is_in_memory() && lies_within(path, &self.shared.options.path) {
             return Err(Error::invalid_argument(format!(
                 "the backup folder {} lies in the database, and would go with it",
                 path.display()
@@ -57,7 +57,7 @@ impl Client {
         if !self.shared.options.mode.is_read_only() {
             self.shared.store.sync(&database)?;
         }
-        Store::checkpoint(&database, path)?;
+        copy::make(&database, path, &self.shared.options)?;
         // Verifying takes long. `close` must not wait for it.
         drop(database);
         let verified = self.verify_copy(path)?;
@@ -70,7 +70,7 @@ impl Client {
         }
         // The marker comes last, so that a copy that was not verified cannot be opened.
         // Entered anew: if the client was closed meanwhile, the copy stays without its marker.
-        Store::publish_copy(&*self.shared.store.enter()?, path)?;
+        copy::publish(&*self.shared.store.enter()?, path)?;
         Ok(BackupReport { path: path.to_owned(), bytes: folder_bytes(path)?, verified })
     }
 

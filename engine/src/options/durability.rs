@@ -211,6 +211,14 @@ pub enum PlantedFault {
 
 impl Durability {
     pub(crate) const SYNC_INTERVAL_MAX: Duration = Duration::from_secs(1);
+
+    /// How often buffered writes are synced in the background.
+    pub(crate) fn sync_interval(self) -> Duration {
+        match self {
+            Self::Buffered { sync_interval } => sync_interval,
+            Self::Journaled => Self::SYNC_INTERVAL_MAX,
+        }
+    }
 }
 
 impl Default for Durability {

@@ -60,7 +60,8 @@ impl DurableMark {
         let admission = health.admit_sync()?;
         // Read before the sync: writes that arrive while it runs may not be covered.
         let covered = database.latest_sequence();
-        if self.fault != PlantedFault::MarkNotSynced {
+        // A store in memory has no log.
+        if self.fault != PlantedFault::MarkNotSynced && !database.is_in_memory() {
             database.raw().flush_wal(true).map_err(|error| health.failed(&error))?;
         }
         // The mark stays if another write failed meanwhile: the kernel reports a page that it could not write only

@@ -50,6 +50,8 @@ pub(crate) struct Database {
     /// Held while RocksDB takes over tables.
     pub(super) ingesting: Mutex<()>,
     fault: PlantedFault,
+    /// Whether RocksDB's files are in memory.
+    is_in_memory: bool,
     lock: Option<FolderLock>,
 }
 
@@ -59,7 +61,7 @@ impl Database {
         let ingesting = Mutex::new(());
         let numbers = Family::ALL.map(|family| number(&raw, family));
         let (reads, fault) = (ReadOptions::default(), PlantedFault::None);
-        Self { raw: Some(raw), reads, numbers, id, tables, ingesting, fault, lock: None }
+        Self { raw: Some(raw), reads, numbers, id, tables, ingesting, fault, is_in_memory: false, lock: None }
     }
 
     /// Plants a fault.
@@ -71,6 +73,17 @@ impl Database {
     /// The fault that is planted.
     pub(crate) fn fault(&self) -> PlantedFault {
         self.fault
+    }
+
+    /// Notes that the files are in memory.
+    pub(super) fn in_memory(mut self) -> Self {
+        self.is_in_memory = true;
+        self
+    }
+
+    /// Whether the files are in memory.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.is_in_memory
     }
 
     /// Takes the folder's lock. It is kept as long as anything, for example a cursor, keeps the database open.

@@ -9,6 +9,7 @@ mod durable_mark;
 mod families;
 mod folder;
 mod health;
+mod memory;
 mod open;
 mod planted;
 mod preflight;
@@ -21,6 +22,7 @@ mod tuning;
 mod witness;
 
 pub(crate) mod checksums;
+pub(crate) mod copy;
 pub(crate) mod fork;
 pub(crate) mod format;
 pub(crate) mod handles;

@@ -39,11 +39,17 @@ pub(crate) enum OpenMode {
     MustExist,
     /// For reading, also while another process writes. The store shows the state of the moment of opening.
     ReadOnly,
+    /// For reading and writing in memory. The path is only a name.
+    InMemory,
     /// For reading a checkpoint that has no marker yet.
     ReadOnlyCopy,
 }
 
 impl OpenMode {
+    pub(crate) fn is_in_memory(self) -> bool {
+        self == Self::InMemory
+    }
+
     pub(crate) fn is_read_only(self) -> bool {
         matches!(self, Self::ReadOnly | Self::ReadOnlyCopy)
     }
@@ -70,6 +76,13 @@ pub(crate) struct StoreOptions {
     pub(crate) fault: PlantedFault,
 }
 
+impl StoreOptions {
+    /// What RocksDB's options are computed from.
+    pub(super) fn tuning(&self) -> Tuning {
+        Tuning { memory_budget: self.memory_budget, compression: self.compression, files: None }
+    }
+}
+
 impl Store {
     /// Opens the store in the folder that `options` name.
     pub(crate) fn open(options: &StoreOptions) -> Result<Self> {
@@ -88,7 +101,7 @@ impl Store {
             )));
         }
         fork::open_here()?;
-        let tuning = Tuning { memory_budget: options.memory_budget, compression: options.compression };
+        let tuning = options.tuning();
         match options.mode {
             OpenMode::ReadOnly => {
                 folder::inspect(&options.path)?;
@@ -110,6 +123,7 @@ impl Store {
                 let passed = preflight::inspect(&options.path, &SyncedState::default())?;
                 Self::open_read_only(options, &tuning, passed, StoreId::default())
             }
+            OpenMode::InMemory => Self::make_in_memory(options),
             OpenMode::MustExist => Self::open_for_writing(options, &tuning, false),
             OpenMode::CreateIfMissing => Self::open_for_writing(options, &tuning, true),
         }
@@ -136,11 +150,7 @@ impl Store {
         let commits = Arc::new(Commits::new(Health::open(), durable, Some(keeper), options.fault));
         // Before the first write: from now on the witness reveals if the files are replaced by older ones.
         commits.raise_witness(&database)?;
-        let sync_interval = match options.durability {
-            Durability::Buffered { sync_interval } => sync_interval,
-            Durability::Journaled => Durability::SYNC_INTERVAL_MAX,
-        };
-        let background = Background::start(&database, &commits, sync_interval)?;
+        let background = Background::start(&database, &commits, options.durability.sync_interval())?;
         Ok(Self::assemble(database, commits, Some(background), passed))
     }
 
@@ -162,7 +172,7 @@ impl Store {
         Ok(Self::assemble(Arc::new(database), commits, None, passed))
     }
 
-    fn assemble(
+    pub(super) fn assemble(
         database: Arc<Database>,
         commits: Arc<Commits>,
         background: Option<Background>,
@@ -249,7 +259,7 @@ fn refuse_lost_writes(path: &Path, database: &Database, passed: &Passed) -> Resu
     Err(Error::new(ErrorKind::DataLoss { path: path.to_owned(), from, to }))
 }
 
-fn create_rocksdb(path: &Path, tuning: &Tuning, id: StoreId) -> Result<Database> {
+pub(super) fn create_rocksdb(path: &Path, tuning: &Tuning, id: StoreId) -> Result<Database> {
     let cache = tuning.cache();
     let mut options = tuning.database_options(&cache);
     options.create_if_missing(true);

@@ -1,6 +1,5 @@
 //! The open store: its gate, which `close` waits at, and what an operation does with the store as a whole.
 
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -13,10 +12,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::results::RecoveryReport;
 use crate::storage::durability::CommitLevel;
 use crate::storage::families::{Database, Family};
+use crate::storage::fork;
 use crate::storage::latch::Latches;
 use crate::storage::sync::{Background, Errands};
 use crate::storage::write::{Batch, Commits};
-use crate::storage::{folder, fork, translate, witness};
 
 /// How long closing waits for RocksDB after a full disk.
 const RELEASE_MAX: Duration = Duration::from_secs(30);
@@ -189,34 +188,6 @@ impl Store {
             flushed.map_err(|error| self.commits.health.failed(&error))?;
         }
         Ok(())
-    }
-
-    /// Copies the present state into the folder `target`, which must not exist. Files are hard-linked where possible.
-    /// The copy cannot be opened as a database before [`Store::publish_copy`] has written its marker.
-    pub(crate) fn checkpoint(database: &Database, target: &Path) -> Result<()> {
-        let checkpoint = rocksdb::checkpoint::Checkpoint::new(database.raw()).map_err(translate::read)?;
-        // RocksDB creates folders that every user may enter, so the copy is made inside a private one. Otherwise others
-        // could read it until its mode is set.
-        let mut made_in = target.as_os_str().to_owned();
-        made_in.push(format!(".{}.making", std::process::id()));
-        let made_in = PathBuf::from(made_in);
-        let copy = made_in.join("copy");
-        folder::make_private(&made_in)?;
-        if let Err(error) = checkpoint.create_checkpoint(&copy) {
-            // Only an empty folder is removed: what RocksDB could not clean up stays for inspection.
-            if let Err(error) = std::fs::remove_dir(&made_in) {
-                tracing::warn!(%error, path = %made_in.display(), "the rest of a copy that failed could not be removed");
-            }
-            return Err(translate::read(error));
-        }
-        folder::move_copy(&copy, &made_in, target)
-    }
-
-    /// Marks a checkpoint of this database as complete. From now on it can be opened.
-    pub(crate) fn publish_copy(database: &Database, target: &Path) -> Result<()> {
-        // The marker comes last: a copy without a witness would be refused as damaged.
-        witness::write_for_copy(target, database.id())?;
-        folder::mark_copy(target)
     }
 }
 

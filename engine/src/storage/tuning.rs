@@ -8,8 +8,8 @@
 //! filter is then read from the file again for each absent key.
 
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType, DBRecoveryMode, LogLevel, Options,
-    WriteBufferManager,
+    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType, DBRecoveryMode, Env, LogLevel,
+    Options, WriteBufferManager,
 };
 
 use crate::options::Compression;
@@ -40,6 +40,8 @@ pub(super) struct Tuning {
     /// In bytes.
     pub(super) memory_budget: usize,
     pub(super) compression: Compression,
+    /// Where RocksDB's files are. Absent for those of the operating system.
+    pub(super) files: Option<Env>,
 }
 
 impl Tuning {
@@ -50,7 +52,7 @@ impl Tuning {
     }
 
     pub(super) fn database_options(&self, cache: &Cache) -> Options {
-        let mut options = Options::default();
+        let mut options = if self.files.is_some() { Self::without_last_flush() } else { Options::default() };
         // RocksDB must never create a database in a folder that was not claimed as empty.
         options.create_if_missing(false);
         options.create_missing_column_families(false);
@@ -67,12 +69,21 @@ impl Tuning {
         ));
         // Without a limit, a family that is seldom written would keep old logs from being deleted.
         options.set_max_total_wal_size(WAL_FILE_COUNT * self.write_buffer_bytes() as u64);
+        if let Some(files) = &self.files {
+            options.set_env(files);
+        }
         options.set_max_background_jobs(2);
         // From here on `log` means RocksDB's text file LOG, not the WAL.
         options.set_log_level(LogLevel::Warn);
         options.set_keep_log_file_num(4);
         options.set_max_log_file_size(4 << 20);
         options
+    }
+
+    /// Options of a database that does not write its memtables to files when it is closed, because the files are gone then.
+    /// Without them closing takes longer, so that it is no error if RocksDB does not know the name.
+    fn without_last_flush() -> Options {
+        Options::default().get_options_from_string("avoid_flush_during_shutdown=true").unwrap_or_default()
     }
 
     pub(super) fn families(&self, cache: &Cache) -> Vec<ColumnFamilyDescriptor> {
@@ -102,6 +113,9 @@ impl Tuning {
         table.set_format_version(5);
 
         let mut options = Options::default();
+        if let Some(files) = &self.files {
+            options.set_env(files);
+        }
         options.set_block_based_table_factory(&table);
         options.set_write_buffer_size(self.write_buffer_bytes());
         options.set_memtable_prefix_bloom_ratio(MEMTABLE_BLOOM_RATIO);

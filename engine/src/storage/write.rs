@@ -28,10 +28,11 @@ struct WriteOptionSet {
 }
 
 impl WriteOptionSet {
-    fn new(fault: PlantedFault) -> Self {
+    fn new(has_log: bool, fault: PlantedFault) -> Self {
         let options = |is_synced| {
             let mut options = WriteOptions::default();
-            options.set_sync(is_synced && fault != PlantedFault::CommitsNotSynced);
+            options.disable_wal(!has_log);
+            options.set_sync(has_log && is_synced && fault != PlantedFault::CommitsNotSynced);
             options.set_no_slowdown(true);
             options
         };
@@ -53,7 +54,7 @@ pub(crate) struct Commits {
     pub(super) durable: DurableMark,
     write_options: WriteOptionSet,
     stalls: Stalls,
-    /// `None` in a store that is opened for reading.
+    /// `None` in a store that is opened for reading, and in one in memory.
     keeper: Option<Keeper>,
     fault: PlantedFault,
 }
@@ -65,8 +66,14 @@ impl Commits {
         keeper: Option<Keeper>,
         fault: PlantedFault,
     ) -> Self {
-        let (write_options, stalls) = (WriteOptionSet::new(fault), Stalls::default());
+        let (write_options, stalls) = (WriteOptionSet::new(true, fault), Stalls::default());
         Self { health, durable, write_options, stalls, keeper, fault }
+    }
+
+    /// The commits of a store whose writes go into no log.
+    pub(super) fn without_log(health: Health, durable: DurableMark, fault: PlantedFault) -> Self {
+        let write_options = WriteOptionSet::new(false, fault);
+        Self { write_options, ..Self::new(health, durable, None, fault) }
     }
 
     /// Updates the witness to what is on stable storage now.

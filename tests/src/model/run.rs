@@ -14,7 +14,7 @@ use super::operation::{Ending, Operation, Options};
 use super::order::Key;
 use super::state::{self, Index, Refusal, Replacement, bytes, refuse};
 use crate::choices::Choices;
-use crate::scratch::Scratch;
+use crate::scratch::{self, Scratch};
 
 pub(super) const DATABASE: &str = "model";
 /// Operations between two proofs of everything.
@@ -354,6 +354,10 @@ impl<'a> Run<'a> {
     }
 
     fn reopen(&mut self, ending: Ending, options: Options) {
+        // Nothing would be left of it.
+        if scratch::in_memory() {
+            return;
+        }
         self.reopens += 1;
         self.handles.clear();
         let path = self.scratch.path();

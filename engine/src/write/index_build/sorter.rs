@@ -60,8 +60,11 @@ struct Slot {
 }
 
 impl<'a> Sorter<'a> {
-    /// A sorter that holds `bytes_max` bytes in memory, and one entry of a document more.
+    /// A sorter that holds `bytes_max` bytes in memory, and one entry of a document more. If the store itself is in memory, it
+    /// holds all.
     pub(super) fn new(database: &'a Database, build: IndexId, bytes_max: usize) -> Self {
+        // In a store in memory its files would be there as well.
+        let bytes_max = if database.is_in_memory() { usize::MAX } else { bytes_max };
         let buffer = Buffer::default();
         Self { database, build, bytes_max, buffer, folder: None, runs: Vec::new(), made: 0, entries: 0 }
     }
