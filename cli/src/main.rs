@@ -1,19 +1,37 @@
-//! `cairn`: CairnDB's command-line tool. Each command has a file of its own; this one parses the arguments.
+//! `cairn`: CairnDB's command-line tool. Each command has a file of its own; this one parses the arguments and
+//! turns errors into exit statuses.
 
 #![forbid(unsafe_code)]
 
+mod describe;
+mod export;
+mod extended_json;
+mod failure;
+mod output;
 mod serve;
+mod signals;
+mod store;
+mod talk;
 mod user;
 
 use std::error::Error;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use rustix::fs::Mode;
+
+use crate::failure::{Exit, Failure, exit_of};
 
 /// A document store in a folder.
 #[derive(Debug, Parser)]
 #[command(name = "cairn", version, arg_required_else_help = true)]
+#[command(after_help = "\
+Exit status: 0 all is done, 1 failed, 2 wrong command line, 3 done but not all, 5 open in another process,
+6 no store that can be opened, 130 and 143 ended by a signal.
+
+Examples:
+  cairn serve shop-data
+  cairn export shop-data shop.orders orders.ndjson")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -23,6 +41,9 @@ struct Arguments {
 enum Command {
     Serve(serve::Arguments),
     User(user::Arguments),
+    Export(Box<export::Arguments>),
+    Completions(describe::Completions),
+    Man(describe::Man),
 }
 
 fn main() -> ExitCode {
@@ -32,18 +53,39 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(arguments).map_err(Box::<dyn Error>::from),
         Command::User(arguments) => user::run(arguments).map_err(Box::<dyn Error>::from),
+        Command::Export(arguments) => export::run(&arguments).map_err(Box::<dyn Error>::from),
+        Command::Completions(arguments) => {
+            describe::completions(&arguments, Arguments::command()).map_err(Box::<dyn Error>::from)
+        }
+        Command::Man(arguments) => {
+            describe::man(&arguments, Arguments::command()).map_err(Box::<dyn Error>::from)
+        }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             report(&*error);
-            ExitCode::FAILURE
+            ExitCode::from(status(&*error) as u8)
         }
     }
 }
 
+/// The exit status of an error, or of the first of its causes that has one.
+fn status(error: &(dyn Error + 'static)) -> Exit {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(failure) = error.downcast_ref::<Failure>() {
+            return failure.exit;
+        }
+        if let Some(error) = error.downcast_ref::<cairndb::Error>() {
+            return exit_of(error);
+        }
+        cause = error.source();
+    }
+    Exit::Failed
+}
+
 /// Prints an error and its causes on one line.
-#[expect(clippy::print_stderr, reason = "a command-line tool reports its errors there")]
 fn report(error: &dyn Error) {
     let mut causes = error.source();
     let mut line = format!("cairn: {error}");
@@ -51,5 +93,34 @@ fn report(error: &dyn Error) {
         line = format!("{line}: {cause}");
         causes = cause.source();
     }
-    eprintln!("{line}");
+    talk::write_line(&mut std::io::stderr(), &line);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(command: &clap::Command) {
+        let name = command.get_name();
+        for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+            let is_described = argument.get_help().is_some_and(|help| help.to_string().len() > 10);
+            let is_own = !matches!(argument.get_id().as_str(), "help" | "version");
+            assert!(is_described || !is_own, "{name}: {} has no sentence", argument.get_id());
+        }
+        for inner in command.get_subcommands() {
+            check(inner);
+        }
+    }
+
+    #[test]
+    fn every_option_has_a_sentence_and_every_command_an_example() {
+        let command = Arguments::command();
+        command.clone().debug_assert();
+        check(&command);
+        for inner in command.get_subcommands() {
+            let help = inner.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let own = format!("  cairn {}", inner.get_name());
+            assert!(help.contains(&own), "{} has no example", inner.get_name());
+        }
+    }
 }

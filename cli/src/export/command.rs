@@ -1,0 +1,109 @@
+//! Which documents are exported: the options that become a `find` or an `aggregate`.
+
+use std::io::Read;
+
+use cairndb::bson::{Bson, Document, RawDocumentBuf, doc};
+
+use crate::export::raw;
+use crate::extended_json::{parse_array, parse_document};
+use crate::failure::Failure;
+
+/// A larger filter or pipeline could not be sent.
+const ARGUMENT_BYTES_MAX: u64 = 16 << 20;
+
+/// Which documents, in which order. Values are Extended JSON, `@FILE` for the content of a file, or `-` for
+/// standard input.
+#[derive(Debug, clap::Args)]
+pub(super) struct Selection {
+    /// Only documents that match, in Extended JSON; `@FILE` reads a file, and `-` standard input.
+    #[arg(long, value_name = "FILTER", conflicts_with = "pipeline")]
+    filter: Option<String>,
+    /// Which fields are written, as `find` takes it.
+    #[arg(long, value_name = "PROJECTION", conflicts_with = "pipeline")]
+    projection: Option<String>,
+    /// The order, a document as `find` takes it.
+    #[arg(long, value_name = "SORT", conflicts_with = "pipeline")]
+    sort: Option<String>,
+    /// How many documents to leave out at the beginning.
+    #[arg(long, value_name = "N", conflicts_with = "pipeline", value_parser = clap::value_parser!(i64).range(0..))]
+    skip: Option<i64>,
+    /// How many documents to write at most; 0 for all.
+    #[arg(long, value_name = "N", conflicts_with = "pipeline", value_parser = clap::value_parser!(i64).range(0..))]
+    limit: Option<i64>,
+    /// The index to use: its name, or its keys in Extended JSON.
+    #[arg(long, value_name = "INDEX")]
+    hint: Option<String>,
+    /// Write the results of this aggregation, an array of stages.
+    #[arg(long, value_name = "STAGES")]
+    pipeline: Option<String>,
+}
+
+impl Selection {
+    /// Whether these are all documents of the collection.
+    pub(super) fn is_everything(&self) -> bool {
+        self.filter.is_none() && self.skip.is_none() && self.limit.is_none() && self.pipeline.is_none()
+    }
+
+    /// The command that has the documents as its result.
+    pub(super) fn command(&self, collection: &str) -> Result<RawDocumentBuf, Failure> {
+        let mut command = if let Some(pipeline) = &self.pipeline {
+            let stages = parse_array("--pipeline", &content("--pipeline", pipeline)?)?;
+            refuse_writing(&stages)?;
+            doc! { "aggregate": collection, "pipeline": stages, "cursor": {} }
+        } else {
+            self.find(collection)?
+        };
+        if let Some(hint) = &self.hint {
+            let is_keys = hint.trim_start().starts_with('{');
+            let hint =
+                if is_keys { parse_document("--hint", hint)?.into() } else { Bson::from(hint.as_str()) };
+            command.insert("hint", hint);
+        }
+        raw(&command)
+    }
+
+    fn find(&self, collection: &str) -> Result<Document, Failure> {
+        let mut command = doc! { "find": collection };
+        let documents = [("filter", &self.filter), ("projection", &self.projection), ("sort", &self.sort)];
+        for (name, text) in documents {
+            if let Some(text) = text {
+                let option = format!("--{name}");
+                command.insert(name, parse_document(&option, &content(&option, text)?)?);
+            }
+        }
+        for (name, number) in [("skip", self.skip), ("limit", self.limit)] {
+            if let Some(number) = number {
+                command.insert(name, number);
+            }
+        }
+        Ok(command)
+    }
+}
+
+/// A server would run them, and an export only reads.
+fn refuse_writing(stages: &[Bson]) -> Result<(), Failure> {
+    let writes = stages.iter().filter_map(Bson::as_document).flat_map(Document::keys);
+    match writes.into_iter().find(|name| matches!(name.as_str(), "$out" | "$merge")) {
+        Some(name) => Err(Failure::usage(format!("--pipeline has the stage {name}, which writes"))),
+        None => Ok(()),
+    }
+}
+
+/// The text that an option's value stands for.
+fn content(option: &str, value: &str) -> Result<String, Failure> {
+    let mut text = String::new();
+    let (name, read) = if value == "-" {
+        ("standard input", std::io::stdin().lock().take(ARGUMENT_BYTES_MAX + 1).read_to_string(&mut text))
+    } else if let Some(path) = value.strip_prefix('@') {
+        let read = std::fs::File::open(path)
+            .and_then(|file| file.take(ARGUMENT_BYTES_MAX + 1).read_to_string(&mut text));
+        (path, read)
+    } else {
+        return Ok(value.to_owned());
+    };
+    read.map_err(|error| Failure::usage(format!("{option}: {name}: {error}")))?;
+    if text.len() as u64 > ARGUMENT_BYTES_MAX {
+        return Err(Failure::usage(format!("{option}: {name} is larger than 16 MiB")));
+    }
+    Ok(text)
+}

@@ -1,0 +1,96 @@
+//! The formats of an export, over one trait: what stands before, between and after documents.
+
+use cairndb::bson::{RawBsonRef, RawDocument};
+
+use crate::extended_json::{Mode, is_wrapper, write_document};
+use crate::failure::Failure;
+
+/// A way to write documents.
+pub(super) trait Form {
+    fn begin(&mut self, out: &mut Vec<u8>);
+    /// Appends a document. Returns what of it the format cannot carry.
+    fn write(&mut self, out: &mut Vec<u8>, document: &RawDocument) -> Result<Option<String>, Failure>;
+    fn end(&mut self, out: &mut Vec<u8>) -> Result<(), Failure>;
+}
+
+/// Extended JSON, a document on each line.
+pub(super) struct Lines {
+    pub(super) mode: Mode,
+}
+
+impl Form for Lines {
+    fn begin(&mut self, _: &mut Vec<u8>) {}
+
+    fn write(&mut self, out: &mut Vec<u8>, document: &RawDocument) -> Result<Option<String>, Failure> {
+        write_document(out, document, self.mode, None)?;
+        out.push(b'\n');
+        Ok(wrapper_in(document))
+    }
+
+    fn end(&mut self, _: &mut Vec<u8>) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+/// One array of Extended JSON.
+pub(super) struct OneArray {
+    pub(super) mode: Mode,
+    /// The level of each document, if every field has a line of its own.
+    pub(super) indent: Option<usize>,
+    pub(super) is_first: bool,
+}
+
+impl Form for OneArray {
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        out.push(b'[');
+    }
+
+    fn write(&mut self, out: &mut Vec<u8>, document: &RawDocument) -> Result<Option<String>, Failure> {
+        out.extend_from_slice(if std::mem::take(&mut self.is_first) { b"\n" } else { b",\n" });
+        if self.indent.is_some() {
+            out.extend_from_slice(b"  ");
+        }
+        write_document(out, document, self.mode, self.indent)?;
+        Ok(wrapper_in(document))
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) -> Result<(), Failure> {
+        out.extend_from_slice(b"\n]\n");
+        Ok(())
+    }
+}
+
+/// BSON, as it is stored.
+pub(super) struct Stored;
+
+impl Form for Stored {
+    fn begin(&mut self, _: &mut Vec<u8>) {}
+
+    fn write(&mut self, out: &mut Vec<u8>, document: &RawDocument) -> Result<Option<String>, Failure> {
+        out.extend_from_slice(document.as_bytes());
+        Ok(None)
+    }
+
+    fn end(&mut self, _: &mut Vec<u8>) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+/// The first field whose name a reader of Extended JSON takes for a type. Documents were written before, so that
+/// they are well-formed and not too deep.
+fn wrapper_in(document: &RawDocument) -> Option<String> {
+    document.iter().flatten().find_map(|(name, value)| {
+        if is_wrapper(name.as_str()) {
+            return Some(format!("the field {:?} reads as a type of Extended JSON", name.as_str()));
+        }
+        wrapper_below(value)
+    })
+}
+
+fn wrapper_below(value: RawBsonRef<'_>) -> Option<String> {
+    if let Some(array) = value.as_array() {
+        return array.into_iter().flatten().find_map(wrapper_below);
+    }
+    let scope = || value.as_javascript_with_scope().map(|code| code.scope);
+    wrapper_in(value.as_document().or_else(scope)?)
+}

@@ -1,0 +1,235 @@
+//! `cairn export`: the documents of a collection in a format that other programs read.
+
+mod choice;
+mod command;
+mod form;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use cairndb::bson::{RawDocument, doc};
+use clap::ValueEnum;
+
+use crate::failure::{Exit, Failure};
+use crate::output::{Output, Written};
+use crate::signals::Signals;
+use crate::store::{Access, Store, open_for_reading};
+use crate::talk::{Report, Talk, rate, warn};
+
+/// Documents are named on standard error up to this many; the report counts all.
+const NAMED_MAX: u64 = 100;
+
+/// Writes the documents of a collection to a file or to standard output.
+///
+/// The store is a folder, a Unix socket or a URI. A folder may be open in another process meanwhile; what is
+/// written is its state at one moment.
+///
+/// Canonical Extended JSON and BSON keep every type. Relaxed Extended JSON, which is what `ndjson` and `json`
+/// are without `--canonical`, is for people: int32, int64 and double of equal value look the same.
+///
+/// A document with something that the format cannot carry is written without it, counted as lossy and named on
+/// standard error, and the exit status is 3.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cairn export shop-data shop.orders orders.ndjson.gz --canonical
+      a compressed copy from which every type comes back
+  cairn export shop-data shop.orders --filter '{\"total\": {\"$gt\": 20}}' --sort '{\"_id\": -1}' | head -3
+      looks at the newest orders
+  cairn export shop.sock shop.orders orders.csv --format csv --fields _id,customer.name,total
+      columns for a spreadsheet, from a running server
+  cairn export mongodb://ada@db.example/ shop.orders --pipeline @totals.json --password-file ada.txt")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
+pub(crate) struct Arguments {
+    /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
+    store: String,
+    /// The database and the collection, with a dot between them.
+    #[arg(value_name = "DB.COLLECTION")]
+    namespace: String,
+    /// The file to make, or `-` for standard output. The endings `.gz` and `.zst` compress.
+    file: Option<PathBuf>,
+    /// The format; without it `ndjson`, Extended JSON with a document on each line.
+    #[arg(long)]
+    format: Option<Format>,
+    /// Write canonical Extended JSON, which keeps every type.
+    #[arg(long)]
+    canonical: bool,
+    /// Write each field on a line of its own; in the format `json` alone.
+    #[arg(long)]
+    pretty: bool,
+    #[command(flatten)]
+    selection: command::Selection,
+    /// The columns of CSV and TSV, dotted paths separated by commas; `auto` takes the paths of the first 1,000
+    /// documents, or of the first 16 MiB.
+    #[arg(long, value_name = "PATHS")]
+    fields: Option<String>,
+    /// Put an apostrophe before texts in CSV and TSV that begin with `=`, `+`, `-` or `@`, which spreadsheets
+    /// would run as formulas.
+    #[arg(long)]
+    for_spreadsheets: bool,
+    /// Replace the file if it is there.
+    #[arg(long)]
+    overwrite: bool,
+    #[command(flatten)]
+    access: Access,
+    #[command(flatten)]
+    talk: Talk,
+}
+
+/// A format of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Extended JSON, a document on each line.
+    Ndjson,
+    /// One array of Extended JSON.
+    Json,
+    /// Comma-separated values, with a header.
+    Csv,
+    /// Tab-separated values, with a header.
+    Tsv,
+    /// BSON, one document after the other.
+    Bson,
+}
+
+impl Arguments {
+    /// The file, unless documents go to standard output.
+    fn file(&self) -> Option<&Path> {
+        self.file.as_deref().filter(|file| *file != Path::new("-"))
+    }
+}
+
+/// What has been written so far.
+#[derive(Default)]
+struct Counts {
+    exported: u64,
+    bytes: u64,
+    lossy: u64,
+    is_wanted: bool,
+}
+
+/// Runs the command and reports. Returns the exit status if not all was done.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    arguments.talk.start_log();
+    let started = Instant::now();
+    let mut counts = Counts { is_wanted: true, ..Counts::default() };
+    let done = Signals::watch().and_then(|signals| {
+        let done = export(arguments, &signals, &mut counts);
+        // A read that the signal ended has an error of its own, which would hide the reason.
+        match signals.received() {
+            Some(exit) => Err(Failure::new(exit, format!("interrupted after {} documents", counts.exported))),
+            None => done,
+        }
+    });
+    let done = done.and_then(|()| match counts.lossy {
+        0 => Ok(()),
+        lossy => {
+            Err(Failure::new(Exit::Partly, format!("{lossy} documents have what the format cannot carry")))
+        }
+    });
+    let elapsed = started.elapsed();
+    let mut report = Report {
+        command: "export",
+        elapsed,
+        counts: vec![("exported", counts.exported), ("bytes", counts.bytes), ("lossy", counts.lossy)],
+        is_interrupted: matches!(&done, Err(failure) if matches!(failure.exit, Exit::Interrupted | Exit::Terminated)),
+        failure: done.err(),
+    };
+    arguments.talk.report(&report, arguments.file().is_none());
+    let written =
+        matches!(&report.failure, None | Some(Failure { exit: Exit::Partly, .. })) && counts.is_wanted;
+    if written {
+        let (exported, bytes, rate) = (counts.exported, counts.bytes, rate(counts.exported, elapsed));
+        let seconds = elapsed.as_secs_f64();
+        arguments.talk.say(&format!(
+            "exported {exported} documents, {bytes} bytes, in {seconds:.1} s, {rate} a second"
+        ));
+    }
+    report.failure.take().map_or(Ok(()), Err)
+}
+
+fn export(arguments: &Arguments, signals: &Signals, counts: &mut Counts) -> Result<(), Failure> {
+    // Everything that can be wrong with the command line is found before anything is opened or made.
+    let Some((database, collection)) = arguments.namespace.split_once('.') else {
+        return Err(Failure::usage(format!("{} is no DB.COLLECTION", arguments.namespace)));
+    };
+    let mut form = choice::form(arguments)?;
+    let command = arguments.selection.command(collection)?;
+    let talk = &arguments.talk;
+    let store = open_for_reading(&arguments.store, &arguments.access, &signals.token, &mut warn)?;
+    check_collection(&*store, database, collection)?;
+    let total =
+        if arguments.selection.is_everything() { estimate(&*store, database, collection) } else { None };
+    let mut progress = talk.progress(total);
+    talk.detail(&format!("on {database}: {command:?}"));
+    let mut documents = store.stream(database, command)?;
+    let mut output = Output::open(arguments.file(), arguments.overwrite)?;
+    let mut bytes = Vec::new();
+    form.begin(&mut bytes);
+    while signals.received().is_none() && documents.advance()? {
+        let document = documents.current();
+        if let Some(reason) = form.write(&mut bytes, document)? {
+            counts.lossy += 1;
+            name_lossy(document, &reason, counts.lossy);
+        }
+        counts.exported += 1;
+        progress.set(counts.exported);
+        if !flush(&mut output, &mut bytes, counts)? {
+            return Ok(());
+        }
+    }
+    progress.finish();
+    if signals.received().is_some() {
+        // The output is dropped unfinished, which removes a partial file; a pipe has whole documents.
+        return flush(&mut output, &mut bytes, counts).map(drop);
+    }
+    form.end(&mut bytes)?;
+    if flush(&mut output, &mut bytes, counts)? {
+        counts.is_wanted = output.finish()? == Written::Whole;
+    }
+    Ok(())
+}
+
+/// Writes and empties `bytes`. Returns whether more is wanted.
+fn flush(output: &mut Output, bytes: &mut Vec<u8>, counts: &mut Counts) -> Result<bool, Failure> {
+    counts.is_wanted = output.write(bytes)? == Written::Whole;
+    counts.bytes += bytes.len() as u64;
+    bytes.clear();
+    Ok(counts.is_wanted)
+}
+
+/// Refuses a collection that is not there: its name is mistyped more often than it is meant.
+fn check_collection(store: &dyn Store, database: &str, collection: &str) -> Result<(), Failure> {
+    let list = raw(&doc! { "listCollections": 1, "filter": { "name": collection }, "nameOnly": true })?;
+    if store.stream(database, list)?.advance()? {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Failed, format!("there is no collection {database}.{collection}")))
+}
+
+/// About how many documents there are. An error is left for the read that follows.
+fn estimate(store: &dyn Store, database: &str, collection: &str) -> Option<u64> {
+    let reply = store.run(database, raw(&doc! { "count": collection }).ok()?).ok()?;
+    let number = reply.get_i64("n").or_else(|_| reply.get_i32("n").map(i64::from)).ok()?;
+    u64::try_from(number).ok()
+}
+
+fn name_lossy(document: &RawDocument, reason: &str, lossy: u64) {
+    if lossy > NAMED_MAX {
+        return;
+    }
+    let mut id = Vec::new();
+    match document.get("_id") {
+        // A value too deep to be shown cannot be an `_id` of a stored document.
+        Ok(Some(value)) => drop(crate::extended_json::write_value(&mut id, value)),
+        Ok(None) | Err(_) => id.extend_from_slice(b"none"),
+    }
+    warn(&format!("_id {}: {reason}", String::from_utf8_lossy(&id)));
+    if lossy == NAMED_MAX {
+        warn("further documents are counted and not named");
+    }
+}
+
+fn raw(document: &cairndb::bson::Document) -> Result<cairndb::bson::RawDocumentBuf, Failure> {
+    document.try_into().map_err(|error| Failure::usage(format!("the command is too large: {error}")))
+}

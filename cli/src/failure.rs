@@ -1,0 +1,77 @@
+//! Why a command did not do all of its work, and the exit status that tells a script so.
+
+/// What the exit status means. 0 is success; the numbers never change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// The command failed.
+    Failed = 1,
+    /// The command line makes no sense.
+    Usage = 2,
+    /// The command is done, but the output lacks something.
+    Partly = 3,
+    /// Another process has the folder open.
+    Elsewhere = 5,
+    /// There is no store, or one that this version cannot read.
+    NoStore = 6,
+    /// SIGINT ended the command in order.
+    Interrupted = 130,
+    /// SIGTERM ended the command in order.
+    Terminated = 143,
+}
+
+impl Exit {
+    /// The name in the field `error.kind` of a report.
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::Partly => "partly",
+            Self::Elsewhere => "openElsewhere",
+            Self::NoStore => "noStore",
+            Self::Interrupted | Self::Terminated => "interrupted",
+        }
+    }
+}
+
+/// A command's error: the exit status, a message for people, and the code of a refused database command.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    pub(crate) message: String,
+    pub(crate) code: Option<i32>,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), code: None }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    /// An operating system error about `subject`.
+    pub(crate) fn io(subject: &str, error: &std::io::Error) -> Self {
+        Self::new(Exit::Failed, format!("{subject}: {error}"))
+    }
+}
+
+/// The exit status of an error of the engine.
+pub(crate) fn exit_of(error: &cairndb::Error) -> Exit {
+    use cairndb::ErrorKind::{NotADatabase, NotFound, UnsupportedFormat};
+
+    if error.is_already_open() {
+        Exit::Elsewhere
+    } else if matches!(error.kind(), NotFound { .. } | NotADatabase { .. } | UnsupportedFormat { .. }) {
+        Exit::NoStore
+    } else {
+        Exit::Failed
+    }
+}
+
+impl From<cairndb::Error> for Failure {
+    fn from(error: cairndb::Error) -> Self {
+        Self { exit: exit_of(&error), message: error.to_string(), code: error.code() }
+    }
+}

@@ -1,0 +1,175 @@
+//! Where a command's documents go: standard output, or a file that has its name only once it is whole.
+//!
+//! A file is written as `NAME.partial`, locked against other processes, synced and renamed. If the command does
+//! not end well, the partial file is removed and what had the name before stays as it was.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, ErrorKind, StdoutLock, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use flate2::write::GzEncoder;
+use rustix::fs::{FlockOperation, flock};
+
+use crate::failure::{Exit, Failure};
+
+/// What is collected before the system is asked to write.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// What writing came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    Whole,
+    /// The reader of standard output is gone, as after `head`.
+    NotWanted,
+}
+
+/// An open output.
+pub(crate) enum Output {
+    Standard(BufWriter<StdoutLock<'static>>),
+    File(Partial),
+}
+
+/// A file that does not have its name yet.
+pub(crate) struct Partial {
+    name: PathBuf,
+    path: PathBuf,
+    may_replace: bool,
+    /// `None` after the file was finished.
+    body: Option<Body>,
+}
+
+enum Body {
+    Plain(BufWriter<File>),
+    Gzip(GzEncoder<BufWriter<File>>),
+    Zstd(zstd::Encoder<'static, BufWriter<File>>),
+}
+
+impl Output {
+    /// Opens standard output, or a file; the endings `.gz` and `.zst` compress.
+    pub(crate) fn open(name: Option<&Path>, may_replace: bool) -> Result<Self, Failure> {
+        match name {
+            None => Ok(Self::Standard(BufWriter::with_capacity(BUFFER_BYTES, std::io::stdout().lock()))),
+            Some(name) => Ok(Self::File(Partial::create(name, may_replace)?)),
+        }
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<Written, Failure> {
+        match self {
+            Self::Standard(out) => pipe(out.write_all(bytes)),
+            Self::File(partial) => partial.write(bytes).map(|()| Written::Whole),
+        }
+    }
+
+    /// Makes everything written last, and gives the file its name.
+    pub(crate) fn finish(self) -> Result<Written, Failure> {
+        match self {
+            Self::Standard(mut out) => pipe(out.flush()),
+            Self::File(partial) => partial.finish().map(|()| Written::Whole),
+        }
+    }
+}
+
+fn pipe(written: std::io::Result<()>) -> Result<Written, Failure> {
+    match written {
+        Ok(()) => Ok(Written::Whole),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Written::NotWanted),
+        Err(error) => Err(Failure::io("standard output", &error)),
+    }
+}
+
+impl Partial {
+    fn create(name: &Path, may_replace: bool) -> Result<Self, Failure> {
+        refuse_existing(name, may_replace)?;
+        let Some(file_name) = name.file_name() else {
+            return Err(Failure::usage(format!("{} is no name for a file", name.display())));
+        };
+        let mut partial_name = file_name.to_owned();
+        partial_name.push(".partial");
+        let path = name.with_file_name(partial_name);
+        let failed = |error: std::io::Error| Failure::io(&path.display().to_string(), &error);
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        // Another process may have finished and renamed the file between the opening and the lock: what is
+        // locked then has another name, and must not be emptied.
+        let busy =
+            || Failure::new(Exit::Failed, format!("{} is being written by another process", path.display()));
+        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| busy())?;
+        let is_same = std::fs::metadata(&path).and_then(|named| {
+            let locked = file.metadata()?;
+            Ok(named.ino() == locked.ino() && named.dev() == locked.dev())
+        });
+        if !is_same.is_ok_and(|is_same| is_same) {
+            return Err(busy());
+        }
+        file.set_len(0).map_err(failed)?;
+        let buffered = BufWriter::with_capacity(BUFFER_BYTES, file);
+        let body = match name.extension().and_then(|ending| ending.to_str()) {
+            Some("gz") => Body::Gzip(GzEncoder::new(buffered, flate2::Compression::default())),
+            Some("zst") => Body::Zstd(zstd::Encoder::new(buffered, 0).map_err(failed)?),
+            Some(_) | None => Body::Plain(buffered),
+        };
+        Ok(Self { name: name.to_owned(), path, may_replace, body: Some(body) })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let written = match &mut self.body {
+            Some(Body::Plain(file)) => file.write_all(bytes),
+            Some(Body::Gzip(file)) => file.write_all(bytes),
+            Some(Body::Zstd(file)) => file.write_all(bytes),
+            None => Ok(()),
+        };
+        written.map_err(|error| self.failed(&error))
+    }
+
+    fn finish(mut self) -> Result<(), Failure> {
+        let Some(body) = self.body.take() else { return Ok(()) };
+        let done = self.place(body);
+        if done.is_err() {
+            self.remove();
+        }
+        done
+    }
+
+    fn place(&self, body: Body) -> Result<(), Failure> {
+        let failed = |error: std::io::Error| self.failed(&error);
+        let buffered = match body {
+            Body::Plain(buffered) => buffered,
+            Body::Gzip(encoder) => encoder.finish().map_err(failed)?,
+            Body::Zstd(encoder) => encoder.finish().map_err(failed)?,
+        };
+        let file = buffered.into_inner().map_err(|error| self.failed(error.error()))?;
+        file.sync_all().map_err(failed)?;
+        refuse_existing(&self.name, self.may_replace)?;
+        std::fs::rename(&self.path, &self.name).map_err(failed)?;
+        // The name lasts once the folder is synced.
+        let folder = self.name.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()).map_err(failed)
+    }
+
+    fn failed(&self, error: &std::io::Error) -> Failure {
+        Failure::io(&self.name.display().to_string(), error)
+    }
+
+    fn remove(&self) {
+        // What cannot be removed keeps the ending that says what it is.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if self.body.is_some() {
+            self.remove();
+        }
+    }
+}
+
+fn refuse_existing(name: &Path, may_replace: bool) -> Result<(), Failure> {
+    if !may_replace && std::fs::symlink_metadata(name).is_ok() {
+        return Err(Failure::new(
+            Exit::Failed,
+            format!("{} is there already: give --overwrite to replace it", name.display()),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! A store behind a socket or a URI, reached by MongoDB's own driver. Passwords never come from arguments that
+//! this tool defines, and no message repeats a URI.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, IsTerminal, Read};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
+use mongodb::error::{Error, ErrorKind};
+use mongodb::options::{ClientOptions, ServerAddress};
+use mongodb::sync::{Client, Cursor};
+
+use crate::failure::{Exit, Failure};
+use crate::store::{Documents, Store};
+
+/// How long the server is looked for, unless the URI says otherwise.
+const SELECTION_TIMEOUT: Duration = Duration::from_secs(10);
+/// The largest password that is read.
+const PASSWORD_BYTES_MAX: u64 = 4096;
+
+pub(super) struct Remote {
+    client: Client,
+}
+
+impl Remote {
+    pub(super) fn over_socket(path: &Path) -> Result<Self, Failure> {
+        // Tried first: the driver would look for a server that has ended until its time is over.
+        UnixStream::connect(path).map_err(|error| {
+            Failure::new(Exit::NoStore, format!("{}: no server listens: {error}", path.display()))
+        })?;
+        // Not by a URI: in one only a name that ends in `.sock` is a socket.
+        let address = ServerAddress::Unix { path: path.to_owned() };
+        Self::connect(ClientOptions::builder().hosts(vec![address]).build())
+    }
+
+    pub(super) fn at(
+        uri: &str,
+        password_file: Option<&Path>,
+        warn: &mut dyn FnMut(&str),
+    ) -> Result<Self, Failure> {
+        match credentials(uri) {
+            Credentials::None => Self::parsed(uri),
+            Credentials::WithPassword => {
+                warn(
+                    "the URI has a password, which every process of this machine can read: use --password-file",
+                );
+                Self::parsed(uri)
+            }
+            Credentials::UserAlone { end } => {
+                let password = password(password_file)?;
+                let (head, tail) = uri.split_at(end);
+                Self::parsed(&format!("{head}:{}{tail}", percent_encoded(password.as_bytes())))
+            }
+        }
+    }
+
+    fn parsed(uri: &str) -> Result<Self, Failure> {
+        Self::connect(ClientOptions::parse(uri).run().map_err(|error| unusable(&error))?)
+    }
+
+    fn connect(mut options: ClientOptions) -> Result<Self, Failure> {
+        options.server_selection_timeout.get_or_insert(SELECTION_TIMEOUT);
+        Ok(Self { client: Client::with_options(options).map_err(|error| unusable(&error))? })
+    }
+}
+
+impl Store for Remote {
+    fn run(&self, database: &str, command: RawDocumentBuf) -> Result<Document, Failure> {
+        self.client.database(database).run_raw_command(command).run().map_err(|error| failure(&error))
+    }
+
+    fn stream(&self, database: &str, command: RawDocumentBuf) -> Result<Box<dyn Documents>, Failure> {
+        let cursor = self.client.database(database).run_raw_cursor_command(command).run();
+        Ok(Box::new(cursor.map_err(|error| failure(&error))?))
+    }
+}
+
+impl Documents for Cursor<Document> {
+    fn advance(&mut self) -> Result<bool, Failure> {
+        Self::advance(self).map_err(|error| failure(&error))
+    }
+
+    fn current(&self) -> &RawDocument {
+        Self::current(self)
+    }
+}
+
+/// What a URI says about the user.
+#[derive(Debug, PartialEq, Eq)]
+enum Credentials {
+    None,
+    /// A user without a password, whose name ends at byte `end`.
+    UserAlone {
+        end: usize,
+    },
+    WithPassword,
+}
+
+fn credentials(uri: &str) -> Credentials {
+    let start = uri.find("://").map_or(0, |at| at + "://".len());
+    let rest = uri.get(start..).unwrap_or_default();
+    let hosts = rest.split(['/', '?']).next().unwrap_or_default();
+    match hosts.rsplit_once('@') {
+        None => Credentials::None,
+        Some((user, _)) if user.contains(':') => Credentials::WithPassword,
+        Some((user, _)) => Credentials::UserAlone { end: start + user.len() },
+    }
+}
+
+/// The password from the file, else from the environment, else from the terminal.
+fn password(file: Option<&Path>) -> Result<String, Failure> {
+    if let Some(path) = file {
+        let failed = |error: std::io::Error| Failure::io(&path.display().to_string(), &error);
+        let mut line = String::new();
+        let opened = std::fs::File::open(path).map_err(failed)?;
+        BufReader::new(opened.take(PASSWORD_BYTES_MAX)).read_line(&mut line).map_err(failed)?;
+        return Ok(line.trim_end_matches(['\r', '\n']).to_owned());
+    }
+    if let Ok(password) = std::env::var("CAIRN_PASSWORD") {
+        return Ok(password);
+    }
+    if std::io::stdin().is_terminal() {
+        return rpassword::prompt_password("Password: ").map_err(|error| Failure::io("the password", &error));
+    }
+    Err(Failure::usage("the URI names a user: give --password-file or CAIRN_PASSWORD"))
+}
+
+fn percent_encoded(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for &byte in bytes {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "%{byte:02X}");
+        }
+    }
+    text
+}
+
+fn unusable(error: &Error) -> Failure {
+    Failure::usage(format!("the URI cannot be used: {}", told(error)))
+}
+
+fn told(error: &Error) -> String {
+    error.kind.to_string()
+}
+
+fn failure(error: &Error) -> Failure {
+    if let ErrorKind::Command(command) = error.kind.as_ref() {
+        return Failure { exit: Exit::Failed, message: command.message.clone(), code: Some(command.code) };
+    }
+    if let ErrorKind::ServerSelection { .. } = error.kind.as_ref() {
+        return Failure::new(Exit::NoStore, format!("no server can be reached: {}", told(error)));
+    }
+    Failure::new(Exit::Failed, told(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(uri: &str, expected: &Credentials) {
+        assert_eq!(credentials(uri), *expected);
+    }
+
+    #[test]
+    fn users_and_passwords_are_found_before_the_hosts() {
+        check("mongodb://localhost/", &Credentials::None);
+        check("mongodb://localhost/?appName=a@b:c", &Credentials::None);
+        check("mongodb://ada@localhost", &Credentials::UserAlone { end: 13 });
+        check("mongodb://ada:secret@a:1,b:2/", &Credentials::WithPassword);
+    }
+
+    #[test]
+    fn what_is_not_plain_is_percent_encoded() {
+        assert_eq!(percent_encoded("/a b/ü@:".as_bytes()), "%2Fa%20b%2F%C3%BC%40%3A");
+    }
+}

@@ -1,0 +1,186 @@
+//! What a command tells besides its data: words and progress on standard error, and the report.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use cairndb::bson::{Document, RawDocumentBuf};
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::extended_json::{Mode, write_document};
+use crate::failure::Failure;
+
+/// Between two lines of plain progress.
+const PLAIN_PAUSE: Duration = Duration::from_secs(5);
+
+/// How much a command tells, and how.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Talk {
+    /// Print the report as one line of JSON: on standard output, or on standard error if documents go to
+    /// standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Tell errors only.
+    #[arg(short, long, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Tell which database commands are run.
+    #[arg(short, long)]
+    verbose: bool,
+    /// How progress is shown: a bar on a terminal, or one line every five seconds.
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    progress: Shown,
+    /// What the engine and the driver log to standard error: off, error, warn, info, debug or trace.
+    #[arg(long, value_name = "LEVEL", default_value = "off")]
+    log_level: LevelFilter,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Shown {
+    /// A bar on a terminal, otherwise nothing before the end.
+    Auto,
+    /// One line every five seconds.
+    Plain,
+}
+
+impl Talk {
+    pub(crate) fn start_log(&self) {
+        tracing_subscriber::fmt()
+            .with_max_level(self.log_level)
+            .with_writer(std::io::stderr)
+            .with_ansi(std::io::stderr().is_terminal())
+            .with_target(false)
+            .init();
+    }
+
+    /// A line for people.
+    pub(crate) fn say(&self, line: &str) {
+        if !self.quiet && !self.json {
+            write_line(&mut std::io::stderr(), line);
+        }
+    }
+
+    /// A line for people who want details.
+    pub(crate) fn detail(&self, line: &str) {
+        if self.verbose {
+            write_line(&mut std::io::stderr(), line);
+        }
+    }
+
+    pub(crate) fn progress(&self, total: Option<u64>) -> Progress {
+        let started = Instant::now();
+        let is_bar =
+            self.progress == Shown::Auto && !self.json && !self.quiet && std::io::stderr().is_terminal();
+        let bar = is_bar.then(|| {
+            let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
+            let template = match total {
+                Some(_) => "{wide_bar} {human_pos}/{human_len} documents, {per_sec}, {eta} left",
+                None => "{spinner} {human_pos} documents, {per_sec}",
+            };
+            // The template is a constant; if it were wrong, the bar would only look different.
+            bar.set_style(
+                ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+            );
+            bar
+        });
+        let plain = (self.progress == Shown::Plain && !self.quiet && !self.json).then_some(started);
+        Progress { bar, plain, total, started }
+    }
+
+    /// Prints the line of JSON, if it was asked for.
+    pub(crate) fn report(&self, report: &Report, is_output_taken: bool) {
+        if !self.json {
+            return;
+        }
+        let line = report.line();
+        if is_output_taken {
+            write_line(&mut std::io::stderr(), &line);
+        } else {
+            write_line(&mut std::io::stdout(), &line);
+        }
+    }
+}
+
+/// Prints a line that must be seen, whatever the options are.
+pub(crate) fn warn(line: &str) {
+    write_line(&mut std::io::stderr(), &format!("cairn: {line}"));
+}
+
+/// Prints a line. A reader that is gone wants no more of it, so errors are left alone.
+pub(crate) fn write_line(to: &mut dyn Write, line: &str) {
+    let _ = writeln!(to, "{line}");
+}
+
+/// What is done so far, of how much.
+pub(crate) struct Progress {
+    bar: Option<ProgressBar>,
+    /// When the last plain line was printed.
+    plain: Option<Instant>,
+    total: Option<u64>,
+    started: Instant,
+}
+
+impl Progress {
+    pub(crate) fn set(&mut self, done: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(done);
+        }
+        if self.plain.is_some_and(|last| last.elapsed() >= PLAIN_PAUSE) {
+            self.plain = Some(Instant::now());
+            let of = self.total.map(|total| format!(" of {total}")).unwrap_or_default();
+            let rate = rate(done, self.started.elapsed());
+            write_line(&mut std::io::stderr(), &format!("{done}{of} documents, {rate} a second"));
+        }
+    }
+
+    /// Removes the bar; the command's last line follows.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Whole documents a second.
+pub(crate) fn rate(done: u64, elapsed: Duration) -> u128 {
+    u128::from(done) * 1000 / elapsed.as_millis().max(1)
+}
+
+/// The report of a command, which `--json` prints.
+pub(crate) struct Report {
+    pub(crate) command: &'static str,
+    pub(crate) elapsed: Duration,
+    pub(crate) counts: Vec<(&'static str, u64)>,
+    pub(crate) is_interrupted: bool,
+    pub(crate) failure: Option<Failure>,
+}
+
+impl Report {
+    fn line(&self) -> String {
+        let mut document = Document::new();
+        document.insert("command", self.command);
+        document.insert("ok", self.failure.is_none());
+        document.insert("elapsedMs", i64::try_from(self.elapsed.as_millis()).unwrap_or(i64::MAX));
+        for &(name, count) in &self.counts {
+            document.insert(name, i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        if self.is_interrupted {
+            document.insert("interrupted", true);
+        }
+        if let Some(failure) = &self.failure {
+            let mut error = Document::new();
+            error.insert("kind", failure.exit.kind());
+            error.insert("message", failure.message.as_str());
+            if let Some(code) = failure.code {
+                error.insert("code", code);
+            }
+            document.insert("error", error);
+        }
+        let mut line = Vec::new();
+        // A report has texts, numbers and no deep nesting, so that it is always written.
+        if let Ok(raw) = RawDocumentBuf::try_from(&document) {
+            let _ = write_document(&mut line, &raw, Mode::Relaxed, None);
+        }
+        String::from_utf8_lossy(&line).into_owned()
+    }
+}

@@ -1,0 +1,446 @@
+//! `cairn export` as a process, on a folder and through the socket of a server.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use cairndb::bson::oid::ObjectId;
+use cairndb::bson::spec::BinarySubtype;
+use cairndb::bson::{Binary, Bson, DateTime, Document, JavaScriptCodeWithScope, Regex, Timestamp, doc};
+use cairndb::{Client, Collection};
+use tempfile::TempDir;
+
+/// A store with the collection `shop.orders`, reached as a folder or by a server.
+struct Fixture {
+    folder: TempDir,
+    server: Option<Child>,
+}
+
+impl Fixture {
+    fn new(documents: &[Document], is_served: bool) -> Self {
+        let folder = tempfile::tempdir().expect("it works");
+        let client = Client::open(folder.path().join("db")).expect("it works");
+        let orders: Collection<Document> = client.database("shop").collection("orders");
+        if !documents.is_empty() {
+            orders.insert_many(documents).run().expect("it works");
+        }
+        drop(orders);
+        client.close().expect("it works");
+        let mut fixture = Self { folder, server: None };
+        if is_served {
+            fixture.serve();
+        }
+        fixture
+    }
+
+    fn serve(&mut self) {
+        let mut child = cairn()
+            .args(["serve", "--port", "0", "--unix-socket"])
+            .arg(self.path("s.sock"))
+            .arg(self.path("db"))
+            .args(["--log-level", "off"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it works");
+        let mut lines = BufReader::new(child.stdout.take().expect("it works")).lines();
+        lines
+            .find(|line| line.as_ref().expect("it works").ends_with("/s.sock"))
+            .expect("it works")
+            .expect("it works");
+        self.server = Some(child);
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, more: &[&str]) -> Command {
+        let mut command = cairn();
+        let store = if self.server.is_some() { "s.sock" } else { "db" };
+        command.arg("export").arg(self.path(store)).args(more).current_dir(self.folder.path());
+        command
+    }
+
+    fn export(&self, more: &[&str]) -> Output {
+        self.command(more).output().expect("it works")
+    }
+
+    #[track_caller]
+    fn check(&self, more: &[&str], expected: &str) {
+        let arguments: Vec<&str> = ["shop.orders"].into_iter().chain(more.iter().copied()).collect();
+        let output = self.export(&arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(String::from_utf8(output.stdout).expect("it works"), expected);
+    }
+
+    #[track_caller]
+    fn refused(&self, more: &[&str], status: i32, words: &str) {
+        let output = self.export(more);
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{complaint}");
+        assert!(complaint.contains(words), "{complaint}");
+        assert!(!complaint.contains("panicked"), "{complaint}");
+    }
+
+    fn files(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.folder.path()).expect("it works");
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.expect("it works").file_name().into_string().expect("it works"))
+            .collect();
+        names.retain(|name| name != "db" && name != "s.sock");
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            server.kill().expect("it works");
+            server.wait().expect("it works");
+        }
+    }
+}
+
+fn cairn() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_cairn"))
+}
+
+/// The test on a folder and on a server.
+fn on_both(documents: &[Document], test: impl Fn(&Fixture)) {
+    for is_served in [false, true] {
+        test(&Fixture::new(documents, is_served));
+    }
+}
+
+fn every_type() -> Document {
+    doc! {
+        "_id": ObjectId::from_bytes([7; 12]),
+        "double": 1.5, "whole": 2.0, "nan": f64::NAN, "text": "a \"b\"\n\u{1}ü", "document": { "z": 1, "a": [] },
+        "array": [1, [2_i64, {}]], "flag": true, "null": Bson::Null, "int": 1, "long": 1_i64 << 40,
+        "date": DateTime::from_millis(1), "early": DateTime::from_millis(-1), "last": DateTime::MAX,
+        "decimal": "1.50".parse::<cairndb::bson::Decimal128>().expect("it works"),
+        "binary": Binary { subtype: BinarySubtype::Uuid, bytes: vec![255; 16] },
+        "pattern": Regex { pattern: "a/b".try_into().expect("it works"), options: "im".try_into().expect("it works") },
+        "stamp": Timestamp { time: 4, increment: 5 },
+        "code": Bson::JavaScriptCode("f()".into()), "symbol": Bson::Symbol("s".into()),
+        "scoped": JavaScriptCodeWithScope { code: "g()".into(), scope: doc! { "x": 1 } },
+        "min": Bson::MinKey, "max": Bson::MaxKey, "undefined": Bson::Undefined,
+    }
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    std::fs::read(path).expect("it works")
+}
+
+#[test]
+fn every_type_comes_back_from_canonical_and_bson() {
+    on_both(&[every_type()], |fixture| {
+        let stored = cairndb::bson::serialize_to_vec(&every_type()).unwrap();
+        assert_eq!(fixture.export(&["shop.orders", "--format", "bson"]).stdout, stored);
+        let line = fixture.export(&["shop.orders", "--canonical"]).stdout;
+        let parsed: Document = serde_json::from_slice(&line).unwrap();
+        assert_eq!(cairndb::bson::serialize_to_vec(&parsed).unwrap(), stored);
+        let output = fixture.export(&["shop.orders", "--format", "json", "--pretty", "--canonical"]);
+        let parsed: Vec<Document> = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(cairndb::bson::serialize_to_vec(&parsed[0]).unwrap(), stored);
+    });
+}
+
+#[test]
+fn options_choose_documents() {
+    let documents: Vec<_> = (0..5).map(|id| doc! { "_id": id, "half": id / 2 }).collect();
+    on_both(&documents, |fixture| {
+        std::fs::write(fixture.path("filter.json"), r#"{"_id": {"$gt": 2}}"#).unwrap();
+        fixture.check(&["--filter", "@filter.json"], "{\"_id\":3,\"half\":1}\n{\"_id\":4,\"half\":2}\n");
+        fixture.check(
+            &[
+                "--sort",
+                r#"{"half": -1, "_id": 1}"#,
+                "--skip",
+                "1",
+                "--limit",
+                "2",
+                "--projection",
+                r#"{"half": 0}"#,
+            ],
+            "{\"_id\":2}\n{\"_id\":3}\n",
+        );
+        fixture.check(
+            &["--filter", r#"{"_id":{"$numberInt":"1"}}"#, "--hint", "_id_"],
+            "{\"_id\":1,\"half\":0}\n",
+        );
+        fixture.check(
+            &["--pipeline", r#"[{"$group": {"_id": null, "n": {"$sum": 1}}}]"#],
+            "{\"_id\":null,\"n\":5}\n",
+        );
+        fixture.check(&["--limit", "1", "--format", "json"], "[\n{\"_id\":0,\"half\":0}\n]\n");
+        fixture.check(&["--filter", r#"{"x":1}"#, "--format", "json"], "[\n]\n");
+    });
+}
+
+#[test]
+fn tables_have_cells_of_every_type() {
+    let documents = [
+        every_type(),
+        doc! { "_id": 1, "text": "=1+1", "document": { "z": "a,b" }, "array": [1], "whole": f64::NEG_INFINITY },
+    ];
+    on_both(&documents, |fixture| {
+        let fields = "_id,text,document.z,array,array.0,date,last,null,absent,decimal,flag,whole";
+        let first = "070707070707070707070707,\"a \"\"b\"\"\n\u{1}ü\",1,\"[1,[2,{}]]\",1,1970-01-01T00:00:00.001Z,\
+                     \"{\"\"$date\"\":{\"\"$numberLong\"\":\"\"9223372036854775807\"\"}}\",,,1.50,true,2.0";
+        let second = ["'=1+1,\"a,b\",[1],1,,,,,,,-Infinity"].map(|cells| format!("1,{cells}"));
+        // Numbers sort before ids.
+        let expected = format!("{fields}\n{}\n{first}\n", second[0]);
+        let sort = r#"{"_id": 1}"#;
+        fixture
+            .check(&["--format", "csv", "--fields", fields, "--for-spreadsheets", "--sort", sort], &expected);
+        fixture.check(
+            &["--format", "tsv", "--fields", "_id,document.z", "--sort", sort],
+            "_id\tdocument.z\n1\ta,b\n070707070707070707070707\t1\n",
+        );
+    });
+}
+
+#[test]
+fn auto_takes_the_paths_of_the_first_documents() {
+    on_both(&[doc! { "_id": 1, "a": { "b": 1, "c": 2 } }, doc! { "_id": 2, "a": 3, "d": 4 }], |fixture| {
+        fixture.check(
+            &["--format", "csv", "--fields", "auto"],
+            "_id,a,d\n1,\"{\"\"b\"\":1,\"\"c\"\":2}\",\n2,3,4\n",
+        );
+    });
+}
+
+#[test]
+fn what_a_format_cannot_carry_is_counted_and_named() {
+    let mut documents: Vec<_> = (0..1_001).map(|id| doc! { "_id": id, "a": 1 }).collect();
+    documents.push(doc! { "_id": 2_000, "later": 1 });
+    documents.push(doc! { "_id": 2_001, "a": { "$oid": "x" } });
+    documents.push(doc! { "_id": 2_002, "b.c": 1 });
+    on_both(&documents, |fixture| {
+        fixture.refused(&["shop.orders"], 3, "_id 2001: the field \"$oid\" reads as a type");
+        let csv = ["shop.orders", "--format", "csv", "--fields", "auto"];
+        fixture.refused(&csv, 3, "_id 2000: \"later\": no column has it");
+        fixture.refused(&csv, 3, "_id 2002: \"b.c\": a name has a dot in it");
+        let output = fixture.export(&["shop.orders", "--json", "--format", "csv", "--fields", "auto"]);
+        let told = String::from_utf8(output.stderr).unwrap();
+        let report: Document = told.lines().find_map(|line| serde_json::from_str(line).ok()).unwrap();
+        let lossy = report.get("lossy").and_then(|lossy| lossy.as_i64().or(lossy.as_i32().map(i64::from)));
+        assert_eq!(lossy, Some(2), "{report}");
+        fixture.check(&["--filter", r#"{"_id":2000}"#, "--format", "csv", "--fields", "_id"], "_id\n2000\n");
+    });
+}
+
+#[test]
+fn files_are_whole_or_absent() {
+    on_both(&[doc! { "_id": 1 }], |fixture| {
+        assert!(fixture.export(&["shop.orders", "a.ndjson"]).status.success());
+        assert_eq!(read(&fixture.path("a.ndjson")), b"{\"_id\":1}\n");
+        fixture.refused(&["shop.orders", "a.ndjson", "--filter", r#"{"_id":2}"#], 1, "--overwrite");
+        assert_eq!(read(&fixture.path("a.ndjson")), b"{\"_id\":1}\n");
+        fixture.refused(&["shop.orders", "b.ndjson", "--filter", r#"{"$x":1}"#], 1, "$x");
+        fixture.refused(&["shop.orders", "absent/b.ndjson"], 1, "absent/b.ndjson");
+        // What a killed process left is no obstacle.
+        std::fs::write(fixture.path("a.ndjson.partial"), "{\"_id\":1}\n{\"_id\":1}\n{\"_i").unwrap();
+        assert!(
+            fixture
+                .export(&["shop.orders", "a.ndjson", "--overwrite", "--filter", r#"{"_id":2}"#])
+                .status
+                .success()
+        );
+        assert_eq!(read(&fixture.path("a.ndjson")), b"");
+        assert_eq!(fixture.files(), ["a.ndjson"]);
+    });
+}
+
+#[test]
+fn endings_compress() {
+    let fixture = Fixture::new(&[doc! { "_id": 1 }], false);
+    assert!(fixture.export(&["shop.orders", "a.gz"]).status.success());
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(&*read(&fixture.path("a.gz"))).read_to_string(&mut text).unwrap();
+    assert_eq!(text, "{\"_id\":1}\n");
+    assert!(fixture.export(&["shop.orders", "a.zst"]).status.success());
+    assert_eq!(zstd::decode_all(&*read(&fixture.path("a.zst"))).unwrap(), text.as_bytes());
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_a_closed_pipe_is_none() {
+    let documents: Vec<_> = (0..2_000).map(|id| doc! { "_id": id, "text": "x".repeat(1_000) }).collect();
+    on_both(&documents, |fixture| {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = fixture.command(&["shop.orders"]).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("standard output: No space left"));
+        let mut child =
+            fixture.command(&["shop.orders"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    });
+}
+
+#[test]
+fn a_signal_ends_it_in_order() {
+    let documents: Vec<_> = (0..2_000).map(|id| doc! { "_id": id, "text": "x".repeat(1_000) }).collect();
+    on_both(&documents, |fixture| {
+        for (signal, status) in [("INT", 130), ("TERM", 143)] {
+            let mut child = fixture
+                .command(&["shop.orders", "--json"])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut out = BufReader::new(child.stdout.take().unwrap());
+            let mut text = String::new();
+            // The pipe is full now, or will be, and the command in the middle of the documents.
+            out.read_line(&mut text).unwrap();
+            assert!(
+                Command::new("kill")
+                    .arg(format!("-{signal}"))
+                    .arg(child.id().to_string())
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+            out.read_to_string(&mut text).unwrap();
+            let output = child.wait_with_output().unwrap();
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(status), "{told}");
+            assert!(told.contains("\"interrupted\":true"), "{told}");
+            assert!(text.lines().all(|line| serde_json::from_str::<Document>(line).is_ok()));
+        }
+    });
+}
+
+#[test]
+fn command_lines_that_make_no_sense_are_refused() {
+    on_both(&[doc! { "_id": 1 }], |fixture| {
+        fixture.refused(&["orders"], 2, "orders is no DB.COLLECTION");
+        fixture.refused(&["shop.orders", "a.csv"], 2, "give --format csv");
+        fixture.refused(&["shop.orders", "--format", "csv"], 2, "--fields");
+        fixture.refused(
+            &["shop.orders", "--format", "bson", "--canonical"],
+            2,
+            "--canonical is for the formats ndjson and json",
+        );
+        fixture.refused(&["shop.orders", "--filter", "{a: 1}"], 2, "--filter is not Extended JSON");
+        fixture.refused(&["shop.orders", "--filter", "[]"], 2, "--filter must be a document");
+        fixture.refused(&["shop.orders", "--filter", "{}", "--pipeline", "[]"], 2, "cannot be used with");
+        fixture.refused(&["shop.orders", "--pipeline", r#"[{"$out": "x"}]"#], 2, "$out");
+        fixture.refused(&["shop.orderz"], 1, "there is no collection shop.orderz");
+    });
+}
+
+#[test]
+fn stores_that_are_not_there_have_a_status_of_their_own() {
+    let fixture = Fixture::new(&[doc! { "_id": 1 }], false);
+    let run = |store: &str| {
+        let output =
+            cairn().args(["export", store, "a.b"]).current_dir(fixture.folder.path()).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(run("absent"), (Some(6), "cairn: there is no database at absent\n".into()));
+    assert!(!fixture.path("absent").exists());
+    drop(std::os::unix::net::UnixListener::bind(fixture.path("stale")).unwrap());
+    let (status, told) = run("stale");
+    assert!(status == Some(6) && told.contains("stale: no server listens"), "{told}");
+    let (status, told) = run("mongodb://ada@127.0.0.1:1/");
+    assert!(status == Some(2) && told.contains("--password-file"), "{told}");
+    let (status, told) = run("mongodb://ada:secret@127.0.0.1:1/?serverSelectionTimeoutMS=10");
+    assert!(
+        status == Some(6) && told.contains("the URI has a password") && !told.contains("secret"),
+        "{told}"
+    );
+}
+
+#[test]
+fn users_log_in_by_a_file_with_the_password() {
+    let mut fixture = Fixture::new(&[doc! { "_id": 1 }], false);
+    let mut add = cairn()
+        .args(["user", "add"])
+        .arg(fixture.path("db"))
+        .arg("ada")
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    add.stdin.take().unwrap().write_all(b"p@ss:w/rd\n").unwrap();
+    assert!(add.wait().unwrap().success());
+    fixture.serve();
+    std::fs::write(fixture.path("password"), "p@ss:w/rd\n").unwrap();
+    std::fs::write(fixture.path("wrong"), "other\n").unwrap();
+    let socket = fixture.path("s.sock").to_str().unwrap().replace('/', "%2F");
+    let run = |file: &str| {
+        let uri = format!("mongodb://ada@{socket}/");
+        let mut command = cairn();
+        command.args(["export", &uri, "shop.orders", "--password-file"]).arg(fixture.path(file));
+        command.output().unwrap()
+    };
+    assert_eq!(run("password").stdout, b"{\"_id\":1}\n");
+    let wrong = run("wrong");
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(!String::from_utf8_lossy(&wrong.stderr).contains("other"));
+}
+
+#[test]
+fn a_folder_is_read_while_another_process_has_it_open() {
+    let fixture = Fixture::new(&[doc! { "_id": 1 }], false);
+    let client = Client::open(fixture.path("db")).unwrap();
+    fixture.check(&[], "{\"_id\":1}\n");
+    client.close().unwrap();
+}
+
+/// Reads all but the last of 192 MiB and looks at the process then: whatever it collects, it has.
+#[test]
+fn memory_does_not_grow_with_the_documents() {
+    let big = "x".repeat(1 << 20);
+    let fixture = Fixture::new(&[], false);
+    let client = Client::open(fixture.path("db")).unwrap();
+    let orders: Collection<Document> = client.database("shop").collection("orders");
+    for id in 0..192 {
+        orders.insert_one(doc! { "_id": id, "text": &big }).run().unwrap();
+    }
+    drop(orders);
+    // Otherwise opening reads the log into memory.
+    client.flush().unwrap();
+    client.close().unwrap();
+    let mut child = fixture
+        .command(&["shop.orders", "--format", "bson", "--memory", &(32_u32 << 20).to_string()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let mut buffer = vec![0; 1 << 20];
+    for _ in 0..188 {
+        out.read_exact(&mut buffer).unwrap();
+    }
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().unwrap();
+    std::io::copy(&mut out, &mut std::io::sink()).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert!(kibibytes < (32 + 64) << 10, "{kibibytes} KiB");
+}
+
+#[test]
+fn descriptions_come_from_the_definitions() {
+    let run = |arguments: &[&str]| {
+        let output = cairn().args(arguments).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let (status, script) = run(&["completions", shell]);
+        assert!(status == Some(0) && script.contains("for-spreadsheets"), "{shell}");
+    }
+    assert!(run(&["man"]).1.contains(".TH cairn "));
+    let (status, page) = run(&["man", "export"]);
+    assert!(
+        status == Some(0) && page.contains(".TH cairn-export ") && page.contains("for\\-spreadsheets"),
+        "{page}"
+    );
+    assert_eq!(run(&["man", "exporz"]).0, Some(2));
+}
