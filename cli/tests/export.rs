@@ -8,6 +8,7 @@ use cairndb::bson::oid::ObjectId;
 use cairndb::bson::spec::BinarySubtype;
 use cairndb::bson::{Binary, Bson, DateTime, Document, JavaScriptCodeWithScope, Regex, Timestamp, doc};
 use cairndb::{Client, Collection};
+use cairndb_server::Server;
 use tempfile::TempDir;
 
 /// A store with the collection `shop.orders`, reached as a folder or by a server.
@@ -390,6 +391,19 @@ fn a_folder_is_read_while_another_process_has_it_open() {
     let fixture = Fixture::new(&[doc! { "_id": 1 }], false);
     let client = Client::open(fixture.path("db")).unwrap();
     fixture.check(&[], "{\"_id\":1}\n");
+    client.close().unwrap();
+}
+
+#[test]
+fn a_running_application_is_looked_into_by_its_socket() {
+    let fixture = Fixture::new(&[doc! { "_id": 1 }], false);
+    let client = Client::open(fixture.path("db")).unwrap();
+    let orders: Collection<Document> = client.database("shop").collection("orders");
+    let running = Server::builder(client.clone()).unix_socket(fixture.path("own")).spawn().unwrap();
+    orders.insert_one(doc! { "_id": 2 }).run().unwrap();
+    let output = cairn().arg("export").arg(fixture.path("own")).arg("shop.orders").output().unwrap();
+    assert_eq!(output.stdout, b"{\"_id\":1}\n{\"_id\":2}\n");
+    running.stop();
     client.close().unwrap();
 }
 

@@ -23,6 +23,7 @@ mod reply;
 mod server;
 mod sessions;
 mod shared;
+mod spawn;
 mod tls;
 mod usage;
 
@@ -32,4 +33,5 @@ pub mod frame;
 pub use crate::auth::credentials::PasswordError;
 pub use crate::auth::users::{Role, User, UserError, Users};
 pub use crate::server::{Error, Server, ServerBuilder};
+pub use crate::spawn::RunningServer;
 pub use crate::tls::{Tls, TlsError};

@@ -53,6 +53,9 @@ pub enum Error {
         /// The error of the operating system.
         source: std::io::Error,
     },
+    /// The system refused the threads of [`ServerBuilder::spawn`].
+    #[error("the threads of the server cannot be started: {0}")]
+    Threads(std::io::Error),
     /// A setting has a value that is not allowed.
     #[error("{0}")]
     Setting(String),
