@@ -2,7 +2,7 @@
 # that has nothing but make and a shell; .ci/setup.sh says what it installs, and builds RocksDB once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env demo test bench ratios ratios-large fuzz indexes crash damage power histories soak interleavings in-memory compare compare-build compare-sequences rocksdb-check house lint format clippy docs deny locks
+.PHONY: help setup env demo test bench ratios ratios-large fuzz indexes crash damage power histories memory soak interleavings in-memory compare compare-build compare-sequences rocksdb-check house lint format clippy docs deny locks
 
 # Parameters, as in `make crash KILLS=50000` and `make fuzz SECONDS_EACH=600 TARGETS=operations`.
 KILLS ?= 2000
@@ -74,6 +74,9 @@ damage: ## Damage every byte of every file that says what a database consists of
 histories: ## Judge HISTORIES histories of several threads (SEED replays their choices).
 	@$(SETUP) && CAIRNDB_HISTORIES=$(HISTORIES) $(if $(SEED),CAIRNDB_SEED=$(SEED)) \
 	    cargo test --release --locked -p cairndb-tests --test histories -- --nocapture
+
+memory: ## Send requests that ask for too much to a process that has no more, and count what refused ones cost.
+	@$(SETUP) && cargo test --release --locked -p cairndb-tests --test memory -- --nocapture
 
 # It needs Linux, root and /dev/fuse; elsewhere it says `skipped: no fuse`. A seed of an earlier run replays its decisions.
 power: ## Cut the power CUTS times, fail FAULTS operations, kill at each DEATHS_EACH-th, fill disks (SEED replays).

@@ -7,10 +7,12 @@
 //! it writes. `child fill FOLDER` inserts until the storage refuses, and prints what it
 //! saw then; so does `child fill-numbered FOLDER WHAT`, which takes values. `child load FOLDER BUDGET` writes and
 //! reads more than the memory budget, and prints the most memory that it had. `child power FOLDER …` does a short workload
-//! on a disk that fails, as the suite `power` asks for it.
+//! on a disk that fails, as the suite `power` asks for it. `child bounded FOLDER DOORS` sends requests that ask for too much under
+//! a limit on its address space.
 
 #![forbid(unsafe_code)]
 
+mod bounded;
 mod expire;
 mod fill;
 mod load;
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         ["fill", folder] => fill::run(folder),
         ["load", folder, memory_budget] => load(folder, memory_budget),
         ["fill-numbered", folder, what] => number::fill(folder, what),
+        ["bounded", folder, doors] => bounded::run(folder, doors),
         ["power", words @ ..] => power::run(words),
         _ => Err(format!("unknown arguments: {words:?}").into()),
     };

@@ -8,6 +8,9 @@
 
 #![expect(unsafe_code, reason = "a global allocator cannot be written without it")]
 
+#[cfg(target_os = "linux")]
+mod bounded;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
