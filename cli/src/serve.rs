@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use cairndb::Client;
 use cairndb_server::{Server, Tls, TlsError};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, getppid, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
 
 /// Lets MongoDB's shells and drivers open a store over the network protocol.
 ///
-/// The folder is made if it does not exist. SIGTERM and SIGINT end the server in order: running commands are
+/// The store is a folder, or it is in memory and gone when the server ends. The folder is made if it does not exist. SIGTERM and SIGINT end the server in order: running commands are
 /// answered, everything is synced, and the folder is closed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -22,6 +22,8 @@ Examples:
       then: mongosh mongodb://127.0.0.1:27017/shop
   cairn serve shop-data --port 0 --unix-socket shop.sock
       a free port, which is printed, and a socket that only this user may use
+  cairn serve --memory --port 0 --exit-with-parent
+      a store in memory for the tests of a program in any language, which reads the address from the first line
   cairn serve shop-data --read-only --log-level debug
       reads beside another process that has the folder open
   cairn user add shop-data ada
@@ -29,7 +31,14 @@ Examples:
       for other machines, whose users must log in")]
 pub(crate) struct Arguments {
     /// The folder of the store.
-    path: PathBuf,
+    #[arg(required_unless_present = "in_memory")]
+    path: Option<PathBuf>,
+    /// Serve a new store in memory instead of a folder. Nothing of it reaches a disk.
+    #[arg(long = "memory", conflicts_with_all = ["path", "read_only", "auth"])]
+    in_memory: bool,
+    /// End, in order, once the process that started the server has ended.
+    #[arg(long)]
+    exit_with_parent: bool,
     /// The address to listen on. Where other machines can reach it, users must log in, and TLS is needed.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     bind: IpAddr,
@@ -111,6 +120,8 @@ pub(crate) enum Error {
     Close(#[source] cairndb::Error),
 }
 
+/// How often it is looked whether the parent is still there.
+const PARENT_INTERVAL: Duration = Duration::from_millis(200);
 /// The number of files to allow for each connection: its two file descriptors, and two for the store.
 const FILES_PER_CONNECTION: u64 = 4;
 
@@ -141,7 +152,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         .read_only(arguments.read_only)
         .memory_budget(bytes(arguments.memory.store))
         .ttl_interval(ttl_interval(arguments.ttl_interval))
-        .open(&arguments.path)
+        .in_memory(arguments.in_memory)
+        .open(arguments.path.clone().unwrap_or_default())
         .map_err(Error::Open)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(serve(client.clone(), arguments));
@@ -153,8 +165,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
 
 async fn serve(client: Client, arguments: Arguments) -> Result<(), Error> {
     // Registered first: a signal during the start must end the server in order, not kill the process.
-    let signals =
-        Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };
+    let signals = Signals {
+        terminate: signal(SignalKind::terminate())?,
+        interrupt: signal(SignalKind::interrupt())?,
+        parent: arguments.exit_with_parent.then(getppid),
+    };
     let mut builder = Server::builder(client)
         .tcp(SocketAddr::new(arguments.bind, arguments.port))
         .connections_max(arguments.max_connections)
@@ -205,16 +220,27 @@ fn announce(server: &Server, arguments: &Arguments) {
     }
 }
 
-/// The signals that end the server.
+/// What ends the server.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    /// The process whose end is to be its end, if there is one.
+    parent: Option<Option<Pid>>,
 }
 
 async fn wait(mut signals: Signals) {
-    let name = tokio::select! {
-        _ = signals.terminate.recv() => "SIGTERM",
-        _ = signals.interrupt.recv() => "SIGINT",
+    let reason = tokio::select! {
+        _ = signals.terminate.recv() => "received SIGTERM",
+        _ = signals.interrupt.recv() => "received SIGINT",
+        () = parent_ends(signals.parent) => "the process that started the server has ended",
     };
-    tracing::info!("received {name}");
+    tracing::info!("{reason}");
+}
+
+/// Waits until the process has another parent than this one, which is when its own has ended.
+async fn parent_ends(parent: Option<Option<Pid>>) {
+    let Some(parent) = parent else { return std::future::pending().await };
+    while getppid() == parent {
+        tokio::time::sleep(PARENT_INTERVAL).await;
+    }
 }

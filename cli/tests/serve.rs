@@ -54,6 +54,59 @@ fn a_served_store_is_written_to_and_closed_in_order() {
     }
 }
 
+#[test]
+fn a_store_in_memory_is_served_and_gone() {
+    for _ in 0..2 {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_cairn"))
+            .args(["serve", "--memory", "--port", "0", "--log-level", "warn"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on mongodb://").unwrap().trim_end_matches('/');
+        let reply = run(address, &doc! { "insert": "a", "documents": [{ "_id": 1 }], "$db": "shop" });
+        assert_eq!(reply, doc! { "n": 1, "ok": 1.0 });
+        rustix::process::kill_process(
+            rustix::process::Pid::from_child(&child),
+            rustix::process::Signal::TERM,
+        )
+        .unwrap();
+        assert!(child.wait().unwrap().success());
+    }
+}
+
+/// The test reads to the end of the server's output, which comes only when the server has ended.
+#[test]
+fn a_server_ends_with_the_process_that_started_it() {
+    let script = "\"$0\" serve --memory --port 0 --exit-with-parent --log-level off & wait";
+    let mut shell = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_cairn")])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(shell.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert!(line.starts_with("listening on "), "{line}");
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+    assert_eq!(output.read_line(&mut line).unwrap(), 0);
+}
+
+#[test]
+fn memory_takes_no_folder_and_no_users() {
+    for more in [&["folder"][..], &["--auth"], &["--read-only"]] {
+        let refused = Command::new(env!("CARGO_BIN_EXE_cairn"))
+            .args(["serve", "--memory"])
+            .args(more)
+            .output()
+            .unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{more:?}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("cannot be used with"), "{refused:?}");
+    }
+}
+
 /// RocksDB makes files at every opening, and without the mask of the process any user could read them.
 #[test]
 fn files_of_a_served_store_can_be_read_by_their_owner_only() {

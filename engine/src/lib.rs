@@ -230,8 +230,8 @@
 //! | memory of a sort or a pipeline stage | 100 MiB |
 //! | processes that write to a folder | 1 |
 //!
-//! Transactions, change streams and stages that join collections are not supported yet; a call that asks for them is
-//! refused.
+//! Transactions, change streams and stages that write to collections are not supported yet; a call that asks for them is
+//! refused. So is a join by other than equal fields.
 //!
 //! # What it is not
 //!
