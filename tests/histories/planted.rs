@@ -8,7 +8,8 @@ use crate::run_bounded;
 /// Histories in which a fault must be found. Most are found by the first.
 const HISTORIES_MAX: u64 = 200;
 
-/// One of a few histories with the fault breaks a promise, and says one of the words.
+/// One of a few histories with the fault breaks a promise, and says one of the words. Without the fault the same decisions
+/// break none.
 #[track_caller]
 fn is_found(fault: PlantedFault, words: &[&str]) {
     let seed = seed();
@@ -17,7 +18,12 @@ fn is_found(fault: PlantedFault, words: &[&str]) {
             .is_err_and(|found| words.iter().any(|word| found.contains(word)))
     };
     let found = (0..HISTORIES_MAX).find(finds);
-    assert!(found.is_some(), "{SEED_VARIABLE}={seed}: {fault:?} went unnoticed in {HISTORIES_MAX} histories");
+    let number = found.unwrap_or_else(|| {
+        panic!("{SEED_VARIABLE}={seed}: {fault:?} went unnoticed in {HISTORIES_MAX} histories")
+    });
+    if let Err(found) = run_bounded(part(seed, number), PlantedFault::None) {
+        panic!("{SEED_VARIABLE}={seed}: history {number} by itself: {found}");
+    }
 }
 
 #[test]

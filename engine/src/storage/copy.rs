@@ -48,15 +48,21 @@ pub(crate) fn publish(database: &Database, target: &Path) -> Result<()> {
 
 /// Copies what a store in memory holds now to a database in the folder `target`, which must not exist.
 fn copy_entries(database: &Database, target: &Path, options: &StoreOptions) -> Result<()> {
+    // The tables of an index build show in every snapshot, also in one from before the build. So both are taken while none
+    // are ingested: what the catalog of the snapshot says of builds is then true of the entries.
+    let ingesting = database.ingesting.lock();
     let snapshot = database.raw().snapshot();
+    let families = Family::ALL
+        .map(|family| (family, snapshot.iterator_cf(database.family(family), IteratorMode::Start)));
+    drop(ingesting);
     let made = create_rocksdb(target, &options.tuning(), database.id())?;
     let mut unlogged = WriteOptions::default();
     // Flushed as a whole at the end: until the copy has its marker, it is not opened.
     unlogged.disable_wal(true);
     let write = |batch| made.raw().write_opt(batch, &unlogged).map_err(translate::read);
-    for family in Family::ALL {
+    for (family, entries) in families {
         let mut batch = WriteBatch::default();
-        for entry in snapshot.iterator_cf(database.family(family), IteratorMode::Start) {
+        for entry in entries {
             let (key, value) = entry.map_err(translate::read)?;
             batch.put_cf(made.family(family), key, value);
             if batch.size_in_bytes() >= COPIED_BYTES {
