@@ -33,12 +33,8 @@ pub(crate) struct Arguments {
     /// The folder of the store.
     #[arg(required_unless_present = "in_memory")]
     path: Option<PathBuf>,
-    /// Serve a new store in memory instead of a folder. Nothing of it reaches a disk.
-    #[arg(long = "memory", conflicts_with_all = ["path", "read_only", "auth"])]
-    in_memory: bool,
-    /// End, in order, once the process that started the server has ended.
-    #[arg(long)]
-    exit_with_parent: bool,
+    #[command(flatten)]
+    lifetime: Lifetime,
     /// The address to listen on. Where other machines can reach it, users must log in, and TLS is needed.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     bind: IpAddr,
@@ -70,6 +66,17 @@ pub(crate) struct Arguments {
     /// After how many seconds an idle cursor is ended.
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     cursor_timeout: u64,
+}
+
+/// How long the store and the server last.
+#[derive(Debug, clap::Args)]
+struct Lifetime {
+    /// Serve a new store in memory instead of a folder. Nothing of it reaches a disk.
+    #[arg(long = "memory", conflicts_with_all = ["path", "read_only", "auth"])]
+    in_memory: bool,
+    /// End, in order, once the process that started the server has ended.
+    #[arg(long)]
+    exit_with_parent: bool,
 }
 
 /// Limits of memory, in mebibytes. Each connection takes a little more.
@@ -152,7 +159,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         .read_only(arguments.read_only)
         .memory_budget(bytes(arguments.memory.store))
         .ttl_interval(ttl_interval(arguments.ttl_interval))
-        .in_memory(arguments.in_memory)
+        .in_memory(arguments.lifetime.in_memory)
         .open(arguments.path.clone().unwrap_or_default())
         .map_err(Error::Open)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -168,7 +175,7 @@ async fn serve(client: Client, arguments: Arguments) -> Result<(), Error> {
     let signals = Signals {
         terminate: signal(SignalKind::terminate())?,
         interrupt: signal(SignalKind::interrupt())?,
-        parent: arguments.exit_with_parent.then(getppid),
+        parent: arguments.lifetime.exit_with_parent.then(Parent::now),
     };
     let mut builder = Server::builder(client)
         .tcp(SocketAddr::new(arguments.bind, arguments.port))
@@ -220,12 +227,22 @@ fn announce(server: &Server, arguments: &Arguments) {
     }
 }
 
+/// The process that has started this one, as far as it can be seen from here.
+#[derive(PartialEq, Eq)]
+struct Parent(Option<Pid>);
+
+impl Parent {
+    fn now() -> Self {
+        Self(getppid())
+    }
+}
+
 /// What ends the server.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
     /// The process whose end is to be its end, if there is one.
-    parent: Option<Option<Pid>>,
+    parent: Option<Parent>,
 }
 
 async fn wait(mut signals: Signals) {
@@ -238,9 +255,9 @@ async fn wait(mut signals: Signals) {
 }
 
 /// Waits until the process has another parent than this one, which is when its own has ended.
-async fn parent_ends(parent: Option<Option<Pid>>) {
+async fn parent_ends(parent: Option<Parent>) {
     let Some(parent) = parent else { return std::future::pending().await };
-    while getppid() == parent {
+    while Parent::now() == parent {
         tokio::time::sleep(PARENT_INTERVAL).await;
     }
 }
