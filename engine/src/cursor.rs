@@ -8,7 +8,7 @@ use query::operation::OperationContext;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::document::decode::decode;
+use crate::document::decode::{EMPTY, decode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::execute::piped::Piped;
 use crate::execute::rest::Rest;
@@ -70,8 +70,6 @@ enum Source {
         current: RawDocumentBuf,
     },
 }
-
-const EMPTY_DOCUMENT: &[u8] = &[5, 0, 0, 0, 0];
 
 impl<T> Cursor<T> {
     pub(crate) fn new(rows: Rows) -> Self {
@@ -195,7 +193,7 @@ impl<T> Cursor<T> {
     #[expect(clippy::missing_panics_doc, reason = "sources check a document before they move to it")]
     pub fn current(&self) -> &RawDocument {
         let current = self.source.as_ref().filter(|_| self.has_current).map(Source::bytes);
-        RawDocument::from_bytes(current.unwrap_or(EMPTY_DOCUMENT)).expect("advance() checked the bytes")
+        RawDocument::from_bytes(current.unwrap_or(EMPTY)).expect("advance() checked the bytes")
     }
 
     /// Frees memory until [`advance`](Self::advance) is called again. Use it before a cursor waits for a long time. The

@@ -171,6 +171,7 @@ codes! {
     PRIMARY_STEPPED_DOWN = 189, "PrimarySteppedDown";
     INVALID_INDEX_SPECIFICATION_OPTION = 197, "InvalidIndexSpecificationOption";
     QUERY_FEATURE_NOT_ALLOWED = 224, "QueryFeatureNotAllowed";
+    MAX_SUB_PIPELINE_DEPTH_EXCEEDED = 232, "MaxSubPipelineDepthExceeded";
     RETRY_CHANGE_STREAM = 234, "RetryChangeStream";
     CURSOR_KILLED = 237, "CursorKilled";
     NOT_IMPLEMENTED = 238, "NotImplemented";
@@ -343,6 +344,7 @@ codes! {
     BSON_SIZE_TYPE = 31393;
     POSITIONAL_INSIDE = 31394;
     POSITIONAL_IN_EXCLUSION = 31395;
+    STAGE_IN_UNION = 31441;
     REVERSE_ARRAY_TYPE = 34435;
     RANGE_START_TYPE = 34443;
     RANGE_START_VALUE = 34444;

@@ -133,7 +133,7 @@ fn errors_name_the_stage() {
     let fixture = nine();
     let run = |stage: Document| fixture.things.aggregate([doc! { "$match": {} }, stage]).run().map(drop);
     refused(run(doc! { "$nothing": 1 }), 40_324, "stage 1: Unrecognized pipeline stage name: '$nothing'");
-    refused(run(doc! { "$unionWith": {} }), 238, "stage 1: stage $unionWith is not supported");
+    refused(run(doc! { "$graphLookup": {} }), 238, "stage 1: stage $graphLookup is not supported");
     refused(run(doc! { "$limit": 0 }), 15_958, "stage 1");
     let mut cursor = fixture
         .things

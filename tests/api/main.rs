@@ -56,6 +56,7 @@ mod stamp;
 mod stats;
 mod time_limits;
 mod tutorials;
+mod union;
 mod update;
 mod update_races;
 mod verify;

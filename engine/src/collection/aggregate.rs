@@ -37,6 +37,8 @@ impl<T> Collection<T> {
     ///
     /// `$lookup` joins by `localField` and `foreignField`. It reads the other collection at the same moment, by an index on the
     /// foreign field or, without one, once as a whole: if that needs more than 100 MiB, the pipeline fails with code 292.
+    /// `$unionWith` reads another collection, also at the same moment, after the documents before it; a `$match` at the start of its
+    /// pipeline uses an index.
     ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};
@@ -262,7 +264,9 @@ impl<'a, T> Aggregate<'a, T> {
         let pipeline = Pipeline::parse(&stages.collect::<Result<Vec<_>>>()?, &variables)?;
         // Other collections are read on the snapshot of the own one, and these sources have none.
         if let (Some(source), Some(_)) = (pipeline.source().stage(), pipeline.foreign_collections().first()) {
-            return Err(unsupported(format!("stage $lookup after {source} is not supported")));
+            return Err(unsupported(format!(
+                "a stage that reads another collection is not supported after {source}"
+            )));
         }
         Ok(pipeline)
     }

@@ -8,6 +8,9 @@ use serde::de::DeserializeOwned;
 use crate::error::{Error, Result};
 use crate::storage::Family;
 
+/// A document without fields.
+pub(crate) const EMPTY: &[u8] = &[5, 0, 0, 0, 0];
+
 /// Views a stored record as a document.
 ///
 /// # Errors

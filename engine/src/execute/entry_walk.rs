@@ -12,6 +12,7 @@ use index::range::Exactness;
 use query::planner::{EntryAnswer, EntryScan};
 
 use crate::catalog::indexes::Index;
+use crate::document::decode::EMPTY;
 use crate::error::{Error, Result};
 use crate::execute::key_walk::{KeyStep, KeyWalk};
 use crate::execute::record_fetch::RecordFetch;
@@ -120,9 +121,6 @@ impl LastVerdict {
         Self { details: Vec::new(), verdict: EntryVerdict::Unknown }
     }
 }
-
-/// A document without fields.
-const EMPTY: &[u8] = &[5, 0, 0, 0, 0];
 
 /// What a step of a walk found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

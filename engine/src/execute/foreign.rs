@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use bson::{Document, RawDocument};
 use query::expression::Variables;
 use query::pipeline::foreign::{Documents, Foreign};
-use query::pipeline::stream::{Step, Stream};
 
 use crate::error::{Error, Result};
 use crate::execute::matches::Matches;
 use crate::execute::read_view::ReadView;
+use crate::execute::row_stream::RowStream;
+use crate::execute::rows::Rows;
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
 
@@ -36,43 +37,19 @@ impl Foreign<Error> for ForeignViews {
         filter: &RawDocument,
         variables: &Variables,
     ) -> Result<Option<Documents<Error>>> {
-        let Some(view) = self.view(collection) else { return Ok(Some(Box::new(Matched { matches: None }))) };
+        let stream = |rows| Box::new(RowStream::new(rows, variables.operation().clone())) as Documents<Error>;
+        let Some(view) = self.view(collection) else { return Ok(Some(stream(None))) };
         let selector = Selector::with_variables(&Document::try_from(filter)?, variables.clone())?;
         let matches = Matches::open_indexed(view, &selector)?;
-        Ok(matches.map(|matches| Box::new(Matched { matches: Some(matches) }) as Documents<Error>))
+        Ok(matches.map(|matches| stream(Some(Rows::of(matches)))))
     }
 
     fn scan(&self, collection: &str, variables: &Variables) -> Result<Documents<Error>> {
         let open = |view| {
             let everything = Selector::with_variables(&Document::new(), variables.clone())?;
-            Matches::open(view, &everything, &Order::default())
+            Matches::open(view, &everything, &Order::default()).map(Rows::of)
         };
-        Ok(Box::new(Matched { matches: self.view(collection).map(open).transpose()? }))
-    }
-}
-
-/// The documents of a walk. A stage reads all of them before it gives its next document, so the walk never rests.
-struct Matched {
-    /// Absent if there is no collection.
-    matches: Option<Matches>,
-}
-
-const EMPTY_DOCUMENT: &[u8] = &[5, 0, 0, 0, 0];
-
-impl Stream<Error> for Matched {
-    fn advance(&mut self) -> Result<Step> {
-        let Some(matches) = &mut self.matches else { return Ok(Step::End) };
-        if !matches.advance()? {
-            return Ok(Step::End);
-        }
-        // Stored bytes can be damaged: from here on they are known to be a document.
-        matches.document()?;
-        Ok(Step::Document)
-    }
-
-    fn current(&self) -> &RawDocument {
-        let bytes = self.matches.as_ref().map(Matches::bytes).filter(|bytes| !bytes.is_empty());
-        // `advance` has made a document of these bytes already, so this cannot fail.
-        RawDocument::from_bytes(bytes.unwrap_or(EMPTY_DOCUMENT)).expect("advance() looked at the bytes")
+        let rows = self.view(collection).map(open).transpose()?;
+        Ok(Box::new(RowStream::new(rows, variables.operation().clone())))
     }
 }

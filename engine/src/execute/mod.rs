@@ -14,6 +14,7 @@ pub(crate) mod piped;
 pub(crate) mod read_view;
 mod record_fetch;
 pub(crate) mod rest;
+mod row_stream;
 pub(crate) mod rows;
 pub(crate) mod stages;
 

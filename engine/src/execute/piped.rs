@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use bson::{RawDocument, RawDocumentBuf};
+use bson::RawDocumentBuf;
 use query::operation::{OperationContext, Reservation};
 use query::pipeline::foreign::Foreign;
-use query::pipeline::stream::{Given, Step, Stream};
+use query::pipeline::stream::{Given, Step, Stream as _};
 use query::pipeline::{Pipeline, Running};
 
 use crate::error::{Error, Result};
 use crate::execute::foreign::ForeignViews;
-use crate::execute::rest::Rest;
+use crate::execute::row_stream::RowStream;
 use crate::execute::rows::Rows;
 
 /// The results of a pipeline. They are before the first document until `advance` is called.
@@ -26,7 +26,7 @@ impl Piped {
     /// `foreign` are the other collections that it reads.
     pub(crate) fn over_rows(pipeline: Pipeline, rows: Option<Rows>, foreign: ForeignViews) -> Self {
         let operation = pipeline.variables().operation().clone();
-        let rows = RowStream { rows, operation: operation.clone(), held: None, refused: None };
+        let rows = RowStream::new(rows, operation.clone());
         let foreign: Arc<dyn Foreign<Error> + Send + Sync> = Arc::new(foreign);
         Self { running: pipeline.run_with(rows, &foreign), operation, held: None }
     }
@@ -66,47 +66,5 @@ impl Piped {
     /// The bytes of the current document.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.running.current().as_bytes()
-    }
-}
-
-/// Rows as the input of a pipeline.
-struct RowStream {
-    /// Absent if there is no collection.
-    rows: Option<Rows>,
-    operation: OperationContext,
-    /// The memory of the current row while the pipeline rests.
-    held: Option<Reservation>,
-    /// Why there was no memory for it. The rows are gone then.
-    refused: Option<Error>,
-}
-
-const EMPTY_DOCUMENT: &[u8] = &[5, 0, 0, 0, 0];
-
-impl Stream<Error> for RowStream {
-    fn advance(&mut self) -> Result<Step> {
-        self.held = None;
-        if let Some(refused) = self.refused.take() {
-            return Err(refused);
-        }
-        // Without a collection the pipeline still runs: a `$facet` over nothing gives one document.
-        let Some(rows) = &mut self.rows else { return Ok(Step::End) };
-        Ok(if rows.advance()? { Step::Document } else { Step::End })
-    }
-
-    fn rest(&mut self) {
-        let Some(rows) = &mut self.rows else { return };
-        // A stage such as `$unwind` may be in the middle of the row.
-        rows.rest(Rest::Keep);
-        self.held = None;
-        match self.operation.reserve(rows.bytes().len()) {
-            Ok(held) => self.held = Some(held),
-            Err(refused) => (self.rows, self.refused) = (None, Some(refused.into())),
-        }
-    }
-
-    fn current(&self) -> &RawDocument {
-        let bytes = self.rows.as_ref().map(Rows::bytes).filter(|bytes| !bytes.is_empty());
-        // `advance` has made a document of these bytes already, so this cannot fail.
-        RawDocument::from_bytes(bytes.unwrap_or(EMPTY_DOCUMENT)).expect("advance() looked at the bytes")
     }
 }

@@ -127,6 +127,13 @@ impl Rows {
         Ok(Self { source, skip, remaining: limit, shape, given: 0, report: None, operation })
     }
 
+    /// The documents of a walk as they are, each a row.
+    pub(super) fn of(matches: Matches) -> Self {
+        let operation = matches.operation().clone();
+        let source = RowSource::Walk(Box::new(matches));
+        Self { source, skip: 0, remaining: None, shape: None, given: 0, report: None, operation }
+    }
+
     /// Makes the rows report their work when they are dropped.
     pub(crate) fn reporting_to(mut self, report: &WorkReport) -> Self {
         self.report = Some(Arc::clone(report));

@@ -84,6 +84,20 @@ pub enum Fault {
         /// The name.
         stage: &'static str,
     },
+    /// The stage is not allowed in a `$unionWith`.
+    #[error("{stage} is not allowed within a $unionWith's sub-pipeline")]
+    InUnion {
+        /// The name.
+        stage: &'static str,
+    },
+    /// Pipelines lie in each other too deep.
+    #[error("pipelines of {stage} lie more than {limit} deep in each other")]
+    TooManyNested {
+        /// The name.
+        stage: &'static str,
+        /// How deep they may lie.
+        limit: usize,
+    },
     /// The argument of the stage is wrong.
     #[error("{stage} needs {expected}, not {found}")]
     Operand {
@@ -222,10 +236,10 @@ pub enum Fault {
         /// What is wrong with the bytes.
         reason: String,
     },
-    /// A pipeline inside a `$facet` is malformed, or failed for a document.
+    /// A pipeline inside a `$facet` or a `$unionWith` is malformed, or failed for a document.
     #[error("in '{field}', {error}")]
     Facet {
-        /// The field of this pipeline.
+        /// The field of this pipeline, or the stage.
         field: String,
         /// What is wrong with the pipeline.
         error: Box<Error>,
@@ -264,6 +278,8 @@ impl Fault {
             Self::Unsupported { .. } | Self::UnsupportedAccumulator { .. } => Code::NOT_IMPLEMENTED,
             Self::NotFirst { .. } => Code::STAGE_NOT_FIRST,
             Self::InFacet { .. } => Code::STAGE_IN_FACET,
+            Self::InUnion { .. } => Code::STAGE_IN_UNION,
+            Self::TooManyNested { .. } => Code::MAX_SUB_PIPELINE_DEPTH_EXCEEDED,
             Self::Operand { code, .. }
             | Self::OptionUnknown { code, .. }
             | Self::OptionMissing { code, .. }

@@ -34,6 +34,7 @@ mod sort;
 mod source;
 mod stage;
 pub mod stream;
+mod union;
 mod unwind;
 mod window;
 
@@ -52,8 +53,9 @@ pub(crate) use self::stage::{NamedStage, named};
 use crate::expression::Variables;
 use crate::pipeline::error::{Error, Fault};
 use crate::pipeline::foreign::{Foreign, NoForeign};
-use crate::pipeline::stage::{FacetPipeline, Nesting, ParsedStage, PlacedStage, Stage};
+use crate::pipeline::stage::{FacetPipeline, Nesting, ParsedStage, PlacedStage, Stage, Union};
 use crate::pipeline::stream::Stream;
+use crate::pipeline::union::UnionArgument;
 
 /// How many stages a pipeline may have. This is MongoDB's limit.
 pub const STAGES_MAX: usize = 1_000;
@@ -259,17 +261,13 @@ impl Pipeline {
     /// ```
     pub fn foreign_collections(&self) -> Vec<&str> {
         let mut names = Vec::new();
-        for placed in &self.stages {
-            if let Stage::Lookup(lookup) = &placed.stage {
-                names.push(lookup.from.as_str());
-            }
-        }
+        stage::collect_foreign(&self.stages, &mut names);
         names.sort_unstable();
         names.dedup();
         names
     }
 
-    /// Parses the stages of a whole pipeline, or of one inside a `$facet`.
+    /// Parses the stages of a whole pipeline, or of one inside a stage.
     fn parse_in(nesting: Nesting, stages: &[RawDocumentBuf], variables: &Variables) -> Result<Self, Error> {
         // Before anything is parsed: the limit bounds the work of parsing as well.
         if stages.len() > STAGES_MAX {
@@ -297,6 +295,11 @@ impl Pipeline {
                     let stage = Stage::Lookup(parsed);
                     pipeline.stages.push(PlacedStage { position, name: lookup::STAGE, stage });
                 }
+                ParsedStage::Union(argument) => {
+                    let inside = nesting.into_union().map_err(at)?;
+                    let stage = parse_union(inside, &argument, variables).map_err(at)?;
+                    pipeline.stages.push(PlacedStage { position, name: union::NAME, stage });
+                }
                 ParsedStage::Facet(operand) => {
                     nesting.check_facet().map_err(at)?;
                     let stage = parse_facet(&operand, variables).map_err(at)?;
@@ -308,6 +311,13 @@ impl Pipeline {
         optimize::bound_sorts(&mut pipeline.stages);
         Ok(pipeline)
     }
+}
+
+/// Parses the pipeline of a `$unionWith`, which may contain others up to a limit.
+fn parse_union(nesting: Nesting, argument: &UnionArgument, variables: &Variables) -> Result<Stage, Fault> {
+    let pipeline = Pipeline::parse_in(nesting, &argument.stages, variables).map_err(union::inside)?;
+    let input = argument.input(pipeline.source)?;
+    Ok(Stage::Union(Union { input, stages: pipeline.stages }))
 }
 
 /// Parses the pipelines of a `$facet`. They cannot contain another one, so this recursion is one level deep.

@@ -23,8 +23,9 @@ use crate::pipeline::redact::Redaction;
 use crate::pipeline::sample::Sampling;
 use crate::pipeline::shape::Shape;
 use crate::pipeline::sort::Sorting;
-use crate::pipeline::stage::{FacetPipeline, PlacedStage, Stage};
-use crate::pipeline::stream::{StageInput, Step, Stream, nothing};
+use crate::pipeline::stage::{FacetPipeline, PlacedStage, Stage, Union};
+use crate::pipeline::stream::{Given, StageInput, Step, Stream, nothing};
+use crate::pipeline::union::{UnionInput, Uniting};
 use crate::pipeline::unwind::Unwinding;
 use crate::pipeline::window::Windowing;
 
@@ -138,6 +139,11 @@ where
         Stage::Lookup(lookup) => {
             return Box::new(Joining::new(input, lookup, position, variables, Arc::clone(foreign)));
         }
+        Stage::Union(union) => {
+            let foreign = Arc::clone(foreign);
+            let open = move || open_union(union, &variables, &foreign);
+            return Box::new(Uniting::new(input, Box::new(open)));
+        }
         Stage::Count(field) => Box::new(Counting::new(field)),
         Stage::Redact(redaction) => {
             let shown = RawDocumentBuf::new();
@@ -156,6 +162,33 @@ where
         Stage::Facet(pipelines) => Box::new(faceting(pipelines, &variables)),
     };
     Box::new(Collected::new(input, collector, position, operation))
+}
+
+/// Opens the pipeline of a `$unionWith`. Its filter may find what it wants by an index.
+fn open_union<'i, E>(
+    union: Union,
+    variables: &Variables,
+    foreign: &Arc<dyn Foreign<E> + Send + Sync>,
+) -> Result<StageInput<'i, E>, E>
+where
+    E: From<Error> + 'i,
+{
+    let Union { input, stages } = union;
+    let documents: StageInput<'i, E> = match input {
+        UnionInput::Documents(documents) => Box::new(Given::new(documents.into_iter().map(Ok))),
+        UnionInput::Collection(from) => {
+            let found = if let Some(PlacedStage { stage: Stage::Match(first), .. }) = stages.first() {
+                foreign.find(&from, &first.given, variables)?
+            } else {
+                None
+            };
+            match found {
+                Some(found) => found,
+                None => foreign.scan(&from, variables)?,
+            }
+        }
+    };
+    Ok(Box::new(run(stages, variables, documents, foreign)))
 }
 
 /// Opens the pipelines of `$facet`, which all read from one inbox.

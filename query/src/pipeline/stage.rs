@@ -4,7 +4,7 @@
 //! and not here. What a stage means is in the file of its family. Some stages are defined by others (`$bucket`,
 //! `$sortByCount`): they are translated into those here, so that each meaning is implemented once.
 //!
-//! A stage can hold pipelines (`$facet`), so this file holds the whole recursion of the types. Reading the stages of
+//! A stage can hold pipelines (`$facet`, `$unionWith`), so this file holds the whole recursion of the types. Reading the stages of
 //! such a pipeline is left to `mod.rs`, running them to `run.rs`: no file of a stage imports either.
 
 use bson::raw::CString;
@@ -28,6 +28,7 @@ use crate::pipeline::sample;
 use crate::pipeline::shape::{self, Shape};
 use crate::pipeline::sort::SortOrder;
 use crate::pipeline::source::Source;
+use crate::pipeline::union::{self, UnionArgument, UnionInput};
 use crate::pipeline::unwind::Unwind;
 use crate::pipeline::window::WindowFields;
 use crate::raw::Fields;
@@ -65,6 +66,14 @@ pub(super) enum Stage {
     Sample(usize),
     /// The pipelines that each read all documents.
     Facet(Vec<FacetPipeline>),
+    Union(Union),
+}
+
+/// A `$unionWith`: what its pipeline reads, and its stages.
+#[derive(Clone, Debug)]
+pub(super) struct Union {
+    pub(super) input: UnionInput,
+    pub(super) stages: Vec<PlacedStage>,
 }
 
 /// One pipeline of `$facet`.
@@ -95,6 +104,8 @@ enum StageKind {
     Facet,
     /// `$lookup`, which reads another collection.
     Lookup,
+    /// `$unionWith`, which reads another collection by a pipeline.
+    Union,
     /// A stage of MongoDB that CairnDB does not have.
     Unsupported,
 }
@@ -118,13 +129,17 @@ pub(super) enum ParsedStage {
     /// The argument of `$facet`, whose pipelines are not read yet.
     Facet(RawDocumentBuf),
     Lookup(Lookup),
+    /// The argument of `$unionWith`, whose pipeline is not read yet.
+    Union(UnionArgument),
 }
 
-/// What contains a pipeline. Some stages are allowed in one of the two only.
+/// What contains a pipeline. Some stages are not allowed in all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Nesting {
     TopLevel,
     InFacet,
+    /// In as many pipelines of `$unionWith`.
+    InUnion(usize),
 }
 
 impl Nesting {
@@ -132,8 +147,8 @@ impl Nesting {
     pub(super) fn check_source(self, stage: &'static str, position: usize) -> Result<(), Fault> {
         match self {
             Self::InFacet => Err(Fault::InFacet { stage }),
-            Self::TopLevel if position > 0 => Err(Fault::NotFirst { stage }),
-            Self::TopLevel => Ok(()),
+            Self::TopLevel | Self::InUnion(_) if position > 0 => Err(Fault::NotFirst { stage }),
+            Self::TopLevel | Self::InUnion(_) => Ok(()),
         }
     }
 
@@ -141,7 +156,20 @@ impl Nesting {
     pub(super) fn check_lookup(self) -> Result<(), Fault> {
         match self {
             Self::InFacet => Err(Fault::Unsupported { stage: format!("{} in $facet", lookup::STAGE) }),
-            Self::TopLevel => Ok(()),
+            Self::TopLevel | Self::InUnion(_) => Ok(()),
+        }
+    }
+
+    /// What the pipeline of a `$unionWith` lies in. Refuses one in a `$facet`, which has no other collections, and one that
+    /// lies too deep.
+    pub(super) fn into_union(self) -> Result<Self, Fault> {
+        match self {
+            Self::InFacet => Err(Fault::Unsupported { stage: format!("{} in $facet", union::NAME) }),
+            Self::InUnion(depth) if depth >= union::DEPTH_MAX => {
+                Err(Fault::TooManyNested { stage: union::NAME, limit: union::DEPTH_MAX })
+            }
+            Self::InUnion(depth) => Ok(Self::InUnion(depth + 1)),
+            Self::TopLevel => Ok(Self::InUnion(1)),
         }
     }
 
@@ -149,7 +177,7 @@ impl Nesting {
     pub(super) fn check_facet(self) -> Result<(), Fault> {
         match self {
             Self::InFacet => Err(Fault::InFacet { stage: facet::NAME }),
-            Self::TopLevel => Ok(()),
+            Self::TopLevel | Self::InUnion(_) => Ok(()),
         }
     }
 }
@@ -200,7 +228,7 @@ const STAGES: Registry<StageKind> = Registry::new(&[
     ("$skip", StageKind::Stages(skip)),
     ("$sort", StageKind::Stages(sort)),
     ("$sortByCount", StageKind::Stages(sort_by_count)),
-    ("$unionWith", StageKind::Unsupported),
+    ("$unionWith", StageKind::Union),
     ("$unset", StageKind::Shape(shape::unset)),
     ("$unwind", StageKind::Stages(unwind)),
     ("$vectorSearch", StageKind::Unsupported),
@@ -216,9 +244,26 @@ pub(crate) fn named(name: &str) -> Option<NamedStage> {
             | StageKind::Source(_)
             | StageKind::Facet
             | StageKind::Lookup
+            | StageKind::Union
             | StageKind::Unsupported,
         ) => NamedStage::Other(stage),
     })
+}
+
+/// Adds the collections that stages read besides their own.
+pub(super) fn collect_foreign<'s>(stages: &'s [PlacedStage], names: &mut Vec<&'s str>) {
+    for placed in stages {
+        if let Stage::Lookup(lookup) = &placed.stage {
+            names.push(&lookup.from);
+        }
+        // The pipelines of a `$facet` have neither.
+        if let Stage::Union(union) = &placed.stage {
+            if let UnionInput::Collection(from) = &union.input {
+                names.push(from);
+            }
+            collect_foreign(&union.stages, names);
+        }
+    }
 }
 
 /// The row of the table for a name.
@@ -245,6 +290,7 @@ pub(super) fn parse(stage: &RawDocument, variables: &Variables) -> Result<Parsed
         // Its pipelines are read by the caller, which reads stages through this function.
         StageKind::Facet => ParsedStage::Facet(facet::operand(operand)?.to_owned()),
         StageKind::Lookup => ParsedStage::Lookup(Lookup::parse(operand)?),
+        StageKind::Union => ParsedStage::Union(UnionArgument::parse(operand)?),
         StageKind::Unsupported => return Err(Fault::Unsupported { stage: name.to_owned() }),
     })
 }
