@@ -34,8 +34,8 @@ fn no_reader_loses_a_document_while_indexes_come_and_go() {
         Fixture::with((0..DOCUMENTS).map(|id| doc! { "_id": id, "a": id % 10, "t": [id, 500 + id] }));
     let things = &fixture.things;
     let is_over = AtomicBool::new(false);
-    // One makes and drops, two write, three read.
-    race(0..6, |role| match role {
+    // One makes and drops, eight write, four read.
+    race(0..13, |role| match role {
         0 => {
             for _ in 0..ROUNDS {
                 things.create_index(index(doc! { "a": 1 })).run().expect("made");
@@ -45,7 +45,7 @@ fn no_reader_loses_a_document_while_indexes_come_and_go() {
             }
             is_over.store(true, Ordering::Release);
         }
-        1 | 2 => {
+        1..=8 => {
             while !is_over.load(Ordering::Acquire) {
                 let moved = doc! { "$inc": { "z": 1 }, "$push": { "t": -role } };
                 things.update_many(doc! { "a": role }, moved).run().expect("changed");

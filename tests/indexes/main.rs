@@ -12,7 +12,7 @@ use cairndb_tests::choices::{Choices, SEED_VARIABLE, number_from_environment, pa
 use cairndb_tests::indexes::{Compared, run};
 use cairndb_tests::scratch::small;
 
-const RUNS_DEFAULT: u64 = 150;
+const RUNS_DEFAULT: u64 = 500;
 const ROUNDS: usize = 10;
 const WORKERS: u64 = 2;
 /// Stores in which a planted fault must be found. A third of them or more show it.
