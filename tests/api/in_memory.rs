@@ -120,6 +120,22 @@ fn a_backup_is_a_database_on_disk() {
     assert!(matches!(exists.kind(), ErrorKind::InvalidArgument { .. }), "{exists}");
 }
 
+/// Where the parent of the folder does not exist, and where a file is in its place.
+#[test]
+fn a_backup_that_fails_leaves_nothing() {
+    let scratch = Scratch::new();
+    let client = in_memory().open("").expect("made");
+    things(&client).insert_one(doc! { "_id": 1 }).run().expect("inserted");
+    let file = scratch.folder().join("file");
+    std::fs::write(&file, "text").expect("written");
+    for target in [scratch.folder().join("none").join("copy"), file.join("copy")] {
+        client.backup(&target).map(drop).expect_err("there is no place for it");
+    }
+    let left: Vec<_> = std::fs::read_dir(scratch.folder()).expect("the folder").collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!(count(&client, doc! {}), 1);
+}
+
 #[test]
 fn a_cursor_outlives_its_client() {
     let client = in_memory().open("").expect("made");

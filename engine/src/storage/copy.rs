@@ -24,7 +24,10 @@ pub(crate) fn make(database: &Database, target: &Path, options: &StoreOptions) -
     let copy = made_in.join("copy");
     folder::make_private(&made_in)?;
     let copied = if database.is_in_memory() {
-        copy_entries(database, &copy, options)
+        copy_entries(database, &copy, options).inspect_err(|_| {
+            // What of it cannot be removed stays, and the folder around it with it.
+            let _ = std::fs::remove_dir_all(&copy);
+        })
     } else {
         let checkpoint = Checkpoint::new(database.raw());
         checkpoint.and_then(|checkpoint| checkpoint.create_checkpoint(&copy)).map_err(translate::read)
