@@ -57,7 +57,8 @@ impl Client {
         if !self.shared.options.mode.is_read_only() {
             self.shared.store.sync(&database)?;
         }
-        copy::make(&database, path, &self.shared.options)?;
+        // Copying a store in memory takes long, too, and then `close` ends it.
+        copy::make(&database, path, &self.shared.options, &|| self.shared.store.refuse_closing())?;
         // Verifying takes long. `close` must not wait for it.
         drop(database);
         let verified = self.verify_copy(path)?;

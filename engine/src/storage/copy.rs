@@ -14,8 +14,14 @@ use crate::storage::{folder, translate, witness};
 const COPIED_BYTES: usize = 1 << 20;
 
 /// Copies the present state into the folder `target`, which must not exist. Files are hard-linked where possible.
-/// The copy cannot be opened as a database before [`publish`] has written its marker.
-pub(crate) fn make(database: &Database, target: &Path, options: &StoreOptions) -> Result<()> {
+/// The copy cannot be opened as a database before [`publish`] has written its marker. `look` says from time to time whether
+/// to go on.
+pub(crate) fn make(
+    database: &Database,
+    target: &Path,
+    options: &StoreOptions,
+    look: &dyn Fn() -> Result<()>,
+) -> Result<()> {
     // RocksDB creates folders that every user may enter, so the copy is made inside a private one. Otherwise others
     // could read it until its mode is set.
     let mut made_in = target.as_os_str().to_owned();
@@ -24,7 +30,7 @@ pub(crate) fn make(database: &Database, target: &Path, options: &StoreOptions) -
     let copy = made_in.join("copy");
     folder::make_private(&made_in)?;
     let copied = if database.is_in_memory() {
-        copy_entries(database, &copy, options).inspect_err(|_| {
+        copy_entries(database, &copy, options, look).inspect_err(|_| {
             // What of it cannot be removed stays, and the folder around it with it.
             let _ = std::fs::remove_dir_all(&copy);
         })
@@ -50,25 +56,26 @@ pub(crate) fn publish(database: &Database, target: &Path) -> Result<()> {
 }
 
 /// Copies what a store in memory holds now to a database in the folder `target`, which must not exist.
-fn copy_entries(database: &Database, target: &Path, options: &StoreOptions) -> Result<()> {
-    // The tables of an index build show in every snapshot, also in one from before the build. So both are taken while none
-    // are ingested: what the catalog of the snapshot says of builds is then true of the entries.
-    let ingesting = database.ingesting.lock();
+fn copy_entries(
+    database: &Database,
+    target: &Path,
+    options: &StoreOptions,
+    look: &dyn Fn() -> Result<()>,
+) -> Result<()> {
+    // Everything in it came by a commit: tables of index builds, which show in older snapshots too, are not made in memory.
     let snapshot = database.raw().snapshot();
-    let families = Family::ALL
-        .map(|family| (family, snapshot.iterator_cf(database.family(family), IteratorMode::Start)));
-    drop(ingesting);
     let made = create_rocksdb(target, &options.tuning(), database.id())?;
     let mut unlogged = WriteOptions::default();
     // Flushed as a whole at the end: until the copy has its marker, it is not opened.
     unlogged.disable_wal(true);
     let write = |batch| made.raw().write_opt(batch, &unlogged).map_err(translate::read);
-    for (family, entries) in families {
+    for family in Family::ALL {
         let mut batch = WriteBatch::default();
-        for entry in entries {
+        for entry in snapshot.iterator_cf(database.family(family), IteratorMode::Start) {
             let (key, value) = entry.map_err(translate::read)?;
             batch.put_cf(made.family(family), key, value);
             if batch.size_in_bytes() >= COPIED_BYTES {
+                look()?;
                 write(std::mem::take(&mut batch))?;
             }
         }

@@ -16,19 +16,14 @@ use crate::storage::{fork, private};
 /// The folder of one build. Dropping it removes it.
 pub(crate) struct BuildFolder {
     path: PathBuf,
-    /// Whether RocksDB's files are in memory: then it is only a name that theirs begin with.
-    is_in_memory: bool,
 }
 
 impl BuildFolder {
     /// Makes the folder for the build of an index. Ids are never used twice, so no other build has it.
     pub(crate) fn make(database: &Database, build: IndexId) -> Result<Self> {
         let path = database.path().join(format!("{BUILD_PREFIX}{build}"));
-        let is_in_memory = database.is_in_memory();
-        if !is_in_memory {
-            private::create_folder(&path).map_err(failed("make the folder", &path))?;
-        }
-        Ok(Self { path, is_in_memory })
+        private::create_folder(&path).map_err(failed("make the folder", &path))?;
+        Ok(Self { path })
     }
 
     /// The path of a file in the folder.
@@ -48,8 +43,7 @@ impl BuildFolder {
 impl Drop for BuildFolder {
     fn drop(&mut self) {
         // The files of a forked child are its parent's.
-        if !self.is_in_memory
-            && !fork::is_child()
+        if !fork::is_child()
             && let Err(error) = fs::remove_dir_all(&self.path)
         {
             tracing::warn!(%error, path = %self.path.display(), "files of an index build stay until the next open");

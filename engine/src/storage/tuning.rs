@@ -113,9 +113,6 @@ impl Tuning {
         table.set_format_version(5);
 
         let mut options = Options::default();
-        if let Some(files) = &self.files {
-            options.set_env(files);
-        }
         options.set_block_based_table_factory(&table);
         options.set_write_buffer_size(self.write_buffer_bytes());
         options.set_memtable_prefix_bloom_ratio(MEMTABLE_BLOOM_RATIO);

@@ -21,6 +21,9 @@ use crate::write::prepare::encoded_id;
 /// syncs, which is more than so few entries do.
 const COMMITTED_SHARE: usize = 64;
 
+/// The bytes of entries that are committed at a time.
+const COMMITTED_BYTES: usize = 1 << 20;
+
 /// Stores the entries of all documents of the snapshot.
 pub(super) fn load(
     building: &Building<'_>,
@@ -47,22 +50,29 @@ pub(super) fn load(
     drop(scan);
     let sorted = keys.sort()?;
     report.phase(IndexBuildPhase::Storing, sorted.entries);
-    if bytes <= memory / COMMITTED_SHARE {
+    // RocksDB does not let go of a table in memory that it does not take over.
+    if bytes <= memory / COMMITTED_SHARE || building.storage.database.is_in_memory() {
         return commit(building, sorted, report);
     }
     ingest(building, sorted, report)
 }
 
 fn commit(building: &Building<'_>, sorted: Sorted, report: &mut Report<'_, '_>) -> Result<()> {
-    let mut batch = Batch::new(building.storage.database);
+    let storage = building.storage;
+    let mut batch = Batch::new(storage.database);
     let mut neighbors = Neighbors::of(building);
     sorted.for_each(|key, value| {
+        building.step(key.len() + value.len())?;
         neighbors.refuse_duplicate(key, value)?;
         batch.put(Family::Entries, key, value);
         report.advance(1);
-        Ok(())
+        if batch.bytes() < COMMITTED_BYTES {
+            return Ok(());
+        }
+        let full = std::mem::replace(&mut batch, Batch::new(storage.database));
+        storage.store.commit(full, CommitLevel::INDEX_BUILD)
     })?;
-    building.storage.store.commit(batch, CommitLevel::INDEX_BUILD)
+    storage.store.commit(batch, CommitLevel::INDEX_BUILD)
 }
 
 fn ingest(building: &Building<'_>, mut sorted: Sorted, report: &mut Report<'_, '_>) -> Result<()> {
