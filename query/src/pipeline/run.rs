@@ -14,7 +14,7 @@ use crate::pipeline::bucket_auto::BucketingAuto;
 use crate::pipeline::collect::{Collected, Collector};
 use crate::pipeline::count::Counting;
 use crate::pipeline::densify::Densifying;
-use crate::pipeline::error::{Error, at};
+use crate::pipeline::error::{Error, Fault, at};
 use crate::pipeline::facet::{Faceting, Inbox};
 use crate::pipeline::foreign::{Foreign, NoForeign};
 use crate::pipeline::group::Grouping;
@@ -141,7 +141,7 @@ where
         }
         Stage::Union(union) => {
             let foreign = Arc::clone(foreign);
-            let open = move || open_union(union, &variables, &foreign);
+            let open = move || open_union(union, position, &variables, &foreign);
             return Box::new(Uniting::new(input, Box::new(open)));
         }
         Stage::Count(field) => Box::new(Counting::new(field)),
@@ -167,15 +167,23 @@ where
 /// Opens the pipeline of a `$unionWith`. Its filter may find what it wants by an index.
 fn open_union<'i, E>(
     union: Union,
+    position: usize,
     variables: &Variables,
     foreign: &Arc<dyn Foreign<E> + Send + Sync>,
 ) -> Result<StageInput<'i, E>, E>
 where
     E: From<Error> + 'i,
 {
-    let Union { input, stages } = union;
+    let Union { input, mut stages } = union;
     let documents: StageInput<'i, E> = match input {
-        UnionInput::Documents(documents) => Box::new(Given::new(documents.into_iter().map(Ok))),
+        UnionInput::Documents(documents) => {
+            // Rows are counted where they are read, and nothing else counts these documents.
+            let operation = variables.operation().clone();
+            Box::new(Given::new(documents.into_iter().map(move |document| {
+                operation.pass(document.as_bytes().len()).map_err(Fault::from).map_err(at::<E>(position))?;
+                Ok(document)
+            })))
+        }
         UnionInput::Collection(from) => {
             let found = if let Some(PlacedStage { stage: Stage::Match(first), .. }) = stages.first() {
                 foreign.find(&from, &first.given, variables)?
@@ -183,7 +191,11 @@ where
                 None
             };
             match found {
-                Some(found) => found,
+                Some(found) => {
+                    // These match already.
+                    stages.remove(0);
+                    found
+                }
                 None => foreign.scan(&from, variables)?,
             }
         }
