@@ -65,6 +65,18 @@ pub(crate) fn write_value(out: &mut Vec<u8>, value: RawBsonRef<'_>) -> Result<()
     Writer { out, mode: Mode::Relaxed, depth: 0, indent: None }.value(value)
 }
 
+/// The number as Extended JSON names it.
+pub(crate) fn double_text(number: f64) -> String {
+    if number.is_nan() {
+        "NaN".to_owned()
+    } else if number.is_infinite() {
+        if number > 0.0 { "Infinity" } else { "-Infinity" }.to_owned()
+    } else {
+        // The shortest text that reads as the same number, and never without a point or an exponent.
+        format!("{number:?}")
+    }
+}
+
 /// RFC 3339 in UTC, if the year has four digits.
 pub(crate) fn date_text(date: DateTime) -> Option<String> {
     // Asked first: other dates would be written as the nearest one that has a text.
@@ -211,14 +223,7 @@ impl Writer<'_> {
     }
 
     fn double(&mut self, number: f64) {
-        let text = if number.is_nan() {
-            "NaN".to_owned()
-        } else if number.is_infinite() {
-            if number > 0.0 { "Infinity" } else { "-Infinity" }.to_owned()
-        } else {
-            // The shortest text that reads as the same number, and never without a point or an exponent.
-            format!("{number:?}")
-        };
+        let text = double_text(number);
         if self.mode == Mode::Relaxed && number.is_finite() {
             self.raw(&text);
         } else {

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use cairndb::bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::export::form::Form;
-use crate::extended_json::{date_text, write_value};
+use crate::extended_json::{date_text, double_text, write_value};
 use crate::failure::{Exit, Failure};
 
 /// What `--fields auto` looks at: this many documents, or bytes.
@@ -75,22 +75,12 @@ impl Table {
             RawBsonRef::Null => {}
             RawBsonRef::ObjectId(id) => out.extend_from_slice(id.to_hex().as_bytes()),
             RawBsonRef::Decimal128(number) => out.extend_from_slice(number.to_string().as_bytes()),
-            RawBsonRef::Double(number) if !number.is_finite() => {
-                let text = if number.is_nan() {
-                    "NaN"
-                } else if number > 0.0 {
-                    "Infinity"
-                } else {
-                    "-Infinity"
-                };
-                out.extend_from_slice(text.as_bytes());
-            }
+            RawBsonRef::Double(number) => out.extend_from_slice(double_text(number).as_bytes()),
             RawBsonRef::DateTime(date) => match date_text(date) {
                 Some(text) => out.extend_from_slice(text.as_bytes()),
                 None => write_value(out, value)?,
             },
-            RawBsonRef::Double(_)
-            | RawBsonRef::Document(_)
+            RawBsonRef::Document(_)
             | RawBsonRef::Array(_)
             | RawBsonRef::Boolean(_)
             | RawBsonRef::RegularExpression(_)
@@ -110,22 +100,16 @@ impl Table {
 
     /// What of a document no column has.
     fn lost(&self, document: &RawDocument) -> Option<String> {
-        let mut reason = None;
-        leaves(document, "", 0, &mut |path, is_dotted| {
+        first_lost(document, &|path, is_dotted| {
             let is_told = |column: &str| {
                 path == column || path.strip_prefix(column).is_some_and(|rest| rest.starts_with('.'))
             };
-            let is_lost = match &self.found {
+            match &self.found {
                 Some(found) => is_dotted || !prefixes(path).any(|prefix| found.contains(prefix)),
                 // Of named columns the user knows what is left out, but not that a dot hides a value.
                 None => is_dotted && self.columns.iter().any(|column| is_told(column)),
-            };
-            if is_lost && reason.is_none() {
-                let what = if is_dotted { "a name has a dot in it" } else { "no column has it" };
-                reason = Some(format!("{path:?}: {what}"));
             }
-        });
-        reason
+        })
     }
 
     /// Takes the columns from the sample and writes it.
@@ -174,13 +158,7 @@ impl Form for Table {
         self.sample_bytes += document.as_bytes().len();
         if sample.len() < SAMPLE_DOCUMENTS && self.sample_bytes < SAMPLE_BYTES {
             // Only a name with a dot can be lost within the sample, and that is known at once.
-            let mut reason = None;
-            leaves(document, "", 0, &mut |path, is_dotted| {
-                if is_dotted && reason.is_none() {
-                    reason = Some(format!("{path:?}: a name has a dot in it"));
-                }
-            });
-            return Ok(reason);
+            return Ok(first_lost(document, &|_, is_dotted| is_dotted));
         }
         self.settle(out)?;
         Ok(self.lost(document))
@@ -189,6 +167,18 @@ impl Form for Table {
     fn end(&mut self, out: &mut Vec<u8>) -> Result<(), Failure> {
         self.settle(out)
     }
+}
+
+/// What of a document is lost: the first path for which `is_lost` says so, and why.
+fn first_lost(document: &RawDocument, is_lost: &dyn Fn(&str, bool) -> bool) -> Option<String> {
+    let mut reason = None;
+    leaves(document, "", 0, &mut |path, is_dotted| {
+        if reason.is_none() && is_lost(path, is_dotted) {
+            let what = if is_dotted { "a name has a dot in it" } else { "no column has it" };
+            reason = Some(format!("{path:?}: {what}"));
+        }
+    });
+    reason
 }
 
 /// Calls `visit` with the path of every value that is no document, or an empty one, and whether a name on the
