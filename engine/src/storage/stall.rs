@@ -28,16 +28,9 @@ pub(super) type RocksResult = std::result::Result<(), rocksdb::Error>;
 /// The queue of writes that RocksDB has refused for now.
 #[derive(Default)]
 pub(super) struct Stalls {
-    /// Held by the write that is tried next. RocksDB counts refused writes against the rate that it permits, so of many
-    /// that try at once none would get through.
-    turn: Mutex<Turn>,
-}
-
-/// What the writes of the queue have learnt.
-#[derive(Default)]
-struct Turn {
-    /// When a write was given up last.
-    given_up: Option<Instant>,
+    /// When a write was given up last, if any was. Held by the write that is tried next: RocksDB counts refused writes
+    /// against the rate that it permits, so of many that try at once none would get through.
+    given_up: Mutex<Option<Instant>>,
 }
 
 /// A write that may be refused for now.
@@ -64,9 +57,9 @@ impl Stalls {
     #[cold]
     fn retry(&self, stalled: Stalled<'_>, write: &dyn Fn() -> RocksResult) -> RocksResult {
         let arrived = Instant::now();
-        let mut turn = self.turn.lock();
+        let mut last_given_up = self.given_up.lock();
         // It has waited beside a write that was given up, and so for as long.
-        let mut patience = match turn.given_up {
+        let mut patience = match *last_given_up {
             Some(given_up) if given_up > arrived => Patience::spent(),
             Some(_) | None => Patience::new(stalled.work(), Instant::now()),
         };
@@ -76,7 +69,7 @@ impl Stalls {
                 return written;
             }
             if !stalled.wait(&mut patience) {
-                turn.given_up = Some(Instant::now());
+                *last_given_up = Some(Instant::now());
                 return written;
             }
         }
@@ -240,7 +233,7 @@ mod tests {
     fn writes_that_waited_beside_one_that_was_given_up_end_with_it() {
         let slow = Slow::new(2, 64 << 10);
         let arrived = Instant::now();
-        slow.stalls.turn.lock().given_up = Some(arrived + Duration::from_secs(60));
+        *slow.stalls.given_up.lock() = Some(arrived + Duration::from_secs(60));
         let refused = (0..100).find_map(|_| slow.write(10_000).err()).expect("there is no room");
         assert!(translate::is_stall(&refused));
         assert!(arrived.elapsed() < Duration::from_secs(5), "{:?}", arrived.elapsed());
