@@ -78,6 +78,10 @@ fn a_filter_at_the_start_of_its_pipeline_uses_an_index() {
     let without = ids(&a, stages.clone());
     b.create_index(IndexModel::builder().keys(doc! { "n": -1 }).build()).run().expect("an index");
     assert_eq!(ids(&a, stages), without);
+    let stats = b.aggregate([doc! { "$indexStats": {} }, doc! { "$match": { "name": "n_-1" } }]).run();
+    let stats = stats.expect("statistics").next().expect("the index").expect("read");
+    let uses = stats.get_document("accesses").and_then(|accesses| accesses.get_i64("ops"));
+    assert_eq!(uses.expect("a count"), 1);
     assert_eq!(without, [0].into_iter().chain(1990..2000).collect::<Vec<_>>());
 }
 
