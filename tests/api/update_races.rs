@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use cairndb::bson::{Document, doc};
-use cairndb::{IndexModel, IndexOptions, ReturnDocument};
+use cairndb::{Error, IndexModel, IndexOptions, ReturnDocument};
+use cairndb_tests::choices::{Choices, part, seed};
 use cairndb_tests::race::race;
 
 use crate::Fixture;
@@ -142,4 +144,50 @@ fn moved_unique_keys_are_never_held_twice() {
         fixture.stored().iter().map(|document| document.get_i32("k").unwrap()).collect();
     assert_eq!(keys.len(), usize::try_from(THREADS).unwrap());
     fixture.verify_clean();
+}
+
+/// Of a unique key that is taken and freed in every way, no two documents ever have one, and at the end each key is either of
+/// one document or free.
+#[test]
+fn a_unique_key_is_held_by_one_document_and_free_after_it() {
+    const KEYS: i32 = 12;
+    let fixture = Fixture::new();
+    let things = &fixture.things;
+    things.create_index(unique_on("k")).run().unwrap();
+    let (writers, is_over) = (AtomicI32::new(THREADS), AtomicBool::new(false));
+    race(0..THREADS + 2, |thread: i32| {
+        if thread >= THREADS {
+            while !is_over.load(Ordering::Acquire) {
+                let found = things.find(doc! {}).run().unwrap().collect::<Result<Vec<_>, _>>().unwrap();
+                let keys: BTreeSet<i32> =
+                    found.iter().map(|document| document.get_i32("k").unwrap()).collect();
+                assert_eq!(keys.len(), found.len(), "a key is there twice");
+            }
+            return;
+        }
+        let mut choices = Choices::seeded(part(seed(), u64::from(thread.unsigned_abs())));
+        for round in 0..ROUNDS {
+            let mut key = || i32::try_from(choices.below(KEYS.unsigned_abs().into())).unwrap();
+            let (key, other) = (key(), key());
+            let done = match round % 4 {
+                0 => things.insert_one(doc! { "k": key }).run().map(drop),
+                1 => things.update_one(doc! { "k": key }, doc! { "$set": { "k": other } }).run().map(drop),
+                2 => {
+                    let update = doc! { "$set": { "by": thread } };
+                    things.update_one(doc! { "k": key }, update).upsert(true).run().map(drop)
+                }
+                _ => things.delete_one(doc! { "k": key }).run().map(drop),
+            };
+            assert!(done.as_ref().is_ok() || done.as_ref().is_err_and(Error::is_duplicate_key), "{done:?}");
+        }
+        if writers.fetch_sub(1, Ordering::AcqRel) == 1 {
+            is_over.store(true, Ordering::Release);
+        }
+    });
+    fixture.verify_clean();
+    for key in 0..KEYS {
+        let held = things.count_documents(doc! { "k": key }).run().unwrap();
+        let inserted = things.insert_one(doc! { "k": key }).run();
+        assert_eq!((held, inserted.is_ok()), if held == 0 { (0, true) } else { (1, false) }, "key {key}");
+    }
 }
