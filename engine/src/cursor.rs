@@ -13,6 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::execute::piped::Piped;
 use crate::execute::rest::Rest;
 use crate::execute::rows::Rows;
+use crate::metrics::watch::{CursorRequest, CursorWatch, Watch};
 use crate::storage::fork::refuse_child;
 
 /// The results of a [`find`](crate::Collection::find) or an [`aggregate`](crate::Collection::aggregate), one at a time.
@@ -54,6 +55,8 @@ pub struct Cursor<T> {
     repeats: bool,
     /// Why the source is gone, if `advance` has not told it yet.
     refused: Option<Error>,
+    /// Measures the cursor, and is ended before the operation is.
+    watch: Option<Box<CursorWatch>>,
     row: PhantomData<fn() -> T>,
 }
 
@@ -97,7 +100,24 @@ impl<T> Cursor<T> {
 
     fn with(operation: OperationContext, source: Option<Source>) -> Self {
         let (has_current, repeats, refused) = (false, false, None);
-        Self { source, operation, has_current, repeats, refused, row: PhantomData }
+        Self { source, operation, has_current, repeats, refused, watch: None, row: PhantomData }
+    }
+
+    /// Measures the cursor, which the call of `watch` has opened.
+    pub(crate) fn watched(mut self, watch: Watch<'_>, request: CursorRequest) -> Self {
+        self.watch = watch.into_cursor(request);
+        self
+    }
+
+    /// Ends the measurement. What the cursor reads from must be dropped before.
+    fn end_watch(&mut self) {
+        if let Some(watch) = self.watch.take() {
+            watch.end(self.between_looks());
+        }
+    }
+
+    fn between_looks(&self) -> u64 {
+        u64::try_from(self.operation.time_between_looks().as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// Moves to the next document. Returns `false` at the end. After an error the cursor is at its end.
@@ -122,25 +142,46 @@ impl<T> Cursor<T> {
         if let Some(refused) = self.refused.take() {
             return Err(refused);
         }
-        let Some(source) = &mut self.source else { return Ok(false) };
+        let Some(source) = &mut self.source else {
+            self.end_watch();
+            return Ok(false);
+        };
         if std::mem::take(&mut self.repeats) {
             self.has_current = true;
             return Ok(true);
         }
+        let begin = self.watch.as_ref().and_then(|watch| watch.begin());
         self.operation.resume();
         let advanced = source.advance();
         self.operation.pause();
         self.has_current = matches!(advanced, Ok(true));
+        // Sorts and groups do their work in the first call.
+        if let Some(begin) = begin {
+            let measured = self.between_looks();
+            if let Some(watch) = &mut self.watch {
+                watch.started(begin, measured);
+            }
+        }
         match advanced {
-            Ok(true) => Ok(true),
+            Ok(true) => {
+                if let (Some(watch), Some(source)) = (&mut self.watch, &self.source) {
+                    watch.returned(source.bytes().len());
+                }
+                Ok(true)
+            }
             Ok(false) => {
                 // Frees the snapshot now, even if the cursor is kept.
                 self.source = None;
+                self.end_watch();
                 Ok(false)
             }
             Err(error) => {
                 // A caller that ignores the error must not take what follows for the whole result.
                 self.source = None;
+                if let Some(watch) = &mut self.watch {
+                    watch.failed();
+                }
+                self.end_watch();
                 Err(error)
             }
         }
@@ -318,10 +359,12 @@ impl<T> Cursor<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn with_type<U>(self) -> Cursor<U> {
+    pub fn with_type<U>(mut self) -> Cursor<U> {
         // The operation goes along: its limits, and the memory that it holds, belong to the search.
-        let Self { source, operation, has_current, repeats, refused, row: _ } = self;
-        Cursor { source, operation, has_current, repeats, refused, row: PhantomData }
+        let (source, operation) = (self.source.take(), std::mem::take(&mut self.operation));
+        let (refused, watch) = (self.refused.take(), self.watch.take());
+        let Self { has_current, repeats, .. } = self;
+        Cursor { source, operation, has_current, repeats, refused, watch, row: PhantomData }
     }
 }
 
@@ -361,6 +404,14 @@ impl<T: DeserializeOwned + 'static> Iterator for Cursor<T> {
             // `advance` has ended the cursor, so a loop that goes on gets `None` next.
             Err(error) => Some(Err(error)),
         }
+    }
+}
+
+impl<T> Drop for Cursor<T> {
+    fn drop(&mut self) {
+        // In this order: what is dropped notes what it has read.
+        self.source = None;
+        self.end_watch();
     }
 }
 

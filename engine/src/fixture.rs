@@ -7,6 +7,7 @@ use tempfile::TempDir;
 
 use crate::catalog::collection::CollectionState;
 use crate::client::Client;
+use crate::metrics::recorder::RecorderOptions;
 use crate::namespace::Namespace;
 use crate::options::{Compression, Durability, PlantedFault};
 use crate::shared::Shared;
@@ -38,7 +39,8 @@ impl Fixture {
             witness: true,
             fault: PlantedFault::None,
         };
-        let shared = Shared::open(options, Layout::MachineProcess, None).expect("opened");
+        let shared =
+            Shared::open(options, Layout::MachineProcess, None, RecorderOptions::OFF).expect("opened");
         let database = Arc::clone(&shared.store.enter().expect("open"));
         Self { shared, database, _folder: folder }
     }

@@ -257,6 +257,7 @@ mod expiry;
 #[cfg(test)]
 mod fixture;
 mod generated;
+mod metrics;
 mod names;
 mod namespace;
 mod options;
@@ -294,6 +295,10 @@ pub use crate::error::{
     WriteFailure,
 };
 pub use crate::generated::GeneratedValues;
+pub use crate::metrics::report::{
+    Bucket, CursorMetrics, DocumentMetrics, Metrics, OperationMetrics, SearchMetrics, SequenceMetrics,
+    StorageMetrics, StoreState, Times, WaitMetrics,
+};
 pub use crate::namespace::{Namespace, SystemCollection};
 #[doc(hidden)]
 pub use crate::options::PlantedFault;

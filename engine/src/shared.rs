@@ -16,10 +16,12 @@ use crate::catalog::collection::CollectionState;
 use crate::catalog::load::discard_unfinished_builds;
 use crate::catalog::names::Catalog;
 use crate::error::Result;
+use crate::metrics::recorder::{Recorder, RecorderOptions};
 use crate::namespace::Namespace;
 use crate::options::WriteConcern;
 use crate::periodic::PeriodicThread;
 use crate::progress::ScrubStatus;
+use crate::storage::cache_reads;
 use crate::storage::fork;
 use crate::storage::handles::Storage;
 use crate::storage::write::CommitLevel;
@@ -73,6 +75,8 @@ pub(crate) struct Engine {
     pub(crate) ttl_interval: Option<Duration>,
     /// What the scrub has done.
     pub(crate) scrub: Mutex<ScrubStatus>,
+    /// What the operations of the client's handles are counted and timed by.
+    pub(crate) recorder: Arc<Recorder>,
     /// The memory that operations and cursors of all callers together may hold, apart from the store's own.
     memory: MemoryBudget,
 }
@@ -82,8 +86,9 @@ impl Shared {
         options: StoreOptions,
         layout: Layout,
         ttl_interval: Option<Duration>,
+        recording: RecorderOptions,
     ) -> Result<Self> {
-        let engine = Arc::new(Engine::open(options, layout, ttl_interval)?);
+        let engine = Arc::new(Engine::open(options, layout, ttl_interval, recording)?);
         Ok(Self { engine, expiry: Mutex::new(None), scrub: Mutex::new(None) })
     }
 
@@ -113,7 +118,12 @@ impl Deref for Shared {
 }
 
 impl Engine {
-    fn open(options: StoreOptions, layout: Layout, ttl_interval: Option<Duration>) -> Result<Self> {
+    fn open(
+        options: StoreOptions,
+        layout: Layout,
+        ttl_interval: Option<Duration>,
+        recording: RecorderOptions,
+    ) -> Result<Self> {
         let store = Store::open(&options)?;
         let catalog = {
             let database = store.enter()?;
@@ -126,7 +136,9 @@ impl Engine {
         };
         let memory = MemoryBudget::new(OPERATIONS_BYTES_MAX);
         let (generator, scrub) = (Generator::new(layout), Mutex::default());
-        Ok(Self { store, catalog, generator, options, ttl_interval, scrub, memory })
+        // Shared with cursors, which may outlive the client.
+        let recorder = Arc::new(Recorder::new(recording, cache_reads::take));
+        Ok(Self { store, catalog, generator, options, ttl_interval, scrub, recorder, memory })
     }
 
     /// What an operation of a caller may use. It begins now, unless it is part of an operation that has begun.

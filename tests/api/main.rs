@@ -40,6 +40,7 @@ mod io_errors;
 mod key_ranges;
 mod lookup;
 mod malformed;
+mod metrics;
 mod numbering_races;
 mod open;
 mod plan_choice;

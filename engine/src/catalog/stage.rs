@@ -85,6 +85,10 @@ pub(crate) fn stage_sequence_change(
 /// Stages the mark of a sequence and its new gaps. Only the newest gaps are kept in the ledger.
 pub(crate) fn stage_mark(batch: &mut Batch<'_>, identity: &Identity, mark: &Mark, gaps: &[Gap]) {
     batch.put(Family::Meta, &identity.id.mark_key(), &sequence_entry::encode_mark(mark));
+    // Counted here, where all marks pass, and not where each is committed.
+    let meters = &batch.database().sequences;
+    meters.reserves.add(1);
+    meters.gaps.add(gaps.len() as u64);
     // `next_gap` counts all gaps, also those beyond the kept ones, so the numbers of the newest are its last
     // ones.
     let newest = gaps.get(gaps.len().saturating_sub(GAPS_KEPT)..).unwrap_or_default();

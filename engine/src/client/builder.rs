@@ -11,6 +11,7 @@ use crate::client::handle::Client;
 use crate::error::ErrorKind;
 use crate::error::{Error, Result};
 use crate::expiry;
+use crate::metrics::recorder::RecorderOptions;
 use crate::options::{Compression, Durability, PlantedFault};
 use crate::scrub;
 use crate::shared::{Caller, Shared};
@@ -22,6 +23,8 @@ const MEMORY_BUDGET: usize = 256 << 20;
 const INDEX_BUILD_MEMORY: usize = 64 << 20;
 /// The fewest bytes that an index build can be given.
 const INDEX_BUILD_MEMORY_MIN: usize = 1 << 20;
+/// Operations that take at least so long are logged by default, as in MongoDB.
+const SLOW_THRESHOLD: Duration = Duration::from_millis(100);
 /// How often expired documents are deleted by default, as in MongoDB.
 const TTL_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -150,6 +153,8 @@ pub struct ClientBuilder {
     witness: bool,
     ttl_interval: Option<Duration>,
     scrub: Option<u64>,
+    metrics: bool,
+    slow_threshold: Option<Duration>,
     fault: PlantedFault,
 }
 
@@ -167,6 +172,8 @@ impl Default for ClientBuilder {
             witness: true,
             ttl_interval: Some(TTL_INTERVAL),
             scrub: None,
+            metrics: true,
+            slow_threshold: Some(SLOW_THRESHOLD),
             fault: PlantedFault::None,
         }
     }
@@ -420,6 +427,44 @@ impl ClientBuilder {
         self
     }
 
+    /// Whether operations are counted and timed for [`Client::metrics`]. The default is `true`; it costs less than a hundredth
+    /// of an insert.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::doc};
+    /// # fn main() -> cairndb::Result<()> {
+    /// let client = Client::builder().metrics(false).in_memory(true).open("")?;
+    /// client.database("app").collection("people").insert_one(doc! { "name": "Ada" }).run()?;
+    /// let metrics = client.metrics()?;
+    /// assert!(metrics.operations.is_empty());
+    /// assert!(metrics.storage.memtable_bytes > 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn metrics(mut self, metrics: bool) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
+    /// Operations that take at least so long are logged (`tracing`, as a warning with the target `cairndb::slow`): the verb, the
+    /// collection, how long it took, which plans its searches followed, what they read, and the shape of the request. A shape has
+    /// the names of fields and operators, and `?` for each value. The default is 100 ms; `None` logs none.
+    ///
+    /// A cursor is logged once it is at its end or dropped, with the time of its own work.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// let client = Client::builder().slow_threshold(Duration::from_secs(1)).in_memory(true).open("")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn slow_threshold(mut self, threshold: impl Into<Option<Duration>>) -> Self {
+        self.slow_threshold = threshold.into();
+        self
+    }
+
     /// Plants a fault on purpose, to show that the test suites detect it.
     #[doc(hidden)]
     pub fn planted_fault(mut self, fault: PlantedFault) -> Self {
@@ -493,7 +538,9 @@ impl ClientBuilder {
             ObjectIdLayout::MachineProcess => Layout::MachineProcess,
             ObjectIdLayout::Random => Layout::Random,
         };
-        let shared = Shared::open(options, layout, self.ttl_interval)?;
+        // Slow operations are logged even if nothing is counted.
+        let recording = RecorderOptions { is_counting: self.metrics, slow: self.slow_threshold };
+        let shared = Shared::open(options, layout, self.ttl_interval, recording)?;
         expiry::start_if_needed(&shared)?;
         if let Some(bytes_per_second) = self.scrub {
             scrub::start(&shared, bytes_per_second)?;

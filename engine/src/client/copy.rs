@@ -7,6 +7,7 @@ use sequence::object_id::Layout;
 use crate::audit::{self, Watch};
 use crate::client::handle::Client;
 use crate::error::{Error, Result};
+use crate::metrics::recorder::RecorderOptions;
 use crate::results::{BackupReport, RecoveryReport, VerifyReport};
 use crate::shared::Shared;
 use crate::storage::pace::Pace;
@@ -83,7 +84,7 @@ impl Client {
             ..self.shared.options.clone()
         };
         // Any layout will do, because no `ObjectId` is made for a copy that is only read.
-        let copy = Shared::open(options, Layout::MachineProcess, None)?;
+        let copy = Shared::open(options, Layout::MachineProcess, None, RecorderOptions::OFF)?;
         // It ends with the database that is copied: no other thread can close the copy.
         let look = || self.shared.store.refuse_closing();
         let mut watch = Watch::new(Pace::new(None, &look), None);

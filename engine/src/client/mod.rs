@@ -7,6 +7,7 @@ mod durability;
 mod expire;
 mod handle;
 mod lists;
+mod metrics;
 mod verify;
 
 pub use self::builder::{ClientBuilder, ObjectIdLayout};

@@ -1,7 +1,7 @@
 //! `aggregate`, on a collection and on a database.
 
 use std::marker::PhantomData;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
@@ -20,7 +20,11 @@ use crate::execute::matches::Matches;
 use crate::execute::piped::Piped;
 use crate::execute::read_view::ReadView;
 use crate::execute::rows::{RowExtras, Rows, Search, WorkReport};
+use crate::metrics::shape::Requested;
+use crate::metrics::verb::Verb;
+use crate::metrics::watch::{CursorRequest, Watch};
 use crate::names::validate_database;
+use crate::namespace::Namespace;
 use crate::options::{AggregateOptions, Collation, Hint};
 use crate::plan::access::Needed;
 use crate::plan::order::{Order, check_collation, check_hint};
@@ -222,6 +226,26 @@ impl<'a, T> Aggregate<'a, T> {
     /// # }
     /// ```
     pub fn run(self) -> Result<Cursor<T>> {
+        let (recorder, namespace) = match &self.target {
+            Target::Collection(collection) => collection.measured(),
+            Target::Database { shared, name, .. } => {
+                (Arc::clone(&shared.recorder), Arc::new(Namespace::new(*name, "$cmd.aggregate")))
+            }
+        };
+        // Owned, because the target is moved into the cursor's request.
+        let watch = Watch::start(&recorder, &namespace, Verb::Aggregate);
+        match self.open() {
+            Ok(cursor) => {
+                let pipeline = Some(self.pipeline);
+                Ok(cursor.watched(watch, CursorRequest { pipeline, ..CursorRequest::default() }))
+            }
+            refused => {
+                watch.end(refused, || Requested { pipeline: Some(&self.pipeline), ..Requested::default() })
+            }
+        }
+    }
+
+    fn open(&self) -> Result<Cursor<T>> {
         let pipeline = self.parse()?;
         let piped = match &self.target {
             Target::Collection(collection) => {

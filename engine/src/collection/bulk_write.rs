@@ -11,6 +11,9 @@ use serde::Serialize;
 
 use crate::collection::handle::Collection;
 use crate::error::{BulkWriteError, Error, ErrorKind, Result};
+use crate::metrics::shape::Requested;
+use crate::metrics::verb::Verb;
+use crate::metrics::watch::Watch;
 use crate::namespace::Namespace;
 use crate::options::{
     BulkWriteOptions, Collation, DeleteManyModel, DeleteOneModel, DeleteOptions, Hint, InsertOneModel,
@@ -251,6 +254,17 @@ enum Single {
 
 impl<R> BulkWrite<'_, R> {
     fn write_all(self) -> Result<Outcome> {
+        let recorder = Arc::clone(&self.shared.recorder);
+        // Its writes may be in any collection. The name is MongoDB's.
+        let namespace = Arc::new(Namespace::new("admin", "$cmd.bulkWrite"));
+        let watch = Watch::start(&recorder, &namespace, Verb::BulkWrite);
+        // Each write is counted by its own verb, too.
+        let outcome = self.write_each();
+        let has_failed = outcome.as_ref().map_or(true, |outcome| !outcome.refused.write_errors.is_empty());
+        watch.end_as(outcome, has_failed, Requested::default)
+    }
+
+    fn write_each(self) -> Result<Outcome> {
         // Both checks come before the first write, so that a call with such a mistake writes nothing.
         if self.models.is_empty() {
             return Err(Error::invalid_argument("bulk_write was called without writes"));

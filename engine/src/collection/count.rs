@@ -14,6 +14,8 @@ use crate::execute::explain::{Depth, Explained};
 use crate::execute::matches::Matches;
 use crate::execute::read_view::ReadView;
 use crate::execute::rows::{Rows, Search};
+use crate::metrics::shape::Requested;
+use crate::metrics::verb::Verb;
 use crate::options::{Collation, CountOptions, Hint};
 use crate::plan::access::Needed;
 use crate::plan::order::{Order, check_collation, check_hint};
@@ -118,6 +120,11 @@ setters!(CountDocuments<'a, T>, CountOptions, r#"people.count_documents(doc! { "
 impl<T> CountDocuments<'_, T> {
     /// Counts the documents.
     pub fn run(self) -> Result<u64> {
+        let watch = self.collection.watch(Verb::CountDocuments);
+        watch.end(self.count(), || Requested::search(&self.filter, None))
+    }
+
+    fn count(&self) -> Result<u64> {
         let search = self.search()?;
         let selector = search.selector.clone();
         let counted = self.collection.search(&selector, |view| {

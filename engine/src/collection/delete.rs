@@ -9,6 +9,8 @@ use crate::collection::explain::ExplainedWrite;
 use crate::collection::handle::{Collection, Terms};
 use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
+use crate::metrics::shape::Requested;
+use crate::metrics::verb::Verb;
 use crate::options::{Collation, DeleteOptions, Hint, WriteConcern};
 use crate::plan::order::{Order, check_collation, check_hint};
 use crate::plan::selector::{Moment, Selector};
@@ -137,8 +139,13 @@ impl<T> Delete<'_, T> {
 
     /// Removes the documents.
     pub fn run(self) -> Result<DeleteResult> {
+        let verb = match self.extent {
+            Extent::One => Verb::DeleteOne,
+            Extent::Many => Verb::DeleteMany,
+        };
+        let watch = self.collection.watch(verb);
         // A driver reports a refused delete as a write error. Parsing refuses it as a command would.
-        self.delete().map_err(Error::into_write)
+        watch.end(self.delete().map_err(Error::into_write), || Requested::search(&self.filter, None))
     }
 
     /// Plans the delete for `explain`, and at [`Depth::Execution`] reads what it would remove. Nothing is removed.
@@ -158,7 +165,7 @@ impl<T> Delete<'_, T> {
         Ok(explained.under("DELETE", 0, done))
     }
 
-    fn delete(self) -> Result<DeleteResult> {
+    fn delete(&self) -> Result<DeleteResult> {
         let (selector, order) = self.parse()?;
         let options = &self.options;
         let search = DocumentSearch { selector: &selector, order: &order };

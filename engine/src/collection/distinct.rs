@@ -10,6 +10,8 @@ use crate::collection::handle::Collection;
 use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::rows::{Rows, Search};
+use crate::metrics::shape::Requested;
+use crate::metrics::verb::Verb;
 use crate::options::{Collation, DistinctOptions, Hint};
 use crate::plan::access::Needed;
 use crate::plan::order::{Order, check_collation, check_hint};
@@ -88,6 +90,11 @@ setters!(Distinct<'a, T>, DistinctOptions, r#"people.distinct("name", doc! {})"#
 impl<T> Distinct<'_, T> {
     /// Reads the values.
     pub fn run(self) -> Result<Vec<Bson>> {
+        let watch = self.collection.watch(Verb::Distinct);
+        watch.end(self.distinct(), || Requested::search(&self.filter, None))
+    }
+
+    fn distinct(&self) -> Result<Vec<Bson>> {
         let search = self.search()?;
         let mut values = Values::new(&self.field)?;
         let selector = search.selector.clone();

@@ -14,6 +14,10 @@ use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::read_view::{FoundByIndex, FoundRecord};
 use crate::execute::rows::{RowExtras, Rows, Search};
+use crate::metrics::notes;
+use crate::metrics::shape::Requested;
+use crate::metrics::verb::Verb;
+use crate::metrics::watch::CursorRequest;
 use crate::options::{Collation, FindOptions, Hint};
 use crate::plan::access::Needed;
 use crate::plan::bounds::{ID_FIELD, only_equality};
@@ -279,7 +283,15 @@ impl<T> Find<'_, T> {
     /// # }
     /// ```
     pub fn run(self) -> Result<Cursor<T>> {
-        open(self.collection, &self.filter, &self.options, limit(&self.options))
+        let watch = self.collection.watch(Verb::Find);
+        match open(self.collection, &self.filter, &self.options, limit(&self.options)) {
+            // The call is counted with its cursor.
+            Ok(cursor) => {
+                let (filter, sort) = (Some(self.filter), self.options.sort);
+                Ok(cursor.watched(watch, CursorRequest { filter, sort, pipeline: None }))
+            }
+            refused => watch.end(refused, || Requested::search(&self.filter, self.options.sort.as_ref())),
+        }
     }
 
     /// Plans the search for `explain`, and at [`Depth::Execution`] reads to the end of its cursor.
@@ -293,6 +305,12 @@ impl<T> Find<'_, T> {
 impl<T: DeserializeOwned + 'static> FindOne<'_, T> {
     /// Reads the document. Returns `None` if none matches.
     pub fn run(self) -> Result<Option<T>> {
+        let watch = self.collection.watch(Verb::FindOne);
+        watch.end(self.find(), || Requested::search(&self.filter, self.options.sort.as_ref()))
+    }
+
+    #[inline]
+    fn find(&self) -> Result<Option<T>> {
         // A filter that is just an `_id`, or a field with a unique index, needs neither a parsed filter nor a plan nor a
         // snapshot.
         if is_plain(&self.options)
@@ -306,6 +324,7 @@ impl<T: DeserializeOwned + 'static> FindOne<'_, T> {
             // Decoding runs code of the caller, so it comes after the store is left: `close` must not wait for it.
             match found {
                 FoundByIndex::Record(FoundRecord { key, bytes: Some(bytes) }) => {
+                    notes::returned(1, bytes.len() as u64);
                     return deserialize(&key, bytes).map(Some);
                 }
                 FoundByIndex::Record(FoundRecord { bytes: None, .. }) | FoundByIndex::Nothing => {
@@ -316,7 +335,12 @@ impl<T: DeserializeOwned + 'static> FindOne<'_, T> {
         }
         // The limit is 1 whatever the options say. It also lets a sort keep a single document.
         let mut cursor: Cursor<T> = open(self.collection, &self.filter, &self.options, Some(1))?;
-        cursor.next().transpose()
+        let found = cursor.next().transpose()?;
+        // This cursor is measured as a part of the call.
+        if found.is_some() {
+            notes::returned(1, cursor.current().as_bytes().len() as u64);
+        }
+        Ok(found)
     }
 }
 

@@ -19,6 +19,8 @@ use crate::collection::handle::{Collection, Terms};
 use crate::document::decode::decode_owned;
 use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
+use crate::metrics::shape::Requested;
+use crate::metrics::verb::Verb;
 use crate::options::{
     Collation, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, Hint,
     ReturnDocument, UpdateModifications, WriteConcern,
@@ -376,8 +378,7 @@ impl<T: DeserializeOwned + 'static> FindOneAndUpdate<'_, T> {
     /// Changes the document. Returns `None` if no document matched, also after an upsert unless the state after the change
     /// was asked for.
     pub fn run(self) -> Result<Option<T>> {
-        // MongoDB's `findAndModify` has no list of write errors: a refusal is the error of the whole call.
-        let found = self.modify().map_err(Error::into_command)?;
+        let found = self.modify()?;
         // Decoded after the store was left, because decoding runs code of the caller. The change is committed
         // by then: a document that is no `T` is an error of the call, and is changed all the same.
         found.document.map(decode_owned).transpose()
@@ -387,6 +388,13 @@ impl<T: DeserializeOwned + 'static> FindOneAndUpdate<'_, T> {
 impl<T> FindOneAndUpdate<'_, T> {
     /// Changes the document. The result is not decoded.
     pub(crate) fn modify(self) -> Result<Modified> {
+        let watch = self.collection.watch(Verb::FindOneAndUpdate);
+        // MongoDB's `findAndModify` has no list of write errors: a refusal is the error of the whole call.
+        let found = self.find_and_modify().map_err(Error::into_command);
+        watch.end(found, || Requested::search(&self.filter, self.options.sort.as_ref()))
+    }
+
+    fn find_and_modify(&self) -> Result<Modified> {
         let (selector, change) = self.parse()?;
         let options = ModifyOptions::of_update(&self.options);
         let request = ModifyRequest { filter: &self.filter, selector: &selector, change: &change, options };
@@ -415,7 +423,7 @@ impl<T: Serialize + DeserializeOwned + 'static, D: Borrow<T>> FindOneAndReplace<
     /// Replaces the document. Returns `None` if no document matched, also after an upsert unless the state after the
     /// replacement was asked for.
     pub fn run(self) -> Result<Option<T>> {
-        let found = self.modify().map_err(Error::into_command)?;
+        let found = self.modify()?;
         found.document.map(decode_owned).transpose()
     }
 }
@@ -423,6 +431,13 @@ impl<T: Serialize + DeserializeOwned + 'static, D: Borrow<T>> FindOneAndReplace<
 impl<T: Serialize, D: Borrow<T>> FindOneAndReplace<'_, T, D> {
     /// Replaces the document. The result is not decoded.
     pub(crate) fn modify(self) -> Result<Modified> {
+        let watch = self.collection.watch(Verb::FindOneAndReplace);
+        // MongoDB's `findAndModify` has no list of write errors: a refusal is the error of the whole call.
+        let found = self.find_and_modify().map_err(Error::into_command);
+        watch.end(found, || Requested::search(&self.filter, self.options.sort.as_ref()))
+    }
+
+    fn find_and_modify(&self) -> Result<Modified> {
         // Before the store is entered: the caller's code in `Serialize` runs while nothing is locked.
         let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
         let change = Change::of_replacement(&bytes)?;
@@ -452,7 +467,7 @@ impl<T: Serialize, D: Borrow<T>> FindOneAndReplace<'_, T, D> {
 impl<T: DeserializeOwned + 'static> FindOneAndDelete<'_, T> {
     /// Removes the document. Returns `None` if no document matched.
     pub fn run(self) -> Result<Option<T>> {
-        let found = self.modify().map_err(Error::into_command)?;
+        let found = self.modify()?;
         // The document is removed by now. One that is no `T` makes the call fail, and does not come back.
         found.document.map(decode_owned).transpose()
     }
@@ -461,6 +476,13 @@ impl<T: DeserializeOwned + 'static> FindOneAndDelete<'_, T> {
 impl<T> FindOneAndDelete<'_, T> {
     /// Removes the document. The result is not decoded.
     pub(crate) fn modify(self) -> Result<Modified> {
+        let watch = self.collection.watch(Verb::FindOneAndDelete);
+        // MongoDB's `findAndModify` has no list of write errors: a refusal is the error of the whole call.
+        let found = self.find_and_modify().map_err(Error::into_command);
+        watch.end(found, || Requested::search(&self.filter, self.options.sort.as_ref()))
+    }
+
+    fn find_and_modify(&self) -> Result<Modified> {
         let options = &self.options;
         let ParsedDelete { selector, order, projection } = self.parse()?;
         let search = DocumentSearch { selector: &selector, order: &order };

@@ -17,6 +17,9 @@ use crate::catalog::collection::CollectionState;
 use crate::error::{Error, Result};
 use crate::execute::foreign::ForeignViews;
 use crate::execute::read_view::{FoundByIndex, FoundRecord, ReadView, look_up, look_up_by_index};
+use crate::metrics::recorder::Recorder;
+use crate::metrics::verb::Verb;
+use crate::metrics::watch::Watch;
 use crate::namespace::{Namespace, SystemCollection};
 use crate::options::WriteConcern;
 use crate::plan::selector::Selector;
@@ -68,7 +71,7 @@ pub(super) struct Handle {
     /// The checked name, or the error that every verb returns because the name is not allowed.
     namespace: std::result::Result<Namespace, Error>,
     /// The name as the caller gave it, for messages.
-    pub(super) given: Namespace,
+    pub(super) given: Arc<Namespace>,
     /// The collection as first resolved. It is stale once its state is retired, that is after a drop or a rename.
     resolved: OnceLock<Arc<CollectionState>>,
 }
@@ -103,7 +106,7 @@ impl<T> Collection<T> {
             caller,
             // As in MongoDB's driver, to make a handle is no error. The verbs report a bad name.
             namespace: Namespace::parse(db, coll),
-            given: Namespace { db: db.to_owned(), coll: coll.to_owned() },
+            given: Arc::new(Namespace { db: db.to_owned(), coll: coll.to_owned() }),
             resolved: OnceLock::new(),
         };
         Self { handle: Arc::new(handle), row: PhantomData }
@@ -116,7 +119,7 @@ impl<T> Collection<T> {
             caller: Caller::default(),
             // Not parsed: `Namespace::parse` refuses system collections, so that no other handle reaches them.
             namespace: Ok(given.clone()),
-            given,
+            given: Arc::new(given),
             resolved: OnceLock::new(),
         };
         Self { handle: Arc::new(handle), row: PhantomData }
@@ -151,7 +154,7 @@ impl<T> Collection<T> {
     /// # }
     /// ```
     pub fn namespace(&self) -> Namespace {
-        self.handle.given.clone()
+        Namespace::clone(&self.handle.given)
     }
 
     /// Returns a handle to this collection that reads and writes documents as another type.
@@ -207,7 +210,7 @@ impl<T> Collection<T> {
             shared: Arc::clone(shared),
             caller,
             namespace: namespace.clone(),
-            given: given.clone(),
+            given: Arc::clone(given),
             resolved: resolved.clone(),
         };
         Self { handle: Arc::new(handle), row: PhantomData }
@@ -215,6 +218,17 @@ impl<T> Collection<T> {
 
     pub(super) fn shared(&self) -> &Shared {
         &self.handle.shared
+    }
+
+    /// Begins to measure a call of a verb.
+    #[inline]
+    pub(super) fn watch(&self, verb: Verb) -> Watch<'_> {
+        Watch::start(&self.handle.shared.recorder, &self.handle.given, verb)
+    }
+
+    /// What calls are measured by, and the name that they are logged with.
+    pub(super) fn measured(&self) -> (Arc<Recorder>, Arc<Namespace>) {
+        (Arc::clone(&self.handle.shared.recorder), Arc::clone(&self.handle.given))
     }
 
     /// Starts an operation of this handle. Its time counts from now.

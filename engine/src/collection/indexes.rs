@@ -15,6 +15,8 @@ use crate::collection::handle::Collection;
 use crate::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::expiry;
+use crate::metrics::shape::Requested;
+use crate::metrics::verb::Verb;
 use crate::options::IndexModel;
 use crate::progress::IndexBuildProgress;
 use crate::results::{CreateIndexResult, CreateIndexesResult};
@@ -315,10 +317,10 @@ impl<'a, T> CreateIndex<'a, T> {
     /// # }
     /// ```
     pub fn run(mut self) -> Result<CreateIndexResult> {
+        let watch = self.collection.watch(Verb::CreateIndexes);
         let operation = self.collection.begin_plain(self.max_time);
-        let index_name =
-            self.collection.build_index(&self.model, &operation, self.progress.as_deref_mut())?;
-        Ok(CreateIndexResult { index_name })
+        let built = self.collection.build_index(&self.model, &operation, self.progress.as_deref_mut());
+        Ok(CreateIndexResult { index_name: watch.end(built, Requested::default)? })
     }
 }
 
@@ -353,8 +355,10 @@ impl<T> CreateIndexes<'_, T> {
             .try_for_each(|model| index_definition::parse(model).map(|_: Option<IndexDefinition>| ()))?;
         let operation = self.collection.begin_plain(self.max_time);
         // Lazy, so the first build that fails ends the call. Indexes that were built before it stay.
+        // One call, however many indexes it builds.
+        let watch = self.collection.watch(Verb::CreateIndexes);
         let names = self.models.iter().map(|model| self.collection.build_index(model, &operation, None));
-        Ok(CreateIndexesResult { index_names: names.collect::<Result<_>>()? })
+        Ok(CreateIndexesResult { index_names: watch.end(names.collect(), Requested::default)? })
     }
 }
 

@@ -9,6 +9,8 @@ use serde::Serialize;
 use crate::collection::handle::{Collection, Terms};
 use crate::document::draft::Drafts;
 use crate::error::{Error, ErrorKind, InsertManyError, Result};
+use crate::metrics::shape::Requested;
+use crate::metrics::verb::Verb;
 use crate::options::{InsertManyOptions, WriteConcern};
 use crate::results::InsertManyResult;
 use crate::write::insert;
@@ -147,6 +149,15 @@ impl<T> InsertMany<'_, T> {
     /// Stores the documents. Refused documents are part of the outcome; the call fails only if no collection could store
     /// any of them.
     pub(crate) fn store<S: InsertedSet>(self) -> Result<InsertOutcome<S>> {
+        let watch = self.collection.watch(Verb::InsertMany);
+        // Documents that were refused are a failure of the call, though others were stored.
+        let stored = self.insert();
+        let has_failed =
+            stored.as_ref().map_or(true, |outcome: &InsertOutcome<S>| !outcome.refused.is_empty());
+        watch.end_as(stored, has_failed, Requested::default)
+    }
+
+    fn insert<S: InsertedSet>(self) -> Result<InsertOutcome<S>> {
         let mut documents = self.documents?;
         if documents.len() == 0 {
             return Err(Error::invalid_argument("insert_many was called without documents"));

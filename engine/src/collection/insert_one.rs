@@ -9,6 +9,8 @@ use serde::Serialize;
 use crate::collection::handle::{Collection, Terms};
 use crate::document::draft::Drafts;
 use crate::error::Result;
+use crate::metrics::shape::Requested;
+use crate::metrics::verb::Verb;
 use crate::options::{InsertOneOptions, WriteConcern};
 use crate::results::InsertOneResult;
 use crate::write::insert;
@@ -104,6 +106,12 @@ impl<T: Serialize, D: Borrow<T>> InsertOne<'_, T, D> {
     /// # }
     /// ```
     pub fn run(self) -> Result<InsertOneResult> {
+        let watch = self.collection.watch(Verb::InsertOne);
+        watch.end(self.insert(), Requested::default)
+    }
+
+    #[inline]
+    fn insert(self) -> Result<InsertOneResult> {
         // Serialized before the store is entered: the caller's code in `Serialize` runs while nothing is locked.
         let mut draft = Drafts::of_one(self.document.borrow())?;
         let collection = self.collection;

@@ -11,6 +11,8 @@ use crate::collection::explain::ExplainedWrite;
 use crate::collection::handle::Collection;
 use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
+use crate::metrics::shape::Requested;
+use crate::metrics::verb::Verb;
 use crate::options::{Collation, Hint, ReplaceOptions, WriteConcern};
 use crate::plan::order::{Order, check_collation};
 use crate::plan::selector::{Moment, Selector};
@@ -147,8 +149,10 @@ impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
     /// # }
     /// ```
     pub fn run(self) -> Result<UpdateResult> {
+        let watch = self.collection.watch(Verb::ReplaceOne);
         // A driver reports a refused replacement as a write error. Parsing refuses it as a command would.
-        self.replace().map_err(Error::into_write)
+        let replaced = self.replace().map_err(Error::into_write);
+        watch.end(replaced, || Requested::search(&self.filter, self.options.sort.as_ref()))
     }
 
     /// Plans the replacement for `explain`, and at [`Depth::Execution`] reads what it would replace. Nothing is written.
@@ -167,7 +171,7 @@ impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
         Ok(explained.under("UPDATE", 0, effect.to_document()))
     }
 
-    fn replace(self) -> Result<UpdateResult> {
+    fn replace(&self) -> Result<UpdateResult> {
         // Before the store is entered: the caller's code in `Serialize` runs while nothing is locked.
         let bytes = bson::serialize_to_vec(self.replacement.borrow())?;
         let parsed = self.parse(&bytes)?;

@@ -11,6 +11,8 @@ use crate::collection::explain::ExplainedWrite;
 use crate::collection::handle::Collection;
 use crate::error::{Error, Result};
 use crate::execute::explain::{Depth, Explained};
+use crate::metrics::shape::Requested;
+use crate::metrics::verb::Verb;
 use crate::options::{Collation, Hint, UpdateModifications, UpdateOptions, WriteConcern};
 use crate::plan::order::{Order, check_collation};
 use crate::plan::selector::{Moment, Selector};
@@ -192,8 +194,14 @@ impl<T> Update<'_, T> {
     /// # }
     /// ```
     pub fn run(self) -> Result<UpdateResult> {
+        let verb = match self.extent {
+            Extent::One => Verb::UpdateOne,
+            Extent::Many => Verb::UpdateMany,
+        };
+        let watch = self.collection.watch(verb);
         // A driver reports a refused update as a write error. Parsing refuses it as a command would.
-        self.change().map_err(Error::into_write)
+        let changed = self.change().map_err(Error::into_write);
+        watch.end(changed, || Requested::search(&self.filter, self.options.sort.as_ref()))
     }
 
     /// Plans the update for `explain`, and at [`Depth::Execution`] reads what it would change. Nothing is written.
@@ -210,7 +218,7 @@ impl<T> Update<'_, T> {
         Ok(explained.under("UPDATE", 0, effect.to_document()))
     }
 
-    fn change(self) -> Result<UpdateResult> {
+    fn change(&self) -> Result<UpdateResult> {
         // Parsed before the store is entered: a malformed update is refused whatever is stored.
         let parsed = self.parse()?;
         let (search, change) = (parsed.search(), &parsed.change);

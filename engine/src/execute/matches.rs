@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bson::{RawDocument, RawDocumentBuf};
 use query::filter::Filter;
 use query::operation::{OperationContext, Reservation};
-use query::planner::{Access, Plan};
+use query::planner::{Access, Merge, Plan, Union};
 
 use crate::catalog::indexes::Index;
 use crate::document::decode::stored;
@@ -23,6 +23,7 @@ pub(crate) use crate::execute::open_scan::Examined;
 use crate::execute::open_scan::{OpenScan, ScanStep, Visited};
 use crate::execute::read_view::{ReadState, ReadView};
 use crate::execute::rest::Rest;
+use crate::metrics::notes;
 use crate::options::PlantedFault;
 use crate::plan::access::{Asked, Needed};
 use crate::plan::bounds::KeySpans;
@@ -151,10 +152,12 @@ impl Matches {
             (ReadState::Snapshot(snapshot), plan) => {
                 // A reader who could not look the record up directly still needs no scan.
                 if let Some(key) = selector.record_key(collection) {
+                    notes::looked_up();
                     let bytes = snapshot.get(Family::Records, &key)?;
                     MatchSource::of_record(key, bytes)
                 } else {
                     let access = plan.map_or(Access::Nothing, |plan| plan.access);
+                    note_plan(&access, &indexes);
                     MatchSource::of_access(snapshot, collection, indexes, access, &selector)?
                 }
             }
@@ -306,6 +309,47 @@ impl Matches {
             MatchSource::Point { bytes, state: LookupState::Current, .. } => bytes,
             MatchSource::Point { state: LookupState::Pending | LookupState::Done, .. } => &[],
             MatchSource::Scans(scans) => scans.scan().map(OpenScan::document).unwrap_or_default(),
+        }
+    }
+}
+
+impl Drop for Matches {
+    fn drop(&mut self) {
+        // A lookup examines one document at most, and is counted as such.
+        if !matches!(self.source, MatchSource::Point { .. }) {
+            notes::examined(self.examined.keys, self.examined.documents);
+        }
+    }
+}
+
+/// Notes how a search reads its documents.
+fn note_plan(access: &Access, indexes: &[Index]) {
+    // A filter that nothing can match reads nothing, and is no search.
+    if !matches!(access, Access::Nothing) {
+        let mut reads_all = false;
+        for_each_scan(access, indexes, &mut |plan| {
+            reads_all |= plan == notes::Plan::Records;
+            notes::scans(plan);
+        });
+        notes::searched(reads_all);
+    }
+}
+
+fn for_each_scan<'a>(access: &Access, indexes: &'a [Index], with: &mut impl FnMut(notes::Plan<'a>)) {
+    match access {
+        Access::Nothing => {}
+        Access::Records(scan) => {
+            with(if scan.ids.is_all() { notes::Plan::Records } else { notes::Plan::Ids });
+        }
+        Access::Entries(scan) => {
+            if let Some(index) = indexes.get(scan.index) {
+                with(notes::Plan::Index(&index.name));
+            }
+        }
+        Access::Union(Union { scans, .. }) | Access::Merge(Merge { scans, .. }) => {
+            for scan in scans {
+                for_each_scan(scan, indexes, with);
+            }
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::catalog::collection::{Changes, CollectionState};
 use crate::catalog::entry;
 use crate::catalog::indexes::Index;
 use crate::error::{Error, Result};
+use crate::metrics::notes;
 use crate::options::PlantedFault;
 use crate::plan::selector::{PointKey, Selector};
 use crate::storage::keys::CollectionId;
@@ -102,6 +103,7 @@ impl ReadView {
     ) -> Result<Self> {
         let state = match selector.record_key(collection.id) {
             Some(key) => {
+                notes::looked_up();
                 let bytes = database.get(Family::Records, &key)?.map(|bytes| bytes.to_vec());
                 ReadState::Record { key, bytes }
             }
@@ -210,6 +212,7 @@ pub(crate) fn look_up<'a, K: AsRef<[u8]>>(
 ) -> Result<Option<(FoundCollection<'a>, FoundRecord<K>)>> {
     let Some(found) = find()? else { return Ok(None) };
     let key = key_in(found.id);
+    notes::looked_up();
     let bytes = database.get(Family::Records, key.as_ref())?.map(|bytes| bytes.to_vec());
     // After the read, as the header says. A rename is an end too: the record may have moved with it.
     if found.changes().is_ending() {
@@ -247,6 +250,8 @@ pub(crate) fn look_up_by_index<'a>(
     let mut key = index.id.prefix().to_vec();
     key::encode(value, direction, &mut key);
     index.uses.note();
+    // One look-up for the two reads: it finds one document.
+    notes::looked_up();
     let entry = database.get(Family::Entries, &key)?;
     let mut record = None;
     if let Some(entry) = &entry {

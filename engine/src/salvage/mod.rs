@@ -16,6 +16,7 @@ use sequence::object_id::Layout;
 
 use crate::audit::{self, Watch};
 use crate::error::{Error, Result};
+use crate::metrics::recorder::RecorderOptions;
 use crate::options::{Compression, Durability, PlantedFault};
 use crate::salvage::catalog::FoundCatalog;
 use crate::salvage::records::Copier;
@@ -213,6 +214,7 @@ fn build_indexes(
         StoreOptions { mode: OpenMode::MustExist, ..options.clone() },
         Layout::MachineProcess,
         None,
+        RecorderOptions::OFF,
     )?;
     for collection in catalog.collections.values_mut() {
         let database = shared.store.enter()?;

@@ -21,6 +21,10 @@ impl<'a> Batch<'a> {
         Self::with_capacity(database, 0)
     }
 
+    pub(crate) fn database(&self) -> &'a Database {
+        self.database
+    }
+
     /// An empty batch with room for `bytes` bytes of keys and values.
     pub(crate) fn with_capacity(database: &'a Database, bytes: usize) -> Self {
         Self { database, builder: BatchBuilder::with_capacity(bytes) }

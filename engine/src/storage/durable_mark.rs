@@ -4,10 +4,12 @@
 //! returns without another. The mark only rises, and only after the operating system reported that the sync succeeded.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
 use crate::error::Result;
+use crate::metrics::timing::Timing;
 use crate::options::PlantedFault;
 use crate::storage::families::Database;
 use crate::storage::health::Health;
@@ -18,11 +20,14 @@ pub(super) struct DurableMark {
     fault: PlantedFault,
     /// Held by the sync that is running.
     running: Mutex<()>,
+    /// The syncs of the log, and those of journaled writes.
+    pub(super) syncs: Timing,
 }
 
 impl DurableMark {
     pub(super) fn starting_at(sequence: u64, fault: PlantedFault) -> Self {
-        Self { sequence: AtomicU64::new(sequence), fault, running: Mutex::new(()) }
+        let (running, syncs) = (Mutex::new(()), Timing::default());
+        Self { sequence: AtomicU64::new(sequence), fault, running, syncs }
     }
 
     pub(super) fn sequence(&self) -> u64 {
@@ -62,7 +67,11 @@ impl DurableMark {
         let covered = database.latest_sequence();
         // A store in memory has no log.
         if self.fault != PlantedFault::MarkNotSynced && !database.is_in_memory() {
-            database.raw().flush_wal(true).map_err(|error| health.failed(&error))?;
+            // Timed whether it succeeds or not: a sync that fails has often taken long.
+            let begin = Instant::now();
+            let synced = database.raw().flush_wal(true);
+            self.syncs.record_since(begin);
+            synced.map_err(|error| health.failed(&error))?;
         }
         // The mark stays if another write failed meanwhile: the kernel reports a page that it could not write only
         // once, so the success of this sync may not be believed.

@@ -9,6 +9,7 @@ use rocksdb::{ColumnFamily, DB, DBPinnableSlice, Options, Range, ReadOptions, Wr
 use rocksfile::batch::Batch;
 
 use crate::error::Result;
+use crate::metrics::timing::SequenceMeters;
 use crate::options::PlantedFault;
 use crate::storage::folder::FolderLock;
 use crate::storage::format::{FAMILY_ENTRIES, FAMILY_META, FAMILY_RECORDS, LogStamp, StoreId};
@@ -50,6 +51,8 @@ pub(crate) struct Database {
     /// Held while RocksDB takes over tables.
     pub(super) ingesting: Mutex<()>,
     fault: PlantedFault,
+    /// How much of sequences was written.
+    pub(crate) sequences: SequenceMeters,
     /// Whether RocksDB's files are in memory.
     is_in_memory: bool,
     lock: Option<FolderLock>,
@@ -61,7 +64,18 @@ impl Database {
         let ingesting = Mutex::new(());
         let numbers = Family::ALL.map(|family| number(&raw, family));
         let (reads, fault) = (ReadOptions::default(), PlantedFault::None);
-        Self { raw: Some(raw), reads, numbers, id, tables, ingesting, fault, is_in_memory: false, lock: None }
+        Self {
+            raw: Some(raw),
+            reads,
+            numbers,
+            id,
+            tables,
+            ingesting,
+            fault,
+            sequences: SequenceMeters::default(),
+            is_in_memory: false,
+            lock: None,
+        }
     }
 
     /// Plants a fault.

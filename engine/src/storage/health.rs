@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::metrics::report::StoreState;
 use crate::storage::translate::{self, Failure};
 
 const OPEN: u64 = 0;
@@ -182,6 +183,17 @@ impl Health {
     /// Whether a write that found no room in memory is to be tried again: RocksDB is making some.
     pub(super) fn makes_room(&self) -> bool {
         self.state() == OPEN
+    }
+
+    /// The state, as the metrics tell it.
+    pub(super) fn reported(&self) -> StoreState {
+        match self.state() {
+            OPEN => StoreState::Open,
+            FULL => StoreState::Full,
+            DAMAGED => StoreState::Damaged,
+            READ_ONLY => StoreState::ReadOnly,
+            _ => StoreState::Poisoned,
+        }
     }
 
     fn state(&self) -> u64 {

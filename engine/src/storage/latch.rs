@@ -4,8 +4,12 @@
 //! returned. An operation takes all its latches together, in ascending order of stripes. Every operation uses this
 //! order, so no two can wait for each other. Two keys may share a stripe; that costs time, never correctness.
 
+use std::time::Instant;
+
 use crossbeam::utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
+
+use crate::metrics::timing::Timing;
 
 /// The number of stripes. A multiple of 64, so that a set of stripes fills whole words.
 const STRIPES: usize = 1024;
@@ -15,6 +19,8 @@ const WORDS: usize = STRIPES / 64;
 pub(crate) struct Latches {
     // Each stripe has a cache line of its own: threads on neighboring stripes would slow each other down.
     stripes: Box<[CachePadded<Mutex<()>>]>,
+    /// How long operations have waited for each other.
+    pub(super) waits: Timing,
 }
 
 /// The stripes that an operation will hold, collected before the first is locked.
@@ -71,22 +77,38 @@ impl LatchSet {
 
 impl Latches {
     pub(crate) fn new() -> Self {
-        Self { stripes: (0..STRIPES).map(|_| CachePadded::new(Mutex::new(()))).collect() }
+        let stripes = (0..STRIPES).map(|_| CachePadded::new(Mutex::new(()))).collect();
+        Self { stripes, waits: Timing::default() }
     }
 
     /// Waits for the latch of one key.
     #[inline]
     pub(crate) fn lock_one(&self, key: &[u8]) -> Latched<'_> {
-        Latched { _first: self.stripes.get(stripe_of(key)).map(|stripe| stripe.lock()), _others: Vec::new() }
+        let first = self.stripes.get(stripe_of(key)).map(|stripe| self.lock_stripe(stripe));
+        Latched { _first: first, _others: Vec::new() }
     }
 
     /// Waits for all latches of the set.
     pub(crate) fn lock(&self, set: &LatchSet) -> Latched<'_> {
         // `stripes` ascends, and that alone keeps two operations from waiting for each other.
         let mut others = Vec::with_capacity(set.len());
-        others
-            .extend(set.stripes().filter_map(|stripe| self.stripes.get(stripe)).map(|stripe| stripe.lock()));
+        let stripes = set.stripes().filter_map(|stripe| self.stripes.get(stripe));
+        others.extend(stripes.map(|stripe| self.lock_stripe(stripe)));
         Latched { _first: None, _others: others }
+    }
+
+    #[inline]
+    fn lock_stripe<'a>(&self, stripe: &'a Mutex<()>) -> MutexGuard<'a, ()> {
+        // Nearly always free, and then no clock is read.
+        stripe.try_lock().unwrap_or_else(|| self.wait_for(stripe))
+    }
+
+    #[cold]
+    fn wait_for<'a>(&self, stripe: &'a Mutex<()>) -> MutexGuard<'a, ()> {
+        let begin = Instant::now();
+        let held = stripe.lock();
+        self.waits.record_since(begin);
+        held
     }
 }
 

@@ -8,6 +8,7 @@ mod durability;
 mod durable_mark;
 mod families;
 mod folder;
+mod gauges;
 mod health;
 mod memory;
 mod open;
@@ -21,6 +22,7 @@ mod translate;
 mod tuning;
 mod witness;
 
+pub(crate) mod cache_reads;
 pub(crate) mod checksums;
 pub(crate) mod copy;
 pub(crate) mod fork;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::metrics::timing::Timing;
 use crate::storage::families::Database;
 use crate::storage::health::Health;
 use crate::storage::translate;
@@ -31,6 +32,8 @@ pub(super) struct Stalls {
     /// When a write was given up last, if any was. Held by the write that is tried next: RocksDB counts refused writes
     /// against the rate that it permits, so of many that try at once none would get through.
     given_up: Mutex<Option<Instant>>,
+    /// How long writes have waited.
+    pub(super) waits: Timing,
 }
 
 /// A write that may be refused for now.
@@ -51,7 +54,14 @@ impl Stalls {
         stalled: Stalled<'_>,
         write: impl Fn() -> RocksResult,
     ) -> RocksResult {
-        if first.as_ref().is_err_and(translate::is_stall) { self.retry(stalled, &write) } else { first }
+        if !first.as_ref().is_err_and(translate::is_stall) {
+            return first;
+        }
+        // The clock is read only here, where milliseconds are lost anyway.
+        let begin = Instant::now();
+        let written = self.retry(stalled, &write);
+        self.waits.record_since(begin);
+        written
     }
 
     #[cold]

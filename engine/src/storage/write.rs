@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use rocksdb::WriteOptions;
 
 use crate::error::{Error, Result};
+use crate::metrics::notes;
 use crate::options::PlantedFault;
 pub(crate) use crate::storage::batch::Batch;
 pub(crate) use crate::storage::durability::CommitLevel;
@@ -53,7 +54,7 @@ pub(crate) struct Commits {
     pub(super) health: Health,
     pub(super) durable: DurableMark,
     write_options: WriteOptionSet,
-    stalls: Stalls,
+    pub(super) stalls: Stalls,
     /// `None` in a store that is opened for reading, and in one in memory.
     keeper: Option<Keeper>,
     fault: PlantedFault,
@@ -149,6 +150,9 @@ impl Commits {
     fn write_now(&self, batch: &mut Batch<'_>, level: CommitLevel) -> Result<RocksResult> {
         let (database, options) = (batch.database, self.write_options.at(level));
         let finished = batch.finish()?;
+        notes::wrote(finished.len());
+        // A buffered write is too fast to be timed by itself.
+        let begin = (level == CommitLevel::Journaled).then(Instant::now);
         let write = || {
             let raw = finished.for_rocksdb();
             if self.fault == PlantedFault::EntriesApart {
@@ -157,11 +161,13 @@ impl Commits {
                 database.raw().write_opt(raw, options)
             }
         };
-        Ok(self.stalls.outlast(
-            write(),
-            Stalled { database, health: &self.health, bytes: finished.len() },
-            write,
-        ))
+        let stalled = Stalled { database, health: &self.health, bytes: finished.len() };
+        let written = self.stalls.outlast(write(), stalled, write);
+        // The sync is a part of RocksDB's write, and nearly all of its time.
+        if let Some(begin) = begin {
+            self.durable.syncs.record_since(begin);
+        }
+        Ok(written)
     }
 
     /// Writes one record without building a batch.
@@ -181,6 +187,7 @@ impl Commits {
         let (family, options) = (database.family(Family::Records), self.write_options.at(level));
         let write = || database.raw().put_cf_opt(family, key, document, options);
         let bytes = key.len() + document.len();
+        notes::wrote(bytes);
         let written = self.stalls.outlast(write(), Stalled { database, health: &self.health, bytes }, write);
         // A buffered write raises no mark, so its number is not read.
         self.settle(written, admission, Written { level, sequence: 0, doubt: Doubt::IsTold })

@@ -35,6 +35,7 @@ use crate::catalog::indexes::Index;
 use crate::catalog::sequences::AutoFields;
 use crate::error::{Error, Result};
 use crate::execute::read_view::ReadView;
+use crate::metrics::notes;
 use crate::options::PlantedFault;
 use crate::plan::selector::Selector;
 use crate::storage::handles::Storage;
@@ -171,6 +172,11 @@ impl<'a> Target<'a> {
         match committed {
             Ok(()) => self.collection.count.add(change),
             Err(error) => return Err(self.count_unknown(error, key, change)),
+        }
+        if change > 0 {
+            notes::inserted(change.unsigned_abs());
+        } else {
+            notes::deleted(change.unsigned_abs());
         }
         Ok(())
     }

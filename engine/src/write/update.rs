@@ -11,6 +11,7 @@ use bson::RawDocumentBuf;
 
 use crate::document::decode::stored;
 use crate::error::{Error, Result};
+use crate::metrics::notes;
 use crate::options::PlantedFault;
 use crate::storage::Family;
 use crate::storage::latch::LatchSet;
@@ -144,6 +145,7 @@ fn update_found(
         if target.indexes.is_empty() {
             let shown = shown.of(&current, &new)?;
             target.commit_record(key, &new)?;
+            notes::updated(1);
             return Ok(Some(Matched { is_modified: true, shown }));
         }
         let difference = Difference::of(target, key, &current, &new)?;
@@ -156,6 +158,7 @@ fn update_found(
         }
         let shown = shown.of(&current, &new)?;
         difference.commit(target, key, &new)?;
+        notes::updated(1);
         return Ok(Some(Matched { is_modified: true, shown }));
     }
 }

@@ -4,9 +4,9 @@
 //! that loops or builds. A loop counts its steps; every 128 steps the context looks at the clock and the tokens, so
 //! that a step costs no more than a counter. What is built reserves its bytes.
 //!
-//! The invariant: once a context has refused a step it refuses every later one, with the same reason. The clock is
-//! read only if there is a limit of time, and only time between [`resume`](OperationContext::resume) and
-//! [`pause`](OperationContext::pause) counts.
+//! The invariant: once a context has refused a step it refuses every later one, with the same reason. Only time between
+//! [`resume`](OperationContext::resume) and [`pause`](OperationContext::pause) counts, and without a limit of time the clock is
+//! read only at looks.
 
 mod budget;
 mod interruption;
@@ -83,6 +83,16 @@ struct OperationState {
     shared: Option<MemoryBudget>,
     /// What was taken from the shared budget, in whole grants.
     granted: AtomicUsize,
+    looks: Looks,
+}
+
+/// When the context looked at its limits.
+#[derive(Default)]
+struct Looks {
+    /// The time of the last look since work was resumed, in nanoseconds of [`process_nanos`]. It is 0 before the first one.
+    last: AtomicU64,
+    /// The time between looks, in nanoseconds.
+    between: AtomicU64,
 }
 
 /// A limit of time and what was used of it, in nanoseconds.
@@ -124,6 +134,7 @@ impl OperationContext {
             kept: OnceLock::new(),
             shared,
             granted: AtomicUsize::new(0),
+            looks: Looks::default(),
         };
         Self { state: Some(Arc::new(state)) }
     }
@@ -258,11 +269,33 @@ impl OperationContext {
     /// assert!(context.look().is_ok());
     /// ```
     pub fn pause(&self) {
+        if let Some(state) = &self.state {
+            // What follows the pause is not time at work. The time up to it is unknown, and short.
+            state.looks.last.store(0, Ordering::Relaxed);
+        }
         if let Some(time) = self.time() {
             // A second pause changes nothing: without a start the total is what was spent before.
             time.spent.store(time.total(), Ordering::Relaxed);
             time.since.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// About how long the operation has worked for a long time: the time between two looks at the limits without a pause
+    /// between them. An operation that pauses before its second look has 0. To know it costs no clock besides those of the looks.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use cairndb_query::operation::OperationContext;
+    /// let context = OperationContext::counting();
+    /// for _ in 0..10_000 {
+    ///     context.step()?;
+    /// }
+    /// assert!(context.time_between_looks() > Duration::ZERO);
+    /// # Ok::<(), cairndb_query::operation::Interruption>(())
+    /// ```
+    pub fn time_between_looks(&self) -> Duration {
+        let between = self.state.as_ref().map_or(0, |state| state.looks.between.load(Ordering::Relaxed));
+        Duration::from_nanos(between)
     }
 
     /// Reserves `bytes` bytes until the reservation is dropped.
@@ -338,6 +371,7 @@ impl OperationState {
 
     #[cold]
     fn look(&self) -> Result<(), Interruption> {
+        self.looks.note();
         let shared = self.shared.as_ref().map_or(0, MemoryBudget::limit);
         let limits = MemoryLimits { own: self.bytes_max, shared };
         // The reason that stopped it comes before a new look, so that every refusal names the same one.
@@ -398,6 +432,26 @@ impl OperationState {
             shared.give_back(granted - kept);
         }
     }
+}
+
+impl Looks {
+    /// Notes that the context looks at its limits.
+    fn note(&self) {
+        // Relaxed, as an operation works in one thread at a time.
+        let now = process_nanos();
+        let last = self.last.load(Ordering::Relaxed);
+        if last > 0 {
+            let between = self.between.load(Ordering::Relaxed).saturating_add(now.saturating_sub(last));
+            self.between.store(between, Ordering::Relaxed);
+        }
+        self.last.store(now, Ordering::Relaxed);
+    }
+}
+
+/// The nanoseconds since this was asked first in the process, and one more, so that they are never 0.
+fn process_nanos() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    nanos(START.get_or_init(Instant::now).elapsed()).saturating_add(1)
 }
 
 impl Drop for OperationState {

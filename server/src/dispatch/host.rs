@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cairndb::bson::{Bson, DateTime, Document, doc};
+use cairndb::bson::{self, Bson, DateTime, Document, doc};
 
 use crate::dispatch::call::Call;
 use crate::dispatch::diagnostic::MONGODB_VERSION;
@@ -33,8 +33,9 @@ pub(super) fn host(call: &Call) -> Result<Reply, Failure> {
 }
 
 /// `serverStatus`. All sections are returned, whichever the client asks for.
-#[expect(clippy::unnecessary_wraps, reason = "it stands in the table of commands")]
 pub(super) fn status(call: &Call) -> Result<Reply, Failure> {
+    // One look for all sections, so that they agree.
+    let metrics = call.shared.client.metrics()?;
     let shared = &call.shared;
     let counters = &shared.counters;
     let uptime = shared.started.elapsed();
@@ -77,7 +78,23 @@ pub(super) fn status(call: &Call) -> Result<Reply, Failure> {
         },
         "storageEngine": { "name": "rocksdb", "readOnly": shared.client.is_read_only(), "persistent": true },
         "mem": memory(),
-        "metrics": { "cursor": cursors(call) },
+        // MongoDB's names for what it counts as well.
+        "metrics": {
+            "cursor": cursors(call),
+            "document": {
+                "deleted": long(metrics.documents.deleted),
+                "inserted": long(metrics.documents.inserted),
+                "returned": long(metrics.documents.returned),
+                "updated": long(metrics.documents.updated),
+            },
+            "queryExecutor": {
+                "scanned": long(metrics.searches.keys_examined),
+                "scannedObjects": long(metrics.searches.documents_examined),
+                "collectionScans": { "total": long(metrics.searches.collection_scans) },
+            },
+        },
+        // What `Client::metrics` returns.
+        "cairndb": bson::serialize_to_document(&metrics).map_err(cairndb::Error::from)?,
     }
     .into())
 }

@@ -10,6 +10,7 @@
 mod builds;
 mod in_memory;
 mod indexed;
+mod metrics;
 mod numbering;
 mod queries;
 mod rounds;
@@ -43,7 +44,7 @@ const TURN: usize = 5000;
 
 type Figure = (&'static str, fn() -> f64);
 
-const FIGURES: [Figure; 39] = [
+const FIGURES: [Figure; 41] = [
     ("insert_one_raw", || insert_one_raw(Opponent::Alike)),
     ("insert_one_best", || insert_one_raw(Opponent::Best)),
     ("insert_one_typed", insert_one_typed),
@@ -75,6 +76,8 @@ const FIGURES: [Figure; 39] = [
     ("insert_3_indexes", indexed::insert_3_indexes),
     ("index_build", builds::index_build),
     ("insert_during_build", builds::insert_during_build),
+    ("metrics_insert_one", metrics::metrics_insert_one),
+    ("metrics_find_one", metrics::metrics_find_one),
     ("memory_insert_one", in_memory::memory_insert_one),
     ("memory_insert_many", in_memory::memory_insert_many),
     ("open_in_memory", in_memory::open_in_memory),

@@ -1,0 +1,14 @@
+//! What a store counts and times: the meters, and what a client reports of them.
+//!
+//! A verb starts a [`watch`](watch::Watch) and ends it with its result. What happens below it, where no caller is known, is
+//! left in the thread's [`notes`], which the watch takes. Each thread counts by itself, so that threads do not slow each other
+//! down; a report adds them up. Waits and syncs, which are rare, are timed where they happen, by a shared
+//! [`Timing`](timing::Timing).
+
+pub(crate) mod notes;
+pub(crate) mod recorder;
+pub(crate) mod report;
+pub(crate) mod shape;
+pub(crate) mod timing;
+pub(crate) mod verb;
+pub(crate) mod watch;

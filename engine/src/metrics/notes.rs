@@ -1,0 +1,238 @@
+//! What the present operation of a thread did, where the code that does it does not know the operation.
+//!
+//! A verb runs in one thread. What is below it adds to the thread's notes, and the [watch](crate::metrics::watch::Watch) of the
+//! verb takes them at its end. A cursor takes them in each of its calls.
+
+use std::cell::{Cell, RefCell};
+
+/// How many plans are named, of an operation with several searches.
+const PLANS_MAX: usize = 4;
+
+/// What a scan reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plan<'a> {
+    /// Entries of the index of that name.
+    Index(&'a str),
+    /// Records within bounds on `_id`.
+    Ids,
+    /// All records.
+    Records,
+}
+
+/// What a scan has read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PlanNote {
+    Index(String),
+    Ids,
+    Records,
+}
+
+impl PlanNote {
+    fn of(plan: Plan<'_>) -> Self {
+        match plan {
+            Plan::Index(name) => Self::Index(name.to_owned()),
+            Plan::Ids => Self::Ids,
+            Plan::Records => Self::Records,
+        }
+    }
+
+    fn borrowed(&self) -> Plan<'_> {
+        match self {
+            Self::Index(name) => Plan::Index(name),
+            Self::Ids => Plan::Ids,
+            Self::Records => Plan::Records,
+        }
+    }
+
+    /// The plan in MongoDB's words.
+    pub(crate) fn summary(&self) -> String {
+        match self {
+            Self::Index(name) => format!("IXSCAN {name}"),
+            Self::Ids => "IXSCAN _id_".to_owned(),
+            Self::Records => "COLLSCAN".to_owned(),
+        }
+    }
+}
+
+/// Numbers of an operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) lookups: u64,
+    pub(crate) index_scans: u64,
+    pub(crate) collection_scans: u64,
+    pub(crate) keys_examined: u64,
+    pub(crate) documents_examined: u64,
+    pub(crate) documents_inserted: u64,
+    pub(crate) documents_updated: u64,
+    pub(crate) documents_deleted: u64,
+    pub(crate) documents_returned: u64,
+    /// The bytes of the returned documents.
+    pub(crate) bytes_returned: u64,
+    /// What was given to RocksDB to write.
+    pub(crate) bytes_written: u64,
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.lookups += other.lookups;
+        self.index_scans += other.index_scans;
+        self.collection_scans += other.collection_scans;
+        self.keys_examined += other.keys_examined;
+        self.documents_examined += other.documents_examined;
+        self.documents_inserted += other.documents_inserted;
+        self.documents_updated += other.documents_updated;
+        self.documents_deleted += other.documents_deleted;
+        self.documents_returned += other.documents_returned;
+        self.bytes_returned += other.bytes_returned;
+        self.bytes_written += other.bytes_written;
+    }
+}
+
+thread_local! {
+    static TALLY: Cell<Tally> = const {
+        Cell::new(Tally {
+            lookups: 0,
+            index_scans: 0,
+            collection_scans: 0,
+            keys_examined: 0,
+            documents_examined: 0,
+            documents_inserted: 0,
+            documents_updated: 0,
+            documents_deleted: 0,
+            documents_returned: 0,
+            bytes_returned: 0,
+            bytes_written: 0,
+        })
+    };
+    static PLANS: RefCell<Vec<PlanNote>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Adds to the tally. Nothing is noted while the thread ends.
+#[inline]
+fn tally(change: impl FnOnce(&mut Tally)) {
+    let _ = TALLY.try_with(|cell| {
+        // Copied, so that no borrow lasts while `change` runs.
+        let mut tally = cell.get();
+        change(&mut tally);
+        cell.set(tally);
+    });
+}
+
+/// A record was looked up by its `_id` or a unique key.
+#[inline]
+pub(crate) fn looked_up() {
+    tally(|tally| tally.lookups += 1);
+}
+
+/// Documents were inserted.
+#[inline]
+pub(crate) fn inserted(documents: u64) {
+    tally(|tally| tally.documents_inserted += documents);
+}
+
+/// Documents were changed.
+#[inline]
+pub(crate) fn updated(documents: u64) {
+    tally(|tally| tally.documents_updated += documents);
+}
+
+/// Documents were removed.
+#[inline]
+pub(crate) fn deleted(documents: u64) {
+    tally(|tally| tally.documents_deleted += documents);
+}
+
+/// Documents were returned to the caller.
+#[inline]
+pub(crate) fn returned(documents: u64, bytes: u64) {
+    tally(|tally| {
+        tally.documents_returned += documents;
+        tally.bytes_returned += bytes;
+    });
+}
+
+/// Bytes were given to RocksDB to write.
+#[inline]
+pub(crate) fn wrote(bytes: usize) {
+    tally(|tally| tally.bytes_written += bytes as u64);
+}
+
+/// A search reads all records of a collection, or an index.
+pub(crate) fn searched(reads_all: bool) {
+    tally(|tally| {
+        // A union with one such branch reads everything, whatever its others do.
+        if reads_all {
+            tally.collection_scans += 1;
+        } else {
+            tally.index_scans += 1;
+        }
+    });
+}
+
+/// A scan of the search reads this.
+pub(crate) fn scans(plan: Plan<'_>) {
+    let _ = PLANS.try_with(|plans| {
+        let mut plans = plans.borrow_mut();
+        if plans.len() < PLANS_MAX && !plans.iter().any(|known| known.borrowed() == plan) {
+            // Copied only here: an index may be gone when the note is read.
+            plans.push(PlanNote::of(plan));
+        }
+    });
+}
+
+/// A search has read keys and documents.
+pub(crate) fn examined(keys: u64, documents: u64) {
+    tally(|tally| {
+        tally.keys_examined += keys;
+        tally.documents_examined += documents;
+    });
+}
+
+/// Takes the tally, and leaves an empty one.
+#[inline]
+pub(crate) fn take_tally() -> Tally {
+    TALLY.try_with(Cell::take).unwrap_or_default()
+}
+
+/// Takes the plans, and leaves none.
+pub(crate) fn take_plans() -> Vec<PlanNote> {
+    PLANS.try_with(RefCell::take).unwrap_or_default()
+}
+
+/// Forgets the plans.
+#[inline]
+pub(crate) fn forget_plans() {
+    let _ = PLANS.try_with(|plans| plans.borrow_mut().clear());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_taken_once() {
+        looked_up();
+        searched(true);
+        searched(true);
+        scans(Plan::Records);
+        scans(Plan::Records);
+        searched(false);
+        scans(Plan::Index("a_1"));
+        examined(3, 4);
+        wrote(10);
+        let expected = Tally {
+            lookups: 1,
+            index_scans: 1,
+            collection_scans: 2,
+            keys_examined: 3,
+            documents_examined: 4,
+            bytes_written: 10,
+            ..Tally::default()
+        };
+        assert_eq!(take_tally(), expected);
+        assert_eq!(take_tally(), Tally::default());
+        let summaries: Vec<_> = take_plans().iter().map(PlanNote::summary).collect();
+        assert_eq!(summaries, ["COLLSCAN", "IXSCAN a_1"]);
+        assert!(take_plans().is_empty());
+    }
+}

@@ -1,0 +1,205 @@
+//! What [`Client::metrics`](crate::Client::metrics) returns.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What a client has done since it was opened, and how its store is now.
+///
+/// Numbers of what was done only rise, from 0 when the client is opened. Sizes and what is open are those of the moment. As
+/// BSON or JSON the fields have the names of MongoDB's style, `bytesWritten`; times are in microseconds.
+///
+/// ```
+/// # use cairndb::{Client, bson::{Document, doc}};
+/// # fn main() -> cairndb::Result<()> {
+/// let client = Client::in_memory()?;
+/// let people = client.database("app").collection::<Document>("people");
+/// people.insert_one(doc! { "name": "Ada" }).run()?;
+/// people.find_one(doc! { "name": "Ada" }).run()?;
+///
+/// let metrics = client.metrics()?;
+/// assert_eq!(metrics.operations["insert_one"].times.count, 1);
+/// assert_eq!(metrics.documents.inserted, 1);
+/// // There is no index on the name.
+/// assert_eq!(metrics.searches.collection_scans, 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Metrics {
+    /// Whether the store accepts writes.
+    pub state: StoreState,
+    /// The calls, by the name of their verb: `insert_one`, `find`. Those that were never called are absent.
+    pub operations: BTreeMap<String, OperationMetrics>,
+    /// The documents that passed.
+    pub documents: DocumentMetrics,
+    /// How searches found their documents.
+    pub searches: SearchMetrics,
+    /// The cursors that are open.
+    pub cursors: CursorMetrics,
+    /// The numbers of sequences and auto-increment fields.
+    pub sequences: SequenceMetrics,
+    /// What writers waited for.
+    pub waits: WaitMetrics,
+    /// The files, and the memory of RocksDB.
+    pub storage: StorageMetrics,
+}
+
+/// Whether a store accepts writes. See the chapter on reliability for what each state means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum StoreState {
+    /// Reads and writes are accepted.
+    #[default]
+    Open,
+    /// The disk was full, or the quota used up, when a write was last tried. The next one that succeeds ends this state.
+    Full,
+    /// A write or a sync failed. No write is accepted until the database is opened again.
+    Poisoned,
+    /// RocksDB found damage while it wrote. No write is accepted until the database is opened again.
+    Damaged,
+    /// The database was opened for reading only.
+    ReadOnly,
+}
+
+/// The calls of one verb.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct OperationMetrics {
+    /// How many calls there were, and how long they took. That of a cursor is counted once it is at its end or dropped, with
+    /// the time of all calls that worked for long, but not of the program between them.
+    pub times: Times,
+    /// How many of them failed.
+    pub failed: u64,
+}
+
+/// How often something took how long.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Times {
+    /// How often.
+    pub count: u64,
+    /// The sum of all times.
+    pub total_micros: u64,
+    /// The histogram: its buckets that are not empty, the shortest times first.
+    pub buckets: Vec<Bucket>,
+}
+
+/// A bucket of a histogram.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Bucket {
+    /// The times of the bucket are below this, and at least half of it; the first bucket begins with 0. Absent for the last
+    /// bucket, which begins with 67 seconds.
+    pub below_micros: Option<u64>,
+    /// How often.
+    pub count: u64,
+}
+
+/// The documents that passed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct DocumentMetrics {
+    /// Documents that were inserted, by upserts too.
+    pub inserted: u64,
+    /// Documents that were changed or replaced.
+    pub updated: u64,
+    /// Documents that were deleted. Those of a dropped or truncated collection are not counted.
+    pub deleted: u64,
+    /// Documents that finds and aggregations returned.
+    pub returned: u64,
+    /// The bytes of the returned documents.
+    pub bytes_returned: u64,
+    /// The bytes that were given to RocksDB to write, entries of indexes and keys included.
+    pub bytes_written: u64,
+}
+
+/// How searches found their documents. Searches of updates, deletes and other verbs count too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SearchMetrics {
+    /// Searches that looked one record up, by its `_id` or a unique key.
+    pub lookups: u64,
+    /// Searches that read an index, or part of the records by their `_id`s.
+    pub index_scans: u64,
+    /// Searches that read all documents of a collection.
+    pub collection_scans: u64,
+    /// The keys of indexes that were read.
+    pub keys_examined: u64,
+    /// The documents that were read.
+    pub documents_examined: u64,
+    /// The blocks of files that reads found in the cache.
+    pub cache_hits: u64,
+    /// The blocks that they read from files.
+    pub cache_misses: u64,
+}
+
+/// The cursors that are open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct CursorMetrics {
+    /// How many cursors of `find` and `aggregate` are open.
+    pub open: u64,
+    /// How many snapshots are held, by cursors and by calls that run.
+    pub snapshots: u64,
+    /// The age of the oldest snapshot, in seconds. Absent if there is none. What was overwritten since then stays on disk.
+    pub oldest_snapshot_seconds: Option<u64>,
+}
+
+/// The numbers of sequences and auto-increment fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SequenceMetrics {
+    /// How many changes of sequences were written: reserves of values, and ends of gapless inserts.
+    pub reserves: u64,
+    /// How many gaps were noted in the ledgers: values that no one will ever get.
+    pub gaps: u64,
+}
+
+/// What writers waited for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct WaitMetrics {
+    /// Waits for another writer of the same document or unique key.
+    pub latches: Times,
+    /// Waits for RocksDB to make room in memory.
+    pub stalls: Times,
+    /// Syncs of the log, those of journaled writes and those in the background.
+    pub syncs: Times,
+}
+
+/// The files, and the memory of RocksDB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct StorageMetrics {
+    /// The bytes of all memtables.
+    pub memtable_bytes: u64,
+    /// The bytes of blocks in the cache.
+    pub cache_bytes: u64,
+    /// How many bytes the cache may have.
+    pub cache_capacity_bytes: u64,
+    /// The bytes of the live table files.
+    pub table_bytes: u64,
+    /// How many live table files there are.
+    pub table_files: u64,
+    /// How many flushes of memtables and compactions of tables have ended.
+    pub flushes_and_compactions: u64,
+    /// How many of them run.
+    pub running: u64,
+    /// About how many bytes compactions have yet to rewrite.
+    pub pending_compaction_bytes: u64,
+    /// How many flushes and compactions have failed.
+    pub background_errors: u64,
+}

@@ -1,0 +1,198 @@
+//! Measuring one operation, from the call to its end.
+
+use std::sync::Arc;
+
+use bson::Document;
+
+use crate::error::Result;
+use crate::metrics::notes::{self, PlanNote};
+use crate::metrics::recorder::{Ended, Recorder};
+use crate::metrics::shape::Requested;
+use crate::metrics::verb::Verb;
+use crate::namespace::Namespace;
+
+/// The target of the log's lines on slow operations.
+const SLOW: &str = "cairndb::slow";
+
+/// Measures a call of a verb.
+#[must_use = "the operation is counted by end()"]
+pub(crate) struct Watch<'a> {
+    recorder: &'a Arc<Recorder>,
+    namespace: &'a Arc<Namespace>,
+    verb: Verb,
+    start: u64,
+}
+
+impl<'a> Watch<'a> {
+    /// Begins to measure.
+    #[inline]
+    pub(crate) fn start(recorder: &'a Arc<Recorder>, namespace: &'a Arc<Namespace>, verb: Verb) -> Self {
+        // Without a reader of it the clock is not asked.
+        let start = if recorder.is_on() { recorder.now() } else { 0 };
+        Self { recorder, namespace, verb, start }
+    }
+
+    /// Counts the call, whose result is returned. `requested` is called if it was slow.
+    #[inline]
+    pub(crate) fn end<'b, R>(
+        self,
+        result: Result<R>,
+        requested: impl FnOnce() -> Requested<'b>,
+    ) -> Result<R> {
+        let has_failed = result.is_err();
+        self.end_as(result, has_failed, requested)
+    }
+
+    /// Counts a call that is a failure although it has a result: one with a list of refusals.
+    #[inline]
+    pub(crate) fn end_as<'b, R>(
+        self,
+        result: R,
+        has_failed: bool,
+        requested: impl FnOnce() -> Requested<'b>,
+    ) -> R {
+        let Self { recorder, namespace, verb, start } = self;
+        if recorder.is_on() {
+            let nanoseconds = recorder.since(start);
+            let tally = notes::take_tally();
+            // Inserts look for duplicates in the filters of files, and seldom in a block.
+            let blocks = if verb == Verb::InsertOne { (0, 0) } else { recorder.take_blocks() };
+            let ended = Ended { verb, has_failed, nanoseconds, tally, blocks };
+            recorder.count(&ended);
+            // The shape is made only now: it costs more than most calls.
+            if recorder.is_slow(nanoseconds) {
+                log(namespace, &ended, &notes::take_plans(), &requested());
+            }
+            // They are kept only for the log, so most operations leave them here.
+            notes::forget_plans();
+        }
+        result
+    }
+
+    /// The call has opened a cursor, which is measured from now on. Returns `None` if nothing is measured.
+    pub(crate) fn into_cursor(self, request: CursorRequest) -> Option<Box<CursorWatch>> {
+        let Self { recorder, namespace, verb, start } = self;
+        if !recorder.is_on() {
+            return None;
+        }
+        recorder.cursor_opened();
+        // What opening has done is noted now: other verbs of this thread come before the cursor's end.
+        let ended = Ended {
+            verb,
+            has_failed: false,
+            nanoseconds: recorder.since(start),
+            tally: notes::take_tally(),
+            blocks: recorder.take_blocks(),
+        };
+        let plans = notes::take_plans();
+        // Not the client: a cursor may outlive it.
+        let (recorder, namespace) = (Arc::clone(recorder), Arc::clone(namespace));
+        let counted = Counted { is_started: false, measured: 0, documents: 0, bytes: 0 };
+        Some(Box::new(CursorWatch { recorder, namespace, ended, counted, plans, request }))
+    }
+}
+
+/// Measures a cursor: the call that opened it, and its own calls. It is counted when it is dropped, after the cursor's source.
+///
+/// The first call is timed, because sorts and groups do their work in it. To read the clock in each of the others would slow down
+/// those who read many documents. So of them only the time between the looks of the operation at its limits is known, which
+/// those that work for long have.
+pub(crate) struct CursorWatch {
+    recorder: Arc<Recorder>,
+    namespace: Arc<Namespace>,
+    ended: Ended,
+    counted: Counted,
+    plans: Vec<PlanNote>,
+    request: CursorRequest,
+}
+
+/// What the calls of a cursor have counted.
+struct Counted {
+    /// Whether its first call is over.
+    is_started: bool,
+    /// The time between looks that is counted already, in nanoseconds.
+    measured: u64,
+    documents: u64,
+    bytes: u64,
+}
+
+/// What a cursor was opened with.
+#[derive(Debug, Default)]
+pub(crate) struct CursorRequest {
+    pub(crate) filter: Option<Document>,
+    pub(crate) sort: Option<Document>,
+    pub(crate) pipeline: Option<Vec<Document>>,
+}
+
+impl CursorWatch {
+    /// Begins a call. Returns the time if the call must be timed.
+    #[inline]
+    pub(crate) fn begin(&self) -> Option<u64> {
+        // The clock costs a tenth of reading a document.
+        (!self.counted.is_started).then(|| self.recorder.now())
+    }
+
+    /// A call that was timed is over. `measured` is the time between looks of the operation, in nanoseconds.
+    #[cold]
+    pub(crate) fn started(&mut self, begin: u64, measured: u64) {
+        self.ended.nanoseconds += self.recorder.since(begin);
+        self.counted.is_started = true;
+        self.counted.measured = measured;
+    }
+
+    /// A document of `bytes` bytes is returned.
+    #[inline]
+    pub(crate) fn returned(&mut self, bytes: usize) {
+        self.counted.documents += 1;
+        self.counted.bytes += bytes as u64;
+    }
+
+    pub(crate) fn failed(&mut self) {
+        self.ended.has_failed = true;
+    }
+
+    /// Counts the cursor. What it read is dropped by now, and `measured` is the time between looks of its operation, in
+    /// nanoseconds.
+    pub(crate) fn end(mut self: Box<Self>, measured: u64) {
+        let Self { recorder, namespace, ended, counted, plans, request } = &mut *self;
+        recorder.cursor_ended();
+        // As a lookup's, so that one place adds them up.
+        notes::returned(counted.documents, counted.bytes);
+        // The first call was timed as a whole, its looks included.
+        ended.nanoseconds += measured.saturating_sub(counted.measured);
+        ended.tally += notes::take_tally();
+        let (hits, misses) = recorder.take_blocks();
+        ended.blocks = (ended.blocks.0 + hits, ended.blocks.1 + misses);
+        recorder.count(ended);
+        if recorder.is_slow(ended.nanoseconds) {
+            plans.append(&mut notes::take_plans());
+            let CursorRequest { filter, sort, pipeline } = &*request;
+            let requested =
+                Requested { filter: filter.as_ref(), sort: sort.as_ref(), pipeline: pipeline.as_deref() };
+            log(namespace, ended, plans, &requested);
+        }
+        notes::forget_plans();
+    }
+}
+
+/// Logs a slow operation.
+#[cold]
+fn log(namespace: &Namespace, ended: &Ended, plans: &[PlanNote], requested: &Requested<'_>) {
+    let Ended { verb, has_failed, nanoseconds, tally, blocks: _ } = ended;
+    // Branches of a union may read the same index.
+    let mut summaries: Vec<_> = plans.iter().map(PlanNote::summary).collect();
+    summaries.dedup();
+    tracing::warn!(
+        target: SLOW,
+        verb = verb.name(),
+        %namespace,
+        millis = nanoseconds / 1_000_000,
+        failed = has_failed,
+        plan = summaries.join(", "),
+        keys_examined = tally.keys_examined,
+        documents_examined = tally.documents_examined,
+        documents_returned = tally.documents_returned,
+        shape = requested.shape(),
+        "slow operation"
+    );
+}
