@@ -60,6 +60,9 @@ pub(crate) struct Arguments {
     max_connections: u32,
     #[command(flatten)]
     memory: Memory,
+    /// Show metrics for Prometheus at this address of loopback, with its port, under /metrics. Reading needs no login.
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
     /// Every how many seconds documents are deleted that have expired by a TTL index; 0 for never.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     ttl_interval: u32,
@@ -186,6 +189,9 @@ async fn serve(client: Client, arguments: Arguments) -> Result<(), Error> {
     if let Some(path) = &arguments.unix_socket {
         builder = builder.unix_socket(path);
     }
+    if let Some(address) = arguments.metrics {
+        builder = builder.metrics(address);
+    }
     let protection = &arguments.protection;
     if let (Some(certificate), Some(key)) = (&protection.tls_certificate, &protection.tls_key) {
         builder = builder.tls(Tls::from_pem_files(certificate, key)?);
@@ -224,6 +230,10 @@ fn announce(server: &Server, arguments: &Arguments) {
     }
     if let Some(path) = &arguments.unix_socket {
         println!("listening on {}", path.display());
+    }
+    // Last, so that the line of the server stays the first one.
+    if let Some(address) = server.metrics_addr() {
+        println!("metrics at http://{address}/metrics");
     }
 }
 

@@ -17,6 +17,7 @@ mod failure;
 mod fields;
 mod limits;
 mod listener;
+mod metrics_page;
 mod operations;
 mod pool;
 mod reply;

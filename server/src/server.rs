@@ -18,6 +18,7 @@ use crate::connection;
 use crate::disconnects;
 use crate::limits::{SESSION_TIMEOUT, connections_within};
 use crate::listener::{self, UnixSocket};
+use crate::metrics_page;
 use crate::shared::{Settings, Shared};
 use crate::tls::Tls;
 
@@ -42,6 +43,11 @@ pub enum Error {
     /// A stored user is damaged, or the users cannot be read.
     #[error("the users of the store cannot be read")]
     Users(#[from] UserError),
+    /// Other machines can reach the address of the metrics, and reading them needs no login.
+    #[error(
+        "{0} can be reached from other machines, and metrics are read without a login: give a loopback address"
+    )]
+    Metrics(SocketAddr),
     /// Neither a TCP address nor a Unix socket was given.
     #[error("there is nothing to listen on: give an address or a Unix socket")]
     NothingToListenOn,
@@ -118,6 +124,7 @@ pub struct ServerBuilder {
     tcp: Option<SocketAddr>,
     unix_socket: Option<PathBuf>,
     tls: Option<Tls>,
+    metrics: Option<SocketAddr>,
     allows_plaintext: bool,
     settings: Settings,
 }
@@ -149,6 +156,7 @@ pub struct Server {
     pub(crate) shared: Arc<Shared>,
     tcp: Option<TcpListener>,
     unix: Option<UnixSocket>,
+    metrics: Option<TcpListener>,
     tls: Option<Tls>,
     stop: watch::Sender<bool>,
 }
@@ -184,7 +192,15 @@ impl Server {
             requires_user: false,
             has_test_commands: false,
         };
-        ServerBuilder { client, tcp: None, unix_socket: None, tls: None, allows_plaintext: false, settings }
+        ServerBuilder {
+            client,
+            tcp: None,
+            unix_socket: None,
+            tls: None,
+            metrics: None,
+            allows_plaintext: false,
+            settings,
+        }
     }
 
     /// The TCP address that the server listens on, with the port that the system chose for port 0. Returns
@@ -208,13 +224,18 @@ impl Server {
         self.tcp.as_ref().and_then(|listener| listener.local_addr().ok())
     }
 
+    /// The address of the [page with metrics](ServerBuilder::metrics).
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
     /// Serves connections until `shutdown` is ready. The server then accepts no more connections, closes
     /// cursors and idle connections, and returns when the running commands have been answered, or after the
     /// [grace time](ServerBuilder::grace).
     ///
     /// The example of [`Server`] serves until a channel is closed.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        let Self { shared, tcp, unix, tls, stop } = self;
+        let Self { shared, tcp, unix, metrics, tls, stop } = self;
         let connections = Arc::new(Semaphore::new(shared.settings.connections_max as usize));
         let mut tasks = JoinSet::new();
         // One semaphore for both listeners: the limit is of all connections together.
@@ -223,6 +244,9 @@ impl Server {
         }
         if let Some(listener) = unix {
             tasks.spawn(listener::accept(listener, Arc::clone(&shared), connections, None));
+        }
+        if let Some(listener) = metrics {
+            tasks.spawn(metrics_page::serve(listener, Arc::clone(&shared)));
         }
         tasks.spawn(sweep(Arc::clone(&shared)));
         // Not among the tasks that are waited for: it must run until the last connection has ended, and never
@@ -283,6 +307,32 @@ impl ServerBuilder {
     /// Listens on a TCP address. With port 0 the system chooses a port, which [`Server::local_addr`] returns.
     pub fn tcp(mut self, address: SocketAddr) -> Self {
         self.tcp = Some(address);
+        self
+    }
+
+    /// Shows metrics on an address of loopback, as a page `/metrics` over HTTP in the text format of Prometheus. Reading them
+    /// needs no login; they have names of verbs and no names or values of the store. With port 0 the system chooses a port,
+    /// which [`Server::metrics_addr`] returns.
+    ///
+    /// ```
+    /// use cairndb::Client;
+    /// use cairndb_server::{Error, Server};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+    /// let loopback = "127.0.0.1:0".parse()?;
+    /// let server = Server::builder(Client::in_memory()?).tcp(loopback).metrics(loopback).bind().await?;
+    /// println!("metrics at http://{}/metrics", server.metrics_addr().expect("given above"));
+    ///
+    /// let everywhere = Server::builder(Client::in_memory()?).tcp(loopback).metrics("0.0.0.0:0".parse()?).bind().await;
+    /// assert!(matches!(everywhere, Err(Error::Metrics(_))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn metrics(mut self, address: SocketAddr) -> Self {
+        self.metrics = Some(address);
         self
     }
 
@@ -498,6 +548,10 @@ impl ServerBuilder {
         if self.tcp.is_none() && self.unix_socket.is_none() {
             return Err(Error::NothingToListenOn);
         }
+        // No login protects the page.
+        if let Some(address) = self.metrics.filter(|address| !address.ip().is_loopback()) {
+            return Err(Error::Metrics(address));
+        }
         // Before anything is bound: an unsafe address must never accept a connection, not even for a moment.
         if let Some(address) = self.tcp.filter(|address| !address.ip().is_loopback()) {
             if self.tls.is_none() && !self.allows_plaintext {
@@ -518,6 +572,13 @@ impl ServerBuilder {
             Some(path) => {
                 let refused = |source| Error::Bind { place: path.display().to_string(), source };
                 Some(UnixSocket::bind(path).map_err(refused)?)
+            }
+        };
+        let metrics = match self.metrics {
+            None => None,
+            Some(address) => {
+                let refused = |source| Error::Bind { place: address.to_string(), source };
+                Some(listener::bind(address).await.map_err(refused)?)
             }
         };
         // Two file descriptors for each connection; without a limit of its own the store would find none left
@@ -542,6 +603,7 @@ impl ServerBuilder {
         server.tls = tls;
         server.tcp = tcp;
         server.unix = unix;
+        server.metrics = metrics;
         Ok(server)
     }
 
@@ -569,7 +631,7 @@ impl ServerBuilder {
         // Read once, here: an unknown user must get the same salt for as long as the server runs.
         let secret = users.secret()?;
         let shared = Arc::new(Shared::new(self.client, self.settings, users, secret, stopping));
-        Ok(Server { shared, tcp: None, unix: None, tls: None, stop })
+        Ok(Server { shared, tcp: None, unix: None, metrics: None, tls: None, stop })
     }
 
     /// Checks that at least one user could log in, and that all stored users can be read.

@@ -12,6 +12,7 @@ mod hello;
 mod life;
 mod login;
 mod malformed;
+mod metrics;
 mod peer;
 mod strangers;
 mod tls;
@@ -30,6 +31,7 @@ use crate::peer::Peer;
 /// A server over a store of its own.
 struct Fixture {
     address: SocketAddr,
+    metrics: Option<SocketAddr>,
     stop: Option<oneshot::Sender<()>>,
     serving: Option<std::thread::JoinHandle<()>>,
     client: Option<Client>,
@@ -55,13 +57,21 @@ impl Fixture {
         let runtime = runtime.expect("a runtime");
         let server = runtime.block_on(builder.bind()).expect("bound");
         let address = server.local_addr().expect("an address");
+        let metrics = server.metrics_addr();
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = std::thread::spawn(move || {
             runtime.block_on(server.serve(async {
                 let _ = stopped.await;
             }));
         });
-        Self { address, stop: Some(stop), serving: Some(serving), client: Some(client), _folder: folder }
+        Self {
+            address,
+            metrics,
+            stop: Some(stop),
+            serving: Some(serving),
+            client: Some(client),
+            _folder: folder,
+        }
     }
 
     fn peer(&self) -> Peer {

@@ -17,6 +17,7 @@ const CAIRN_VARIABLE: &str = "CAIRNDB_CAIRN";
 pub struct Cairn {
     child: Child,
     address: SocketAddr,
+    metrics: Option<String>,
     scratch: Scratch,
 }
 
@@ -59,18 +60,29 @@ impl Cairn {
             .unwrap_or_else(|error| panic!("{} cannot be started: {error}", program().display()));
         let mut line = String::new();
         let stdout = child.stdout.take().expect("it is piped");
-        BufReader::new(stdout).read_line(&mut line).expect("a line of text");
+        let mut stdout = BufReader::new(stdout);
+        stdout.read_line(&mut line).expect("a line of text");
         let address =
             line.trim().strip_prefix("listening on mongodb://").and_then(|rest| rest.strip_suffix('/'));
         let Some(address) = address.and_then(|address| address.parse().ok()) else {
             panic!("cairn did not say where it listens, but {line:?}: {}", read_log(&scratch))
         };
-        Self { child, address, scratch }
+        let metrics = arguments.contains(&"--metrics").then(|| {
+            let mut line = String::new();
+            stdout.read_line(&mut line).expect("a line of text");
+            line.trim().strip_prefix("metrics at ").expect("where the metrics are").to_owned()
+        });
+        Self { child, address, metrics, scratch }
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where its metrics are, if it was started with `--metrics`.
+    pub fn metrics(&self) -> Option<&str> {
+        self.metrics.as_deref()
     }
 
     /// Its number in the system.

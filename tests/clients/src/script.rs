@@ -14,12 +14,14 @@ use crate::cairn::Cairn;
 /// No script takes as long, even on a busy machine.
 const TIME_MAX: Duration = Duration::from_secs(180);
 
-/// Runs a script of `tests/clients/pymongo` in Python, with the server's URI as its argument.
+/// Runs a script of `tests/clients/pymongo` in Python, with the server's URI as its argument, and where its metrics are, if it
+/// shows them, as the second.
 #[track_caller]
 pub fn python(cairn: &Cairn, name: &str) -> String {
     let mut command = Command::new(installed("CAIRNDB_PYTHON"));
     // No folder of compiled modules is left in the checkout.
     command.env("PYTHONDONTWRITEBYTECODE", "1").arg(path_of("pymongo", name)).arg(cairn.uri());
+    command.args(cairn.metrics());
     run(command, name)
 }
 

@@ -36,6 +36,13 @@ fn pymongo_uses_sequences_and_numbered_fields() {
 }
 
 #[test]
+fn prometheus_reads_the_metrics() {
+    let cairn = Cairn::start_with(&["--metrics", "127.0.0.1:0"]);
+    script::python(&cairn, "metrics.py");
+    cairn.stop();
+}
+
+#[test]
 fn mongosh_counts_by_a_collection_of_counters() {
     mongosh("counters.js");
 }
