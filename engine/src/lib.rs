@@ -299,6 +299,8 @@ pub use crate::metrics::report::{
     Bucket, CursorMetrics, DocumentMetrics, Metrics, OperationMetrics, SearchMetrics, SequenceMetrics,
     StorageMetrics, StoreState, Times, WaitMetrics,
 };
+#[cfg(feature = "opentelemetry")]
+pub use crate::metrics::spans::OpentelemetryOptions;
 pub use crate::namespace::{Namespace, SystemCollection};
 #[doc(hidden)]
 pub use crate::options::PlantedFault;

@@ -421,6 +421,7 @@ impl Responder {
             shared: Arc::clone(&self.shared),
             peer: Arc::clone(&self.peer),
             command,
+            span: None,
             _reserved: reserved,
         }
     }

@@ -40,6 +40,17 @@ impl Failure {
         self.refusal.code
     }
 
+    /// Its name in MongoDB.
+    #[cfg(feature = "opentelemetry")]
+    pub(crate) fn name(&self) -> &str {
+        &self.refusal.name
+    }
+
+    #[cfg(feature = "opentelemetry")]
+    pub(crate) fn message(&self) -> &str {
+        &self.refusal.message
+    }
+
     /// The reply to the refused command.
     pub(crate) fn into_document(self) -> Document {
         let Refusal { code, name, message, details } = *self.refusal;

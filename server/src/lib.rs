@@ -24,6 +24,11 @@ mod reply;
 mod server;
 mod sessions;
 mod shared;
+#[cfg(feature = "opentelemetry")]
+mod spans;
+#[cfg(not(feature = "opentelemetry"))]
+#[path = "no_spans.rs"]
+mod spans;
 mod spawn;
 mod tls;
 mod usage;

@@ -20,6 +20,8 @@ use crate::limits::{SESSION_TIMEOUT, connections_within};
 use crate::listener::{self, UnixSocket};
 use crate::metrics_page;
 use crate::shared::{Settings, Shared};
+#[cfg(feature = "opentelemetry")]
+use crate::spans::Spans;
 use crate::tls::Tls;
 
 /// The longest time between two searches for idle cursors and sessions.
@@ -191,6 +193,7 @@ impl Server {
             grace: Duration::from_secs(10),
             requires_user: false,
             has_test_commands: false,
+            spans: None,
         };
         ServerBuilder {
             client,
@@ -333,6 +336,16 @@ impl ServerBuilder {
     /// ```
     pub fn metrics(mut self, address: SocketAddr) -> Self {
         self.metrics = Some(address);
+        self
+    }
+
+    /// Makes a span of `OpenTelemetry` of each command, the parent of what the engine does in it if the client
+    /// [makes spans](cairndb::ClientBuilder::tracing) too. There are none by default, and never of a login.
+    ///
+    /// It needs the feature `opentelemetry`.
+    #[cfg(feature = "opentelemetry")]
+    pub fn tracing(mut self, tracing: &cairndb::OpentelemetryOptions) -> Self {
+        self.settings.spans = Spans::of(tracing).map(Arc::new);
         self
     }
 

@@ -22,6 +22,7 @@ use crate::limits::{Budget, SESSIONS_MAX};
 use crate::operations::Operations;
 use crate::pool::Pool;
 use crate::sessions::Sessions;
+use crate::spans::Spans;
 use crate::usage::Usage;
 
 /// The settings of a server, made by its builder.
@@ -48,6 +49,8 @@ pub(crate) struct Settings {
     pub(crate) requires_user: bool,
     /// Whether the command that makes others fail, for test suites, exists.
     pub(crate) has_test_commands: bool,
+    /// Makes a span of each command.
+    pub(crate) spans: Option<Arc<Spans>>,
 }
 
 /// A running server.

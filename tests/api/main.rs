@@ -53,6 +53,7 @@ mod salvage;
 mod scrub;
 mod sequence_commands;
 mod sequences;
+mod spans;
 mod stamp;
 mod stats;
 mod time_limits;

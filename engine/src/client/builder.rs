@@ -12,6 +12,8 @@ use crate::error::ErrorKind;
 use crate::error::{Error, Result};
 use crate::expiry;
 use crate::metrics::recorder::RecorderOptions;
+#[cfg(feature = "opentelemetry")]
+use crate::metrics::spans::{OpentelemetryOptions, Spans};
 use crate::options::{Compression, Durability, PlantedFault};
 use crate::scrub;
 use crate::shared::{Caller, Shared};
@@ -155,6 +157,8 @@ pub struct ClientBuilder {
     scrub: Option<u64>,
     metrics: bool,
     slow_threshold: Option<Duration>,
+    #[cfg(feature = "opentelemetry")]
+    tracing: OpentelemetryOptions,
     fault: PlantedFault,
 }
 
@@ -174,6 +178,8 @@ impl Default for ClientBuilder {
             scrub: None,
             metrics: true,
             slow_threshold: Some(SLOW_THRESHOLD),
+            #[cfg(feature = "opentelemetry")]
+            tracing: OpentelemetryOptions::default(),
             fault: PlantedFault::None,
         }
     }
@@ -465,6 +471,25 @@ impl ClientBuilder {
         self
     }
 
+    /// Makes a span of `OpenTelemetry` of each call. There are none by default. Of a cursor, the call that opens it is one.
+    ///
+    /// It needs the feature `opentelemetry`. See [`OpentelemetryOptions`] for what spans have.
+    ///
+    /// ```
+    /// # use cairndb::{Client, OpentelemetryOptions};
+    /// # fn main() -> cairndb::Result<()> {
+    /// let mut tracing = OpentelemetryOptions::default();
+    /// tracing.enabled = Some(true);
+    /// let client = Client::builder().tracing(tracing).in_memory(true).open("")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "opentelemetry")]
+    pub fn tracing(mut self, tracing: OpentelemetryOptions) -> Self {
+        self.tracing = tracing;
+        self
+    }
+
     /// Plants a fault on purpose, to show that the test suites detect it.
     #[doc(hidden)]
     pub fn planted_fault(mut self, fault: PlantedFault) -> Self {
@@ -539,7 +564,12 @@ impl ClientBuilder {
             ObjectIdLayout::Random => Layout::Random,
         };
         // Slow operations are logged even if nothing is counted.
-        let recording = RecorderOptions { is_counting: self.metrics, slow: self.slow_threshold };
+        #[cfg(feature = "opentelemetry")]
+        let spans = Spans::of(&self.tracing);
+        #[cfg(not(feature = "opentelemetry"))]
+        // Without the feature nothing can ask for them.
+        let spans = None;
+        let recording = RecorderOptions { is_counting: self.metrics, slow: self.slow_threshold, spans };
         let shared = Shared::open(options, layout, self.ttl_interval, recording)?;
         expiry::start_if_needed(&shared)?;
         if let Some(bytes_per_second) = self.scrub {

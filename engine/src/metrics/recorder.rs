@@ -7,6 +7,7 @@ use thread_local::ThreadLocal;
 
 use crate::metrics::notes::Tally;
 use crate::metrics::report::{DocumentMetrics, Metrics, OperationMetrics, SearchMetrics};
+use crate::metrics::spans::Spans;
 use crate::metrics::timing::{Counter, Timing};
 use crate::metrics::verb::Verb;
 
@@ -19,6 +20,7 @@ pub(crate) struct Recorder {
     is_counting: bool,
     /// Operations that take at least so long are logged.
     slow: Option<Duration>,
+    spans: Option<Spans>,
     take_blocks: TakeBlocks,
     threads: ThreadLocal<Box<ThreadMeters>>,
     /// How many cursors are open.
@@ -26,17 +28,19 @@ pub(crate) struct Recorder {
 }
 
 /// What a client measures.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct RecorderOptions {
     /// Whether operations are counted and timed.
     pub(crate) is_counting: bool,
     /// Operations that take at least so long are logged.
     pub(crate) slow: Option<Duration>,
+    /// Makes a span of each operation.
+    pub(crate) spans: Option<Spans>,
 }
 
 impl RecorderOptions {
     /// Nothing is measured: for stores that no user has opened.
-    pub(crate) const OFF: Self = Self { is_counting: false, slow: None };
+    pub(crate) const OFF: Self = Self { is_counting: false, slow: None, spans: None };
 }
 
 /// What one thread has counted. No other thread adds to it.
@@ -83,9 +87,9 @@ pub(crate) struct Ended {
 
 impl Recorder {
     pub(crate) fn new(options: RecorderOptions, take_blocks: TakeBlocks) -> Self {
-        let RecorderOptions { is_counting, slow } = options;
+        let RecorderOptions { is_counting, slow, spans } = options;
         let (clock, threads, cursors) = (quanta::Clock::new(), ThreadLocal::new(), AtomicU64::new(0));
-        Self { clock, is_counting, slow, take_blocks, threads, cursors }
+        Self { clock, is_counting, slow, spans, take_blocks, threads, cursors }
     }
 
     /// The blocks that this thread has read since the last call.
@@ -97,7 +101,11 @@ impl Recorder {
     /// Whether anything is measured.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
-        self.is_counting || self.slow.is_some()
+        self.is_counting || self.slow.is_some() || self.spans.is_some()
+    }
+
+    pub(crate) fn spans(&self) -> Option<&Spans> {
+        self.spans.as_ref()
     }
 
     /// The time, for [`since`](Self::since).

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use bson::Document;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::metrics::notes::{self, PlanNote};
 use crate::metrics::recorder::{Ended, Recorder};
 use crate::metrics::shape::Requested;
+use crate::metrics::spans::OpenSpan;
 use crate::metrics::verb::Verb;
 use crate::namespace::Namespace;
 
@@ -21,6 +22,7 @@ pub(crate) struct Watch<'a> {
     namespace: &'a Arc<Namespace>,
     verb: Verb,
     start: u64,
+    span: Option<OpenSpan>,
 }
 
 impl<'a> Watch<'a> {
@@ -29,7 +31,8 @@ impl<'a> Watch<'a> {
     pub(crate) fn start(recorder: &'a Arc<Recorder>, namespace: &'a Arc<Namespace>, verb: Verb) -> Self {
         // Without a reader of it the clock is not asked.
         let start = if recorder.is_on() { recorder.now() } else { 0 };
-        Self { recorder, namespace, verb, start }
+        let span = recorder.spans().and_then(|spans| spans.begin(namespace, verb));
+        Self { recorder, namespace, verb, start, span }
     }
 
     /// Counts the call, whose result is returned. `requested` is called if it was slow.
@@ -39,8 +42,8 @@ impl<'a> Watch<'a> {
         result: Result<R>,
         requested: impl FnOnce() -> Requested<'b>,
     ) -> Result<R> {
-        let has_failed = result.is_err();
-        self.end_as(result, has_failed, requested)
+        self.count(result.as_ref().err(), result.is_err(), requested);
+        result
     }
 
     /// Counts a call that is a failure although it has a result: one with a list of refusals.
@@ -51,7 +54,13 @@ impl<'a> Watch<'a> {
         has_failed: bool,
         requested: impl FnOnce() -> Requested<'b>,
     ) -> R {
-        let Self { recorder, namespace, verb, start } = self;
+        self.count(None, has_failed, requested);
+        result
+    }
+
+    #[inline]
+    fn count<'b>(self, error: Option<&Error>, has_failed: bool, requested: impl FnOnce() -> Requested<'b>) {
+        let Self { recorder, namespace, verb, start, span } = self;
         if recorder.is_on() {
             let nanoseconds = recorder.since(start);
             let tally = notes::take_tally();
@@ -59,19 +68,29 @@ impl<'a> Watch<'a> {
             let blocks = if verb == Verb::InsertOne { (0, 0) } else { recorder.take_blocks() };
             let ended = Ended { verb, has_failed, nanoseconds, tally, blocks };
             recorder.count(&ended);
-            // The shape is made only now: it costs more than most calls.
-            if recorder.is_slow(nanoseconds) {
-                log(namespace, &ended, &notes::take_plans(), &requested());
+            let is_slow = recorder.is_slow(nanoseconds);
+            // What was asked for is looked at only now: its shape costs more than most calls.
+            if is_slow || span.is_some() {
+                let requested = requested();
+                if is_slow {
+                    log(namespace, &ended, &notes::take_plans(), &requested);
+                }
+                if let Some(span) = span {
+                    span.end(error, has_failed, &requested);
+                }
             }
             // They are kept only for the log, so most operations leave them here.
             notes::forget_plans();
         }
-        result
     }
 
     /// The call has opened a cursor, which is measured from now on. Returns `None` if nothing is measured.
     pub(crate) fn into_cursor(self, request: CursorRequest) -> Option<Box<CursorWatch>> {
-        let Self { recorder, namespace, verb, start } = self;
+        let Self { recorder, namespace, verb, start, span } = self;
+        // What the program does between calls of the cursor is no time of the store.
+        if let Some(span) = span {
+            span.end(None, false, &request.borrowed());
+        }
         if !recorder.is_on() {
             return None;
         }
@@ -124,6 +143,13 @@ pub(crate) struct CursorRequest {
     pub(crate) pipeline: Option<Vec<Document>>,
 }
 
+impl CursorRequest {
+    fn borrowed(&self) -> Requested<'_> {
+        let Self { filter, sort, pipeline } = self;
+        Requested { filter: filter.as_ref(), sort: sort.as_ref(), pipeline: pipeline.as_deref() }
+    }
+}
+
 impl CursorWatch {
     /// Begins a call. Returns the time if the call must be timed.
     #[inline]
@@ -166,10 +192,7 @@ impl CursorWatch {
         recorder.count(ended);
         if recorder.is_slow(ended.nanoseconds) {
             plans.append(&mut notes::take_plans());
-            let CursorRequest { filter, sort, pipeline } = &*request;
-            let requested =
-                Requested { filter: filter.as_ref(), sort: sort.as_ref(), pipeline: pipeline.as_deref() };
-            log(namespace, ended, plans, &requested);
+            log(namespace, ended, plans, &request.borrowed());
         }
         notes::forget_plans();
     }

@@ -1,6 +1,6 @@
 //! The keys that a document has in an index, by MongoDB's rules for arrays, missing fields and sparse indexes.
 //!
-//! Each kind of index is a [`KeyExtractor`]: it makes a document into any number of entries, each a key and a small value.
+//! Each kind of index is a `KeyExtractor`: it makes a document into any number of entries, each a key and a small value.
 //!
 //! The invariant: every value that [`leaves`](crate::path::leaves) offers for a field has a key, so a scan of
 //! the index finds every document that a filter matches. The planner knows three exceptions: an array as a
@@ -207,7 +207,7 @@ trait KeyExtractor {
 ///   follows each element that is an object; for any other element the rest of the path counts as missing.
 /// * A component `0`, `1`, … picks the element at that position if the array has it. If the path ends there and
 ///   the element is itself an array, that array is one value.
-/// * A wildcard index has a key for each value that [`WildcardPaths`] says, which starts with its path.
+/// * A wildcard index has a key for each value that [`WildcardPaths`](crate::wildcard::WildcardPaths) says, which starts with its path.
 /// * A sparse index has no key for a document, or an element, in which all fields are missing.
 ///
 /// # Errors

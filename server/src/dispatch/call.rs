@@ -15,6 +15,7 @@ use crate::operations::Operation;
 use crate::reply::Reply;
 use crate::sessions::{self, Session};
 use crate::shared::{Peer, Shared};
+use crate::spans::{OpenSpan, Traced};
 
 /// Where a command runs.
 #[derive(Clone, Copy)]
@@ -37,6 +38,8 @@ pub(crate) struct Call {
     pub(crate) shared: Arc<Shared>,
     pub(crate) peer: Arc<Peer>,
     pub(crate) command: Command,
+    /// Its span, once it has begun.
+    pub(crate) span: Option<OpenSpan>,
     /// The memory of the message, held for as long as its bytes are used.
     pub(crate) _reserved: Reserved,
 }
@@ -151,6 +154,17 @@ impl Call {
             None => format!("{database}.$cmd"),
         };
         Operation::new(self.peer.id, self.peer.address.clone(), name, namespace)
+    }
+
+    /// What its span shows.
+    pub(super) fn traced(&self) -> Traced<'_> {
+        Traced {
+            name: self.command.name(),
+            database: self.command.database(),
+            body: self.command.body(),
+            connection: self.peer.id,
+            address: &self.peer.address,
+        }
     }
 
     /// The session of the command.

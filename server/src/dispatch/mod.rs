@@ -35,6 +35,7 @@ use crate::fail_points::{InjectedFault, spelled};
 use crate::failure::Failure;
 use crate::reply::Reply;
 use crate::shared::{Counters, count};
+use crate::spans::OpenSpan;
 
 /// The number of failed logins after which a connection is closed.
 const FAILED_LOGINS_MAX: u32 = 5;
@@ -157,9 +158,15 @@ pub(crate) async fn answer(mut call: Call) -> Outcome {
     let running = call.shared.operations.begin(operation);
     call.cancellation = running.cancellation();
     call.operation_id = running.id();
+    let span = shared.settings.spans.as_ref().and_then(|spans| spans.begin(call.traced()));
+    // The command takes a copy to its thread, and the span ends here, whatever becomes of the command.
+    call.span.clone_from(&span);
     // Only successes count in `top`, and they are answered at once; what follows is about failures.
     let failure = match run(call).await {
         Ok(outcome) => {
+            if let Some(span) = span {
+                span.end(None);
+            }
             if let Some((kind, namespace)) = used {
                 shared.usage.note(kind, namespace, start.elapsed());
             }
@@ -167,6 +174,9 @@ pub(crate) async fn answer(mut call: Call) -> Outcome {
         }
         Err(failure) => failure,
     };
+    if let Some(span) = span {
+        span.end(Some(&failure));
+    }
     count(&shared.counters.refusals);
     tracing::debug!(code = failure.code(), "refused a command");
     let is_failed_login = Code::AUTHENTICATION_FAILED == failure.code();
@@ -236,7 +246,14 @@ async fn execute(call: Call, run: Run) -> Result<Reply, Failure> {
             }
             pool.log_in(move || run(&call)).await?
         }
-        Run::Pool(run) => pool.run(move || run(&call)).await?,
+        Run::Pool(run) => {
+            let command = move || {
+                // In the thread that runs it, so that the engine's spans are its children.
+                let _attached = call.span.as_ref().map(OpenSpan::attach);
+                run(&call)
+            };
+            pool.run(command).await?
+        }
     }
 }
 

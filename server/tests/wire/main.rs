@@ -14,6 +14,7 @@ mod login;
 mod malformed;
 mod metrics;
 mod peer;
+mod spans;
 mod strangers;
 mod tls;
 
