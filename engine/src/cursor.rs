@@ -14,7 +14,7 @@ use crate::execute::piped::Piped;
 use crate::execute::rest::Rest;
 use crate::execute::rows::Rows;
 use crate::metrics::watch::{CursorRequest, CursorWatch, Watch};
-use crate::storage::fork::refuse_child;
+use crate::storage::fork::{is_child, refuse_child};
 
 /// The results of a [`find`](crate::Collection::find) or an [`aggregate`](crate::Collection::aggregate), one at a time.
 ///
@@ -112,6 +112,11 @@ impl<T> Cursor<T> {
     /// Ends the measurement. What the cursor reads from must be dropped before.
     fn end_watch(&mut self) {
         if let Some(watch) = self.watch.take() {
+            if is_child() {
+                // Its meters may be locked by a thread that does not exist in a forked child.
+                std::mem::forget(watch);
+                return;
+            }
             watch.end(self.between_looks());
         }
     }

@@ -152,6 +152,20 @@ fn documents_are_counted_as_they_pass() {
 }
 
 #[test]
+fn what_expires_is_counted_as_deleted() {
+    let fixture = filled();
+    let past = cairndb::bson::DateTime::from_millis(0);
+    fixture.things.insert_one(doc! { "k": 60, "at": past }).run().unwrap();
+    let expiry = IndexOptions::builder().expire_after(Duration::ZERO).build();
+    let by_at = IndexModel::builder().keys(doc! { "at": 1 }).options(expiry).build();
+    fixture.things.create_index(by_at).run().unwrap();
+    let (before, after) = around(&fixture, || {
+        assert_eq!(fixture.client.expire_documents().run().unwrap().deleted_count, 1);
+    });
+    assert_eq!(after.documents.deleted - before.documents.deleted, 1);
+}
+
+#[test]
 fn searches_are_counted_by_their_plan() {
     let fixture = filled();
     let things = &fixture.things;

@@ -11,7 +11,6 @@ use serde::Serialize;
 
 use crate::collection::handle::Collection;
 use crate::error::{BulkWriteError, Error, ErrorKind, Result};
-use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::metrics::watch::Watch;
 use crate::namespace::Namespace;
@@ -260,8 +259,7 @@ impl<R> BulkWrite<'_, R> {
         let watch = Watch::start(&recorder, &namespace, Verb::BulkWrite);
         // Each write is counted by its own verb, too.
         let outcome = self.write_each();
-        let has_failed = outcome.as_ref().map_or(true, |outcome| !outcome.refused.write_errors.is_empty());
-        watch.end_as(outcome, has_failed, Requested::default)
+        watch.end_with_refusals(outcome, |outcome| !outcome.refused.write_errors.is_empty())
     }
 
     fn write_each(self) -> Result<Outcome> {

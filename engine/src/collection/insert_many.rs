@@ -9,7 +9,6 @@ use serde::Serialize;
 use crate::collection::handle::{Collection, Terms};
 use crate::document::draft::Drafts;
 use crate::error::{Error, ErrorKind, InsertManyError, Result};
-use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::options::{InsertManyOptions, WriteConcern};
 use crate::results::InsertManyResult;
@@ -152,9 +151,7 @@ impl<T> InsertMany<'_, T> {
         let watch = self.collection.watch(Verb::InsertMany);
         // Documents that were refused are a failure of the call, though others were stored.
         let stored = self.insert();
-        let has_failed =
-            stored.as_ref().map_or(true, |outcome: &InsertOutcome<S>| !outcome.refused.is_empty());
-        watch.end_as(stored, has_failed, Requested::default)
+        watch.end_with_refusals(stored, |outcome: &InsertOutcome<S>| !outcome.refused.is_empty())
     }
 
     fn insert<S: InsertedSet>(self) -> Result<InsertOutcome<S>> {

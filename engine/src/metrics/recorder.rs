@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use thread_local::ThreadLocal;
 
-use crate::metrics::notes::Tally;
+use crate::metrics::notes::{self, Tally};
 use crate::metrics::report::{DocumentMetrics, Metrics, OperationMetrics, SearchMetrics};
 use crate::metrics::spans::Spans;
 use crate::metrics::timing::{Counter, Timing};
@@ -155,6 +155,14 @@ impl Recorder {
         if hits + misses > 0 {
             meters.cache_hits.add_alone(hits);
             meters.cache_misses.add_alone(misses);
+        }
+    }
+
+    /// Counts what this thread has noted outside of the verbs, such as deletes of what expired.
+    pub(crate) fn count_notes(&self) {
+        let tally = notes::take_tally();
+        if self.is_counting {
+            self.threads.get_or_default().tally.add(&tally);
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bson::Document;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::notes::{self, PlanNote};
 use crate::metrics::recorder::{Ended, Recorder};
 use crate::metrics::shape::Requested;
@@ -46,22 +46,24 @@ impl<'a> Watch<'a> {
         result
     }
 
-    /// Counts a call that is a failure although it has a result: one with a list of refusals.
+    /// Counts a call whose result may have a list of refusals, which is a failure as well.
     #[inline]
-    pub(crate) fn end_as<'b, R>(
+    pub(crate) fn end_with_refusals<R>(
         self,
-        result: R,
-        has_failed: bool,
-        requested: impl FnOnce() -> Requested<'b>,
-    ) -> R {
-        self.count(None, has_failed, requested);
+        result: Result<R>,
+        is_refused: impl FnOnce(&R) -> bool,
+    ) -> Result<R> {
+        let has_failed = result.as_ref().map_or(true, is_refused);
+        self.count(result.as_ref().err(), has_failed, Requested::default);
         result
     }
 
     #[inline]
     fn count<'b>(self, error: Option<&Error>, has_failed: bool, requested: impl FnOnce() -> Requested<'b>) {
         let Self { recorder, namespace, verb, start, span } = self;
-        if recorder.is_on() {
+        // In a forked child meters may be locked by a thread that does not exist there.
+        let is_forked = error.is_some_and(|error| matches!(error.kind(), ErrorKind::Forked));
+        if recorder.is_on() && !is_forked {
             let nanoseconds = recorder.since(start);
             let tally = notes::take_tally();
             // Inserts look for duplicates in the filters of files, and seldom in a block.
