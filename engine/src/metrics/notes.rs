@@ -88,85 +88,91 @@ impl std::ops::AddAssign for Tally {
     }
 }
 
+/// A tally that a thread adds to, number by number: to copy all of them for each would be felt in an insert.
+#[derive(Debug, Default)]
+struct OpenTally {
+    lookups: Cell<u64>,
+    index_scans: Cell<u64>,
+    collection_scans: Cell<u64>,
+    keys_examined: Cell<u64>,
+    documents_examined: Cell<u64>,
+    documents_inserted: Cell<u64>,
+    documents_updated: Cell<u64>,
+    documents_deleted: Cell<u64>,
+    documents_returned: Cell<u64>,
+    bytes_returned: Cell<u64>,
+    bytes_written: Cell<u64>,
+}
+
 thread_local! {
-    static TALLY: Cell<Tally> = const {
-        Cell::new(Tally {
-            lookups: 0,
-            index_scans: 0,
-            collection_scans: 0,
-            keys_examined: 0,
-            documents_examined: 0,
-            documents_inserted: 0,
-            documents_updated: 0,
-            documents_deleted: 0,
-            documents_returned: 0,
-            bytes_returned: 0,
-            bytes_written: 0,
-        })
+    static TALLY: OpenTally = const {
+        OpenTally {
+            lookups: Cell::new(0),
+            index_scans: Cell::new(0),
+            collection_scans: Cell::new(0),
+            keys_examined: Cell::new(0),
+            documents_examined: Cell::new(0),
+            documents_inserted: Cell::new(0),
+            documents_updated: Cell::new(0),
+            documents_deleted: Cell::new(0),
+            documents_returned: Cell::new(0),
+            bytes_returned: Cell::new(0),
+            bytes_written: Cell::new(0),
+        }
     };
     static PLANS: RefCell<Vec<PlanNote>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Adds to the tally. Nothing is noted while the thread ends.
+/// Adds to a number of the tally. Nothing is noted while the thread ends.
 #[inline]
-fn tally(change: impl FnOnce(&mut Tally)) {
-    let _ = TALLY.try_with(|cell| {
-        // Copied, so that no borrow lasts while `change` runs.
-        let mut tally = cell.get();
-        change(&mut tally);
-        cell.set(tally);
+fn add(number: impl FnOnce(&OpenTally) -> &Cell<u64>, count: u64) {
+    let _ = TALLY.try_with(|tally| {
+        let number = number(tally);
+        number.set(number.get().wrapping_add(count));
     });
 }
 
 /// A record was looked up by its `_id` or a unique key.
 #[inline]
 pub(crate) fn looked_up() {
-    tally(|tally| tally.lookups += 1);
+    add(|tally| &tally.lookups, 1);
 }
 
 /// Documents were inserted.
 #[inline]
 pub(crate) fn inserted(documents: u64) {
-    tally(|tally| tally.documents_inserted += documents);
+    add(|tally| &tally.documents_inserted, documents);
 }
 
 /// Documents were changed.
 #[inline]
 pub(crate) fn updated(documents: u64) {
-    tally(|tally| tally.documents_updated += documents);
+    add(|tally| &tally.documents_updated, documents);
 }
 
 /// Documents were removed.
 #[inline]
 pub(crate) fn deleted(documents: u64) {
-    tally(|tally| tally.documents_deleted += documents);
+    add(|tally| &tally.documents_deleted, documents);
 }
 
 /// Documents were returned to the caller.
 #[inline]
 pub(crate) fn returned(documents: u64, bytes: u64) {
-    tally(|tally| {
-        tally.documents_returned += documents;
-        tally.bytes_returned += bytes;
-    });
+    add(|tally| &tally.documents_returned, documents);
+    add(|tally| &tally.bytes_returned, bytes);
 }
 
 /// Bytes were given to RocksDB to write.
 #[inline]
 pub(crate) fn wrote(bytes: usize) {
-    tally(|tally| tally.bytes_written += bytes as u64);
+    add(|tally| &tally.bytes_written, bytes as u64);
 }
 
 /// A search reads all records of a collection, or an index.
 pub(crate) fn searched(reads_all: bool) {
-    tally(|tally| {
-        // A union with one such branch reads everything, whatever its others do.
-        if reads_all {
-            tally.collection_scans += 1;
-        } else {
-            tally.index_scans += 1;
-        }
-    });
+    // A union with one such branch reads everything, whatever its others do.
+    add(|tally| if reads_all { &tally.collection_scans } else { &tally.index_scans }, 1);
 }
 
 /// A scan of the search reads this.
@@ -182,16 +188,27 @@ pub(crate) fn scans(plan: Plan<'_>) {
 
 /// A search has read keys and documents.
 pub(crate) fn examined(keys: u64, documents: u64) {
-    tally(|tally| {
-        tally.keys_examined += keys;
-        tally.documents_examined += documents;
-    });
+    add(|tally| &tally.keys_examined, keys);
+    add(|tally| &tally.documents_examined, documents);
 }
 
 /// Takes the tally, and leaves an empty one.
 #[inline]
 pub(crate) fn take_tally() -> Tally {
-    TALLY.try_with(Cell::take).unwrap_or_default()
+    let take = |open: &OpenTally| Tally {
+        lookups: open.lookups.take(),
+        index_scans: open.index_scans.take(),
+        collection_scans: open.collection_scans.take(),
+        keys_examined: open.keys_examined.take(),
+        documents_examined: open.documents_examined.take(),
+        documents_inserted: open.documents_inserted.take(),
+        documents_updated: open.documents_updated.take(),
+        documents_deleted: open.documents_deleted.take(),
+        documents_returned: open.documents_returned.take(),
+        bytes_returned: open.bytes_returned.take(),
+        bytes_written: open.bytes_written.take(),
+    };
+    TALLY.try_with(take).unwrap_or_default()
 }
 
 /// Takes the plans, and leaves none.
