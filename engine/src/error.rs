@@ -2,18 +2,19 @@
 //!
 //! `Error` is one word wide and opaque: callers branch on `kind()`, `code()` and the predicates. Three
 //! families are never mixed: the caller's mistake (`InvalidArgument`, `Command`, `Sequence`, `Write`, `InsertMany`,
-//! `BulkWrite`, `Bson`), the environment (`Io`, `NoSpace`, `CommitUnknown`, `Poisoned`, `AlreadyOpen`, ...), and
+//! `BulkWrite`, `GridFs`, `Bson`), the environment (`Io`, `NoSpace`, `CommitUnknown`, `Poisoned`, `AlreadyOpen`, ...), and
 //! corruption (`Corruption`, `Damaged`, `DamagedFile`, `DataLoss`). Numbers and names of codes are MongoDB's.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bson::{Bson, Document, doc};
+use bson::{Document, doc};
 use query::code::Code;
 use sequence::error::SequenceError;
 
-use crate::generated::GeneratedValues;
+use crate::gridfs_error::GridFsErrorKind;
+use crate::insert_error::{IndexedWriteError, InsertManyError};
 use crate::namespace::Namespace;
 use crate::results::PartialBulkWriteResult;
 
@@ -87,6 +88,7 @@ impl Error {
             }
             ErrorKind::BulkWrite(error) => error.first().map(|error| error.code),
             ErrorKind::InvalidArgument { .. }
+            | ErrorKind::GridFs(_)
             | ErrorKind::Bson(_)
             | ErrorKind::Io { .. }
             | ErrorKind::NoSpace { .. }
@@ -304,10 +306,22 @@ impl std::error::Error for Error {
     }
 }
 
-/// For functions of callers that also do I/O of their own. CairnDB's errors of this kind name the operation and the path.
+/// For functions of callers that also do I/O of their own. CairnDB's errors of this kind name the operation and the path. An
+/// error that a stream of a file has wrapped is unwrapped.
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
+        let error = match error.downcast::<Self>() {
+            Ok(own) => return own,
+            Err(error) => error,
+        };
         Self::io("finish an operation of the file system", None, error)
+    }
+}
+
+/// For streams of files, which fail as `std::io` has it. The error is inside: `downcast` of the other returns it.
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        Self::other(error)
     }
 }
 
@@ -322,6 +336,12 @@ impl From<SequenceError> for Error {
             return Self::new(ErrorKind::Poisoned { cause: error.to_string() });
         }
         Self::new(ErrorKind::Sequence(error))
+    }
+}
+
+impl From<GridFsErrorKind> for Error {
+    fn from(kind: GridFsErrorKind) -> Self {
+        Self::new(ErrorKind::GridFs(kind))
     }
 }
 
@@ -370,6 +390,9 @@ pub enum ErrorKind {
     /// Some writes of a `bulk_write` were refused; the others are done.
     #[error("{0}")]
     BulkWrite(BulkWriteError),
+    /// A call on a bucket of files failed: there is no such file, or its documents are not those of a file.
+    #[error("{0}")]
+    GridFs(GridFsErrorKind),
     /// A value could not be turned into BSON or back.
     #[error("the value cannot be converted to or from BSON")]
     Bson(Arc<bson::error::Error>),
@@ -604,34 +627,6 @@ impl WriteError {
     }
 }
 
-/// Which documents of an `insert_many` were refused, and which are stored.
-///
-/// ```
-/// use cairndb::{Client, ErrorKind, bson::{Document, doc}};
-///
-/// # fn main() -> cairndb::Result<()> {
-/// # let folder = tempfile::tempdir()?;
-/// # let client = Client::open(folder.path().join("db"))?;
-/// let users = client.database("app").collection::<Document>("users");
-/// let error = users.insert_many([doc! { "_id": 1 }, doc! { "_id": 1 }]).run().expect_err("1 is there twice");
-/// let ErrorKind::InsertMany(partly) = error.kind() else { panic!("{error}") };
-/// assert_eq!(partly.inserted_ids.len(), 1);
-/// assert_eq!(partly.write_errors.as_ref().map(|errors| errors[0].index), Some(1));
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, thiserror::Error)]
-#[error("{}", summary(write_errors.as_deref()))]
-#[non_exhaustive]
-pub struct InsertManyError {
-    /// One entry for each refused document, in the order of the call. An ordered call stops at the first.
-    pub write_errors: Option<Vec<IndexedWriteError>>,
-    /// The `_id`s of the documents that are stored, by position in the call.
-    pub inserted_ids: std::collections::HashMap<usize, Bson>,
-    /// The generated values of the documents that are stored, by position in the call.
-    pub generated: std::collections::HashMap<usize, GeneratedValues>,
-}
-
 /// Which writes of a `bulk_write` were refused, and what was done.
 #[derive(Clone, Debug, Default, PartialEq, thiserror::Error)]
 #[error("{} writes were refused, the first: {}", write_errors.len(), self.first().map_or("none", |error| &error.message))]
@@ -650,24 +645,6 @@ impl BulkWriteError {
     }
 }
 
-/// A refused document of an `insert_many`, with its position.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{message}")]
-#[non_exhaustive]
-pub struct IndexedWriteError {
-    /// The document's position in the call, from 0.
-    pub index: usize,
-    /// MongoDB's code.
-    pub code: i32,
-    /// MongoDB's name of the code.
-    pub code_name: Option<String>,
-    /// What went wrong, in one sentence.
-    pub message: String,
-    /// For code 11000: `{keyPattern: {..}, keyValue: {..}}`. For an error of a sequence or an auto-increment field:
-    /// `{sequoiaCode: .., sequoiaName: ..}`.
-    pub details: Option<Document>,
-}
-
 #[derive(Clone)]
 struct Report {
     kind: ErrorKind,
@@ -679,20 +656,6 @@ struct Hexadecimal<'a>(&'a [u8]);
 impl fmt::Display for Hexadecimal<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-fn summary(errors: Option<&[IndexedWriteError]>) -> String {
-    let errors = errors.unwrap_or_default();
-    match errors {
-        [] => "no document was refused".to_owned(),
-        [only] => format!("document {} was refused: {}", only.index, only.message),
-        [first, ..] => format!(
-            "{} documents were refused, the first at position {}: {}",
-            errors.len(),
-            first.index,
-            first.message
-        ),
     }
 }
 

@@ -37,6 +37,7 @@
 //! | change | [`update_one`](Collection::update_one), [`replace_one`](Collection::replace_one), [`find_one_and_update`](Collection::find_one_and_update) |
 //! | remove | [`delete_one`](Collection::delete_one), [`delete_many`](Collection::delete_many), [`truncate`](Collection::truncate), [`drop`](Collection::drop) |
 //! | index | [`create_index`](Collection::create_index) |
+//! | store files of any size | [`gridfs_bucket`](Database::gridfs_bucket) |
 //! | number documents | [`create_auto_increment`](Collection::create_auto_increment), [`create_sequence`](Database::create_sequence) |
 //! | run a command of MongoDB | [`run_command`](Database::run_command) |
 //! | copy, check | [`backup`](Client::backup), [`verify`](Client::verify); [`salvage()`] of a damaged folder |
@@ -194,6 +195,34 @@
 //! # }
 //! ```
 //!
+//! # Files
+//!
+//! What is larger than a document, or is read and written as a stream, goes into a [`GridFsBucket`]. It is MongoDB's `GridFS`:
+//! files are cut into chunks, and every driver reads them over `cairn serve`. The streams are [`std::io::Write`],
+//! [`Read`](std::io::Read) and [`Seek`](std::io::Seek).
+//!
+//! ```
+//! use std::io::{Read, Seek, SeekFrom, Write};
+//! use cairndb::Client;
+//!
+//! # fn main() -> cairndb::Result<()> {
+//! # let folder = tempfile::tempdir()?;
+//! # let client = Client::open(folder.path().join("db"))?;
+//! let bucket = client.database("media").gridfs_bucket(None);
+//! let mut upload = bucket.open_upload_stream("song.flac").run()?;
+//! upload.write_all(b"la la la")?;
+//! // Without this the upload is aborted: there is no half file.
+//! upload.close()?;
+//!
+//! let mut download = bucket.open_download_stream_by_name("song.flac").run()?;
+//! download.seek(SeekFrom::End(-2))?;
+//! let mut end = String::new();
+//! download.read_to_string(&mut end)?;
+//! assert_eq!(end, "la");
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Errors
 //!
 //! Every call that can fail returns an [`Error`]. Predicates such as [`Error::is_duplicate_key`] answer what programs ask
@@ -257,10 +286,14 @@ mod expiry;
 #[cfg(test)]
 mod fixture;
 mod generated;
+mod gridfs;
+mod gridfs_error;
+mod insert_error;
 mod metrics;
 mod names;
 mod namespace;
 mod options;
+mod orphans;
 mod periodic;
 mod plan;
 mod progress;
@@ -270,6 +303,7 @@ mod scrub;
 mod sequences;
 mod shared;
 mod storage;
+mod uploads;
 mod write;
 
 pub use bson;
@@ -290,11 +324,14 @@ pub use crate::command::{
 };
 pub use crate::cursor::Cursor;
 pub use crate::database::Database;
-pub use crate::error::{
-    BulkWriteError, CommandError, Error, ErrorKind, IndexedWriteError, InsertManyError, Result, WriteError,
-    WriteFailure,
-};
+pub use crate::error::{BulkWriteError, CommandError, Error, ErrorKind, Result, WriteError, WriteFailure};
 pub use crate::generated::GeneratedValues;
+pub use crate::gridfs::{
+    FilesCollectionDocument, GridFsBucket, GridFsDownloadStream, GridFsUploadStream, OrphanedUpload,
+    OrphanedUploads, RemoveOrphansResult,
+};
+pub use crate::gridfs_error::{GridFsErrorKind, GridFsFileIdentifier};
+pub use crate::insert_error::{IndexedWriteError, InsertManyError};
 pub use crate::metrics::report::{
     Bucket, CursorMetrics, DocumentMetrics, Metrics, OperationMetrics, SearchMetrics, SequenceMetrics,
     StorageMetrics, StoreState, Times, WaitMetrics,
@@ -308,11 +345,14 @@ pub use crate::options::{
     Acknowledgment, AggregateOptions, BulkWriteOptions, Collation, Compression, CountOptions,
     DeleteManyModel, DeleteManyModelBuilder, DeleteOneModel, DeleteOneModelBuilder, DeleteOptions,
     DistinctOptions, Durability, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions,
-    FindOptions, Hint, IndexModel, IndexModelBuilder, IndexOptions, IndexOptionsBuilder, InsertManyOptions,
-    InsertOneModel, InsertOneModelBuilder, InsertOneOptions, ReplaceOneModel, ReplaceOneModelBuilder,
-    ReplaceOptions, ReturnDocument, UpdateManyModel, UpdateManyModelBuilder, UpdateModifications,
-    UpdateOneModel, UpdateOneModelBuilder, UpdateOptions, WriteConcern, WriteModel,
+    FindOptions, GridFsBucketOptions, GridFsBucketOptionsBuilder, GridFsDownloadByNameOptions,
+    GridFsFindOneOptions, GridFsFindOptions, GridFsUploadOptions, Hint, IndexModel, IndexModelBuilder,
+    IndexOptions, IndexOptionsBuilder, InsertManyOptions, InsertOneModel, InsertOneModelBuilder,
+    InsertOneOptions, ReplaceOneModel, ReplaceOneModelBuilder, ReplaceOptions, ReturnDocument,
+    UpdateManyModel, UpdateManyModelBuilder, UpdateModifications, UpdateOneModel, UpdateOneModelBuilder,
+    UpdateOptions, WriteConcern, WriteModel,
 };
+pub use crate::orphans::OrphanedChunks;
 pub use crate::progress::{IndexBuildPhase, IndexBuildProgress, ScrubStatus, VerifyPhase, VerifyProgress};
 pub use crate::results::{
     AutoIncrementSpecification, BackupReport, CreateIndexResult, CreateIndexesResult, DatabaseSpecification,
@@ -327,6 +367,14 @@ pub use crate::sequences::Sequence;
 
 /// The actions that verbs return. Their `run()` executes them.
 pub mod action {
+    /// The actions of a [`GridFsBucket`](crate::GridFsBucket).
+    pub mod gridfs {
+        pub use crate::gridfs::{
+            Delete, DeleteByName, Drop, Find, FindOne, FindOrphans, OpenDownloadStream,
+            OpenDownloadStreamByName, OpenUploadStream, RemoveOrphans, Rename, RenameByName,
+        };
+    }
+
     pub use sequence::attributes::Contract;
     pub use sequence::auto_increment::{Generated, OnTruncate};
     pub use sequence::error::SequenceError;

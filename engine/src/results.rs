@@ -9,6 +9,7 @@ use bson::oid::ObjectId;
 use serde::{Deserialize, Serialize};
 
 use crate::generated::GeneratedValues;
+use crate::orphans::OrphanedChunks;
 
 /// A database, as [`Client::list_databases`](crate::Client::list_databases) describes it.
 ///
@@ -296,6 +297,13 @@ pub struct VerifyReport {
     pub findings: Vec<Finding>,
     /// The number of further findings.
     pub findings_omitted: u64,
+    /// Chunks that uploads of files left when they were killed: the first [`VerifyReport::FINDINGS_MAX`] uploads. They are no
+    /// damage, so the report is clean with them.
+    #[serde(default)]
+    pub orphans: Vec<OrphanedChunks>,
+    /// The number of further uploads, or more if their chunks lie among those of others.
+    #[serde(default)]
+    pub orphans_omitted: u64,
 }
 
 impl VerifyReport {

@@ -26,6 +26,7 @@ use crate::storage::fork;
 use crate::storage::handles::Storage;
 use crate::storage::write::CommitLevel;
 use crate::storage::{Database, Store, StoreOptions};
+use crate::uploads::Uploads;
 
 /// How many bytes one operation may hold for values, sorts and groups, and a cursor between two calls.
 const OPERATION_BYTES_MAX: usize = 256 << 20;
@@ -77,6 +78,8 @@ pub(crate) struct Engine {
     pub(crate) scrub: Mutex<ScrubStatus>,
     /// What the operations of the client's handles are counted and timed by.
     pub(crate) recorder: Arc<Recorder>,
+    /// Who writes or removes chunks of files by the API now.
+    pub(crate) uploads: Arc<Uploads>,
     /// The memory that operations and cursors of all callers together may hold, apart from the store's own.
     memory: MemoryBudget,
 }
@@ -138,7 +141,8 @@ impl Engine {
         let (generator, scrub) = (Generator::new(layout), Mutex::default());
         // Shared with cursors, which may outlive the client.
         let recorder = Arc::new(Recorder::new(recording, cache_reads::take));
-        Ok(Self { store, catalog, generator, options, ttl_interval, scrub, recorder, memory })
+        let uploads = Arc::default();
+        Ok(Self { store, catalog, generator, options, ttl_interval, scrub, recorder, uploads, memory })
     }
 
     /// What an operation of a caller may use. It begins now, unless it is part of an operation that has begun.

@@ -28,6 +28,7 @@ mod fork;
 mod format_upgrade;
 mod formats;
 mod found_keys;
+mod gridfs;
 mod in_memory;
 mod index_builds;
 mod index_plans;

@@ -12,6 +12,7 @@ mod entries;
 mod files;
 mod findings;
 mod memory;
+mod orphans;
 mod records;
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,7 @@ use crate::storage::keys::{CollectionId, META_BUILDING, META_COLLECTION, Sequenc
 use crate::storage::latch::LatchSet;
 use crate::storage::snapshot::Snapshot;
 use crate::storage::{Database, Family};
+use crate::uploads::FileKey;
 
 /// A collection as it is in the snapshot.
 struct Audited {
@@ -61,6 +63,8 @@ struct Subject {
     sequences: HashMap<SequenceId, Identity>,
     /// The indexes that are being built, or whose build was cut short. No collection has their entries yet.
     building: HashSet<u32>,
+    /// The files whose chunks this process was writing or removing at that moment.
+    uploading: HashSet<FileKey>,
 }
 
 impl Subject {
@@ -69,14 +73,16 @@ impl Subject {
     fn freeze(shared: &Shared, database: &Arc<Database>) -> Result<Self> {
         let _catalog = shared.catalog.freeze();
         let states = shared.catalog.collections();
-        let (snapshot, counts) = {
+        let (snapshot, counts, uploading) = {
             // A truncate commits without latches but holds the counter, and every other write holds a latch.
             // With both held, counters and snapshot show the same writes.
             let _counters: Vec<_> = states.iter().map(|state| state.count.hold()).collect();
             let _latched = shared.store.latches.lock(&LatchSet::all());
             let counts: HashMap<u32, Option<u64>> =
                 states.iter().map(|state| (state.id.0, state.count.known())).collect();
-            (Snapshot::take(database), counts)
+            // An upload has a claim before its first chunk and until after the document of its file, and while the latches are
+            // held it writes neither. So these are all whose chunks the snapshot shows without it.
+            (Snapshot::take(database), counts, shared.uploads.claimed())
         };
         let sequences = shared.catalog.sequences.all();
         let identities = sequences.iter().map(|state| (state.identity.id, state.identity.clone()));
@@ -94,7 +100,8 @@ impl Subject {
                 Err(error) => unreadable.push((collection, error)),
             }
         }
-        Ok(Self { snapshot, collections, unreadable, states, sequences: identities.collect(), building })
+        let sequences = identities.collect();
+        Ok(Self { snapshot, collections, unreadable, states, sequences, building, uploading })
     }
 
     /// The collection of the index with this id, and the position of the index in it.
@@ -113,7 +120,7 @@ pub(crate) fn verify(
     watch: &mut Watch<'_>,
 ) -> Result<VerifyReport> {
     let subject = Subject::freeze(shared, database)?;
-    let mut findings = Findings::default();
+    let (mut findings, mut orphans) = (Findings::default(), orphans::Orphans::default());
     let mut report = VerifyReport {
         collections: subject.collections.len() as u64,
         indexes: subject.collections.values().map(|audited| audited.indexes.len() as u64).sum(),
@@ -122,9 +129,11 @@ pub(crate) fn verify(
     // The catalog first: its findings explain those that follow from them in records and entries.
     catalog::audit(&subject, &mut report, &mut findings)?;
     memory::audit(&subject, database, &mut findings)?;
-    let expected = records::audit(&subject, watch, &mut report, &mut findings)?;
+    let mut found = records::Found { findings: &mut findings, orphans: &mut orphans };
+    let expected = records::audit(&subject, watch, &mut report, &mut found)?;
     entries::audit(&subject, &expected, watch, &mut report, &mut findings)?;
     findings.report_into(&mut report);
+    orphans.report_into(&mut report);
     Ok(report)
 }
 

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use index::validate::validate;
 
 use crate::audit::findings::Findings;
+use crate::audit::orphans::Orphans;
 use crate::audit::watch::Watch;
 use crate::audit::{Audited, Subject, family_name};
 use crate::error::Result;
@@ -20,11 +21,17 @@ use crate::write::prepare::{encoded_id, record_key};
 /// The number of entries that the records give to each index, by index id.
 pub(super) type ExpectedEntries = HashMap<u32, u64>;
 
+/// What the records are looked at for.
+pub(super) struct Found<'a> {
+    pub(super) findings: &'a mut Findings,
+    pub(super) orphans: &'a mut Orphans,
+}
+
 pub(super) fn audit(
     subject: &Subject,
     watch: &mut Watch<'_>,
     report: &mut VerifyReport,
-    findings: &mut Findings,
+    found: &mut Found<'_>,
 ) -> Result<ExpectedEntries> {
     // How many there are is known only if every collection was counted already.
     let counted = subject.collections.values().map(|audited| audited.counted);
@@ -36,7 +43,7 @@ pub(super) fn audit(
         watch.pass(scan.key().len() + scan.value().len())?;
         let owner = split_id(scan.key()).and_then(|(id, _)| subject.collections.get(&id));
         let Some(audited) = owner else {
-            findings.add(
+            found.findings.add(
                 family_name(Family::Records),
                 None,
                 scan.key(),
@@ -49,7 +56,7 @@ pub(super) fn audit(
         report.documents += 1;
         report.document_bytes += scan.value().len() as u64;
         let record = StoredRecord { key: scan.key(), value: scan.value() };
-        audit_record(subject, audited, record, &mut expected, findings)?;
+        audit_record(subject, audited, record, &mut expected, found)?;
     }
     watch.teller.end();
     // After the whole scan: only then the number of stored documents is known.
@@ -59,7 +66,7 @@ pub(super) fn audit(
             && counted != stored
         {
             let problem = format!("the counter says {counted} documents, {stored} are stored");
-            findings.add(audited.namespace.to_string(), None, &[], problem);
+            found.findings.add(audited.namespace.to_string(), None, &[], problem);
         }
     }
     Ok(expected)
@@ -77,9 +84,10 @@ fn audit_record(
     audited: &Audited,
     record: StoredRecord<'_>,
     expected: &mut ExpectedEntries,
-    findings: &mut Findings,
+    found: &mut Found<'_>,
 ) -> Result<()> {
     let StoredRecord { key, value } = record;
+    let Found { findings, orphans } = found;
     let place = || audited.namespace.to_string();
     let document = match validate(value) {
         Ok(document) => document,
@@ -88,6 +96,7 @@ fn audit_record(
             return Ok(());
         }
     };
+    orphans.see(subject, audited, document.as_raw())?;
     match document.id() {
         None => findings.add(place(), None, key, "the document has no _id"),
         Some(id) => {

@@ -16,6 +16,8 @@ impl Client {
     /// sequences are right. And of every file: that the checksums of all its blocks and records are right, also of those
     /// that no document is read from any more. [`verification`](Self::verification) does the same with options.
     ///
+    /// Chunks of files whose upload was killed are listed apart: see [`VerifyReport::orphans`].
+    ///
     /// The report lists what is wrong. If documents or entries cannot be read for damage, that is a finding too, and files are
     /// read all the same. An `Err` means that the storage could not be read for another reason.
     ///

@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use crate::collection::handle::{Collection, Terms};
 use crate::document::draft::Drafts;
-use crate::error::{Error, ErrorKind, InsertManyError, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::insert_error::InsertManyError;
 use crate::metrics::verb::Verb;
 use crate::options::{InsertManyOptions, WriteConcern};
 use crate::results::InsertManyResult;

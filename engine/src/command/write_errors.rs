@@ -2,7 +2,8 @@
 
 use bson::{Bson, Document, doc};
 
-use crate::error::{Error, IndexedWriteError, Result};
+use crate::error::{Error, Result};
+use crate::insert_error::IndexedWriteError;
 
 /// The refused statements of one command.
 #[derive(Default)]

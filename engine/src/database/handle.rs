@@ -12,7 +12,9 @@ use crate::catalog::change::Created;
 use crate::catalog::fields::has_fields;
 use crate::collection::{Aggregate, Collection, by_database};
 use crate::error::{Error, Result};
+use crate::gridfs::GridFsBucket;
 use crate::namespace::Namespace;
+use crate::options::GridFsBucketOptions;
 use crate::shared::{Caller, Shared};
 
 /// A database: a named set of collections and sequences. It is listed as long as it has a collection.
@@ -75,6 +77,34 @@ impl Database {
     /// ```
     pub fn collection<T>(&self, name: &str) -> Collection<T> {
         Collection::new(Arc::clone(&self.shared), self.caller.clone(), &self.name, name)
+    }
+
+    /// Returns a handle to a bucket of files, which need not exist yet: the first upload creates it. Without options it is the
+    /// bucket `fs`.
+    ///
+    /// A name that is not allowed is reported by the first verb.
+    ///
+    /// ```
+    /// use std::io::{Read, Write};
+    /// # use cairndb::Client;
+    ///
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let bucket = client.database("media").gridfs_bucket(None);
+    /// let mut upload = bucket.open_upload_stream("notes.txt").run()?;
+    /// upload.write_all(b"some notes")?;
+    /// upload.close()?;
+    ///
+    /// let mut notes = String::new();
+    /// bucket.open_download_stream_by_name("notes.txt").run()?.read_to_string(&mut notes)?;
+    /// assert_eq!(notes, "some notes");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn gridfs_bucket(&self, options: impl Into<Option<GridFsBucketOptions>>) -> GridFsBucket {
+        let options = options.into().unwrap_or_default();
+        GridFsBucket::new(Arc::clone(&self.shared), &self.caller, &self.name, options)
     }
 
     /// Returns a handle to this database whose operations end when `token` is cancelled. They fail with code 11601

@@ -5,6 +5,7 @@
 
 mod bulk;
 mod durability;
+mod gridfs;
 mod indexes;
 mod reads;
 mod writes;
@@ -15,6 +16,10 @@ pub use self::bulk::{
     UpdateManyModelBuilder, UpdateOneModel, UpdateOneModelBuilder, WriteModel,
 };
 pub use self::durability::{Acknowledgment, Compression, Durability, PlantedFault, WriteConcern};
+pub use self::gridfs::{
+    GridFsBucketOptions, GridFsBucketOptionsBuilder, GridFsDownloadByNameOptions, GridFsFindOneOptions,
+    GridFsFindOptions, GridFsUploadOptions,
+};
 pub use self::indexes::{Hint, IndexModel, IndexModelBuilder, IndexOptions, IndexOptionsBuilder};
 pub use self::reads::{AggregateOptions, Collation, CountOptions, DistinctOptions, FindOptions};
 pub use self::writes::{

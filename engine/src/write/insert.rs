@@ -8,7 +8,8 @@ use bson::Bson;
 
 use crate::document::draft::Drafts;
 use crate::document::validate::validate_insert;
-use crate::error::{Error, ErrorKind, IndexedWriteError, Refusal, Result};
+use crate::error::{Error, ErrorKind, Refusal, Result};
+use crate::insert_error::IndexedWriteError;
 use crate::write::auto_increment::many_documents::{ManyDocuments, NumberedPart};
 use crate::write::auto_increment::one_document::OneDocument;
 use crate::write::commit::{Candidate, commit_many, commit_one};

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use bson::Bson;
 
-use crate::error::IndexedWriteError;
 use crate::generated::GeneratedValues;
+use crate::insert_error::IndexedWriteError;
 use crate::write::prepare::Prepared;
 
 /// What an `insert_many` does at a refused document.

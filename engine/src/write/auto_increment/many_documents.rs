@@ -9,8 +9,9 @@ use smallvec::SmallVec;
 
 use crate::document::complete::CopiedDrafts;
 use crate::document::draft::Drafts;
-use crate::error::{Error, ErrorKind, IndexedWriteError, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::generated::GeneratedValues;
+use crate::insert_error::IndexedWriteError;
 use crate::write::auto_increment::copies::{copy, generated_values};
 use crate::write::auto_increment::gapless::Acceptance;
 use crate::write::auto_increment::holds::SequenceHolds;

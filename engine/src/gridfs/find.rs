@@ -1,0 +1,170 @@
+//! `find` and `find_one`: the documents of files.
+
+use std::time::Duration;
+
+use bson::Document;
+
+use crate::cursor::Cursor;
+use crate::error::Result;
+use crate::gridfs::bucket::GridFsBucket;
+use crate::gridfs::file::FilesCollectionDocument;
+use crate::options::{FindOptions, GridFsFindOneOptions, GridFsFindOptions};
+
+impl GridFsBucket {
+    /// Finds the files that match the filter. An empty filter matches all.
+    ///
+    /// ```
+    /// # use std::io::Write;
+    /// # use cairndb::{Client, bson::doc};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let client = Client::in_memory()?;
+    /// let bucket = client.database("media").gridfs_bucket(None);
+    /// for (name, text) in [("short", "x"), ("long", "xxxxx")] {
+    ///     let mut upload = bucket.open_upload_stream(name).run()?;
+    ///     upload.write_all(text.as_bytes())?;
+    ///     upload.close()?;
+    /// }
+    /// for file in bucket.find(doc! { "length": { "$gt": 2 } }).run()? {
+    ///     assert_eq!(file?.filename.as_deref(), Some("long"));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn find(&self, filter: Document) -> Find<'_> {
+        Find { bucket: self, filter, options: GridFsFindOptions::default() }
+    }
+
+    /// Finds one file that matches the filter: the first in the sort order, or any if there is no sort.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::doc};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let client = Client::in_memory()?;
+    /// let bucket = client.database("media").gridfs_bucket(None);
+    /// bucket.open_upload_stream("a").run()?.close()?;
+    /// let file = bucket.find_one(doc! { "filename": "a" }).run()?.expect("uploaded above");
+    /// assert_eq!(file.length, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn find_one(&self, filter: Document) -> FindOne<'_> {
+        FindOne { bucket: self, filter, options: GridFsFindOneOptions::default() }
+    }
+}
+
+/// The action that [`GridFsBucket::find`] returns. [`run`](Self::run) executes it.
+#[must_use = "the search is done by run()"]
+pub struct Find<'a> {
+    bucket: &'a GridFsBucket,
+    filter: Document,
+    options: GridFsFindOptions,
+}
+
+/// The action that [`GridFsBucket::find_one`] returns. [`run`](Self::run) executes it.
+#[must_use = "the search is done by run()"]
+pub struct FindOne<'a> {
+    bucket: &'a GridFsBucket,
+    filter: Document,
+    options: GridFsFindOneOptions,
+}
+
+/// Implements the setters of a search. Each has the line of an example, which runs with the files `a` and `b`.
+macro_rules! file_setters {
+    ($action:ident, $options:ident, $verb:literal, {
+        $($(#[doc = $doc:literal])+ $name:ident: $value:ty = $example:literal,)*
+    }) => {
+        impl $action<'_> {
+            /// Sets all options at once.
+            ///
+            /// ```
+            /// # use cairndb::{Client, bson::doc};
+            /// # fn main() -> cairndb::Result<()> {
+            /// # let client = Client::in_memory()?;
+            /// let bucket = client.database("media").gridfs_bucket(None);
+            #[doc = concat!(" let mut options = cairndb::", stringify!($options), "::default();")]
+            /// options.sort = Some(doc! { "uploadDate": -1 });
+            #[doc = concat!(" bucket.", $verb, "(doc! {}).with_options(options).run()?;")]
+            /// # Ok(())
+            /// # }
+            /// ```
+            pub fn with_options(mut self, options: impl Into<Option<$options>>) -> Self {
+                self.options = options.into().unwrap_or_default();
+                self
+            }
+
+            $(
+                $(#[doc = $doc])+
+                ///
+                /// ```
+                /// # use std::time::Duration;
+                /// # use cairndb::{Client, bson::doc};
+                /// # fn main() -> cairndb::Result<()> {
+                /// # let client = Client::in_memory()?;
+                /// let bucket = client.database("media").gridfs_bucket(None);
+                /// for name in ["a", "b"] {
+                ///     bucket.open_upload_stream(name).run()?.close()?;
+                /// }
+                #[doc = concat!(" ", $example)]
+                /// # Ok(())
+                /// # }
+                /// ```
+                pub fn $name(mut self, $name: $value) -> Self {
+                    self.options.$name = Some($name);
+                    self
+                }
+            )*
+        }
+    };
+}
+
+file_setters!(Find, GridFsFindOptions, "find", {
+    /// Accepted and without effect: nothing is put in temporary files.
+    allow_disk_use: bool = "assert_eq!(bucket.find(doc! {}).allow_disk_use(true).run()?.count(), 2);",
+    /// Accepted and without effect: documents are read one by one, so there are no batches.
+    batch_size: u32 = "assert_eq!(bucket.find(doc! {}).batch_size(10).run()?.count(), 2);",
+    /// The largest number of files to return. With 0 there is no limit. Of a negative number the sign is ignored.
+    limit: i64 = "assert_eq!(bucket.find(doc! {}).limit(1).run()?.count(), 1);",
+    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`).
+    max_time: Duration = "assert_eq!(bucket.find(doc! {}).max_time(Duration::from_secs(5)).run()?.count(), 2);",
+    /// The number of files to skip.
+    skip: u64 = "assert_eq!(bucket.find(doc! {}).skip(1).run()?.count(), 1);",
+    /// The order of the files: field paths with 1 (ascending) or -1 (descending).
+    sort: Document = "assert_eq!(bucket.find(doc! {}).sort(doc! { \"filename\": -1 }).run()?.count(), 2);",
+});
+
+file_setters!(FindOne, GridFsFindOneOptions, "find_one", {
+    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`).
+    max_time: Duration = "assert!(bucket.find_one(doc! {}).max_time(Duration::from_secs(5)).run()?.is_some());",
+    /// The number of files to skip.
+    skip: u64 = "assert!(bucket.find_one(doc! {}).skip(2).run()?.is_none());",
+    /// The order that decides which of several files is taken.
+    sort: Document = "assert!(bucket.find_one(doc! {}).sort(doc! { \"filename\": -1 }).run()?.is_some());",
+});
+
+impl Find<'_> {
+    /// Opens a cursor over the files. A document that no file can have is an error of the cursor, which then goes on.
+    pub fn run(self) -> Result<Cursor<FilesCollectionDocument>> {
+        // Decoded by the cursor, so a document that is no file is an error of its own and not the end of the search.
+        let files = self.bucket.parts.files.clone_with_type::<FilesCollectionDocument>();
+        // Every option by name: a new one cannot be forgotten here.
+        let GridFsFindOptions { allow_disk_use: _, batch_size, limit, max_time, skip, sort } = self.options;
+        let mut options = FindOptions::default();
+        (options.batch_size, options.limit, options.max_time) = (batch_size, limit, max_time);
+        (options.skip, options.sort) = (skip, sort);
+        let find = files.find(self.filter);
+        find.with_options(options).run()
+    }
+}
+
+impl FindOne<'_> {
+    /// Reads the document of the file. Returns `None` if none matches.
+    pub fn run(self) -> Result<Option<FilesCollectionDocument>> {
+        // Every option by name, as above.
+        let GridFsFindOneOptions { max_time, skip, sort } = self.options;
+        let mut options = FindOptions::default();
+        (options.max_time, options.skip, options.sort) = (max_time, skip, sort);
+        // As a plain document first: the error of one that is no file then has the kind of a bucket.
+        let found = self.bucket.parts.files.find_one(self.filter).with_options(options).run()?;
+        found.map(FilesCollectionDocument::parse).transpose()
+    }
+}

@@ -1,0 +1,67 @@
+//! What is known of an `insert_many` that was not stored as a whole.
+
+use std::collections::HashMap;
+
+use bson::{Bson, Document};
+
+use crate::generated::GeneratedValues;
+
+/// Which documents of an `insert_many` were refused, and which are stored.
+///
+/// ```
+/// use cairndb::{Client, ErrorKind, bson::{Document, doc}};
+///
+/// # fn main() -> cairndb::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let client = Client::open(folder.path().join("db"))?;
+/// let users = client.database("app").collection::<Document>("users");
+/// let error = users.insert_many([doc! { "_id": 1 }, doc! { "_id": 1 }]).run().expect_err("1 is there twice");
+/// let ErrorKind::InsertMany(partly) = error.kind() else { panic!("{error}") };
+/// assert_eq!(partly.inserted_ids.len(), 1);
+/// assert_eq!(partly.write_errors.as_ref().map(|errors| errors[0].index), Some(1));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, thiserror::Error)]
+#[error("{}", summary(write_errors.as_deref()))]
+#[non_exhaustive]
+pub struct InsertManyError {
+    /// One entry for each refused document, in the order of the call. An ordered call stops at the first.
+    pub write_errors: Option<Vec<IndexedWriteError>>,
+    /// The `_id`s of the documents that are stored, by position in the call.
+    pub inserted_ids: HashMap<usize, Bson>,
+    /// The generated values of the documents that are stored, by position in the call.
+    pub generated: HashMap<usize, GeneratedValues>,
+}
+
+/// A refused document of an `insert_many`, with its position.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+#[non_exhaustive]
+pub struct IndexedWriteError {
+    /// The document's position in the call, from 0.
+    pub index: usize,
+    /// MongoDB's code.
+    pub code: i32,
+    /// MongoDB's name of the code.
+    pub code_name: Option<String>,
+    /// What went wrong, in one sentence.
+    pub message: String,
+    /// For code 11000: `{keyPattern: {..}, keyValue: {..}}`. For an error of a sequence or an auto-increment field:
+    /// `{sequoiaCode: .., sequoiaName: ..}`.
+    pub details: Option<Document>,
+}
+
+fn summary(errors: Option<&[IndexedWriteError]>) -> String {
+    let errors = errors.unwrap_or_default();
+    match errors {
+        [] => "no document was refused".to_owned(),
+        [only] => format!("document {} was refused: {}", only.index, only.message),
+        [first, ..] => format!(
+            "{} documents were refused, the first at position {}: {}",
+            errors.len(),
+            first.index,
+            first.message
+        ),
+    }
+}
