@@ -133,6 +133,7 @@ find_node() {
 # those pins, and hold nothing half done: each is made under another name.
 clients() {
     [ -x "$CAIRNDB_PYTHON" ] || install_pymongo
+    [ -d "$CAIRNDB_SPECIFICATIONS" ] || install_specifications
     [ -f "$CAIRNDB_MONGOSH" ] && has node || install_mongosh
 }
 
@@ -144,6 +145,19 @@ install_pymongo() {
     python3 -m venv "$folder.$$" >&2 || fail "'python3 -m venv' failed: see its message above"
     "$folder.$$/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
         -r tests/clients/requirements.txt >&2 || fail_offline "$folder.$$" "'pip install pymongo'"
+    mv "$folder.$$" "$folder" || fail "cannot create $folder"
+}
+
+# The source is downloaded and not installed: of it only the data of tests are kept.
+install_specifications() {
+    folder=${CAIRNDB_SPECIFICATIONS%/test}
+    say "installing: MongoDB's specification tests, by pip out of PyMongo's source into $folder (1 MB)"
+    rm -rf "$folder.$$"
+    mkdir -p "$folder.$$" || fail "cannot create $folder"
+    "$CAIRNDB_PYTHON" -m pip download --quiet --disable-pip-version-check --no-deps --no-binary pymongo --require-hashes \
+        --dest "$folder.$$" -r tests/clients/specifications.txt >&2 || fail_offline "$folder.$$" "'pip download pymongo'"
+    (cd "$folder.$$" && tar -xzf pymongo-*.tar.gz && mkdir test && mv pymongo-*/test/gridfs test/ && rm -rf pymongo-*) ||
+        fail "the source of PyMongo has no folder test/gridfs"
     mv "$folder.$$" "$folder" || fail "cannot create $folder"
 }
 
@@ -171,7 +185,8 @@ pins() { cksum "$1" | cut -d ' ' -f 1; }
 
 CAIRNDB_PYTHON="$CAIRNDB_CACHE/clients/pymongo-$(pins tests/clients/requirements.txt)/bin/python"
 CAIRNDB_MONGOSH="$CAIRNDB_CACHE/clients/mongosh-$(pins tests/clients/mongosh/package-lock.json)/node_modules/mongosh/bin/mongosh.js"
-export CAIRNDB_PYTHON CAIRNDB_MONGOSH
+CAIRNDB_SPECIFICATIONS="$CAIRNDB_CACHE/clients/specifications-$(pins tests/clients/specifications.txt)/test"
+export CAIRNDB_PYTHON CAIRNDB_MONGOSH CAIRNDB_SPECIFICATIONS
 find_compiler
 find_cargo
 find_rocksdb_tool

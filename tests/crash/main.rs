@@ -10,6 +10,7 @@ mod kill;
 mod numbered;
 mod oracle;
 mod torn;
+mod uploading;
 
 use std::io::{self, Write};
 use std::time::Instant;

@@ -17,4 +17,5 @@ pub mod numbered;
 pub mod power;
 pub mod race;
 pub mod scratch;
+pub mod uploading;
 pub mod workload;

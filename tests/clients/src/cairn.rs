@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 use cairndb_tests::scratch::{Scratch, small};
 use rustix::process::{Pid, Signal, kill_process};
@@ -18,7 +19,7 @@ pub struct Cairn {
     child: Child,
     address: SocketAddr,
     metrics: Option<String>,
-    scratch: Scratch,
+    scratch: Arc<Scratch>,
 }
 
 impl Cairn {
@@ -47,7 +48,13 @@ impl Cairn {
         Self::start_over(scratch, &[&["--auth"], arguments].concat())
     }
 
-    fn start_over(scratch: Scratch, arguments: &[&str]) -> Self {
+    /// Starts a server over a folder that is used before or after it.
+    pub fn start_in(scratch: &Arc<Scratch>, arguments: &[&str]) -> Self {
+        Self::start_over(Arc::clone(scratch), arguments)
+    }
+
+    fn start_over(scratch: impl Into<Arc<Scratch>>, arguments: &[&str]) -> Self {
+        let scratch = scratch.into();
         let log = File::create(log_of(&scratch)).expect("the folder takes files");
         let mut child = Command::new(program())
             .arg("serve")
@@ -100,6 +107,13 @@ impl Cairn {
     /// What drivers and shells are given.
     pub fn uri(&self) -> String {
         uri(self.address)
+    }
+
+    /// Kills the server, if it is not dead already.
+    pub fn kill(mut self) {
+        // Fails only if it ended by itself.
+        let _ = self.child.kill();
+        self.child.wait().expect("it was started here");
     }
 
     /// Ends the server in order, and proves that what it stored agrees with itself.

@@ -14,14 +14,22 @@ use crate::cairn::Cairn;
 /// No script takes as long, even on a busy machine.
 const TIME_MAX: Duration = Duration::from_secs(180);
 
-/// Runs a script of `tests/clients/pymongo` in Python, with the server's URI as its argument, and where its metrics are, if it
-/// shows them, as the second.
+/// Runs a script of `tests/clients/pymongo` in Python, with the server's URI as its argument.
 #[track_caller]
 pub fn python(cairn: &Cairn, name: &str) -> String {
+    python_with(cairn, name, &[])
+}
+
+/// Runs a script of `tests/clients/pymongo` in Python, with the server's URI and other words as its arguments.
+#[track_caller]
+pub fn python_with(cairn: &Cairn, name: &str, arguments: &[&str]) -> String {
     let mut command = Command::new(installed("CAIRNDB_PYTHON"));
     // No folder of compiled modules is left in the checkout.
-    command.env("PYTHONDONTWRITEBYTECODE", "1").arg(path_of("pymongo", name)).arg(cairn.uri());
-    command.args(cairn.metrics());
+    command
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .arg(path_of("pymongo", name))
+        .arg(cairn.uri())
+        .args(arguments);
     run(command, name)
 }
 
@@ -37,7 +45,9 @@ pub fn mongosh(cairn: &Cairn, name: &str) -> String {
     run(command, name)
 }
 
-fn installed(variable: &str) -> OsString {
+/// The path in a variable of the environment: what `make test` has installed.
+#[track_caller]
+pub fn installed(variable: &str) -> OsString {
     let path = env::var_os(variable).unwrap_or_else(|| {
         panic!("{variable} is not set: run `make test`, or first eval \"$(make -s env)\" for cargo by hand")
     });

@@ -4,6 +4,8 @@
 mod crud;
 mod cursors;
 mod dump;
+mod gridfs;
+mod gridfs_specification;
 mod indexes;
 mod places;
 mod refusals;

@@ -38,7 +38,8 @@ fn pymongo_uses_sequences_and_numbered_fields() {
 #[test]
 fn prometheus_reads_the_metrics() {
     let cairn = Cairn::start_with(&["--metrics", "127.0.0.1:0"]);
-    script::python(&cairn, "metrics.py");
+    let metrics = cairn.metrics().expect("asked for").to_owned();
+    script::python_with(&cairn, "metrics.py", &[&metrics]);
     cairn.stop();
 }
 
