@@ -2,12 +2,13 @@
 //! same bytes, both measured in turns in this run. Above 1 CairnDB is faster. In figures that end with `best` RocksDB has
 //! the options and keys that are best for it. Figures of sequences are in `numbering`,
 //! of filters, sorts and updates in `queries`, of windows in `windows`, of reads by an index in `indexed`, of index builds
-//! in `builds`, of databases in memory, against folders, in `in_memory`, of the server in `server`.
+//! in `builds`, of files in `files`, of databases in memory, against folders, in `in_memory`, of the server in `server`.
 //!
 //! `ratios` prints all figures but `insert_growth`, each measured in a process of its own, so that none inherits the
 //! heap of another. `ratios large` prints that one, and names given as arguments print just those.
 
 mod builds;
+mod files;
 mod in_memory;
 mod indexed;
 mod metrics;
@@ -44,7 +45,7 @@ const TURN: usize = 5000;
 
 type Figure = (&'static str, fn() -> f64);
 
-const FIGURES: [Figure; 41] = [
+const FIGURES: [Figure; 42] = [
     ("insert_one_raw", || insert_one_raw(Opponent::Alike)),
     ("insert_one_best", || insert_one_raw(Opponent::Best)),
     ("insert_one_typed", insert_one_typed),
@@ -81,6 +82,7 @@ const FIGURES: [Figure; 41] = [
     ("memory_insert_one", in_memory::memory_insert_one),
     ("memory_insert_many", in_memory::memory_insert_many),
     ("open_in_memory", in_memory::open_in_memory),
+    ("gridfs_upload", files::gridfs_upload),
     ("server_ping", server::server_ping),
     ("server_insert_batch", server::server_insert_batch),
     ("server_insert_driver_alone", server::server_insert_driver_alone),
