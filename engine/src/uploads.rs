@@ -74,17 +74,18 @@ impl Uploads {
         Ok(Some(Claim { uploads: Arc::clone(self), key }))
     }
 
-    /// Whether an upload has the file.
-    pub(crate) fn is_uploading(&self, key: &FileKey) -> bool {
-        matches!(self.claims.lock().get(key), Some((Purpose::Upload, _)))
+    /// Whether an upload or a removal has the file.
+    pub(crate) fn is_claimed(&self, key: &FileKey) -> bool {
+        self.claims.lock().contains_key(key)
     }
 
     /// The `_id` of an upload to the bucket with these chunks, if one is running.
-    pub(crate) fn any_to(&self, chunks: &Namespace) -> Option<Bson> {
+    pub(crate) fn any_to(&self, chunks: &Namespace) -> Result<Option<Bson>> {
+        // As above: the lock is not for a forked child.
+        fork::refuse_child()?;
         let claims = self.claims.lock();
-        let upload =
-            claims.iter().find(|(key, (purpose, _))| *purpose == Purpose::Upload && key.chunks == *chunks)?;
-        Some(upload.1.1.clone())
+        let mut uploads = claims.iter().filter(|(_, (purpose, _))| *purpose == Purpose::Upload);
+        Ok(uploads.find(|(key, _)| key.chunks == *chunks).map(|(_, (_, id))| id.clone()))
     }
 
     /// All files that have a claim now.

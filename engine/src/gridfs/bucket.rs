@@ -137,6 +137,11 @@ impl GridFsBucket {
         Ok(delete.run()?.deleted_count)
     }
 
+    /// Whether there are chunks of the file with this `_id`.
+    pub(super) fn has_chunks(&self, id: &Bson) -> Result<bool> {
+        Ok(self.parts.chunks.find_one(chunks_of(id)).projection(doc! { "_id": 1 }).run()?.is_some())
+    }
+
     /// Whether there is a file with this `_id`.
     pub(super) fn has_file(&self, id: &Bson) -> Result<bool> {
         // Without its fields, which may be many: whether it is there is all that is asked.

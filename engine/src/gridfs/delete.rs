@@ -137,7 +137,7 @@ impl Drop<'_> {
     pub fn run(self) -> Result<()> {
         let parts = &self.bucket.parts;
         // An upload that went on would make a file without its first chunks.
-        if let Some(id) = parts.shared.uploads.any_to(&self.bucket.chunks_namespace()) {
+        if let Some(id) = parts.shared.uploads.any_to(&self.bucket.chunks_namespace())? {
             return Err(Error::from(GridFsErrorKind::UploadRunning { id }));
         }
         // In this order for the same reason as above: no file without chunks is seen.

@@ -204,9 +204,14 @@ impl OrphanedUploads {
     fn next_orphan(&mut self) -> Result<Option<OrphanedUpload>> {
         while let Some((key, file)) = self.next_file()? {
             // In this order, as the header says.
+            let is_claimed = || self.bucket.parts.shared.uploads.is_claimed(&key);
             let is_orphan = is_old(file.newest, self.older_than)
-                && !self.bucket.parts.shared.uploads.is_uploading(&key)
-                && !self.bucket.has_file(&file.id)?;
+                && !is_claimed()
+                && !self.bucket.has_file(&file.id)?
+                // A removal may have begun since, and has taken the document.
+                && !is_claimed()
+                // A removal may have ended since the search began.
+                && self.bucket.has_chunks(&file.id)?;
             if is_orphan {
                 return Ok(Some(file));
             }

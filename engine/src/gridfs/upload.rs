@@ -241,6 +241,8 @@ pub struct GridFsUploadStream {
 
 enum State {
     Open,
+    /// The document of the file is being written.
+    Ending,
     /// A write has failed. Only the removal of the chunks is left.
     Failed,
     Closed,
@@ -319,18 +321,21 @@ impl GridFsUploadStream {
     fn refuse_closed(&self) -> Result<()> {
         match &self.state {
             State::Open => Ok(()),
-            State::Failed | State::Closed => Err(Error::from(GridFsErrorKind::UploadStreamClosed)),
+            State::Ending | State::Failed | State::Closed => {
+                Err(Error::from(GridFsErrorKind::UploadStreamClosed))
+            }
         }
     }
 
     /// Notes that the upload cannot be ended any more. Returns the error.
     fn fail(&mut self, error: Error) -> Error {
-        if error.is_commit_unknown() {
-            // What was committed is not known, so nothing is removed: the document of the file may be there.
-            self.state = State::Closed;
+        self.state = match self.state {
+            // The document of the file may be there after the next open, so its chunks must be, too.
+            State::Ending if error.is_commit_unknown() => State::Closed,
+            State::Open | State::Ending | State::Failed | State::Closed => State::Failed,
+        };
+        if matches!(self.state, State::Closed) {
             self.claim = None;
-        } else {
-            self.state = State::Failed;
         }
         // Its memory is of no use any more.
         (self.chunk, self.batch) = (None, Batch::default());
@@ -405,6 +410,7 @@ impl GridFsUploadStream {
             filename: Some(self.filename.clone()),
             metadata: self.metadata.clone(),
         };
+        self.state = State::Ending;
         // The last write of all. If it is on stable storage then so are the chunks, whose commits came before it.
         let mut insert = self.bucket.parts.files.insert_one(file.stored());
         if let Some(concern) = self.bucket.write_concern() {
