@@ -59,6 +59,7 @@ fn call_everything(client: &Client, scratch: &Scratch) -> Vec<&'static str> {
     let (db, things) = (client.database("test"), things(client));
     let numbers = db.sequence("numbers");
     let new = db.collection::<Document>("new");
+    let bucket = db.gridfs_bucket(None);
     let key = doc! { "a": 1 };
     let by_a = cairndb::IndexModel::builder().keys(key.clone()).build();
     let calls = [
@@ -85,6 +86,11 @@ fn call_everything(client: &Client, scratch: &Scratch) -> Vec<&'static str> {
         ("restart", is_refused(numbers.restart(1).run())),
         ("create_sequence", is_refused(db.create_sequence("more").run())),
         ("run_command", is_refused(db.run_command(doc! { "insert": "things", "documents": [{}] }).run())),
+        ("upload", is_refused(bucket.open_upload_stream("a").run())),
+        ("download", is_refused(bucket.open_download_stream(1.into()).run())),
+        ("find_orphans", is_refused(bucket.find_orphans().run())),
+        ("delete a file", is_refused(bucket.delete(1.into()).run())),
+        ("drop a bucket", is_refused(bucket.drop().run())),
         ("verify", is_refused(client.verify())),
         ("backup", is_refused(client.backup(scratch.folder().join("copy")))),
         ("sync", is_refused(client.sync())),
@@ -138,6 +144,42 @@ fn a_forked_child_is_refused_everything_and_harms_nothing() {
     assert_eq!(things(&scratch.open()).count_documents(doc! {}).run().unwrap(), 101);
 }
 
+#[test]
+fn a_forked_child_leaves_the_streams_of_files_to_its_parent() {
+    let scratch = Scratch::new();
+    let client = scratch.open();
+    let bucket = client.database("test").gridfs_bucket(None);
+    let mut upload = bucket.open_upload_stream("a").chunk_size_bytes(4).run().unwrap();
+    upload.write_all(b"0123456789").unwrap();
+    upload.flush().unwrap();
+    let before = files(&scratch);
+    let mut open = Some((client, upload));
+    let wrong = in_child(|| {
+        let (client, mut upload) = open.take().expect("all is there");
+        let mut wrong = Vec::new();
+        for (name, refused) in [
+            // Bytes are only gathered until a chunk is stored.
+            ("write", upload.write_all(b"more and more").is_ok() && upload.flush().is_err()),
+            ("close the stream", upload.close().is_err()),
+        ] {
+            if !refused {
+                wrong.push(name);
+            }
+        }
+        // Elsewhere this removes the chunks.
+        drop((upload, client));
+        wrong
+    });
+    assert_eq!(wrong, [""; 0]);
+    assert_eq!(files(&scratch), before, "the child wrote or deleted");
+    let (client, mut upload) = open.expect("the parent has all");
+    upload.close().unwrap();
+    let mut found = String::new();
+    bucket.open_download_stream(upload.id().clone()).run().unwrap().read_to_string(&mut found).unwrap();
+    assert_eq!(found, "0123456789");
+    crate::verify_clean(&client);
+}
+
 /// Threads of the parent hold locks at the moment of the fork.
 #[test]
 fn a_child_of_a_busy_process_does_not_hang() {
@@ -155,6 +197,7 @@ fn a_child_of_a_busy_process_does_not_hang() {
                 let mut round = 0;
                 while !over() {
                     db.sequence("numbers").next_value().run().unwrap();
+                    drop(db.gridfs_bucket(None).open_upload_stream("a").run().unwrap());
                     things.insert_one(doc! {}).run().unwrap();
                     db.collection::<Document>(&format!("c{writer}-{round}"))
                         .insert_one(doc! {})

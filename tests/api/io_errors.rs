@@ -66,6 +66,39 @@ fn opening_again_brings_every_acknowledged_write_and_writes_go_on() {
     verify_clean(&client);
 }
 
+#[test]
+fn an_upload_that_meets_an_io_error_leaves_no_half_file() {
+    use std::io::Read;
+    // Few chunks in a file, and so many that most commits are of chunks.
+    for chunk_size in ["100000", "1000"] {
+        let scratch = Scratch::new();
+        let seen = run(&scratch, &format!("exec \"$0\" fill-files \"$1\" {chunk_size}"));
+        assert_eq!((seen["first"].as_str(), seen["second"].as_str()), ("CommitUnknown", "Poisoned"));
+        let acknowledged: u64 = seen["acknowledged"].parse().expect("a number");
+        assert!(acknowledged > 5, "the limit leaves room for {acknowledged} files only");
+        let client = scratch.open();
+        verify_clean(&client);
+        let bucket = client.database("test").gridfs_bucket(None);
+        let mut whole = 0;
+        for file in bucket.find(cairndb::bson::Document::new()).run().expect("found") {
+            let mut found = Vec::new();
+            let mut stream = bucket.open_download_stream(file.expect("a file").id).run().expect("opened");
+            stream.read_to_end(&mut found).expect("it is whole");
+            assert!(found == vec![7; 100_000]);
+            whole += 1;
+        }
+        // The one of unknown outcome may be there, too: then its chunks are.
+        assert!(
+            whole == acknowledged || whole == acknowledged + 1,
+            "{acknowledged} acknowledged, {whole} found"
+        );
+        bucket.remove_orphans(std::time::Duration::ZERO).run().expect("writes go on");
+        let chunks = client.database("test").collection::<cairndb::bson::Document>("fs.chunks");
+        let stored = chunks.count_documents(cairndb::bson::doc! {}).run().expect("counted");
+        assert_eq!(stored, whole * (100_000 / chunk_size.parse::<u64>().expect("a number")));
+    }
+}
+
 /// Every call after the failed one is refused, those that would be served from memory as well.
 #[track_caller]
 fn stopped(seen: &HashMap<String, String>) {

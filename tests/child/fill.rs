@@ -13,6 +13,8 @@ use crate::Outcome;
 
 /// Far more than fits under any limit that a test sets.
 const DOCUMENTS_MAX: i32 = 1_000_000;
+/// How long each file is.
+const FILE_BYTES: usize = 100_000;
 
 pub(crate) fn run(folder: &str) -> Outcome<()> {
     let client = scratch::small().open(folder)?;
@@ -30,6 +32,27 @@ pub(crate) fn run(folder: &str) -> Outcome<()> {
     writeln!(out, "second {}", name(&second))?;
     writeln!(out, "readable {}", things.count_documents(doc! { "padding": &padding }).run()?)?;
     writeln!(out, "close {}", client.close().map_or_else(|error| name(&error), |()| "succeeded"))?;
+    Ok(())
+}
+
+/// The same with files: uploads until the storage refuses one, in one of the ways in which it can.
+pub(crate) fn run_files(folder: &str, chunk_size: &str) -> Outcome<()> {
+    let client = scratch::small().open(folder)?;
+    let bucket = client.database("test").gridfs_bucket(None);
+    let upload = |number: i32| {
+        let open = bucket.open_upload_stream("file").id(number.into());
+        let mut upload = open.chunk_size_bytes(chunk_size.parse().unwrap_or(1)).run()?;
+        upload.write_all(&vec![7; FILE_BYTES])?;
+        upload.close()
+    };
+    let (acknowledged, first) = (0..DOCUMENTS_MAX)
+        .find_map(|number| upload(number).err().map(|error| (number, error)))
+        .ok_or("the storage never refused an upload")?;
+    let second = upload(DOCUMENTS_MAX).err().ok_or("an upload was accepted after one had failed")?;
+    let mut out = std::io::stdout();
+    writeln!(out, "acknowledged {acknowledged}")?;
+    writeln!(out, "first {}", name(&first))?;
+    writeln!(out, "second {}", name(&second))?;
     Ok(())
 }
 

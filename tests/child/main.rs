@@ -5,7 +5,7 @@
 //! that an insert is done before it is, which the crash suite must notice. `child number FOLDER SEED` numbers documents
 //! from several threads, and journals the values. `child expire FOLDER SEED LIFE FLAW` makes TTL passes and builds indexes while
 //! it writes. `child upload FOLDER SEED LIFE FLAW` uploads, gives up and removes files. `child fill FOLDER` inserts until the storage refuses, and prints what it
-//! saw then; so does `child fill-numbered FOLDER WHAT`, which takes values. `child load FOLDER BUDGET` writes and
+//! saw then; so do `child fill-numbered FOLDER WHAT`, which takes values, and `child fill-files FOLDER SIZE`, which uploads files. `child load FOLDER BUDGET` writes and
 //! reads more than the memory budget, and prints the most memory that it had. `child power FOLDER …` does a short workload
 //! on a disk that fails, as the suite `power` asks for it. `child bounded FOLDER DOORS` sends requests that ask for too much under
 //! a limit on its address space.
@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         ["upload", folder, seed, life, flaw] => upload(folder, (seed, life), flaw),
         ["number", folder, seed] => number(folder, seed),
         ["fill", folder] => fill::run(folder),
+        ["fill-files", folder, chunk_size] => fill::run_files(folder, chunk_size),
         ["load", folder, memory_budget] => load(folder, memory_budget),
         ["fill-numbered", folder, what] => number::fill(folder, what),
         ["bounded", folder, doors] => bounded::run(folder, doors),

@@ -13,6 +13,7 @@ mod bounded;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::io::{Read, Seek, SeekFrom, Write};
 
 use cairndb::bson::{RawDocumentBuf, doc};
 use cairndb::{Collection, Error};
@@ -178,6 +179,41 @@ fn cursors_that_rest_hold_no_documents() {
             assert_eq!(more, steps_back || filter != doc! { "_id": 1 }, "{filter}");
         }
     }
+}
+
+#[test]
+fn streams_of_files_hold_no_more_than_a_batch() {
+    const PIECE: usize = 1 << 20;
+    let scratch = Scratch::new();
+    let client = scratch.open();
+    let bucket = client.database("app").gridfs_bucket(None);
+    let piece = vec![7; PIECE];
+    let (bytes, mut upload) = held(|| {
+        let mut upload = bucket.open_upload_stream("large").run().expect("opened");
+        (0..40).for_each(|_| upload.write_all(&piece).expect("written"));
+        upload
+    });
+    // A batch, and the buffer that the thread keeps for its next insert.
+    assert!(bytes < 12 * PIECE, "{bytes} bytes of a stream that wrote 40 MiB");
+    upload.close().expect("closed");
+    let (bytes, read) = held(|| {
+        let mut download = bucket.open_download_stream(upload.id().clone()).run().expect("opened");
+        let mut piece = vec![0; PIECE];
+        (0..39).for_each(|_| download.read_exact(&mut piece).expect("read"));
+        download
+    });
+    assert!(bytes < PIECE, "{bytes} bytes of a stream that read 39 MiB");
+    drop(read);
+    // A length that is not there: a reader that trusts it would make room for it.
+    let length = doc! { "$set": { "length": 1_i64 << 40 } };
+    let files = client.database("app").collection::<RawDocumentBuf>("fs.files");
+    files.update_one(doc! {}, length).run().expect("updated");
+    let (bytes, failed) = allocated(|| {
+        let mut download = bucket.open_download_stream(upload.id().clone()).run().expect("opened");
+        download.seek(SeekFrom::End(-1)).expect("moved");
+        download.read(&mut [0; 16]).is_err()
+    });
+    assert!(failed && bytes < PIECE, "{bytes} bytes of a file without its end");
 }
 
 #[test]
