@@ -4,6 +4,7 @@
 //! about once, and the list is bounded whatever the chunks say.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use bson::oid::ObjectId;
 use bson::{Bson, DateTime, RawBsonRef, RawDocument};
@@ -18,6 +19,8 @@ use crate::storage::keys::CollectionId;
 use crate::uploads::FileKey;
 use crate::write::prepare::record_key;
 
+/// From how many bytes on a file is listed by a hash of its `_id`, which may be nearly as large as a document.
+const KEY_BYTES_MAX: usize = 1024;
 /// How many characters of an `_id` are told.
 const SHOWN_MAX: usize = 200;
 
@@ -53,6 +56,8 @@ impl Orphans {
         let Ok(id) = document.get(FILES_ID) else { return Ok(()) };
         let id = id.unwrap_or(RawBsonRef::Null);
         let key = FileKey { chunks: audited.namespace.clone(), id: record_key(CollectionId(0), id) };
+        let is_uploading = subject.uploading.contains(&key);
+        let key = shortened(key);
         let is_orphan = match &self.last {
             Some((last, is_orphan)) if *last == key => *is_orphan,
             _ => {
@@ -62,7 +67,7 @@ impl Orphans {
                     }
                     Bucket::NoFiles | Bucket::NoChunks => false,
                 };
-                let is_orphan = !has_file && !subject.uploading.contains(&key);
+                let is_orphan = !has_file && !is_uploading;
                 // A file is counted once for each row of its chunks, where the list is full.
                 if is_orphan
                     && !self.listed.contains_key(&key)
@@ -117,6 +122,18 @@ impl Orphans {
         listed.sort_by(|one, other| (&one.place, &one.files_id).cmp(&(&other.place, &other.files_id)));
         (report.orphans, report.orphans_omitted) = (listed, self.omitted);
     }
+}
+
+/// The key with a hash in the place of a long `_id`. Should two of a report have the same, they are counted as one upload.
+fn shortened(mut key: FileKey) -> FileKey {
+    if key.id.len() > KEY_BYTES_MAX {
+        let mut hasher = DefaultHasher::new();
+        key.id.hash(&mut hasher);
+        key.id.truncate(KEY_BYTES_MAX);
+        key.id.extend(hasher.finish().to_le_bytes());
+        key.id.shrink_to_fit();
+    }
+    key
 }
 
 fn made_at(id: Option<ObjectId>) -> Option<DateTime> {

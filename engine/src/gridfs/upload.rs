@@ -9,7 +9,7 @@ use bson::oid::ObjectId;
 use bson::{Bson, DateTime, Document, doc};
 
 use crate::document::draft::Drafts;
-use crate::document::validate::validate_id;
+use crate::document::validate::validate_insert;
 use crate::error::{Error, Result};
 use crate::gridfs::bucket::GridFsBucket;
 use crate::gridfs::chunk::OpenChunk;
@@ -19,7 +19,7 @@ use crate::options::GridFsUploadOptions;
 use crate::storage::fork;
 use crate::uploads::{Claim, Purpose};
 
-/// How many bytes of chunks are written in one call: as much as one commit takes, less a chunk.
+/// How many bytes of chunks are stored in one commit: many chunks, and little memory for each of many streams.
 const BATCH_BYTES: usize = 4 << 20;
 /// The largest document.
 const DOCUMENT_BYTES_MAX: u64 = index::validate::DOCUMENT_BYTES_MAX as u64;
@@ -161,31 +161,35 @@ impl OpenUploadStream<'_> {
         let id = self.id.unwrap_or_else(|| new_id().into());
         let chunk_size = self.options.chunk_size_bytes.unwrap_or_else(|| self.bucket.chunk_size_bytes());
         // Here, and not with the first chunk: a caller that writes for an hour learns at once that it is in vain.
-        check(&id, chunk_size)?;
-        Ok(GridFsUploadStream {
-            claim: Some(self.bucket.claim(&id, Purpose::Upload)?),
-            bucket: self.bucket.clone(),
+        check_chunks(&id, chunk_size)?;
+        let file = FilesCollectionDocument {
             id,
-            filename: self.filename,
+            length: 0,
+            chunk_size_bytes: chunk_size,
+            upload_date: DateTime::now(),
+            filename: Some(self.filename),
             metadata: self.options.metadata,
-            chunk_size,
+        };
+        let document = bson::serialize_to_vec(&file.stored())?;
+        validate_insert(&document).map_err(Error::write)?;
+        Ok(GridFsUploadStream {
+            claim: Some(self.bucket.claim(&file.id, Purpose::Upload)?),
+            bucket: self.bucket.clone(),
+            file,
             state: State::Open,
             chunk: None,
             batch: Batch::default(),
             next: 0,
-            length: 0,
             ids: None,
         })
     }
 }
 
 /// Refuses what could not be stored, before anything is.
-fn check(id: &Bson, chunk_size: u32) -> Result<()> {
+fn check_chunks(id: &Bson, chunk_size: u32) -> Result<()> {
     if chunk_size == 0 {
         return Err(Error::invalid_argument("chunk_size_bytes is 0, and a chunk must have a byte"));
     }
-    let raw = bson::RawBson::try_from(id.clone())?;
-    validate_id(raw.as_raw_bson_ref()).map_err(Error::write)?;
     let bytes = OpenChunk::new(ObjectId::from_bytes([0; 12]), id, 0)?.bytes_with(chunk_size);
     if bytes > DOCUMENT_BYTES_MAX {
         return Err(Error::invalid_argument(format!(
@@ -221,18 +225,14 @@ fn check(id: &Bson, chunk_size: u32) -> Result<()> {
 /// ```
 pub struct GridFsUploadStream {
     bucket: GridFsBucket,
-    id: Bson,
-    filename: String,
-    metadata: Option<Document>,
-    chunk_size: u32,
+    /// The document of the file. Its length is that of the full chunks.
+    file: FilesCollectionDocument,
     state: State,
     /// The chunk that is being filled. `None` if the last one is full.
     chunk: Option<OpenChunk>,
     batch: Batch,
     /// The number of the next chunk.
     next: u32,
-    /// The bytes of the file that are in full chunks.
-    length: u64,
     /// The lowest and the highest `_id` of chunks that were given to the store.
     ids: Option<(ObjectId, ObjectId)>,
     /// Released once nothing of the upload can change any more.
@@ -271,7 +271,7 @@ impl GridFsUploadStream {
     /// # }
     /// ```
     pub fn id(&self) -> &Bson {
-        &self.id
+        &self.file.id
     }
 
     /// Ends the upload: stores what is left and then the document of the file. From then on the file is there.
@@ -343,11 +343,11 @@ impl GridFsUploadStream {
     }
 
     fn append(&mut self, mut data: &[u8]) -> Result<()> {
-        let chunk_size = self.chunk_size as usize;
+        let chunk_size = self.file.chunk_size_bytes as usize;
         while !data.is_empty() {
             let chunk = match &mut self.chunk {
                 Some(chunk) => chunk,
-                empty => empty.insert(open_chunk(&self.bucket, &self.id, self.next)?),
+                empty => empty.insert(open_chunk(&self.bucket, &self.file.id, self.next)?),
             };
             let (taken, rest) = data.split_at(data.len().min(chunk_size - chunk.len()));
             chunk.extend(taken);
@@ -368,7 +368,7 @@ impl GridFsUploadStream {
         // A file whose length is a multiple of the size of chunks has none at its end, and never an empty one.
         let Some(chunk) = self.chunk.take() else { return };
         // Counted here, so that both always say what is in full chunks.
-        self.length += chunk.len() as u64;
+        self.file.length += chunk.len() as u64;
         self.next += 1;
         self.batch.ids = Some(spanned(self.batch.ids, chunk.id));
         let document = chunk.finish();
@@ -401,18 +401,11 @@ impl GridFsUploadStream {
             // A file without content has no chunk that would have made the indexes.
             self.bucket.ensure_indexes()?;
         }
-        let file = FilesCollectionDocument {
-            id: self.id.clone(),
-            length: self.length,
-            chunk_size_bytes: self.chunk_size,
-            // The moment at which the upload ends, not the one at which it began.
-            upload_date: DateTime::now(),
-            filename: Some(self.filename.clone()),
-            metadata: self.metadata.clone(),
-        };
+        // The moment at which the upload ends, not the one at which it began.
+        self.file.upload_date = DateTime::now();
         self.state = State::Ending;
         // The last write of all. If it is on stable storage then so are the chunks, whose commits came before it.
-        let mut insert = self.bucket.parts.files.insert_one(file.stored());
+        let mut insert = self.bucket.parts.files.insert_one(self.file.stored());
         if let Some(concern) = self.bucket.write_concern() {
             insert = insert.write_concern(concern.clone());
         }
@@ -426,7 +419,7 @@ impl GridFsUploadStream {
         let Some((lowest, highest)) = self.ids else { return Ok(()) };
         // By their own ids too: if a file has the same `_id`, its chunks are older and must stay.
         let own = doc! {
-            "files_id": { "$eq": self.id.clone() },
+            "files_id": { "$eq": self.file.id.clone() },
             "_id": { "$gte": lowest, "$lte": highest },
         };
         let mut delete = self.bucket.parts.abandoned.delete_many(own);
@@ -463,14 +456,14 @@ impl Drop for GridFsUploadStream {
         }
         if let Err(error) = self.remove_chunks() {
             // A destructor cannot return the error.
-            tracing::warn!(%error, id = %self.id, "the chunks of an upload that was given up could not be removed");
+            tracing::warn!(%error, id = %self.file.id, "the chunks of an upload that was given up could not be removed");
         }
     }
 }
 
 impl std::fmt::Debug for GridFsUploadStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("GridFsUploadStream").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("GridFsUploadStream").field("id", &self.file.id).finish_non_exhaustive()
     }
 }
 

@@ -178,14 +178,20 @@ fn the_report_is_bounded() {
     let files = Files::new();
     files.upload("a", b"x", 10);
     let long = "x".repeat(100_000);
-    files.chunks().insert_one(chunk(long, 0, 0)).run().expect("inserted");
+    // Two that differ at their ends only, each with two chunks.
+    for (end, n) in [("a", 0), ("a", 1), ("b", 0), ("b", 1)] {
+        files.chunks().insert_one(chunk(format!("{long}{end}"), n, 0)).run().expect("inserted");
+    }
+    let long: Vec<_> =
+        files.client.verify().expect("verified").orphans.into_iter().map(|found| found.chunks).collect();
+    assert_eq!(long, [2, 2]);
     files.chunks().insert_many((0..1500).map(|file| chunk(file, 0, 0))).run().expect("inserted");
     let report = files.client.verify().expect("verified");
-    assert_eq!((report.orphans.len(), report.orphans_omitted), (VerifyReport::FINDINGS_MAX, 501));
+    assert_eq!((report.orphans.len(), report.orphans_omitted), (VerifyReport::FINDINGS_MAX, 502));
     assert!(report.orphans.iter().all(|orphans| orphans.files_id.len() < 500));
     let text = serde_json::to_string(&report).expect("printed");
     assert_eq!(serde_json::from_str::<VerifyReport>(&text).expect("read"), report);
-    assert_eq!(files.bucket.remove_orphans(Duration::ZERO).run().expect("removed").uploads, 1501);
+    assert_eq!(files.bucket.remove_orphans(Duration::ZERO).run().expect("removed").uploads, 1502);
 }
 
 #[test]

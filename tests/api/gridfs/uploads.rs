@@ -110,6 +110,9 @@ fn options_that_no_file_can_have_are_refused_by_name() {
         let error = files.bucket.open_upload_stream("a").id(id).run().expect_err("refused");
         assert!([Some(53), Some(52)].contains(&error.code()), "{error:?}");
     }
+    let large = doc! { "text": "x".repeat(16 << 20) };
+    let error = files.bucket.open_upload_stream("a").metadata(large).run().expect_err("refused");
+    assert!(error.to_string().contains("too large"), "{error}");
     for name in ["", "$x", "system.", "a\0b"] {
         let options = GridFsBucketOptions::builder().bucket_name(name.to_owned()).build();
         let ended = files.client.database("test").gridfs_bucket(options).open_upload_stream("a").run();
