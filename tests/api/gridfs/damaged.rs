@@ -170,6 +170,17 @@ fn an_absurd_document_is_an_error_that_names_the_field() {
 }
 
 #[test]
+fn a_document_that_is_no_file_does_not_end_a_search() {
+    let files = Files::new();
+    files.files().insert_one(doc! { "_id": 0 }).run().expect("inserted");
+    files.upload("whole", b"content", 4);
+    let found: Vec<_> = files.bucket.find(doc! {}).run().expect("a cursor").collect();
+    assert_eq!(found.len(), 2);
+    assert!(found.iter().any(Result::is_err));
+    assert!(found.iter().flatten().any(|file| file.filename.as_deref() == Some("whole")));
+}
+
+#[test]
 fn a_length_that_is_not_there_takes_no_memory() {
     let (files, id) = file();
     for (length, chunk_size) in [(1_i64 << 32, 4), (1 << 33, 4), (1 << 50, i32::MAX), ((1 << 31) * 4, 4)] {

@@ -64,6 +64,51 @@ fn pymongo_and_the_embedded_api_read_each_other_s_files() {
     read_python_files(&bucket);
 }
 
+#[test]
+fn the_rust_driver_and_the_embedded_api_read_each_other_s_files() {
+    use mongodb::sync::gridfs::GridFsBucket as Driver;
+    let scratch = Arc::new(Scratch::new());
+    let connect = |cairn: &Cairn| mongodb::sync::Client::with_uri_str(cairn.uri()).expect("the URI is one");
+    let of_driver =
+        |client: &mongodb::sync::Client| -> Driver { client.database("media").gridfs_bucket(None) };
+
+    let cairn = Cairn::start_in(&scratch, &[]);
+    let driver = connect(&cairn);
+    for size in SIZES {
+        let name = format!("driver {size}");
+        let mut upload =
+            of_driver(&driver).open_upload_stream(name).chunk_size_bytes(1000).run().expect("opened");
+        upload.write_all(&content(size)).expect("written");
+        upload.close().expect("closed");
+    }
+    driver.shutdown().run();
+    cairn.kill();
+    let client = scratch.open();
+    for size in SIZES {
+        assert!(read(&bucket(&client), &format!("driver {size}")) == content(size), "{size}");
+    }
+    write_rust_files(&bucket(&client));
+    client.close().expect("closed");
+
+    let cairn = Cairn::start_in(&scratch, &[]);
+    let driver = connect(&cairn);
+    let files = of_driver(&driver);
+    for size in SIZES.into_iter().chain([LARGE]) {
+        let name = format!("rust {size}");
+        let mut found = Vec::new();
+        let mut stream = files.open_download_stream_by_name(&name).run().expect("opened");
+        stream.read_to_end(&mut found).expect("read");
+        assert!(found == content(size), "{name}");
+        files.rename_by_name(&name, "renamed").run().expect("renamed");
+    }
+    files.delete_by_name("renamed").run().expect("deleted");
+    assert_eq!(files.find(doc! {}).run().expect("found").count(), SIZES.len());
+    driver.shutdown().run();
+    cairn.kill();
+    let report = scratch.open().verify().expect("verified");
+    assert!(report.is_clean() && report.orphans.is_empty(), "{report:?}");
+}
+
 fn bucket(client: &Client) -> GridFsBucket {
     client.database("media").gridfs_bucket(None)
 }
