@@ -308,7 +308,7 @@ impl GridFsUploadStream {
     /// # }
     /// ```
     pub fn abort(&mut self) -> Result<()> {
-        if matches!(self.state, State::Closed) {
+        if matches!(self.state, State::Ending | State::Closed) {
             return Err(Error::from(GridFsErrorKind::UploadStreamClosed));
         }
         self.state = State::Closed;
@@ -450,8 +450,8 @@ impl io::Write for GridFsUploadStream {
 
 impl Drop for GridFsUploadStream {
     fn drop(&mut self) {
-        // A forked child leaves everything to its parent.
-        if matches!(self.state, State::Closed) || fork::is_child() {
+        // After a panic while the document was written the file may be there. A forked child leaves everything to its parent.
+        if matches!(self.state, State::Ending | State::Closed) || fork::is_child() {
             return;
         }
         if let Err(error) = self.remove_chunks() {

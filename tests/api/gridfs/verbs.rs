@@ -114,6 +114,11 @@ fn an_id_is_a_value_and_no_query() {
         Bson::try_from(serde_json::json!({ "$regularExpression": { "pattern": ".*", "options": "" } }))
             .unwrap(),
         Bson::Null,
+        Bson::Array(vec![kept.clone()]),
+        Bson::Undefined,
+        Bson::MinKey,
+        Bson::MaxKey,
+        Bson::Double(f64::NAN),
     ] {
         assert!(files.bucket.delete(id.clone()).run().is_err(), "{id}");
         assert!(files.bucket.rename(id.clone(), "x").run().is_err(), "{id}");
