@@ -144,8 +144,8 @@ fn what_is_wrong_or_not_supported_is_named() {
         9,
         "from",
     );
-    refused(&[doc! { "$lookup": { "from": "x", "pipeline": [], "as": "c" } }], 238, "pipeline");
-    refused(&[doc! { "$lookup": { "from": "x", "let": {}, "as": "c" } }], 238, "let");
+    refused(&[doc! { "$lookup": { "from": "x", "let": {}, "as": "c" } }], 9, "foreignField");
+    refused(&[doc! { "$lookup": { "pipeline": [], "as": "c" } }], 9, "from");
     refused(&[doc! { "$lookup": { "from": "x", "on": 1, "as": "c" } }], 9, "'on'");
     refused(&[doc! { "$facet": { "f": [lookup("a", "b")] } }], 238, "$lookup in $facet");
     refused(&[doc! { "$indexStats": {} }, lookup("a", "b")], 238, "not supported after $indexStats");

@@ -40,6 +40,7 @@ mod insert_one;
 mod io_errors;
 mod key_ranges;
 mod lookup;
+mod lookup_pipeline;
 mod malformed;
 mod metrics;
 mod numbering_races;

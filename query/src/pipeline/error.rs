@@ -236,7 +236,7 @@ pub enum Fault {
         /// What is wrong with the bytes.
         reason: String,
     },
-    /// A pipeline inside a `$facet` or a `$unionWith` is malformed, or failed for a document.
+    /// A pipeline inside a `$facet`, a `$lookup` or a `$unionWith` is malformed, or failed for a document.
     #[error("in '{field}', {error}")]
     Facet {
         /// The field of this pipeline, or the stage.

@@ -12,6 +12,7 @@ mod accumulator;
 mod bucket;
 mod bucket_auto;
 mod collect;
+mod correlation;
 mod count;
 mod densify;
 pub mod error;
@@ -53,7 +54,8 @@ pub(crate) use self::stage::{NamedStage, named};
 use crate::expression::Variables;
 use crate::pipeline::error::{Error, Fault};
 use crate::pipeline::foreign::{Foreign, NoForeign};
-use crate::pipeline::stage::{FacetPipeline, Nesting, ParsedStage, PlacedStage, Stage, Union};
+use crate::pipeline::lookup::LookupArgument;
+use crate::pipeline::stage::{FacetPipeline, Join, Nesting, ParsedStage, PlacedStage, Stage, Union};
 use crate::pipeline::stream::Stream;
 use crate::pipeline::union::UnionArgument;
 
@@ -290,13 +292,13 @@ impl Pipeline {
                     nesting.check_source(name, position).map_err(at)?;
                     pipeline.source = source;
                 }
-                ParsedStage::Lookup(parsed) => {
-                    nesting.check_lookup().map_err(at)?;
-                    let stage = Stage::Lookup(parsed);
+                ParsedStage::Lookup(argument) => {
+                    let inside = nesting.deeper(lookup::STAGE).map_err(at)?;
+                    let stage = parse_lookup(inside, *argument).map_err(at)?;
                     pipeline.stages.push(PlacedStage { position, name: lookup::STAGE, stage });
                 }
                 ParsedStage::Union(argument) => {
-                    let inside = nesting.into_union().map_err(at)?;
+                    let inside = nesting.deeper(union::NAME).map_err(at)?;
                     let stage = parse_union(inside, &argument, variables).map_err(at)?;
                     pipeline.stages.push(PlacedStage { position, name: union::NAME, stage });
                 }
@@ -318,6 +320,19 @@ fn parse_union(nesting: Nesting, argument: &UnionArgument, variables: &Variables
     let pipeline = Pipeline::parse_in(nesting, &argument.stages, variables).map_err(union::inside)?;
     let input = argument.input(pipeline.source)?;
     Ok(Stage::Union(Union { input, stages: pipeline.stages }))
+}
+
+/// Parses the pipeline of a `$lookup`, which may contain others up to a limit.
+fn parse_lookup(nesting: Nesting, argument: LookupArgument) -> Result<Stage, Fault> {
+    let pipeline = Pipeline::parse_in(nesting, &argument.stages, &argument.variables);
+    let Pipeline { source, stages, .. } = pipeline.map_err(lookup::inside)?;
+    // The lookup may hand this filter to an index, and then leaves the stage out.
+    let first = match stages.first() {
+        Some(PlacedStage { stage: Stage::Match(first), .. }) => Some(&*first.given),
+        Some(_) | None => None,
+    };
+    let lookup = argument.finish(source, first)?;
+    Ok(Stage::Lookup(Box::new(Join { lookup, stages })))
 }
 
 /// Parses the pipelines of a `$facet`. They cannot contain another one, so this recursion is one level deep.

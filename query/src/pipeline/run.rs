@@ -18,12 +18,12 @@ use crate::pipeline::error::{Error, Fault, at};
 use crate::pipeline::facet::{Faceting, Inbox};
 use crate::pipeline::foreign::{Foreign, NoForeign};
 use crate::pipeline::group::Grouping;
-use crate::pipeline::lookup::Joining;
+use crate::pipeline::lookup::{Joining, RunStages};
 use crate::pipeline::redact::Redaction;
 use crate::pipeline::sample::Sampling;
 use crate::pipeline::shape::Shape;
 use crate::pipeline::sort::Sorting;
-use crate::pipeline::stage::{FacetPipeline, PlacedStage, Stage, Union};
+use crate::pipeline::stage::{FacetPipeline, Join, PlacedStage, Stage, Union};
 use crate::pipeline::stream::{Given, StageInput, Step, Stream, nothing};
 use crate::pipeline::union::{UnionInput, Uniting};
 use crate::pipeline::unwind::Unwinding;
@@ -136,8 +136,12 @@ where
         Stage::Limit(left) => return Box::new(Limited { input, left }),
         Stage::Unwind(unwind) => return Box::new(Unwinding::new(input, unwind, position, &operation)),
         Stage::Sort(order) => Box::new(Sorting::new(order, variables)),
-        Stage::Lookup(lookup) => {
-            return Box::new(Joining::new(input, lookup, position, variables, Arc::clone(foreign)));
+        Stage::Lookup(join) => {
+            let Join { lookup, stages } = *join;
+            // Without stages the documents need not pass through another stream.
+            let run = (!stages.is_empty()).then(|| nested(stages, Arc::clone(foreign)));
+            let at = (position, variables);
+            return Box::new(Joining::new(input, lookup, run, at, Arc::clone(foreign)));
         }
         Stage::Union(union) => {
             let foreign = Arc::clone(foreign);
@@ -162,6 +166,18 @@ where
         Stage::Facet(pipelines) => Box::new(faceting(pipelines, &variables)),
     };
     Box::new(Collected::new(input, collector, position, operation))
+}
+
+/// What runs the stages of a `$lookup`, once or for each document.
+fn nested<'i, E>(stages: Vec<PlacedStage>, foreign: Arc<dyn Foreign<E> + Send + Sync>) -> RunStages<'i, E>
+where
+    E: From<Error> + 'i,
+{
+    Box::new(move |documents, variables, matched| {
+        // Stages are used up by a run, and the next document needs them again.
+        let stages = stages.iter().skip(matched).cloned().collect();
+        Box::new(run(stages, variables, documents, &foreign))
+    })
 }
 
 /// Opens the pipeline of a `$unionWith`. Its filter may find what it wants by an index.

@@ -4,7 +4,7 @@
 //! and not here. What a stage means is in the file of its family. Some stages are defined by others (`$bucket`,
 //! `$sortByCount`): they are translated into those here, so that each meaning is implemented once.
 //!
-//! A stage can hold pipelines (`$facet`, `$unionWith`), so this file holds the whole recursion of the types. Reading the stages of
+//! A stage can hold pipelines (`$facet`, `$lookup`, `$unionWith`), so this file holds the whole recursion of the types. Reading the stages of
 //! such a pipeline is left to `mod.rs`, running them to `run.rs`: no file of a stage imports either.
 
 use bson::raw::CString;
@@ -21,7 +21,7 @@ use crate::pipeline::error::Fault;
 use crate::pipeline::facet;
 use crate::pipeline::fill::Fill;
 use crate::pipeline::group::Group;
-use crate::pipeline::lookup::{self, Lookup};
+use crate::pipeline::lookup::{Lookup, LookupArgument};
 use crate::pipeline::options::object;
 use crate::pipeline::redact::Redaction;
 use crate::pipeline::sample;
@@ -61,7 +61,7 @@ pub(super) enum Stage {
     Densify(Box<Densify>),
     Redact(Redaction),
     Unwind(Unwind),
-    Lookup(Lookup),
+    Lookup(Box<Join>),
     /// The number of documents.
     Sample(usize),
     /// The pipelines that each read all documents.
@@ -73,6 +73,13 @@ pub(super) enum Stage {
 #[derive(Clone, Debug)]
 pub(super) struct Union {
     pub(super) input: UnionInput,
+    pub(super) stages: Vec<PlacedStage>,
+}
+
+/// A `$lookup` and the stages of its pipeline.
+#[derive(Clone, Debug)]
+pub(super) struct Join {
+    pub(super) lookup: Lookup,
     pub(super) stages: Vec<PlacedStage>,
 }
 
@@ -102,7 +109,7 @@ enum StageKind {
     Source(ParseSource),
     /// `$facet`, the stage that holds pipelines.
     Facet,
-    /// `$lookup`, which reads another collection.
+    /// `$lookup`, which reads another collection, by a pipeline or by two fields.
     Lookup,
     /// `$unionWith`, which reads another collection by a pipeline.
     Union,
@@ -128,7 +135,8 @@ pub(super) enum ParsedStage {
     Source(&'static str, Source),
     /// The argument of `$facet`, whose pipelines are not read yet.
     Facet(RawDocumentBuf),
-    Lookup(Lookup),
+    /// The argument of `$lookup`, whose pipeline is not read yet.
+    Lookup(Box<LookupArgument>),
     /// The argument of `$unionWith`, whose pipeline is not read yet.
     Union(UnionArgument),
 }
@@ -138,8 +146,8 @@ pub(super) enum ParsedStage {
 pub(super) enum Nesting {
     TopLevel,
     InFacet,
-    /// In as many pipelines of `$unionWith`.
-    InUnion(usize),
+    /// In as many pipelines of `$unionWith` and `$lookup`.
+    InStages(usize),
 }
 
 impl Nesting {
@@ -147,29 +155,21 @@ impl Nesting {
     pub(super) fn check_source(self, stage: &'static str, position: usize) -> Result<(), Fault> {
         match self {
             Self::InFacet => Err(Fault::InFacet { stage }),
-            Self::TopLevel | Self::InUnion(_) if position > 0 => Err(Fault::NotFirst { stage }),
-            Self::TopLevel | Self::InUnion(_) => Ok(()),
+            Self::TopLevel | Self::InStages(_) if position > 0 => Err(Fault::NotFirst { stage }),
+            Self::TopLevel | Self::InStages(_) => Ok(()),
         }
     }
 
-    /// Refuses a `$lookup` in a `$facet`, which has no other collections.
-    pub(super) fn check_lookup(self) -> Result<(), Fault> {
-        match self {
-            Self::InFacet => Err(Fault::Unsupported { stage: format!("{} in $facet", lookup::STAGE) }),
-            Self::TopLevel | Self::InUnion(_) => Ok(()),
-        }
-    }
-
-    /// What the pipeline of a `$unionWith` lies in. Refuses one in a `$facet`, which has no other collections, and one that
+    /// What the pipeline of `stage` lies in. Refuses one in a `$facet`, which has no other collections, and one that
     /// lies too deep.
-    pub(super) fn into_union(self) -> Result<Self, Fault> {
+    pub(super) fn deeper(self, stage: &'static str) -> Result<Self, Fault> {
         match self {
-            Self::InFacet => Err(Fault::Unsupported { stage: format!("{} in $facet", union::NAME) }),
-            Self::InUnion(depth) if depth >= union::DEPTH_MAX => {
-                Err(Fault::TooManyNested { stage: union::NAME, limit: union::DEPTH_MAX })
+            Self::InFacet => Err(Fault::Unsupported { stage: format!("{stage} in $facet") }),
+            Self::InStages(depth) if depth >= union::DEPTH_MAX => {
+                Err(Fault::TooManyNested { stage, limit: union::DEPTH_MAX })
             }
-            Self::InUnion(depth) => Ok(Self::InUnion(depth + 1)),
-            Self::TopLevel => Ok(Self::InUnion(1)),
+            Self::InStages(depth) => Ok(Self::InStages(depth + 1)),
+            Self::TopLevel => Ok(Self::InStages(1)),
         }
     }
 
@@ -177,7 +177,7 @@ impl Nesting {
     pub(super) fn check_facet(self) -> Result<(), Fault> {
         match self {
             Self::InFacet => Err(Fault::InFacet { stage: facet::NAME }),
-            Self::TopLevel | Self::InUnion(_) => Ok(()),
+            Self::TopLevel | Self::InStages(_) => Ok(()),
         }
     }
 }
@@ -253,8 +253,9 @@ pub(crate) fn named(name: &str) -> Option<NamedStage> {
 /// Adds the collections that stages read besides their own.
 pub(super) fn collect_foreign<'s>(stages: &'s [PlacedStage], names: &mut Vec<&'s str>) {
     for placed in stages {
-        if let Stage::Lookup(lookup) = &placed.stage {
-            names.push(&lookup.from);
+        if let Stage::Lookup(join) = &placed.stage {
+            names.extend(join.lookup.from.as_deref());
+            collect_foreign(&join.stages, names);
         }
         // The pipelines of a `$facet` have neither.
         if let Stage::Union(union) = &placed.stage {
@@ -289,7 +290,7 @@ pub(super) fn parse(stage: &RawDocument, variables: &Variables) -> Result<Parsed
         StageKind::Source(parse) => ParsedStage::Source(name, parse(operand, variables)?),
         // Its pipelines are read by the caller, which reads stages through this function.
         StageKind::Facet => ParsedStage::Facet(facet::operand(operand)?.to_owned()),
-        StageKind::Lookup => ParsedStage::Lookup(Lookup::parse(operand)?),
+        StageKind::Lookup => ParsedStage::Lookup(Box::new(LookupArgument::parse(operand, variables)?)),
         StageKind::Union => ParsedStage::Union(UnionArgument::parse(operand)?),
         StageKind::Unsupported => return Err(Fault::Unsupported { stage: name.to_owned() }),
     })

@@ -10,7 +10,7 @@ use crate::pipeline::stream::{StageInput, Step, Stream};
 use crate::value::{describe, elements};
 
 pub(super) const NAME: &str = "$unionWith";
-/// How deep pipelines of `$unionWith` may lie in each other: MongoDB's limit.
+/// How deep pipelines of `$unionWith` and `$lookup` may lie in each other: MongoDB's limit.
 pub(super) const DEPTH_MAX: usize = 20;
 
 /// The argument of `$unionWith`, its stages not read yet.

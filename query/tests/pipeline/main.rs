@@ -2,6 +2,7 @@
 
 mod leading;
 mod limits;
+mod lookup;
 mod model;
 mod refusal;
 mod stages;
