@@ -22,7 +22,11 @@ fn database(client: &Client, local: Vec<Document>, foreign: Vec<Document>) -> Da
 }
 
 fn results(local: &Collection<Document>, stage: &Document) -> Vec<Document> {
-    let cursor = local.aggregate([stage.clone()]).run().expect("a pipeline");
+    results_of(local, vec![stage.clone()])
+}
+
+fn results_of(collection: &Collection<Document>, stages: Vec<Document>) -> Vec<Document> {
+    let cursor = collection.aggregate(stages).run().expect("a pipeline");
     cursor.map(|document| document.expect("a document")).collect()
 }
 
@@ -172,6 +176,37 @@ fn an_inner_lookup_sees_the_variables_around_it() {
         "from": "none", "let": { "a": "$a" }, "as": "found", "pipeline": [union],
     } };
     assert_eq!(found(&local, &stage), [vec![0], vec![1]]);
+}
+
+#[test]
+fn documents_that_are_given_are_joined() {
+    let client = small().in_memory(true).open("").expect("made");
+    let database = database(&client, vec![doc! {}], vec![doc! { "b": 1 }, doc! { "b": 2 }]);
+    let given = doc! { "$documents": [{ "a": 2 }, { "a": 3 }] };
+    let stage = doc! { "$lookup": {
+        "from": "foreign", "let": { "v": "$a" }, "as": "found",
+        "pipeline": [{ "$match": { "$expr": { "$eq": ["$b", "$$v"] } } }],
+    } };
+    let run = |stages: Vec<Document>| {
+        let cursor = database.aggregate(stages).run()?;
+        cursor.collect::<cairndb::Result<Vec<Document>>>()
+    };
+    let joined = run(vec![given.clone(), stage]).expect("results");
+    assert_eq!(joined, [doc! { "a": 2, "found": [{ "_id": 1, "b": 2 }] }, doc! { "a": 3, "found": [] }]);
+    let united = run(vec![given.clone(), doc! { "$unionWith": "foreign" }]).expect("results");
+    assert_eq!(united.len(), 4);
+    let users = run(vec![given, doc! { "$unionWith": "system.users" }]).expect_err("no such name");
+    assert_eq!(users.code(), Some(73), "{users}");
+    // A source that describes a collection.
+    let stats = vec![
+        doc! { "$indexStats": {} },
+        doc! { "$lookup": { "from": "foreign", "pipeline": [{ "$count": "n" }], "as": "found" } },
+    ];
+    let described = results_of(&database.collection("foreign"), stats);
+    assert_eq!(
+        described.first().expect("an index").get_array("found").expect("found"),
+        &[doc! { "n": 2 }.into()]
+    );
 }
 
 /// The whole command reads one moment: a document that a writer moves from one value to the other is found once.

@@ -1,5 +1,6 @@
 //! `aggregate`, on a collection and on a database.
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -39,8 +40,10 @@ impl<T> Collection<T> {
     /// first advanced. If one of them needs more than 100 MiB it fails with code 292
     /// (`QueryExceededMemoryLimitNoDiskUseAllowed`).
     ///
-    /// `$lookup` joins by `localField` and `foreignField`. It reads the other collection at the same moment, by an index on the
-    /// foreign field or, without one, once as a whole: if that needs more than 100 MiB, the pipeline fails with code 292.
+    /// `$lookup` joins by `localField` and `foreignField`, by a `pipeline` that may use the variables of `let`, or by both. It
+    /// reads the other collection at the same moment, by an index on the foreign field or, without one, once as a whole: if
+    /// that needs more than 100 MiB, the pipeline fails with code 292. A `$match` at the start of its pipeline uses an index
+    /// too. A pipeline of `$lookup` without any equality reads the other collection for each document.
     /// `$unionWith` reads another collection, also at the same moment, after the documents before it; a `$match` at the start of its
     /// pipeline uses an index.
     ///
@@ -285,14 +288,7 @@ impl<'a, T> Aggregate<'a, T> {
         // All stages share these variables, and so the search and a `$project` after it have one `$$NOW`.
         let variables = variables(self.options.let_vars.as_ref(), moment)?;
         let stages = self.pipeline.iter().map(|stage| Ok(RawDocumentBuf::try_from(stage)?));
-        let pipeline = Pipeline::parse(&stages.collect::<Result<Vec<_>>>()?, &variables)?;
-        // Other collections are read on the snapshot of the own one, and these sources have none.
-        if let (Some(source), Some(_)) = (pipeline.source().stage(), pipeline.foreign_collections().first()) {
-            return Err(unsupported(format!(
-                "a stage that reads another collection is not supported after {source}"
-            )));
-        }
-        Ok(pipeline)
+        Ok(Pipeline::parse(&stages.collect::<Result<Vec<_>>>()?, &variables)?)
     }
 }
 
@@ -336,7 +332,26 @@ fn on_collection(collection: &Collection<RawDocumentBuf>, pipeline: Pipeline) ->
             ));
         }
     };
-    Ok(Piped::over_documents(pipeline, documents))
+    let foreign = foreign_views(collection.shared(), &collection.valid_namespace()?.db, &pipeline)?;
+    Ok(Piped::over_documents(pipeline, documents, foreign))
+}
+
+/// The other collections of a pipeline whose own documents come from no collection, all at one moment.
+fn foreign_views(shared: &Shared, db: &str, pipeline: &Pipeline) -> Result<ForeignViews> {
+    let names = pipeline.foreign_collections();
+    // Most of these pipelines read nothing else, and then need no snapshot.
+    if names.is_empty() {
+        return Ok(ForeignViews::default());
+    }
+    let database = shared.store.enter()?;
+    let namespaces = names.iter().map(|name| Namespace::parse(db, name)).collect::<Result<Vec<_>>>()?;
+    let find = |position: usize| {
+        let namespace = namespaces.get(position);
+        Ok(namespace.and_then(|namespace| shared.catalog.find(namespace)).map(Cow::Owned))
+    };
+    let taken = ReadView::take_together(&database, namespaces.len(), find)?;
+    let views = names.iter().zip(taken).filter_map(|(name, taken)| Some(((*name).to_owned(), taken?.1)));
+    Ok(ForeignViews::new(views.collect()))
 }
 
 /// Takes the stages that a search can execute off the start of the pipeline. Returns the search and its filter.
@@ -452,7 +467,8 @@ fn on_database(shared: &Shared, name: &str, pipeline: Pipeline) -> Result<Piped>
     match pipeline.source() {
         Source::Documents(documents) => {
             let documents = documents.clone();
-            Ok(Piped::over_documents(pipeline, documents))
+            let foreign = foreign_views(shared, name, &pipeline)?;
+            Ok(Piped::over_documents(pipeline, documents, foreign))
         }
         // An empty list would say that no operation is running.
         Source::CurrentOp(_) => {

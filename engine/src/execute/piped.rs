@@ -31,8 +31,12 @@ impl Piped {
         Self { running: pipeline.run_with(rows, &foreign), operation, held: None }
     }
 
-    /// Runs a pipeline over given documents.
-    pub(crate) fn over_documents(pipeline: Pipeline, documents: Vec<RawDocumentBuf>) -> Self {
+    /// Runs a pipeline over given documents. `foreign` are the collections that it reads.
+    pub(crate) fn over_documents(
+        pipeline: Pipeline,
+        documents: Vec<RawDocumentBuf>,
+        foreign: ForeignViews,
+    ) -> Self {
         // Rows are counted where they are read. Nothing else counts these documents.
         let operation = pipeline.variables().operation().clone();
         let counted = operation.clone();
@@ -40,7 +44,8 @@ impl Piped {
             counted.pass(document.as_bytes().len())?;
             Ok(document)
         });
-        Self { running: pipeline.run(Given::new(input)), operation, held: None }
+        let foreign: Arc<dyn Foreign<Error> + Send + Sync> = Arc::new(foreign);
+        Self { running: pipeline.run_with(Given::new(input), &foreign), operation, held: None }
     }
 
     /// Steps to the next document; `false` at the end.
