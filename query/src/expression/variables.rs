@@ -113,6 +113,14 @@ impl Variables {
         self.defined.iter().map(|(name, _)| name.as_str())
     }
 
+    /// The names of the variables that have no value, as those of a `$lookup` have none while its pipeline is parsed.
+    pub(crate) fn unset_names(&self) -> impl Iterator<Item = &str> {
+        self.defined
+            .iter()
+            .filter(|(_, value)| matches!(value, Value::Missing))
+            .map(|(name, _)| name.as_str())
+    }
+
     /// The value of `$$NOW`.
     pub fn clock(&self) -> DateTime {
         self.now

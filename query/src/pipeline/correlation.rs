@@ -120,10 +120,10 @@ pub(super) fn is_correlated(stages: &[RawDocumentBuf], definitions: &[(String, E
         || stages.iter().any(|stage| mentions(RawBsonRef::Document(stage), &is_defined, &draws))
 }
 
-/// Whether a stage names one of `variables`.
-pub(super) fn reads_variable(stage: &RawDocument, variables: &Variables) -> bool {
-    let is_defined = |text: &str| variables.names().any(|name| names(text, name));
-    mentions(RawBsonRef::Document(stage), &is_defined, &|_| false)
+/// Whether a stage names a variable that has no value.
+pub(super) fn reads_unset(stage: &RawDocument, variables: &Variables) -> bool {
+    let is_unset = |text: &str| variables.unset_names().any(|name| names(text, name));
+    mentions(RawBsonRef::Document(stage), &is_unset, &|_| false)
 }
 
 const CURRENT: &str = "CURRENT";

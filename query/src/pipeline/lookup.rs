@@ -20,7 +20,7 @@ use crate::code::Code;
 use crate::expression::{Expression, Variables};
 use crate::operation::Reservation;
 use crate::path::parse_path;
-use crate::pipeline::correlation::{Condition, ForeignField, is_correlated, key_value, reads_variable};
+use crate::pipeline::correlation::{Condition, ForeignField, is_correlated, key_value};
 use crate::pipeline::error::{Error, Fault, at};
 use crate::pipeline::foreign::Foreign;
 use crate::pipeline::memory::{STAGE_BYTES_MAX, StageMemory};
@@ -106,18 +106,12 @@ impl LookupArgument {
     /// The lookup, after its stages were read: `source` is what they begin with, `first` the filter of a `$match` that
     /// comes first.
     pub(super) fn finish(self, source: Source, first: Option<&RawDocument>) -> Result<Lookup, Fault> {
-        let Self { mut lookup, stages, variables } = self;
+        let Self { mut lookup, variables, .. } = self;
         let code = Code::FAILED_TO_PARSE;
         // Either a collection or documents given in the pipeline, never both and never neither.
         match (&lookup.from, source) {
             (Some(_), Source::Collection) => {}
             (None, Source::Documents(documents)) => {
-                // Documents are read once, before any variable of a `$lookup` has a value.
-                let reads = stages.first().is_some_and(|stage| reads_variable(stage, &variables));
-                if reads {
-                    let stage = "$documents with variables in $lookup".to_owned();
-                    return Err(Fault::Unsupported { stage });
-                }
                 lookup.documents = documents;
             }
             (None, Source::Collection) => {

@@ -52,6 +52,7 @@ pub(crate) use self::shape::Shape;
 pub use self::source::Source;
 pub(crate) use self::stage::{NamedStage, named};
 use crate::expression::Variables;
+use crate::pipeline::correlation::reads_unset;
 use crate::pipeline::error::{Error, Fault};
 use crate::pipeline::foreign::{Foreign, NoForeign};
 use crate::pipeline::lookup::LookupArgument;
@@ -290,6 +291,11 @@ impl Pipeline {
                 }
                 ParsedStage::Source(name, source) => {
                     nesting.check_source(name, position).map_err(at)?;
+                    // Documents are computed here, once, before any variable of a `$lookup` around them has a value.
+                    if matches!(source, Source::Documents(_)) && reads_unset(stage, variables) {
+                        let stage = "$documents with variables of $lookup".to_owned();
+                        return Err(at(Fault::Unsupported { stage }));
+                    }
                     pipeline.source = source;
                 }
                 ParsedStage::Lookup(argument) => {
