@@ -250,9 +250,10 @@ fn settle(cairn: &Cairn, control: &Client, before: &Holdings, cuts: u64) -> Hold
     // them until they time out.
     let sessions = Holdings::of(cairn, control).sessions.unsigned_abs();
     assert!(sessions <= 3 * cuts + 2, "{sessions} sessions after {cuts} cuts");
-    control.database("admin").run_command(doc! { "killAllSessions": [] }).run().expect("an answer");
     let start = Instant::now();
     loop {
+        // Again each time: a connection may die with a request sent ahead, whose session begins when the server reads it.
+        control.database("admin").run_command(doc! { "killAllSessions": [] }).run().expect("an answer");
         let now = Holdings::of(cairn, control);
         let is_settled = now.connections <= before.connections
             && now.cursors == 0
