@@ -36,6 +36,11 @@ fn pymongo_uses_sequences_and_numbered_fields() {
 }
 
 #[test]
+fn pymongo_encrypts_fields() {
+    python("encryption.py");
+}
+
+#[test]
 fn prometheus_reads_the_metrics() {
     let cairn = Cairn::start_with(&["--metrics", "127.0.0.1:0"]);
     let metrics = cairn.metrics().expect("asked for").to_owned();
