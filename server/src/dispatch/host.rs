@@ -34,7 +34,7 @@ pub(super) fn host(call: &Call) -> Result<Reply, Failure> {
 
 /// `serverStatus`. All sections are returned, whichever the client asks for.
 pub(super) fn status(call: &Call) -> Result<Reply, Failure> {
-    // One look for all sections, so that they agree.
+    // One look for all sections, so that they agree. RocksDB's numbers are behind its lock.
     let metrics = call.shared.client.metrics()?;
     let shared = &call.shared;
     let counters = &shared.counters;

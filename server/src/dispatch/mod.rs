@@ -126,7 +126,7 @@ const COMMANDS: Registry<Entry> = Registry::new(&[
     ("sequenceRestart", write(engine::forward)),
     ("sequenceSetCurrent", write(engine::forward)),
     ("sequenceSnapshot", read(engine::forward)),
-    ("serverStatus", tell(host::status)),
+    ("serverStatus", read(host::status)),
     ("setAcquirer", tell(sequence::set_acquirer)),
     ("startSession", tell(session::start)),
     ("top", write(top::top)),
