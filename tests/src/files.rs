@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::Path;
 
 const BLOCK_BYTES: usize = 32 << 10;
@@ -9,15 +10,21 @@ const HEADER_BYTES: usize = 7;
 /// Where in its header a record of a log says of which type it is.
 pub const TYPE_AT: usize = 6;
 
-/// Every file with its bytes, by name.
+/// Every file with its bytes, by name. What an open database deletes meanwhile is left out.
 pub fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
-    let entries = fs::read_dir(folder).expect("the folder is there");
-    let read = entries.map(|entry| {
-        let entry = entry.expect("the folder can be read");
-        let name = entry.file_name().into_string().expect("names are text");
-        (name, fs::read(entry.path()).expect("files can be read"))
+    let read = names(folder).into_iter().filter_map(|name| match fs::read(folder.join(&name)) {
+        Ok(bytes) => Some((name, bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => panic!("{name} cannot be read: {error}"),
     });
     read.collect()
+}
+
+/// The name of every file.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("the folder is there");
+    let name = |entry: fs::DirEntry| entry.file_name().into_string().expect("names are text");
+    entries.map(|entry| name(entry.expect("the folder can be read"))).collect()
 }
 
 /// Whether a file of that name is a log.
@@ -32,7 +39,7 @@ pub fn is_table(name: &str) -> bool {
 
 /// The name of the log that is written to.
 pub fn newest_log(folder: &Path) -> String {
-    contents(folder).into_keys().filter(|name| is_log(name)).max().expect("the database has a log")
+    names(folder).into_iter().filter(|name| is_log(name)).max().expect("the database has a log")
 }
 
 /// The file's name that is named by CURRENT.
