@@ -60,6 +60,9 @@ pub(crate) struct Arguments {
     max_connections: u32,
     #[command(flatten)]
     memory: Memory,
+    /// Mebibytes that the folder may have on the disk. Writes that might exceed it are refused; reads and deletes go on.
+    #[arg(long, value_name = "MIB", conflicts_with_all = ["in_memory", "read_only"], value_parser = clap::value_parser!(u32).range(32..))]
+    disk_quota: Option<u32>,
     /// Show metrics for Prometheus at this address of loopback, with its port, under /metrics. Reading needs no login.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
@@ -161,6 +164,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
     let client = Client::builder()
         .read_only(arguments.read_only)
         .memory_budget(bytes(arguments.memory.store))
+        .disk_quota(arguments.disk_quota.map(|mebibytes| u64::from(mebibytes) << 20))
         .ttl_interval(ttl_interval(arguments.ttl_interval))
         .in_memory(arguments.lifetime.in_memory)
         .open(arguments.path.clone().unwrap_or_default())

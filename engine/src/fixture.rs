@@ -34,6 +34,7 @@ impl Fixture {
             mode: OpenMode::MustExist,
             memory_budget: 16 << 20,
             compression: Compression::None,
+            disk_quota: None,
             index_build_memory: 1 << 20,
             durability: Durability::default(),
             witness: true,

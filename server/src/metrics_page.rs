@@ -222,6 +222,10 @@ impl Numbers {
         let pending = storage.pending_compaction_bytes;
         page.gauge("pending_compaction_bytes", "what compactions have yet to rewrite", pending)?;
         page.counter("background_errors", "flushes and compactions that failed", storage.background_errors)?;
+        if let Some(quota) = &storage.quota {
+            page.gauge("quota_limit_bytes", "what the folder may have on the disk", quota.limit_bytes)?;
+            page.gauge("quota_used_bytes", "what the folder has on the disk", quota.used_bytes)?;
+        }
         let states = [
             (StoreState::Open, "open"),
             (StoreState::Full, "full"),

@@ -46,6 +46,7 @@ mod metrics;
 mod numbering_races;
 mod open;
 mod plan_choice;
+mod quota;
 mod read_views;
 mod recovery;
 mod refusals;

@@ -17,7 +17,7 @@ use crate::metrics::spans::{OpentelemetryOptions, Spans};
 use crate::options::{Compression, Durability, PlantedFault};
 use crate::scrub;
 use crate::shared::{Caller, Shared};
-use crate::storage::{OpenMode, StoreOptions};
+use crate::storage::{DISK_QUOTA_MIN, OpenMode, StoreOptions};
 
 /// The default memory budget in bytes.
 const MEMORY_BUDGET: usize = 256 << 20;
@@ -148,6 +148,7 @@ pub struct ClientBuilder {
     durability: Durability,
     compression: Compression,
     index_build_memory: Option<usize>,
+    disk_quota: Option<u64>,
     read_only: bool,
     in_memory: bool,
     create_if_missing: bool,
@@ -169,6 +170,7 @@ impl Default for ClientBuilder {
             durability: Durability::default(),
             compression: Compression::default(),
             index_build_memory: None,
+            disk_quota: None,
             read_only: false,
             in_memory: false,
             create_if_missing: true,
@@ -209,6 +211,41 @@ impl ClientBuilder {
     /// ```
     pub fn memory_budget(mut self, bytes: usize) -> Self {
         self.memory_budget = bytes;
+        self
+    }
+
+    /// How many bytes the folder may have on the disk. The default is `None`: as many as the disk has.
+    ///
+    /// Everything in the folder counts: documents, indexes, logs, what compactions and index builds take while they run, and
+    /// what an open cursor keeps from being removed. A write that might exceed the quota fails as on a full disk, with
+    /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace), before anything is written. Reads go on, and deletes and drops do too;
+    /// what they free is usable once it is compacted away, which a write waits for, for up to ten seconds. As long as an open
+    /// cursor keeps what they deleted, deletes have only what is kept free for them and for compactions: about a tenth of
+    /// the quota, and more of a small one.
+    ///
+    /// A folder that has more already opens, and is as one that is full. The memtables are at most a 256th of the quota,
+    /// so a small quota makes writes slower. Readers ([`read_only`](Self::read_only)) ignore it.
+    ///
+    /// [`open`](Self::open) fails if the quota is below 32 MiB.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("db");
+    /// let client = Client::builder().disk_quota(1 << 30).open(&path)?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// match people.insert_one(doc! { "name": "Ada" }).run() {
+    ///     Err(error) if error.is_no_space() => {
+    ///         people.delete_many(doc! { "left": true }).run()?;
+    ///     }
+    ///     inserted => drop(inserted?),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn disk_quota(mut self, bytes: impl Into<Option<u64>>) -> Self {
+        self.disk_quota = bytes.into();
         self
     }
 
@@ -535,6 +572,13 @@ impl ClientBuilder {
                 "a scrub of 0 bytes a second reads nothing; None switches it off",
             ));
         }
+        if let Some(quota) = self.disk_quota
+            && quota < DISK_QUOTA_MIN
+        {
+            return Err(Error::invalid_argument(format!(
+                "a disk_quota of {quota} bytes is below the least that works, {DISK_QUOTA_MIN} bytes"
+            )));
+        }
         let path: PathBuf = path.as_ref().to_owned();
         if self.in_memory {
             self.refuse_files()?;
@@ -554,6 +598,7 @@ impl ClientBuilder {
             mode,
             memory_budget: self.memory_budget,
             compression: self.compression,
+            disk_quota: self.disk_quota,
             index_build_memory,
             durability: self.durability,
             witness: self.witness,
@@ -584,6 +629,7 @@ impl ClientBuilder {
             (self.read_only, "read_only: it is empty, and nothing else writes to it"),
             (!self.create_if_missing, "create_if_missing(false): it is always new"),
             (self.scrub.is_some(), "scrub: it has no files"),
+            (self.disk_quota.is_some(), "disk_quota: it takes no room on a disk"),
         ];
         match refused.into_iter().find(|(is_set, _)| *is_set) {
             Some((_, option)) => {

@@ -202,4 +202,19 @@ pub struct StorageMetrics {
     pub pending_compaction_bytes: u64,
     /// How many flushes and compactions have failed.
     pub background_errors: u64,
+    /// The [disk quota](crate::ClientBuilder::disk_quota). Absent without one.
+    pub quota: Option<QuotaMetrics>,
+}
+
+/// How much of a disk quota is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct QuotaMetrics {
+    /// The quota in bytes.
+    pub limit_bytes: u64,
+    /// The bytes that the folder has on the disk.
+    pub used_bytes: u64,
+    /// Whether the last write that does not only delete was refused for want of room.
+    pub is_full: bool,
 }

@@ -308,6 +308,7 @@ fn store_options(partial: &PartialFolder) -> StoreOptions {
         mode: OpenMode::CreateIfMissing,
         memory_budget: MEMORY_BUDGET,
         compression: Compression::default(),
+        disk_quota: None,
         index_build_memory: INDEX_BUILD_MEMORY,
         durability: Durability::default(),
         witness: true,

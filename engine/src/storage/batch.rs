@@ -87,6 +87,11 @@ impl Finished<'_> {
         WriteBatch::from_data(self.bytes)
     }
 
+    /// The batch in RocksDB's format.
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.bytes
+    }
+
     pub(super) fn len(self) -> usize {
         self.bytes.len()
     }

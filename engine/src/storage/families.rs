@@ -13,7 +13,11 @@ use crate::metrics::timing::SequenceMeters;
 use crate::options::PlantedFault;
 use crate::storage::folder::FolderLock;
 use crate::storage::format::{FAMILY_ENTRIES, FAMILY_META, FAMILY_RECORDS, LogStamp, StoreId};
+use crate::storage::quota::state::Quota;
 use crate::storage::{fork, translate};
+
+/// The size at which RocksDB ends a table file, if nothing else is asked for.
+const TABLE_BYTES: u64 = 64 << 20;
 
 /// A column family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,11 +54,16 @@ pub(crate) struct Database {
     tables: Options,
     /// Held while RocksDB takes over tables.
     pub(super) ingesting: Mutex<()>,
+    /// How many callers keep the compactions of a family paused, in the order of [`Family::ALL`].
+    pauses: [Mutex<u32>; Family::ALL.len()],
     fault: PlantedFault,
     /// How much of sequences was written.
     pub(crate) sequences: SequenceMeters,
     /// Whether RocksDB's files are in memory.
     is_in_memory: bool,
+    quota: Option<Quota>,
+    /// Bytes after which a table file that is made here ends.
+    table_bytes: u64,
     lock: Option<FolderLock>,
 }
 
@@ -71,10 +80,23 @@ impl Database {
             id,
             tables,
             ingesting,
+            pauses: Family::ALL.map(|_| Mutex::new(0)),
             fault,
             sequences: SequenceMeters::default(),
             is_in_memory: false,
+            quota: None,
+            table_bytes: TABLE_BYTES,
             lock: None,
+        }
+    }
+
+    /// How many callers keep the compactions of a family paused.
+    pub(super) fn pauses(&self, family: Family) -> &Mutex<u32> {
+        let [meta, records, entries] = &self.pauses;
+        match family {
+            Family::Meta => meta,
+            Family::Records => records,
+            Family::Entries => entries,
         }
     }
 
@@ -98,6 +120,23 @@ impl Database {
     /// Whether the files are in memory.
     pub(crate) fn is_in_memory(&self) -> bool {
         self.is_in_memory
+    }
+
+    /// Sets a quota, and how long tables may be that are made here.
+    pub(super) fn with_quota(mut self, quota: Quota, table_bytes: u64) -> Self {
+        self.quota = Some(quota);
+        self.table_bytes = table_bytes;
+        self
+    }
+
+    /// The quota of the folder.
+    pub(super) fn quota(&self) -> Option<&Quota> {
+        self.quota.as_ref()
+    }
+
+    /// Bytes after which a table file that is not made by RocksDB ends: as many as RocksDB's own tables have.
+    pub(super) fn table_bytes(&self) -> u64 {
+        self.table_bytes
     }
 
     /// Takes the folder's lock. It is kept as long as anything, for example a cursor, keeps the database open.

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::metrics::report::{Metrics, SequenceMetrics, StorageMetrics, WaitMetrics};
+use crate::metrics::report::{Metrics, SequenceMetrics, StorageMetrics, StoreState, WaitMetrics};
 use crate::storage::families::{Database, Family};
 use crate::storage::store::Store;
 
@@ -14,7 +14,10 @@ const COUNT_COLUMN: &str = "Comp(cnt)";
 impl Store {
     /// Adds to `metrics` what the store knows.
     pub(crate) fn measure(&self, database: &Database, metrics: &mut Metrics) {
-        metrics.state = self.commits.health.reported();
+        metrics.state = match (self.commits.health.reported(), database.quota()) {
+            (StoreState::Open, Some(quota)) if quota.is_full() => StoreState::Full,
+            (state, _) => state,
+        };
         metrics.waits = WaitMetrics {
             latches: self.latches.waits.times(),
             stalls: self.commits.stalls.waits.times(),
@@ -38,9 +41,13 @@ impl Database {
     }
 
     /// The sum of a number over all families.
-    fn sum(&self, property: &str) -> u64 {
-        let of = |family| self.raw().property_int_value_cf(self.family(family), property).ok().flatten();
-        Family::ALL.into_iter().filter_map(of).sum()
+    pub(super) fn sum(&self, property: &str) -> u64 {
+        Family::ALL.into_iter().map(|family| self.number_of(family, property)).sum()
+    }
+
+    /// A number of one family. It is 0 if RocksDB does not know it.
+    pub(super) fn number_of(&self, family: Family, property: &str) -> u64 {
+        self.raw().property_int_value_cf(self.family(family), property).ok().flatten().unwrap_or(0)
     }
 
     fn sizes(&self) -> StorageMetrics {
@@ -57,6 +64,7 @@ impl Database {
                 + self.property("rocksdb.num-running-compactions"),
             pending_compaction_bytes: self.sum("rocksdb.estimate-pending-compaction-bytes"),
             background_errors: self.property("rocksdb.background-errors"),
+            quota: self.quota().map(|quota| quota.measure(self)),
         }
     }
 

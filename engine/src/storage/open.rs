@@ -68,6 +68,8 @@ pub(crate) struct StoreOptions {
     /// Bytes for the block cache and the memtables together.
     pub(crate) memory_budget: usize,
     pub(crate) compression: Compression,
+    /// How many bytes the folder may have.
+    pub(crate) disk_quota: Option<u64>,
     /// Bytes in which an index build sorts its keys.
     pub(crate) index_build_memory: usize,
     pub(crate) durability: Durability,
@@ -79,7 +81,12 @@ pub(crate) struct StoreOptions {
 impl StoreOptions {
     /// What RocksDB's options are computed from.
     pub(super) fn tuning(&self) -> Tuning {
-        Tuning { memory_budget: self.memory_budget, compression: self.compression, files: None }
+        Tuning {
+            memory_budget: self.memory_budget,
+            compression: self.compression,
+            disk_quota: self.disk_quota,
+            files: None,
+        }
     }
 }
 
@@ -144,7 +151,11 @@ impl Store {
             }
         };
         let OpenedDatabase { database, found, passed } = opened;
-        let database = Arc::new(database.planting(options.fault));
+        let database = database.planting(options.fault);
+        let database = Arc::new(match options.disk_quota {
+            Some(quota) => database.limited_to(quota, tuning.write_buffer_bytes() as u64)?,
+            None => database,
+        });
         let durable = DurableMark::starting_at(database.latest_sequence(), options.fault);
         let keeper = Keeper::start(path, found, options.witness, options.fault)?;
         let commits = Arc::new(Commits::new(Health::open(), durable, Some(keeper), options.fault));

@@ -9,6 +9,7 @@ use crossbeam::channel::{Receiver, Sender, bounded, select, tick};
 use crate::error::{Error, Result};
 use crate::storage::families::Database;
 use crate::storage::fork;
+use crate::storage::quota::reclaim::Reclaimer;
 use crate::storage::write::Commits;
 
 /// Work that should be done soon, and that no caller waits for.
@@ -38,6 +39,8 @@ pub(super) struct Background {
     /// Taken by the drop: closing this channel stops the thread.
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    /// Dropped, and so stopped, after this thread.
+    _reclaimer: Option<Reclaimer>,
 }
 
 impl Background {
@@ -47,6 +50,7 @@ impl Background {
         commits: &Arc<Commits>,
         interval: Duration,
     ) -> Result<Self> {
+        let reclaimer = Reclaimer::start_if_needed(database)?;
         // Nothing is ever sent on `stop`; the thread sees that it was closed.
         let (stop, stopped) = bounded(0);
         let (sender, errands) = bounded(ERRANDS_MAX);
@@ -61,7 +65,8 @@ impl Background {
             .name("cairndb-sync".to_owned())
             .spawn(move || work.run())
             .map_err(|error| Error::io("start the thread of the background sync", None, error))?;
-        Ok(Self { errands: Errands { sender }, stop: Some(stop), thread: Some(thread) })
+        let errands = Errands { sender };
+        Ok(Self { errands, stop: Some(stop), thread: Some(thread), _reclaimer: reclaimer })
     }
 
     pub(super) fn errands(&self) -> Errands {

@@ -9,15 +9,16 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rocksdb::{ColumnFamily, IngestExternalFileOptions, SstFileWriter};
+use rocksdb::{IngestExternalFileOptions, SstFileWriter};
 
 use crate::error::Result;
 use crate::storage::families::{Database, Family};
+use crate::storage::paused::PausedCompactions;
 use crate::storage::scratch::BuildFolder;
 use crate::storage::translate;
 
-/// Bytes after which a table file ends and another one begins: as many as RocksDB's own tables have.
-const TABLE_BYTES_MAX: u64 = 64 << 20;
+/// How many bytes of a table may be written before the folder's quota is asked again.
+const UNPAID_BYTES: usize = 64 << 10;
 /// How long tables that RocksDB refuses are offered again before compactions are paused.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The pause between two offers.
@@ -30,16 +31,22 @@ pub(crate) struct Tables<'a> {
     family: Family,
     writer: Option<SstFileWriter<'a>>,
     files: Vec<PathBuf>,
+    /// What was added since the folder's quota was asked.
+    unpaid: usize,
 }
 
 impl<'a> Tables<'a> {
     pub(crate) fn new(database: &'a Database, folder: &'a BuildFolder, family: Family) -> Self {
-        Self { database, folder, family, writer: None, files: Vec::new() }
+        Self { database, folder, family, writer: None, files: Vec::new(), unpaid: 0 }
     }
 
     /// Adds a key, which must be higher than the one before.
     pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        let full = |writer: &SstFileWriter<'_>| writer.file_size() >= TABLE_BYTES_MAX;
+        self.unpaid += key.len() + value.len();
+        if self.unpaid >= UNPAID_BYTES {
+            self.database.make_room_for_file(std::mem::take(&mut self.unpaid))?;
+        }
+        let full = |writer: &SstFileWriter<'_>| writer.file_size() >= self.database.table_bytes();
         if self.writer.as_ref().is_some_and(full) {
             self.finish_file()?;
         }
@@ -100,35 +107,6 @@ impl<'a> Tables<'a> {
             Err(error) => Err(translate::read(error)),
         }
     }
-}
-
-/// No compaction of a family begins as long as this exists.
-struct PausedCompactions<'a> {
-    database: &'a Database,
-    family: Family,
-}
-
-impl<'a> PausedCompactions<'a> {
-    fn of(database: &'a Database, family: Family) -> Result<Self> {
-        set_paused(database, database.family(family), "true").map_err(translate::read)?;
-        Ok(Self { database, family })
-    }
-}
-
-impl Drop for PausedCompactions<'_> {
-    fn drop(&mut self) {
-        if let Err(error) = set_paused(self.database, self.database.family(self.family), "false") {
-            tracing::error!(%error, "compactions stay paused until the next open");
-        }
-    }
-}
-
-fn set_paused(
-    database: &Database,
-    family: &ColumnFamily,
-    paused: &str,
-) -> std::result::Result<(), rocksdb::Error> {
-    database.raw().set_options_cf(family, &[("disable_auto_compactions", paused)])
 }
 
 #[cfg(test)]

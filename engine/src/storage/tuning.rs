@@ -14,6 +14,8 @@ use rocksdb::{
 
 use crate::options::Compression;
 use crate::storage::families::Family;
+use crate::storage::quota;
+use crate::storage::quota::COMPACTION_MEMTABLES;
 
 /// The smallest memory budget that is accepted, in bytes.
 pub(crate) const MEMORY_BUDGET_MIN: usize = 8 << 20;
@@ -35,11 +37,23 @@ const WAL_FILE_COUNT: u64 = 4;
 /// each of them, so the number is low. RocksDB's default is 4.
 const LEVEL_0_FILE_COUNT: i32 = 2;
 
+/// The length at which RocksDB's text file LOG ends and another one begins.
+const TEXT_LOG_BYTES: usize = 4 << 20;
+/// The least length at which a MANIFEST ends under a quota.
+const MANIFEST_BYTES_MIN: usize = 1 << 20;
+/// The size of the first level after level 0 under a quota, in memtables.
+const LEVEL_MEMTABLES: u64 = 4;
+/// How many files of level 0 slow writes down under a quota, and how many stop them. RocksDB's defaults are 20 and 36.
+const LEVEL_0_SLOWDOWN: i32 = 8;
+const LEVEL_0_STOP: i32 = 12;
+
 /// What RocksDB's options are computed from.
 pub(super) struct Tuning {
     /// In bytes.
     pub(super) memory_budget: usize,
     pub(super) compression: Compression,
+    /// How many bytes the folder may have.
+    pub(super) disk_quota: Option<u64>,
     /// Where RocksDB's files are. Absent for those of the operating system.
     pub(super) files: Option<Env>,
 }
@@ -76,7 +90,14 @@ impl Tuning {
         // From here on `log` means RocksDB's text file LOG, not the WAL.
         options.set_log_level(LogLevel::Warn);
         options.set_keep_log_file_num(4);
-        options.set_max_log_file_size(4 << 20);
+        options.set_max_log_file_size(TEXT_LOG_BYTES);
+        if self.disk_quota.is_some() {
+            let bytes = self.write_buffer_bytes();
+            options.set_max_log_file_size(bytes.min(TEXT_LOG_BYTES));
+            // What is reserved for a longer MANIFEST counts too. It begins anew before it is long.
+            options.set_manifest_preallocation_size(bytes);
+            options.set_max_manifest_file_size(bytes.max(MANIFEST_BYTES_MIN));
+        }
         options
     }
 
@@ -119,8 +140,22 @@ impl Tuning {
         options.set_memtable_whole_key_filtering(true);
         options.set_level_compaction_dynamic_level_bytes(true);
         options.set_level_zero_file_num_compaction_trigger(LEVEL_0_FILE_COUNT);
+        if self.disk_quota.is_some() {
+            self.bound_compactions(&mut options);
+        }
         self.set_compression(&mut options);
         options
+    }
+
+    /// Bounds what a compaction takes on the disk while it runs, which the quota keeps free for it.
+    fn bound_compactions(&self, options: &mut Options) {
+        let bytes = self.write_buffer_bytes() as u64;
+        options.set_target_file_size_base(bytes);
+        // All tables of the first two levels may be compacted at once.
+        options.set_max_bytes_for_level_base(LEVEL_MEMTABLES * bytes);
+        options.set_max_compaction_bytes(COMPACTION_MEMTABLES * bytes);
+        options.set_level_zero_slowdown_writes_trigger(LEVEL_0_SLOWDOWN);
+        options.set_level_zero_stop_writes_trigger(LEVEL_0_STOP);
     }
 
     /// Sets the compression of the upper levels and of the last one, which holds most of the data.
@@ -135,8 +170,10 @@ impl Tuning {
         options.set_bottommost_compression_type(last);
     }
 
-    /// The size of one memtable in bytes: a quarter of the budget, within limits.
-    fn write_buffer_bytes(&self) -> usize {
-        (self.memory_budget / 4).clamp(1 << 20, 64 << 20)
+    /// The size of one memtable in bytes: a quarter of the budget, within limits, and a small part of a quota.
+    pub(super) fn write_buffer_bytes(&self) -> usize {
+        let bytes = (self.memory_budget / 4).clamp(1 << 20, 64 << 20);
+        let of_quota = self.disk_quota.map(quota::memtable_bytes);
+        of_quota.and_then(|most| usize::try_from(most).ok()).map_or(bytes, |most| bytes.min(most))
     }
 }

@@ -13,6 +13,7 @@ use crate::storage::durable_mark::DurableMark;
 use crate::storage::families::{Database, Family};
 use crate::storage::health::{Admission, Health};
 use crate::storage::planted;
+use crate::storage::quota::charge::Charge;
 use crate::storage::stall::{RocksResult, Stalled, Stalls};
 use crate::storage::witness::Keeper;
 
@@ -134,6 +135,12 @@ impl Commits {
     fn write(&self, mut batch: Batch<'_>, level: CommitLevel, doubt: Doubt) -> Result<()> {
         let admission = self.health.admit_write()?;
         let (database, changes) = (batch.database, batch.len());
+        let charged = match database.quota() {
+            Some(quota) => {
+                Some((quota, quota.admit(database, Charge::batch(database, batch.finish()?.bytes()))?))
+            }
+            None => None,
+        };
         // Read before the write: others may commit meanwhile, so this commit has at least the number `before +
         // changes`.
         let before = database.latest_sequence();
@@ -143,6 +150,10 @@ impl Commits {
             batch.stamp(database.stamp(self.durable.sequence()));
         }
         let written = self.write_now(&mut batch, level)?;
+        if let Some((quota, _charged)) = charged {
+            // After the write: noted earlier, it could be taken for compacted away before it is there.
+            quota.deleted.note(batch.finish()?.bytes());
+        }
         self.settle(written, admission, Written { level, sequence: before + changes, doubt })
     }
 
@@ -184,6 +195,10 @@ impl Commits {
             return self.commit_stamped(database, key, document);
         }
         let admission = self.health.admit_write()?;
+        let _charged = match database.quota() {
+            Some(quota) => Some(quota.admit(database, Charge::put(key.len() + document.len()))?),
+            None => None,
+        };
         let (family, options) = (database.family(Family::Records), self.write_options.at(level));
         let write = || database.raw().put_cf_opt(family, key, document, options);
         let bytes = key.len() + document.len();

@@ -52,6 +52,8 @@ assert change("cairndb_operation_seconds_bucket", "+Inf", "find") == 1
 assert change("cairndb_searches_total", "collection_scan") == 4
 assert change("cairndb_network_bytes_total", "in") > 1000
 assert after["cairndb_state", "open"] == 1
+assert after["cairndb_quota_limit_bytes",] == 256 << 20
+assert 0 < after["cairndb_quota_used_bytes",] < 256 << 20
 
 # What was counted never falls, and a histogram has all its buckets from the start.
 counters = [name for name, family in families.items() if family.type in ("counter", "histogram")]

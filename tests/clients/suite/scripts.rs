@@ -42,7 +42,7 @@ fn pymongo_encrypts_fields() {
 
 #[test]
 fn prometheus_reads_the_metrics() {
-    let cairn = Cairn::start_with(&["--metrics", "127.0.0.1:0"]);
+    let cairn = Cairn::start_with(&["--metrics", "127.0.0.1:0", "--disk-quota", "256"]);
     let metrics = cairn.metrics().expect("asked for").to_owned();
     script::python_with(&cairn, "metrics.py", &[&metrics]);
     cairn.stop();

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use bytes::Buf;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::storage::Database;
 use crate::storage::scratch::BuildFolder;
 
 /// Bytes of entries after which a block ends.
@@ -19,7 +20,8 @@ const BLOCK_BYTES: usize = 64 << 10;
 const HEADER_BYTES: usize = 8;
 
 /// A run that is being written.
-pub(super) struct RunWriter {
+pub(super) struct RunWriter<'a> {
+    database: &'a Database,
     path: PathBuf,
     file: File,
     /// The header of the block, to be filled in, and its content.
@@ -42,11 +44,11 @@ pub(super) struct RunReader {
     value: Range<usize>,
 }
 
-impl RunWriter {
+impl<'a> RunWriter<'a> {
     /// Makes a file for the run with this number.
-    pub(super) fn create(folder: &BuildFolder, number: usize) -> Result<Self> {
+    pub(super) fn create(database: &'a Database, folder: &BuildFolder, number: usize) -> Result<Self> {
         let (path, file) = folder.create(&format!("{number}.run"))?;
-        Ok(Self { path, file, block: vec![0; HEADER_BYTES], entries: 0 })
+        Ok(Self { database, path, file, block: vec![0; HEADER_BYTES], entries: 0 })
     }
 
     /// Adds an entry, whose key is not lower than the one before.
@@ -66,7 +68,7 @@ impl RunWriter {
         if self.block.len() > HEADER_BYTES {
             self.write_block()?;
         }
-        let Self { path, mut file, mut block, entries: left } = self;
+        let Self { path, mut file, mut block, entries: left, .. } = self;
         file.rewind().map_err(|error| Error::io("read the file", Some(&path), error))?;
         block.clear();
         Ok(RunReader { path, file, left, offset: 0, block, next: 0, key: 0..0, value: 0..0 })
@@ -78,6 +80,7 @@ impl RunWriter {
             let parts = bytes.to_be_bytes().into_iter().chain(crc32c::crc32c(content).to_be_bytes());
             header.iter_mut().zip(parts).for_each(|(place, byte)| *place = byte);
         }
+        self.database.make_room_for_file(self.block.len())?;
         let written = self.file.write_all(&self.block);
         written.map_err(|error| Error::io("write the file", Some(&self.path), error))?;
         self.block.truncate(HEADER_BYTES);
@@ -177,7 +180,7 @@ mod tests {
     fn with_run(read: impl FnOnce(RunReader, &Path)) {
         let fixture = Fixture::filled(|_| {});
         let scratch = BuildFolder::make(&fixture.database, IndexId(1)).expect("made");
-        let mut run = RunWriter::create(&scratch, 0).expect("made");
+        let mut run = RunWriter::create(&fixture.database, &scratch, 0).expect("made");
         for (key, value) in entries() {
             run.add(&key, &value).expect("written");
         }

@@ -101,13 +101,13 @@ impl<'a> Sorter<'a> {
         self.merge_generations()
     }
 
-    fn new_run(&mut self) -> Result<RunWriter> {
+    fn new_run(&mut self) -> Result<RunWriter<'a>> {
         let folder = match &self.folder {
             Some(folder) => folder,
             None => self.folder.insert(BuildFolder::make(self.database, self.build)?),
         };
         self.made += 1;
-        RunWriter::create(folder, self.made)
+        RunWriter::create(self.database, folder, self.made)
     }
 
     /// Merges the newest runs if enough of them have one generation.

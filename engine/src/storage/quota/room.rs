@@ -1,0 +1,153 @@
+//! What the folder has, and what is about to be added to it.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::Result;
+use crate::storage::families::{Database, Family};
+use crate::storage::folder::failed;
+use crate::storage::translate;
+
+/// The most bytes of one compaction, in memtables. RocksDB's options bound it by that.
+pub(crate) const COMPACTION_MEMTABLES: u64 = 8;
+/// How many of the largest tables a compaction may have beside that.
+const LARGE_TABLES: u64 = 4;
+/// What a new log and a new MANIFEST reserve on the disk, in memtables.
+const NEW_FILES: u64 = 2;
+/// How often the folder is read again because files of it went meanwhile.
+const READS_MAX: u32 = 10;
+
+const COMPACTING: &str = "rocksdb.num-running-compactions";
+const FLUSHING: [&str; 2] = ["rocksdb.num-running-flushes", "rocksdb.mem-table-flush-pending"];
+/// Compactions that are due, whether they are paused or not.
+const COMPACTIONS_DUE: &str = "rocksdb.compaction-pending";
+/// How many states of a family's tables something reads. More than the newest are kept by iterators and compactions.
+const VERSIONS: &str = "rocksdb.num-live-versions";
+/// How many snapshots there are of the database. Every cursor has one.
+const SNAPSHOTS: &str = "rocksdb.num-snapshots";
+const OLDEST_SNAPSHOT: &str = "rocksdb.oldest-snapshot-sequence";
+
+/// Whether RocksDB does something that may make room, or is about to.
+pub(super) fn is_busy(database: &Database, are_compactions_paused: bool) -> bool {
+    is_compacting(database)
+        || FLUSHING.into_iter().any(|name| database.sum(name) > 0)
+        || (!are_compactions_paused && database.sum(COMPACTIONS_DUE) > 0)
+}
+
+pub(super) fn is_compacting(database: &Database) -> bool {
+    database.sum(COMPACTING) > 0
+}
+
+/// Whether a cursor may keep tables that were replaced.
+pub(super) fn may_be_pinned(database: &Database) -> bool {
+    let has_old_version = |family| database.number_of(family, VERSIONS) > 1;
+    database.number_of(Family::Meta, SNAPSHOTS) > 0 && Family::ALL.into_iter().any(has_old_version)
+}
+
+/// The sequence number of the oldest snapshot.
+pub(super) fn oldest_snapshot(database: &Database) -> Option<u64> {
+    // Between the two the only snapshot can go, and then the number is 0.
+    let oldest = database.number_of(Family::Meta, OLDEST_SNAPSHOT);
+    (database.number_of(Family::Meta, SNAPSHOTS) > 0 && oldest > 0).then_some(oldest)
+}
+
+/// A measurement, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// What the files have.
+    pub(super) files: u64,
+    /// What is in memtables and will be in tables, and what is being written.
+    coming: u64,
+    /// What the next compaction may need until it deletes what it has read.
+    pub(super) compactions: u64,
+}
+
+impl Room {
+    /// Measures, with memtables of `memtable` bytes.
+    pub(super) fn measure(database: &Database, memtable: u64, pending: &AtomicU64) -> Result<Self> {
+        // In this order: what moves on meanwhile is counted twice, and never left out.
+        let pending = pending.load(Ordering::Acquire);
+        let memtables = database.sum("rocksdb.cur-size-all-mem-tables");
+        let compactions = compaction_bytes(database, memtable)?;
+        let files = folder_bytes(database.path())?;
+        Ok(Self { files, coming: pending + memtables, compactions })
+    }
+
+    /// What is taken, or will be.
+    pub(super) fn taken(self) -> u64 {
+        self.files + self.coming
+    }
+}
+
+/// The most that a compaction writes before it deletes what it has read.
+fn compaction_bytes(database: &Database, memtable: u64) -> Result<u64> {
+    let files = database.raw().live_files().map_err(translate::read)?;
+    let mut most = COMPACTION_MEMTABLES * memtable;
+    for family in Family::ALL {
+        let base = database.number_of(family, "rocksdb.base-level");
+        let (mut first_levels, mut largest) = (0, 0);
+        for file in files.iter().filter(|file| file.column_family_name == family.name()) {
+            let bytes = file.size as u64;
+            largest = bytes.max(largest);
+            // All tables of level 0 are compacted with all of the next one.
+            if file.level == 0 || u64::try_from(file.level).is_ok_and(|level| level == base) {
+                first_levels += bytes;
+            }
+        }
+        let between_levels = COMPACTION_MEMTABLES * memtable + LARGE_TABLES * largest;
+        most = most.max(first_levels).max(between_levels);
+    }
+    Ok(most + NEW_FILES * memtable)
+}
+
+/// How many bytes the files of a folder have, with those of the folders in it.
+pub(super) fn folder_bytes(path: &Path) -> Result<u64> {
+    for _ in 0..READS_MAX {
+        if let (bytes, false) = read_once(path).map_err(failed("look at the folder", path))? {
+            return Ok(bytes);
+        }
+    }
+    // Files come and go all the time. What went by now is counted by what came for it.
+    Ok(read_once(path).map_err(failed("look at the folder", path))?.0)
+}
+
+/// The bytes of a folder's files, and whether one of them went meanwhile. Then what came for it may be missing.
+fn read_once(path: &Path) -> io::Result<(u64, bool)> {
+    let (mut bytes, mut has_gone) = (0, false);
+    let mut folders = vec![path.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && folder != path => {
+                has_gone = true;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        for entry in entries {
+            let entry = entry?;
+            match entry.metadata() {
+                Ok(metadata) if metadata.is_dir() => folders.push(entry.path()),
+                Ok(metadata) => bytes += on_disk(&metadata),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => has_gone = true,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok((bytes, has_gone))
+}
+
+/// The bytes of a file on the disk: its blocks, among them those that are reserved for more of it.
+#[cfg(unix)]
+fn on_disk(metadata: &fs::Metadata) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    // Blocks of 512 bytes, by the manual page of `stat`.
+    metadata.len().max(metadata.blocks().saturating_mul(512))
+}
+
+#[cfg(not(unix))]
+fn on_disk(metadata: &fs::Metadata) -> u64 {
+    metadata.len()
+}

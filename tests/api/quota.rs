@@ -1,0 +1,370 @@
+//! The disk quota: the folder never passes it, nothing waits for ever, reads and deletes go on, and room comes back.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
+
+use cairndb::bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
+use cairndb::{Client, ClientBuilder, Collection, Compression, IndexModel, IndexOptions, StoreState};
+use cairndb_tests::choices::{self, Choices};
+use cairndb_tests::scratch::Scratch;
+
+const QUOTA: u64 = 32 << 20;
+/// A memtable is a 256th of the quota.
+const MEMTABLE: u64 = QUOTA / 256;
+/// No call may take longer. A write waits for room for up to ten seconds.
+const CALL_MAX: Duration = Duration::from_secs(40);
+
+fn limited() -> ClientBuilder {
+    Client::builder().memory_budget(16 << 20).compression(Compression::None).disk_quota(QUOTA)
+}
+
+fn things(client: &Client) -> Collection<Document> {
+    client.database("app").collection("things")
+}
+
+/// What the files of a folder take on the disk. Files come and go meanwhile.
+fn folder_bytes(folder: &Path) -> u64 {
+    let mut bytes = 0;
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return 0,
+        Err(error) => panic!("{}: {error}", folder.display()),
+    };
+    for entry in entries.map(|entry| entry.expect("listed")) {
+        match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => bytes += folder_bytes(&entry.path()),
+            Ok(metadata) => bytes += used(&metadata),
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::NotFound),
+        }
+    }
+    bytes
+}
+
+#[cfg(unix)]
+fn used(metadata: &fs::Metadata) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    metadata.len().max(metadata.blocks() * 512)
+}
+
+#[cfg(not(unix))]
+fn used(metadata: &fs::Metadata) -> u64 {
+    metadata.len()
+}
+
+/// Bytes that no compression makes fewer.
+fn content(choices: &mut Choices, bytes: usize) -> Bson {
+    let bytes = (0..bytes.div_ceil(8)).flat_map(|_| choices.number().to_le_bytes()).collect();
+    Bson::Binary(Binary { subtype: BinarySubtype::Generic, bytes })
+}
+
+/// Inserts documents with ascending numbers until one is refused. Returns how many there are.
+fn fill(things: &Collection<Document>, bytes: usize) -> u32 {
+    let mut choices = Choices::seeded(7);
+    for n in 0.. {
+        match things
+            .insert_one(
+                doc! { "_id": i64::from(n), "n": i64::from(n), "content": content(&mut choices, bytes) },
+            )
+            .run()
+        {
+            Ok(_) => {}
+            Err(error) => {
+                assert!(error.is_no_space() && error.to_string().contains("quota of 33554432"), "{error}");
+                assert!(!error.is_commit_unknown(), "{error}");
+                return n;
+            }
+        }
+    }
+    unreachable!("the quota ends it");
+}
+
+#[test]
+fn writes_end_below_the_quota_reads_go_on_and_deletes_make_room() {
+    let scratch = Scratch::new();
+    let client = scratch.open_with(limited());
+    let things = things(&client);
+    let filled = fill(&things, 2000);
+    let bytes = folder_bytes(&scratch.path());
+    assert!(bytes > QUOTA * 3 / 4 && bytes <= QUOTA, "{bytes}");
+    let metrics = client.metrics().unwrap();
+    assert_eq!(metrics.state, StoreState::Full);
+    let quota = metrics.storage.quota.unwrap();
+    assert!(quota.is_full && quota.limit_bytes == QUOTA && quota.used_bytes > QUOTA * 3 / 4, "{quota:?}");
+
+    assert_eq!(things.count_documents(doc! {}).run().unwrap(), u64::from(filled));
+    assert!(things.find_one(doc! { "_id": i64::from(filled) }).run().unwrap().is_none());
+    let refused = things
+        .update_one(
+            doc! { "_id": 1 },
+            doc! { "$set": { "n": -1, "more": content(&mut Choices::seeded(5), 4 << 20) } },
+        )
+        .run();
+    assert!(refused.unwrap_err().is_no_space());
+    assert_eq!(things.find_one(doc! { "_id": 1 }).run().unwrap().unwrap().get_i64("n").unwrap(), 1);
+    client.sync().unwrap();
+
+    let taken = things.find_one_and_delete(doc! { "_id": 0 }).run().unwrap().unwrap();
+    assert_eq!(taken.get_i64("n").unwrap(), 0);
+    let deleted =
+        things.delete_many(doc! { "n": { "$lt": i64::from(filled / 2) } }).run().unwrap().deleted_count;
+    assert_eq!(deleted, u64::from(filled / 2 - 1));
+    // Writes wait for the room, which the deleted documents have had.
+    let mut choices = Choices::seeded(8);
+    for n in 0..deleted * 9 / 10 {
+        let again = doc! { "_id": format!("again {n}"), "content": content(&mut choices, 2000) };
+        things.insert_one(again).run().unwrap();
+    }
+    assert_eq!(client.metrics().unwrap().state, StoreState::Open);
+    assert!(client.verify().unwrap().findings.is_empty());
+    client.close().unwrap();
+
+    let client = scratch.open_with(limited());
+    assert!(folder_bytes(&scratch.path()) <= QUOTA);
+    assert_eq!(
+        client.database("app").collection::<Document>("things").count_documents(doc! {}).run().unwrap(),
+        u64::from(filled) - 1 - deleted + deleted * 9 / 10
+    );
+}
+
+#[test]
+fn a_folder_is_emptied_one_document_at_a_time() {
+    let scratch = Scratch::new();
+    let client = scratch.open_with(limited());
+    let things = things(&client);
+    // Small documents: what a delete writes is nearly as long as what it deletes.
+    let documents = |from: i64| (from..from + 1000).map(|n| doc! { "_id": n });
+    let mut filled = 0;
+    while things.insert_many(documents(filled)).run().is_ok() {
+        filled += 1000;
+    }
+    let filled = i64::try_from(things.count_documents(doc! {}).run().unwrap()).unwrap();
+    for n in 0..filled {
+        assert_eq!(things.delete_one(doc! { "_id": n }).run().unwrap().deleted_count, 1);
+    }
+    let bytes = folder_bytes(&scratch.path());
+    assert!(bytes <= QUOTA, "{bytes}");
+    things.insert_many(documents(0)).run().unwrap();
+    assert!(client.verify().unwrap().findings.is_empty());
+}
+
+#[test]
+fn drops_make_room_when_nothing_else_is_possible() {
+    let scratch = Scratch::new();
+    let client = scratch.open_with(limited());
+    let app = client.database("app");
+    fill(&things(&client), 20_000);
+    let others = app.collection::<Document>("others");
+    let large = || doc! { "content": content(&mut Choices::seeded(9), 1 << 20) };
+    assert!(others.insert_one(large()).run().unwrap_err().is_no_space());
+    things(&client).drop().run().unwrap();
+    for _ in 0..10 {
+        others.insert_one(large()).run().unwrap();
+    }
+    assert!(client.verify().unwrap().findings.is_empty());
+}
+
+#[test]
+fn what_is_larger_than_the_quota_is_refused_at_once_and_disturbs_nothing() {
+    let scratch = Scratch::new();
+    let client = scratch.open_with(limited());
+    let things = things(&client);
+    let content = content(&mut Choices::seeded(1), 12 << 20);
+    let began = Instant::now();
+    let both = [doc! { "content": content.clone() }, doc! { "content": content.clone() }];
+    assert!(things.insert_many(both).run().unwrap_err().is_no_space());
+    assert!(things.insert_one(doc! { "_id": 1 }).run().is_ok());
+    assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
+    assert!(folder_bytes(&scratch.path()) <= QUOTA + MEMTABLE);
+}
+
+#[test]
+fn an_index_that_has_no_room_is_not_made_and_leaves_nothing() {
+    let scratch = Scratch::new();
+    let client = scratch.open_with(limited().index_build_memory(1 << 20));
+    let things = things(&client);
+    let wide = |n: u32| doc! { "_id": n, "n": n, "content": content(&mut Choices::seeded(n.into()), 700) };
+    for from in (0..20_000).step_by(1000) {
+        things.insert_many((from..from + 1000).map(wide)).run().unwrap();
+    }
+    let model = || IndexModel::builder().keys(doc! { "content": 1 }).build();
+    let before = folder_bytes(&scratch.path());
+    let began = Instant::now();
+    assert!(things.create_index(model()).run().unwrap_err().is_no_space());
+    assert!(began.elapsed() < CALL_MAX, "{:?}", began.elapsed());
+    assert_eq!(things.list_index_names().run().unwrap(), ["_id_"]);
+    let after = folder_bytes(&scratch.path());
+    // A flush can have come between, which makes a table of a log.
+    assert!(after <= before + 8 * MEMTABLE, "{before} and then {after}");
+    let names: Vec<_> =
+        fs::read_dir(scratch.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(names.iter().all(|name| !name.to_string_lossy().contains("build")), "{names:?}");
+    things.delete_many(doc! { "n": { "$gte": 4000 } }).run().unwrap();
+    things.create_index(model()).run().unwrap();
+    assert!(client.verify().unwrap().findings.is_empty());
+}
+
+#[test]
+fn a_folder_that_is_larger_already_opens_and_can_be_emptied() {
+    let scratch = Scratch::new();
+    let client = scratch.open_with(Client::builder().memory_budget(16 << 20).compression(Compression::None));
+    let mut choices = Choices::seeded(3);
+    let documents = (0..30_000).map(|n| doc! { "_id": n, "content": content(&mut choices, 2000) });
+    things(&client).insert_many(documents).run().unwrap();
+    client.close().unwrap();
+    let before = folder_bytes(&scratch.path());
+    assert!(before > QUOTA + QUOTA / 2, "{before}");
+
+    let client = scratch.open_with(limited());
+    let things = things(&client);
+    assert!(things.insert_one(doc! { "_id": -1 }).run().unwrap_err().is_no_space());
+    assert_eq!(things.count_documents(doc! {}).run().unwrap(), 30_000);
+    for from in (0..27_000).step_by(1000) {
+        let range = doc! { "_id": { "$gte": from, "$lt": from + 1000 } };
+        assert_eq!(things.delete_many(range).run().unwrap().deleted_count, 1000);
+    }
+    things.insert_one(doc! { "_id": -1 }).run().unwrap();
+    assert!(client.verify().unwrap().findings.is_empty());
+}
+
+#[test]
+fn what_an_open_cursor_keeps_counts_and_is_free_once_it_is_closed() {
+    let scratch = Scratch::new();
+    let client = scratch.open_with(limited());
+    let things = things(&client);
+    let filled = fill(&things, 2000);
+    let mut cursor = things.find(doc! {}).batch_size(2).run().unwrap();
+    cursor.next().unwrap().unwrap();
+    things.delete_many(doc! {}).run().unwrap();
+    let large = || doc! { "content": content(&mut Choices::seeded(2), 4 << 20) };
+    let began = Instant::now();
+    assert!(things.insert_one(large()).run().unwrap_err().is_no_space());
+    assert!(began.elapsed() < Duration::from_secs(9), "nothing makes room: {:?}", began.elapsed());
+    let bytes = folder_bytes(&scratch.path());
+    assert!(bytes <= QUOTA + MEMTABLE, "{bytes}");
+    assert_eq!(1 + cursor.count(), filled as usize);
+    things.insert_one(large()).run().unwrap();
+}
+
+/// What eight writers do until the time is over, and how it went.
+struct Load {
+    end: Instant,
+    is_over: AtomicBool,
+    inserted: AtomicU64,
+    refused: AtomicU64,
+    deleted: AtomicU64,
+    most_bytes: AtomicU64,
+    longest_call: AtomicU64,
+}
+
+impl Load {
+    fn new(lasts: Duration) -> Self {
+        Self {
+            end: Instant::now() + lasts,
+            is_over: AtomicBool::new(false),
+            inserted: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            deleted: AtomicU64::new(0),
+            most_bytes: AtomicU64::new(0),
+            longest_call: AtomicU64::new(0),
+        }
+    }
+
+    fn watch(&self, folder: &Path) {
+        while !self.is_over.load(Ordering::Relaxed) {
+            self.most_bytes.fetch_max(folder_bytes(folder), Ordering::Relaxed);
+            thread::yield_now();
+        }
+    }
+
+    fn timed<T>(&self, call: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let done = call();
+        let millis = u64::try_from(began.elapsed().as_millis()).expect("not that long");
+        self.longest_call.fetch_max(millis, Ordering::Relaxed);
+        done
+    }
+
+    fn write(&self, things: &Collection<Document>, thread: u32, mut choices: Choices) {
+        let (mut first, mut next) = (0_u32, 0_u32);
+        while Instant::now() < self.end {
+            let bytes = *choices.pick(&[10, 300, 3000, 60_000]);
+            let content = content(&mut choices, bytes);
+            let document =
+                doc! { "_id": { "t": thread, "n": next }, "u": next * 8 + thread, "content": content };
+            match self.timed(|| things.insert_one(document).run()) {
+                Ok(_) => {
+                    next += 1;
+                    self.inserted.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(error) => {
+                    assert!(error.is_no_space(), "{error}");
+                    self.refused.fetch_add(1, Ordering::Relaxed);
+                    // Half of what this thread has, one document at a time.
+                    let until = first + (next - first) / 2;
+                    for n in first..until {
+                        let by_id = doc! { "_id": { "t": thread, "n": n } };
+                        let deleted =
+                            self.timed(|| things.delete_one(by_id).run()).expect("deletes are possible");
+                        assert_eq!(deleted.deleted_count, 1);
+                    }
+                    self.deleted.fetch_add(u64::from(until - first), Ordering::Relaxed);
+                    first = until;
+                }
+            }
+        }
+        assert!(next > 0);
+    }
+}
+
+#[test]
+fn eight_writers_never_pass_the_quota_and_never_wait_for_ever() {
+    let scratch = Scratch::new();
+    let client = scratch.open_with(limited());
+    let things = things(&client);
+    let unique = IndexOptions::builder().unique(true).build();
+    things.create_index(IndexModel::builder().keys(doc! { "u": 1 }).options(unique).build()).run().unwrap();
+    let seconds = choices::number_from_environment("CAIRNDB_QUOTA_SECONDS", 15);
+    let load = Load::new(Duration::from_secs(seconds));
+    let seed = choices::seed();
+    thread::scope(|scope| {
+        scope.spawn(|| load.watch(&scratch.path()));
+        let writers: Vec<_> = (0..8)
+            .map(|thread| {
+                let (load, things) = (&load, &things);
+                scope.spawn(move || {
+                    load.write(things, thread, Choices::seeded(choices::part(seed, thread.into())));
+                })
+            })
+            .collect();
+        let ended: Vec<_> = writers.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        load.is_over.store(true, Ordering::Relaxed);
+        for ended in ended {
+            ended.expect("no writer fails");
+        }
+    });
+    let Load { inserted, refused, deleted, most_bytes, longest_call, .. } = load;
+    let (inserted, deleted) = (inserted.into_inner(), deleted.into_inner());
+    let (refused, most, longest) = (refused.into_inner(), most_bytes.into_inner(), longest_call.into_inner());
+    println!(
+        "quota: {inserted} inserted, {refused} refused, {deleted} deleted, at most {most} of {QUOTA} bytes, \
+         longest call {longest} ms; CAIRNDB_SEED={seed}"
+    );
+    assert!(most <= QUOTA + MEMTABLE, "{most}");
+    assert!(refused > 8, "{refused}");
+    assert!(Duration::from_millis(longest) < CALL_MAX, "{longest} ms");
+    assert_eq!(things.count_documents(doc! {}).run().unwrap(), inserted - deleted);
+    assert!(client.verify().unwrap().findings.is_empty());
+}
+
+#[test]
+fn a_quota_that_cannot_be_kept_is_refused() {
+    let scratch = Scratch::new();
+    let refused = Client::builder().disk_quota((32 << 20) - 1).open(scratch.path()).unwrap_err().to_string();
+    assert!(refused.contains("disk_quota of 33554431 bytes") && refused.contains("33554432"), "{refused}");
+    assert!(!scratch.path().exists());
+    let refused = Client::builder().in_memory(true).disk_quota(QUOTA).open("").unwrap_err().to_string();
+    assert!(refused.contains("disk_quota"), "{refused}");
+    scratch.open_with(limited().disk_quota(None)).close().unwrap();
+}
