@@ -52,9 +52,11 @@ impl Case {
     /// was to write. If the power fails before the log is deleted, the folder is refused: see the known limits in
     /// docs/reliability.md.
     fn is_known_refusal(&self, fault: &str) -> bool {
-        let words = ["DamagedFile", ".log", "bytes of it were synced"];
+        // What the sync was to write is missing from the file's end, or zeros are there.
+        let losses = ["bytes of it were synced", "zeros where a record should begin"];
         let is_kind = self.class == Class::Sync && self.errno == libc::ENOSPC && self.cut;
-        is_kind && words.into_iter().all(|word| fault.contains(word))
+        let is_log = fault.contains("DamagedFile") && fault.contains(".log");
+        is_kind && is_log && losses.into_iter().any(|loss| fault.contains(loss))
     }
 
     /// A flush of RocksDB's syncs older logs. If that finds the disk full, a commit that waited for it is told of an I/O error,
