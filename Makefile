@@ -16,6 +16,7 @@ FAULTS ?= 2500
 DEATHS_EACH ?= 1
 HISTORIES ?= 1000
 SEED ?=
+SCHEDULES ?=
 
 SETUP := . .ci/setup.sh
 # By name, because Cargo unifies features over a virtual workspace's default members.
@@ -89,10 +90,12 @@ soak: ## Run mixed commands on CONNECTIONS connections that die at random, for S
 	    cargo test --release --locked -p cairndb-cli -p cairndb-clients --test serve --test soak -- --nocapture
 
 # The checker's locks and atomics take the place of the real ones, so nothing is shared with other builds.
-interleavings: ## Run the threads of sequences in some hundred thousand orders (seconds).
-	@$(SETUP) && export RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR="$$CAIRNDB_CACHE/interleavings-target" && \
+interleavings: ## Run the threads of sequences and of a whole database in SCHEDULES orders a scenario, and more.
+	@$(SETUP) && export RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR="$$CAIRNDB_CACHE/interleavings-target" \
+	    $(if $(SCHEDULES),CAIRNDB_SCHEDULES=$(SCHEDULES)) && \
 	    cargo test --release --locked -p cairndb-sequence --lib interleavings && \
-	    cargo test --release --locked -p cairndb-sequence --test interleavings
+	    cargo test --release --locked -p cairndb-sequence --test interleavings && \
+	    cargo test --release --locked -p cairndb --test interleavings
 
 # Databases that the suites would make in a folder are made in memory. What opens a folder again is left out.
 in-memory: ## Run the suites on databases in memory.

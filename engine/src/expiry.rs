@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::periodic::PeriodicThread;
 use crate::shared::{Caller, Engine, Shared};
 use crate::storage::keys::IndexId;
+use crate::sync;
 use crate::write::Target;
 use crate::write::expire::{Round, expire_some};
 
@@ -87,7 +88,7 @@ impl TtlPass<'_> {
                 return Ok(deleted);
             }
             // Writers that wait for the processor come first.
-            std::thread::yield_now();
+            sync::yield_now();
         }
     }
 

@@ -303,6 +303,7 @@ mod scrub;
 mod sequences;
 mod shared;
 mod storage;
+mod sync;
 mod uploads;
 mod write;
 

@@ -8,6 +8,7 @@ use query::operation::CancellationToken;
 
 use crate::error::{Error, Result};
 use crate::storage::fork;
+use crate::sync::HAS_BACKGROUND;
 
 /// The handle of such a thread. Dropping it ends the work that is running, and waits for the thread.
 pub(crate) struct PeriodicThread {
@@ -29,6 +30,9 @@ impl PeriodicThread {
         // Nothing is ever sent on `stop`; the thread sees that it was closed.
         let (stop, stopped) = bounded::<()>(0);
         let token = CancellationToken::new();
+        if !HAS_BACKGROUND {
+            return Ok(Self { token, stop: None, thread: None });
+        }
         let own = token.clone();
         let thread = std::thread::Builder::new()
             .name(name.to_owned())

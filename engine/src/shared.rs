@@ -5,7 +5,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use query::operation::{Allowance, CancellationToken, MemoryBudget, OperationContext, Reservation};
 use sequence::acquirer::Acquirer;
 use sequence::generator::Generator;
@@ -26,6 +25,7 @@ use crate::storage::fork;
 use crate::storage::handles::Storage;
 use crate::storage::write::CommitLevel;
 use crate::storage::{Database, Store, StoreOptions};
+use crate::sync::Mutex;
 use crate::uploads::Uploads;
 
 /// How many bytes one operation may hold for values, sorts and groups, and a cursor between two calls.

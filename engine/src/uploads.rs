@@ -8,12 +8,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bson::Bson;
-use parking_lot::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
 use crate::gridfs_error::GridFsErrorKind;
 use crate::namespace::Namespace;
 use crate::storage::fork;
+use crate::sync::{Condvar, Mutex};
 
 /// A file of a bucket: the namespace of its chunks, and its `_id` as bytes, which are equal for equal values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

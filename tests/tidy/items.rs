@@ -34,6 +34,23 @@ pub(crate) fn unwraps(file: &File) -> Vec<Finding> {
         .collect()
 }
 
+/// Locks that the engine takes past `engine/src/sync.rs`: the checker of interleavings cannot replace them.
+pub(crate) fn real_locks(file: &File) -> Vec<Finding> {
+    if !file.path.starts_with("engine/src/") || file.path == "engine/src/sync.rs" {
+        return Vec::new();
+    }
+    REAL_LOCKS
+        .iter()
+        .flat_map(|home| file.code.match_indices(home))
+        .map(|(at, _)| file.line_at(at))
+        .filter(|line| !file.is_test(*line))
+        .map(|line| file.finding(line, "a lock that is not of crate::sync"))
+        .collect()
+}
+
+/// Where the real locks come from.
+const REAL_LOCKS: [&str; 2] = ["parking_lot::", "crossbeam::sync::"];
+
 /// Tests that are ignored, that pass by panicking, that sleep, or that are called `test_…`.
 pub(crate) fn idle_tests(file: &File) -> Vec<Finding> {
     let lines = file.code.lines().enumerate().map(|(line, text)| (line + 1, text.trim()));
@@ -96,6 +113,15 @@ mod tests {
         let text = "fn f() { g().unwrap(); }\n// h.unwrap()\nfn i() { j().unwrap_or(0); }\n#[test]\n";
         check(unwraps, "e/src/a.rs", text, &[1]);
         check(unwraps, "e/src/a.rs", "#[cfg(test)]\nmod tests {\n    fn f() { g().unwrap() }\n}\n", &[]);
+    }
+
+    #[test]
+    fn locks_past_the_one_file_are_refused() {
+        let text = "use parking_lot::Mutex;\nuse crossbeam::sync::ShardedLock;\nuse crossbeam::channel::bounded;\n";
+        check(real_locks, "engine/src/a.rs", text, &[1, 2]);
+        check(real_locks, "engine/src/sync.rs", text, &[]);
+        check(real_locks, "sequence/src/a.rs", text, &[]);
+        check(real_locks, "engine/src/a.rs", "#[cfg(test)]\nmod tests {\n    use parking_lot::Mutex;\n}\n", &[]);
     }
 
     #[test]

@@ -82,6 +82,14 @@ fn code_does_not_unwrap() {
 }
 
 #[test]
+fn the_checker_of_interleavings_sees_every_lock() {
+    check(
+        "the engine takes its locks from `crate::sync`, so that a model checker can replace them",
+        &Tree::load().rust().flat_map(items::real_locks).collect::<Vec<_>>(),
+    );
+}
+
+#[test]
 fn tests_run_and_do_not_wait() {
     check(
         "a test is neither ignored nor expected to panic, does not sleep, and its name states a fact",

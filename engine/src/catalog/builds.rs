@@ -6,10 +6,8 @@
 //! round while it holds all latches. So every write is either in the snapshot that ends a round or notes the next one.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::catalog::indexes::Index;
 use crate::error::Result;
@@ -21,6 +19,7 @@ use crate::storage::keys::{ID_BYTES, IndexId};
 use crate::storage::latch::LatchSet;
 use crate::storage::snapshot::Snapshot;
 use crate::storage::write::Batch;
+use crate::sync::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Condvar, Mutex, RwLock};
 
 /// Length of a round in the key of a note.
 const ROUND_BYTES: usize = 4;

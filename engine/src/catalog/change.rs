@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 
-use crossbeam::sync::ShardedLockWriteGuard;
 use query::code::Code;
 use sequence::attributes::Attributes;
 use sequence::auto_increment::FieldOptions;
@@ -24,6 +23,7 @@ use crate::storage::Family;
 use crate::storage::handles::Storage;
 use crate::storage::keys::{CollectionId, IndexId, META_NEXT_ID};
 use crate::storage::write::Batch;
+use crate::sync::ShardedLockWriteGuard;
 
 /// The ids that an index build takes. Both are marked as being built until it ends.
 #[derive(Clone, Copy, Debug)]

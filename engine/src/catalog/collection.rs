@@ -9,11 +9,8 @@
 //! the removal of an index) is announced in [`Changes`] before its commit. A reader looks there after it took
 //! its snapshot, and knows whether the snapshot may lack something.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-
-use crossbeam::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
-use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::catalog::builds::{BuildEnd, Builds};
 use crate::catalog::indexes::Index;
@@ -21,6 +18,10 @@ use crate::catalog::sequences::AutoFields;
 use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::storage::keys::CollectionId;
+use crate::sync::{
+    AtomicBool, AtomicI64, AtomicU64, Mutex, MutexGuard, RwLock, ShardedLock, ShardedLockReadGuard,
+    ShardedLockWriteGuard,
+};
 
 pub(crate) struct CollectionState {
     pub(crate) id: CollectionId,

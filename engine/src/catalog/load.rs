@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock};
 use sequence::store::Record;
 
 use crate::catalog::collection::{CollectionState, Definition};
@@ -21,6 +20,7 @@ use crate::storage::scan::{CacheUse, Scan};
 use crate::storage::snapshot::Snapshot;
 use crate::storage::write::Batch;
 use crate::storage::{Database, Family, Store};
+use crate::sync::{Mutex, RwLock};
 
 impl Catalog {
     /// Reads every entry. A damaged entry is an error: a collection that cannot be named must not be

@@ -7,9 +7,11 @@
 //! knows the arrays of every document. An announcement is never taken back: if the commit fails, readers know
 //! of more arrays than there are, which costs them time and nothing else.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use index::multikey::ArrayComponents;
+
+use crate::sync::AtomicU64;
 
 /// The arrays of one index, field by field.
 #[derive(Debug)]

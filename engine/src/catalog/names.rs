@@ -6,11 +6,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock};
-
 use crate::catalog::collection::CollectionState;
 use crate::catalog::sequences::Sequences;
 use crate::namespace::Namespace;
+use crate::sync::{Mutex, RwLock};
 
 /// All collections and sequences, and the one lock of all changes to them.
 pub(crate) struct Catalog {

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use crossbeam::sync::ShardedLockWriteGuard;
 use sequence::allocator::Changing;
 use sequence::attributes::{Attributes, Options};
 use sequence::auto_increment::{FieldOptions, OnTruncate, check_name};
@@ -28,6 +27,7 @@ use crate::names::validate_database;
 use crate::storage::Family;
 use crate::storage::handles::Storage;
 use crate::storage::write::Batch;
+use crate::sync::ShardedLockWriteGuard;
 
 impl Catalog {
     /// Creates a sequence for a user.

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
 use sequence::acquirer::Acquirer;
 use sequence::allocator::Sequence;
 use sequence::auto_increment::Field;
@@ -14,6 +13,7 @@ use crate::catalog::sequence_entry::Identity;
 use crate::document::field_tree::FieldTree;
 use crate::error::Result;
 use crate::storage::keys::CollectionId;
+use crate::sync::RwLock;
 
 /// A sequence under a name. After a rename the sequence has another state with the same id.
 pub(crate) struct SequenceState {

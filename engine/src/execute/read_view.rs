@@ -11,7 +11,6 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::thread;
 
 use bson::{RawBsonRef, RawDocument};
 use index::key::{self, Direction};
@@ -27,6 +26,7 @@ use crate::plan::selector::{PointKey, Selector};
 use crate::storage::keys::CollectionId;
 use crate::storage::snapshot::Snapshot;
 use crate::storage::{Database, Family};
+use crate::sync;
 
 /// How often a reader with a planted fault lets other threads go first.
 const PLANTED_YIELDS: u32 = 50;
@@ -69,7 +69,7 @@ impl ReadView {
                 return Ok(Some((found, view)));
             }
             // The snapshot has the commit of a drop or a rename. The map of names follows at once, so this loop is short.
-            thread::yield_now();
+            sync::yield_now();
         }
     }
 
@@ -179,7 +179,7 @@ impl ReadView {
                 });
                 return Ok(viewed.collect());
             }
-            thread::yield_now();
+            sync::yield_now();
         }
     }
 
@@ -189,7 +189,7 @@ impl ReadView {
         if database.fault() == PlantedFault::SnapshotsTakenEarly {
             let state = ReadState::Snapshot(Snapshot::take(database));
             // So that others do something in between.
-            (0..PLANTED_YIELDS).for_each(|_| thread::yield_now());
+            (0..PLANTED_YIELDS).for_each(|_| sync::yield_now());
             return Ok(Some(Self { collection: found.id, indexes: found.visible_indexes(), state }));
         }
         // In this order: see the header, and `CollectionState::withdraw_indexes`.

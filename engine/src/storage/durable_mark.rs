@@ -3,16 +3,15 @@
 //! A sync is shared: a thread that waits for a running sync finds that its write is covered when its turn comes, and
 //! returns without another. The mark only rises, and only after the operating system reported that the sync succeeded.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
-
-use parking_lot::Mutex;
 
 use crate::error::Result;
 use crate::metrics::timing::Timing;
 use crate::options::PlantedFault;
 use crate::storage::families::Database;
 use crate::storage::health::Health;
+use crate::sync::{AtomicU64, Mutex};
 
 /// The newest write known to be on stable storage, by RocksDB's sequence number.
 pub(super) struct DurableMark {

@@ -4,7 +4,6 @@
 
 use std::path::Path;
 
-use parking_lot::Mutex;
 use rocksdb::{ColumnFamily, DB, DBPinnableSlice, Options, Range, ReadOptions, WriteBatch};
 use rocksfile::batch::Batch;
 
@@ -15,6 +14,7 @@ use crate::storage::folder::FolderLock;
 use crate::storage::format::{FAMILY_ENTRIES, FAMILY_META, FAMILY_RECORDS, LogStamp, StoreId};
 use crate::storage::quota::state::Quota;
 use crate::storage::{fork, translate};
+use crate::sync::Mutex;
 
 /// The size at which RocksDB ends a table file, if nothing else is asked for.
 const TABLE_BYTES: u64 = 64 << 20;

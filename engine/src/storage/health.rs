@@ -10,14 +10,13 @@
 //! began before the last failure does not end Full, even if it succeeds. A sync during which another write failed
 //! proves nothing.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-
-use parking_lot::Mutex;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::report::StoreState;
 use crate::storage::translate::{self, Failure};
+use crate::sync::{self, AtomicBool, AtomicU64, Mutex};
 
 const OPEN: u64 = 0;
 const FULL: u64 = 1;
@@ -153,7 +152,7 @@ impl Health {
         // The call that met the error itself may not have noted it yet.
         let started = Instant::now();
         while self.state() == OPEN && started.elapsed() < FIRST_ERROR_MAX {
-            std::thread::yield_now();
+            sync::yield_now();
         }
         if self.state() == FULL { Failure::NoSpace } else { failure }
     }

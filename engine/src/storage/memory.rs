@@ -33,6 +33,6 @@ impl Store {
         let durable = DurableMark::starting_at(database.latest_sequence(), options.fault);
         let commits = Arc::new(Commits::without_log(Health::open(), durable, options.fault));
         let background = Background::start(&database, &commits, options.durability.sync_interval())?;
-        Ok(Self::assemble(database, commits, Some(background), Passed::default()))
+        Ok(Self::assemble(database, commits, background, Passed::default()))
     }
 }

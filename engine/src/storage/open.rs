@@ -6,10 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use crossbeam::sync::ShardedLock;
-use parking_lot::Mutex;
 use rocksdb::{Cache, DB, Options, WriteOptions};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -29,6 +26,7 @@ use crate::storage::tuning::{MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, Tuning};
 use crate::storage::witness::{self, FoundWitness, Keeper};
 use crate::storage::write::Commits;
 use crate::storage::{fork, processor, scratch, translate};
+use crate::sync::{AtomicBool, Mutex, ShardedLock};
 
 /// How a folder is to be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,7 +160,7 @@ impl Store {
         // Before the first write: from now on the witness reveals if the files are replaced by older ones.
         commits.raise_witness(&database)?;
         let background = Background::start(&database, &commits, options.durability.sync_interval())?;
-        Ok(Self::assemble(database, commits, Some(background), passed))
+        Ok(Self::assemble(database, commits, background, passed))
     }
 
     fn open_read_only(options: &StoreOptions, tuning: &Tuning, passed: Passed, id: StoreId) -> Result<Self> {

@@ -7,12 +7,11 @@
 
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-
 use crate::metrics::timing::Timing;
 use crate::storage::families::Database;
 use crate::storage::health::Health;
 use crate::storage::translate;
+use crate::sync::{self, Mutex};
 
 /// How long a write waits before it is tried again.
 const NAP: Duration = Duration::from_millis(1);
@@ -130,7 +129,7 @@ impl Stalled<'_> {
             if !patience.lasts(self.work(), Instant::now()) {
                 return false;
             }
-            std::thread::sleep(NAP);
+            sync::sleep(NAP);
             if began.elapsed() >= self.due() || !self.health.makes_room() {
                 return true;
             }

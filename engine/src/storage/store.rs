@@ -1,12 +1,10 @@
 //! The open store: its gate, which `close` waits at, and what an operation does with the store as a whole.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crossbeam::channel::bounded;
-use crossbeam::sync::{ShardedLock, ShardedLockReadGuard};
-use parking_lot::Mutex;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::results::RecoveryReport;
@@ -16,6 +14,7 @@ use crate::storage::fork;
 use crate::storage::latch::Latches;
 use crate::storage::sync::{Background, Errands};
 use crate::storage::write::{Batch, Commits};
+use crate::sync::{AtomicBool, Mutex, ShardedLock, ShardedLockReadGuard};
 
 /// How long closing waits for RocksDB after a full disk.
 const RELEASE_MAX: Duration = Duration::from_secs(30);

@@ -11,6 +11,7 @@ use crate::storage::families::Database;
 use crate::storage::fork;
 use crate::storage::quota::reclaim::Reclaimer;
 use crate::storage::write::Commits;
+use crate::sync::HAS_BACKGROUND;
 
 /// Work that should be done soon, and that no caller waits for.
 pub(crate) type Errand = Box<dyn FnOnce(&Commits, &Arc<Database>) + Send>;
@@ -44,12 +45,15 @@ pub(super) struct Background {
 }
 
 impl Background {
-    /// Starts the thread, which syncs buffered writes once in `interval`.
+    /// Starts the thread, which syncs buffered writes once in `interval`. Returns `None` where a store has no threads.
     pub(super) fn start(
         database: &Arc<Database>,
         commits: &Arc<Commits>,
         interval: Duration,
-    ) -> Result<Self> {
+    ) -> Result<Option<Self>> {
+        if !HAS_BACKGROUND {
+            return Ok(None);
+        }
         let reclaimer = Reclaimer::start_if_needed(database)?;
         // Nothing is ever sent on `stop`; the thread sees that it was closed.
         let (stop, stopped) = bounded(0);
@@ -66,7 +70,7 @@ impl Background {
             .spawn(move || work.run())
             .map_err(|error| Error::io("start the thread of the background sync", None, error))?;
         let errands = Errands { sender };
-        Ok(Self { errands, stop: Some(stop), thread: Some(thread), _reclaimer: reclaimer })
+        Ok(Some(Self { errands, stop: Some(stop), thread: Some(thread), _reclaimer: reclaimer }))
     }
 
     pub(super) fn errands(&self) -> Errands {

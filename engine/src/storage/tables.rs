@@ -16,6 +16,7 @@ use crate::storage::families::{Database, Family};
 use crate::storage::paused::PausedCompactions;
 use crate::storage::scratch::BuildFolder;
 use crate::storage::translate;
+use crate::sync;
 
 /// How many bytes of a table may be written before the folder's quota is asked again.
 const UNPAID_BYTES: usize = 64 << 10;
@@ -80,7 +81,7 @@ impl<'a> Tables<'a> {
             if began.elapsed() > PATIENCE && paused.is_none() {
                 paused = Some(PausedCompactions::of(self.database, self.family)?);
             }
-            std::thread::sleep(OFFER_INTERVAL);
+            sync::sleep(OFFER_INTERVAL);
         }
     }
 

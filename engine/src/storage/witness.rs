@@ -11,7 +11,6 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use parking_lot::Mutex;
 use rocksfile::names::FileName;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -21,6 +20,7 @@ use crate::storage::format::{StoreId, WITNESS_FILE, WITNESS_SLOT_BYTES, WITNESS_
 use crate::storage::health::Health;
 use crate::storage::preflight::{self, Length, Lengths, SyncedState};
 use crate::storage::private;
+use crate::sync::Mutex;
 
 /// The witness of an open folder.
 struct Witness {

@@ -16,6 +16,7 @@ use crate::storage::planted;
 use crate::storage::quota::charge::Charge;
 use crate::storage::stall::{RocksResult, Stalled, Stalls};
 use crate::storage::witness::Keeper;
+use crate::sync;
 
 /// How long closing waits before it looks again whether RocksDB has recovered.
 const RECOVERY_NAP: Duration = Duration::from_millis(1);
@@ -116,7 +117,7 @@ impl Commits {
             if tried {
                 return;
             }
-            std::thread::sleep(RECOVERY_NAP);
+            sync::sleep(RECOVERY_NAP);
         }
     }
 

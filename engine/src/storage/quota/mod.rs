@@ -11,10 +11,8 @@
 //! |<------------------------------ the quota ------------------------------->|
 //! ```
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-
-use parking_lot::Mutex;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::report::QuotaMetrics;
@@ -22,6 +20,7 @@ use crate::storage::families::Database;
 use crate::storage::quota::charge::Charge;
 use crate::storage::quota::room::Room;
 use crate::storage::quota::state::{Charged, Deleted, Quota, Refused};
+use crate::sync::{self, AtomicBool, AtomicU64, Mutex};
 
 pub(super) mod charge;
 pub(super) mod reclaim;
@@ -150,7 +149,7 @@ impl Quota {
                 *refused = Some(Refused { at: Instant::now(), reclaimed });
                 return Err(self.refusal(bytes, Some(room)));
             }
-            std::thread::sleep(NAP);
+            sync::sleep(NAP);
         }
     }
 
@@ -173,7 +172,7 @@ impl Quota {
                 continue;
             }
             if (is_busy || self.ask_to_reclaim(&mut has_asked)) && arrived.elapsed() < WAIT_MAX {
-                std::thread::sleep(NAP);
+                sync::sleep(NAP);
                 continue;
             }
             // They make room, but not as long as a cursor keeps what they deleted.

@@ -3,7 +3,7 @@
 //! both.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use crate::storage::paused::PausedCompactions;
 use crate::storage::quota::room;
 use crate::storage::quota::state::{Quota, Span};
 use crate::storage::translate;
+use crate::sync::{self, AtomicBool};
 
 /// How many tables of the last level one step compacts, after which it is looked whether to go on.
 const TABLES_IN_STEP: usize = 8;
@@ -132,7 +133,7 @@ impl Work {
             if began.elapsed() > READERS_PATIENCE || self.stop.load(Ordering::Relaxed) {
                 return false;
             }
-            std::thread::sleep(LOOK_INTERVAL);
+            sync::sleep(LOOK_INTERVAL);
         }
         true
     }

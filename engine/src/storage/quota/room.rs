@@ -3,12 +3,13 @@
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::error::Result;
 use crate::storage::families::{Database, Family};
 use crate::storage::folder::failed;
 use crate::storage::translate;
+use crate::sync::AtomicU64;
 
 /// The most bytes of one compaction, in memtables. RocksDB's options bound it by that.
 pub(crate) const COMPACTION_MEMTABLES: u64 = 8;

@@ -1,15 +1,15 @@
 //! What is known of a quota: credits of writes, what is being written, and what was deleted.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crossbeam::channel::Sender;
-use parking_lot::Mutex;
 use rocksfile::batch::Batch;
 use rocksfile::table::ChangeKind;
 
 use crate::storage::keys::ID_BYTES;
+use crate::sync::{AtomicBool, AtomicU64, Mutex};
 
 /// How many spans of deleted keys are known at most. More are one span for each family.
 const SPANS_MAX: usize = 1024;

@@ -12,8 +12,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam::sync::ShardedLockWriteGuard;
-
 use crate::catalog::builds::Build;
 use crate::catalog::collection::Definition;
 use crate::document::decode::stored;
@@ -22,6 +20,7 @@ use crate::storage::Family;
 use crate::storage::scan::{CacheUse, Scan};
 use crate::storage::snapshot::Snapshot;
 use crate::storage::write::{Batch, CommitLevel};
+use crate::sync::{self, ShardedLockWriteGuard};
 use crate::write::entries::{self, Entry};
 use crate::write::index_build::building::Building;
 use crate::write::index_build::report::Report;
@@ -310,7 +309,7 @@ impl<'a> Turns<'a> {
         let before = self.building.build.noted();
         report();
         if self.pace == Pace::HoldingUp {
-            std::thread::sleep(WRITERS_TURN);
+            sync::sleep(WRITERS_TURN);
             self.hold_up();
             let noted = self.building.build.noted().saturating_sub(before);
             self.owed = noted.saturating_mul(READ_PER_NOTED);

@@ -1,0 +1,68 @@
+//! The locks and atomics that the engine's threads meet at, which a model checker can replace.
+//!
+//! With `--cfg shuttle` every operation on them is a point at which the checker may switch threads, and the checker's
+//! threads are all the threads that there are: a store starts none of its own. Calls of RocksDB stay real, and each is
+//! one step. See `tests/interleavings`.
+//!
+//! No other file of the engine names `parking_lot` or the locks of `crossbeam`: a thread of the checker that slept at a
+//! real lock would stop all of them. Counters that decide nothing (of metrics, for example) are plain atomics.
+
+use std::time::Duration;
+
+#[cfg(not(shuttle))]
+pub(crate) use crossbeam::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
+#[cfg(not(shuttle))]
+pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+#[cfg(not(shuttle))]
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+
+#[cfg(shuttle)]
+pub(crate) use checked_locks::{Mutex, MutexGuard, RwLock};
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::{
+    RwLock as ShardedLock, RwLockReadGuard as ShardedLockReadGuard, RwLockWriteGuard as ShardedLockWriteGuard,
+};
+
+/// Whether a store has threads of its own: the checker knows only those of a scenario.
+pub(crate) const HAS_BACKGROUND: bool = cfg!(not(shuttle));
+
+/// Lets other threads go first, in a loop that waits for one of them.
+pub(crate) fn yield_now() {
+    #[cfg(not(shuttle))]
+    std::thread::yield_now();
+    #[cfg(shuttle)]
+    shuttle::thread::yield_now();
+}
+
+/// Waits, in a loop that waits for other threads.
+pub(crate) fn sleep(duration: Duration) {
+    #[cfg(not(shuttle))]
+    std::thread::sleep(duration);
+    #[cfg(shuttle)]
+    {
+        // Time means nothing to the checker.
+        let _ = duration;
+        shuttle::thread::yield_now();
+    }
+}
+
+/// A condition that is waited for by looking again: the checker's locks have none. Waking without a reason is allowed,
+/// so callers look at what they wait for in a loop.
+#[cfg(shuttle)]
+#[derive(Debug, Default)]
+pub(crate) struct Condvar;
+
+#[cfg(shuttle)]
+impl Condvar {
+    pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        MutexGuard::unlocked(guard, shuttle::thread::yield_now);
+    }
+
+    pub(crate) fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _: Duration) {
+        self.wait(guard);
+    }
+
+    pub(crate) fn notify_all(&self) {}
+}

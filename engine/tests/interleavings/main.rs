@@ -1,0 +1,459 @@
+//! The callers of one database in memory, on threads that a scheduler runs in hundreds of orders: at random, and with few
+//! switches at unlikely points (PCT).
+//!
+//! Only with `RUSTFLAGS="--cfg shuttle"`, as `make interleavings` does. Then the locks and atomics that `src/sync.rs` names
+//! are the checker's, and each operation on them is a point at which threads may switch: latches, gates of collections,
+//! the catalog, counters, announcements of changes, the gate that `close` waits at. A deadlock ends a schedule with a
+//! panic. RocksDB is the real one, and each call of it is one step. Planted faults show that the scenarios can fail.
+#![cfg(shuttle)]
+
+mod world;
+
+use cairndb::bson::doc;
+use cairndb::{AutoIncrement, Contract, ErrorKind, Hint, PlantedFault};
+use shuttle::thread::yield_now;
+
+use crate::world::{Findings, World, beside, finds, holds, is_done};
+
+/// How often a thread repeats what it does.
+const ROUNDS: i32 = 3;
+
+/// Three threads insert the same `_id`s.
+fn inserts_of_the_same_ids(fault: PlantedFault) -> Findings {
+    let world = World::new(fault);
+    let insert = |by: i32| {
+        world.thread(move |world| {
+            for id in 0..ROUNDS {
+                if is_done(world, world.things().insert_one(doc! { "_id": id, "by": by }).run()) {
+                    let stored = world.things().find_one(doc! { "_id": id }).run().expect("a search");
+                    let own =
+                        stored.is_some_and(|stored| stored.get_i32("by").is_ok_and(|stored| stored == by));
+                    world.expect(own, || format!("{by} inserted {id}, and another document is there"));
+                }
+            }
+        })
+    };
+    beside(vec![insert(1), insert(2), insert(3)]);
+    let stored = world.things().count_documents(doc! {}).run().expect("a count");
+    world.expect(stored == u64::from(ROUNDS.unsigned_abs()), || format!("{stored} documents"));
+    world.findings()
+}
+
+#[test]
+fn an_id_is_given_once() {
+    holds(inserts_of_the_same_ids);
+}
+
+/// A unique key is inserted, given to another document by an update, and freed by a delete.
+fn one_unique_key(fault: PlantedFault) -> Findings {
+    let world = World::new(fault);
+    world.filled("things", [1, 2]);
+    world.things().update_one(doc! { "_id": 2 }, doc! { "$set": { "a": 2 } }).run().expect("an update");
+    world.index("a", true).expect("an index");
+    let inserter = world.thread(|world| {
+        for id in 10..10 + ROUNDS {
+            is_done(world, world.things().insert_one(doc! { "_id": id, "a": 3 }).run());
+        }
+    });
+    let updater = world.thread(|world| {
+        for _ in 0..ROUNDS {
+            for a in [3, 1] {
+                let changed = world.things().update_one(doc! { "_id": 1 }, doc! { "$set": { "a": a } }).run();
+                is_done(world, changed);
+            }
+        }
+    });
+    let deleter = world.thread(|world| {
+        for _ in 0..ROUNDS {
+            is_done(world, world.things().delete_many(doc! { "a": 3, "_id": { "$gte": 10 } }).run());
+            is_done(world, world.things().insert_one(doc! { "a": 3 }).run());
+        }
+    });
+    beside(vec![inserter, updater, deleter]);
+    let owners =
+        world.documents().values().filter(|document| document.get_i32("a").is_ok_and(|a| a == 3)).count();
+    world.expect(owners <= 1, || format!("{owners} documents have the unique key 3"));
+    world.findings()
+}
+
+#[test]
+fn a_unique_key_has_one_document() {
+    holds(one_unique_key);
+}
+
+#[test]
+fn planted_unique_keys_without_latches_are_found() {
+    finds(PlantedFault::UniqueNotLatched, one_unique_key);
+}
+
+/// Two threads exchange unique keys, each taking the latches of several at once.
+#[test]
+fn writers_that_need_latches_of_each_other_do_not_wait_for_ever() {
+    holds(|fault| {
+        let world = World::new(fault);
+        world.filled("things", [1]);
+        world.index("k", true).expect("an index");
+        let keys = |from: i32| (from..from + 4).collect::<Vec<_>>();
+        let exchange = |id: i32, own: i32, others: i32| {
+            world.thread(move |world| {
+                for round in 0..ROUNDS {
+                    let from = if round % 2 == 0 { own } else { others };
+                    let key = doc! { "$set": { "k": keys(from) } };
+                    is_done(world, world.things().update_one(doc! { "_id": id }, key).upsert(true).run());
+                }
+            })
+        };
+        beside(vec![exchange(1, 0, 4), exchange(2, 4, 0), exchange(3, 2, 6)]);
+        world.findings()
+    });
+}
+
+/// Counters that several threads add to.
+fn counters(fault: PlantedFault) -> Findings {
+    let world = World::new(fault);
+    world.filled("things", [1]);
+    let count = || {
+        world.thread(|world| {
+            for _ in 0..ROUNDS {
+                let one = doc! { "$inc": { "a": 1 } };
+                is_done(world, world.things().update_one(doc! { "_id": 1 }, one).run());
+            }
+        })
+    };
+    beside(vec![count(), count(), count()]);
+    let stored = world.things().find_one(doc! { "_id": 1 }).run().expect("a search").expect("the counter");
+    let added = stored.get_i32("a").expect("a number") - 1;
+    world.expect(added == 3 * ROUNDS, || format!("{added} of {} were added", 3 * ROUNDS));
+    world.findings()
+}
+
+#[test]
+fn no_increment_is_lost() {
+    holds(counters);
+}
+
+#[test]
+fn planted_updates_that_read_before_they_latch_are_found() {
+    finds(PlantedFault::UpdatesReadEarly, counters);
+}
+
+/// A session expires unless it was renewed: the delete must look at the document again.
+fn sessions(fault: PlantedFault) -> Findings {
+    let world = World::new(fault);
+    world.filled("things", [1, 2]);
+    let renew = world.thread(|world| {
+        let renewed = world.things().update_many(doc! {}, doc! { "$set": { "a": 2 } }).run();
+        for document in
+            renewed.ok().filter(|renewed| renewed.matched_count == 2).into_iter().flat_map(|_| 1..=2)
+        {
+            let stored = world.things().find_one(doc! { "_id": document }).run().expect("a search");
+            world.expect(stored.is_some(), || format!("{document} was renewed and is gone"));
+        }
+    });
+    let expire = world.thread(|world| {
+        is_done(world, world.things().delete_many(doc! { "a": 1 }).run());
+    });
+    beside(vec![renew, expire]);
+    world.findings()
+}
+
+#[test]
+fn what_was_changed_meanwhile_is_not_deleted() {
+    holds(sessions);
+}
+
+#[test]
+fn planted_deletes_that_do_not_look_again_are_found() {
+    finds(PlantedFault::DeletesNotChecked, sessions);
+}
+
+/// A collection of five documents is replaced again and again by another one of five.
+fn replaced_collections(fault: PlantedFault) -> Findings {
+    let world = World::new(fault);
+    world.filled("things", 0..5);
+    let replace = world.thread(|world| {
+        for round in 1..=ROUNDS {
+            world.filled("aside", 10 * round..10 * round + 5);
+            is_done(world, world.collection("aside").rename("things").drop_target(true).run());
+        }
+    });
+    let read = || {
+        world.thread(|world| {
+            // Kept, so that what the handle remembers of the collection goes out of date.
+            let things = world.things();
+            for _ in 0..ROUNDS {
+                let counted = things.count_documents(doc! { "a": { "$gte": 0 } }).run();
+                world.expect(matches!(counted, Ok(5)), || format!("{counted:?} of five documents"));
+                let found = world.read(things.find(doc! {}).run()).len();
+                world.expect(found == 5, || format!("a cursor shows {found} of five documents"));
+            }
+        })
+    };
+    beside(vec![replace, read(), read()]);
+    world.findings()
+}
+
+#[test]
+fn a_collection_that_is_replaced_is_always_whole() {
+    holds(replaced_collections);
+}
+
+#[test]
+fn planted_snapshots_that_nothing_ties_to_the_catalog_are_found() {
+    finds(PlantedFault::SnapshotsTakenEarly, replaced_collections);
+}
+
+/// An index comes and goes while searches use it.
+fn indexes_that_come_and_go(fault: PlantedFault) -> Findings {
+    let world = World::new(fault);
+    world.filled("things", 0..5);
+    world.index("a", false).expect("an index");
+    let change = world.thread(|world| {
+        for _ in 0..ROUNDS {
+            is_done(world, world.things().drop_index("a_1").run());
+            is_done(world, world.index("a", false));
+        }
+    });
+    let read = || {
+        world.thread(|world| {
+            for _ in 0..ROUNDS {
+                let found = world.read(world.things().find(doc! { "a": 1 }).run()).len();
+                world.expect(found == 5, || format!("a search found {found} of five documents"));
+            }
+        })
+    };
+    beside(vec![change, read(), read()]);
+    world.findings()
+}
+
+#[test]
+fn an_index_that_is_dropped_changes_no_answer() {
+    holds(indexes_that_come_and_go);
+}
+
+#[test]
+fn an_index_that_is_built_beside_writers_has_what_they_wrote() {
+    holds(|fault| {
+        let world = World::new(fault);
+        world.filled("things", 0..4);
+        let build = world.thread(|world| {
+            is_done(world, world.index("a", false));
+        });
+        let write = |from: i32| {
+            world.thread(move |world| {
+                let things = world.things();
+                is_done(world, things.insert_one(doc! { "_id": from, "a": 7 }).run());
+                is_done(world, things.update_one(doc! { "_id": 1 }, doc! { "$set": { "a": from } }).run());
+                is_done(world, things.delete_one(doc! { "_id": from / 10 }).run());
+            })
+        };
+        beside(vec![build, write(20), write(30)]);
+        let found = world.things().find(doc! { "a": 7 }).hint(Hint::Name("a_1".to_owned())).run();
+        let found = world.read(found).len();
+        world.expect(found == 2, || format!("the index has {found} of two documents"));
+        world.findings()
+    });
+}
+
+#[test]
+fn a_unique_index_that_is_built_beside_writers_fails_or_has_no_duplicate() {
+    holds(|fault| {
+        let world = World::new(fault);
+        for id in 0..3 {
+            world.things().insert_one(doc! { "_id": id, "a": id }).run().expect("nothing is there yet");
+        }
+        let build = world.thread(|world| {
+            is_done(world, world.index("a", true));
+        });
+        let write = |id: i32, a: i32| {
+            world.thread(move |world| {
+                is_done(world, world.things().insert_one(doc! { "_id": id, "a": a }).run());
+                is_done(
+                    world,
+                    world.things().update_one(doc! { "_id": 1 }, doc! { "$set": { "a": a } }).run(),
+                );
+            })
+        };
+        beside(vec![build, write(10, 5), write(11, 2)]);
+        // `verify` knows whether a unique key has two documents, and whether the index is whole.
+        world.findings()
+    });
+}
+
+#[test]
+fn documents_of_a_dropped_collection_are_gone_and_later_ones_stay() {
+    holds(|fault| {
+        let world = World::new(fault);
+        world.filled("things", [1]);
+        let insert = |from: i32| {
+            world.thread(move |world| {
+                for id in from..from + ROUNDS {
+                    is_done(world, world.things().insert_one(doc! { "_id": id, "a": 1 }).run());
+                }
+            })
+        };
+        let drop_it = world.thread(|world| {
+            is_done(world, world.things().drop().run());
+            is_done(world, world.things().insert_one(doc! { "_id": 99 }).run());
+        });
+        beside(vec![insert(10), insert(20), drop_it]);
+        let documents = world.documents();
+        world.expect(!documents.contains_key("1"), || "a document is there that was dropped".to_owned());
+        world.expect(documents.contains_key("99"), || {
+            "a document is gone that came after the drop".to_owned()
+        });
+        let counted = world.things().estimated_document_count().run().expect("a count");
+        world.expect(counted == documents.len() as u64, || format!("{counted} counted, {}", documents.len()));
+        world.findings()
+    });
+}
+
+#[test]
+fn the_counter_of_documents_is_right_whoever_writes() {
+    holds(|fault| {
+        let world = World::new(fault);
+        world.filled("things", 0..3);
+        let insert = world.thread(|world| {
+            for id in 10..10 + ROUNDS {
+                is_done(world, world.things().insert_one(doc! { "_id": id }).run());
+            }
+        });
+        let delete = world.thread(|world| {
+            is_done(world, world.things().delete_many(doc! { "_id": { "$lt": 12 } }).run());
+        });
+        let truncate = world.thread(|world| {
+            yield_now();
+            is_done(world, world.things().truncate().run());
+        });
+        beside(vec![insert, delete, truncate]);
+        let counted = world.things().estimated_document_count().run().expect("a count");
+        let stored = world.documents().len() as u64;
+        world.expect(counted == stored, || format!("{counted} counted, {stored} stored"));
+        world.findings()
+    });
+}
+
+#[test]
+fn gapless_numbers_have_no_gap_whatever_is_refused() {
+    holds(|fault| {
+        let world = World::new(fault);
+        let number = AutoIncrement::builder().field("n").contract(Contract::Gapless).build();
+        let made = world.client.database("app").create_collection("things").auto_increment(number).run();
+        made.expect("an allowed field");
+        let insert = |ids: [i32; 3]| {
+            world.thread(move |world| {
+                for id in ids {
+                    is_done(world, world.things().insert_one(doc! { "_id": id }).run());
+                }
+            })
+        };
+        // Some `_id`s come twice, so some inserts are refused after they were numbered.
+        beside(vec![insert([1, 2, 3]), insert([2, 4, 1]), insert([5, 3, 2])]);
+        let mut numbers: Vec<i64> =
+            world.documents().values().filter_map(|document| document.get_i64("n").ok()).collect();
+        numbers.sort_unstable();
+        world.expect(numbers == [1, 2, 3, 4, 5], || format!("the numbers are {numbers:?}"));
+        world.findings()
+    });
+}
+
+#[test]
+fn upserts_of_one_key_make_one_document() {
+    holds(|fault| {
+        let world = World::new(fault);
+        let upsert = || {
+            world.thread(|world| {
+                let one = doc! { "$inc": { "n": 1 } };
+                is_done(world, world.things().update_one(doc! { "_id": "k" }, one).upsert(true).run());
+            })
+        };
+        beside(vec![upsert(), upsert(), upsert()]);
+        let numbers: Vec<_> =
+            world.documents().values().filter_map(|stored| stored.get_i32("n").ok()).collect();
+        world.expect(numbers == [3], || format!("the counters are {numbers:?}"));
+        world.findings()
+    });
+}
+
+#[test]
+fn close_waits_for_what_runs_and_refuses_what_comes() {
+    holds(|fault| {
+        let world = World::new(fault);
+        world.filled("things", [0]);
+        let is_closed = |error: &cairndb::Error| matches!(error.kind(), ErrorKind::Closed);
+        let write = world.thread(move |world| {
+            let mut closed = false;
+            for id in 1..=ROUNDS {
+                match world.things().insert_one(doc! { "_id": id }).run() {
+                    Ok(_) => world.expect(!closed, || "a write was done after one was refused".to_owned()),
+                    Err(error) => {
+                        world.expect(is_closed(&error), || error.to_string());
+                        closed = true;
+                    }
+                }
+            }
+        });
+        let read = world.thread(move |world| {
+            for _ in 0..ROUNDS {
+                match world.things().find(doc! {}).run() {
+                    // A cursor that is open goes on to its end.
+                    Ok(cursor) => {
+                        let found = world.read(Ok(cursor)).len();
+                        world.expect(found >= 1, || format!("{found} documents"));
+                    }
+                    Err(error) => world.expect(is_closed(&error), || error.to_string()),
+                }
+            }
+        });
+        let close = world.thread(|world| match world.client.clone().close() {
+            Ok(()) => {}
+            Err(error) => {
+                let cursors = matches!(error.kind(), ErrorKind::CursorsOpen { .. });
+                world.expect(cursors, || error.to_string());
+            }
+        });
+        beside(vec![write, read, close]);
+        let refused = world.things().insert_one(doc! { "_id": 100 }).run();
+        world.expect(refused.is_err_and(|error| is_closed(&error)), || {
+            "a closed store takes a write".to_owned()
+        });
+        world.findings()
+    });
+}
+
+/// A transfer between two documents is two updates, so a reader of one moment sees at most one of them missing.
+fn transfers(fault: PlantedFault) -> Findings {
+    let world = World::new(fault);
+    for id in 0..3 {
+        world.things().insert_one(doc! { "_id": id, "a": 10, "b": id }).run().expect("nothing is there yet");
+    }
+    world.index("a", false).expect("an index");
+    let transfer = world.thread(|world| {
+        for round in 0..ROUNDS {
+            let add = |id: i32, a: i32| {
+                let changed =
+                    world.things().update_one(doc! { "_id": id }, doc! { "$inc": { "a": a } }).run();
+                is_done(world, changed);
+            };
+            add(round % 3, -1);
+            add((round + 1) % 3, 1);
+        }
+    });
+    let read = || {
+        world.thread(|world| {
+            for _ in 0..ROUNDS {
+                let found =
+                    world.read(world.things().find(doc! { "a": { "$gt": 0 } }).sort(doc! { "a": 1 }).run());
+                let sum: i32 = found.iter().filter_map(|document| document.get_i32("a").ok()).sum();
+                world.expect(found.len() == 3 && (29..=30).contains(&sum), || format!("{found:?}"));
+            }
+        })
+    };
+    beside(vec![transfer, read(), read()]);
+    world.findings()
+}
+
+#[test]
+fn a_scan_of_an_index_shows_one_moment() {
+    holds(transfers);
+}
