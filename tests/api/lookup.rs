@@ -147,7 +147,6 @@ fn what_is_wrong_or_not_supported_is_named() {
     refused(&[doc! { "$lookup": { "from": "x", "let": {}, "as": "c" } }], 9, "foreignField");
     refused(&[doc! { "$lookup": { "pipeline": [], "as": "c" } }], 9, "from");
     refused(&[doc! { "$lookup": { "from": "x", "on": 1, "as": "c" } }], 9, "'on'");
-    refused(&[doc! { "$facet": { "f": [lookup("a", "b")] } }], 238, "$lookup in $facet");
 }
 
 #[test]

@@ -28,6 +28,7 @@ mod fork;
 mod format_upgrade;
 mod formats;
 mod found_keys;
+mod graph_lookup;
 mod gridfs;
 mod in_memory;
 mod index_builds;

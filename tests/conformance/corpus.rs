@@ -1,5 +1,6 @@
 //! The corpus as it lies in files: an array of cases, one on each line, so that a case has a place to be named by.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -19,10 +20,22 @@ pub(crate) struct Case {
     /// The documented rule that it shows.
     pub(crate) rule: String,
     pub(crate) documents: Vec<Document>,
+    /// The collections besides that of the documents.
+    pub(crate) others: Vec<OtherCollection>,
     pub(crate) command: Command,
+    /// The collection whose documents are the outcome, where the command gives none. Only the engine has it.
+    pub(crate) then: Option<String>,
     pub(crate) expect: Expectation,
     /// What the engine gives instead, where documents that are stored cannot be those of the case.
     pub(crate) stored: Option<Stored>,
+}
+
+/// A collection besides that of the documents.
+pub(crate) struct OtherCollection {
+    pub(crate) name: String,
+    pub(crate) documents: Vec<Document>,
+    /// The keys of its unique indexes.
+    pub(crate) unique: Vec<Document>,
 }
 
 /// How the engine differs from the case, and why.
@@ -86,7 +99,12 @@ pub(crate) enum Upsert {
 struct Line {
     rule: String,
     documents: Vec<Json>,
+    #[serde(default)]
+    collections: BTreeMap<String, Vec<Json>>,
+    #[serde(default)]
+    unique: BTreeMap<String, Vec<Json>>,
     command: CommandLine,
+    then: Option<String>,
     expect: Json,
     engine: Option<StoredLine>,
 }
@@ -151,10 +169,28 @@ fn parse(place: &str, text: &str) -> Result<Case, String> {
         text: text.to_owned(),
         rule: line.rule,
         documents: line.documents.iter().map(document).collect::<Result<_, _>>()?,
+        others: others(&line.collections, &line.unique)?,
         command: line.command.read()?,
+        then: line.then,
         expect: Expectation::parse(&line.expect)?,
         stored: line.engine.map(StoredLine::read).transpose()?,
     })
+}
+
+/// The other collections of a case. One that has a unique index must be listed, if only as an empty one.
+fn others(
+    collections: &BTreeMap<String, Vec<Json>>,
+    unique: &BTreeMap<String, Vec<Json>>,
+) -> Result<Vec<OtherCollection>, String> {
+    let read = |list: &[Json]| list.iter().map(document).collect::<Result<Vec<_>, _>>();
+    if let Some(name) = unique.keys().find(|name| !collections.contains_key(*name)) {
+        return Err(format!("'{name}' has an index and is no collection"));
+    }
+    let other = |(name, documents): (&String, &Vec<Json>)| {
+        let unique = unique.get(name).map_or(Ok(Vec::new()), |keys| read(keys))?;
+        Ok(OtherCollection { name: name.clone(), documents: read(documents)?, unique })
+    };
+    collections.iter().map(other).collect()
 }
 
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {

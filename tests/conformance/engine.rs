@@ -13,7 +13,7 @@ use bson::{Bson, DateTime, Document, doc};
 use cairndb::{Client, Database};
 use cairndb_tests::scratch::Scratch;
 
-use crate::corpus::{Change, Command, Find, Modification, Reach, Upsert};
+use crate::corpus::{Case, Change, Command, Find, Modification, OtherCollection, Reach, Upsert};
 use crate::expectation::Outcome;
 use crate::run::{NOW, STAMP};
 
@@ -26,6 +26,8 @@ pub(crate) enum CaseCommand {
     FindAndModify,
     Distinct,
     Aggregate,
+    /// An aggregation over other collections that have indexes on the fields by which they are joined.
+    IndexedAggregate,
     /// An expression, as a computed field of `find`.
     Projection,
     /// An expression, as a stage of an update.
@@ -58,8 +60,8 @@ impl From<cairndb::Error> for Refusal {
 }
 
 /// The commands that a case can be run by.
-pub(crate) fn ways(command: &Command) -> &'static [CaseCommand] {
-    match command {
+pub(crate) fn ways(case: &Case) -> &'static [CaseCommand] {
+    match &case.command {
         Command::Find(find) if is_countable(find) => &[CaseCommand::Find, CaseCommand::Count],
         Command::Find(_) => &[CaseCommand::Find],
         Command::Update(Change { reach: Reach::One, .. }) => {
@@ -67,7 +69,8 @@ pub(crate) fn ways(command: &Command) -> &'static [CaseCommand] {
         }
         Command::Update(Change { reach: Reach::Many, .. }) => &[CaseCommand::Update],
         Command::Distinct { .. } => &[CaseCommand::Distinct],
-        Command::Aggregate { .. } => &[CaseCommand::Aggregate],
+        Command::Aggregate { .. } if case.others.is_empty() => &[CaseCommand::Aggregate],
+        Command::Aggregate { .. } => &[CaseCommand::Aggregate, CaseCommand::IndexedAggregate],
         Command::Expression { .. } => &[CaseCommand::Projection, CaseCommand::Pipeline],
     }
 }
@@ -86,9 +89,9 @@ impl Engine {
         Self { database, collections: Cell::new(0), began: seconds(), _client: client, _scratch: scratch }
     }
 
-    /// What a command gives over documents.
-    pub(crate) fn run(&self, documents: &[Document], command: &Command, way: CaseCommand) -> Outcome {
-        let outcome = self.outcome(documents, command, way);
+    /// What the command of a case gives.
+    pub(crate) fn run(&self, case: &Case, way: CaseCommand) -> Outcome {
+        let outcome = self.outcome(case, way);
         let outcome = outcome.unwrap_or_else(|Refusal { code, text }| Outcome::Refused { code, text });
         match outcome {
             Outcome::Documents(documents) => Outcome::Documents(
@@ -101,17 +104,14 @@ impl Engine {
         }
     }
 
-    fn outcome(
-        &self,
-        documents: &[Document],
-        command: &Command,
-        way: CaseCommand,
-    ) -> Result<Outcome, Refusal> {
+    fn outcome(&self, case: &Case, way: CaseCommand) -> Result<Outcome, Refusal> {
+        let Case { documents, command, .. } = case;
         let collection = self.collections.get().to_string();
         self.collections.set(self.collections.get() + 1);
         if !documents.is_empty() {
             self.write(doc! { "insert": &collection, "documents": documents })?;
         }
+        self.make_others(case, way)?;
         match command {
             Command::Find(find) if way == CaseCommand::Count => {
                 self.count(&collection, find).map(Outcome::Number)
@@ -125,7 +125,10 @@ impl Engine {
                 self.distinct(&collection, path, filter).map(Outcome::Values)
             }
             Command::Aggregate { stages, variables } => {
-                self.aggregate(&collection, stages, variables).map(Outcome::Documents)
+                let given = self.aggregate(&collection, stages, variables)?;
+                let Some(then) = &case.then else { return Ok(Outcome::Documents(given)) };
+                assert!(given.is_empty(), "a pipeline that writes gives {given:?}");
+                self.stored(then).map(Outcome::Documents)
             }
             Command::Expression { expression, variables } if way == CaseCommand::Pipeline => {
                 self.in_update(&collection, expression, variables).map(Outcome::Values)
@@ -134,6 +137,40 @@ impl Engine {
                 self.in_projection(&collection, expression, variables).map(Outcome::Values)
             }
         }
+    }
+
+    /// Makes the other collections of a case anew, in place of those of the case before.
+    fn make_others(&self, case: &Case, way: CaseCommand) -> Result<(), Refusal> {
+        let written = case.then.iter();
+        for name in case.others.iter().map(|other| &other.name).chain(written) {
+            self.command(doc! { "drop": name })?;
+        }
+        for OtherCollection { name, documents, unique } in &case.others {
+            self.command(doc! { "create": name })?;
+            if !documents.is_empty() {
+                self.write(doc! { "insert": name, "documents": documents })?;
+            }
+            for key in unique {
+                self.make_index(name, key, true)?;
+            }
+        }
+        let Command::Aggregate { stages, .. } = &case.command else { return Ok(()) };
+        if way == CaseCommand::IndexedAggregate {
+            for (from, field) in stages.iter().flat_map(joined_fields) {
+                self.make_index(&from, &doc! { field: 1 }, false)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn make_index(&self, collection: &str, key: &Document, unique: bool) -> Result<(), Refusal> {
+        let fields: Vec<&str> = key.keys().map(String::as_str).collect();
+        let mut index = doc! { "key": key, "name": fields.join("_") };
+        if unique {
+            index.insert("unique", true);
+        }
+        self.command(doc! { "createIndexes": collection, "indexes": [index] })?;
+        Ok(())
     }
 
     fn command(&self, command: Document) -> Result<Document, Refusal> {
@@ -274,6 +311,20 @@ impl Engine {
 fn seconds() -> u32 {
     let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970");
     u32::try_from(elapsed.as_secs()).expect("a clock before 2106")
+}
+
+/// The collections and fields by which stages join, in them and in their pipelines.
+fn joined_fields(stage: &Document) -> Vec<(String, String)> {
+    let mut joined = Vec::new();
+    let text = |name: &str| stage.get_str(name).ok().map(str::to_owned);
+    if let (Some(from), Some(field)) = (text("from"), text("connectToField").or(text("foreignField"))) {
+        joined.extend((field != "_id" && !field.is_empty()).then_some((from, field)));
+    }
+    for value in stage.values() {
+        let inside = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        joined.extend(inside.iter().filter_map(Bson::as_document).flat_map(joined_fields));
+    }
+    joined
 }
 
 fn with_let(mut command: Document, variables: &Document) -> Document {

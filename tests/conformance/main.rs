@@ -11,6 +11,7 @@ mod commands;
 mod corpus;
 mod engine;
 mod expectation;
+mod foreign;
 mod json;
 mod page;
 mod run;
@@ -23,6 +24,7 @@ use std::path::PathBuf;
 use corpus::Case;
 use engine::{CaseCommand, Engine};
 use expectation::Outcome;
+use foreign::{OtherCollections, Reads};
 
 /// How many cases the corpus must keep.
 const CASES_MIN: usize = 1_800;
@@ -31,10 +33,17 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("conformance")
 }
 
+/// What differs without an engine. Other collections are read by scans and by what stands for an index.
 fn failure(case: &Case) -> Option<String> {
-    let outcome = run::run(&case.documents, &case.command);
-    let wanted = case.expect.difference(&outcome)?;
-    Some(format!("{}: {}\n    got    {outcome}\n    wanted {wanted}", case.place, case.rule))
+    if case.then.is_some() {
+        return None;
+    }
+    let reads: &[Reads] = if case.others.is_empty() { &[Reads::Scan] } else { &[Reads::Scan, Reads::Find] };
+    reads.iter().find_map(|&reads| {
+        let outcome = run::run(&case.documents, &OtherCollections::of(&case.others, reads), &case.command);
+        let wanted = case.expect.difference(&outcome)?;
+        Some(format!("{} by {reads:?}: {}\n    got    {outcome}\n    wanted {wanted}", case.place, case.rule))
+    })
 }
 
 #[test]
@@ -57,9 +66,9 @@ fn the_engine_agrees_with_every_case() {
     let mut counts: BTreeMap<CaseCommand, usize> = BTreeMap::new();
     let mut failures = Vec::new();
     for case in &cases {
-        let outcomes = engine::ways(&case.command).iter().map(|&way| {
+        let outcomes = engine::ways(case).iter().map(|&way| {
             *counts.entry(way).or_default() += 1;
-            (way, engine.run(&case.documents, &case.command, way))
+            (way, engine.run(case, way))
         });
         failures.extend(engine_failures(case, &outcomes.collect::<Vec<_>>()));
     }

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use crate::commands::{self, Difference};
 use crate::corpus::{Case, Command, CommandLine};
 use crate::expectation::Outcome;
+use crate::foreign::OtherCollections;
 use crate::run::run;
 
 const HEAD: &str = "\
@@ -83,7 +84,7 @@ pub(crate) fn command_failures(tables: &Tables) -> Vec<String> {
 
 fn probe(entry: &Entry, cases: &[Case]) -> Option<String> {
     let command = example(entry);
-    match (run(&[doc! { "_id": 1 }], &command), entry.refused) {
+    match (run(&[doc! { "_id": 1 }], &OtherCollections::default(), &command), entry.refused) {
         (Outcome::Refused { code, .. }, Some(refused)) if code == refused => None,
         (outcome, Some(_)) => Some(format!("{} is not refused as its table says: {outcome}", entry.name)),
         (Outcome::Refused { code, text }, None) => Some(format!("{} is refused: {code} {text}", entry.name)),

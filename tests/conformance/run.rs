@@ -17,6 +17,7 @@ use query::update::{Context, Phase, Update, UpsertStart, is_replacement, upsert_
 
 use crate::corpus::{Change, Command, Find, Modification, Reach, Upsert};
 use crate::expectation::Outcome;
+use crate::foreign::OtherCollections;
 use crate::value::raw;
 
 /// The first moment of 2024.
@@ -30,15 +31,15 @@ struct Refusal {
     text: String,
 }
 
-/// What a command gives over documents.
-pub(crate) fn run(documents: &[Document], command: &Command) -> Outcome {
+/// What a command gives over documents. A pipeline may read other collections.
+pub(crate) fn run(documents: &[Document], others: &OtherCollections, command: &Command) -> Outcome {
     let documents: Vec<RawDocumentBuf> = documents.iter().map(raw).collect();
     let outcome = match command {
         Command::Find(find) => found(&documents, find).map(Outcome::Documents),
         Command::Update(change) => changed(&documents, change).map(Outcome::Documents),
         Command::Distinct { path, filter } => distinct(&documents, path, filter).map(Outcome::Values),
         Command::Aggregate { stages, variables } => {
-            aggregated(documents, stages, variables).map(Outcome::Documents)
+            aggregated(documents, others, stages, variables).map(Outcome::Documents)
         }
         Command::Expression { expression, variables } => {
             evaluated(&documents, expression, variables).map(Outcome::Values)
@@ -160,6 +161,7 @@ fn evaluated(
 /// is nothing here.
 fn aggregated(
     documents: Vec<RawDocumentBuf>,
+    others: &OtherCollections,
     stages: &[Document],
     defined: &Document,
 ) -> Result<Vec<Document>, Refusal> {
@@ -174,7 +176,7 @@ fn aggregated(
         }
     };
     let input = Given::new(documents.into_iter().map(Ok::<_, query::pipeline::error::Error>));
-    pipeline.run(input).map(|document| Ok(plain(&document?))).collect()
+    pipeline.run_with(input, &others.shared()).map(|document| Ok(plain(&document?))).collect()
 }
 
 /// An update's way over all documents.

@@ -44,6 +44,9 @@ impl<T> Collection<T> {
     /// reads the other collection at the same moment, by an index on the foreign field or, without one, once as a whole: if
     /// that needs more than 100 MiB, the pipeline fails with code 292. A `$match` at the start of its pipeline uses an index
     /// too. A pipeline of `$lookup` without any equality reads the other collection for each document.
+    /// `$graphLookup` follows documents of another collection along their fields, at the same moment too. An index on
+    /// `connectToField` is asked in each step; without one the collection is read once, as far as `restrictSearchWithMatch`
+    /// matches. What is reached must fit one document.
     /// `$unionWith` reads another collection, also at the same moment, after the documents before it; a `$match` at the start of its
     /// pipeline uses an index.
     ///

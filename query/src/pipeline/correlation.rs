@@ -29,14 +29,16 @@ impl ForeignField {
         Ok(Self { path, name })
     }
 
+    /// The filter for documents whose field passes `test`.
+    pub(super) fn with(&self, test: RawDocumentBuf) -> RawDocumentBuf {
+        let mut filter = RawDocumentBuf::new();
+        filter.append(&self.name, test);
+        filter
+    }
+
     /// The filter for documents whose field has one of `values`.
     pub(super) fn filter(&self, values: &[RawBson]) -> RawDocumentBuf {
-        let of_field = |test: RawDocumentBuf| {
-            let mut filter = RawDocumentBuf::new();
-            filter.append(&self.name, test);
-            filter
-        };
-        let is = |value: &RawBson| of_field(rawdoc! { "$eq": value.clone() });
+        let is = |value: &RawBson| self.with(rawdoc! { "$eq": value.clone() });
         if let [value] = values {
             return is(value);
         }
@@ -52,7 +54,7 @@ impl ForeignField {
         for value in values {
             list.push(value.clone());
         }
-        of_field(rawdoc! { "$in": list })
+        self.with(rawdoc! { "$in": list })
     }
 }
 

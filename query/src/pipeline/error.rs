@@ -214,6 +214,9 @@ pub enum Fault {
         /// The limit, in bytes.
         limit: usize,
     },
+    /// Another collection cannot be read. The error of the read says why.
+    #[error("another collection cannot be read")]
+    ForeignUnreadable,
     /// A document made by the stage is too large.
     #[error("{stage} makes a document of more than {limit} bytes")]
     TooLarge {
@@ -292,6 +295,7 @@ impl Fault {
             Self::MemoryExceeded { .. } => Code::QUERY_EXCEEDED_MEMORY_LIMIT,
             Self::TooManyGenerated { .. } => Code::DENSIFY_TOO_MANY,
             Self::JoinTooLarge { .. } => Code::JOIN_TOO_LARGE,
+            Self::ForeignUnreadable => Code::INTERNAL_ERROR,
             Self::TooLarge { .. } => Code::BSON_OBJECT_TOO_LARGE,
             Self::TooDeep { .. } => Code::OVERFLOW,
             Self::InvalidBson { .. } => Code::INVALID_BSON,

@@ -3,6 +3,9 @@
 //! Documents are handed to all pipelines in batches. A pipeline runs until it has read the batch, and then pauses. So the
 //! documents are read once, and only one batch of them is held besides what the pipelines hold themselves.
 //!
+//! The pipelines have the errors of this crate, so that each can be told with its field. The reads of other collections have
+//! the errors of the caller: [`Aside`] keeps them and ends the pipeline, and the stream fails with what was kept.
+//!
 //! Not here: parsing the stages and running them. The callers give both to the functions of this file.
 
 use std::collections::HashSet;
@@ -13,8 +16,10 @@ use bson::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::validate::{DOCUMENT_BYTES_MAX, validate};
 
 use crate::code::Code;
-use crate::pipeline::collect::Collector;
-use crate::pipeline::error::{Error, Fault};
+use crate::expression::Variables;
+use crate::operation::OperationContext;
+use crate::pipeline::error::{Error, Fault, at};
+use crate::pipeline::foreign::{Documents, Foreign};
 use crate::pipeline::options::object;
 use crate::pipeline::stream::{StageInput, Step, Stream, nothing};
 use crate::raw::Fields;
@@ -103,7 +108,6 @@ pub(super) struct Faceting {
     gathered_bytes: usize,
     /// The size of the results of all pipelines together, in bytes.
     results_bytes: usize,
-    result: Option<RawDocumentBuf>,
 }
 
 /// One pipeline and its results so far.
@@ -161,7 +165,7 @@ impl Faceting {
     ) -> Self {
         let output = |(name, running)| FacetOutput { name, running, results: RawArrayBuf::new() };
         let outputs = pipelines.map(output).collect();
-        Self { outputs, inbox, gathered: Vec::new(), gathered_bytes: 0, results_bytes: 0, result: None }
+        Self { outputs, inbox, gathered: Vec::new(), gathered_bytes: 0, results_bytes: 0 }
     }
 
     /// Hands out the gathered documents, and runs every pipeline until it needs more.
@@ -183,9 +187,7 @@ impl Faceting {
         }
         Ok(())
     }
-}
 
-impl Collector for Faceting {
     fn push(&mut self, document: &RawDocument) -> Result<(), Fault> {
         // Copied, because the input overwrites its current document. All pipelines share this copy.
         self.gathered_bytes += document.as_bytes().len();
@@ -196,7 +198,8 @@ impl Collector for Faceting {
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<(), Fault> {
+    /// The result, after the last document.
+    fn finish(&mut self) -> Result<RawDocumentBuf, Fault> {
         // The last batch may be empty. It must be handed out all the same: it lets sorts and groups finish.
         self.hand_out(true)?;
         let mut result = RawDocumentBuf::new();
@@ -205,12 +208,150 @@ impl Collector for Faceting {
         }
         // The arrays add two levels and their own bytes to documents that are valid by themselves.
         validate(result.as_bytes()).map_err(|error| Fault::of_result(NAME, &error))?;
-        self.result = Some(result);
-        Ok(())
+        Ok(result)
+    }
+}
+
+/// The stream of a `$facet`: one document.
+pub(super) struct Faceted<'i, E> {
+    /// Absent after its last document.
+    input: Option<StageInput<'i, E>>,
+    faceting: Faceting,
+    aside: Aside<E>,
+    position: usize,
+    operation: OperationContext,
+    current: RawDocumentBuf,
+}
+
+impl<'i, E: From<Error>> Faceted<'i, E> {
+    pub(super) fn new(
+        input: StageInput<'i, E>,
+        faceting: Faceting,
+        aside: Aside<E>,
+        position: usize,
+        operation: OperationContext,
+    ) -> Self {
+        Self { input: Some(input), faceting, aside, position, operation, current: RawDocumentBuf::new() }
     }
 
-    fn next(&mut self) -> Result<Option<RawDocumentBuf>, Fault> {
-        Ok(self.result.take())
+    /// The error of the pipelines, or the one of another collection that ended them.
+    fn failed(&self, fault: Fault) -> E {
+        self.aside.take().unwrap_or_else(|| at(self.position)(fault))
+    }
+}
+
+impl<E: From<Error>> Stream<E> for Faceted<'_, E> {
+    fn advance(&mut self) -> Result<Step, E> {
+        loop {
+            let Some(input) = &mut self.input else { return Ok(Step::End) };
+            match input.advance()? {
+                Step::Document => {
+                    let document = input.current();
+                    // Counted here, as for all stages that read every document in full.
+                    let counted = self.operation.pass(document.as_bytes().len());
+                    counted.map_err(|reason| at::<E>(self.position)(reason.into()))?;
+                    let pushed = self.faceting.push(document);
+                    pushed.map_err(|fault| self.failed(fault))?;
+                }
+                // The documents so far stay with the pipelines.
+                Step::Pause => return Ok(Step::Pause),
+                Step::End => {
+                    // The memory of the input is freed before the pipelines finish.
+                    self.input = None;
+                    self.current = self.faceting.finish().map_err(|fault| self.failed(fault))?;
+                    return Ok(Step::Document);
+                }
+            }
+        }
+    }
+
+    fn current(&self) -> &RawDocument {
+        &self.current
+    }
+
+    fn rest(&mut self) {
+        if let Some(input) = &mut self.input {
+            input.rest();
+        }
+    }
+}
+
+/// Where the error of another collection waits for the stream of the `$facet`.
+pub(super) struct Aside<E> {
+    error: Arc<Mutex<Option<E>>>,
+}
+
+impl<E> Aside<E> {
+    /// Keeps an error. Returns the one that ends the pipeline in its place.
+    fn keep(&self, error: E) -> Error {
+        *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        Error::Stage { position: 0, fault: Fault::ForeignUnreadable }
+    }
+
+    fn take(&self) -> Option<E> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl<E> Default for Aside<E> {
+    // Not derived, because that would require `E: Default`.
+    fn default() -> Self {
+        Self { error: Arc::default() }
+    }
+}
+
+impl<E> Clone for Aside<E> {
+    fn clone(&self) -> Self {
+        Self { error: Arc::clone(&self.error) }
+    }
+}
+
+/// The other collections for the pipelines of a `$facet`.
+pub(super) struct ForeignAside<E> {
+    pub(super) foreign: Arc<dyn Foreign<E> + Send + Sync>,
+    pub(super) aside: Aside<E>,
+}
+
+/// Documents of another collection, read for a pipeline of a `$facet`.
+struct DocumentsAside<E> {
+    documents: Documents<E>,
+    aside: Aside<E>,
+}
+
+impl<E: Send + 'static> ForeignAside<E> {
+    fn documents(&self, documents: Documents<E>) -> Documents<Error> {
+        Box::new(DocumentsAside { documents, aside: self.aside.clone() })
+    }
+}
+
+impl<E: Send + 'static> Foreign<Error> for ForeignAside<E> {
+    fn find(
+        &self,
+        collection: &str,
+        filter: &RawDocument,
+        variables: &Variables,
+    ) -> Result<Option<Documents<Error>>, Error> {
+        let found = self.foreign.find(collection, filter, variables);
+        Ok(found.map_err(|error| self.aside.keep(error))?.map(|documents| self.documents(documents)))
+    }
+
+    fn scan(&self, collection: &str, variables: &Variables) -> Result<Documents<Error>, Error> {
+        let scanned = self.foreign.scan(collection, variables);
+        scanned.map(|documents| self.documents(documents)).map_err(|error| self.aside.keep(error))
+    }
+}
+
+impl<E> Stream<Error> for DocumentsAside<E> {
+    fn advance(&mut self) -> Result<Step, Error> {
+        self.documents.advance().map_err(|error| self.aside.keep(error))
+    }
+
+    fn current(&self) -> &RawDocument {
+        self.documents.current()
+    }
+
+    fn rest(&mut self) {
+        self.documents.rest();
     }
 }
 

@@ -7,12 +7,10 @@
 //! into a hash table that counts as memory of the stage. A pipeline without any equality reads it for each document, and
 //! one that needs nothing of the documents runs once.
 
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
-use index::key::{Direction, encode};
 use index::path::{FieldPath, leaves};
 use index::validate::{DOCUMENT_BYTES_MAX, validate};
 
@@ -23,6 +21,7 @@ use crate::path::parse_path;
 use crate::pipeline::correlation::{Condition, ForeignField, is_correlated, key_value};
 use crate::pipeline::error::{Error, Fault, at};
 use crate::pipeline::foreign::Foreign;
+use crate::pipeline::foreign_table::ForeignTable;
 use crate::pipeline::memory::{STAGE_BYTES_MAX, StageMemory};
 use crate::pipeline::options::options;
 use crate::pipeline::source::Source;
@@ -293,21 +292,12 @@ pub(super) struct Joining<'i, E> {
     variables: Variables,
     foreign: Arc<dyn Foreign<E> + Send + Sync>,
     /// The other collection in memory. Absent as long as an index finds everything.
-    table: Option<Table>,
+    table: Option<ForeignTable>,
     /// The results of a pipeline that needs nothing of the documents.
     constant: Option<Found>,
     /// The memory of the documents that were found for the current one.
     room: Reservation,
     current: RawDocumentBuf,
-}
-
-/// The documents of the other collection by the encoded values of their field.
-struct Table {
-    /// Shared with what reads them for one document.
-    documents: Vec<Arc<RawDocumentBuf>>,
-    /// Indexes into `documents`, ascending.
-    indexes: HashMap<Box<[u8]>, Vec<usize>>,
-    memory: StageMemory,
 }
 
 /// The documents that were found for one document.
@@ -390,7 +380,7 @@ impl<'i, E: From<Error> + 'i> Joining<'i, E> {
             Some(table) => table,
             None => self.build(&field.path)?,
         };
-        let found = self.find_in(&table, &values);
+        let found = table.find(&values, &mut self.room);
         self.table = Some(table);
         // The table found by one equality only, so all stages run, the first `$match` too.
         let found = found.map_err(at)?.into_iter().map(|document| RawDocumentBuf::clone(&document));
@@ -415,35 +405,15 @@ impl<'i, E: From<Error> + 'i> Joining<'i, E> {
     }
 
     /// Reads the other collection into a table.
-    fn build(&self, field: &FieldPath) -> Result<Table, E> {
+    fn build(&self, field: &FieldPath) -> Result<ForeignTable, E> {
         let memory = StageMemory::new(STAGE, STAGE_BYTES_MAX, self.variables.operation());
-        let mut table = Table { documents: Vec::new(), indexes: HashMap::new(), memory };
+        let mut table = ForeignTable::new(memory);
         let mut documents = self.scan(&self.variables)?;
         while documents.advance()? == Step::Document {
             let added = table.add(documents.current(), field);
             added.map_err(at::<E>(self.position))?;
         }
         Ok(table)
-    }
-
-    /// The documents of the table that have one of the values.
-    fn find_in(&mut self, table: &Table, values: &[RawBson]) -> Result<Vec<Arc<RawDocumentBuf>>, Fault> {
-        let mut indexes = Vec::new();
-        let mut key = Vec::new();
-        for value in values {
-            self.variables.operation().step()?;
-            key.clear();
-            encode(value.as_raw_bson_ref(), Direction::Ascending, &mut key);
-            let with_value = table.indexes.get(key.as_slice()).map_or(&[][..], Vec::as_slice);
-            self.variables.operation().steps(with_value.len() as u64)?;
-            self.room.grow_by_steps((indexes.len() + with_value.len()) * 2 * size_of::<usize>())?;
-            indexes.extend_from_slice(with_value);
-        }
-        // In the order of the collection, and a document with two of the values once.
-        indexes.sort_unstable();
-        indexes.dedup();
-        let documents = indexes.into_iter().filter_map(|index| table.documents.get(index).map(Arc::clone));
-        Ok(documents.collect())
     }
 
     fn add(&mut self, found: &mut Found, document: &RawDocument) -> Result<(), Fault> {
@@ -483,41 +453,5 @@ impl<'i, E: From<Error> + 'i> Stream<E> for Joining<'i, E> {
 
     fn rest(&mut self) {
         self.input.rest();
-    }
-}
-
-impl Table {
-    /// Adds a document under all values that a filter would find it by.
-    fn add(&mut self, document: &RawDocument, path: &FieldPath) -> Result<(), Fault> {
-        let index = self.documents.len();
-        let mut added = Ok(());
-        let _ = leaves(document, path, &mut |leaf| {
-            added = self.add_value(leaf.value, index);
-            if let (Ok(()), Some(RawBsonRef::Array(array)), true) = (&added, leaf.value, leaf.expand) {
-                added = elements(array).try_for_each(|element| self.add_value(Some(element), index));
-            }
-            if added.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        });
-        added?;
-        self.memory.grow(document.as_bytes().len() + size_of::<RawDocumentBuf>())?;
-        self.documents.push(Arc::new(document.to_owned()));
-        Ok(())
-    }
-
-    fn add_value(&mut self, value: Option<RawBsonRef<'_>>, index: usize) -> Result<(), Fault> {
-        let mut key = Vec::new();
-        // A missing field and undefined match null.
-        let value = value.filter(|value| *value != RawBsonRef::Undefined).unwrap_or(RawBsonRef::Null);
-        encode(value, Direction::Ascending, &mut key);
-        if let Some(indexes) = self.indexes.get_mut(key.as_slice()) {
-            if indexes.last() != Some(&index) {
-                self.memory.grow(2 * size_of::<usize>())?;
-                indexes.push(index);
-            }
-            return Ok(());
-        }
-        self.memory.grow(key.len() + size_of::<(Box<[u8]>, Vec<usize>)>() + 4 * size_of::<usize>())?;
-        self.indexes.insert(key.into_boxed_slice(), vec![index]);
-        Ok(())
     }
 }

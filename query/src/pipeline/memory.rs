@@ -31,6 +31,11 @@ impl StageMemory {
         Ok(self.reservation.grow_by_steps(self.bytes)?)
     }
 
+    /// Counts reading or copying `bytes` bytes as steps of the operation.
+    pub(super) fn pass(&self, bytes: usize) -> Result<(), Fault> {
+        Ok(self.reservation.operation().pass(bytes)?)
+    }
+
     /// Counts nothing any more: all that was counted is dropped.
     pub(super) fn clear(&mut self) {
         self.bytes = 0;

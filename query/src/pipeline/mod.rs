@@ -19,7 +19,9 @@ pub mod error;
 mod facet;
 mod fill;
 pub mod foreign;
+mod foreign_table;
 mod granularity;
+mod graph_lookup;
 mod group;
 mod lookup;
 mod memory;
@@ -232,7 +234,7 @@ impl Pipeline {
     /// ```
     pub fn run<'i, E>(self, input: impl Stream<E> + Send + Sync + 'i) -> Running<'i, E>
     where
-        E: From<Error> + 'i,
+        E: From<Error> + Send + 'static,
     {
         let foreign: Arc<dyn Foreign<E> + Send + Sync> = Arc::new(NoForeign);
         self.run_with(input, &foreign)
@@ -245,7 +247,7 @@ impl Pipeline {
         foreign: &Arc<dyn Foreign<E> + Send + Sync>,
     ) -> Running<'i, E>
     where
-        E: From<Error> + 'i,
+        E: From<Error> + Send + 'static,
     {
         run::run(self.stages, &self.variables, Box::new(input), foreign)
     }
@@ -309,8 +311,8 @@ impl Pipeline {
                     pipeline.stages.push(PlacedStage { position, name: union::NAME, stage });
                 }
                 ParsedStage::Facet(operand) => {
-                    nesting.check_facet().map_err(at)?;
-                    let stage = parse_facet(&operand, variables).map_err(at)?;
+                    let inside = nesting.in_facet().map_err(at)?;
+                    let stage = parse_facet(inside, &operand, variables).map_err(at)?;
                     pipeline.stages.push(PlacedStage { position, name: facet::NAME, stage });
                 }
             }
@@ -341,10 +343,11 @@ fn parse_lookup(nesting: Nesting, argument: LookupArgument) -> Result<Stage, Fau
     Ok(Stage::Lookup(Box::new(Join { lookup, stages })))
 }
 
-/// Parses the pipelines of a `$facet`. They cannot contain another one, so this recursion is one level deep.
-fn parse_facet(operand: &RawDocument, variables: &Variables) -> Result<Stage, Fault> {
+/// Parses the pipelines of a `$facet`. Another one lies in them only within a pipeline of `$lookup` or `$unionWith`, and
+/// those have a limit.
+fn parse_facet(nesting: Nesting, operand: &RawDocument, variables: &Variables) -> Result<Stage, Fault> {
     let parse_stages = |stages: &[RawDocumentBuf]| {
-        let pipeline = Pipeline::parse_in(Nesting::InFacet, stages, variables)?;
+        let pipeline = Pipeline::parse_in(nesting, stages, variables)?;
         // Only the stages are kept: a nested pipeline reads what the outer one does, with the same variables.
         Ok(pipeline.stages)
     };

@@ -35,6 +35,7 @@ pub(super) fn needed_fields(stages: &[PlacedStage]) -> Option<Vec<FieldPath>> {
             | Stage::Shape(Shape::Set(_) | Shape::Replace(_))
             | Stage::Unwind(_)
             | Stage::Lookup(_)
+            | Stage::GraphLookup(_)
             | Stage::Union(_)
             | Stage::Sample(_)
             | Stage::Facet(_) => return None,

@@ -74,6 +74,7 @@ impl Window {
             | Stage::Unwind(_)
             | Stage::Sample(_)
             | Stage::Lookup(_)
+            | Stage::GraphLookup(_)
             | Stage::Union(_)
             | Stage::Facet(_) => return false,
         }

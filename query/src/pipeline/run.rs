@@ -15,8 +15,9 @@ use crate::pipeline::collect::{Collected, Collector};
 use crate::pipeline::count::Counting;
 use crate::pipeline::densify::Densifying;
 use crate::pipeline::error::{Error, Fault, at};
-use crate::pipeline::facet::{Faceting, Inbox};
-use crate::pipeline::foreign::{Foreign, NoForeign};
+use crate::pipeline::facet::{Aside, Faceted, Faceting, ForeignAside, Inbox};
+use crate::pipeline::foreign::Foreign;
+use crate::pipeline::graph_lookup::GraphSearching;
 use crate::pipeline::group::Grouping;
 use crate::pipeline::lookup::{Joining, RunStages};
 use crate::pipeline::redact::Redaction;
@@ -102,7 +103,7 @@ pub(super) fn run<'i, E>(
     foreign: &Arc<dyn Foreign<E> + Send + Sync>,
 ) -> Running<'i, E>
 where
-    E: From<Error> + 'i,
+    E: From<Error> + Send + 'static,
 {
     let mut last = input;
     for placed in stages {
@@ -119,7 +120,7 @@ fn connect<'i, E>(
     foreign: &Arc<dyn Foreign<E> + Send + Sync>,
 ) -> StageInput<'i, E>
 where
-    E: From<Error> + 'i,
+    E: From<Error> + Send + 'static,
 {
     let PlacedStage { position, name, stage } = placed;
     let operation = variables.operation().clone();
@@ -143,6 +144,10 @@ where
             let at = (position, variables);
             return Box::new(Joining::new(input, lookup, run, at, Arc::clone(foreign)));
         }
+        Stage::GraphLookup(graph) => {
+            let foreign = Arc::clone(foreign);
+            return Box::new(GraphSearching::new(input, *graph, position, variables, foreign));
+        }
         Stage::Union(union) => {
             let foreign = Arc::clone(foreign);
             let open = move || open_union(union, position, &variables, &foreign);
@@ -162,8 +167,14 @@ where
         Stage::BucketAuto(stage) => Box::new(BucketingAuto::new(stage, variables)),
         Stage::Group(group) => Box::new(Grouping::new(name, group, variables)),
         Stage::Sample(size) => Box::new(Sampling::new(size, &operation)),
-        // The one stage that runs stages itself. Its pipelines contain no other one, so this recursion ends.
-        Stage::Facet(pipelines) => Box::new(faceting(pipelines, &variables)),
+        Stage::Facet(pipelines) => {
+            let aside = Aside::default();
+            // The pipelines have errors of this crate, and the collections that they read those of the caller.
+            let within = ForeignAside { foreign: Arc::clone(foreign), aside: aside.clone() };
+            let within: Arc<dyn Foreign<Error> + Send + Sync> = Arc::new(within);
+            let faceting = faceting(pipelines, &variables, &within);
+            return Box::new(Faceted::new(input, faceting, aside, position, operation));
+        }
     };
     Box::new(Collected::new(input, collector, position, operation))
 }
@@ -171,7 +182,7 @@ where
 /// What runs the stages of a `$lookup`, once or for each document.
 fn nested<'i, E>(stages: Vec<PlacedStage>, foreign: Arc<dyn Foreign<E> + Send + Sync>) -> RunStages<'i, E>
 where
-    E: From<Error> + 'i,
+    E: From<Error> + Send + 'static,
 {
     Box::new(move |documents, variables, matched| {
         // Stages are used up by a run, and the next document needs them again.
@@ -188,7 +199,7 @@ fn open_union<'i, E>(
     foreign: &Arc<dyn Foreign<E> + Send + Sync>,
 ) -> Result<StageInput<'i, E>, E>
 where
-    E: From<Error> + 'i,
+    E: From<Error> + Send + 'static,
 {
     let Union { input, mut stages } = union;
     let documents: StageInput<'i, E> = match input {
@@ -220,12 +231,14 @@ where
 }
 
 /// Opens the pipelines of `$facet`, which all read from one inbox.
-fn faceting(pipelines: Vec<FacetPipeline>, variables: &Variables) -> Faceting {
+fn faceting(
+    pipelines: Vec<FacetPipeline>,
+    variables: &Variables,
+    foreign: &Arc<dyn Foreign<Error> + Send + Sync>,
+) -> Faceting {
     let inbox = Inbox::default();
-    // No stage inside reads another collection: parsing refuses those.
-    let foreign: Arc<dyn Foreign<Error> + Send + Sync> = Arc::new(NoForeign);
     let pipelines = pipelines.into_iter().map(|FacetPipeline { name, stages }| {
-        let running = run(stages, variables, Box::new(inbox.reader()), &foreign);
+        let running = run(stages, variables, Box::new(inbox.reader()), foreign);
         (name, Box::new(running) as StageInput<'static, Error>)
     });
     Faceting::new(inbox.clone(), pipelines)

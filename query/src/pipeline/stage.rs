@@ -20,6 +20,7 @@ use crate::pipeline::densify::Densify;
 use crate::pipeline::error::Fault;
 use crate::pipeline::facet;
 use crate::pipeline::fill::Fill;
+use crate::pipeline::graph_lookup::GraphLookup;
 use crate::pipeline::group::Group;
 use crate::pipeline::lookup::{Lookup, LookupArgument};
 use crate::pipeline::options::object;
@@ -62,6 +63,7 @@ pub(super) enum Stage {
     Redact(Redaction),
     Unwind(Unwind),
     Lookup(Box<Join>),
+    GraphLookup(Box<GraphLookup>),
     /// The number of documents.
     Sample(usize),
     /// The pipelines that each read all documents.
@@ -145,7 +147,8 @@ pub(super) enum ParsedStage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Nesting {
     TopLevel,
-    InFacet,
+    /// In a `$facet` within as many pipelines of `$unionWith` and `$lookup`.
+    InFacet(usize),
     /// In as many pipelines of `$unionWith` and `$lookup`.
     InStages(usize),
 }
@@ -154,30 +157,35 @@ impl Nesting {
     /// Refuses a stage that gives documents anywhere but at the start of a whole pipeline.
     pub(super) fn check_source(self, stage: &'static str, position: usize) -> Result<(), Fault> {
         match self {
-            Self::InFacet => Err(Fault::InFacet { stage }),
+            Self::InFacet(_) => Err(Fault::InFacet { stage }),
             Self::TopLevel | Self::InStages(_) if position > 0 => Err(Fault::NotFirst { stage }),
             Self::TopLevel | Self::InStages(_) => Ok(()),
         }
     }
 
-    /// What the pipeline of `stage` lies in. Refuses one in a `$facet`, which has no other collections, and one that
-    /// lies too deep.
+    /// What the pipeline of `stage` lies in. Refuses one that lies too deep.
     pub(super) fn deeper(self, stage: &'static str) -> Result<Self, Fault> {
-        match self {
-            Self::InFacet => Err(Fault::Unsupported { stage: format!("{stage} in $facet") }),
-            Self::InStages(depth) if depth >= union::DEPTH_MAX => {
+        match self.depth() {
+            depth if depth >= union::DEPTH_MAX => {
                 Err(Fault::TooManyNested { stage, limit: union::DEPTH_MAX })
             }
-            Self::InStages(depth) => Ok(Self::InStages(depth + 1)),
-            Self::TopLevel => Ok(Self::InStages(1)),
+            depth => Ok(Self::InStages(depth + 1)),
         }
     }
 
-    /// Refuses a `$facet` in a `$facet`.
-    pub(super) fn check_facet(self) -> Result<(), Fault> {
+    /// What the pipelines of a `$facet` lie in. Refuses one that is a stage of another.
+    pub(super) fn in_facet(self) -> Result<Self, Fault> {
         match self {
-            Self::InFacet => Err(Fault::InFacet { stage: facet::NAME }),
-            Self::TopLevel | Self::InStages(_) => Ok(()),
+            Self::InFacet(_) => Err(Fault::InFacet { stage: facet::NAME }),
+            Self::TopLevel | Self::InStages(_) => Ok(Self::InFacet(self.depth())),
+        }
+    }
+
+    /// How many pipelines of `$unionWith` and `$lookup` are around.
+    fn depth(self) -> usize {
+        match self {
+            Self::TopLevel => 0,
+            Self::InFacet(depth) | Self::InStages(depth) => depth,
         }
     }
 }
@@ -196,7 +204,7 @@ const STAGES: Registry<StageKind> = Registry::new(&[
     ("$facet", StageKind::Facet),
     ("$fill", StageKind::Stages(fill_stages)),
     ("$geoNear", StageKind::Unsupported),
-    ("$graphLookup", StageKind::Unsupported),
+    ("$graphLookup", StageKind::Stages(graph_lookup)),
     ("$group", StageKind::Stages(group)),
     ("$indexStats", StageKind::Source(index_stats)),
     ("$limit", StageKind::Stages(limit)),
@@ -257,7 +265,14 @@ pub(super) fn collect_foreign<'s>(stages: &'s [PlacedStage], names: &mut Vec<&'s
             names.extend(join.lookup.from.as_deref());
             collect_foreign(&join.stages, names);
         }
-        // The pipelines of a `$facet` have neither.
+        if let Stage::GraphLookup(graph) = &placed.stage {
+            names.push(&graph.from);
+        }
+        if let Stage::Facet(pipelines) = &placed.stage {
+            for pipeline in pipelines {
+                collect_foreign(&pipeline.stages, names);
+            }
+        }
         if let Stage::Union(union) = &placed.stage {
             if let UnionInput::Collection(from) = &union.input {
                 names.push(from);
@@ -367,6 +382,10 @@ fn count_stage(operand: RawBsonRef<'_>, _: &Variables) -> Result<Vec<Stage>, Fau
 
 fn group(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<Stage>, Fault> {
     Ok(vec![Stage::Group(Group::parse(operand, variables)?)])
+}
+
+fn graph_lookup(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<Stage>, Fault> {
+    Ok(vec![Stage::GraphLookup(Box::new(GraphLookup::parse(operand, variables)?))])
 }
 
 fn unwind(operand: RawBsonRef<'_>, _: &Variables) -> Result<Vec<Stage>, Fault> {

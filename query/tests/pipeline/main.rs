@@ -1,5 +1,6 @@
 //! Pipelines from outside: what they give, what they refuse, what they leave to others, and what they hold.
 
+mod graph;
 mod leading;
 mod limits;
 mod lookup;

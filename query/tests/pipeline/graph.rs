@@ -1,0 +1,245 @@
+//! `$graphLookup` against a naive search that compares every document with every value, by an index and by a table; and
+//! what a search may hold.
+
+use std::sync::Arc;
+
+use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, bson, doc};
+use cairndb_query::expression::Variables;
+use cairndb_query::filter::Filter;
+use cairndb_query::operation::{Allowance, CancellationToken, OperationContext};
+use cairndb_query::pipeline::Pipeline;
+use cairndb_query::pipeline::error::{Error, Fault};
+use cairndb_query::pipeline::foreign::{Documents, Foreign};
+use cairndb_query::pipeline::stream::Given;
+use proptest::prelude::*;
+
+use crate::{raw, raws, variables};
+
+/// The other collection, whatever its name is.
+struct Nodes {
+    documents: Vec<RawDocumentBuf>,
+    /// Whether an index answers filters.
+    is_indexed: bool,
+}
+
+impl Foreign<Error> for Nodes {
+    fn find(
+        &self,
+        _: &str,
+        filter: &RawDocument,
+        variables: &Variables,
+    ) -> Result<Option<Documents<Error>>, Error> {
+        if !self.is_indexed {
+            return Ok(None);
+        }
+        let at = |error: cairndb_query::error::Error| Error::Stage { position: 0, fault: Fault::from(error) };
+        let filter = Filter::parse_with(filter, variables).map_err(at)?;
+        let matches = |document: &RawDocumentBuf| filter.try_matches(document, variables).expect("an answer");
+        let found: Vec<_> = self.documents.iter().filter(|document| matches(document)).cloned().collect();
+        // From the end, because an index gives any order.
+        Ok(Some(Box::new(Given::new(found.into_iter().rev().map(Ok)))))
+    }
+
+    fn scan(&self, _: &str, _: &Variables) -> Result<Documents<Error>, Error> {
+        Ok(Box::new(Given::new(self.documents.clone().into_iter().map(Ok))))
+    }
+}
+
+/// Runs stages over documents, with the nodes as every other collection.
+fn search(
+    stages: &[Document],
+    documents: &[Document],
+    nodes: Nodes,
+    variables: &Variables,
+) -> Result<Vec<Document>, Error> {
+    let pipeline = Pipeline::parse(&raws(stages), variables)?;
+    let input = Given::new(raws(documents).into_iter().map(Ok::<_, Error>));
+    let foreign: Arc<dyn Foreign<Error> + Send + Sync> = Arc::new(nodes);
+    let found = pipeline.run_with(input, &foreign);
+    found.map(|document| Ok(Document::try_from(document?).expect("a result is well-formed"))).collect()
+}
+
+fn is_equal(left: &Bson, right: &Bson) -> bool {
+    let [left, right] =
+        [left, right].map(|value| RawBson::try_from(value.clone()).expect("a value that can be written"));
+    index::order::compare(left.as_raw_bson_ref(), right.as_raw_bson_ref()).is_eq()
+}
+
+/// The values that a field leads to: the elements of an array, and of a missing field none.
+fn leads_to(value: Option<&Bson>) -> Vec<Bson> {
+    match value {
+        Some(Bson::Array(elements)) => elements.clone(),
+        Some(value) => vec![value.clone()],
+        None => Vec::new(),
+    }
+}
+
+/// Whether a field is found by a value. A missing one is found by none.
+fn is_found(field: Option<&Bson>, value: &Bson) -> bool {
+    let Some(field) = field else { return false };
+    let elements = field.as_array().cloned().unwrap_or_default();
+    std::iter::once(field).chain(&elements).any(|offered| is_equal(offered, value))
+}
+
+/// What is reached from `start`, by comparing each node with each value in each step.
+fn naive(start: Option<&Bson>, nodes: &[Document], depth_max: Option<i64>, least: i32) -> Vec<Document> {
+    let mut reached: Vec<Document> = Vec::new();
+    let (mut values, mut depth) = (leads_to(start), 0_i64);
+    while !values.is_empty() && depth_max.is_none_or(|max| depth <= max) {
+        let is_new = |node: &&Document| reached.iter().all(|old| old.get("_id") != node.get("_id"));
+        let matches = |node: &&Document| {
+            node.get_i32("k").is_ok_and(|k| k >= least)
+                && values.iter().any(|value| is_found(node.get("to"), value))
+        };
+        let step: Vec<Document> = nodes.iter().filter(is_new).filter(matches).cloned().collect();
+        values = step.iter().flat_map(|node| leads_to(node.get("next"))).collect();
+        reached.extend(step.into_iter().map(|mut node| {
+            node.insert("depth", depth);
+            node
+        }));
+        depth += 1;
+    }
+    reached
+}
+
+fn value() -> impl Strategy<Value = Option<Bson>> {
+    let scalars =
+        [Bson::Null, bson!(0), bson!(1_i64), bson!(1.0), bson!(2), bson!(3), bson!("1"), bson!({ "x": 1 })];
+    let scalar = prop::sample::select(scalars.to_vec());
+    let array = prop::collection::vec(scalar.clone(), 0..3).prop_map(Bson::Array);
+    let nested = array.clone().prop_map(|inner| Bson::Array(vec![inner, bson!(2)]));
+    prop_oneof![
+        6 => scalar.prop_map(Some),
+        3 => array.prop_map(Some),
+        1 => nested.prop_map(Some),
+        1 => Just(None),
+    ]
+}
+
+fn node() -> impl Strategy<Value = Document> {
+    (value(), value(), 0..3).prop_map(|(to, next, k)| {
+        let mut node = doc! { "k": k };
+        node.extend(to.map(|to| ("to".to_owned(), to)));
+        node.extend(next.map(|next| ("next".to_owned(), next)));
+        node
+    })
+}
+
+fn numbered(documents: Vec<Document>) -> Vec<Document> {
+    let numbered = documents.into_iter().zip(0..).map(|(document, number)| {
+        let mut numbered = doc! { "_id": number };
+        numbered.extend(document);
+        numbered
+    });
+    numbered.collect()
+}
+
+proptest! {
+    #[test]
+    fn a_search_reaches_what_a_naive_one_reaches(
+        nodes in prop::collection::vec(node(), 0..12),
+        starts in prop::collection::vec(value(), 1..4),
+        depth_max in prop::option::of(0..4_i64),
+        least in 0..2,
+    ) {
+        let nodes = numbered(nodes);
+        let starts = numbered(starts.into_iter().map(|start| {
+            start.map(|start| doc! { "a": start }).unwrap_or_default()
+        }).collect());
+        let mut stage = doc! {
+            "from": "nodes", "startWith": "$a", "connectFromField": "next", "connectToField": "to", "as": "found",
+            "depthField": "depth", "restrictSearchWithMatch": { "k": { "$gte": least } },
+        };
+        stage.extend(depth_max.map(|max| ("maxDepth".to_owned(), max.into())));
+        let stage = doc! { "$graphLookup": stage };
+        let expected: Vec<Document> = starts.iter().map(|start| {
+            let mut joined = start.clone();
+            joined.insert("found", naive(start.get("a"), &nodes, depth_max, least));
+            joined
+        }).collect();
+        for is_indexed in [false, true] {
+            let nodes = Nodes { documents: raws(&nodes), is_indexed };
+            let found = search(std::slice::from_ref(&stage), &starts, nodes, &variables()).expect("a search");
+            prop_assert_eq!(&found, &expected, "indexed: {}", is_indexed);
+        }
+    }
+}
+
+fn along(field: &str) -> Document {
+    doc! { "$graphLookup": {
+        "from": "nodes", "startWith": 0, "connectFromField": field, "connectToField": "_id", "as": "found",
+    } }
+}
+
+/// Searches from one document, with what an operation may use. Returns the number of documents reached.
+fn reach(
+    stage: Document,
+    documents: Vec<RawDocumentBuf>,
+    operation: &OperationContext,
+) -> Result<usize, Error> {
+    let variables = variables().within(operation.clone());
+    let counted = doc! { "$project": { "n": { "$size": "$found" } } };
+    let nodes = Nodes { documents, is_indexed: false };
+    let found = search(&[stage, counted], &[doc! {}], nodes, &variables)?;
+    let reached = found.first().and_then(|found| found.get_i32("n").ok()).expect("a number");
+    Ok(usize::try_from(reached).expect("not negative"))
+}
+
+#[test]
+fn a_chain_of_100_000_documents_is_followed_to_its_end() {
+    let chain = (0..100_000).map(|id| raw(&doc! { "_id": id, "next": id + 1 })).collect();
+    let operation = OperationContext::counting();
+    assert_eq!(reach(along("next"), chain, &operation), Ok(100_000));
+    // Each document is read, asked for and added, and no part of the work grows with what was found before.
+    assert!(operation.steps_taken() < 2_000_000, "{} steps", operation.steps_taken());
+}
+
+#[test]
+fn a_graph_in_which_every_document_leads_to_every_other_costs_its_links() {
+    let all: Vec<i32> = (0..700).collect();
+    let graph = all.iter().map(|id| raw(&doc! { "_id": id, "next": &all })).collect();
+    let operation = OperationContext::counting();
+    assert_eq!(reach(along("next"), graph, &operation), Ok(700));
+    assert!(operation.steps_taken() < 2 * 700 * 700, "{} steps", operation.steps_taken());
+}
+
+#[test]
+fn a_tree_of_two_branches_each_does_not_multiply_by_its_ways() {
+    // Two ways from each document to the next: 2^200 ways to the end.
+    let ladder = (0..200).map(|id| raw(&doc! { "_id": id, "next": [id + 1, id + 1, id + 2] })).collect();
+    let operation = OperationContext::counting();
+    assert_eq!(reach(along("next"), ladder, &operation), Ok(200));
+    assert!(operation.steps_taken() < 5_000, "{} steps", operation.steps_taken());
+}
+
+#[test]
+fn what_is_reached_fits_one_document() {
+    let text = "x".repeat(1 << 20);
+    let chain = (0..20).map(|id| raw(&doc! { "_id": id, "next": id + 1, "text": &text })).collect();
+    let error = reach(along("next"), chain, &OperationContext::counting()).expect_err("20 MiB");
+    assert_eq!(error.code().number(), 10_334, "{error}");
+}
+
+#[test]
+fn the_table_is_memory_of_the_stage_and_of_the_operation() {
+    let text = "x".repeat(4 << 20);
+    let many: Vec<_> = (0..30).map(|id| raw(&doc! { "_id": id, "text": &text })).collect();
+    let error = reach(along("next"), many.clone(), &OperationContext::counting()).expect_err("120 MiB");
+    assert_eq!(error.code().number(), 292, "{error}");
+    let allowance = Allowance { bytes: Some(10 << 20), ..Allowance::default() };
+    let error =
+        reach(along("next"), many, &OperationContext::new(allowance)).expect_err("10 MiB are allowed");
+    assert_eq!(error.code().number(), 146, "{error}");
+}
+
+#[test]
+fn a_search_ends_when_its_operation_does() {
+    let token = CancellationToken::new();
+    let allowance = Allowance { tokens: vec![token.clone()], ..Allowance::default() };
+    let operation = OperationContext::new(allowance);
+    operation.look().expect("nothing ended it yet");
+    token.cancel();
+    let chain = (0..100_000).map(|id| raw(&doc! { "_id": id, "next": id + 1 })).collect();
+    let error = reach(along("next"), chain, &operation).expect_err("it was cancelled");
+    assert_eq!(error.code().number(), 11_601, "{error}");
+}
