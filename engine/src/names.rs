@@ -22,6 +22,10 @@ impl Namespace {
     /// The name of a collection that the catalog has: one that a caller may use, or one of the system's.
     pub(crate) fn stored(db: &str, coll: &str) -> Result<Self> {
         let mut system = SystemCollection::ALL.into_iter().map(SystemCollection::namespace);
+        let named = Self::new(db, coll);
+        if named.is_aside() {
+            return Ok(named);
+        }
         // Asked first, because `parse` refuses the names of the system.
         match system.find(|system| system.db == db && system.coll == coll) {
             Some(system) => Ok(system),

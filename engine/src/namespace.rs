@@ -46,6 +46,9 @@ impl SystemCollection {
     }
 }
 
+/// What the names of the collections begin with in which `$out` gathers its documents.
+const ASIDE: &str = "system.out.";
+
 impl Namespace {
     /// Names a collection. The names are not checked here: the first verb that uses them refuses bad ones.
     ///
@@ -56,6 +59,16 @@ impl Namespace {
     /// ```
     pub fn new(db: impl Into<String>, coll: impl Into<String>) -> Self {
         Self { db: db.into(), coll: coll.into() }
+    }
+
+    /// The name of a collection in which a `$out` gathers its documents. No handle and no list reaches it.
+    pub(crate) fn aside(db: &str, unique: &str) -> Self {
+        Self { db: db.to_owned(), coll: format!("{ASIDE}{unique}") }
+    }
+
+    /// Whether a `$out` gathers its documents in this collection, or a killed one has.
+    pub(crate) fn is_aside(&self) -> bool {
+        self.coll.starts_with(ASIDE)
     }
 }
 

@@ -134,6 +134,7 @@ impl Engine {
             // A store that is opened for reading writes nothing, not even the removal of entries that no index has.
             if !options.mode.is_read_only() {
                 discard_unfinished_builds(&store, &database)?;
+                catalog.discard_asides(Storage { store: &store, database: &database })?;
             }
             catalog
         };

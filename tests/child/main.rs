@@ -4,7 +4,8 @@
 //! FLAW` writes from several threads and journals to standard output; with the flaw `acknowledge-first` it says
 //! that an insert is done before it is, which the crash suite must notice. `child number FOLDER SEED` numbers documents
 //! from several threads, and journals the values. `child expire FOLDER SEED LIFE FLAW` makes TTL passes and builds indexes while
-//! it writes. `child upload FOLDER SEED LIFE FLAW` uploads, gives up and removes files. `child fill FOLDER` inserts until the storage refuses, and prints what it
+//! it writes. `child upload FOLDER SEED LIFE FLAW` uploads, gives up and removes files; `child replace FOLDER SEED LIFE FLAW`
+//! runs pipelines that write. `child fill FOLDER` inserts until the storage refuses, and prints what it
 //! saw then; so do `child fill-numbered FOLDER WHAT`, which takes values, and `child fill-files FOLDER SIZE`, which uploads files. `child load FOLDER BUDGET` writes and
 //! reads more than the memory budget, and prints the most memory that it had. `child power FOLDER …` does a short workload
 //! on a disk that fails, as the suite `power` asks for it. `child bounded FOLDER DOORS` sends requests that ask for too much under
@@ -18,6 +19,7 @@ mod fill;
 mod load;
 mod number;
 mod power;
+mod replace;
 mod upload;
 mod writer;
 
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         ["write", folder, seed, life, flaw] => write(folder, (seed, life), flaw),
         ["expire", folder, seed, life, flaw] => expire(folder, (seed, life), flaw),
         ["upload", folder, seed, life, flaw] => upload(folder, (seed, life), flaw),
+        ["replace", folder, seed, life, flaw] => replace(folder, (seed, life), flaw),
         ["number", folder, seed] => number(folder, seed),
         ["fill", folder] => fill::run(folder),
         ["fill-files", folder, chunk_size] => fill::run_files(folder, chunk_size),
@@ -82,6 +85,15 @@ fn upload(folder: &str, (seed, life): (&str, &str), flaw: &str) -> Outcome<()> {
         other => return Err(format!("unknown flaw {other:?}").into()),
     };
     upload::run(folder.as_ref(), (seed.parse()?, life.parse()?), flaw)
+}
+
+fn replace(folder: &str, (seed, life): (&str, &str), flaw: &str) -> Outcome<()> {
+    let flaw = match flaw {
+        "none" => replace::Flaw::None,
+        "acknowledge-first" => replace::Flaw::AcknowledgeFirst,
+        other => return Err(format!("unknown flaw {other:?}").into()),
+    };
+    replace::run(folder.as_ref(), (seed.parse()?, life.parse()?), flaw)
 }
 
 fn load(folder: &str, memory_budget: &str) -> Outcome<()> {

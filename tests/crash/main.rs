@@ -9,6 +9,7 @@ mod expiring;
 mod kill;
 mod numbered;
 mod oracle;
+mod replacing;
 mod torn;
 mod uploading;
 

@@ -16,6 +16,7 @@ pub mod model;
 pub mod numbered;
 pub mod power;
 pub mod race;
+pub mod replacing;
 pub mod scratch;
 pub mod uploading;
 pub mod workload;

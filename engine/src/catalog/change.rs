@@ -102,7 +102,7 @@ impl Catalog {
         storage: Storage<'_>,
         from: &Namespace,
         to: &Namespace,
-        replace: Replace,
+        replace: Replace<'_>,
     ) -> Result<()> {
         let _changes = self.next_ids.lock();
         let collection = self.find(from).ok_or_else(|| namespace_not_found(from))?;
@@ -110,7 +110,7 @@ impl Catalog {
             return Err(Error::command(Code::ILLEGAL_OPERATION, format!("cannot rename {from} to itself")));
         }
         let target = self.find(to);
-        if target.is_some() && replace == Replace::Refuse {
+        if target.is_some() && matches!(replace, Replace::Refuse) {
             return Err(Error::command(Code::NAMESPACE_EXISTS, format!("target namespace {to} exists")));
         }
         self.refuse_case_clash(&to.db)?;
@@ -118,6 +118,10 @@ impl Catalog {
         let (definition, replaced) = enter_both(&collection, target.as_deref());
         // A build writes under the collection's name. As in MongoDB the rename is refused, and can be tried again.
         [Some(&collection), target.as_ref()].into_iter().flatten().try_for_each(refuse_builds)?;
+        // Under both gates: what is checked here is what the batch removes.
+        if let Replace::Same(indexes) = replace {
+            check_replaced(to, replaced.as_deref(), indexes)?;
+        }
         let mut batch = Batch::new(storage.database);
         if let (Some(target), Some(definition)) = (&target, &replaced) {
             stage_collection_removal(&mut batch, target, definition);
@@ -157,7 +161,7 @@ impl Catalog {
 
     /// Refuses a database whose name differs from that of another one only in case. On some file systems, and
     /// in MongoDB, the two would be the same.
-    fn refuse_case_clash(&self, db: &str) -> Result<()> {
+    pub(super) fn refuse_case_clash(&self, db: &str) -> Result<()> {
         let clash =
             self.database_names().into_iter().find(|name| name != db && name.eq_ignore_ascii_case(db));
         clash.map_or(Ok(()), |existing| {
@@ -180,6 +184,30 @@ fn refuse_builds(collection: &Arc<CollectionState>) -> Result<()> {
     let message =
         format!("cannot perform operation: an index build is currently running for collection {namespace}");
     Err(Error::command(Code::BACKGROUND_OPERATION_IN_PROGRESS, message).in_namespace(namespace))
+}
+
+/// Fails if the collection that is to be replaced is not as it was when its indexes were copied.
+fn check_replaced(to: &Namespace, replaced: Option<&Definition>, indexes: &[Index]) -> Result<()> {
+    let described = |indexes: &[Index]| indexes.iter().map(Index::describe).collect::<Vec<_>>();
+    let current = replaced.map_or_else(Vec::new, |definition| described(&definition.indexes));
+    if current != described(indexes) {
+        let message = format!("indexes of target collection {to} changed during processing.");
+        return Err(Error::command(Code::COMMAND_FAILED, message).in_namespace(to));
+    }
+    match replaced {
+        Some(definition) => refuse_fields(to, definition),
+        None => Ok(()),
+    }
+}
+
+/// Refuses to replace a collection with auto-increment fields: their sequences would be lost with it.
+pub(crate) fn refuse_fields(namespace: &Namespace, definition: &Definition) -> Result<()> {
+    let Some(field) = definition.fields.iter().next() else { return Ok(()) };
+    let message = format!(
+        "$out cannot replace {namespace}, whose field '{}' numbers itself; $merge writes to such a collection",
+        field.field.path()
+    );
+    Err(Error::command(Code::ILLEGAL_OPERATION, message).in_namespace(namespace))
 }
 
 /// Takes the gates of a collection and of the one that it replaces in the order of their ids, like every
@@ -279,17 +307,19 @@ pub(crate) fn drop_indexes(
 }
 
 /// What a rename does if a collection has the new name already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Replace {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Replace<'a> {
     Refuse,
     DropTarget,
+    /// Drops it, if it still has these indexes and no auto-increment field. If there is none, these must be none.
+    Same(&'a [Index]),
 }
 
 pub(crate) fn namespace_not_found(namespace: &Namespace) -> Error {
     Error::command(Code::NAMESPACE_NOT_FOUND, format!("ns not found: {namespace}")).in_namespace(namespace)
 }
 
-fn following_id(id: u32) -> Result<u32> {
+pub(super) fn following_id(id: u32) -> Result<u32> {
     id.checked_add(1).ok_or_else(|| {
         Error::command(Code::CANNOT_CREATE_INDEX, "all 4294967295 ids of collections and indexes were used")
     })

@@ -5,6 +5,7 @@
 //! `change` and `sequence_change`, which write the entry first and change the map after that. A database
 //! exists as long as it has a collection.
 
+mod aside;
 pub(crate) mod builds;
 pub(crate) mod change;
 pub(crate) mod collection;

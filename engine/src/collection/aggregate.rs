@@ -7,12 +7,15 @@ use std::time::{Duration, Instant};
 
 use bson::{Bson, DateTime, Document, RawDocumentBuf, doc};
 use query::code::Code;
+use query::expression::Variables;
+use query::pipeline::writer::WritingStage;
 use query::pipeline::{Pipeline, Source};
 
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::codes::{refused, unsupported};
 use crate::collection::handle::{Collection, Viewed};
 use crate::collection::size::{index_bytes, record_bytes};
+use crate::collection::write_results::Written;
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
@@ -26,7 +29,7 @@ use crate::metrics::verb::Verb;
 use crate::metrics::watch::{CursorRequest, Watch};
 use crate::names::validate_database;
 use crate::namespace::Namespace;
-use crate::options::{AggregateOptions, Collation, Hint};
+use crate::options::{AggregateOptions, Collation, Hint, WriteConcern};
 use crate::plan::access::Needed;
 use crate::plan::order::{Order, check_collation, check_hint};
 use crate::plan::selector::{Moment, Selector, variables};
@@ -49,6 +52,10 @@ impl<T> Collection<T> {
     /// matches. What is reached must fit one document.
     /// `$unionWith` reads another collection, also at the same moment, after the documents before it; a `$match` at the start of its
     /// pipeline uses an index.
+    ///
+    /// `$out` and `$merge` write their documents before `run` returns, and the cursor is empty. `$out` puts them in the place of a
+    /// collection in one step, with its indexes: readers see the old documents or the new ones, and if the pipeline fails, the
+    /// old ones stay. `$merge` writes each document by itself, and what was written before an error stays.
     ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};
@@ -122,7 +129,7 @@ pub struct Aggregate<'a, T = Document> {
 /// What a pipeline runs on.
 enum Target<'a> {
     Collection(Collection<RawDocumentBuf>),
-    Database { shared: &'a Shared, caller: Caller, name: &'a str },
+    Database { shared: &'a Arc<Shared>, caller: Caller, name: &'a str },
 }
 
 setters!(Aggregate<'a, T>, AggregateOptions, r#"people.aggregate([doc! { "$count": "people" }])"#, {
@@ -137,7 +144,7 @@ setters!(Aggregate<'a, T>, AggregateOptions, r#"people.aggregate([doc! { "$count
         r#"let mut counted = people.aggregate([doc! { "$count": "people" }]).batch_size(100).run()?;"#,
         r#"assert_eq!(counted.next().transpose()?, Some(doc! { "people": 2 }));"#,
     ],
-    /// Accepted and without effect: no stage writes, so there is nothing to validate.
+    /// Accepted and without effect: there are no validators that `$out` and `$merge` could bypass.
     bypass_document_validation: bool = [
         r#"let mut counted = people.aggregate([doc! { "$count": "people" }]).bypass_document_validation(true).run()?;"#,
         r#"assert_eq!(counted.next().transpose()?, Some(doc! { "people": 2 }));"#,
@@ -171,12 +178,19 @@ setters!(Aggregate<'a, T>, AggregateOptions, r#"people.aggregate([doc! { "$count
         r#"let mut counted = people.aggregate([doc! { "$count": "people" }]).max_time(Duration::from_secs(5)).run()?;"#,
         r#"assert_eq!(counted.next().transpose()?, Some(doc! { "people": 2 }));"#,
     ],
+    /// When the writes of `$merge` are acknowledged. The default is as the client was opened. What `$out` puts in
+    /// place is always journaled.
+    write_concern: WriteConcern = [
+        r#"people.aggregate([doc! { "$merge": "copy" }]).write_concern(WriteConcern::journaled()).run()?;"#,
+        r#"let copy = client.database("app").collection::<Document>("copy");"#,
+        "assert_eq!(copy.count_documents(doc! {}).run()?, 2);",
+    ],
 });
 
 impl<'a> Aggregate<'a> {
     /// A pipeline that runs on a database.
     pub(crate) fn on_database(
-        shared: &'a Shared,
+        shared: &'a Arc<Shared>,
         caller: Caller,
         name: &'a str,
         pipeline: Vec<Document>,
@@ -253,6 +267,11 @@ impl<'a, T> Aggregate<'a, T> {
 
     fn open(&self) -> Result<Cursor<T>> {
         let pipeline = self.parse()?;
+        if let Some(stage) = pipeline.writer().cloned() {
+            let variables = pipeline.variables().clone();
+            self.written(&stage, &variables)?.run(|| self.results(pipeline))?;
+            return Ok(Cursor::empty());
+        }
         let piped = match &self.target {
             Target::Collection(collection) => {
                 // A pipeline over documents begins with a search, so that its first stages can use indexes.
@@ -269,6 +288,9 @@ impl<'a, T> Aggregate<'a, T> {
     /// Plans the pipeline for `explain`, and at [`Depth::Execution`] reads to the end of its cursor.
     pub(crate) fn explain(self, depth: Depth) -> Result<ExplainedPipeline> {
         let pipeline = self.parse()?;
+        if let Some(stage) = pipeline.writer() {
+            self.written(stage, pipeline.variables())?.check(depth)?;
+        }
         let piped = match &self.target {
             // Only a pipeline over documents has a plan. The other sources choose nothing.
             Target::Collection(collection) if *pipeline.source() == Source::Collection => {
@@ -279,6 +301,38 @@ impl<'a, T> Aggregate<'a, T> {
         };
         let rows = drained(piped?, depth)?;
         Ok(ExplainedPipeline { search: None, stages: self.pipeline, rows })
+    }
+
+    /// The stage that writes the results, with what it needs.
+    fn written<'s>(&'s self, stage: &'s WritingStage, variables: &'s Variables) -> Result<Written<'s>> {
+        let (shared, caller, db) = match &self.target {
+            Target::Collection(collection) => {
+                (collection.shared_handle(), collection.caller(), collection.valid_namespace()?.db.as_str())
+            }
+            Target::Database { shared, caller, name } => (*shared, caller, *name),
+        };
+        // It can only be the last stage.
+        let position = self.pipeline.len().saturating_sub(1);
+        let concern = self.options.write_concern.as_ref();
+        Ok(Written { stage, position, shared, caller, db, variables, concern })
+    }
+
+    /// The results of the stages before the one that writes.
+    fn results(&self, mut pipeline: Pipeline) -> Result<Piped> {
+        let collection = match &self.target {
+            Target::Collection(collection) => collection,
+            Target::Database { shared, name, .. } => return on_database(shared, name, pipeline),
+        };
+        if *pipeline.source() != Source::Collection {
+            return on_collection(collection, pipeline);
+        }
+        // As for a cursor, but for a pipeline that is only a search: its rows are a stream here too.
+        let (search, _) = leading(&mut pipeline, &self.options)?;
+        let selector = search.selector.clone();
+        piped(collection, pipeline, &selector, |view| {
+            check_hint(self.options.hint.as_ref(), view.indexes())?;
+            Rows::open(view, search)
+        })
     }
 
     fn parse(&self) -> Result<Pipeline> {
@@ -425,8 +479,10 @@ fn explain_search(
 ) -> Result<ExplainedPipeline> {
     let (search, filter) = leading(&mut pipeline, options)?;
     let hint = options.hint.as_ref();
+    // The stage that writes is the last one, and not among those that give documents.
+    let writer = pipeline.writer().map(|_| stages.len().saturating_sub(1));
     // A pipeline that is only a search is explained as a `find` is.
-    let Some(first) = pipeline.first_position() else {
+    let Some(first) = pipeline.first_position().or(writer) else {
         let explained = collection.explain_search(&filter, hint, search, depth)?;
         return Ok(ExplainedPipeline { search: Some(explained), stages: Vec::new(), rows: None });
     };

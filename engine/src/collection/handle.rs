@@ -220,6 +220,16 @@ impl<T> Collection<T> {
         &self.handle.shared
     }
 
+    /// The client of the handle, for other handles.
+    pub(super) fn shared_handle(&self) -> &Arc<Shared> {
+        &self.handle.shared
+    }
+
+    /// Whose calls the handle makes.
+    pub(super) fn caller(&self) -> &Caller {
+        &self.handle.caller
+    }
+
     /// Begins to measure a call of a verb.
     #[inline]
     pub(super) fn watch(&self, verb: Verb) -> Watch<'_> {

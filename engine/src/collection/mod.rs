@@ -22,13 +22,16 @@ mod handle;
 pub(crate) mod indexes;
 mod insert_many;
 mod insert_one;
+mod merge;
 pub(crate) mod modify_index;
+mod out;
 mod rename;
 mod replace;
 mod size;
 mod stats;
 mod truncate;
 mod update;
+mod write_results;
 
 pub use self::aggregate::Aggregate;
 pub(crate) use self::aggregate::ExplainedPipeline;

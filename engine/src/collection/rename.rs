@@ -38,7 +38,7 @@ impl<T> Collection<T> {
 pub struct RenameCollection<'a, T> {
     collection: &'a Collection<T>,
     to: String,
-    replace: Replace,
+    replace: Replace<'static>,
 }
 
 impl<T> RenameCollection<'_, T> {

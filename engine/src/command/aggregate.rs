@@ -87,6 +87,7 @@ fn read(arguments: &Arguments<'_>) -> Result<(Vec<Document>, AggregateOptions)> 
         collation: arguments.collation()?,
         hint: arguments.hint()?,
         let_vars: arguments.document("let")?.cloned(),
+        write_concern: arguments.write_concern()?,
         ..AggregateOptions::default()
     };
     Ok((pipeline, options))

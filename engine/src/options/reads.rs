@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bson::{Bson, Document};
 
+use crate::options::durability::WriteConcern;
 use crate::options::indexes::Hint;
 
 /// Options of [`find`](crate::Collection::find) and [`find_one`](crate::Collection::find_one), to set with `with_options`.
@@ -83,7 +84,7 @@ pub struct AggregateOptions {
     pub allow_disk_use: Option<bool>,
     /// Accepted and without effect: documents are read one by one, so there are no batches.
     pub batch_size: Option<u32>,
-    /// Accepted and without effect: no stage writes, so there is nothing to validate.
+    /// Accepted and without effect: there are no validators that `$out` and `$merge` could bypass.
     pub bypass_document_validation: Option<bool>,
     /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
     pub collation: Option<Collation>,
@@ -96,6 +97,9 @@ pub struct AggregateOptions {
     /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`). Time between two calls of the
     /// cursor does not count.
     pub max_time: Option<Duration>,
+    /// When the writes of `$merge` are acknowledged. The default is as the client was opened. What `$out` puts in place is
+    /// always journaled.
+    pub write_concern: Option<WriteConcern>,
 }
 
 /// Options of [`count_documents`](crate::Collection::count_documents), to set with `with_options`.

@@ -27,7 +27,12 @@ const ID_CHARACTERS_MAX: usize = 200;
 /// A change of documents.
 pub(crate) enum Change<'a> {
     /// Operators or a pipeline, with the clock that all documents of a call share.
-    Update { update: Update, clock: (DateTime, Timestamp) },
+    Update {
+        update: Update,
+        clock: (DateTime, Timestamp),
+        /// What an upsert inserts. If it is absent, the update makes a document of the filter.
+        supplied: Option<&'a [u8]>,
+    },
     /// Another document in the place of the one that is there.
     Replacement(ValidDocument<'a>),
 }
@@ -54,7 +59,15 @@ impl<'a> Change<'a> {
         let stamp = next_timestamp();
         let half = |part: u64| u32::try_from(part & u64::from(u32::MAX)).unwrap_or(u32::MAX);
         let timestamp = Timestamp { time: half(stamp >> 32), increment: half(stamp) };
-        Ok(Self::Update { update, clock: (variables.clock(), timestamp) })
+        Ok(Self::Update { update, clock: (variables.clock(), timestamp), supplied: None })
+    }
+
+    /// The same update, of which an upsert inserts a given document.
+    pub(crate) fn supplying(self, document: &'a [u8]) -> Self {
+        match self {
+            Self::Update { update, clock, .. } => Self::Update { update, clock, supplied: Some(document) },
+            Self::Replacement(replacement) => Self::Replacement(replacement),
+        }
     }
 
     /// Checks the bytes of a replacement.
@@ -74,7 +87,7 @@ impl<'a> Change<'a> {
         current: &RawDocument,
     ) -> Result<Option<Vec<u8>>> {
         match self {
-            Self::Update { update, clock: (now, timestamp) } => {
+            Self::Update { update, clock: (now, timestamp), .. } => {
                 let operation = selector.variables().operation();
                 // What a positional `$` stands for is found only where the update has one.
                 let position = selector
@@ -115,7 +128,8 @@ impl<'a> Change<'a> {
         // is no value to start a document from.
         let filter = Filter::parse_with(&RawDocumentBuf::try_from(filter)?, &Variables::default())?;
         match self {
-            Self::Update { update, clock: (now, timestamp) } => {
+            Self::Update { supplied: Some(document), .. } => Ok(document.to_vec()),
+            Self::Update { update, clock: (now, timestamp), supplied: None } => {
                 let base = upsert_base(&filter, UpsertStart::Update)?;
                 let changed = update.apply(&base, &Context::new(Phase::Insert, *now, *timestamp))?;
                 Ok(changed.unwrap_or(base).into_bytes())

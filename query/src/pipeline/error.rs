@@ -47,9 +47,9 @@ pub enum Error {
 /// use cairndb_query::pipeline::Pipeline;
 /// use cairndb_query::pipeline::error::{Error, Fault};
 ///
-/// let error = Pipeline::parse(&[rawdoc! { "$out": "c" }], &Variables::default()).unwrap_err();
+/// let error = Pipeline::parse(&[rawdoc! { "$geoNear": {} }], &Variables::default()).unwrap_err();
 /// let Error::Stage { fault, .. } = error else { panic!("another error: {error}") };
-/// assert_eq!(fault, Fault::Unsupported { stage: "$out".to_owned() });
+/// assert_eq!(fault, Fault::Unsupported { stage: "$geoNear".to_owned() });
 /// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -77,6 +77,38 @@ pub enum Fault {
     NotFirst {
         /// The name.
         stage: &'static str,
+    },
+    /// A stage that writes comes before another stage.
+    #[error("{stage} can only be the final stage in the pipeline")]
+    NotLast {
+        /// The name.
+        stage: &'static str,
+    },
+    /// The stage is not allowed in a `$lookup`.
+    #[error("{stage} is not allowed within a $lookup's sub-pipeline")]
+    InLookup {
+        /// The name.
+        stage: &'static str,
+    },
+    /// The modes of a `$merge` say together that nothing is ever written.
+    #[error(
+        "Combination of $merge modes 'whenMatched: {when_matched}' and 'whenNotMatched: {when_not_matched}' is not supported"
+    )]
+    MergeModes {
+        /// The first mode.
+        when_matched: &'static str,
+        /// The second mode.
+        when_not_matched: &'static str,
+    },
+    /// A document cannot be merged by a field.
+    #[error("$merge write error: 'on' field '{field}' {reason}")]
+    OnField {
+        /// The field.
+        field: String,
+        /// What is wrong with its value.
+        reason: &'static str,
+        /// MongoDB's code.
+        code: Code,
     },
     /// The stage is not allowed in a `$facet`.
     #[error("{stage} is not allowed to be used within a $facet stage")]
@@ -280,6 +312,9 @@ impl Fault {
             Self::Unknown { .. } => Code::UNKNOWN_STAGE,
             Self::Unsupported { .. } | Self::UnsupportedAccumulator { .. } => Code::NOT_IMPLEMENTED,
             Self::NotFirst { .. } => Code::STAGE_NOT_FIRST,
+            Self::NotLast { .. } => Code::STAGE_NOT_LAST,
+            Self::InLookup { .. } => Code::STAGE_IN_LOOKUP,
+            Self::MergeModes { .. } => Code::MERGE_MODES,
             Self::InFacet { .. } => Code::STAGE_IN_FACET,
             Self::InUnion { .. } => Code::STAGE_IN_UNION,
             Self::TooManyNested { .. } => Code::MAX_SUB_PIPELINE_DEPTH_EXCEEDED,
@@ -287,6 +322,7 @@ impl Fault {
             | Self::OptionUnknown { code, .. }
             | Self::OptionMissing { code, .. }
             | Self::Field { code, .. }
+            | Self::OnField { code, .. }
             | Self::Value { code, .. } => *code,
             Self::UnknownAccumulator { .. } => Code::UNKNOWN_ACCUMULATOR,
             Self::UnknownWindowOperator { .. } => Code::FAILED_TO_PARSE,

@@ -25,6 +25,7 @@ mod graph_lookup;
 mod group;
 mod lookup;
 mod memory;
+pub mod merge;
 mod needed;
 mod optimize;
 mod options;
@@ -40,6 +41,8 @@ pub mod stream;
 mod union;
 mod unwind;
 mod window;
+pub mod write_target;
+pub mod writer;
 
 use std::sync::Arc;
 
@@ -61,6 +64,7 @@ use crate::pipeline::lookup::LookupArgument;
 use crate::pipeline::stage::{FacetPipeline, Join, Nesting, ParsedStage, PlacedStage, Stage, Union};
 use crate::pipeline::stream::Stream;
 use crate::pipeline::union::UnionArgument;
+use crate::pipeline::writer::WritingStage;
 
 /// How many stages a pipeline may have. This is MongoDB's limit.
 pub const STAGES_MAX: usize = 1_000;
@@ -95,6 +99,7 @@ pub const STAGES_MAX: usize = 1_000;
 pub struct Pipeline {
     source: Source,
     stages: Vec<PlacedStage>,
+    writer: Option<WritingStage>,
     variables: Variables,
 }
 
@@ -134,12 +139,29 @@ impl Pipeline {
         &self.source
     }
 
+    /// The stage that writes what comes out of the others. Returns `None` if the pipeline only reads.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use cairndb_query::expression::Variables;
+    /// use cairndb_query::pipeline::Pipeline;
+    ///
+    /// let stages = [rawdoc! { "$match": { "paid": true } }, rawdoc! { "$out": "paid" }];
+    /// let pipeline = Pipeline::parse(&stages, &Variables::default())?;
+    /// assert!(pipeline.writer().is_some());
+    /// assert_eq!(pipeline.first_stage(), Some("$match"));
+    /// # Ok::<(), cairndb_query::pipeline::error::Error>(())
+    /// ```
+    pub fn writer(&self) -> Option<&WritingStage> {
+        self.writer.as_ref()
+    }
+
     /// The variables that expressions use.
     pub fn variables(&self) -> &Variables {
         &self.variables
     }
 
-    /// Whether the pipeline has no stage besides its source. All documents then come out unchanged.
+    /// Whether the pipeline has no stage besides its source and its writer. All documents then come out unchanged.
     ///
     /// ```
     /// use bson::rawdoc;
@@ -278,8 +300,12 @@ impl Pipeline {
         if stages.len() > STAGES_MAX {
             return Err(Error::TooLong { count: stages.len(), limit: STAGES_MAX });
         }
-        let mut pipeline =
-            Self { source: Source::Collection, stages: Vec::new(), variables: variables.clone() };
+        let mut pipeline = Self {
+            source: Source::Collection,
+            stages: Vec::new(),
+            writer: None,
+            variables: variables.clone(),
+        };
         for (position, stage) in stages.iter().enumerate() {
             let at = |fault| Error::Stage { position, fault };
             // Everything after this reads the bytes unchecked.
@@ -309,6 +335,12 @@ impl Pipeline {
                     let inside = nesting.deeper(union::NAME).map_err(at)?;
                     let stage = parse_union(inside, &argument, variables).map_err(at)?;
                     pipeline.stages.push(PlacedStage { position, name: union::NAME, stage });
+                }
+                ParsedStage::Writer(writer) => {
+                    // The first stage that is wrong is named, and what follows was not read yet.
+                    let following = stages.len() - position - 1;
+                    nesting.check_writer(writer.stage(), following).map_err(at)?;
+                    pipeline.writer = Some(writer);
                 }
                 ParsedStage::Facet(operand) => {
                     let inside = nesting.in_facet().map_err(at)?;

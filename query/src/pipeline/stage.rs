@@ -22,7 +22,8 @@ use crate::pipeline::facet;
 use crate::pipeline::fill::Fill;
 use crate::pipeline::graph_lookup::GraphLookup;
 use crate::pipeline::group::Group;
-use crate::pipeline::lookup::{Lookup, LookupArgument};
+use crate::pipeline::lookup::{self, Lookup, LookupArgument};
+use crate::pipeline::merge::Merge;
 use crate::pipeline::options::object;
 use crate::pipeline::redact::Redaction;
 use crate::pipeline::sample;
@@ -32,6 +33,7 @@ use crate::pipeline::source::Source;
 use crate::pipeline::union::{self, UnionArgument, UnionInput};
 use crate::pipeline::unwind::Unwind;
 use crate::pipeline::window::WindowFields;
+use crate::pipeline::writer::{WritingStage, parse_out};
 use crate::raw::Fields;
 use crate::registry::Registry;
 use crate::value::{describe, integer};
@@ -115,6 +117,10 @@ enum StageKind {
     Lookup,
     /// `$unionWith`, which reads another collection by a pipeline.
     Union,
+    /// `$out`, which writes to a collection.
+    Out,
+    /// `$merge`, which does too.
+    Merge,
     /// A stage of MongoDB that CairnDB does not have.
     Unsupported,
 }
@@ -141,6 +147,7 @@ pub(super) enum ParsedStage {
     Lookup(Box<LookupArgument>),
     /// The argument of `$unionWith`, whose pipeline is not read yet.
     Union(UnionArgument),
+    Writer(WritingStage),
 }
 
 /// What contains a pipeline. Some stages are not allowed in all of them.
@@ -149,8 +156,8 @@ pub(super) enum Nesting {
     TopLevel,
     /// In a `$facet` within as many pipelines of `$unionWith` and `$lookup`.
     InFacet(usize),
-    /// In as many pipelines of `$unionWith` and `$lookup`.
-    InStages(usize),
+    /// In the pipeline of this stage, which is the innermost of as many of `$unionWith` and `$lookup`.
+    InStages(&'static str, usize),
 }
 
 impl Nesting {
@@ -158,8 +165,19 @@ impl Nesting {
     pub(super) fn check_source(self, stage: &'static str, position: usize) -> Result<(), Fault> {
         match self {
             Self::InFacet(_) => Err(Fault::InFacet { stage }),
-            Self::TopLevel | Self::InStages(_) if position > 0 => Err(Fault::NotFirst { stage }),
-            Self::TopLevel | Self::InStages(_) => Ok(()),
+            Self::TopLevel | Self::InStages(..) if position > 0 => Err(Fault::NotFirst { stage }),
+            Self::TopLevel | Self::InStages(..) => Ok(()),
+        }
+    }
+
+    /// Refuses a stage that writes anywhere but at the end of a whole pipeline. `following` stages come after it.
+    pub(super) fn check_writer(self, stage: &'static str, following: usize) -> Result<(), Fault> {
+        match self {
+            Self::TopLevel if following > 0 => Err(Fault::NotLast { stage }),
+            Self::TopLevel => Ok(()),
+            Self::InFacet(_) => Err(Fault::InFacet { stage }),
+            Self::InStages(lookup::STAGE, _) => Err(Fault::InLookup { stage }),
+            Self::InStages(..) => Err(Fault::InUnion { stage }),
         }
     }
 
@@ -169,7 +187,7 @@ impl Nesting {
             depth if depth >= union::DEPTH_MAX => {
                 Err(Fault::TooManyNested { stage, limit: union::DEPTH_MAX })
             }
-            depth => Ok(Self::InStages(depth + 1)),
+            depth => Ok(Self::InStages(stage, depth + 1)),
         }
     }
 
@@ -177,7 +195,7 @@ impl Nesting {
     pub(super) fn in_facet(self) -> Result<Self, Fault> {
         match self {
             Self::InFacet(_) => Err(Fault::InFacet { stage: facet::NAME }),
-            Self::TopLevel | Self::InStages(_) => Ok(Self::InFacet(self.depth())),
+            Self::TopLevel | Self::InStages(..) => Ok(Self::InFacet(self.depth())),
         }
     }
 
@@ -185,7 +203,7 @@ impl Nesting {
     fn depth(self) -> usize {
         match self {
             Self::TopLevel => 0,
-            Self::InFacet(depth) | Self::InStages(depth) => depth,
+            Self::InFacet(depth) | Self::InStages(_, depth) => depth,
         }
     }
 }
@@ -215,8 +233,8 @@ const STAGES: Registry<StageKind> = Registry::new(&[
     ("$listSessions", StageKind::Unsupported),
     ("$lookup", StageKind::Lookup),
     ("$match", StageKind::Stages(match_stage)),
-    ("$merge", StageKind::Unsupported),
-    ("$out", StageKind::Unsupported),
+    ("$merge", StageKind::Merge),
+    ("$out", StageKind::Out),
     ("$planCacheStats", StageKind::Unsupported),
     ("$project", StageKind::Shape(shape::project)),
     ("$querySettings", StageKind::Unsupported),
@@ -253,6 +271,8 @@ pub(crate) fn named(name: &str) -> Option<NamedStage> {
             | StageKind::Facet
             | StageKind::Lookup
             | StageKind::Union
+            | StageKind::Out
+            | StageKind::Merge
             | StageKind::Unsupported,
         ) => NamedStage::Other(stage),
     })
@@ -307,6 +327,10 @@ pub(super) fn parse(stage: &RawDocument, variables: &Variables) -> Result<Parsed
         StageKind::Facet => ParsedStage::Facet(facet::operand(operand)?.to_owned()),
         StageKind::Lookup => ParsedStage::Lookup(Box::new(LookupArgument::parse(operand, variables)?)),
         StageKind::Union => ParsedStage::Union(UnionArgument::parse(operand)?),
+        StageKind::Out => ParsedStage::Writer(WritingStage::Out(parse_out(operand)?)),
+        StageKind::Merge => {
+            ParsedStage::Writer(WritingStage::Merge(Box::new(Merge::parse(operand, variables)?)))
+        }
         StageKind::Unsupported => return Err(Fault::Unsupported { stage: name.to_owned() }),
     })
 }

@@ -1,0 +1,65 @@
+//! Collections in which `$out` gathers its documents, until one rename puts them in place.
+//!
+//! Such a collection is stored like any other, under a name that no handle can have. So writers, audits and drops of its
+//! database know it, lists leave it out, and what a killed `$out` has gathered is removed when the store is opened next.
+
+use std::sync::Arc;
+
+use crate::catalog::change::following_id;
+use crate::catalog::collection::{CollectionState, Definition};
+use crate::catalog::indexes::{EntryDetail, Index, IndexUses};
+use crate::catalog::multikey::IndexArrays;
+use crate::catalog::names::Catalog;
+use crate::catalog::stage::stage_entry;
+use crate::error::Result;
+use crate::namespace::Namespace;
+use crate::storage::Family;
+use crate::storage::handles::Storage;
+use crate::storage::keys::{CollectionId, IndexId, META_NEXT_ID};
+use crate::storage::write::Batch;
+
+impl Catalog {
+    /// Creates an empty collection with indexes like those of another one. `namespace` must be a name that is used for
+    /// nothing else.
+    pub(crate) fn create_aside(
+        &self,
+        storage: Storage<'_>,
+        namespace: &Namespace,
+        like: &[Index],
+    ) -> Result<Arc<CollectionState>> {
+        let mut ids = self.next_ids.lock();
+        self.refuse_case_clash(&namespace.db)?;
+        // A copy: the ids are used up only by a commit that succeeds.
+        let mut next = *ids;
+        let id = CollectionId(next.id);
+        next.id = following_id(next.id)?;
+        let mut indexes = Vec::with_capacity(like.len());
+        for index in like {
+            // What documents have had in the index says nothing about those to come.
+            let arrays = Arc::new(IndexArrays::none(index.spec.fields().len()));
+            let uses = Arc::new(IndexUses::starting_now());
+            let id = IndexId(next.id);
+            indexes.push(Index { id, detail: EntryDetail::Whole, arrays, uses, ..index.clone() });
+            next.id = following_id(next.id)?;
+        }
+        let definition = Definition::of_indexes(indexes);
+        let mut batch = Batch::new(storage.database);
+        stage_entry(&mut batch, id, namespace, &definition.indexes, &definition.fields)?;
+        batch.put(Family::Meta, META_NEXT_ID, &next.id.to_be_bytes());
+        storage.store.commit_definition(batch)?;
+        *ids = next;
+        let collection = Arc::new(CollectionState::new(id, namespace.clone(), definition));
+        // Known from the beginning, so that the first count need not scan.
+        collection.count.set(0);
+        self.insert(Arc::clone(&collection));
+        Ok(collection)
+    }
+
+    /// Removes what killed calls of `$out` have gathered.
+    pub(crate) fn discard_asides(&self, storage: Storage<'_>) -> Result<()> {
+        for collection in self.collections().iter().filter(|state| state.namespace.is_aside()) {
+            self.drop_collection(storage, &collection.namespace)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,191 @@
+//! `$merge`: each document of a pipeline is one ordinary write to the target, an insert or a change of the document that has
+//! its key, under the latches of every write. What was written before an error stays.
+
+use std::borrow::Cow;
+
+use bson::oid::ObjectId;
+use bson::raw::cstr;
+use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, doc};
+use query::code::Code;
+use query::expression::Variables;
+use query::operation::OperationContext;
+use query::pipeline::error::{Error as PipelineError, Fault};
+use query::pipeline::merge::{Merge, WhenMatched, WhenNotMatched};
+
+use crate::catalog::indexes::Index;
+use crate::codes::refused;
+use crate::collection::change::{ChangeOptions, ChangeRequest};
+use crate::collection::handle::{Collection, Terms};
+use crate::document::draft::Drafts;
+use crate::error::{CommandError, Error, ErrorKind, Result};
+use crate::options::{UpdateModifications, WriteConcern};
+use crate::plan::bounds::ID_FIELD;
+use crate::plan::order::Order;
+use crate::plan::selector::{Moment, Selector};
+use crate::write::change::Change;
+use crate::write::find::DocumentSearch;
+use crate::write::insert;
+use crate::write::update::{self, Shown};
+
+/// A `$merge` at work.
+pub(super) struct Merging<'a> {
+    merge: &'a Merge,
+    target: Collection<RawDocumentBuf>,
+    /// The position of the stage, for errors.
+    position: usize,
+    /// The variables of the command.
+    variables: &'a Variables,
+    concern: Option<&'a WriteConcern>,
+    /// The stages of `whenMatched`.
+    stages: Vec<Document>,
+    order: Order,
+}
+
+impl<'a> Merging<'a> {
+    /// Checks what can be checked before there is a document: the stages of `whenMatched`, and that an index says that the
+    /// fields of `on` identify a document.
+    pub(super) fn begin(
+        merge: &'a Merge,
+        target: Collection<RawDocumentBuf>,
+        position: usize,
+        variables: &'a Variables,
+        concern: Option<&'a WriteConcern>,
+    ) -> Result<Self> {
+        let mut stages = Vec::new();
+        if let WhenMatched::Pipeline(given) = merge.when_matched() {
+            for stage in given {
+                stages.push(Document::try_from(stage)?);
+            }
+            // Read without values, so that a wrong stage is refused even if there is no document.
+            let names = merge.names(variables).map_err(|fault| at(position, fault))?;
+            Change::of_update(&UpdateModifications::Pipeline(stages.clone()), None, &names)?;
+        }
+        // Records are stored under their `_id`s, so these need no other index.
+        if !merge.is_by_id() {
+            let indexes = target.find_state()?.map(|state| state.visible_indexes());
+            if !indexes.is_some_and(|indexes| indexes.iter().any(|index| identifies(index, merge))) {
+                let message = "Cannot find index to verify that join fields will be unique";
+                return Err(refused(Code::MERGE_ON_NOT_UNIQUE, message).in_namespace(&target.namespace()));
+            }
+        }
+        Ok(Self { merge, target, position, variables, concern, stages, order: Order::default() })
+    }
+
+    /// Merges one document.
+    pub(super) fn merge(&self, document: &RawDocument) -> Result<()> {
+        let document = self.with_id(document)?;
+        let filter = self.filter(&document)?;
+        let operation = self.variables.operation();
+        let is_found = match self.merge.when_matched() {
+            WhenMatched::Fail => return self.insert(&document, operation).map_err(named),
+            WhenMatched::Replace => self.change(&filter, &Change::of_replacement(document.as_bytes())?),
+            WhenMatched::KeepExisting => self.set("$setOnInsert", &document, &filter),
+            WhenMatched::Merge => self.set("$set", &document, &filter),
+            WhenMatched::Pipeline(_) => {
+                let variables = self.merge.variables(&document, self.variables);
+                let variables = variables.map_err(|fault| at(self.position, fault))?;
+                let stages = UpdateModifications::Pipeline(self.stages.clone());
+                // Where none is found the document itself is inserted, and not what the stages make of nothing.
+                let change = Change::of_update(&stages, None, &variables)?.supplying(document.as_bytes());
+                self.change(&filter, &change)
+            }
+        };
+        if is_found.map_err(named)? || self.merge.when_not_matched() != WhenNotMatched::Fail {
+            return Ok(());
+        }
+        let message = "$merge could not find a matching document in the target collection for at least one document \
+            in the source collection";
+        Err(refused(Code::MERGE_STAGE_NO_MATCHING_DOCUMENT, message).in_namespace(&self.target.namespace()))
+    }
+
+    /// The document with an `_id`, if it is found by one.
+    fn with_id<'d>(&self, document: &'d RawDocument) -> Result<Cow<'d, RawDocument>> {
+        let is_needed = self.merge.on().any(|path| path.as_str() == ID_FIELD);
+        if !is_needed || document.get(ID_FIELD)?.is_some() {
+            return Ok(Cow::Borrowed(document));
+        }
+        let mut numbered = document.to_owned();
+        let id = self.target.shared().generator.generate();
+        numbered.append(cstr!("_id"), ObjectId::from_bytes(id.bytes()));
+        Ok(Cow::Owned(numbered))
+    }
+
+    /// The filter for the document that has the same key.
+    fn filter(&self, document: &RawDocument) -> Result<Document> {
+        let key = self.merge.key(document).map_err(|fault| at(self.position, fault))?;
+        let mut filter = Document::new();
+        for (path, value) in self.merge.on().zip(key) {
+            // These could be read as operators and as a pattern.
+            let is_explicit = matches!(value, RawBson::Document(_) | RawBson::RegularExpression(_));
+            let value = Bson::try_from(value)?;
+            let value = if is_explicit { Bson::Document(doc! { "$eq": value }) } else { value };
+            filter.insert(path.as_str(), value);
+        }
+        Ok(filter)
+    }
+
+    /// Changes the document that is found by an operator over the fields of `document`.
+    fn set(&self, operator: &str, document: &RawDocument, filter: &Document) -> Result<bool> {
+        let update = UpdateModifications::Document(doc! { operator: Document::try_from(document)? });
+        self.change(filter, &Change::of_update(&update, None, self.variables)?)
+    }
+
+    /// Changes the document that is found, or inserts one. Returns whether one of both was done.
+    fn change(&self, filter: &Document, change: &Change<'_>) -> Result<bool> {
+        let operation = self.variables.operation();
+        let moment = Moment { now: self.variables.clock(), operation: operation.clone() };
+        let selector = Selector::parse_at(filter, None, moment)?;
+        let search = DocumentSearch { selector: &selector, order: &self.order };
+        // Where nothing is inserted, a collection that does not exist is not made either.
+        let upsert = Some(self.merge.when_not_matched() == WhenNotMatched::Insert);
+        let options = ChangeOptions { upsert, hint: None, concern: self.concern, preview: None };
+        let request = ChangeRequest { filter, change, options, operation };
+        let done = self.target.write_change(request, |target| {
+            let matched = update::update_one(target, search, change, Shown::NOTHING)?;
+            Ok(matched.map(|matched| matched.counts()))
+        })?;
+        Ok(done.is_some())
+    }
+
+    fn insert(&self, document: &RawDocument, operation: &OperationContext) -> Result<()> {
+        let mut drafts = Drafts::of_bytes(document.as_bytes());
+        // A refused document must not leave an empty collection.
+        self.target.check_before_creation(|| insert::check_one(&drafts))?;
+        let terms = Terms { concern: self.concern, operation };
+        self.target.write(terms, |target| insert::insert_one(target, &mut drafts))?;
+        Ok(())
+    }
+}
+
+/// Whether an index has just the fields of `on`, and each key once.
+fn identifies(index: &Index, merge: &Merge) -> bool {
+    // A partial index says nothing of the documents that it leaves out.
+    let is_whole = index.spec.is_unique() && index.settings.partial.is_none();
+    let fields = index.spec.fields();
+    let is_among = |path: &str| merge.on().any(|on| on.as_str() == path);
+    is_whole && fields.len() == merge.on().count() && fields.iter().all(|field| is_among(field.path.as_str()))
+}
+
+fn at(position: usize, fault: Fault) -> Error {
+    PipelineError::Stage { position, fault }.into()
+}
+
+/// The error of a write in MongoDB's words for this stage. It fails the command, and is no refusal of a single write.
+fn named(error: Error) -> Error {
+    let error = error.into_command();
+    let ErrorKind::Command(refused) = error.kind() else { return error };
+    let what = match Code::of(refused.code) {
+        Code::IMMUTABLE_FIELD => {
+            "$merge failed to update the matching document, did you attempt to modify the _id or the shard key?"
+        }
+        Code::DUPLICATE_KEY => "$merge failed due to a DuplicateKey error",
+        _ => return error,
+    };
+    // The details stay: a caller reads the taken key from them.
+    let message = format!("{what} :: caused by :: {}", refused.message);
+    let renamed = Error::new(ErrorKind::Command(CommandError { message, ..refused.clone() }));
+    match error.namespace() {
+        Some(namespace) => renamed.in_namespace(namespace),
+        None => renamed,
+    }
+}

@@ -1,0 +1,163 @@
+//! `$out`: documents are gathered in a collection that no reader sees, and take the place of the target in one commit.
+//!
+//! The gathered documents go through the same line as every insert, into a collection that has the indexes of the target from
+//! the beginning. So what an index refuses is refused before anything of the target is touched. The last step is a rename
+//! that drops the target: readers see its old documents or the new ones. Whatever ends the pipeline before, what was
+//! gathered is dropped; after a kill the next open drops it.
+
+use std::sync::Arc;
+
+use query::code::Code;
+use query::operation::{OperationContext, Reservation};
+
+use crate::catalog::change::{Replace, refuse_fields};
+use crate::catalog::collection::CollectionState;
+use crate::catalog::indexes::Index;
+use crate::codes::refused;
+use crate::document::draft::Drafts;
+use crate::error::{CommandError, Error, ErrorKind, Result};
+use crate::execute::piped::Piped;
+use crate::namespace::Namespace;
+use crate::options::WriteConcern;
+use crate::shared::Shared;
+use crate::write::Target;
+use crate::write::insert;
+use crate::write::outcome::{InsertOrder, InsertOutcome};
+
+/// Documents are inserted when there are this many bytes of them.
+const INSERTED_BYTES: usize = 4 << 20;
+
+/// The collection in which documents are gathered. It is dropped with this, unless it was put in place.
+pub(super) struct Aside<'a> {
+    shared: &'a Shared,
+    target: &'a Namespace,
+    namespace: Namespace,
+    state: Arc<CollectionState>,
+    /// The indexes of the target when they were copied.
+    indexes: Arc<[Index]>,
+    is_placed: bool,
+}
+
+impl<'a> Aside<'a> {
+    /// Makes the collection for documents that are to replace those of `target`.
+    pub(super) fn begin(shared: &'a Shared, target: &'a Namespace) -> Result<Self> {
+        let database = shared.store.enter()?;
+        shared.store.admit_write()?;
+        // Under the gate for a moment, so that a change of the indexes that is running is seen as a whole.
+        let replaced = shared.catalog.find(target).map(|state| state.definition());
+        // What the target is now decides what is gathered; what it is at the end must be the same.
+        let indexes = match &replaced {
+            Some(definition) => {
+                refuse_fields(target, definition)?;
+                Arc::clone(&definition.indexes)
+            }
+            None => Arc::from([]),
+        };
+        // An id of the store's own generator: two calls for one target gather in two collections.
+        let namespace = Namespace::aside(&target.db, &shared.generator.generate().to_string());
+        let state = shared.catalog.create_aside(shared.storage(&database), &namespace, &indexes)?;
+        Ok(Self { shared, target, namespace, state, indexes, is_placed: false })
+    }
+
+    /// Gathers the results of a pipeline to their end, and puts them in place.
+    pub(super) fn fill(mut self, piped: &mut Piped) -> Result<()> {
+        let operation = piped.operation().clone();
+        // What waits for the next insert is memory of the operation, like the memory of a stage.
+        let mut held = Reservation::of(&operation);
+        let mut drafts = Drafts::default();
+        let mut bytes = 0;
+        while piped.advance()? {
+            bytes += piped.bytes().len();
+            held.grow_by_steps(bytes)?;
+            drafts.push_bytes(piped.bytes());
+            if bytes >= INSERTED_BYTES {
+                self.insert(std::mem::take(&mut drafts), &operation)?;
+                bytes = 0;
+            }
+        }
+        // An insert without documents would be refused, and a pipeline may have no results.
+        if drafts.len() > 0 {
+            self.insert(drafts, &operation)?;
+        }
+        self.put_in_place()
+    }
+
+    fn insert(&self, mut drafts: Drafts, operation: &OperationContext) -> Result<()> {
+        let shared = self.shared;
+        let database = shared.store.enter()?;
+        shared.store.admit_write()?;
+        // Not resolved by its name: a collection that is gone must not be made again.
+        let Some(definition) = self.state.enter() else { return Err(self.is_gone()) };
+        let target = Target {
+            store: &shared.store,
+            database: &database,
+            collection: &self.state,
+            indexes: &definition.indexes,
+            fields: &definition.fields,
+            acquirer: None,
+            generator: &shared.generator,
+            // The commit that puts the documents in place is synced, and with it what was written before.
+            level: shared.commit_level(Some(&WriteConcern::buffered()))?,
+            preview: None,
+            operation,
+        };
+        let outcome: InsertOutcome<Vec<usize>> =
+            insert::insert_many(target, &mut drafts, InsertOrder::Ordered)
+                .map_err(|error| self.named(error))?;
+        // The first one ends the call, so there is one at most.
+        match outcome.refused.into_iter().next() {
+            None => Ok(()),
+            Some(refused) => {
+                let code_name = refused.code_name.unwrap_or_default();
+                let (code, message, details) = (refused.code, refused.message, refused.details);
+                let refused = CommandError { code, code_name, message, details };
+                Err(self.named(Error::new(ErrorKind::Command(refused))))
+            }
+        }
+    }
+
+    fn put_in_place(&mut self) -> Result<()> {
+        let shared = self.shared;
+        let database = shared.store.enter()?;
+        shared.store.admit_write()?;
+        // The rename would name the gathering collection, which the caller does not know.
+        if self.state.is_retired() {
+            return Err(self.is_gone());
+        }
+        let replace = Replace::Same(&self.indexes);
+        shared.catalog.rename(shared.storage(&database), &self.namespace, self.target, replace)?;
+        self.is_placed = true;
+        Ok(())
+    }
+
+    /// An error with the name that the caller knows, in place of that of the gathering collection.
+    fn named(&self, error: Error) -> Error {
+        let error = error.into_command();
+        let ErrorKind::Command(refused) = error.kind() else { return error };
+        let (aside, target) = (self.namespace.to_string(), self.target.to_string());
+        let message = format!("$out failed: {}", refused.message.replace(&aside, &target));
+        let refused = CommandError { message, ..refused.clone() };
+        Error::new(ErrorKind::Command(refused)).in_namespace(self.target)
+    }
+
+    /// The error if the documents gathered so far were dropped: with their database, that is.
+    fn is_gone(&self) -> Error {
+        let message = format!("the database of {} was dropped while $out was running", self.target);
+        refused(Code::NAMESPACE_NOT_FOUND, message).in_namespace(self.target)
+    }
+}
+
+impl Drop for Aside<'_> {
+    fn drop(&mut self) {
+        if self.is_placed {
+            return;
+        }
+        // A store that refuses this (it is closed, or a commit failed) drops the collection when it is opened next.
+        let dropped = self.shared.store.enter().and_then(|database| {
+            self.shared.catalog.drop_collection(self.shared.storage(&database), &self.namespace)
+        });
+        if let Err(error) = dropped {
+            tracing::warn!(%error, target = %self.target, "what $out had gathered stays until the next open");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The name of the collection that `$out` and `$merge` write to, as it was given.
+
+use bson::RawBsonRef;
+
+use crate::code::Code;
+use crate::pipeline::error::Fault;
+use crate::value::describe;
+
+/// The collection that a stage writes to. Its name was not checked.
+///
+/// ```
+/// use bson::rawdoc;
+/// use cairndb_query::expression::Variables;
+/// use cairndb_query::pipeline::Pipeline;
+/// use cairndb_query::pipeline::write_target::WriteTarget;
+///
+/// let pipeline = Pipeline::parse(&[rawdoc! { "$merge": "totals" }], &Variables::default())?;
+/// let expected = WriteTarget { db: None, coll: "totals".to_owned() };
+/// assert_eq!(pipeline.writer().map(|writer| writer.target()), Some(&expected));
+/// # Ok::<(), cairndb_query::pipeline::error::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteTarget {
+    /// The database. `None` is that of the pipeline.
+    pub db: Option<String>,
+    /// The collection.
+    pub coll: String,
+}
+
+/// Parses the name of a database or a collection, the option `db` or `coll` of a stage.
+pub(super) fn name(
+    stage: &'static str,
+    option: &'static str,
+    given: RawBsonRef<'_>,
+) -> Result<String, Fault> {
+    let expected = if option == "db" { "a text as 'db'" } else { "a text as 'coll'" };
+    let wrong = || Fault::Operand { stage, expected, found: describe(given), code: Code::TYPE_MISMATCH };
+    given.as_str().map(str::to_owned).ok_or_else(wrong)
+}

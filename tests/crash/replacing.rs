@@ -1,0 +1,182 @@
+//! Processes that replace a collection by `$out` and merge into another by `$merge` are killed: of the first, the documents
+//! of one generation are there and no others, the second is at the generation that was acknowledged or further, and nothing
+//! is left of what was gathered.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use cairndb::Client;
+use cairndb::bson::{Document, doc};
+use cairndb_tests::choices::{Choices, SEED_VARIABLE, number_from_environment, part, seed};
+use cairndb_tests::journal::Record;
+use cairndb_tests::race::on_lanes;
+use cairndb_tests::replacing::{self, PLACED};
+use cairndb_tests::scratch::{Medium, Scratch};
+use cairndb_tests::workload;
+
+use crate::kill::kill_one;
+use crate::say;
+
+const KILLS_DEFAULT: u64 = 200;
+/// One kill of so many falls to these.
+const KILLS_PER_REPLACEMENT: u64 = 8;
+const KILLS_PER_FOLDER: u64 = 8;
+
+/// What must be there, and what killing came to.
+#[derive(Default)]
+struct Oracle {
+    /// The generations that may be there, of each of both collections. Empty before the first.
+    placed: BTreeSet<u64>,
+    merged: BTreeSet<u64>,
+    /// How many runs of each were acknowledged.
+    placings: u64,
+    mergings: u64,
+    /// Whether a `$out` was begun and not acknowledged.
+    is_placing: bool,
+    kills_in_out: u64,
+}
+
+impl Oracle {
+    fn hear(&mut self, record: Record) -> Result<(), String> {
+        let versions = |oracle: &mut Self, tag: u64| {
+            if tag == PLACED {
+                std::mem::take(&mut oracle.placed)
+            } else {
+                std::mem::take(&mut oracle.merged)
+            }
+        };
+        let (tag, known) = match record {
+            Record::Begun { tag, version } => {
+                self.is_placing |= tag == PLACED;
+                let mut known = versions(self, tag);
+                known.insert(version);
+                (tag, known)
+            }
+            Record::Done { tag, version } => {
+                self.is_placing &= tag != PLACED;
+                drop(versions(self, tag));
+                *(if tag == PLACED { &mut self.placings } else { &mut self.mergings }) += 1;
+                (tag, BTreeSet::from([version]))
+            }
+            Record::Fault => return Err("the replacing process met a fault".to_owned()),
+            Record::Opened
+            | Record::Closed
+            | Record::ManyBegun { .. }
+            | Record::ManyDone { .. }
+            | Record::Won { .. }
+            | Record::IndexBegun { .. }
+            | Record::IndexDone { .. }
+            | Record::PassBegun
+            | Record::PassDone
+            | Record::Taken { .. } => return Ok(()),
+        };
+        if tag == PLACED {
+            self.placed = known
+        } else {
+            self.merged = known
+        }
+        Ok(())
+    }
+
+    fn audit(&mut self, client: &Client) -> Result<(), String> {
+        self.kills_in_out += u64::from(std::mem::take(&mut self.is_placing));
+        let found = replacing::placed(client)?;
+        // Before the first one is done there are no documents.
+        let is_known = found.map_or(self.placings == 0, |found| self.placed.contains(&found));
+        if !is_known {
+            return Err(format!(
+                "generation {found:?} was put in place, one of {:?} was acknowledged",
+                self.placed
+            ));
+        }
+        let bounds = replacing::merged(client, self.mergings > 0)?;
+        let is_known = bounds.map_or(self.mergings == 0, |(low, high)| {
+            let acknowledged = self.merged.first().is_some_and(|first| low >= *first);
+            acknowledged && self.merged.contains(&high)
+        });
+        if !is_known {
+            return Err(format!(
+                "generations {bounds:?} were merged, one of {:?} was acknowledged",
+                self.merged
+            ));
+        }
+        self.placed = found.into_iter().collect();
+        // Runs that were cut short one after the other leave documents of all of them.
+        self.merged = bounds.into_iter().flat_map(|(low, high)| [low, high]).collect();
+        let report = client.verify().map_err(|error| format!("verify failed: {error:?}"))?;
+        if !report.is_clean() {
+            return Err(format!("verify found: {:?}", report.findings));
+        }
+        let database = client.database("crash");
+        let counts = ["source", "placed", "merged"].map(|name| {
+            database.collection::<Document>(name).count_documents(doc! {}).run().expect("a number")
+        });
+        // What `$out` had gathered is counted by `verify`, whatever its name is.
+        if report.collections != 3 || report.documents != counts.iter().sum::<u64>() {
+            let (collections, documents) = (report.collections, report.documents);
+            return Err(format!(
+                "{documents} documents in {collections} collections, of them {counts:?} known"
+            ));
+        }
+        let indexes = database.collection::<Document>("placed").list_index_names().run();
+        match indexes {
+            Ok(names) if names == ["_id_", "n_1"] => Ok(()),
+            other => Err(format!("the indexes are {other:?}")),
+        }
+    }
+}
+
+#[test]
+fn a_collection_is_replaced_as_a_whole_when_the_process_is_killed() {
+    let kills = number_from_environment("CAIRNDB_KILLS", KILLS_DEFAULT).div_ceil(KILLS_PER_REPLACEMENT);
+    let seed = seed();
+    let started = Instant::now();
+    let oracles = on_lanes(kills.div_ceil(KILLS_PER_FOLDER), |folder| {
+        let kills = KILLS_PER_FOLDER.min(kills - folder * KILLS_PER_FOLDER);
+        kill_repeatedly(part(seed.rotate_left(24), folder), kills, "none")
+            .unwrap_or_else(|fault| panic!("{SEED_VARIABLE}={seed}, folder {folder}: {fault}"))
+    });
+    let sum = |part: fn(&Oracle) -> u64| oracles.iter().map(part).sum::<u64>();
+    let in_out = sum(|oracle| oracle.kills_in_out);
+    let acknowledged = sum(|oracle| oracle.placings + oracle.mergings);
+    say(&format!(
+        "replacing: {kills} kills, {in_out} of them within $out; {acknowledged} acknowledged runs checked in {:.0} s; {SEED_VARIABLE}={seed}",
+        started.elapsed().as_secs_f64()
+    ));
+    assert!(in_out * 4 > kills, "few kills fell within a $out");
+    assert!(acknowledged > 0, "the children wrote nothing");
+}
+
+#[test]
+fn a_replacement_that_is_acknowledged_before_it_is_done_is_found_out() {
+    let seed = seed();
+    let work_on =
+        |folder: u64| kill_repeatedly(part(seed, folder), KILLS_PER_FOLDER, "acknowledge-first").err();
+    let fault = (0..8).find_map(work_on).expect("an older generation was there");
+    assert!(fault.contains("was acknowledged"), "{fault}");
+}
+
+/// Kills children that replace and merge in one folder, and audits it after each.
+fn kill_repeatedly(seed: u64, kills: u64, flaw: &str) -> Result<Oracle, String> {
+    let mut choices = Choices::seeded(seed);
+    let scratch = Scratch::on(if choices.one_in(2) { Medium::Disk } else { Medium::Memory });
+    let mut oracle = Oracle::default();
+    for life in 1..=kills {
+        let in_life = |fault: String| format!("life {life}: {fault}");
+        let (folder, seed) = (scratch.path(), choices.number().to_string());
+        let arguments = ["replace", &folder.to_string_lossy(), &seed, &life.to_string(), flaw];
+        let (records, _) = kill_one(&arguments, &mut choices).map_err(in_life)?;
+        for record in records {
+            oracle.hear(record).map_err(in_life)?;
+        }
+        let opened = workload::options(&mut choices).open(&folder);
+        let client = opened.map_err(|error| in_life(format!("the folder does not open: {error:?}")))?;
+        // A child that was killed at once has made nothing.
+        replacing::source(&client).map_err(|error| in_life(error.to_string()))?;
+        oracle.audit(&client).map_err(in_life)?;
+        if choices.one_in(2) {
+            client.close().map_err(|error| in_life(format!("{error:?}")))?;
+        }
+    }
+    Ok(oracle)
+}
