@@ -601,8 +601,8 @@ pub struct WriteError {
     pub code_name: Option<String>,
     /// What went wrong, in one sentence.
     pub message: String,
-    /// For code 11000: `{keyPattern: {..}, keyValue: {..}}`. For an error of a sequence or an auto-increment field:
-    /// `{sequoiaCode: .., sequoiaName: ..}`.
+    /// For code 11000: `{keyPattern: {..}, keyValue: {..}}`. For code 121: which rule the document breaks, as MongoDB's
+    /// `errInfo` tells it. For an error of a sequence or an auto-increment field: `{sequoiaCode: .., sequoiaName: ..}`.
     pub details: Option<Document>,
 }
 

@@ -108,12 +108,14 @@ impl TtlPass<'_> {
             store: &engine.store,
             database: &database,
             collection: state,
+            definition: &definition,
             indexes: &definition.indexes,
             fields: &definition.fields,
             acquirer: None,
             generator: &engine.generator,
             level,
             preview: None,
+            checks: None,
             operation: self.operation,
         };
         expire_some(target, index, self.now)

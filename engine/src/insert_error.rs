@@ -6,6 +6,9 @@ use bson::{Bson, Document};
 
 use crate::generated::GeneratedValues;
 
+/// The most bytes that all details of invalid documents take in the result of one call.
+const DETAILS_BYTES_MAX: usize = 4 << 20;
+
 /// Which documents of an `insert_many` were refused, and which are stored.
 ///
 /// ```
@@ -47,9 +50,32 @@ pub struct IndexedWriteError {
     pub code_name: Option<String>,
     /// What went wrong, in one sentence.
     pub message: String,
-    /// For code 11000: `{keyPattern: {..}, keyValue: {..}}`. For an error of a sequence or an auto-increment field:
+    /// For code 11000: `{keyPattern: {..}, keyValue: {..}}`. For code 121: which rule the document breaks, as MongoDB's
+    /// `errInfo` tells it; left out where the documents of one call tell more than 4 MiB. For an error of a sequence or an auto-increment field:
     /// `{sequoiaCode: .., sequoiaName: ..}`.
     pub details: Option<Document>,
+}
+
+/// How many bytes the details of documents that are not valid may still take, in the result of one call.
+#[derive(Debug)]
+pub(crate) struct DetailsRoom {
+    left: usize,
+}
+
+impl Default for DetailsRoom {
+    fn default() -> Self {
+        Self { left: DETAILS_BYTES_MAX }
+    }
+}
+
+impl DetailsRoom {
+    /// Returns the details if there is room for them.
+    pub(crate) fn admit(&mut self, details: Document) -> Option<Document> {
+        // Once there is no room for one, smaller ones may still fit.
+        let bytes = details.to_vec().map_or(usize::MAX, |bytes| bytes.len());
+        self.left = self.left.checked_sub(bytes)?;
+        Some(details)
+    }
 }
 
 fn summary(errors: Option<&[IndexedWriteError]>) -> String {

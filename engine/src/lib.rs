@@ -351,7 +351,7 @@ pub use crate::options::{
     IndexOptions, IndexOptionsBuilder, InsertManyOptions, InsertOneModel, InsertOneModelBuilder,
     InsertOneOptions, ReplaceOneModel, ReplaceOneModelBuilder, ReplaceOptions, ReturnDocument,
     UpdateManyModel, UpdateManyModelBuilder, UpdateModifications, UpdateOneModel, UpdateOneModelBuilder,
-    UpdateOptions, WriteConcern, WriteModel,
+    UpdateOptions, ValidationAction, ValidationLevel, WriteConcern, WriteModel,
 };
 pub use crate::orphans::OrphanedChunks;
 pub use crate::progress::{IndexBuildPhase, IndexBuildProgress, ScrubStatus, VerifyPhase, VerifyProgress};
@@ -393,7 +393,7 @@ pub mod action {
     };
     pub use crate::database::{
         CreateCollection, CreateSequence, DropDatabase, DropSequence, ListCollectionNames, ListSequences,
-        RenameSequence, RunCommand, RunCursorCommand, SnapshotSequences,
+        ModifyCollection, RenameSequence, RunCommand, RunCursorCommand, SnapshotSequences,
     };
     pub use crate::salvage::Salvage;
     pub use crate::sequences::{

@@ -10,7 +10,7 @@ use sequence::acquirer::Acquirer;
 use sequence::generator::Generator;
 use sequence::object_id::Layout;
 
-use crate::catalog::change::Created;
+use crate::catalog::change::{Created, NewCollection};
 use crate::catalog::collection::CollectionState;
 use crate::catalog::load::discard_unfinished_builds;
 use crate::catalog::names::Catalog;
@@ -210,7 +210,7 @@ impl Engine {
             return Ok(collection);
         }
         // Another thread may have made it since: that one is as good.
-        match self.catalog.create(self.storage(database), namespace, &[])? {
+        match self.catalog.create(self.storage(database), namespace, &NewCollection::default())? {
             Created::New(collection) | Created::Existing(collection) => Ok(collection),
         }
     }

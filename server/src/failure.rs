@@ -76,7 +76,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         // Refusals of commands have MongoDB's number already; only the other kinds need one below.
         if let ErrorKind::Command(refused) = error.kind() {
-            let details = refused.details.clone();
+            let details = told(refused.code, refused.details.as_ref());
             return Self::with(refused.code, &refused.code_name, &refused.message, details);
         }
         if let ErrorKind::Sequence(refused) = error.kind() {
@@ -91,7 +91,8 @@ impl From<Error> for Failure {
         // A write that was refused as a command, a `findAndModify` for example, fails as a whole.
         if let ErrorKind::Write(cairndb::WriteFailure::WriteError(refused)) = error.kind() {
             let name = refused.code_name.as_deref().unwrap_or_default();
-            return Self::with(refused.code, name, &refused.message, refused.details.clone());
+            let details = told(refused.code, refused.details.as_ref());
+            return Self::with(refused.code, name, &refused.message, details);
         }
         Self::new(environment(error.kind()), error.to_string())
     }
@@ -101,6 +102,16 @@ impl From<cairndb::bson::error::Error> for Failure {
     fn from(error: cairndb::bson::error::Error) -> Self {
         Self::invalid_bson(error.to_string())
     }
+}
+
+/// The details of an error as fields of a reply: those of an invalid document are in `errInfo`, as in MongoDB.
+fn told(code: i32, details: Option<&Document>) -> Option<Document> {
+    let details = details?.clone();
+    Some(if Code::DOCUMENT_VALIDATION_FAILURE == code {
+        doc! { "errInfo": details }
+    } else {
+        details
+    })
 }
 
 /// The number of an error that is not the caller's mistake. The kinds are open-ended; one without a number of

@@ -67,6 +67,7 @@ mod tutorials;
 mod union;
 mod update;
 mod update_races;
+mod validators;
 mod verify;
 mod wildcard;
 

@@ -60,6 +60,89 @@ fn divide_by_zero_at(n: i32) -> Document {
     doc! { "$set": { "x": { "$divide": [1, { "$subtract": ["$n", n] }] } } }
 }
 
+/// A database with a `target` that takes only documents with `n` below 3.
+fn checked(client: &Client) -> Database {
+    let shop = shop(client, 5);
+    let below = doc! { "n": { "$lt": 3 } };
+    shop.create_collection("target").validator(below).run().expect("made");
+    collection(&shop, "target").insert_one(doc! { "_id": "old", "n": 0 }).run().expect("valid");
+    shop
+}
+
+#[test]
+fn what_out_gathers_is_checked_by_the_validator_of_its_target_which_stays() {
+    let client = client();
+    let shop = checked(&client);
+    let error = refused(&shop, vec![doc! { "$out": "target" }]);
+    assert_eq!(error.code(), Some(121), "{error}");
+    assert_eq!(found(&shop, "target"), [doc! { "_id": "old", "n": 0 }]);
+
+    run(&shop, vec![doc! { "$match": { "n": 1 } }, doc! { "$out": "target" }]).expect("valid");
+    assert_eq!(found(&shop, "target"), [doc! { "_id": 1, "n": 1 }]);
+    let later = collection(&shop, "target").insert_one(doc! { "n": 4 }).run();
+    assert_eq!(later.expect_err("the validator is still there").code(), Some(121));
+
+    let unchecked = collection(&shop, "source").aggregate([doc! { "$out": "target" }]);
+    unchecked.bypass_document_validation(true).run().expect("not checked");
+    assert_eq!(found(&shop, "target").len(), 5);
+    check_nothing_is_left(&client, 2);
+}
+
+#[test]
+fn what_merge_writes_is_checked_by_the_validator_of_its_target() {
+    let client = client();
+    let shop = checked(&client);
+    for mode in ["replace", "merge", "keepExisting", "fail"] {
+        let merge = doc! { "$merge": { "into": "target", "whenMatched": mode } };
+        let error = refused(&shop, vec![doc! { "$match": { "n": 4 } }, merge]);
+        assert_eq!(error.code(), Some(121), "{mode}: {error}");
+    }
+    assert_eq!(found(&shop, "target"), [doc! { "_id": "old", "n": 0 }]);
+    for mode in ["replace", "fail"] {
+        let stages = [
+            doc! { "$match": { "n": if mode == "fail" { 3 } else { 4 } } },
+            doc! { "$merge": { "into": "target", "whenMatched": mode } },
+        ];
+        let unchecked = collection(&shop, "source").aggregate(stages).bypass_document_validation(true);
+        unchecked.run().expect("not checked");
+    }
+    assert_eq!(found(&shop, "target").len(), 3);
+}
+
+#[test]
+fn out_notices_a_validator_that_was_changed_meanwhile() {
+    let client = client();
+    let shop = checked(&client);
+    let changed = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let change = scope.spawn(|| {
+            let mut level = ["moderate", "strict"].into_iter().cycle();
+            while !changed.load(Ordering::Relaxed) {
+                let command =
+                    doc! { "collMod": "target", "validationLevel": level.next().expect("it goes on") };
+                shop.run_command(command).run().expect("changed");
+            }
+        });
+        let mut refusals = 0;
+        for _ in 0..200 {
+            match run(&shop, vec![doc! { "$match": { "n": { "$lt": 3 } } }, doc! { "$out": "target" }]) {
+                Ok(()) => {}
+                Err(error) => {
+                    assert!(
+                        error.code() == Some(125) && error.to_string().contains("options of target"),
+                        "{error}"
+                    );
+                    refusals += 1;
+                }
+            }
+        }
+        changed.store(true, Ordering::Relaxed);
+        change.join().expect("no change fails");
+        println!("out: {refusals} of 200 met a changed validator");
+    });
+    check_nothing_is_left(&client, 2);
+}
+
 #[test]
 fn out_keeps_the_indexes_and_their_settings() {
     let client = client();

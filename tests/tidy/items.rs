@@ -117,11 +117,17 @@ mod tests {
 
     #[test]
     fn locks_past_the_one_file_are_refused() {
-        let text = "use parking_lot::Mutex;\nuse crossbeam::sync::ShardedLock;\nuse crossbeam::channel::bounded;\n";
+        let text =
+            "use parking_lot::Mutex;\nuse crossbeam::sync::ShardedLock;\nuse crossbeam::channel::bounded;\n";
         check(real_locks, "engine/src/a.rs", text, &[1, 2]);
         check(real_locks, "engine/src/sync.rs", text, &[]);
         check(real_locks, "sequence/src/a.rs", text, &[]);
-        check(real_locks, "engine/src/a.rs", "#[cfg(test)]\nmod tests {\n    use parking_lot::Mutex;\n}\n", &[]);
+        check(
+            real_locks,
+            "engine/src/a.rs",
+            "#[cfg(test)]\nmod tests {\n    use parking_lot::Mutex;\n}\n",
+            &[],
+        );
     }
 
     #[test]

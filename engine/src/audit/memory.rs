@@ -9,6 +9,7 @@ use crate::audit::Subject;
 use crate::audit::findings::Findings;
 use crate::catalog::collection::CollectionState;
 use crate::catalog::entry;
+use crate::catalog::validation::Validation;
 use crate::error::Result;
 use crate::storage::{Database, Family};
 
@@ -57,6 +58,9 @@ fn problems(state: &CollectionState, database: &Arc<Database>) -> Result<Vec<Str
     let fields = entry.fields.iter().map(|(field, id)| (field, *id));
     if !fields.eq(definition.fields.iter().map(|field| (&field.field, field.state.identity.id))) {
         problems.push("the stored auto-increment fields are not those in memory".to_owned());
+    }
+    if !entry.validation.is_same(definition.validation.as_deref().unwrap_or(&Validation::default())) {
+        problems.push("the stored validator is not the one in memory".to_owned());
     }
     Ok(problems)
 }

@@ -92,7 +92,7 @@ impl Subject {
         for (id, value) in tagged_entries(&snapshot, META_COLLECTION)? {
             let collection = CollectionId(id);
             match entry::decode(collection, &value) {
-                Ok(CollectionEntry { namespace, indexes, fields }) => {
+                Ok(CollectionEntry { namespace, indexes, fields, validation: _ }) => {
                     let counted = counts.get(&id).copied().flatten();
                     let audited = Audited { id: collection, namespace, indexes, fields, counted };
                     collections.insert(id, audited);

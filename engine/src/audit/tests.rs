@@ -36,8 +36,8 @@ fn an_array_that_the_catalog_does_not_know_of_is_found() {
         let arrays = Arc::new(IndexArrays::of([ArrayComponents::from_bits(missing)]));
         let forgetful: Vec<Index> =
             indexes.iter().map(|index| Index { arrays: Arc::clone(&arrays), ..index.clone() }).collect();
-        let fields = &state.definition().fields;
-        let value = entry::encode(&state.namespace, &forgetful, fields).expect("an entry");
+        let definition = state.definition().with_indexes(forgetful);
+        let value = entry::encode(&state.namespace, &definition).expect("an entry");
         let mut batch = Batch::new(database);
         batch.put(Family::Meta, &state.id.catalog_key(), &value);
         shared.store.commit(batch, CommitLevel::Buffered).expect("committed");

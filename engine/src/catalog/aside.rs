@@ -10,6 +10,7 @@ use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::indexes::{EntryDetail, Index, IndexUses};
 use crate::catalog::multikey::IndexArrays;
 use crate::catalog::names::Catalog;
+use crate::catalog::sequences::AutoFields;
 use crate::catalog::stage::stage_entry;
 use crate::error::Result;
 use crate::namespace::Namespace;
@@ -19,13 +20,13 @@ use crate::storage::keys::{CollectionId, IndexId, META_NEXT_ID};
 use crate::storage::write::Batch;
 
 impl Catalog {
-    /// Creates an empty collection with indexes like those of another one. `namespace` must be a name that is used for
-    /// nothing else.
+    /// Creates an empty collection with indexes like those of another one, and with its validator. `namespace` must be a name
+    /// that is used for nothing else.
     pub(crate) fn create_aside(
         &self,
         storage: Storage<'_>,
         namespace: &Namespace,
-        like: &[Index],
+        like: &Definition,
     ) -> Result<Arc<CollectionState>> {
         let mut ids = self.next_ids.lock();
         self.refuse_case_clash(&namespace.db)?;
@@ -33,8 +34,8 @@ impl Catalog {
         let mut next = *ids;
         let id = CollectionId(next.id);
         next.id = following_id(next.id)?;
-        let mut indexes = Vec::with_capacity(like.len());
-        for index in like {
+        let mut indexes = Vec::with_capacity(like.indexes.len());
+        for index in like.indexes.iter() {
             // What documents have had in the index says nothing about those to come.
             let arrays = Arc::new(IndexArrays::none(index.spec.fields().len()));
             let uses = Arc::new(IndexUses::starting_now());
@@ -42,9 +43,9 @@ impl Catalog {
             indexes.push(Index { id, detail: EntryDetail::Whole, arrays, uses, ..index.clone() });
             next.id = following_id(next.id)?;
         }
-        let definition = Definition::of_indexes(indexes);
+        let definition = like.with_indexes(indexes).with_fields(AutoFields::default());
         let mut batch = Batch::new(storage.database);
-        stage_entry(&mut batch, id, namespace, &definition.indexes, &definition.fields)?;
+        stage_entry(&mut batch, id, namespace, &definition)?;
         batch.put(Family::Meta, META_NEXT_ID, &next.id.to_be_bytes());
         storage.store.commit_definition(batch)?;
         *ids = next;

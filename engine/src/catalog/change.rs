@@ -17,6 +17,7 @@ use crate::catalog::indexes::Index;
 use crate::catalog::names::Catalog;
 use crate::catalog::sequences::{AutoField, AutoFields, end_sequences};
 use crate::catalog::stage::{stage_build_removal, stage_collection_removal, stage_entry};
+use crate::catalog::validation::{Validation, ValidationChange};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::storage::Family;
@@ -34,6 +35,13 @@ pub(crate) struct BuildIds {
     pub(crate) index: IndexId,
 }
 
+/// What a new collection is declared to be.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NewCollection {
+    pub(crate) fields: Vec<FieldOptions>,
+    pub(crate) validation: ValidationChange,
+}
+
 /// The result of creating a collection.
 pub(crate) enum Created {
     New(Arc<CollectionState>),
@@ -41,12 +49,12 @@ pub(crate) enum Created {
 }
 
 impl Catalog {
-    /// Creates the collection with its auto-increment fields, unless it exists.
+    /// Creates the collection as it is declared, unless it exists.
     pub(crate) fn create(
         &self,
         storage: Storage<'_>,
         namespace: &Namespace,
-        fields: &[FieldOptions],
+        new: &NewCollection,
     ) -> Result<Created> {
         let mut ids = self.next_ids.lock();
         if let Some(existing) = self.find(namespace) {
@@ -58,14 +66,15 @@ impl Catalog {
         let id = CollectionId(next.id);
         next.id = following_id(next.id)?;
         let mut batch = Batch::new(storage.database);
-        let empty = Definition::of_indexes(Vec::new());
+        let validation = Validation::default().changed(namespace, &new.validation)?;
+        let empty = Definition::of_indexes(Vec::new()).with_validation(validation);
         let unnumbered = CollectionState::new(id, namespace.clone(), empty.clone());
         // A new collection has no documents whose values the sequence would have to skip.
         let nothing = |_: &CollectionState, _: &str, _: &Attributes| Ok(None);
-        let new = parse_fields(fields, &empty.fields)?;
-        let added = stage_fields(&mut batch, &mut next, &unnumbered, new, &nothing)?;
+        let fields = parse_fields(&new.fields, &empty.fields)?;
+        let added = stage_fields(&mut batch, &mut next, &unnumbered, fields, &nothing)?;
         let definition = empty.with_fields(AutoFields::new(added.clone()));
-        stage_entry(&mut batch, id, namespace, &definition.indexes, &definition.fields)?;
+        stage_entry(&mut batch, id, namespace, &definition)?;
         batch.put(Family::Meta, META_NEXT_ID, &next.id.to_be_bytes());
         storage.store.commit_definition(batch)?;
         *ids = next;
@@ -119,14 +128,14 @@ impl Catalog {
         // A build writes under the collection's name. As in MongoDB the rename is refused, and can be tried again.
         [Some(&collection), target.as_ref()].into_iter().flatten().try_for_each(refuse_builds)?;
         // Under both gates: what is checked here is what the batch removes.
-        if let Replace::Same(indexes) = replace {
-            check_replaced(to, replaced.as_deref(), indexes)?;
+        if let Replace::Same(copied) = replace {
+            check_replaced(to, replaced.as_deref(), copied)?;
         }
         let mut batch = Batch::new(storage.database);
         if let (Some(target), Some(definition)) = (&target, &replaced) {
             stage_collection_removal(&mut batch, target, definition);
         }
-        stage_entry(&mut batch, collection.id, to, &definition.indexes, &definition.fields)?;
+        stage_entry(&mut batch, collection.id, to, &definition)?;
         let replaced: Vec<AutoField> =
             replaced.iter().flat_map(|definition| definition.fields.iter().cloned()).collect();
         let commit = || storage.store.commit_definition(batch);
@@ -186,12 +195,19 @@ fn refuse_builds(collection: &Arc<CollectionState>) -> Result<()> {
     Err(Error::command(Code::BACKGROUND_OPERATION_IN_PROGRESS, message).in_namespace(namespace))
 }
 
-/// Fails if the collection that is to be replaced is not as it was when its indexes were copied.
-fn check_replaced(to: &Namespace, replaced: Option<&Definition>, indexes: &[Index]) -> Result<()> {
+/// Fails if the collection that is to be replaced is not as it was when its definition was copied.
+fn check_replaced(to: &Namespace, replaced: Option<&Definition>, copied: &Definition) -> Result<()> {
     let described = |indexes: &[Index]| indexes.iter().map(Index::describe).collect::<Vec<_>>();
     let current = replaced.map_or_else(Vec::new, |definition| described(&definition.indexes));
-    if current != described(indexes) {
-        let message = format!("indexes of target collection {to} changed during processing.");
+    let changed = if current != described(&copied.indexes) {
+        Some("indexes")
+    } else if !copied.is_validated_like(replaced) {
+        Some("options")
+    } else {
+        None
+    };
+    if let Some(what) = changed {
+        let message = format!("{what} of target collection {to} changed during processing.");
         return Err(Error::command(Code::COMMAND_FAILED, message).in_namespace(to));
     }
     match replaced {
@@ -242,7 +258,7 @@ pub(crate) fn finish_index(
     batch.delete(Family::Meta, &ids.index.building_key());
     stage_build_removal(&mut batch, ids.log);
     let list: Vec<Index> = definition.indexes.iter().cloned().chain([index.clone()]).collect();
-    stage_entry(&mut batch, collection.id, &collection.namespace, &list, &definition.fields)?;
+    stage_entry(&mut batch, collection.id, &collection.namespace, &definition.with_indexes(list))?;
     storage.store.commit_definition(batch)?;
     collection.add_index(definition, index.clone());
     Ok(())
@@ -274,10 +290,33 @@ pub(crate) fn modify_index(
     let index = indexes.get_mut(position).expect("it was found at this position");
     if modify(index)? {
         let mut batch = Batch::new(storage.database);
-        stage_entry(&mut batch, collection.id, &collection.namespace, &indexes, &definition.fields)?;
+        let changed = definition.with_indexes(indexes);
+        stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
         storage.store.commit_definition(batch)?;
-        collection.publish_settings(&mut definition, indexes.into());
+        collection.publish_settings(&mut definition, changed.indexes);
     }
+    Ok(Some(()))
+}
+
+/// Changes how the collection checks its documents. Returns `None` if the collection was dropped or renamed meanwhile: the
+/// caller must look the name up again.
+pub(crate) fn modify_validation(
+    storage: Storage<'_>,
+    collection: &CollectionState,
+    change: &ValidationChange,
+) -> Result<Option<()>> {
+    // Alone: no write that began by the old rules commits after this has returned.
+    let mut definition = collection.enter_alone();
+    if collection.is_retired() {
+        return Ok(None);
+    }
+    // What is not part of the change stays, so it starts from what is there under the gate.
+    let before = definition.validation.as_deref().cloned().unwrap_or_default();
+    let changed = definition.with_validation(before.changed(&collection.namespace, change)?);
+    let mut batch = Batch::new(storage.database);
+    stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
+    storage.store.commit_definition(batch)?;
+    *definition = changed;
     Ok(Some(()))
 }
 
@@ -301,18 +340,19 @@ pub(crate) fn drop_indexes(
     for index in &dropped {
         batch.delete_range(Family::Entries, &index.id.prefix(), &index.id.end());
     }
-    stage_entry(&mut batch, collection.id, &collection.namespace, &kept, &definition.fields)?;
+    stage_entry(&mut batch, collection.id, &collection.namespace, &definition.with_indexes(kept.clone()))?;
     collection.withdraw_indexes(&mut definition, kept, || storage.store.commit_definition(batch))?;
     Ok(Some(dropped.len()))
 }
 
 /// What a rename does if a collection has the new name already.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) enum Replace<'a> {
     Refuse,
     DropTarget,
-    /// Drops it, if it still has these indexes and no auto-increment field. If there is none, these must be none.
-    Same(&'a [Index]),
+    /// Drops it, if it still has these indexes and this validator, and no auto-increment field. If there is none, these must
+    /// be none.
+    Same(&'a Definition),
 }
 
 pub(crate) fn namespace_not_found(namespace: &Namespace) -> Error {

@@ -15,6 +15,7 @@ use std::sync::{Arc, PoisonError};
 use crate::catalog::builds::{BuildEnd, Builds};
 use crate::catalog::indexes::Index;
 use crate::catalog::sequences::AutoFields;
+use crate::catalog::validation::Validation;
 use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::storage::keys::CollectionId;
@@ -40,11 +41,13 @@ pub(crate) struct CollectionState {
     pub(crate) builds: Builds,
 }
 
-/// What writers need to know of a collection: its indexes and its auto-increment fields.
+/// What writers need to know of a collection: its indexes, its auto-increment fields, and what its documents must be like.
 #[derive(Clone)]
 pub(crate) struct Definition {
     pub(crate) indexes: Arc<[Index]>,
     pub(crate) fields: Arc<AutoFields>,
+    /// Absent if nothing of it was ever set.
+    pub(crate) validation: Option<Arc<Validation>>,
 }
 
 /// What was announced to the readers of a collection.
@@ -246,12 +249,30 @@ impl Changes {
 impl Definition {
     /// A definition with indexes and without auto-increment fields.
     pub(crate) fn of_indexes(indexes: Vec<Index>) -> Self {
-        Self { indexes: indexes.into(), fields: Arc::default() }
+        Self { indexes: indexes.into(), fields: Arc::default(), validation: None }
     }
 
-    /// The same indexes with other auto-increment fields.
+    /// The same definition with other indexes.
+    pub(crate) fn with_indexes(&self, indexes: Vec<Index>) -> Self {
+        Self { indexes: indexes.into(), ..self.clone() }
+    }
+
+    /// The same definition with other auto-increment fields.
     pub(crate) fn with_fields(&self, fields: AutoFields) -> Self {
-        Self { indexes: Arc::clone(&self.indexes), fields: Arc::new(fields) }
+        Self { fields: Arc::new(fields), ..self.clone() }
+    }
+
+    /// Whether another collection, or one that does not exist, checks the same documents in the same way.
+    pub(crate) fn is_validated_like(&self, other: Option<&Self>) -> bool {
+        let unset = Validation::default();
+        let mine = self.validation.as_deref().unwrap_or(&unset);
+        mine.is_same(other.and_then(|other| other.validation.as_deref()).unwrap_or(&unset))
+    }
+
+    /// The same definition with another validation.
+    pub(crate) fn with_validation(&self, validation: Validation) -> Self {
+        let validation = (!validation.is_unset()).then(|| Arc::new(validation));
+        Self { validation, ..self.clone() }
     }
 }
 

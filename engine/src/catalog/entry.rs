@@ -6,60 +6,102 @@
 //!     hidden?: bool, wildcardProjection?: document } ],
 //!   autoIncrement: [ { field: string, generated: string, generateOnNull: bool, onTruncate: string, sequence: int64 } ] }
 //! ```
-//! Stored bytes may be damaged, so decoding checks everything and names what is wrong.
+//! A collection whose documents are validated has `validatedIndexes` in place of `indexes`, and `validator`,
+//! `validationLevel` and `validationAction` as far as they were set: a library that does not know these fields misses
+//! `indexes`, and refuses the folder. It must not store documents that the collection refuses.
+//!
+//! Stored bytes may be damaged, so decoding checks everything and names what is wrong. An unknown field is refused too: it
+//! comes from a later version, to which it means something.
 
 use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
 use index::multikey::ArrayComponents;
 use index::spec::{IndexSpec, Sparseness, SpecOptions, Uniqueness};
-use index::validate::DOCUMENT_BYTES_MAX;
+use index::validate::{DOCUMENT_BYTES_MAX, validate};
 use query::code::Code;
 use sequence::attributes::OptionValue;
 use sequence::auto_increment::{Field, FieldOptions};
 
+use crate::catalog::collection::Definition;
 use crate::catalog::indexes::{EntryDetail, Index, IndexUses};
 use crate::catalog::multikey::IndexArrays;
-use crate::catalog::sequences::{AutoField, AutoFields};
+use crate::catalog::sequences::AutoField;
 use crate::catalog::settings::{IndexSettings, WILDCARD_PROJECTION};
+use crate::catalog::validation::{VALIDATION_ACTION, VALIDATION_LEVEL, VALIDATOR, Validation};
 use crate::document::field_tree::check_depth;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::storage::Family;
 use crate::storage::keys::{CollectionId, IndexId, SequenceId};
 
+/// The fields of the indexes: of a collection without validation, and with it.
+const INDEXES: &str = "indexes";
+const VALIDATED_INDEXES: &str = "validatedIndexes";
+
+/// All fields of an entry.
+const KNOWN: [&str; 8] = [
+    "autoIncrement",
+    "db",
+    INDEXES,
+    "name",
+    VALIDATED_INDEXES,
+    VALIDATION_ACTION,
+    VALIDATION_LEVEL,
+    VALIDATOR,
+];
+
 /// A decoded entry. Its fields are not bound to their sequences yet.
 pub(crate) struct CollectionEntry {
     pub(crate) namespace: Namespace,
     pub(crate) indexes: Vec<Index>,
     pub(crate) fields: Vec<(Field, SequenceId)>,
+    pub(crate) validation: Validation,
 }
 
-pub(crate) fn encode(namespace: &Namespace, indexes: &[Index], fields: &AutoFields) -> Result<Vec<u8>> {
+pub(crate) fn encode(namespace: &Namespace, definition: &Definition) -> Result<Vec<u8>> {
+    let Definition { indexes, fields, validation } = definition;
     let indexes: Vec<Bson> = indexes.iter().map(|index| Bson::Document(encode_index(index))).collect();
     let fields: Vec<Bson> = fields.iter().map(|field| Bson::Document(encode_field(field))).collect();
-    let entry = doc! {
-        "db": &namespace.db,
-        "name": &namespace.coll,
-        "indexes": indexes,
-        "autoIncrement": fields,
-    };
+    // The order of the fields is that of the description in the documentation; no reader depends on it.
+    let mut entry = doc! { "db": &namespace.db, "name": &namespace.coll };
+    entry.insert(if validation.is_some() { VALIDATED_INDEXES } else { INDEXES }, indexes);
+    entry.insert("autoIncrement", fields);
+    if let Some(validation) = validation {
+        validation.describe(&mut entry);
+    }
+    stored(namespace, &entry)
+}
+
+/// The bytes of an entry. The next open reads them like every document, and would refuse what is refused here.
+fn stored(namespace: &Namespace, entry: &Document) -> Result<Vec<u8>> {
     let bytes = entry.to_vec()?;
-    // The next open reads the entry like every document, and would refuse a longer one.
     if bytes.len() > DOCUMENT_BYTES_MAX {
         let message = format!(
-            "the indexes and fields of {namespace} take {} bytes in the catalog, more than {DOCUMENT_BYTES_MAX}",
+            "the definition of {namespace} takes {} bytes in the catalog, more than {DOCUMENT_BYTES_MAX}",
             bytes.len()
         );
         return Err(Error::command(Code::BSON_OBJECT_TOO_LARGE, message));
     }
-    Ok(bytes)
+    // A filter of an index, or a validator, may be nested as deeply as a command: the entry puts levels around it.
+    match validate(&bytes).map(|_| ()) {
+        Ok(()) => Ok(bytes),
+        Err(error) => {
+            let message = format!("the definition of {namespace} cannot be stored: {error}");
+            Err(Error::command(Code::BAD_VALUE, message))
+        }
+    }
+}
+
+/// The name of the field that has the indexes in a stored entry.
+pub(crate) fn indexes_field(entry: &Document) -> &'static str {
+    if entry.contains_key(VALIDATED_INDEXES) { VALIDATED_INDEXES } else { INDEXES }
 }
 
 pub(crate) fn decode(id: CollectionId, value: &[u8]) -> Result<CollectionEntry> {
     let damaged = |reason: String| Error::corruption(Family::Meta.name(), &id.catalog_key(), reason);
     // Validated first: `Document` would accept bytes that are not well-formed.
-    let valid = index::validate::validate(value).map_err(|error| damaged(error.to_string()))?;
+    let valid = validate(value).map_err(|error| damaged(error.to_string()))?;
     let entry = Document::try_from(valid.as_raw()).map_err(|error| damaged(error.to_string()))?;
     let text = |field: &str| {
         entry.get_str(field).map(str::to_owned).map_err(|_| damaged(format!("{field} is not a string")))
@@ -67,12 +109,19 @@ pub(crate) fn decode(id: CollectionId, value: &[u8]) -> Result<CollectionEntry> 
     let list = |field: &str| entry.get_array(field).map_err(|_| damaged(format!("{field} is not an array")));
     let namespace =
         Namespace::stored(&text("db")?, &text("name")?).map_err(|error| damaged(error.to_string()))?;
-    let indexes = list("indexes")?.iter().map(|index| decode_index(index).map_err(&damaged));
+    if let Some(unknown) = entry.keys().find(|field| !KNOWN.contains(&field.as_str())) {
+        return Err(damaged(format!(
+            "{namespace} has the field {unknown}, which this version does not know"
+        )));
+    }
+    let indexes = list(indexes_field(&entry))?.iter().map(|index| decode_index(index).map_err(&damaged));
     let fields = list("autoIncrement")?.iter().map(|field| decode_field(field).map_err(&damaged));
     Ok(CollectionEntry {
-        namespace,
         indexes: indexes.collect::<Result<_>>()?,
         fields: fields.collect::<Result<_>>()?,
+        validation: Validation::decode(&entry)
+            .map_err(|problem| damaged(format!("{namespace}: {problem}")))?,
+        namespace,
     })
 }
 

@@ -163,7 +163,9 @@ fn bind(
             })?;
         fields.push(AutoField::new(field, Arc::clone(state)));
     }
-    let definition = Definition::of_indexes(entry.indexes).with_fields(AutoFields::new(fields));
+    let definition = Definition::of_indexes(entry.indexes)
+        .with_fields(AutoFields::new(fields))
+        .with_validation(entry.validation);
     Ok(CollectionState::new(id, entry.namespace, definition))
 }
 

@@ -21,3 +21,4 @@ pub(crate) mod sequence_store;
 pub(crate) mod sequences;
 pub(crate) mod settings;
 pub(crate) mod stage;
+pub(crate) mod validation;

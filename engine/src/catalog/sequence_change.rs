@@ -120,7 +120,7 @@ impl Catalog {
         let all = definition.fields.iter().cloned().chain(added.iter().cloned()).collect();
         // A copy: the definition that writers use changes only after the commit.
         let changed = definition.with_fields(AutoFields::new(all));
-        stage_entry(&mut batch, collection.id, &collection.namespace, &changed.indexes, &changed.fields)?;
+        stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
         storage.store.commit_definition(batch)?;
         *ids = next;
         for field in &added {
@@ -157,7 +157,7 @@ impl Catalog {
             .partition(|field| paths.iter().any(|path| path == field.field.path()));
         let changed = definition.with_fields(AutoFields::new(kept));
         let mut batch = Batch::new(storage.database);
-        stage_entry(&mut batch, collection.id, &collection.namespace, &changed.indexes, &changed.fields)?;
+        stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
         for field in &dropped {
             stage_sequence_removal(&mut batch, &field.state.identity);
         }
@@ -207,7 +207,7 @@ pub(crate) fn alter_fields(
         }
     }
     let changed = definition.with_fields(AutoFields::new(fields));
-    stage_entry(&mut batch, collection.id, &collection.namespace, &changed.indexes, &changed.fields)?;
+    stage_entry(&mut batch, collection.id, &collection.namespace, &changed)?;
     storage.store.commit_definition(batch)?;
     publish_all(pending, storage);
     *definition = changed;

@@ -11,10 +11,9 @@ use sequence::store::{Change, GAPS_KEPT, Gap};
 
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::entry;
-use crate::catalog::indexes::Index;
 use crate::catalog::names::NextIds;
 use crate::catalog::sequence_entry::{self, Identity};
-use crate::catalog::sequences::{AutoFields, SequenceState};
+use crate::catalog::sequences::SequenceState;
 use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::storage::Family;
@@ -60,10 +59,9 @@ pub(crate) fn stage_entry(
     batch: &mut Batch<'_>,
     id: CollectionId,
     namespace: &Namespace,
-    indexes: &[Index],
-    fields: &AutoFields,
+    definition: &Definition,
 ) -> Result<()> {
-    batch.put(Family::Meta, &id.catalog_key(), &entry::encode(namespace, indexes, fields)?);
+    batch.put(Family::Meta, &id.catalog_key(), &entry::encode(namespace, definition)?);
     Ok(())
 }
 

@@ -144,7 +144,7 @@ setters!(Aggregate<'a, T>, AggregateOptions, r#"people.aggregate([doc! { "$count
         r#"let mut counted = people.aggregate([doc! { "$count": "people" }]).batch_size(100).run()?;"#,
         r#"assert_eq!(counted.next().transpose()?, Some(doc! { "people": 2 }));"#,
     ],
-    /// Accepted and without effect: there are no validators that `$out` and `$merge` could bypass.
+    /// With `true`, the documents that `$out` and `$merge` write are not checked by the validator of their target.
     bypass_document_validation: bool = [
         r#"let mut counted = people.aggregate([doc! { "$count": "people" }]).bypass_document_validation(true).run()?;"#,
         r#"assert_eq!(counted.next().transpose()?, Some(doc! { "people": 2 }));"#,
@@ -314,7 +314,8 @@ impl<'a, T> Aggregate<'a, T> {
         // It can only be the last stage.
         let position = self.pipeline.len().saturating_sub(1);
         let concern = self.options.write_concern.as_ref();
-        Ok(Written { stage, position, shared, caller, db, variables, concern })
+        let bypass = self.options.bypass_document_validation;
+        Ok(Written { stage, position, shared, caller, db, variables, concern, bypass })
     }
 
     /// The results of the stages before the one that writes.

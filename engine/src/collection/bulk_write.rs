@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bson::{Bson, DateTime, Document};
+use query::code::Code;
 use serde::Serialize;
 
 use crate::collection::handle::Collection;
-use crate::error::{BulkWriteError, Error, ErrorKind, Result};
+use crate::error::{BulkWriteError, Error, ErrorKind, Result, WriteError};
+use crate::insert_error::DetailsRoom;
 use crate::metrics::verb::Verb;
 use crate::metrics::watch::Watch;
 use crate::namespace::Namespace;
@@ -242,6 +244,8 @@ impl BulkWrite<'_, VerboseBulkWriteResult> {
 struct Outcome {
     done: VerboseBulkWriteResult,
     refused: BulkWriteError,
+    /// For what the refused writes tell together.
+    details: DetailsRoom,
 }
 
 /// The result of one write.
@@ -289,7 +293,7 @@ impl<R> BulkWrite<'_, R> {
                 Ok(single) => outcome.add(index, single),
                 Err(error) => {
                     // Only a refusal is the error of one write. Any other error, such as a full disk, ends the call.
-                    outcome.refused.write_errors.insert(index, error.into_refusal()?);
+                    outcome.refuse(index, error.into_refusal()?);
                     if is_ordered {
                         break;
                     }
@@ -332,11 +336,19 @@ impl Outcome {
         }
     }
 
+    fn refuse(&mut self, index: usize, mut refusal: WriteError) {
+        if Code::DOCUMENT_VALIDATION_FAILURE == refusal.code {
+            // Each write of a large call may be refused, and its details may take a mebibyte.
+            refusal.details = refusal.details.and_then(|details| self.details.admit(details));
+        }
+        self.refused.write_errors.insert(index, refusal);
+    }
+
     fn into_result(
         self,
         partial: impl FnOnce(VerboseBulkWriteResult) -> PartialBulkWriteResult,
     ) -> Result<VerboseBulkWriteResult> {
-        let Self { done, mut refused } = self;
+        let Self { done, mut refused, details: _ } = self;
         if refused.write_errors.is_empty() {
             return Ok(done);
         }
@@ -388,6 +400,7 @@ fn update_one(
         hint: model.hint,
         let_vars: options.let_vars.clone(),
         sort: model.sort,
+        bypass_document_validation: options.bypass_document_validation,
         write_concern: options.write_concern.clone(),
         ..UpdateOptions::default()
     };
@@ -407,6 +420,7 @@ fn update_many(
         collation: model.collation,
         hint: model.hint,
         let_vars: options.let_vars.clone(),
+        bypass_document_validation: options.bypass_document_validation,
         write_concern: options.write_concern.clone(),
         ..UpdateOptions::default()
     };
@@ -425,6 +439,7 @@ fn replace_one(
         hint: model.hint,
         let_vars: options.let_vars.clone(),
         sort: model.sort,
+        bypass_document_validation: options.bypass_document_validation,
         write_concern: options.write_concern.clone(),
         ..ReplaceOptions::default()
     };

@@ -21,6 +21,8 @@ pub(super) struct ChangeOptions<'a> {
     pub(super) upsert: Option<bool>,
     pub(super) hint: Option<&'a Hint>,
     pub(super) concern: Option<&'a WriteConcern>,
+    /// Whether no document is checked by the collection's validator.
+    pub(super) bypass: Option<bool>,
     /// Sees the document of an upsert before it is inserted.
     pub(super) preview: Option<Preview<'a>>,
 }
@@ -78,7 +80,7 @@ impl<T> Collection<T> {
             let changed = self.write_existing(terms, |target| {
                 // Under the gate, so that the index of the hint is not dropped before the search.
                 check_hint(options.hint, target.indexes)?;
-                change_matches(target)
+                change_matches(target.unchecked(options.bypass))
             })?;
             // A collection that does not exist is like one in which nothing matches.
             return Ok(changed.flatten().map(Upserted::Changed));
@@ -92,7 +94,7 @@ impl<T> Collection<T> {
         let upserted = self.write(terms, |target| {
             check_hint(options.hint, target.indexes)?;
             // Only the insert has a use for the preview. A changed document is shown by the update itself.
-            let target = Target { preview: options.preview, ..target };
+            let target = Target { preview: options.preview, ..target.unchecked(options.bypass) };
             upsert::upsert(target, filter, change, || change_matches(target))
         })?;
         Ok(Some(upserted))

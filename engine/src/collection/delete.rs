@@ -156,7 +156,7 @@ impl<T> Delete<'_, T> {
         let write = ExplainedWrite {
             filter: &self.filter,
             search: DocumentSearch { selector: &selector, order: &order },
-            options: ChangeOptions { upsert: None, hint, concern, preview: None },
+            options: ChangeOptions { upsert: None, hint, concern, bypass: None, preview: None },
             limit: (self.extent == Extent::One).then_some(1),
         };
         let explained = self.collection.explain_delete(write, depth)?;

@@ -193,7 +193,7 @@ setters!(FindOneAndUpdate<'a, T>, FindOneAndUpdateOptions, r#"people.find_one_an
         "    .run()?;",
         r#"assert_eq!(updated, Some(doc! { "_id": 3, "scores": [5, 9] }));"#,
     ],
-    /// Accepted and without effect: there are no validators that it could bypass.
+    /// With `true`, the document is not checked by the validator of the collection.
     bypass_document_validation: bool = [
         r#"let update = people.find_one_and_update(doc! { "_id": 1 }, doc! { "$set": { "name": "Augusta" } });"#,
         "assert_eq!(update.bypass_document_validation(true).run()?, Some(ada));",
@@ -261,7 +261,7 @@ setters!(FindOneAndUpdate<'a, T>, FindOneAndUpdateOptions, r#"people.find_one_an
 });
 
 setters!(FindOneAndReplace<'a, T, D>, FindOneAndReplaceOptions, r#"people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Ada" })"#, {
-    /// Accepted and without effect: there are no validators that it could bypass.
+    /// With `true`, the document is not checked by the validator of the collection.
     bypass_document_validation: bool = [
         r#"let replacing = people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
         "assert_eq!(replacing.bypass_document_validation(true).run()?, Some(ada));",
@@ -505,7 +505,7 @@ impl<T> FindOneAndDelete<'_, T> {
         let ParsedDelete { selector, order, projection } = self.parse()?;
         let search = DocumentSearch { selector: &selector, order: &order };
         let (hint, concern) = (options.hint.as_ref(), options.write_concern.as_ref());
-        let options = ChangeOptions { upsert: None, hint, concern, preview: None };
+        let options = ChangeOptions { upsert: None, hint, concern, bypass: None, preview: None };
         let write = ExplainedWrite { filter: &self.filter, search, options, limit: Some(1) };
         let explained = self.collection.explain_delete(write, depth)?;
         let rows = explained.rows();
@@ -560,11 +560,13 @@ struct ModifyOptions<'a> {
     hint: Option<&'a Hint>,
     collation: Option<&'a Collation>,
     write_concern: Option<&'a WriteConcern>,
+    bypass: Option<bool>,
 }
 
 impl<'a> ModifyOptions<'a> {
     fn change_options(&self) -> ChangeOptions<'a> {
-        ChangeOptions { upsert: self.upsert, hint: self.hint, concern: self.write_concern, preview: None }
+        let Self { upsert, hint, write_concern: concern, bypass, .. } = *self;
+        ChangeOptions { upsert, hint, concern, bypass, preview: None }
     }
 
     /// Parses the projection. A positional one cannot be applied to the changed document: the array element that matched
@@ -590,6 +592,7 @@ impl<'a> ModifyOptions<'a> {
             hint: options.hint.as_ref(),
             collation: options.collation.as_ref(),
             write_concern: options.write_concern.as_ref(),
+            bypass: options.bypass_document_validation,
         }
     }
 
@@ -602,6 +605,7 @@ impl<'a> ModifyOptions<'a> {
             hint: options.hint.as_ref(),
             collation: options.collation.as_ref(),
             write_concern: options.write_concern.as_ref(),
+            bypass: options.bypass_document_validation,
         }
     }
 }

@@ -29,6 +29,7 @@ use crate::storage::fork::refuse_child;
 use crate::storage::handles::Storage;
 use crate::write::Target;
 use crate::write::prepare::record_key;
+use crate::write::validation::Checks;
 
 /// A collection of documents of the type `T`: any serde type, [`bson::Document`] for documents without a schema, or
 /// [`bson::RawDocumentBuf`] for raw bytes.
@@ -333,16 +334,19 @@ impl<T> Collection<T> {
             // The shared gate keeps indexes and auto-increment fields as they are until the write is committed. If the
             // collection was dropped since it was resolved, it is resolved, or created, again.
             let Some(definition) = state.enter() else { continue };
+            let checks = Checks::of(&state.namespace, definition.validation.as_deref(), terms.operation);
             let target = Target {
                 store: &shared.store,
                 database: &database,
                 collection: &state,
+                definition: &definition,
                 indexes: &definition.indexes,
                 fields: &definition.fields,
                 acquirer: self.handle.caller.acquirer.as_deref(),
                 generator: &shared.generator,
                 level,
                 preview: None,
+                checks: checks.as_ref(),
                 operation: terms.operation,
             };
             return operation(target).map(Some).map_err(|error| error.in_namespace(&state.namespace));

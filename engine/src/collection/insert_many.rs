@@ -79,8 +79,8 @@ pub struct InsertMany<'a, T> {
 
 setters!(InsertMany<'a, T>, InsertManyOptions, r#"people.insert_many([doc! { "name": "Ada" }, doc! { "name": "Grace" }])"#, {
     /// With `true`, an auto-increment field keeps the value that the document has, whatever the field's
-    /// [`Generated`](crate::Generated) mode. Use it to restore documents of a dump. There are no validators that
-    /// it could bypass.
+    /// [`Generated`](crate::Generated) mode, and the validator of the collection checks nothing. Use it to restore documents of
+    /// a dump.
     bypass_document_validation: bool = [
         r#"let number = AutoIncrement::builder().field("number").generated(Generated::Always).build();"#,
         "people.create_auto_increment(number).run()?;",
@@ -178,7 +178,6 @@ impl<T> InsertMany<'_, T> {
         let operation = collection.begin_plain(self.options.max_time);
         let terms = Terms { concern: self.options.write_concern.as_ref(), operation: &operation };
         collection.write(terms, |target| {
-            // There are no validators: the option only keeps the numbers that documents of a dump bring.
             let target = target.bypassing(self.options.bypass_document_validation);
             insert::insert_many(target, &mut documents, order)
         })

@@ -64,8 +64,8 @@ pub struct InsertOne<'a, T, D> {
 
 setters!(InsertOne<'a, T, D>, InsertOneOptions, r#"people.insert_one(doc! { "name": "Ada" })"#, {
     /// With `true`, an auto-increment field keeps the value that the document has, whatever the field's
-    /// [`Generated`](crate::Generated) mode. Use it to restore documents of a dump. There are no validators that
-    /// it could bypass.
+    /// [`Generated`](crate::Generated) mode, and the validator of the collection checks nothing. Use it to restore documents of
+    /// a dump.
     bypass_document_validation: bool = [
         r#"let number = AutoIncrement::builder().field("number").generated(Generated::Always).build();"#,
         "people.create_auto_increment(number).run()?;",
@@ -121,7 +121,6 @@ impl<T: Serialize, D: Borrow<T>> InsertOne<'_, T, D> {
         let operation = collection.begin_plain(self.options.max_time);
         let terms = Terms { concern: self.options.write_concern.as_ref(), operation: &operation };
         let inserted = collection.write(terms, |target| {
-            // There are no validators: the option only keeps the numbers that a document of a dump brings.
             let target = target.bypassing(self.options.bypass_document_validation);
             insert::insert_one(target, &mut draft)
         })?;

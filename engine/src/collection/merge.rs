@@ -27,6 +27,14 @@ use crate::write::find::DocumentSearch;
 use crate::write::insert;
 use crate::write::update::{self, Shown};
 
+/// How a `$merge` writes.
+#[derive(Clone, Copy)]
+pub(super) struct MergeTerms<'a> {
+    pub(super) concern: Option<&'a WriteConcern>,
+    /// Whether no document is checked by the validator of the target.
+    pub(super) bypass: Option<bool>,
+}
+
 /// A `$merge` at work.
 pub(super) struct Merging<'a> {
     merge: &'a Merge,
@@ -35,7 +43,7 @@ pub(super) struct Merging<'a> {
     position: usize,
     /// The variables of the command.
     variables: &'a Variables,
-    concern: Option<&'a WriteConcern>,
+    terms: MergeTerms<'a>,
     /// The stages of `whenMatched`.
     stages: Vec<Document>,
     order: Order,
@@ -49,7 +57,7 @@ impl<'a> Merging<'a> {
         target: Collection<RawDocumentBuf>,
         position: usize,
         variables: &'a Variables,
-        concern: Option<&'a WriteConcern>,
+        terms: MergeTerms<'a>,
     ) -> Result<Self> {
         let mut stages = Vec::new();
         if let WhenMatched::Pipeline(given) = merge.when_matched() {
@@ -68,7 +76,7 @@ impl<'a> Merging<'a> {
                 return Err(refused(Code::MERGE_ON_NOT_UNIQUE, message).in_namespace(&target.namespace()));
             }
         }
-        Ok(Self { merge, target, position, variables, concern, stages, order: Order::default() })
+        Ok(Self { merge, target, position, variables, terms, stages, order: Order::default() })
     }
 
     /// Merges one document.
@@ -138,7 +146,8 @@ impl<'a> Merging<'a> {
         let search = DocumentSearch { selector: &selector, order: &self.order };
         // Where nothing is inserted, a collection that does not exist is not made either.
         let upsert = Some(self.merge.when_not_matched() == WhenNotMatched::Insert);
-        let options = ChangeOptions { upsert, hint: None, concern: self.concern, preview: None };
+        let MergeTerms { concern, bypass } = self.terms;
+        let options = ChangeOptions { upsert, hint: None, concern, bypass, preview: None };
         let request = ChangeRequest { filter, change, options, operation };
         let done = self.target.write_change(request, |target| {
             let matched = update::update_one(target, search, change, Shown::NOTHING)?;
@@ -151,8 +160,9 @@ impl<'a> Merging<'a> {
         let mut drafts = Drafts::of_bytes(document.as_bytes());
         // A refused document must not leave an empty collection.
         self.target.check_before_creation(|| insert::check_one(&drafts))?;
-        let terms = Terms { concern: self.concern, operation };
-        self.target.write(terms, |target| insert::insert_one(target, &mut drafts))?;
+        let MergeTerms { concern, bypass } = self.terms;
+        let terms = Terms { concern, operation };
+        self.target.write(terms, |target| insert::insert_one(target.unchecked(bypass), &mut drafts))?;
         Ok(())
     }
 }

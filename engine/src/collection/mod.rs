@@ -12,6 +12,7 @@ mod bulk_write;
 pub(crate) mod by_database;
 mod change;
 mod count;
+pub(crate) mod definition;
 mod delete;
 mod distinct;
 mod drop;

@@ -11,8 +11,7 @@ use query::code::Code;
 use query::operation::{OperationContext, Reservation};
 
 use crate::catalog::change::{Replace, refuse_fields};
-use crate::catalog::collection::CollectionState;
-use crate::catalog::indexes::Index;
+use crate::catalog::collection::{CollectionState, Definition};
 use crate::codes::refused;
 use crate::document::draft::Drafts;
 use crate::error::{CommandError, Error, ErrorKind, Result};
@@ -23,6 +22,7 @@ use crate::shared::Shared;
 use crate::write::Target;
 use crate::write::insert;
 use crate::write::outcome::{InsertOrder, InsertOutcome};
+use crate::write::validation::Checks;
 
 /// Documents are inserted when there are this many bytes of them.
 const INSERTED_BYTES: usize = 4 << 20;
@@ -33,30 +33,32 @@ pub(super) struct Aside<'a> {
     target: &'a Namespace,
     namespace: Namespace,
     state: Arc<CollectionState>,
-    /// The indexes of the target when they were copied.
-    indexes: Arc<[Index]>,
+    /// The definition of the target when it was copied.
+    copied: Definition,
+    /// Whether no document is checked by the validator of the target.
+    bypass: Option<bool>,
     is_placed: bool,
 }
 
 impl<'a> Aside<'a> {
     /// Makes the collection for documents that are to replace those of `target`.
-    pub(super) fn begin(shared: &'a Shared, target: &'a Namespace) -> Result<Self> {
+    pub(super) fn begin(shared: &'a Shared, target: &'a Namespace, bypass: Option<bool>) -> Result<Self> {
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
         // Under the gate for a moment, so that a change of the indexes that is running is seen as a whole.
         let replaced = shared.catalog.find(target).map(|state| state.definition());
         // What the target is now decides what is gathered; what it is at the end must be the same.
-        let indexes = match &replaced {
+        let copied = match replaced {
             Some(definition) => {
-                refuse_fields(target, definition)?;
-                Arc::clone(&definition.indexes)
+                refuse_fields(target, &definition)?;
+                definition
             }
-            None => Arc::from([]),
+            None => Definition::of_indexes(Vec::new()),
         };
         // An id of the store's own generator: two calls for one target gather in two collections.
         let namespace = Namespace::aside(&target.db, &shared.generator.generate().to_string());
-        let state = shared.catalog.create_aside(shared.storage(&database), &namespace, &indexes)?;
-        Ok(Self { shared, target, namespace, state, indexes, is_placed: false })
+        let state = shared.catalog.create_aside(shared.storage(&database), &namespace, &copied)?;
+        Ok(Self { shared, target, namespace, state, copied, bypass, is_placed: false })
     }
 
     /// Gathers the results of a pipeline to their end, and puts them in place.
@@ -88,10 +90,13 @@ impl<'a> Aside<'a> {
         shared.store.admit_write()?;
         // Not resolved by its name: a collection that is gone must not be made again.
         let Some(definition) = self.state.enter() else { return Err(self.is_gone()) };
+        // By the name that the caller knows, for what is logged.
+        let checks = Checks::of(self.target, definition.validation.as_deref(), operation);
         let target = Target {
             store: &shared.store,
             database: &database,
             collection: &self.state,
+            definition: &definition,
             indexes: &definition.indexes,
             fields: &definition.fields,
             acquirer: None,
@@ -99,8 +104,10 @@ impl<'a> Aside<'a> {
             // The commit that puts the documents in place is synced, and with it what was written before.
             level: shared.commit_level(Some(&WriteConcern::buffered()))?,
             preview: None,
+            checks: checks.as_ref(),
             operation,
         };
+        let target = target.unchecked(self.bypass);
         let outcome: InsertOutcome<Vec<usize>> =
             insert::insert_many(target, &mut drafts, InsertOrder::Ordered)
                 .map_err(|error| self.named(error))?;
@@ -124,7 +131,7 @@ impl<'a> Aside<'a> {
         if self.state.is_retired() {
             return Err(self.is_gone());
         }
-        let replace = Replace::Same(&self.indexes);
+        let replace = Replace::Same(&self.copied);
         shared.catalog.rename(shared.storage(&database), &self.namespace, self.target, replace)?;
         self.is_placed = true;
         Ok(())

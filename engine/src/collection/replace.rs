@@ -74,7 +74,7 @@ pub struct ReplaceOne<'a, T, D> {
 }
 
 setters!(ReplaceOne<'a, T, D>, ReplaceOptions, r#"people.replace_one(doc! { "_id": 1 }, doc! { "name": "Ada" })"#, {
-    /// Accepted and without effect: there are no validators that it could bypass.
+    /// With `true`, the document is not checked by the validator of the collection.
     bypass_document_validation: bool = [
         r#"let replacing = people.replace_one(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
         "assert_eq!(replacing.bypass_document_validation(true).run()?.modified_count, 1);",
@@ -200,7 +200,8 @@ impl<T: Serialize, D: Borrow<T>> ReplaceOne<'_, T, D> {
     }
 
     fn change_options(&self) -> ChangeOptions<'_> {
-        let ReplaceOptions { upsert, hint, write_concern, .. } = &self.options;
-        ChangeOptions { upsert: *upsert, hint: hint.as_ref(), concern: write_concern.as_ref(), preview: None }
+        let ReplaceOptions { upsert, hint, write_concern, bypass_document_validation, .. } = &self.options;
+        let (hint, concern) = (hint.as_ref(), write_concern.as_ref());
+        ChangeOptions { upsert: *upsert, hint, concern, bypass: *bypass_document_validation, preview: None }
     }
 }

@@ -117,7 +117,7 @@ setters!(Update<'a, T>, UpdateOptions, r#"people.update_one(doc! { "_id": 1 }, d
         r#"let updated = people.find_one(doc! { "_id": 3 }).run()?;"#,
         r#"assert_eq!(updated, Some(doc! { "_id": 3, "scores": [5, 9] }));"#,
     ],
-    /// Accepted and without effect: there are no validators that it could bypass.
+    /// With `true`, the document is not checked by the validator of the collection.
     bypass_document_validation: bool = [
         r#"let update = people.update_one(doc! { "_id": 1 }, doc! { "$set": { "born": 1815 } });"#,
         "assert_eq!(update.bypass_document_validation(true).run()?.modified_count, 1);",
@@ -248,8 +248,9 @@ impl<T> Update<'_, T> {
     }
 
     fn change_options(&self) -> ChangeOptions<'_> {
-        let UpdateOptions { upsert, hint, write_concern, .. } = &self.options;
-        ChangeOptions { upsert: *upsert, hint: hint.as_ref(), concern: write_concern.as_ref(), preview: None }
+        let UpdateOptions { upsert, hint, write_concern, bypass_document_validation, .. } = &self.options;
+        let (hint, concern) = (hint.as_ref(), write_concern.as_ref());
+        ChangeOptions { upsert: *upsert, hint, concern, bypass: *bypass_document_validation, preview: None }
     }
 }
 

@@ -9,7 +9,7 @@ use query::pipeline::writer::WritingStage;
 
 use crate::codes::refused;
 use crate::collection::handle::Collection;
-use crate::collection::merge::Merging;
+use crate::collection::merge::{MergeTerms, Merging};
 use crate::collection::out::Aside;
 use crate::error::Result;
 use crate::execute::explain::Depth;
@@ -32,6 +32,8 @@ pub(super) struct Written<'a> {
     pub(super) db: &'a str,
     pub(super) variables: &'a Variables,
     pub(super) concern: Option<&'a WriteConcern>,
+    /// Whether no document is checked by the validator of the target.
+    pub(super) bypass: Option<bool>,
 }
 
 impl Written<'_> {
@@ -42,7 +44,7 @@ impl Written<'_> {
         drop(self.shared.store.enter()?);
         self.shared.store.admit_write()?;
         let Some(merging) = self.merging(&target)? else {
-            return Aside::begin(self.shared, &target)?.fill(&mut open()?);
+            return Aside::begin(self.shared, &target, self.bypass)?.fill(&mut open()?);
         };
         // One document after the other: the pipeline reads its snapshot, so no write of this call comes back to it.
         let mut piped = open()?;
@@ -77,7 +79,8 @@ impl Written<'_> {
         // The writes are parts of the operation of the pipeline, with its limits.
         let caller = self.caller.within(self.variables.operation());
         let target = Collection::<RawDocumentBuf>::new(shared, caller, &target.db, &target.coll);
-        Merging::begin(merge, target, self.position, self.variables, self.concern).map(Some)
+        let terms = MergeTerms { concern: self.concern, bypass: self.bypass };
+        Merging::begin(merge, target, self.position, self.variables, terms).map(Some)
     }
 
     /// The collection that is written to, if it may be.

@@ -4,14 +4,15 @@ use bson::spec::BinarySubtype;
 use bson::{Binary, Document, RawDocumentBuf, doc};
 use query::code::Code;
 
-use crate::catalog::change::{Created, Replace};
-use crate::catalog::fields::has_fields;
+use crate::catalog::change::{NewCollection, Replace};
+use crate::catalog::collection::CollectionState;
 use crate::codes::{refused, unsupported};
 use crate::collection::by_database::collection_names;
+use crate::collection::definition;
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::command::cursor::Opened;
-use crate::command::modify::check_validation;
+use crate::command::modify::{check_images, validation};
 use crate::command::sequences::auto_increments;
 use crate::cursor::Cursor;
 use crate::error::Result;
@@ -35,24 +36,15 @@ const KNOWN: [&str; 7] = [
 pub(super) fn create(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&KNOWN)?;
     // All fields are read before the store is entered: `close` waits for every operation inside.
-    check_validation(arguments)?;
+    check_images(arguments)?;
     check_collation(arguments.collation()?.as_ref())?;
     check_id_index(arguments)?;
     let fields = auto_increments(arguments)?.unwrap_or_default();
     let fields: Vec<_> = fields.into_iter().map(|field| field.options).collect();
+    let new = NewCollection { fields, validation: validation(arguments)? };
     let namespace = Namespace::parse(context.db, arguments.target()?)?;
-    let storage = context.shared.store.enter()?;
-    // Before the catalog, so that a read-only store refuses even a `create` that would change nothing.
-    context.shared.store.admit_write()?;
-    match context.shared.catalog.create(context.shared.storage(&storage), &namespace, &fields)? {
-        Created::New(_) => Ok(doc! {}),
-        // As in MongoDB since 7.0: a collection that exists with the same options is no error.
-        Created::Existing(existing) if has_fields(&existing.definition().fields, &fields)? => Ok(doc! {}),
-        Created::Existing(_) => {
-            let message = format!("namespace {namespace} already exists, but with different options");
-            Err(refused(Code::NAMESPACE_EXISTS, message).in_namespace(&namespace))
-        }
-    }
+    definition::create(context.shared, &namespace, &new)?;
+    Ok(doc! {})
 }
 
 /// Checks `idIndex`, which mongorestore sends from a dump. There is only one index on `_id` that a collection can have.
@@ -150,7 +142,7 @@ pub(super) fn list(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
         let whole = doc! {
             "name": &name,
             "type": "collection",
-            "options": options_of(context, &name)?,
+            "options": options_of(context, &state)?,
             "info": { "readOnly": false, "uuid": uuid },
             // Tools such as mongorestore send it back with `create`.
             "idIndex": { "v": 2, "key": { "_id": 1 }, "name": "_id_" },
@@ -170,13 +162,17 @@ pub(super) fn list(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
     Ok(Opened { cursor: Cursor::of_list(batch), namespace })
 }
 
-/// The options with which `create` makes the same collection again, as mongorestore does: its auto-increment fields with
-/// their current values.
-fn options_of(context: &CommandContext<'_>, name: &str) -> Result<Document> {
-    let fields = context.collection(name).auto_increment_options()?;
-    Ok(if fields.is_empty() {
-        doc! {}
-    } else {
-        doc! { "autoIncrement": fields }
-    })
+/// The options with which `create` makes the same collection again, as mongorestore does: how its documents are validated,
+/// and its auto-increment fields with their current values.
+fn options_of(context: &CommandContext<'_>, state: &CollectionState) -> Result<Document> {
+    let mut options = doc! {};
+    // Only what was set: a dump that is restored declares the same, and no more.
+    if let Some(validation) = &state.definition().validation {
+        validation.describe(&mut options);
+    }
+    let fields = context.collection(&state.namespace.coll).auto_increment_options()?;
+    if !fields.is_empty() {
+        options.insert("autoIncrement", fields);
+    }
+    Ok(options)
 }

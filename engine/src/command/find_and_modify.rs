@@ -129,6 +129,7 @@ fn options(arguments: &Arguments<'_>) -> Result<FindOneAndUpdateOptions> {
     let is_after = arguments.boolean("new")?.unwrap_or(false);
     Ok(FindOneAndUpdateOptions {
         array_filters: array_filters(arguments)?,
+        bypass_document_validation: arguments.boolean("bypassDocumentValidation")?,
         projection: arguments.document("fields")?.cloned(),
         return_document: Some(if is_after { ReturnDocument::After } else { ReturnDocument::Before }),
         sort: arguments.document("sort")?.cloned(),

@@ -1,20 +1,23 @@
 //! `collMod`: changes of a collection and of its indexes.
 //!
-//! The visibility and the expiry of an index are changed. Of the rest of what MongoDB can change here, a request for the
-//! state that is there already succeeds, and every other one is refused by the name of its field.
+//! What documents are validated by is changed, and the visibility and the expiry of an index. Of the rest of what MongoDB can
+//! change here, a request for the state that is there already succeeds, and every other one is refused by the name of its
+//! field.
 
 use std::time::Duration;
 
 use bson::{Document, doc};
 use query::code::Code;
 
-use crate::catalog::change::namespace_not_found;
+use crate::catalog::validation::{VALIDATION_ACTION, VALIDATION_LEVEL, VALIDATOR, ValidationChange};
 use crate::codes::refused;
+use crate::collection::definition;
 use crate::collection::modify_index::{self, ChangedSettings, IndexChange, IndexSelector};
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::error::Result;
 use crate::namespace::Namespace;
+use crate::options::{ValidationAction, ValidationLevel};
 
 const KNOWN: [&str; 5] =
     ["changeStreamPreAndPostImages", "index", "validationAction", "validationLevel", "validator"];
@@ -23,29 +26,37 @@ const OF_INDEX: [&str; 6] = ["expireAfterSeconds", "hidden", "keyPattern", "name
 pub(super) fn modify(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&KNOWN)?;
     arguments.write_concern()?;
-    check_validation(arguments)?;
+    check_images(arguments)?;
+    let validation = validation(arguments)?;
     let index = arguments.document("index")?;
     let change = index.map(|index| wanted(&Arguments::of("collMod.index", index))).transpose()?;
     // After the fields: a request that no collection could meet is refused as such, even for a missing one.
     let namespace = Namespace::parse(context.db, arguments.target()?)?;
-    if let Some((selector, change)) = change {
-        return Ok(told(&modify_index::apply(context.shared, &namespace, selector, change)?, change));
-    }
-    let _in_use = context.shared.store.enter()?;
-    // Nothing is written, but a store that cannot write refuses every change that is asked for.
-    context.shared.store.admit_write()?;
-    context.shared.catalog.find(&namespace).ok_or_else(|| namespace_not_found(&namespace))?;
-    Ok(doc! {})
+    // The index first: what is wrong with it is found only by a change of it, and then nothing else is changed.
+    let reply = match change {
+        Some((selector, change)) => {
+            told(&modify_index::apply(context.shared, &namespace, selector, change)?, change)
+        }
+        None => doc! {},
+    };
+    definition::modify(context.shared, &namespace, &validation)?;
+    Ok(reply)
 }
 
-/// Refuses validators and pre-images, which CairnDB does not have. A request for none of them succeeds.
-pub(super) fn check_validation(arguments: &Arguments<'_>) -> Result<()> {
-    if arguments.document("validator")?.is_some_and(|validator| !validator.is_empty()) {
-        return Err(arguments.not_here("validator"));
-    }
-    // Without a validator their values make no difference, but MongoDB refuses unknown ones.
-    arguments.one_of("validationLevel", &["off", "strict", "moderate"])?;
-    arguments.one_of("validationAction", &["error", "warn", "errorAndLog"])?;
+/// Reads how documents are to be validated, for `create` and `collMod`.
+pub(super) fn validation(arguments: &Arguments<'_>) -> Result<ValidationChange> {
+    // Unknown names are refused by `one_of`, so that each name that comes back is one of the options.
+    let level = arguments.one_of(VALIDATION_LEVEL, &ValidationLevel::NAMES)?;
+    let action = arguments.one_of(VALIDATION_ACTION, &ValidationAction::NAMES)?;
+    Ok(ValidationChange {
+        validator: arguments.document(VALIDATOR)?.cloned(),
+        level: level.and_then(ValidationLevel::named),
+        action: action.and_then(ValidationAction::named),
+    })
+}
+
+/// Refuses pre-images, which CairnDB does not have. A request for none succeeds.
+pub(super) fn check_images(arguments: &Arguments<'_>) -> Result<()> {
     let Some(images) = arguments.document("changeStreamPreAndPostImages")? else { return Ok(()) };
     let images = Arguments::of("changeStreamPreAndPostImages", images);
     images.allow_in_statement(&["enabled"])?;

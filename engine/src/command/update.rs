@@ -25,6 +25,7 @@ const STATEMENT: [&str; 8] = ["arrayFilters", "collation", "hint", "multi", "q",
 struct Shared<'a> {
     let_vars: Option<&'a Document>,
     write_concern: Option<WriteConcern>,
+    bypass: Option<bool>,
     /// `$$NOW`, one for all statements.
     now: DateTime,
 }
@@ -34,6 +35,7 @@ impl<'a> Shared<'a> {
         Ok(Self {
             let_vars: arguments.document("let")?,
             write_concern: arguments.write_concern()?,
+            bypass: arguments.boolean("bypassDocumentValidation")?,
             now: DateTime::now(),
         })
     }
@@ -189,6 +191,7 @@ fn update_options(statement: &Arguments<'_>, shared: &Shared<'_>) -> Result<Upda
         let_vars: shared.let_vars.cloned(),
         sort: statement.document("sort")?.cloned(),
         write_concern: shared.write_concern.clone(),
+        bypass_document_validation: shared.bypass,
         ..UpdateOptions::default()
     })
 }
@@ -202,6 +205,7 @@ fn replace_options(statement: &Arguments<'_>, shared: &Shared<'_>) -> Result<Rep
         let_vars: shared.let_vars.cloned(),
         sort: statement.document("sort")?.cloned(),
         write_concern: shared.write_concern.clone(),
+        bypass_document_validation: shared.bypass,
         ..ReplaceOptions::default()
     })
 }

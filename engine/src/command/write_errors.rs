@@ -1,14 +1,16 @@
 //! `writeErrors` of a reply: the statements of a write that were refused, and why.
 
 use bson::{Bson, Document, doc};
+use query::code::Code;
 
 use crate::error::{Error, Result};
-use crate::insert_error::IndexedWriteError;
+use crate::insert_error::{DetailsRoom, IndexedWriteError};
 
 /// The refused statements of one command.
 #[derive(Default)]
 pub(super) struct WriteErrors {
     errors: Vec<Bson>,
+    details: DetailsRoom,
 }
 
 impl WriteErrors {
@@ -29,9 +31,21 @@ impl WriteErrors {
             error.insert("codeName", name);
         }
         error.insert("errmsg", message);
-        // `keyPattern` and `keyValue` of a duplicate key stand beside the message, as in MongoDB.
-        error.extend(details.unwrap_or_default());
+        error.extend(self.shown(code, details.unwrap_or_default()));
         self.errors.push(error.into());
+    }
+
+    /// The details of an error as fields of a reply: `keyPattern` and `keyValue` of a duplicate key stand beside the
+    /// message, those of an invalid document in `errInfo`, as in MongoDB.
+    fn shown(&mut self, code: i32, details: Document) -> Document {
+        if Code::DOCUMENT_VALIDATION_FAILURE != code {
+            return details;
+        }
+        // A large batch can be refused as a whole, each document with details of a mebibyte.
+        match self.details.admit(details) {
+            Some(details) => doc! { "errInfo": details },
+            None => Document::new(),
+        }
     }
 
     /// Adds the field `writeErrors` to `reply`. Without a refusal the field is left out, as clients expect.

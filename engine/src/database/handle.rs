@@ -1,19 +1,13 @@
-//! The struct `Database`, and its verbs on collections: create, list, aggregate, drop.
+//! The struct `Database`, and its verbs on all collections: list, aggregate, drop.
 
 use std::sync::Arc;
 
 use bson::Document;
-use query::code::Code;
 use query::operation::CancellationToken;
-use sequence::auto_increment::FieldOptions;
 
-use crate::auto_increment::AutoIncrement;
-use crate::catalog::change::Created;
-use crate::catalog::fields::has_fields;
 use crate::collection::{Aggregate, Collection, by_database};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::gridfs::GridFsBucket;
-use crate::namespace::Namespace;
 use crate::options::GridFsBucketOptions;
 use crate::shared::{Caller, Shared};
 
@@ -131,27 +125,6 @@ impl Database {
         Self { caller: self.caller.with_cancellation(token), ..self.clone() }
     }
 
-    /// Creates an empty collection. This is only needed for auto-increment fields, because the first write to a collection
-    /// creates it.
-    ///
-    /// It is no error if the collection exists with the same auto-increment fields. With other fields the call fails with
-    /// code 48 (`NamespaceExists`).
-    ///
-    /// ```
-    /// # use cairndb::Client;
-    /// # fn main() -> cairndb::Result<()> {
-    /// # let folder = tempfile::tempdir()?;
-    /// # let client = Client::open(folder.path().join("db"))?;
-    /// let shop = client.database("shop");
-    /// shop.create_collection("orders").run()?;
-    /// assert_eq!(shop.list_collection_names().run()?, ["orders"]);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn create_collection(&self, name: impl Into<String>) -> CreateCollection<'_> {
-        CreateCollection { database: self, name: name.into(), fields: Vec::new() }
-    }
-
     /// Runs an aggregation pipeline that needs no collection: one that starts with `$documents`.
     ///
     /// ```
@@ -217,26 +190,6 @@ impl std::fmt::Debug for Database {
     }
 }
 
-/// The action that [`Database::create_collection`] returns. [`run`](Self::run) executes it.
-///
-/// ```
-/// # use cairndb::{AutoIncrement, Client};
-/// # fn main() -> cairndb::Result<()> {
-/// # let folder = tempfile::tempdir()?;
-/// # let client = Client::open(folder.path().join("db"))?;
-/// let fields = ["number", "position"].map(|field| AutoIncrement::builder().field(field).build());
-/// let [number, position] = fields;
-/// client.database("shop").create_collection("orders").auto_increment(number).auto_increment(position).run()?;
-/// # Ok(())
-/// # }
-/// ```
-#[must_use = "the collection is created by run()"]
-pub struct CreateCollection<'a> {
-    database: &'a Database,
-    name: String,
-    fields: Vec<FieldOptions>,
-}
-
 /// The action that [`Database::list_collection_names`] returns. [`run`](Self::run) executes it.
 #[must_use = "the list is read by run()"]
 pub struct ListCollectionNames<'a> {
@@ -247,47 +200,6 @@ pub struct ListCollectionNames<'a> {
 #[must_use = "the database is dropped by run()"]
 pub struct DropDatabase<'a> {
     database: &'a Database,
-}
-
-impl CreateCollection<'_> {
-    /// Adds an auto-increment field: the engine numbers the documents in it. Call it once for each field.
-    ///
-    /// ```
-    /// # use cairndb::{AutoIncrement, Client, bson::{Document, doc}};
-    /// # fn main() -> cairndb::Result<()> {
-    /// # let folder = tempfile::tempdir()?;
-    /// # let client = Client::open(folder.path().join("db"))?;
-    /// let shop = client.database("shop");
-    /// let number = AutoIncrement::builder().field("number").build();
-    /// shop.create_collection("orders").auto_increment(number).run()?;
-    ///
-    /// let inserted = shop.collection::<Document>("orders").insert_one(doc! { "item": "pen" }).run()?;
-    /// assert_eq!(inserted.generated.get("number"), Some(1));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn auto_increment(mut self, field: AutoIncrement) -> Self {
-        self.fields.push(field.options);
-        self
-    }
-
-    /// Creates the collection.
-    pub fn run(self) -> Result<()> {
-        let shared = &self.database.shared;
-        let namespace = Namespace::parse(&self.database.name, &self.name)?;
-        let storage = shared.store.enter()?;
-        shared.store.admit_write()?;
-        // The fields are created in the commit of the collection: no document gets in before they number it.
-        match shared.catalog.create(shared.storage(&storage), &namespace, &self.fields)? {
-            Created::New(_) => Ok(()),
-            // As in MongoDB, creating it again with the same options succeeds, so that programs can do it at every start.
-            Created::Existing(existing) if has_fields(&existing.definition().fields, &self.fields)? => Ok(()),
-            Created::Existing(_) => {
-                let message = format!("namespace {namespace} already exists, but with different options");
-                Err(Error::command(Code::NAMESPACE_EXISTS, message).in_namespace(&namespace))
-            }
-        }
-    }
 }
 
 impl ListCollectionNames<'_> {

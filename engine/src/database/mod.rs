@@ -1,10 +1,14 @@
-//! A database: a named set of collections and sequences. `handle` is the struct `Database` with its verbs on collections;
-//! its verbs on sequences and its commands are in files beside it.
+//! A database: a named set of collections and sequences. `handle` is the struct `Database` with its verbs on all
+//! collections; its other verbs and its commands are in files beside it.
 
 mod commands;
+mod create;
 mod handle;
+mod modify;
 mod sequences;
 
 pub use self::commands::{RunCommand, RunCursorCommand};
-pub use self::handle::{CreateCollection, Database, DropDatabase, ListCollectionNames};
+pub use self::create::CreateCollection;
+pub use self::handle::{Database, DropDatabase, ListCollectionNames};
+pub use self::modify::ModifyCollection;
 pub use self::sequences::{CreateSequence, DropSequence, ListSequences, RenameSequence, SnapshotSequences};

@@ -8,6 +8,7 @@ mod durability;
 mod gridfs;
 mod indexes;
 mod reads;
+mod validation;
 mod writes;
 
 pub use self::bulk::{
@@ -22,6 +23,7 @@ pub use self::gridfs::{
 };
 pub use self::indexes::{Hint, IndexModel, IndexModelBuilder, IndexOptions, IndexOptionsBuilder};
 pub use self::reads::{AggregateOptions, Collation, CountOptions, DistinctOptions, FindOptions};
+pub use self::validation::{ValidationAction, ValidationLevel};
 pub use self::writes::{
     DeleteOptions, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions,
     InsertManyOptions, InsertOneOptions, ReplaceOptions, ReturnDocument, UpdateModifications, UpdateOptions,

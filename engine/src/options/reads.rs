@@ -84,7 +84,7 @@ pub struct AggregateOptions {
     pub allow_disk_use: Option<bool>,
     /// Accepted and without effect: documents are read one by one, so there are no batches.
     pub batch_size: Option<u32>,
-    /// Accepted and without effect: there are no validators that `$out` and `$merge` could bypass.
+    /// With `true`, the documents that `$out` and `$merge` write are not checked by the validator of their target.
     pub bypass_document_validation: Option<bool>,
     /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
     pub collation: Option<Collation>,

@@ -125,7 +125,7 @@ pub struct DeleteOptions {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ReplaceOptions {
-    /// Accepted and without effect: there are no validators that it could bypass.
+    /// With `true`, the document is not checked by the validator of the collection.
     pub bypass_document_validation: Option<bool>,
     /// With `true`, the replacement is inserted when no document matches.
     pub upsert: Option<bool>,
@@ -167,7 +167,7 @@ pub struct ReplaceOptions {
 pub struct UpdateOptions {
     /// The filters for array elements: `$[name]` in the update stands for the elements that the filter on `name` matches.
     pub array_filters: Option<Vec<Document>>,
-    /// Accepted and without effect: there are no validators that it could bypass.
+    /// With `true`, the document is not checked by the validator of the collection.
     pub bypass_document_validation: Option<bool>,
     /// With `true`, a document is inserted when none matches.
     pub upsert: Option<bool>,
@@ -210,7 +210,7 @@ pub struct UpdateOptions {
 pub struct FindOneAndUpdateOptions {
     /// The filters for array elements: `$[name]` in the update stands for the elements that the filter on `name` matches.
     pub array_filters: Option<Vec<Document>>,
-    /// Accepted and without effect: there are no validators that it could bypass.
+    /// With `true`, the document is not checked by the validator of the collection.
     pub bypass_document_validation: Option<bool>,
     /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`).
     pub max_time: Option<Duration>,
@@ -255,7 +255,7 @@ pub struct FindOneAndUpdateOptions {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FindOneAndReplaceOptions {
-    /// Accepted and without effect: there are no validators that it could bypass.
+    /// With `true`, the document is not checked by the validator of the collection.
     pub bypass_document_validation: Option<bool>,
     /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`).
     pub max_time: Option<Duration>,

@@ -201,7 +201,7 @@ impl FoundCatalog {
             Ok(decoded) => decoded,
             Err(error) => return self.notes.push(error.to_string()),
         };
-        let CollectionEntry { namespace, indexes, fields } = entry;
+        let CollectionEntry { namespace, indexes, fields, validation: _ } = entry;
         for index in &indexes {
             self.meet(index.id.0);
         }
@@ -272,19 +272,20 @@ impl FoundCatalog {
 impl FoundCollection {
     /// The stored form without indexes, which are built anew.
     fn entry(&self) -> Result<Vec<u8>> {
-        let mut entry = self.stored.clone().unwrap_or_default();
+        let mut stored = self.stored.clone().unwrap_or_default();
         let kept = |field: &Bson| {
             let path = field.as_document().and_then(|field| field.get_str("field").ok());
             self.fields.iter().any(|kept| Some(kept.field.path()) == path)
         };
-        let fields =
-            entry.get_array("autoIncrement").map(|fields| fields.iter().filter(|field| kept(field)).cloned());
+        let fields = stored
+            .get_array("autoIncrement")
+            .map(|fields| fields.iter().filter(|field| kept(field)).cloned());
         let fields: Vec<Bson> = fields.map(Iterator::collect).unwrap_or_default();
-        entry.insert("db", &self.namespace.db);
-        entry.insert("name", &self.namespace.coll);
-        entry.insert("indexes", Vec::<Bson>::new());
-        entry.insert("autoIncrement", fields);
-        Ok(entry.to_vec()?)
+        stored.insert("db", &self.namespace.db);
+        stored.insert("name", &self.namespace.coll);
+        stored.insert(entry::indexes_field(&stored), Vec::<Bson>::new());
+        stored.insert("autoIncrement", fields);
+        Ok(stored.to_vec()?)
     }
 }
 

@@ -89,6 +89,11 @@ fn store_one(target: Target<'_>, document: &mut OneDocument<'_>) -> Result<Bson>
     if let Some(preview) = target.preview {
         preview(prepared.bytes)?;
     }
+    if let Some(checks) = target.checks
+        && let Some(refusal) = checks.refuse(prepared.document())?
+    {
+        return Err(Error::write(refusal));
+    }
     let drawn = draw(target, &prepared).map_err(Error::write)?;
     commit_one(target, &prepared, &drawn, holds)?;
     Ok(prepared.id())
@@ -135,10 +140,16 @@ fn store_part<S: InsertedSet>(
         }
         let complete = CompleteDraft::of(draft, target.generator);
         let prepared = complete.and_then(|complete| prepare(complete, target.collection.id, &mut scratch));
-        let candidate = prepared.and_then(|prepared| {
+        let mut candidate = prepared.and_then(|prepared| {
             let drawn = draw(target, &prepared)?;
             Ok(Candidate { position, prepared, drawn })
         });
+        if let Some(checks) = target.checks
+            && let Ok(checked) = &candidate
+            && let Some(refusal) = checks.refuse(checked.prepared.document())?
+        {
+            candidate = Err(refusal);
+        }
         match candidate {
             Ok(candidate) => {
                 // Entries count too: a document may have a thousand of them.

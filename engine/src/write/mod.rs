@@ -19,6 +19,7 @@ pub(crate) mod prepare;
 mod unique;
 pub(crate) mod update;
 pub(crate) mod upsert;
+pub(crate) mod validation;
 
 #[cfg(test)]
 mod tests;
@@ -29,7 +30,7 @@ use query::operation::OperationContext;
 use sequence::acquirer::Acquirer;
 use sequence::generator::Generator;
 
-use crate::catalog::collection::{Absence, CollectionState};
+use crate::catalog::collection::{Absence, CollectionState, Definition};
 use crate::catalog::entry;
 use crate::catalog::indexes::Index;
 use crate::catalog::sequences::AutoFields;
@@ -44,6 +45,7 @@ use crate::storage::snapshot::Snapshot;
 use crate::storage::write::{Batch, CommitLevel};
 use crate::storage::{Database, Family, Store};
 use crate::write::entries::NewArrays;
+use crate::write::validation::Checks;
 
 /// The most bytes that one commit of many documents holds. It bounds memory, and how long other writers wait for the
 /// latches.
@@ -55,6 +57,8 @@ pub(crate) struct Target<'a> {
     pub(crate) store: &'a Store,
     pub(crate) database: &'a Arc<Database>,
     pub(crate) collection: &'a CollectionState,
+    /// What the collection is declared to be. The indexes and fields that the write goes by follow.
+    pub(crate) definition: &'a Definition,
     pub(crate) indexes: &'a [Index],
     pub(crate) fields: &'a AutoFields,
     /// The acquirer whose blocks values are taken from. `None` means the shared one.
@@ -64,6 +68,8 @@ pub(crate) struct Target<'a> {
     pub(crate) level: CommitLevel,
     /// Looks at the final bytes of a document that is inserted alone, before the commit. Its error fails the insert.
     pub(crate) preview: Option<Preview<'a>>,
+    /// What checks the documents that are written. Absent where none are checked.
+    pub(crate) checks: Option<&'a Checks<'a>>,
     /// What the write may use of time and memory.
     pub(crate) operation: &'a OperationContext,
 }
@@ -72,10 +78,19 @@ pub(crate) struct Target<'a> {
 pub(crate) type Preview<'a> = &'a dyn Fn(&[u8]) -> Result<()>;
 
 impl<'a> Target<'a> {
-    /// The target of a call with MongoDB's `bypassDocumentValidation`: if it is set, documents keep the values that they
-    /// bring for auto-increment fields.
+    /// The target of a call with MongoDB's `bypassDocumentValidation`: if it is set, no document is checked, and
+    /// documents keep the values that they bring for auto-increment fields.
     pub(crate) fn bypassing(self, is_bypassed: Option<bool>) -> Self {
-        if is_bypassed == Some(true) { Self { fields: self.fields.bypassed(), ..self } } else { self }
+        if is_bypassed == Some(true) {
+            Self { fields: self.fields.bypassed(), checks: None, ..self }
+        } else {
+            self
+        }
+    }
+
+    /// The target of a change with MongoDB's `bypassDocumentValidation`: if it is set, no document is checked.
+    pub(crate) fn unchecked(self, is_bypassed: Option<bool>) -> Self {
+        if is_bypassed == Some(true) { Self { checks: None, ..self } } else { self }
     }
 
     /// The target of commits within a turn: other writers wait for the turn, and must not wait for a sync as well.
@@ -157,7 +172,8 @@ impl<'a> Target<'a> {
         for (known, found) in indexes() {
             known.announce(found);
         }
-        let entry = entry::encode(&self.collection.namespace, self.indexes, self.fields)?;
+        // As declared, and not as this write goes by it: one that bypasses validation numbers by other rules.
+        let entry = entry::encode(&self.collection.namespace, self.definition)?;
         batch.put(Family::Meta, &self.collection.id.catalog_key(), &entry);
         self.store.commit(batch, self.level)?;
         for (known, found) in indexes() {

@@ -36,12 +36,14 @@ fn a_commit_of_a_delete_ends_where_it_is_large_enough() {
         store: &shared.store,
         database,
         collection: &state,
+        definition: &definition,
         indexes: &definition.indexes,
         fields: &definition.fields,
         acquirer: None,
         generator: &shared.generator,
         level: CommitLevel::Buffered,
         preview: None,
+        checks: None,
         operation: &operation,
     };
     let everything = Selector::everything().expect("a filter");

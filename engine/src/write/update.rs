@@ -141,6 +141,11 @@ fn update_found(
             let shown = shown.of(&current, &current)?;
             return Ok(Some(Matched { is_modified: false, shown }));
         };
+        if let Some(checks) = target.checks
+            && let Some(refusal) = checks.refuse_change(old, stored(key, &new)?)?
+        {
+            return Err(Error::write(refusal));
+        }
         // Without indexes the latch of the record is all that an update needs, and the commit is a single put.
         if target.indexes.is_empty() {
             let shown = shown.of(&current, &new)?;

@@ -115,6 +115,12 @@ pub(super) fn named_types(name: &str) -> Option<&'static [ElementType]> {
     NAMES.get(name).copied()
 }
 
+/// The name of a type.
+pub(super) fn type_name(wanted: ElementType) -> &'static str {
+    let is_it = |name: &&str| matches!(NAMES.get(name), Some([only]) if *only == wanted);
+    NAMES.names().find(is_it).unwrap_or("missing")
+}
+
 /// The name of a document's first field.
 pub(super) fn first_name(document: &RawDocument) -> Option<&str> {
     Some(document.iter_elements().next()?.ok()?.key().as_str())

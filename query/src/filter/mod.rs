@@ -13,6 +13,7 @@ pub(crate) mod element_condition;
 pub mod entries;
 mod equality;
 mod evaluate;
+pub mod failure;
 mod implication;
 mod operand;
 mod operator;

@@ -3,6 +3,7 @@
 mod bounds;
 mod entries;
 mod expression;
+mod failure;
 mod matching;
 mod model;
 mod planner;

@@ -1,8 +1,10 @@
 //! When two values are equal for a schema: as in the order of all values, but with the fields of objects in
 //! any order.
 
+use std::collections::HashSet;
+
 use bson::raw::RawElement;
-use bson::{RawBsonRef, RawDocument};
+use bson::{RawArray, RawBsonRef, RawDocument};
 use index::key::{Direction, encode};
 use index::validate::NESTING_MAX;
 
@@ -29,6 +31,12 @@ impl Identity {
     pub(super) fn bytes(&self) -> usize {
         self.0.len()
     }
+}
+
+/// The first element that is equal to one before it.
+pub(crate) fn first_repeated(array: &RawArray) -> Option<RawBsonRef<'_>> {
+    let mut seen = HashSet::new();
+    elements(array).find(|element| !seen.insert(Identity::of(*element)))
 }
 
 /// The fields of a document up to the first malformed one.

@@ -2,7 +2,7 @@
 //!
 //! `parse` makes a tree of rules from the keywords, `tree` applies it, and `equality` defines equal values.
 
-mod equality;
+pub(super) mod equality;
 pub(super) mod parse;
 pub(super) mod tree;
 
