@@ -115,6 +115,7 @@ const _: () = {
 codes! {
     INTERNAL_ERROR = 1, "InternalError";
     BAD_VALUE = 2, "BadValue";
+    GRAPH_CONTAINS_CYCLE = 5, "GraphContainsCycle";
     HOST_UNREACHABLE = 6, "HostUnreachable";
     HOST_NOT_FOUND = 7, "HostNotFound";
     UNKNOWN_ERROR = 8, "UnknownError";
@@ -164,12 +165,16 @@ codes! {
     FAILED_TO_SATISFY_READ_PREFERENCE = 133, "FailedToSatisfyReadPreference";
     READ_CONCERN_MAJORITY_NOT_AVAILABLE_YET = 134, "ReadConcernMajorityNotAvailableYet";
     EXCEEDED_MEMORY_LIMIT = 146, "ExceededMemoryLimit";
+    VIEW_DEPTH_LIMIT_EXCEEDED = 165, "ViewDepthLimitExceeded";
+    COMMAND_NOT_SUPPORTED_ON_VIEW = 166, "CommandNotSupportedOnView";
+    OPTION_NOT_SUPPORTED_ON_VIEW = 167, "OptionNotSupportedOnView";
     INVALID_PIPELINE_OPERATOR = 168, "InvalidPipelineOperator";
     CANNOT_INDEX_PARALLEL_ARRAYS = 171, "CannotIndexParallelArrays";
     AMBIGUOUS_INDEX_KEY_PATTERN = 181, "AmbiguousIndexKeyPattern";
     CLIENT_METADATA_CANNOT_BE_MUTATED = 186, "ClientMetadataCannotBeMutated";
     CLIENT_METADATA_DOCUMENT_TOO_LARGE = 187, "ClientMetadataDocumentTooLarge";
     PRIMARY_STEPPED_DOWN = 189, "PrimarySteppedDown";
+    VIEW_PIPELINE_MAX_SIZE_EXCEEDED = 195, "ViewPipelineMaxSizeExceeded";
     INVALID_INDEX_SPECIFICATION_OPTION = 197, "InvalidIndexSpecificationOption";
     QUERY_FEATURE_NOT_ALLOWED = 224, "QueryFeatureNotAllowed";
     MAX_SUB_PIPELINE_DEPTH_EXCEEDED = 232, "MaxSubPipelineDepthExceeded";

@@ -645,7 +645,7 @@ fn a_collection_is_modified_to_what_it_is_and_to_nothing_else() {
         (doc! { "index": { "name": "n", "unique": false } }, 2, "unique"),
         (doc! { "index": { "name": "m", "unique": true } }, 238, "unique"),
         (doc! { "index": { "name": "m", "bogus": true } }, 40_415, "bogus"),
-        (doc! { "viewOn": "b", "pipeline": [] }, 238, "viewOn"),
+        (doc! { "viewOn": "b", "pipeline": [] }, 72, "viewOn"),
         (doc! { "cappedSize": 4096 }, 238, "cappedSize"),
         (doc! { "cappedMax": 5 }, 238, "cappedMax"),
         (doc! { "timeseries": {} }, 238, "timeseries"),

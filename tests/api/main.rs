@@ -69,6 +69,7 @@ mod update;
 mod update_races;
 mod validators;
 mod verify;
+mod views;
 mod wildcard;
 
 use cairndb::bson::Document;

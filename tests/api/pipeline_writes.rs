@@ -144,6 +144,26 @@ fn out_notices_a_validator_that_was_changed_meanwhile() {
 }
 
 #[test]
+fn views_are_read_and_not_written_to() {
+    let client = client();
+    let shop = shop(&client, 5);
+    let large = doc! { "$match": { "n": { "$gte": 3 } } };
+    shop.create_collection("large").view_on("source").pipeline([large]).run().expect("made");
+    for write in [doc! { "$out": "large" }, doc! { "$merge": "large" }] {
+        let error = refused(&shop, vec![write]);
+        assert_eq!(error.code(), Some(166), "{error}");
+    }
+    for write in [doc! { "$out": "copy" }, doc! { "$merge": "merged" }] {
+        let results = collection(&shop, "large").aggregate([write]).run().expect("written").count();
+        assert_eq!(results, 0);
+    }
+    let expected = [doc! { "_id": 3, "n": 3 }, doc! { "_id": 4, "n": 4 }];
+    assert_eq!(found(&shop, "copy"), expected);
+    assert_eq!(found(&shop, "merged"), expected);
+    check_nothing_is_left(&client, 3);
+}
+
+#[test]
 fn out_keeps_the_indexes_and_their_settings() {
     let client = client();
     let shop = shop(&client, 20);

@@ -11,7 +11,8 @@ use crate::error::Result;
 use crate::results::VerifyReport;
 use crate::storage::Family;
 use crate::storage::keys::{
-    META_GAP, META_MARK, META_NEXT_ID, META_NEXT_SEQUENCE, META_SEQUENCE, SequenceId, split_sequence,
+    CollectionId, META_GAP, META_MARK, META_NEXT_ID, META_NEXT_SEQUENCE, META_SEQUENCE, SequenceId,
+    split_sequence,
 };
 use crate::storage::scan::{CacheUse, Scan};
 
@@ -44,6 +45,24 @@ fn audit_collections(subject: &Subject, findings: &mut Findings) -> Result<()> {
         if !known.contains(id) {
             add(format!("the collection {} is stored and not in memory", audited.namespace));
         }
+    }
+    for (id, namespace) in &subject.views {
+        let key = CollectionId(*id).catalog_key();
+        let mut add = |problem: String| findings.add(family_name(Family::Meta), None, &key, problem);
+        if u64::from(*id) >= next {
+            add(format!("the id {id} is in use, and the next free one is said to be {next}"));
+        }
+        if !names.insert(namespace.to_string()) {
+            add(format!("two collections or views are named {namespace}"));
+        }
+        if !subject.known_views.contains(id) {
+            add(format!("the view {namespace} is stored and not in memory"));
+        }
+    }
+    // A view has nothing but its entry, so its name is known from nowhere else.
+    for id in subject.known_views.iter().filter(|id| !subject.views.contains_key(*id)) {
+        let key = CollectionId(*id).catalog_key();
+        findings.add(family_name(Family::Meta), None, &key, "a view in memory has no stored entry");
     }
     // A collection whose entry cannot be read has its finding already.
     let unreadable: HashSet<u32> = subject.unreadable.iter().map(|(id, _)| id.0).collect();

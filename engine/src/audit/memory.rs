@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::audit::Subject;
 use crate::audit::findings::Findings;
 use crate::catalog::collection::CollectionState;
-use crate::catalog::entry;
+use crate::catalog::entry::{self, Entry};
 use crate::catalog::validation::Validation;
 use crate::error::Result;
 use crate::storage::{Database, Family};
@@ -32,7 +32,8 @@ fn problems(state: &CollectionState, database: &Arc<Database>) -> Result<Vec<Str
         return Ok(vec!["the collection has no stored entry".to_owned()]);
     };
     let entry = match entry::decode(state.id, &value) {
-        Ok(entry) => entry,
+        Ok(Entry::Collection(entry)) => entry,
+        Ok(Entry::View(_)) => return Ok(vec!["the stored entry is that of a view".to_owned()]),
         Err(error) => return Ok(vec![error.to_string()]),
     };
     let mut problems = Vec::new();

@@ -27,7 +27,7 @@ pub(crate) use crate::audit::files::{add_flaw, folder_view, verify_files};
 use crate::audit::findings::Findings;
 pub(crate) use crate::audit::watch::{Callback, Watch};
 use crate::catalog::collection::CollectionState;
-use crate::catalog::entry::{self, CollectionEntry};
+use crate::catalog::entry::{self, CollectionEntry, Entry, ViewEntry};
 use crate::catalog::indexes::Index;
 use crate::catalog::load::tagged_entries;
 use crate::catalog::sequence_entry::Identity;
@@ -56,6 +56,10 @@ struct Subject {
     snapshot: Arc<Snapshot>,
     /// The collections of the snapshot, by id.
     collections: HashMap<u32, Audited>,
+    /// The names of the views of the snapshot, by id.
+    views: HashMap<u32, Namespace>,
+    /// The ids of the same views in memory.
+    known_views: HashSet<u32>,
     /// The collections of the snapshot whose entries cannot be read, with the reason.
     unreadable: Vec<(CollectionId, Error)>,
     /// The same collections in memory. Their definitions may change after the snapshot.
@@ -73,6 +77,7 @@ impl Subject {
     fn freeze(shared: &Shared, database: &Arc<Database>) -> Result<Self> {
         let _catalog = shared.catalog.freeze();
         let states = shared.catalog.collections();
+        let known_views = shared.catalog.views().iter().map(|view| view.id.0).collect();
         let (snapshot, counts, uploading) = {
             // A truncate commits without latches but holds the counter, and every other write holds a latch.
             // With both held, counters and snapshot show the same writes.
@@ -88,11 +93,12 @@ impl Subject {
         let identities = sequences.iter().map(|state| (state.identity.id, state.identity.clone()));
         // Read from the snapshot like everything below, so that a build that ends meanwhile is not half seen.
         let building = tagged_entries(&snapshot, META_BUILDING)?.into_iter().map(|(id, _)| id).collect();
-        let (mut collections, mut unreadable) = (HashMap::new(), Vec::new());
+        let (mut collections, mut views, mut unreadable) = (HashMap::new(), HashMap::new(), Vec::new());
         for (id, value) in tagged_entries(&snapshot, META_COLLECTION)? {
             let collection = CollectionId(id);
             match entry::decode(collection, &value) {
-                Ok(CollectionEntry { namespace, indexes, fields, validation: _ }) => {
+                Ok(Entry::View(ViewEntry { namespace, .. })) => drop(views.insert(id, namespace)),
+                Ok(Entry::Collection(CollectionEntry { namespace, indexes, fields, validation: _ })) => {
                     let counted = counts.get(&id).copied().flatten();
                     let audited = Audited { id: collection, namespace, indexes, fields, counted };
                     collections.insert(id, audited);
@@ -101,7 +107,17 @@ impl Subject {
             }
         }
         let sequences = identities.collect();
-        Ok(Self { snapshot, collections, unreadable, states, sequences, building, uploading })
+        Ok(Self {
+            snapshot,
+            collections,
+            views,
+            known_views,
+            unreadable,
+            states,
+            sequences,
+            building,
+            uploading,
+        })
     }
 
     /// The collection of the index with this id, and the position of the index in it.

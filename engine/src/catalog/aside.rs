@@ -9,7 +9,7 @@ use crate::catalog::change::following_id;
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::indexes::{EntryDetail, Index, IndexUses};
 use crate::catalog::multikey::IndexArrays;
-use crate::catalog::names::Catalog;
+use crate::catalog::names::{Catalog, Named};
 use crate::catalog::sequences::AutoFields;
 use crate::catalog::stage::stage_entry;
 use crate::error::Result;
@@ -52,7 +52,7 @@ impl Catalog {
         let collection = Arc::new(CollectionState::new(id, namespace.clone(), definition));
         // Known from the beginning, so that the first count need not scan.
         collection.count.set(0);
-        self.insert(Arc::clone(&collection));
+        self.insert(Named::Collection(Arc::clone(&collection)));
         Ok(collection)
     }
 

@@ -14,10 +14,11 @@ use sequence::auto_increment::FieldOptions;
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::fields::{parse_fields, stage_fields};
 use crate::catalog::indexes::Index;
-use crate::catalog::names::Catalog;
+use crate::catalog::names::{Catalog, Named};
 use crate::catalog::sequences::{AutoField, AutoFields, end_sequences};
 use crate::catalog::stage::{stage_build_removal, stage_collection_removal, stage_entry};
 use crate::catalog::validation::{Validation, ValidationChange};
+use crate::catalog::views::is_a_view;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::storage::Family;
@@ -49,7 +50,7 @@ pub(crate) enum Created {
 }
 
 impl Catalog {
-    /// Creates the collection as it is declared, unless it exists.
+    /// Creates the collection as it is declared, unless it exists. Fails with code 166 if a view has the name.
     pub(crate) fn create(
         &self,
         storage: Storage<'_>,
@@ -57,8 +58,10 @@ impl Catalog {
         new: &NewCollection,
     ) -> Result<Created> {
         let mut ids = self.next_ids.lock();
-        if let Some(existing) = self.find(namespace) {
-            return Ok(Created::Existing(existing));
+        match self.occupant(namespace) {
+            None => {}
+            Some(Named::Collection(existing)) => return Ok(Created::Existing(existing)),
+            Some(Named::View(_)) => return Err(is_a_view(namespace)),
         }
         self.refuse_case_clash(&namespace.db)?;
         // A copy: the ids are used up only by a commit that succeeds.
@@ -84,14 +87,21 @@ impl Catalog {
         let collection = Arc::new(CollectionState::new(id, namespace.clone(), definition));
         // Known from the beginning, so that the first count need not scan.
         collection.count.set(0);
-        self.insert(Arc::clone(&collection));
+        self.insert(Named::Collection(Arc::clone(&collection)));
         Ok(Created::New(collection))
     }
 
-    /// Removes the collection with its documents, indexes and entries. Returns `false` if it does not exist.
+    /// Removes the collection with its documents, indexes and entries, or the view. Returns `false` if neither exists.
     pub(crate) fn drop_collection(&self, storage: Storage<'_>, namespace: &Namespace) -> Result<bool> {
         let _changes = self.next_ids.lock();
-        let Some(collection) = self.find(namespace) else { return Ok(false) };
+        let collection = match self.occupant(namespace) {
+            None => return Ok(false),
+            Some(Named::Collection(collection)) => collection,
+            Some(Named::View(view)) => {
+                self.end_view(storage, &view)?;
+                return Ok(true);
+            }
+        };
         let alone = collection.enter_alone();
         let mut batch = Batch::new(storage.database);
         stage_collection_removal(&mut batch, &collection, &alone);
@@ -114,9 +124,14 @@ impl Catalog {
         replace: Replace<'_>,
     ) -> Result<()> {
         let _changes = self.next_ids.lock();
-        let collection = self.find(from).ok_or_else(|| namespace_not_found(from))?;
+        let collection = self.find(from).ok_or_else(|| self.absent(from))?;
         if from == to {
             return Err(Error::command(Code::ILLEGAL_OPERATION, format!("cannot rename {from} to itself")));
+        }
+        // Not even to be replaced: a view holds nothing that a collection could take the place of.
+        if self.find_view(to).is_some() {
+            let message = format!("a view already exists with that name: {to}");
+            return Err(Error::command(Code::NAMESPACE_EXISTS, message));
         }
         let target = self.find(to);
         if target.is_some() && matches!(replace, Replace::Refuse) {
@@ -353,6 +368,22 @@ pub(crate) enum Replace<'a> {
     /// Drops it, if it still has these indexes and this validator, and no auto-increment field. If there is none, these must
     /// be none.
     Same(&'a Definition),
+}
+
+impl Catalog {
+    /// The error for a collection that a call needs and that is not there: its name may be that of a view.
+    pub(crate) fn absent(&self, namespace: &Namespace) -> Error {
+        if self.find_view(namespace).is_some() {
+            is_a_view(namespace)
+        } else {
+            namespace_not_found(namespace)
+        }
+    }
+
+    /// Fails with code 166 if the name is that of a view.
+    pub(crate) fn refuse_view(&self, namespace: &Namespace) -> Result<()> {
+        if self.find_view(namespace).is_some() { Err(is_a_view(namespace)) } else { Ok(()) }
+    }
 }
 
 pub(crate) fn namespace_not_found(namespace: &Namespace) -> Error {

@@ -6,6 +6,8 @@
 //!     hidden?: bool, wildcardProjection?: document } ],
 //!   autoIncrement: [ { field: string, generated: string, generateOnNull: bool, onTruncate: string, sequence: int64 } ] }
 //! ```
+//! A view has `{ db: string, name: string, viewOn: string, pipeline: [ document ] }`, and no `indexes`.
+//!
 //! A collection whose documents are validated has `validatedIndexes` in place of `indexes`, and `validator`,
 //! `validationLevel` and `validationAction` as far as they were set: a library that does not know these fields misses
 //! `indexes`, and refuses the folder. It must not store documents that the collection refuses.
@@ -29,6 +31,7 @@ use crate::catalog::multikey::IndexArrays;
 use crate::catalog::sequences::AutoField;
 use crate::catalog::settings::{IndexSettings, WILDCARD_PROJECTION};
 use crate::catalog::validation::{VALIDATION_ACTION, VALIDATION_LEVEL, VALIDATOR, Validation};
+use crate::catalog::views::{PIPELINE, VIEW_ON, ViewDefinition};
 use crate::document::field_tree::check_depth;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
@@ -39,7 +42,7 @@ use crate::storage::keys::{CollectionId, IndexId, SequenceId};
 const INDEXES: &str = "indexes";
 const VALIDATED_INDEXES: &str = "validatedIndexes";
 
-/// All fields of an entry.
+/// All fields of a collection's entry.
 const KNOWN: [&str; 8] = [
     "autoIncrement",
     "db",
@@ -51,7 +54,31 @@ const KNOWN: [&str; 8] = [
     VALIDATOR,
 ];
 
-/// A decoded entry. Its fields are not bound to their sequences yet.
+/// All fields of a view's entry.
+const KNOWN_OF_VIEW: [&str; 4] = ["db", "name", PIPELINE, VIEW_ON];
+
+/// A decoded entry.
+pub(crate) enum Entry {
+    Collection(CollectionEntry),
+    View(ViewEntry),
+}
+
+impl Entry {
+    pub(crate) fn namespace(&self) -> &Namespace {
+        match self {
+            Self::Collection(entry) => &entry.namespace,
+            Self::View(entry) => &entry.namespace,
+        }
+    }
+}
+
+/// The entry of a view.
+pub(crate) struct ViewEntry {
+    pub(crate) namespace: Namespace,
+    pub(crate) definition: ViewDefinition,
+}
+
+/// The entry of a collection. Its fields are not bound to their sequences yet.
 pub(crate) struct CollectionEntry {
     pub(crate) namespace: Namespace,
     pub(crate) indexes: Vec<Index>,
@@ -70,6 +97,12 @@ pub(crate) fn encode(namespace: &Namespace, definition: &Definition) -> Result<V
     if let Some(validation) = validation {
         validation.describe(&mut entry);
     }
+    stored(namespace, &entry)
+}
+
+pub(crate) fn encode_view(namespace: &Namespace, definition: &ViewDefinition) -> Result<Vec<u8>> {
+    let mut entry = doc! { "db": &namespace.db, "name": &namespace.coll };
+    definition.describe(&mut entry);
     stored(namespace, &entry)
 }
 
@@ -98,7 +131,7 @@ pub(crate) fn indexes_field(entry: &Document) -> &'static str {
     if entry.contains_key(VALIDATED_INDEXES) { VALIDATED_INDEXES } else { INDEXES }
 }
 
-pub(crate) fn decode(id: CollectionId, value: &[u8]) -> Result<CollectionEntry> {
+pub(crate) fn decode(id: CollectionId, value: &[u8]) -> Result<Entry> {
     let damaged = |reason: String| Error::corruption(Family::Meta.name(), &id.catalog_key(), reason);
     // Validated first: `Document` would accept bytes that are not well-formed.
     let valid = validate(value).map_err(|error| damaged(error.to_string()))?;
@@ -109,20 +142,27 @@ pub(crate) fn decode(id: CollectionId, value: &[u8]) -> Result<CollectionEntry> 
     let list = |field: &str| entry.get_array(field).map_err(|_| damaged(format!("{field} is not an array")));
     let namespace =
         Namespace::stored(&text("db")?, &text("name")?).map_err(|error| damaged(error.to_string()))?;
-    if let Some(unknown) = entry.keys().find(|field| !KNOWN.contains(&field.as_str())) {
+    let is_view = entry.contains_key(VIEW_ON);
+    let known = if is_view { &KNOWN_OF_VIEW[..] } else { &KNOWN[..] };
+    if let Some(unknown) = entry.keys().find(|field| !known.contains(&field.as_str())) {
         return Err(damaged(format!(
             "{namespace} has the field {unknown}, which this version does not know"
         )));
     }
+    if is_view {
+        let definition = ViewDefinition::decode(&entry);
+        let definition = definition.map_err(|problem| damaged(format!("{namespace}: {problem}")))?;
+        return Ok(Entry::View(ViewEntry { namespace, definition }));
+    }
     let indexes = list(indexes_field(&entry))?.iter().map(|index| decode_index(index).map_err(&damaged));
     let fields = list("autoIncrement")?.iter().map(|field| decode_field(field).map_err(&damaged));
-    Ok(CollectionEntry {
+    Ok(Entry::Collection(CollectionEntry {
         indexes: indexes.collect::<Result<_>>()?,
         fields: fields.collect::<Result<_>>()?,
         validation: Validation::decode(&entry)
             .map_err(|problem| damaged(format!("{namespace}: {problem}")))?,
         namespace,
-    })
+    }))
 }
 
 fn encode_field(field: &AutoField) -> Document {

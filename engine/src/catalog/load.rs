@@ -6,11 +6,12 @@ use std::sync::Arc;
 use sequence::store::Record;
 
 use crate::catalog::collection::{CollectionState, Definition};
-use crate::catalog::entry::{self, CollectionEntry};
-use crate::catalog::names::{Catalog, NextIds};
+use crate::catalog::entry::{self, CollectionEntry, Entry, ViewEntry};
+use crate::catalog::names::{Catalog, Named, NextIds};
 use crate::catalog::sequence_entry::{decode_definition, decode_mark};
 use crate::catalog::sequences::{AutoField, AutoFields, SequenceState, Sequences};
 use crate::catalog::stage::{stage_build_removal, stage_mark};
+use crate::catalog::views::View;
 use crate::error::{Error, Result};
 use crate::storage::keys::{
     self, CollectionId, IndexId, META_BUILDING, META_CLEAN_CLOSE, META_COLLECTION, META_MARK, META_NEXT_ID,
@@ -20,29 +21,33 @@ use crate::storage::scan::{CacheUse, Scan};
 use crate::storage::snapshot::Snapshot;
 use crate::storage::write::Batch;
 use crate::storage::{Database, Family, Store};
-use crate::sync::{Mutex, RwLock};
 
 impl Catalog {
     /// Reads every entry. A damaged entry is an error: a collection that cannot be named must not be
     /// forgotten.
     pub(crate) fn load(database: &Arc<Database>) -> Result<Self> {
         let next_ids = NextIds { id: load_next_id(database)?, sequence: load_next_sequence(database)? };
-        let catalog = Self {
-            databases: RwLock::new(HashMap::new()),
-            sequences: Sequences::default(),
-            next_ids: Mutex::new(next_ids),
-        };
+        let catalog = Self::empty(next_ids);
         let snapshot = Snapshot::take(database);
         // Sequences first: collections are bound to them.
         let sequences = load_sequences(&snapshot, &catalog.sequences)?;
         // Only after a clean close do the stored counters agree with the documents.
         let clean = closed_cleanly(database)?;
         for (id, value) in tagged_entries(&snapshot, META_COLLECTION)? {
-            let collection = bind(CollectionId(id), entry::decode(CollectionId(id), &value)?, &sequences)?;
+            let entry = match entry::decode(CollectionId(id), &value)? {
+                Entry::Collection(entry) => entry,
+                Entry::View(ViewEntry { namespace, definition }) => {
+                    // It has no documents to count and no sequences to be bound to.
+                    let view = View::new(CollectionId(id), namespace, definition);
+                    catalog.insert(Named::View(Arc::new(view)));
+                    continue;
+                }
+            };
+            let collection = bind(CollectionId(id), entry, &sequences)?;
             if clean && let Some(documents) = load_count(database, collection.id)? {
                 collection.count.set(documents);
             }
-            catalog.insert(Arc::new(collection));
+            catalog.insert(Named::Collection(Arc::new(collection)));
         }
         Ok(catalog)
     }

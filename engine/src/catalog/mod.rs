@@ -1,9 +1,9 @@
-//! The catalog: collections with their indexes and auto-increment fields, and sequences, in memory and as
+//! The catalog: collections with their indexes and auto-increment fields, views, and sequences, in memory and as
 //! entries of family `meta`.
 //!
 //! Operations look at the map in memory; the entries are read once, at open. Every change goes through
-//! `change` and `sequence_change`, which write the entry first and change the map after that. A database
-//! exists as long as it has a collection.
+//! `change`, `view_change` and `sequence_change`, which write the entry first and change the map after that. A database
+//! exists as long as it has a collection or a view.
 
 mod aside;
 pub(crate) mod builds;
@@ -22,3 +22,5 @@ pub(crate) mod sequences;
 pub(crate) mod settings;
 pub(crate) mod stage;
 pub(crate) mod validation;
+pub(crate) mod view_change;
+pub(crate) mod views;

@@ -1,4 +1,4 @@
-//! The catalog in memory: every collection and every sequence by its name.
+//! The catalog in memory: every collection, every view and every sequence by its name.
 //!
 //! Readers take the lock of the map for a lookup alone. A change holds `next_ids` from its first check to the
 //! change of the map, so two changes never see each other half done.
@@ -8,15 +8,23 @@ use std::sync::Arc;
 
 use crate::catalog::collection::CollectionState;
 use crate::catalog::sequences::Sequences;
+use crate::catalog::views::{View, ViewSet};
 use crate::namespace::Namespace;
 use crate::sync::{Mutex, RwLock};
 
-/// All collections and sequences, and the one lock of all changes to them.
+/// All collections, views and sequences, and the one lock of all changes to them.
 pub(crate) struct Catalog {
-    pub(super) databases: RwLock<HashMap<String, BTreeMap<String, Arc<CollectionState>>>>,
+    databases: RwLock<HashMap<String, BTreeMap<String, Named>>>,
     pub(crate) sequences: Sequences,
     /// Held by every change that adds, removes or renames, and taken before the gate of a collection.
     pub(super) next_ids: Mutex<NextIds>,
+}
+
+/// What has a name in a database.
+#[derive(Clone)]
+pub(crate) enum Named {
+    Collection(Arc<CollectionState>),
+    View(Arc<View>),
 }
 
 /// The next free ids.
@@ -29,12 +37,60 @@ pub(crate) struct NextIds {
 }
 
 impl Catalog {
+    /// A catalog without any name.
+    pub(super) fn empty(next_ids: NextIds) -> Self {
+        Self { databases: RwLock::default(), sequences: Sequences::default(), next_ids: Mutex::new(next_ids) }
+    }
+
     /// The collection with this name. Returns `None` if it does not exist.
     pub(crate) fn find(&self, namespace: &Namespace) -> Option<Arc<CollectionState>> {
+        match self.databases.read().get(&namespace.db)?.get(&namespace.coll)? {
+            Named::Collection(collection) => Some(Arc::clone(collection)),
+            Named::View(_) => None,
+        }
+    }
+
+    /// What has this name. Returns `None` if nothing has.
+    pub(crate) fn occupant(&self, namespace: &Namespace) -> Option<Named> {
         self.databases.read().get(&namespace.db)?.get(&namespace.coll).cloned()
     }
 
-    /// The names of the databases that have a collection, ascending.
+    /// The view with this name. Returns `None` if it does not exist.
+    pub(crate) fn find_view(&self, namespace: &Namespace) -> Option<Arc<View>> {
+        match self.occupant(namespace)? {
+            Named::View(view) => Some(view),
+            Named::Collection(_) => None,
+        }
+    }
+
+    /// The views of a database that names lead to, all of one moment.
+    pub(crate) fn views_among<'n>(&self, db: &str, names: impl IntoIterator<Item = &'n str>) -> ViewSet {
+        // One lock for all look-ups: a definition and those below it are of the same moment.
+        let databases = self.databases.read();
+        let database = databases.get(db);
+        ViewSet::reached(names, |name| match database?.get(name)? {
+            Named::View(view) => Some(Arc::clone(view)),
+            Named::Collection(_) => None,
+        })
+    }
+
+    /// Every view of a database.
+    pub(super) fn views_of(&self, db: &str) -> Vec<Arc<View>> {
+        let databases = self.databases.read();
+        let named = databases.get(db).into_iter().flat_map(BTreeMap::values);
+        let views = named.filter_map(|named| match named {
+            Named::View(view) => Some(Arc::clone(view)),
+            Named::Collection(_) => None,
+        });
+        views.collect()
+    }
+
+    /// Every view.
+    pub(crate) fn views(&self) -> Vec<Arc<View>> {
+        self.database_names().iter().flat_map(|db| self.views_of(db)).collect()
+    }
+
+    /// The names of the databases that have a collection or a view, ascending.
     pub(crate) fn database_names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.databases.read().keys().cloned().collect();
         // The map of databases is not sorted, the map of collections below is.
@@ -42,7 +98,7 @@ impl Catalog {
         names
     }
 
-    /// The names of a database's collections, ascending.
+    /// The names of a database's collections and views, ascending.
     pub(crate) fn collection_names(&self, db: &str) -> Vec<String> {
         self.databases
             .read()
@@ -53,25 +109,35 @@ impl Catalog {
 
     /// Every collection, ascending by id.
     pub(crate) fn collections(&self) -> Vec<Arc<CollectionState>> {
-        let mut all: Vec<_> =
-            self.databases.read().values().flat_map(|collections| collections.values().cloned()).collect();
+        let databases = self.databases.read();
+        let named = databases.values().flat_map(BTreeMap::values);
+        let collections = named.filter_map(|named| match named {
+            Named::Collection(collection) => Some(Arc::clone(collection)),
+            Named::View(_) => None,
+        });
+        let mut all: Vec<_> = collections.collect();
         // The one order in which several collections are locked.
         all.sort_unstable_by_key(|collection| collection.id);
         all
     }
 
-    /// Keeps the set of collections, indexes and sequences as it is until the guard is dropped.
+    /// Keeps the set of collections, views, indexes and sequences as it is until the guard is dropped.
     pub(crate) fn freeze(&self) -> impl Drop + '_ {
         self.next_ids.lock()
     }
 
-    pub(super) fn insert(&self, collection: Arc<CollectionState>) {
-        let Namespace { db, coll } = collection.namespace.clone();
-        self.databases.write().entry(db).or_default().insert(coll, collection);
+    pub(super) fn insert(&self, named: Named) {
+        let Namespace { db, coll } = match &named {
+            Named::Collection(collection) => collection.namespace.clone(),
+            Named::View(view) => view.namespace.clone(),
+        };
+        let mut databases = self.databases.write();
+        databases.entry(db).or_default().insert(coll, named);
     }
 
     pub(super) fn remove(&self, namespace: &Namespace) {
-        Self::remove_from(&mut self.databases.write(), namespace);
+        let mut databases = self.databases.write();
+        Self::remove_from(&mut databases, namespace);
     }
 
     /// Replaces a collection by the renamed one, in one step for readers: they find it by one of the two
@@ -80,16 +146,13 @@ impl Catalog {
         let mut databases = self.databases.write();
         Self::remove_from(&mut databases, old);
         let Namespace { db, coll } = renamed.namespace.clone();
-        databases.entry(db).or_default().insert(coll, renamed);
+        databases.entry(db).or_default().insert(coll, Named::Collection(renamed));
     }
 
-    fn remove_from(
-        databases: &mut HashMap<String, BTreeMap<String, Arc<CollectionState>>>,
-        namespace: &Namespace,
-    ) {
+    fn remove_from(databases: &mut HashMap<String, BTreeMap<String, Named>>, namespace: &Namespace) {
         if let Some(collections) = databases.get_mut(&namespace.db) {
             collections.remove(&namespace.coll);
-            // A database without collections does not exist, as in MongoDB.
+            // A database without collections and views does not exist, as in MongoDB.
             if collections.is_empty() {
                 databases.remove(&namespace.db);
             }

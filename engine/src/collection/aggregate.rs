@@ -1,6 +1,5 @@
 //! `aggregate`, on a collection and on a database.
 
-use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,25 +11,27 @@ use query::pipeline::writer::WritingStage;
 use query::pipeline::{Pipeline, Source};
 
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
+use crate::catalog::views::{Resolved, is_a_view};
 use crate::codes::{refused, unsupported};
 use crate::collection::handle::{Collection, Viewed};
+use crate::collection::others::Others;
 use crate::collection::size::{index_bytes, record_bytes};
 use crate::collection::write_results::Written;
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::foreign::ForeignViews;
+use crate::execute::leading::leading;
 use crate::execute::matches::Matches;
 use crate::execute::piped::Piped;
 use crate::execute::read_view::ReadView;
-use crate::execute::rows::{RowExtras, Rows, Search, WorkReport};
+use crate::execute::rows::{Rows, WorkReport};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::metrics::watch::{CursorRequest, Watch};
 use crate::names::validate_database;
 use crate::namespace::Namespace;
 use crate::options::{AggregateOptions, Collation, Hint, WriteConcern};
-use crate::plan::access::Needed;
 use crate::plan::order::{Order, check_collation, check_hint};
 use crate::plan::selector::{Moment, Selector, variables};
 use crate::shared::{Caller, Shared};
@@ -265,42 +266,48 @@ impl<'a, T> Aggregate<'a, T> {
         }
     }
 
-    fn open(&self) -> Result<Cursor<T>> {
-        let pipeline = self.parse()?;
-        if let Some(stage) = pipeline.writer().cloned() {
-            let variables = pipeline.variables().clone();
-            self.written(&stage, &variables)?.run(|| self.results(pipeline))?;
+    /// Opens the cursor, without measuring it.
+    pub(super) fn open(&self) -> Result<Cursor<T>> {
+        let own = self.parse(&self.pipeline)?;
+        if let Some(stage) = own.writer().cloned() {
+            let variables = own.variables().clone();
+            self.written(&stage, &variables)?.run(|| self.results(own))?;
             return Ok(Cursor::empty());
         }
-        let piped = match &self.target {
-            Target::Collection(collection) => {
+        match &self.target {
+            Target::Collection(collection) => self.on_base(collection, own, |base, pipeline, _| {
                 // A pipeline over documents begins with a search, so that its first stages can use indexes.
                 if *pipeline.source() == Source::Collection {
-                    return search(collection, pipeline, &self.options);
+                    return search(base, pipeline, &self.options);
                 }
-                on_collection(collection, pipeline)
-            }
-            Target::Database { shared, name, .. } => on_database(shared, name, pipeline),
-        };
-        Ok(Cursor::piped(piped?))
+                on_collection(base, pipeline).map(Cursor::piped)
+            }),
+            Target::Database { shared, name, .. } => Ok(Cursor::piped(on_database(shared, name, own)?)),
+        }
     }
 
     /// Plans the pipeline for `explain`, and at [`Depth::Execution`] reads to the end of its cursor.
     pub(crate) fn explain(self, depth: Depth) -> Result<ExplainedPipeline> {
-        let pipeline = self.parse()?;
-        if let Some(stage) = pipeline.writer() {
-            self.written(stage, pipeline.variables())?.check(depth)?;
+        let own = self.parse(&self.pipeline)?;
+        if let Some(stage) = own.writer() {
+            self.written(stage, own.variables())?.check(depth)?;
         }
-        let piped = match &self.target {
-            // Only a pipeline over documents has a plan. The other sources choose nothing.
-            Target::Collection(collection) if *pipeline.source() == Source::Collection => {
-                return explain_search(collection, pipeline, &self.pipeline, &self.options, depth);
-            }
-            Target::Collection(collection) => on_collection(collection, pipeline),
-            Target::Database { shared, name, .. } => on_database(shared, name, pipeline),
+        let piped = |piped: Piped, stages: &[Document], namespace| {
+            let rows = drained(piped, depth)?;
+            Ok(ExplainedPipeline { namespace, search: None, stages: stages.to_vec(), rows })
         };
-        let rows = drained(piped?, depth)?;
-        Ok(ExplainedPipeline { search: None, stages: self.pipeline, rows })
+        match &self.target {
+            // Only a pipeline over documents has a plan. The other sources choose nothing.
+            Target::Collection(collection) => self.on_base(collection, own, |base, pipeline, stages| {
+                if *pipeline.source() == Source::Collection {
+                    return explain_search(base, pipeline, stages, &self.options, depth);
+                }
+                piped(on_collection(base, pipeline)?, stages, Some(base.namespace()))
+            }),
+            Target::Database { shared, name, .. } => {
+                piped(on_database(shared, name, own)?, &self.pipeline, None)
+            }
+        }
     }
 
     /// The stage that writes the results, with what it needs.
@@ -319,24 +326,58 @@ impl<'a, T> Aggregate<'a, T> {
     }
 
     /// The results of the stages before the one that writes.
-    fn results(&self, mut pipeline: Pipeline) -> Result<Piped> {
+    fn results(&self, own: Pipeline) -> Result<Piped> {
         let collection = match &self.target {
             Target::Collection(collection) => collection,
-            Target::Database { shared, name, .. } => return on_database(shared, name, pipeline),
+            Target::Database { shared, name, .. } => return on_database(shared, name, own),
         };
-        if *pipeline.source() != Source::Collection {
-            return on_collection(collection, pipeline);
-        }
-        // As for a cursor, but for a pipeline that is only a search: its rows are a stream here too.
-        let (search, _) = leading(&mut pipeline, &self.options)?;
-        let selector = search.selector.clone();
-        piped(collection, pipeline, &selector, |view| {
-            check_hint(self.options.hint.as_ref(), view.indexes())?;
-            Rows::open(view, search)
+        // Opened only, and not read: it may be opened again for a view that was changed, and nothing is written twice.
+        self.on_base(collection, own, |base, mut pipeline, _| {
+            if *pipeline.source() != Source::Collection {
+                return on_collection(base, pipeline);
+            }
+            // As for a cursor, but for a pipeline that is only a search: its rows are a stream here too.
+            let (search, _) = leading(&mut pipeline, self.options.hint.as_ref())?;
+            let selector = search.selector.clone();
+            piped(base, pipeline, &selector, |view| {
+                check_hint(self.options.hint.as_ref(), view.indexes())?;
+                Rows::open(view, search)
+            })
         })
     }
 
-    fn parse(&self) -> Result<Pipeline> {
+    /// Calls `read` with the collection, the pipeline and its stages. Of a view it is the collection that the view comes down
+    /// to, and the stages of the view come before `own`.
+    fn on_base<R>(
+        &self,
+        collection: &Collection<RawDocumentBuf>,
+        own: Pipeline,
+        read: impl Fn(&Collection<RawDocumentBuf>, Pipeline, &[Document]) -> Result<R>,
+    ) -> Result<R> {
+        let Some(mut views) = collection.views()? else { return read(collection, own, &self.pipeline) };
+        // A source describes a collection, or takes its place, and a view is none.
+        if *own.source() != Source::Collection {
+            return Err(is_a_view(&collection.namespace()));
+        }
+        loop {
+            let Some(Resolved { base, mut stages }) = views.resolve(collection.name())? else {
+                return read(collection, own, &self.pipeline);
+            };
+            stages.extend(self.pipeline.iter().cloned());
+            let done = read(&collection.beside(&base), self.parse(&stages)?, &stages)?;
+            // The snapshot was taken in between. If a view was changed meanwhile, its old definition may have read what only the
+            // new one explains, and all is done again.
+            let now = collection.views()?;
+            if now.as_ref().is_some_and(|now| now.is_same(&views)) {
+                return Ok(done);
+            }
+            own.variables().operation().look()?;
+            let Some(now) = now else { return read(collection, own, &self.pipeline) };
+            views = now;
+        }
+    }
+
+    fn parse(&self, stages: &[Document]) -> Result<Pipeline> {
         check_collation(self.options.collation.as_ref())?;
         let operation = match &self.target {
             Target::Collection(collection) => collection.begin(self.options.max_time),
@@ -345,13 +386,15 @@ impl<'a, T> Aggregate<'a, T> {
         let moment = Moment { now: DateTime::now(), operation };
         // All stages share these variables, and so the search and a `$project` after it have one `$$NOW`.
         let variables = variables(self.options.let_vars.as_ref(), moment)?;
-        let stages = self.pipeline.iter().map(|stage| Ok(RawDocumentBuf::try_from(stage)?));
+        let stages = stages.iter().map(|stage| Ok(RawDocumentBuf::try_from(stage)?));
         Ok(Pipeline::parse(&stages.collect::<Result<Vec<_>>>()?, &variables)?)
     }
 }
 
 /// What `explain` says of a pipeline.
 pub(crate) struct ExplainedPipeline {
+    /// The collection that is read: of a view the one that it comes down to. `None` if there is none.
+    pub(crate) namespace: Option<Namespace>,
     /// The search at its start. `None` if its documents do not come from the collection.
     pub(crate) search: Option<Explained>,
     /// The stages that are not part of the search.
@@ -396,41 +439,14 @@ fn on_collection(collection: &Collection<RawDocumentBuf>, pipeline: Pipeline) ->
 
 /// The other collections of a pipeline whose own documents come from no collection, all at one moment.
 fn foreign_views(shared: &Shared, db: &str, pipeline: &Pipeline) -> Result<ForeignViews> {
-    let names = pipeline.foreign_collections();
+    let others = Others::of(pipeline);
     // Most of these pipelines read nothing else, and then need no snapshot.
-    if names.is_empty() {
+    if others.is_empty() {
         return Ok(ForeignViews::default());
     }
     let database = shared.store.enter()?;
-    let namespaces = names.iter().map(|name| Namespace::parse(db, name)).collect::<Result<Vec<_>>>()?;
-    let find = |position: usize| {
-        let namespace = namespaces.get(position);
-        Ok(namespace.and_then(|namespace| shared.catalog.find(namespace)).map(Cow::Owned))
-    };
-    let taken = ReadView::take_together(&database, namespaces.len(), find)?;
-    let views = names.iter().zip(taken).filter_map(|(name, taken)| Some(((*name).to_owned(), taken?.1)));
-    Ok(ForeignViews::new(views.collect()))
-}
-
-/// Takes the stages that a search can execute off the start of the pipeline. Returns the search and its filter.
-fn leading(pipeline: &mut Pipeline, options: &AggregateOptions) -> Result<(Search, Document)> {
-    let leading = pipeline.take_leading();
-    let sort = leading.sort.as_deref().map(Document::try_from).transpose()?;
-    let filter = Document::try_from(&leading.filter)?;
-    let search = Search {
-        // The pipeline's own variables: `$expr` in the filter and the stages have one `let` and one clock.
-        selector: Selector::with_variables(&filter, pipeline.variables().clone())?,
-        order: Order::of(sort.as_ref(), options.hint.as_ref())?,
-        skip: leading.skip,
-        limit: leading.limit,
-        // A search in front of a pipeline ends where documents change shape: `$project` stays a stage. What the stages
-        // read of a document may be all in an index.
-        projection: None,
-        extras: RowExtras::default(),
-        needs: pipeline.needed_fields().map_or(Needed::Documents, Needed::Fields),
-        one_of_each: leading.one_of_each,
-    };
-    Ok((search, filter))
+    let (_, foreign) = others.take(&shared.catalog, &database, db, &|| Ok(None))?;
+    Ok(foreign)
 }
 
 /// Opens the search at the start of the pipeline, with the other stages after it.
@@ -439,7 +455,7 @@ fn search<T>(
     mut pipeline: Pipeline,
     options: &AggregateOptions,
 ) -> Result<Cursor<T>> {
-    let (search, _) = leading(&mut pipeline, options)?;
+    let (search, _) = leading(&mut pipeline, options.hint.as_ref())?;
     let selector = search.selector.clone();
     let open = |view: ReadView| {
         // The view's own indexes: the plan can use these and no others.
@@ -461,7 +477,7 @@ fn piped(
     selector: &Selector,
     open: impl FnOnce(ReadView) -> Result<Rows>,
 ) -> Result<Piped> {
-    let others = pipeline.foreign_collections();
+    let others = Others::of(&pipeline);
     // A pipeline over one collection may look its only record up, without a snapshot.
     let (rows, foreign) = if others.is_empty() {
         (collection.search(selector, open)?, ForeignViews::default())
@@ -478,20 +494,21 @@ fn explain_search(
     options: &AggregateOptions,
     depth: Depth,
 ) -> Result<ExplainedPipeline> {
-    let (search, filter) = leading(&mut pipeline, options)?;
+    let (search, filter) = leading(&mut pipeline, options.hint.as_ref())?;
     let hint = options.hint.as_ref();
     // The stage that writes is the last one, and not among those that give documents.
     let writer = pipeline.writer().map(|_| stages.len().saturating_sub(1));
+    let namespace = Some(collection.namespace());
     // A pipeline that is only a search is explained as a `find` is.
     let Some(first) = pipeline.first_position().or(writer) else {
         let explained = collection.explain_search(&filter, hint, search, depth)?;
-        return Ok(ExplainedPipeline { search: Some(explained), stages: Vec::new(), rows: None });
+        return Ok(ExplainedPipeline { namespace, search: Some(explained), stages: Vec::new(), rows: None });
     };
     // What the search took over is shown by its plan. Only the stages after it are listed.
     let stages = stages.iter().skip(first).cloned().collect();
     if depth == Depth::Plan {
         let explained = collection.explain_search(&filter, hint, search, depth)?;
-        return Ok(ExplainedPipeline { search: Some(explained), stages, rows: None });
+        return Ok(ExplainedPipeline { namespace, search: Some(explained), stages, rows: None });
     }
     // The stages are executed to their end, and the search reports its work through `report`: a `$limit` among the stages
     // can end it early.
@@ -508,7 +525,7 @@ fn explain_search(
     // `drained` has dropped the rows, and their drop filled the report.
     let work = report.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let explained = explained.executed(&work, skip, start.elapsed());
-    Ok(ExplainedPipeline { search: Some(explained), stages, rows })
+    Ok(ExplainedPipeline { namespace, search: Some(explained), stages, rows })
 }
 
 /// Executes the pipeline to its end, if `depth` asks for that, and returns the number of its results.

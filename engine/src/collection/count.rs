@@ -9,6 +9,7 @@ use query::code::Code;
 use crate::catalog::collection::{CollectionState, CounterMark};
 use crate::codes::refused;
 use crate::collection::handle::Collection;
+use crate::collection::view_reads::AsPipeline;
 use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::matches::Matches;
@@ -137,8 +138,17 @@ impl<T> CountDocuments<'_, T> {
             }
             Ok(count)
         })?;
-        // As in MongoDB, a collection that does not exist is an empty one.
-        Ok(counted.unwrap_or(0))
+        match counted {
+            Some(count) => Ok(count),
+            None if self.collection.is_view()? => self.as_pipeline().count(self.collection),
+            // As in MongoDB, a collection that does not exist is an empty one.
+            None => Ok(0),
+        }
+    }
+
+    /// The pipeline that counts the same on a view.
+    pub(crate) fn as_pipeline(&self) -> AsPipeline {
+        AsPipeline::of_count(&self.filter, &self.options)
     }
 
     /// Plans the count for `explain`, and at [`Depth::Execution`] counts.
@@ -169,7 +179,14 @@ impl<T> CountDocuments<'_, T> {
 impl<T> EstimatedDocumentCount<'_, T> {
     /// Reads the counter.
     pub fn run(self) -> Result<u64> {
-        Ok(self.collection.known_count()?.unwrap_or(0))
+        match self.collection.known_count()? {
+            Some(count) => Ok(count),
+            // A view has no counter: its documents are counted.
+            None if self.collection.is_view()? => {
+                AsPipeline::of_count(&Document::new(), &CountOptions::default()).count(self.collection)
+            }
+            None => Ok(0),
+        }
     }
 
     /// Explains the count: no document is read.

@@ -1,21 +1,60 @@
-//! Making a collection as it is declared, and changing what it is declared to be. The verbs of a database and the commands
+//! Making a collection or a view as it is declared, and changing what it is declared to be. The verbs of a database and the commands
 //! `create` and `collMod` share it.
 
+use bson::Document;
 use query::code::Code;
 
-use crate::catalog::change::{self, Created, NewCollection, namespace_not_found};
+use crate::catalog::change::{self, Created, NewCollection};
 use crate::catalog::fields::has_fields;
 use crate::catalog::validation::{Validation, ValidationChange};
+use crate::catalog::view_change::ViewChange;
+use crate::catalog::views::ViewDefinition;
 use crate::codes::refused;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::shared::Shared;
 
-/// Makes a collection. It is no error if it is there and was declared alike.
-pub(crate) fn create(shared: &Shared, namespace: &Namespace, new: &NewCollection) -> Result<()> {
+/// What `create` makes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Declaration {
+    pub(crate) collection: NewCollection,
+    /// What a view stands on.
+    pub(crate) view_on: Option<String>,
+    /// The stages of a view.
+    pub(crate) pipeline: Option<Vec<Document>>,
+}
+
+/// What is to become of a collection or a view.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DeclarationChange {
+    pub(crate) validation: ValidationChange,
+    pub(crate) view: ViewChange,
+}
+
+/// Makes a collection or a view. It is no error if it is there and was declared alike.
+pub(crate) fn create(shared: &Shared, namespace: &Namespace, new: &Declaration) -> Result<()> {
+    let Declaration { collection: new, view_on, pipeline } = new;
     let storage = shared.store.enter()?;
     // Before the catalog, so that a read-only store refuses even a call that would change nothing.
     shared.store.admit_write()?;
+    if let Some(on) = view_on {
+        // A view stores nothing, so there is nothing that could be numbered or validated.
+        if !new.fields.is_empty() || !new.validation.is_empty() {
+            let message = "a view has neither a validator nor auto-increment fields";
+            return Err(refused(Code::INVALID_OPTIONS, message).in_namespace(namespace));
+        }
+        let definition = ViewDefinition { on: on.clone(), pipeline: pipeline.clone().unwrap_or_default() };
+        let created = shared.catalog.create_view(shared.storage(&storage), namespace, &definition);
+        return created.map_err(|error| error.in_namespace(namespace));
+    }
+    if pipeline.is_some() {
+        let message = "'pipeline' requires 'viewOn' to also be specified";
+        return Err(refused(Code::INVALID_OPTIONS, message).in_namespace(namespace));
+    }
+    // A write is told that it is a view. Here its name is taken.
+    if shared.catalog.find_view(namespace).is_some() {
+        return Err(is_taken(namespace));
+    }
     // What is declared is created in the commit of the collection: no document gets in before.
     let Created::Existing(existing) = shared.catalog.create(shared.storage(&storage), namespace, new)? else {
         return Ok(());
@@ -27,17 +66,36 @@ pub(crate) fn create(shared: &Shared, namespace: &Namespace, new: &NewCollection
     if has_fields(&definition.fields, &new.fields)? && validation.is_same(&present) {
         return Ok(());
     }
-    let message = format!("namespace {namespace} already exists, but with different options");
-    Err(refused(Code::NAMESPACE_EXISTS, message).in_namespace(namespace))
+    Err(is_taken(namespace))
 }
 
-/// Changes how a collection checks its documents. Documents that are stored are not looked at.
-pub(crate) fn modify(shared: &Shared, namespace: &Namespace, change: &ValidationChange) -> Result<()> {
+fn is_taken(namespace: &Namespace) -> Error {
+    let message = format!("namespace {namespace} already exists, but with different options");
+    refused(Code::NAMESPACE_EXISTS, message).in_namespace(namespace)
+}
+
+/// Changes how a collection checks its documents, or what a view shows. Documents that are stored are not looked at.
+pub(crate) fn modify(shared: &Shared, namespace: &Namespace, change: &DeclarationChange) -> Result<()> {
+    let DeclarationChange { validation: change, view } = change;
     let storage = shared.store.enter()?;
     shared.store.admit_write()?;
+    // Asked once: if the name passes to another kind meanwhile, the change itself says so.
+    let is_view = shared.catalog.find_view(namespace).is_some();
+    if !view.is_empty() {
+        if !change.is_empty() {
+            let message = "a view has no validator, and a collection neither 'viewOn' nor 'pipeline'";
+            return Err(refused(Code::INVALID_OPTIONS, message).in_namespace(namespace));
+        }
+        let modified = shared.catalog.modify_view(shared.storage(&storage), namespace, view);
+        return modified.map_err(|error| error.in_namespace(namespace));
+    }
+    // As in MongoDB, nothing is what every view can be changed by.
+    if is_view && change.is_empty() {
+        return Ok(());
+    }
     // Again until the change was made to the collection that has the name at that moment.
     loop {
-        let state = shared.catalog.find(namespace).ok_or_else(|| namespace_not_found(namespace))?;
+        let state = shared.catalog.find(namespace).ok_or_else(|| shared.catalog.absent(namespace))?;
         // Nothing is written where nothing is to change.
         if change.is_empty() {
             return Ok(());

@@ -7,6 +7,7 @@ use index::path::FieldPath;
 use query::distinct::Distinct as Values;
 
 use crate::collection::handle::Collection;
+use crate::collection::view_reads::AsPipeline;
 use crate::error::Result;
 use crate::execute::explain::{Depth, Explained};
 use crate::execute::rows::{Rows, Search};
@@ -98,7 +99,7 @@ impl<T> Distinct<'_, T> {
         let search = self.search()?;
         let mut values = Values::new(&self.field)?;
         let selector = search.selector.clone();
-        self.collection.search(&selector, |view| {
+        let read = self.collection.search(&selector, |view| {
             check_hint(self.options.hint.as_ref(), view.indexes())?;
             let mut rows = Rows::open(view, search)?;
             while rows.advance()? {
@@ -106,8 +107,16 @@ impl<T> Distinct<'_, T> {
             }
             Ok(())
         })?;
+        if read.is_none() && self.collection.is_view()? {
+            self.as_pipeline().each(self.collection, |document| Ok(values.add(document)?))?;
+        }
         // Without a collection nothing was added, and the list is empty, as in MongoDB.
         values.into_values().into_iter().map(|value| Ok(Bson::try_from(value)?)).collect()
+    }
+
+    /// The pipeline of the documents of a view that have the values.
+    pub(crate) fn as_pipeline(&self) -> AsPipeline {
+        AsPipeline::of_distinct(&self.filter, &self.options)
     }
 
     /// Plans the search for `explain`, and at [`Depth::Execution`] reads the documents.

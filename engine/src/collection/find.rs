@@ -8,6 +8,7 @@ use query::projection::Projection;
 use serde::de::DeserializeOwned;
 
 use crate::collection::handle::Collection;
+use crate::collection::view_reads::AsPipeline;
 use crate::cursor::Cursor;
 use crate::document::decode::decode_owned;
 use crate::error::{Error, Result};
@@ -294,6 +295,11 @@ impl<T> Find<'_, T> {
         }
     }
 
+    /// The pipeline that finds the same on a view.
+    pub(crate) fn as_pipeline(&self) -> Result<AsPipeline> {
+        AsPipeline::of_find(&self.filter, &self.options, limit(&self.options))
+    }
+
     /// Plans the search for `explain`, and at [`Depth::Execution`] reads to the end of its cursor.
     pub(crate) fn explain(self, depth: Depth) -> Result<Explained> {
         let operation = self.collection.begin(self.options.max_time);
@@ -317,7 +323,8 @@ impl<T: DeserializeOwned + 'static> FindOne<'_, T> {
             && let Some((field, value)) = only_equality(&self.filter)
         {
             let found = if field == ID_FIELD {
-                self.collection.look_up(value)?.map_or(FoundByIndex::Nothing, FoundByIndex::Record)
+                // Without a collection it may be a view, which is for the search to say.
+                self.collection.look_up(value)?.map_or(FoundByIndex::Unknown, FoundByIndex::Record)
             } else {
                 self.collection.look_up_by_index(field, value)?
             };
@@ -422,8 +429,12 @@ fn open<T>(
         check_hint(options.hint.as_ref(), view.indexes())?;
         Rows::open(view, search).map(Cursor::new)
     })?;
-    // As in MongoDB, a collection that does not exist is an empty one.
-    Ok(opened.unwrap_or_else(Cursor::empty))
+    match opened {
+        Some(cursor) => Ok(cursor),
+        None if collection.is_view()? => AsPipeline::of_find(filter, options, limit)?.open(collection),
+        // As in MongoDB, a collection that does not exist is an empty one.
+        None => Ok(Cursor::empty()),
+    }
 }
 
 /// Parses the projection of a search.

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use query::operation::{CancellationToken, OperationContext};
 
-use bson::RawBsonRef;
+use bson::{RawBsonRef, RawDocumentBuf};
 
-use crate::catalog::change::namespace_not_found;
 use crate::catalog::collection::CollectionState;
+use crate::catalog::views::ViewSet;
+use crate::collection::others::Others;
 use crate::error::{Error, Result};
 use crate::execute::foreign::ForeignViews;
 use crate::execute::read_view::{FoundByIndex, FoundRecord, ReadView, look_up, look_up_by_index};
@@ -204,6 +205,12 @@ impl<T> Collection<T> {
         self.for_caller(self.handle.caller.with_cancellation(token))
     }
 
+    /// A handle to another collection of the same database, for the same caller.
+    pub(super) fn beside(&self, name: &str) -> Collection<RawDocumentBuf> {
+        let Handle { shared, caller, given, .. } = &*self.handle;
+        Collection::new(Arc::clone(shared), caller.clone(), &given.db, name)
+    }
+
     fn for_caller(&self, caller: Caller) -> Self {
         // What is resolved already is handed on, so that the new handle needs no look-up.
         let Handle { shared, namespace, given, resolved, caller: _ } = &*self.handle;
@@ -274,6 +281,28 @@ impl<T> Collection<T> {
         Ok(found.map(Cow::Owned))
     }
 
+    /// The view with this name, and all views that it leads to. Returns `None` if it is no view.
+    #[inline]
+    pub(super) fn views(&self) -> Result<Option<ViewSet>> {
+        // Nearly always a collection, and then its state is known already.
+        if self.handle.resolved.get().is_some_and(|state| !state.is_retired()) {
+            return Ok(None);
+        }
+        // Before the catalog is asked: a forked child would wait for its lock for ever.
+        let _in_use = self.shared().store.enter()?;
+        if self.find_state()?.is_some() {
+            return Ok(None);
+        }
+        let Namespace { db, coll } = self.valid_namespace()?;
+        let views = self.shared().catalog.views_among(db, [coll.as_str()]);
+        Ok((!views.is_empty()).then_some(views))
+    }
+
+    /// Whether the name is that of a view.
+    pub(crate) fn is_view(&self) -> Result<bool> {
+        Ok(self.views()?.is_some())
+    }
+
     /// Runs `check` if a write would have to create the collection.
     ///
     /// A refused write must not leave an empty collection. So what can be refused without looking at stored documents is
@@ -326,7 +355,10 @@ impl<T> Collection<T> {
         loop {
             let state = match (self.find_state()?, missing) {
                 (Some(state), _) => state,
-                (None, Missing::Skip) => return Ok(None),
+                (None, Missing::Skip) => {
+                    shared.catalog.refuse_view(self.valid_namespace()?)?;
+                    return Ok(None);
+                }
                 (None, Missing::Create) => {
                     Cow::Owned(shared.find_or_create(&database, self.valid_namespace()?)?)
                 }
@@ -364,7 +396,7 @@ impl<T> Collection<T> {
         let namespace = self.valid_namespace()?;
         loop {
             // Asked in every round: after a drop or a rename the state that failed stays retired.
-            let state = shared.catalog.find(namespace).ok_or_else(|| namespace_not_found(namespace))?;
+            let state = shared.catalog.find(namespace).ok_or_else(|| shared.catalog.absent(namespace))?;
             match change(&state, shared.storage(&database)) {
                 // Dropped or renamed since it was resolved: another collection may have the name now.
                 Err(_) if state.is_retired() => {}
@@ -386,35 +418,30 @@ impl<T> Collection<T> {
         operation(view).map(Some).map_err(|error| error.in_namespace(&state.namespace))
     }
 
-    /// Runs a search on a read view of the moment that `others` are read at too: collections of the same database, by their
-    /// names. The search is not run if the collection does not exist; the other views are returned in both cases.
+    /// Runs a search on a read view of the moment that the other collections of `others` are read at too. The search is not
+    /// run if the collection does not exist; the others are returned in both cases.
     pub(super) fn search_with<R>(
         &self,
-        others: &[&str],
+        others: &Others<'_>,
         operation: impl FnOnce(ReadView) -> Result<R>,
     ) -> Result<(Option<R>, ForeignViews)> {
         let database = self.shared().store.enter()?;
-        // Before anything is read: a name that is not allowed is refused, also that of a system collection.
         let db = &self.valid_namespace()?.db;
-        let namespaces =
-            others.iter().map(|other| Namespace::parse(db, other)).collect::<Result<Vec<_>>>()?;
-        let find = |position: usize| match position.checked_sub(1).and_then(|other| namespaces.get(other)) {
-            None => self.find_state(),
-            Some(namespace) => Ok(self.shared().catalog.find(namespace).map(Cow::Owned)),
-        };
-        let mut taken = ReadView::take_together(&database, namespaces.len() + 1, find)?.into_iter();
-        let first = taken.next().flatten();
-        let views = others.iter().zip(taken).filter_map(|(name, taken)| Some(((*name).to_owned(), taken?.1)));
-        let views = ForeignViews::new(views.collect());
+        let find = || self.find_state();
+        let (first, views) = others.take(&self.shared().catalog, &database, db, &find)?;
         let Some((state, view)) = first else { return Ok((None, views)) };
         let found = operation(view).map_err(|error| error.in_namespace(&state.namespace))?;
         Ok((Some(found), views))
     }
 
-    /// Runs a read of the whole collection on a snapshot taken now. Returns `None` if the collection does not exist.
+    /// Runs a read of the whole collection on a snapshot taken now. Returns `None` if the collection does not exist. Fails with
+    /// code 166 if a view has the name.
     pub(super) fn view<R>(&self, operation: impl FnOnce(Viewed<'_>) -> Result<R>) -> Result<Option<R>> {
         let database = self.shared().store.enter()?;
-        let Some((state, view)) = ReadView::take(&database, || self.find_state())? else { return Ok(None) };
+        let Some((state, view)) = ReadView::take(&database, || self.find_state())? else {
+            self.shared().catalog.refuse_view(self.valid_namespace()?)?;
+            return Ok(None);
+        };
         let viewed = Viewed { database: &database, state: &state, view };
         operation(viewed).map(Some).map_err(|error| error.in_namespace(&state.namespace))
     }
@@ -436,7 +463,8 @@ impl<T> Collection<T> {
         found.map_err(|error| error.in_namespace(&self.handle.given))
     }
 
-    /// Runs a read of the collection's state in memory. Returns `None` if the collection does not exist.
+    /// Runs a read of the collection's state in memory. Returns `None` if the collection does not exist. Fails with code 166 if
+    /// a view has the name.
     ///
     /// To read documents use [`view`](Self::view), which takes a snapshot.
     pub(super) fn read<R>(
@@ -444,7 +472,10 @@ impl<T> Collection<T> {
         operation: impl FnOnce(&Arc<StorageDatabase>, &CollectionState) -> Result<R>,
     ) -> Result<Option<R>> {
         let database = self.shared().store.enter()?;
-        let Some(state) = self.find_state()? else { return Ok(None) };
+        let Some(state) = self.find_state()? else {
+            self.shared().catalog.refuse_view(self.valid_namespace()?)?;
+            return Ok(None);
+        };
         operation(&database, &state).map(Some).map_err(|error| error.in_namespace(&state.namespace))
     }
 }

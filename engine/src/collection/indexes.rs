@@ -8,7 +8,7 @@ use query::code::Code;
 use query::operation::OperationContext;
 
 use crate::catalog::builds::BuildEnd;
-use crate::catalog::change::{self, namespace_not_found};
+use crate::catalog::change;
 use crate::catalog::collection::CollectionState;
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::collection::handle::Collection;
@@ -378,7 +378,7 @@ impl<T> DropIndex<'_, T> {
         // Without a name all indexes of the list go. The one on `_id` is not in it.
         let keeps = |index: &Index| self.name.as_ref().is_some_and(|name| *name != index.name);
         let dropped = loop {
-            let state = shared.catalog.find(namespace).ok_or_else(|| namespace_not_found(namespace))?;
+            let state = shared.catalog.find(namespace).ok_or_else(|| shared.catalog.absent(namespace))?;
             // `None`: the collection was dropped since it was resolved, and may have been created again.
             if let Some(dropped) = change::drop_indexes(shared.storage(&database), &state, keeps)? {
                 break dropped;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bson::{Document, doc};
 use query::code::Code;
 
-use crate::catalog::change::{self, namespace_not_found};
+use crate::catalog::change;
 use crate::catalog::indexes::{ID_INDEX_NAME, Index, are_same_keys};
 use crate::catalog::settings::IndexSettings;
 use crate::codes::{refused, unsupported};
@@ -144,7 +144,7 @@ pub(crate) fn apply(
     let database = shared.store.enter()?;
     shared.store.admit_write()?;
     loop {
-        let state = shared.catalog.find(namespace).ok_or_else(|| namespace_not_found(namespace))?;
+        let state = shared.catalog.find(namespace).ok_or_else(|| shared.catalog.absent(namespace))?;
         // The index on `_id` is not in the list, and is unique always.
         if selector.selects(ID_INDEX_NAME, &doc! { ID_FIELD: 1 }) {
             return change.check_of_id().map(|()| ChangedSettings::default());

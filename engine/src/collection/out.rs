@@ -45,6 +45,7 @@ impl<'a> Aside<'a> {
     pub(super) fn begin(shared: &'a Shared, target: &'a Namespace, bypass: Option<bool>) -> Result<Self> {
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
+        shared.catalog.refuse_view(target)?;
         // Under the gate for a moment, so that a change of the indexes that is running is seen as a whole.
         let replaced = shared.catalog.find(target).map(|state| state.definition());
         // What the target is now decides what is gathered; what it is at the end must be the same.

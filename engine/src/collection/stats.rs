@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use crate::catalog::change::namespace_not_found;
 use crate::collection::handle::Collection;
 use crate::error::Result;
 
@@ -100,7 +99,8 @@ impl<T> Stats<'_, T> {
     /// Looks at the collection.
     pub fn run(self) -> Result<CollectionStats> {
         let size = self.collection.size()?;
-        let size = size.ok_or_else(|| namespace_not_found(&self.collection.namespace()))?;
+        let size =
+            size.ok_or_else(|| self.collection.shared().catalog.absent(&self.collection.namespace()))?;
         let indexes: Vec<IndexSize> =
             size.indexes.into_iter().map(|(name, size)| IndexSize { name, size }).collect();
         Ok(CollectionStats {

@@ -6,13 +6,15 @@ use query::code::Code;
 
 use crate::catalog::change::{NewCollection, Replace};
 use crate::catalog::collection::CollectionState;
+use crate::catalog::names::Named;
+use crate::catalog::view_change::ViewChange;
 use crate::codes::{refused, unsupported};
 use crate::collection::by_database::collection_names;
-use crate::collection::definition;
+use crate::collection::definition::{self, Declaration};
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::command::cursor::Opened;
-use crate::command::modify::{check_images, validation};
+use crate::command::modify::{check_images, validation, view};
 use crate::command::sequences::auto_increments;
 use crate::cursor::Cursor;
 use crate::error::Result;
@@ -21,14 +23,16 @@ use crate::plan::order::check_collation;
 use crate::plan::selector::Selector;
 use crate::results::number;
 
-const KNOWN: [&str; 7] = [
+const KNOWN: [&str; 9] = [
     "autoIncrement",
     "changeStreamPreAndPostImages",
     "collation",
     "idIndex",
+    "pipeline",
     "validationAction",
     "validationLevel",
     "validator",
+    "viewOn",
 ];
 
 /// Runs `create`. The field `autoIncrement`, which is CairnDB's, declares auto-increment fields: a document, or an array of
@@ -41,7 +45,9 @@ pub(super) fn create(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     check_id_index(arguments)?;
     let fields = auto_increments(arguments)?.unwrap_or_default();
     let fields: Vec<_> = fields.into_iter().map(|field| field.options).collect();
-    let new = NewCollection { fields, validation: validation(arguments)? };
+    let collection = NewCollection { fields, validation: validation(arguments)? };
+    let ViewChange { on: view_on, pipeline } = view(arguments)?;
+    let new = Declaration { collection, view_on, pipeline };
     let namespace = Namespace::parse(context.db, arguments.target()?)?;
     definition::create(context.shared, &namespace, &new)?;
     Ok(doc! {})
@@ -74,8 +80,8 @@ fn index_direction(value: Option<&bson::Bson>) -> Option<i64> {
 pub(super) fn drop(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&[])?;
     let collection = context.collection(arguments.target()?);
-    // Before the drop: afterwards there is nothing to count.
-    let indexes = collection.list_index_names().run()?.len();
+    // Before the drop: afterwards there is nothing to count. A view has no indexes.
+    let indexes = if collection.is_view()? { 0 } else { collection.list_index_names().run()?.len() };
     collection.drop().run()?;
     let mut reply = doc! {};
     // Every collection has the index on `_id`, so 0 means that there was no collection. That is no error.
@@ -135,22 +141,33 @@ pub(super) fn list(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
     let mut batch = Vec::new();
     for name in names {
         let namespace = Namespace::stored(context.db, &name)?;
-        // It may have been dropped after the names were listed.
-        let Some(state) = context.shared.catalog.find(&namespace) else { continue };
-        // Computed, not stored: the id and the store's identity give the same UUID after every restart.
-        let uuid = Binary { subtype: BinarySubtype::Uuid, bytes: state.id.uuid(&identity).to_vec() };
-        let whole = doc! {
-            "name": &name,
-            "type": "collection",
-            "options": options_of(context, &state)?,
-            "info": { "readOnly": false, "uuid": uuid },
-            // Tools such as mongorestore send it back with `create`.
-            "idIndex": { "v": 2, "key": { "_id": 1 }, "name": "_id_" },
+        let whole = match context.shared.catalog.occupant(&namespace) {
+            // It may have been dropped after the names were listed.
+            None => continue,
+            Some(Named::View(view)) => {
+                // As `create` takes them: a dump that is restored makes the same view.
+                let mut options = doc! {};
+                view.definition.describe(&mut options);
+                let info = doc! { "readOnly": true };
+                doc! { "name": &name, "type": "view", "options": options, "info": info }
+            }
+            Some(Named::Collection(state)) => {
+                // Computed, not stored: the id and the store's identity give the same UUID after every restart.
+                let uuid = Binary { subtype: BinarySubtype::Uuid, bytes: state.id.uuid(&identity).to_vec() };
+                doc! {
+                    "name": &name,
+                    "type": "collection",
+                    "options": options_of(context, &state)?,
+                    "info": { "readOnly": false, "uuid": uuid },
+                    // Tools such as mongorestore send it back with `create`.
+                    "idIndex": { "v": 2, "key": { "_id": 1 }, "name": "_id_" },
+                }
+            }
         };
         // The filter sees the whole description even if only names are shown: it may ask for options.
         if selector.matches(&RawDocumentBuf::try_from(&whole)?)? {
             let shown = if is_name_only {
-                doc! { "name": name, "type": "collection" }
+                doc! { "name": name, "type": whole.get_str("type").unwrap_or_default() }
             } else {
                 whole
             };

@@ -3,7 +3,6 @@
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use query::code::Code;
 
-use crate::catalog::change::namespace_not_found;
 use crate::codes::refused;
 use crate::collection::{Size, by_database};
 use crate::command::arguments::Arguments;
@@ -73,10 +72,16 @@ pub(super) fn stats(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> 
     arguments.allow(&["freeStorage", "scale"])?;
     validate_database(context.db)?;
     let scale = scale(arguments)?;
-    let (mut collections, mut all) = (0_u64, Size::default());
+    let (mut collections, mut views, mut all) = (0_u64, 0_u64, Size::default());
     for name in by_database::collection_names(context.shared, context.db)? {
+        let collection = context.collection(&name);
+        // A view has no size.
+        if collection.is_view()? {
+            views += 1;
+            continue;
+        }
         // It may have been dropped after the names were listed.
-        let Some(size) = context.collection(&name).size()? else { continue };
+        let Some(size) = collection.size()? else { continue };
         collections += 1;
         all.documents += size.documents;
         all.document_bytes += size.document_bytes;
@@ -88,7 +93,7 @@ pub(super) fn stats(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> 
     Ok(doc! {
         "db": context.db,
         "collections": long(collections),
-        "views": 0_i64,
+        "views": long(views),
         "objects": long(all.documents),
         "avgObjSize": all.average(),
         "dataSize": scaled(all.document_bytes, scale),
@@ -104,7 +109,7 @@ pub(super) fn collection_stats(context: &CommandContext<'_>, arguments: &Argumen
     arguments.allow(&["scale"])?;
     let scale = scale(arguments)?;
     let collection = context.collection(arguments.target()?);
-    let size = collection.size()?.ok_or_else(|| namespace_not_found(&collection.namespace()))?;
+    let size = collection.size()?.ok_or_else(|| context.shared.catalog.absent(&collection.namespace()))?;
     let index_bytes: u64 = size.indexes.iter().map(|(_, bytes)| bytes).sum();
     let sizes = size.indexes.iter().map(|(name, bytes)| (name.clone(), scaled(*bytes, scale)));
     Ok(doc! {

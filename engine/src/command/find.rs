@@ -2,7 +2,7 @@
 
 use bson::{Document, RawDocumentBuf, doc};
 
-use crate::collection::Collection;
+use crate::collection::{AsPipeline, Collection};
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::command::cursor::Opened;
@@ -28,7 +28,18 @@ pub(super) fn explain_find(
     depth: Depth,
 ) -> Result<Plan> {
     let (collection, filter, options) = find_arguments(context, arguments)?;
-    Ok(Plan::of(&collection, collection.find(filter).with_options(options).explain(depth)?))
+    let find = collection.find(filter).with_options(options);
+    if collection.is_view()? {
+        return of_view(&collection, find.as_pipeline()?, depth);
+    }
+    Ok(Plan::of(&collection, find.explain(depth)?))
+}
+
+/// The plan of a verb on a view, which is that of a pipeline.
+fn of_view(collection: &Collection<RawDocumentBuf>, verb: AsPipeline, depth: Depth) -> Result<Plan> {
+    let AsPipeline { stages, options } = verb;
+    let explained = collection.aggregate(stages).with_options(options).explain(depth)?;
+    Ok(Plan::of_pipeline(collection.namespace().to_string(), explained))
 }
 
 /// A read of a collection: its filter and its options.
@@ -95,6 +106,10 @@ pub(super) fn explain_count(
     depth: Depth,
 ) -> Result<Plan> {
     let (collection, filter, options) = count_arguments(context, arguments)?;
+    if collection.is_view()? {
+        let count = collection.count_documents(filter).with_options(options);
+        return of_view(&collection, count.as_pipeline(), depth);
+    }
     // The choice that `count` makes, so that the explained plan is the one that would run.
     let explained = match options {
         None => collection.estimated_document_count().explain(depth)?,
@@ -137,7 +152,11 @@ pub(super) fn explain_distinct(
     depth: Depth,
 ) -> Result<Plan> {
     let (key, (collection, filter, options)) = distinct_arguments(context, arguments)?;
-    Ok(Plan::of(&collection, collection.distinct(key, filter).with_options(options).explain(depth)?))
+    let distinct = collection.distinct(key, filter).with_options(options);
+    if collection.is_view()? {
+        return of_view(&collection, distinct.as_pipeline(), depth);
+    }
+    Ok(Plan::of(&collection, distinct.explain(depth)?))
 }
 
 fn distinct_arguments<'a>(

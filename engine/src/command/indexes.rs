@@ -99,7 +99,8 @@ fn model(spec: &Document) -> Result<IndexModel> {
 pub(super) fn drop(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["index"])?;
     let collection = context.collection(arguments.target()?);
-    let indexes = collection.indexes()?.ok_or_else(|| namespace_not_found(&collection.namespace()))?;
+    let indexes =
+        collection.indexes()?.ok_or_else(|| context.shared.catalog.absent(&collection.namespace()))?;
     let reply = doc! { "nIndexesWas": i32::try_from(indexes.len()).unwrap_or(i32::MAX) };
     match arguments.given("index") {
         Some(Bson::String(all)) if all == "*" => collection.drop_indexes().run()?,

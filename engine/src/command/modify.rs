@@ -1,6 +1,6 @@
 //! `collMod`: changes of a collection and of its indexes.
 //!
-//! What documents are validated by is changed, and the visibility and the expiry of an index. Of the rest of what MongoDB can
+//! What documents are validated by is changed, what a view shows, and the visibility and the expiry of an index. Of the rest of what MongoDB can
 //! change here, a request for the state that is there already succeeds, and every other one is refused by the name of its
 //! field.
 
@@ -10,8 +10,10 @@ use bson::{Document, doc};
 use query::code::Code;
 
 use crate::catalog::validation::{VALIDATION_ACTION, VALIDATION_LEVEL, VALIDATOR, ValidationChange};
+use crate::catalog::view_change::ViewChange;
+use crate::catalog::views::{PIPELINE, VIEW_ON};
 use crate::codes::refused;
-use crate::collection::definition;
+use crate::collection::definition::{self, DeclarationChange};
 use crate::collection::modify_index::{self, ChangedSettings, IndexChange, IndexSelector};
 use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
@@ -19,28 +21,44 @@ use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::options::{ValidationAction, ValidationLevel};
 
-const KNOWN: [&str; 5] =
-    ["changeStreamPreAndPostImages", "index", "validationAction", "validationLevel", "validator"];
+const KNOWN: [&str; 7] = [
+    "changeStreamPreAndPostImages",
+    "index",
+    "pipeline",
+    "validationAction",
+    "validationLevel",
+    "validator",
+    "viewOn",
+];
 const OF_INDEX: [&str; 6] = ["expireAfterSeconds", "hidden", "keyPattern", "name", "prepareUnique", "unique"];
 
 pub(super) fn modify(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&KNOWN)?;
     arguments.write_concern()?;
     check_images(arguments)?;
-    let validation = validation(arguments)?;
+    let change = DeclarationChange { validation: validation(arguments)?, view: view(arguments)? };
     let index = arguments.document("index")?;
-    let change = index.map(|index| wanted(&Arguments::of("collMod.index", index))).transpose()?;
+    let of_index = index.map(|index| wanted(&Arguments::of("collMod.index", index))).transpose()?;
     // After the fields: a request that no collection could meet is refused as such, even for a missing one.
     let namespace = Namespace::parse(context.db, arguments.target()?)?;
     // The index first: what is wrong with it is found only by a change of it, and then nothing else is changed.
-    let reply = match change {
+    let reply = match of_index {
         Some((selector, change)) => {
             told(&modify_index::apply(context.shared, &namespace, selector, change)?, change)
         }
         None => doc! {},
     };
-    definition::modify(context.shared, &namespace, &validation)?;
+    definition::modify(context.shared, &namespace, &change)?;
     Ok(reply)
+}
+
+/// Reads what a view is to show, for `create` and `collMod`.
+pub(super) fn view(arguments: &Arguments<'_>) -> Result<ViewChange> {
+    let stages = arguments.documents(PIPELINE)?;
+    Ok(ViewChange {
+        on: arguments.text(VIEW_ON)?.map(str::to_owned),
+        pipeline: stages.map(|stages| stages.into_iter().cloned().collect()),
+    })
 }
 
 /// Reads how documents are to be validated, for `create` and `collMod`.

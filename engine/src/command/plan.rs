@@ -34,7 +34,9 @@ impl Plan {
     }
 
     pub(super) fn of_pipeline(namespace: String, explained: ExplainedPipeline) -> Self {
-        let ExplainedPipeline { search, stages, rows } = explained;
+        let ExplainedPipeline { namespace: base, search, stages, rows } = explained;
+        // Of a view the collection that it comes down to is what was planned for.
+        let namespace = base.map_or(namespace, |base| base.to_string());
         Self { namespace, search, stages, rows }
     }
 

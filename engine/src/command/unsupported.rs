@@ -93,11 +93,9 @@ pub const UNSUPPORTED_OPTIONS: &[UnsupportedOptions] = &[
             option("expireAfterSeconds", EXPIRY),
             option("indexOptionDefaults", STORAGE_ENGINE),
             option("max", CAPPED),
-            option("pipeline", VIEWS),
             option("size", CAPPED),
             option("storageEngine", STORAGE_ENGINE),
             option("timeseries", TIME_SERIES),
-            option("viewOn", VIEWS),
         ],
     },
     UnsupportedOptions { places: &["create.idIndex"], options: &[option("collation", COLLATION)] },
@@ -109,10 +107,8 @@ pub const UNSUPPORTED_OPTIONS: &[UnsupportedOptions] = &[
             option("dryRun", "`unique` is given when an index is made"),
             option("encryptedFields", ENCRYPTION),
             option("expireAfterSeconds", EXPIRY),
-            option("pipeline", VIEWS),
             option("recordIdsReplicated", REPLICATION),
             option("timeseries", TIME_SERIES),
-            option("viewOn", VIEWS),
         ],
     },
     UnsupportedOptions { places: &["drop"], options: &[option("encryptedFields", ENCRYPTION)] },
@@ -170,7 +166,6 @@ const SHARDING: &str = "no sharding";
 const STORAGE_ENGINE: &str = "of MongoDB's storage engine";
 const TEXT: &str = "no text indexes";
 const TIME_SERIES: &str = "no time series collections";
-const VIEWS: &str = "no views";
 
 const fn option(name: &'static str, reason: &'static str) -> UnsupportedOption {
     UnsupportedOption { name, reason }

@@ -3,16 +3,15 @@
 use bson::Document;
 
 use crate::auto_increment::AutoIncrement;
-use crate::catalog::change::NewCollection;
-use crate::collection::definition;
+use crate::collection::definition::{self, Declaration};
 use crate::database::handle::Database;
 use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::options::{ValidationAction, ValidationLevel};
 
 impl Database {
-    /// Creates an empty collection. This is only needed for auto-increment fields and validators, because the first write to a
-    /// collection creates it.
+    /// Creates an empty collection, or a view. This is only needed for views, auto-increment fields and validators, because the
+    /// first write to a collection creates it.
     ///
     /// It is no error if the collection exists and was declared alike. Otherwise the call fails with code 48
     /// (`NamespaceExists`).
@@ -29,7 +28,7 @@ impl Database {
     /// # }
     /// ```
     pub fn create_collection(&self, name: impl Into<String>) -> CreateCollection<'_> {
-        CreateCollection { database: self, name: name.into(), new: NewCollection::default() }
+        CreateCollection { database: self, name: name.into(), new: Declaration::default() }
     }
 }
 
@@ -50,7 +49,7 @@ impl Database {
 pub struct CreateCollection<'a> {
     database: &'a Database,
     name: String,
-    new: NewCollection,
+    new: Declaration,
 }
 
 impl CreateCollection<'_> {
@@ -71,7 +70,7 @@ impl CreateCollection<'_> {
     /// # }
     /// ```
     pub fn auto_increment(mut self, field: AutoIncrement) -> Self {
-        self.new.fields.push(field.options);
+        self.new.collection.fields.push(field.options);
         self
     }
 
@@ -104,7 +103,7 @@ impl CreateCollection<'_> {
     /// # }
     /// ```
     pub fn validator(mut self, validator: Document) -> Self {
-        self.new.validation.validator = Some(validator);
+        self.new.collection.validation.validator = Some(validator);
         self
     }
 
@@ -123,7 +122,7 @@ impl CreateCollection<'_> {
     /// # }
     /// ```
     pub fn validation_level(mut self, level: ValidationLevel) -> Self {
-        self.new.validation.level = Some(level);
+        self.new.collection.validation.level = Some(level);
         self
     }
 
@@ -142,11 +141,59 @@ impl CreateCollection<'_> {
     /// # }
     /// ```
     pub fn validation_action(mut self, action: ValidationAction) -> Self {
-        self.new.validation.action = Some(action);
+        self.new.collection.validation.action = Some(action);
         self
     }
 
-    /// Creates the collection.
+    /// Makes a view in the place of a collection: its documents are those of `source`, a collection or another view of the same
+    /// database, after the stages of [`pipeline`](Self::pipeline). The source need not exist, and is empty then.
+    ///
+    /// A view stores nothing. Every read of it runs its pipeline on the documents as they are then, with the indexes of the
+    /// source; writes are refused with code 166 (`CommandNotSupportedOnView`).
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let shop = client.database("shop");
+    /// shop.create_collection("open").view_on("orders").pipeline([doc! { "$match": { "paid": false } }]).run()?;
+    ///
+    /// let orders = shop.collection::<Document>("orders");
+    /// orders.insert_many([doc! { "_id": 1, "paid": true }, doc! { "_id": 2, "paid": false }]).run()?;
+    /// let open = shop.collection::<Document>("open");
+    /// assert_eq!(open.find_one(doc! {}).run()?, Some(doc! { "_id": 2, "paid": false }));
+    /// assert_eq!(open.insert_one(doc! { "_id": 3 }).run().unwrap_err().code(), Some(166));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn view_on(mut self, source: impl Into<String>) -> Self {
+        self.new.view_on = Some(source.into());
+        self
+    }
+
+    /// The stages of a view. Without them the view shows its source as it is. Stages that write are refused.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let shop = client.database("shop");
+    /// shop.collection("orders").insert_one(doc! { "_id": 1, "item": "pen", "count": 3 }).run()?;
+    /// let sold = doc! { "$group": { "_id": "$item", "sold": { "$sum": "$count" } } };
+    /// shop.create_collection("sold").view_on("orders").pipeline([sold]).run()?;
+    /// let pens = shop.collection::<Document>("sold").find_one(doc! { "_id": "pen" }).run()?;
+    /// assert_eq!(pens, Some(doc! { "_id": "pen", "sold": 3 }));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn pipeline(mut self, pipeline: impl IntoIterator<Item = Document>) -> Self {
+        self.new.pipeline = Some(pipeline.into_iter().collect());
+        self
+    }
+
+    /// Creates the collection or the view.
     pub fn run(self) -> Result<()> {
         let namespace = Namespace::parse(&self.database.name, &self.name)?;
         definition::create(&self.database.shared, &namespace, &self.new)

@@ -2,17 +2,17 @@
 
 use bson::Document;
 
-use crate::catalog::validation::ValidationChange;
-use crate::collection::definition;
+use crate::collection::definition::{self, DeclarationChange};
 use crate::database::handle::Database;
 use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::options::{ValidationAction, ValidationLevel};
 
 impl Database {
-    /// Changes how a collection checks its documents. Documents that are stored stay as they are, valid or not.
+    /// Changes how a collection checks its documents, or what a view shows. Documents that are stored stay as they are, valid or
+    /// not.
     ///
-    /// Fails with code 26 (`NamespaceNotFound`) if there is no such collection.
+    /// Fails with code 26 (`NamespaceNotFound`) if there is neither such a collection nor such a view.
     ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};
@@ -31,7 +31,7 @@ impl Database {
     /// # }
     /// ```
     pub fn modify_collection(&self, name: impl Into<String>) -> ModifyCollection<'_> {
-        ModifyCollection { database: self, name: name.into(), change: ValidationChange::default() }
+        ModifyCollection { database: self, name: name.into(), change: DeclarationChange::default() }
     }
 }
 
@@ -40,7 +40,7 @@ impl Database {
 pub struct ModifyCollection<'a> {
     database: &'a Database,
     name: String,
-    change: ValidationChange,
+    change: DeclarationChange,
 }
 
 impl ModifyCollection<'_> {
@@ -59,7 +59,7 @@ impl ModifyCollection<'_> {
     /// # }
     /// ```
     pub fn validator(mut self, validator: Document) -> Self {
-        self.change.validator = Some(validator);
+        self.change.validation.validator = Some(validator);
         self
     }
 
@@ -78,7 +78,7 @@ impl ModifyCollection<'_> {
     /// # }
     /// ```
     pub fn validation_level(mut self, level: ValidationLevel) -> Self {
-        self.change.level = Some(level);
+        self.change.validation.level = Some(level);
         self
     }
 
@@ -97,7 +97,47 @@ impl ModifyCollection<'_> {
     /// # }
     /// ```
     pub fn validation_action(mut self, action: ValidationAction) -> Self {
-        self.change.action = Some(action);
+        self.change.validation.action = Some(action);
+        self
+    }
+
+    /// What a view stands on from now on. A reader sees the old definition or the new one, whole.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let shop = client.database("shop");
+    /// shop.create_collection("current").view_on("prices.2025").run()?;
+    /// shop.collection("prices.2026").insert_one(doc! { "_id": "pen", "price": 3 }).run()?;
+    /// shop.modify_collection("current").view_on("prices.2026").run()?;
+    /// assert_eq!(shop.collection::<Document>("current").count_documents(doc! {}).run()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn view_on(mut self, source: impl Into<String>) -> Self {
+        self.change.view.on = Some(source.into());
+        self
+    }
+
+    /// The stages of a view from now on.
+    ///
+    /// ```
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let shop = client.database("shop");
+    /// shop.collection("orders").insert_one(doc! { "_id": 1, "paid": true }).run()?;
+    /// shop.create_collection("open").view_on("orders").run()?;
+    /// shop.modify_collection("open").pipeline([doc! { "$match": { "paid": false } }]).run()?;
+    /// assert_eq!(shop.collection::<Document>("open").count_documents(doc! {}).run()?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn pipeline(mut self, pipeline: impl IntoIterator<Item = Document>) -> Self {
+        self.change.view.pipeline = Some(pipeline.into_iter().collect());
         self
     }
 

@@ -1,12 +1,18 @@
-//! The collections that a pipeline reads besides its own, on the snapshot of its read view.
+//! The collections and views that a pipeline reads besides its own, on the snapshot of its read view.
+//!
+//! A view is its pipeline over a collection. It is run anew each time it is read as a whole; of a view that only filters, an
+//! index of its collection may be asked.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use bson::{Document, RawDocument};
+use bson::{Bson, Document, RawDocument};
 use query::expression::Variables;
+use query::pipeline::Pipeline;
 use query::pipeline::foreign::{Documents, Foreign};
 
 use crate::error::{Error, Result};
+use crate::execute::leading::leading;
 use crate::execute::matches::Matches;
 use crate::execute::read_view::ReadView;
 use crate::execute::row_stream::RowStream;
@@ -14,19 +20,62 @@ use crate::execute::rows::Rows;
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
 
-/// Read views of one snapshot by the names of their collections. What is absent does not exist.
-#[derive(Default)]
+/// Read views of one snapshot by the names of their collections, and the views over them. What is absent does not exist.
+/// Cheap to clone.
+#[derive(Clone, Default)]
 pub(crate) struct ForeignViews {
-    views: HashMap<String, ReadView>,
+    all: Arc<Tables>,
+}
+
+#[derive(Default)]
+struct Tables {
+    read: HashMap<String, ReadView>,
+    derived: HashMap<String, Derived>,
+}
+
+/// A view: the collection that it comes down to, and all stages over it.
+pub(crate) struct Derived {
+    base: String,
+    pipeline: Pipeline,
+    /// The filter that the whole view is, if it is nothing else.
+    only_filter: Option<Document>,
+}
+
+impl Derived {
+    pub(crate) fn new(base: String, pipeline: Pipeline) -> Self {
+        let only_filter = only_filter(pipeline.clone());
+        Self { base, pipeline, only_filter }
+    }
+}
+
+/// The filter that a pipeline amounts to. Returns `None` if it is more than a filter.
+fn only_filter(mut pipeline: Pipeline) -> Option<Document> {
+    // The same function as for every pipeline decides what a search can do of it.
+    let leading = pipeline.take_leading();
+    let is_filter =
+        pipeline.is_empty() && leading.sort.is_none() && leading.skip == 0 && leading.limit.is_none();
+    is_filter.then(|| Document::try_from(&leading.filter).ok())?
 }
 
 impl ForeignViews {
-    pub(crate) fn new(views: HashMap<String, ReadView>) -> Self {
-        Self { views }
+    pub(crate) fn new(read: HashMap<String, ReadView>, derived: HashMap<String, Derived>) -> Self {
+        Self { all: Arc::new(Tables { read, derived }) }
     }
 
     fn view(&self, collection: &str) -> Option<ReadView> {
-        self.views.get(collection).and_then(ReadView::again)
+        self.all.read.get(collection).and_then(ReadView::again)
+    }
+
+    /// The documents of a view.
+    fn run(&self, derived: &Derived, variables: &Variables) -> Result<Documents<Error>> {
+        // The pipeline has the clock and the operation of the one that reads it, and none of its variables.
+        let mut pipeline = derived.pipeline.clone();
+        let (search, _) = leading(&mut pipeline, None)?;
+        let rows = self.view(&derived.base).map(|view| Rows::open(view, search)).transpose()?;
+        let rows = RowStream::new(rows, variables.operation().clone());
+        // Its stages may read other collections and views: those are on the same snapshot.
+        let foreign: Arc<dyn Foreign<Error> + Send + Sync> = Arc::new(self.clone());
+        Ok(Box::new(pipeline.run_with(rows, &foreign)))
     }
 }
 
@@ -38,13 +87,25 @@ impl Foreign<Error> for ForeignViews {
         variables: &Variables,
     ) -> Result<Option<Documents<Error>>> {
         let stream = |rows| Box::new(RowStream::new(rows, variables.operation().clone())) as Documents<Error>;
-        let Some(view) = self.view(collection) else { return Ok(Some(stream(None))) };
-        let selector = Selector::with_variables(&Document::try_from(filter)?, variables.clone())?;
+        let mut filter = Document::try_from(filter)?;
+        let mut base = collection;
+        if let Some(derived) = self.all.derived.get(collection) {
+            // Another view gives documents that no index knows: it has to be read as a whole.
+            let Some(own) = &derived.only_filter else { return Ok(None) };
+            let both: [Bson; 2] = [own.clone().into(), filter.into()];
+            filter = Document::from_iter([("$and".to_owned(), Bson::Array(both.into()))]);
+            base = &derived.base;
+        }
+        let Some(view) = self.view(base) else { return Ok(Some(stream(None))) };
+        let selector = Selector::with_variables(&filter, variables.clone())?;
         let matches = Matches::open_indexed(view, &selector)?;
         Ok(matches.map(|matches| stream(Some(Rows::of(matches)))))
     }
 
     fn scan(&self, collection: &str, variables: &Variables) -> Result<Documents<Error>> {
+        if let Some(derived) = self.all.derived.get(collection) {
+            return self.run(derived, variables);
+        }
         let open = |view| {
             let everything = Selector::with_variables(&Document::new(), variables.clone())?;
             Matches::open(view, &everything, &Order::default()).map(Rows::of)

@@ -7,6 +7,7 @@ pub(crate) mod explain;
 pub(crate) mod foreign;
 mod found_key;
 mod key_walk;
+pub(crate) mod leading;
 pub(crate) mod matches;
 mod merge_walk;
 mod open_scan;

@@ -225,9 +225,9 @@ pub(crate) fn look_up<'a, K: AsRef<[u8]>>(
 pub(crate) enum FoundByIndex {
     /// The record that matches.
     Record(FoundRecord<Vec<u8>>),
-    /// No record matches, or there is no collection.
+    /// No record matches.
     Nothing,
-    /// It has to be searched for: no index can be asked, or something changed meanwhile.
+    /// It has to be searched for: there is no collection or no index can be asked, or something changed meanwhile.
     Unknown,
 }
 
@@ -239,7 +239,7 @@ pub(crate) fn look_up_by_index<'a>(
     field: &str,
     value: RawBsonRef<'_>,
 ) -> Result<FoundByIndex> {
-    let Some(found) = find()? else { return Ok(FoundByIndex::Nothing) };
+    let Some(found) = find()? else { return Ok(FoundByIndex::Unknown) };
     // Before the indexes, as in `of_found`.
     let before = found.changes();
     let indexes = found.indexes();
@@ -302,5 +302,5 @@ fn shows(snapshot: &Snapshot, found: &CollectionState, before: Changes) -> Resul
 fn is_stored(snapshot: &Snapshot, found: &CollectionState) -> Result<bool> {
     // The id is never used again, so the entry under it can only have another name, or be gone.
     let Some(value) = snapshot.get(Family::Meta, &found.id.catalog_key())? else { return Ok(false) };
-    Ok(entry::decode(found.id, &value)?.namespace == found.namespace)
+    Ok(*entry::decode(found.id, &value)?.namespace() == found.namespace)
 }

@@ -7,7 +7,7 @@ use sequence::attributes::Attributes;
 use sequence::auto_increment::Field;
 use sequence::state::{Mark, State};
 
-use crate::catalog::entry::{self, CollectionEntry};
+use crate::catalog::entry::{self, CollectionEntry, Entry, ViewEntry};
 use crate::catalog::indexes::Index;
 use crate::catalog::sequence_entry::{Identity, decode_definition, decode_gap, decode_mark, encode_mark};
 use crate::error::{Error, ErrorKind, Result};
@@ -49,12 +49,19 @@ struct FoundSequence {
     version: i64,
 }
 
+/// A view, which is nothing but its entry.
+struct FoundView {
+    namespace: Namespace,
+    stored: Vec<u8>,
+}
+
 /// What was found of the catalog.
 #[derive(Default)]
 pub(super) struct FoundCatalog {
     pub(super) collections: BTreeMap<u32, FoundCollection>,
     /// Collections that were dropped: what is left of their documents is not to come back.
     pub(super) dropped: BTreeSet<u32>,
+    views: BTreeMap<u32, FoundView>,
     sequences: BTreeMap<SequenceId, FoundSequence>,
     marks: BTreeMap<SequenceId, Mark>,
     gaps: Vec<(Vec<u8>, Vec<u8>)>,
@@ -162,6 +169,7 @@ impl FoundCatalog {
             kept.extend(collection.fields.iter().map(|field| (field.sequence, field.found)));
             batch.put(Family::Meta, &owner.catalog_key(), &collection.entry()?);
         }
+        self.stage_views(batch);
         // A sequence of a user has no field. Of two with one name the younger one is kept.
         let mut names = HashSet::new();
         for (id, sequence) in self.sequences.iter().rev() {
@@ -189,6 +197,20 @@ impl FoundCatalog {
         Ok(kept.len() as u64)
     }
 
+    /// Stages the views whose names no collection and no younger view has.
+    fn stage_views(&mut self, batch: &mut Batch<'_>) {
+        let mut taken: HashSet<Namespace> =
+            self.collections.values().map(|collection| collection.namespace.clone()).collect();
+        // The younger one of two with the same name, as for sequences. A collection has documents to lose, and comes first.
+        for (id, view) in self.views.iter().rev() {
+            if taken.insert(view.namespace.clone()) {
+                batch.put(Family::Meta, &CollectionId(*id).catalog_key(), &view.stored);
+            } else {
+                self.notes.push(format!("the name of the view {} is taken; it is left out", view.namespace));
+            }
+        }
+    }
+
     fn take_collection(&mut self, key: &[u8], value: &[u8]) {
         let Some(id) = tagged_id(key) else { return };
         self.meet(id);
@@ -201,7 +223,13 @@ impl FoundCatalog {
             Ok(decoded) => decoded,
             Err(error) => return self.notes.push(error.to_string()),
         };
-        let CollectionEntry { namespace, indexes, fields, validation: _ } = entry;
+        let CollectionEntry { namespace, indexes, fields, validation: _ } = match entry {
+            Entry::Collection(entry) => entry,
+            Entry::View(ViewEntry { namespace, .. }) => {
+                self.views.insert(id, FoundView { namespace, stored: value.to_vec() });
+                return;
+            }
+        };
         for index in &indexes {
             self.meet(index.id.0);
         }

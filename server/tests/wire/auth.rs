@@ -219,7 +219,10 @@ fn before_a_login_few_commands_are_answered() {
 #[test]
 fn readers_read_and_write_nothing() {
     let fixture = guarded();
-    fill(&mut logged_in(&fixture, "ada", "pencil"), "orders", 5);
+    let mut ada = logged_in(&fixture, "ada", "pencil");
+    fill(&mut ada, "orders", 5);
+    let first = doc! { "create": "first", "viewOn": "orders", "pipeline": [{ "$limit": 2 }], "$db": "shop" };
+    assert_eq!(code(&ada.run(first)), 0);
     let mut peer = logged_in(&fixture, "reader", "IX");
     let on_shop = |mut command: Document| {
         command.insert("$db", "shop");
@@ -229,6 +232,7 @@ fn readers_read_and_write_nothing() {
     let cursor = found.get_document("cursor").unwrap().get_i64("id").unwrap();
     assert_eq!(code(&peer.run(on_shop(doc! { "getMore": cursor, "collection": "orders" }))), 0);
     assert_eq!(peer.run(on_shop(doc! { "count": "orders" })).get_i32("n").ok(), Some(5));
+    assert_eq!(peer.run(on_shop(doc! { "count": "first" })).get_i32("n").ok(), Some(2));
     let refused = [
         doc! { "insert": "orders", "documents": [{}] },
         doc! { "update": "orders", "updates": [{ "q": {}, "u": { "$set": { "a": 1 } } }] },
@@ -237,6 +241,8 @@ fn readers_read_and_write_nothing() {
         doc! { "drop": "orders" },
         doc! { "dropDatabase": 1 },
         doc! { "create": "other" },
+        doc! { "create": "other", "viewOn": "orders", "pipeline": [] },
+        doc! { "collMod": "first", "viewOn": "others" },
         doc! { "createIndexes": "orders", "indexes": [{ "key": { "a": 1 }, "name": "a" }] },
         doc! { "truncate": "orders" },
         doc! { "createSequence": "numbers" },

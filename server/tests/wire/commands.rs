@@ -53,6 +53,53 @@ fn a_legacy_query_can_only_be_a_hello() {
 }
 
 #[test]
+fn an_invalid_document_is_told_in_err_info() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    let create = doc! { "create": "checked", "validator": { "n": { "$gt": 0 } }, "$db": "shop" };
+    assert_eq!(peer.run(create).get_f64("ok").ok(), Some(1.0));
+    let rule = doc! {
+        "operatorName": "$gt", "specifiedAs": { "n": { "$gt": 0 } },
+        "reason": "comparison failed", "consideredValue": -1,
+    };
+    let told = doc! { "failingDocumentId": 1, "details": rule };
+    let insert = doc! { "insert": "checked", "documents": [{ "_id": 1, "n": -1 }], "$db": "shop" };
+    let reply = peer.run(insert);
+    let error = reply.get_array("writeErrors").unwrap()[0].as_document().unwrap().clone();
+    assert_eq!((error.get_i32("code").ok(), error.get_document("errInfo").ok()), (Some(121), Some(&told)));
+    let upsert = doc! {
+        "findAndModify": "checked", "query": { "_id": 1 }, "update": { "$set": { "n": -1 } },
+        "upsert": true, "$db": "shop",
+    };
+    let reply = peer.run(upsert);
+    assert_eq!(
+        (reply.get_i32("code").ok(), reply.get_document("errInfo").ok()),
+        (Some(121), Some(&told)),
+        "{reply}"
+    );
+}
+
+#[test]
+fn a_view_is_read_through_a_cursor() {
+    let fixture = Fixture::new();
+    let mut peer = fixture.peer();
+    fill(&mut peer, "a", 5);
+    let create = doc! { "create": "v", "viewOn": "a", "pipeline": [{ "$match": { "_id": { "$gte": 1 } } }], "$db": "shop" };
+    assert_eq!(peer.run(create).get_f64("ok").ok(), Some(1.0));
+    let reply = peer.run(doc! { "find": "v", "batchSize": 2, "$db": "shop" });
+    let cursor = reply.get_document("cursor").unwrap();
+    assert_eq!(
+        (cursor.get_str("ns").ok(), cursor.get_array("firstBatch").unwrap().len()),
+        (Some("shop.v"), 2)
+    );
+    let more = doc! { "getMore": cursor.get_i64("id").unwrap(), "collection": "v", "$db": "shop" };
+    let rest = peer.run(more).get_document("cursor").unwrap().get_array("nextBatch").unwrap().len();
+    assert_eq!(rest, 2);
+    let insert = peer.run(doc! { "insert": "v", "documents": [{}], "$db": "shop" });
+    assert_eq!(insert.get_i32("code").ok(), Some(166), "{insert}");
+}
+
+#[test]
 fn writes_report_results_and_refusals() {
     let fixture = Fixture::new();
     let mut peer = fixture.peer();

@@ -1,0 +1,95 @@
+//! The collections and views that a pipeline reads besides its own collection, all at one moment.
+
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use bson::RawDocumentBuf;
+use query::expression::Variables;
+use query::pipeline::Pipeline;
+
+use crate::catalog::names::Catalog;
+use crate::catalog::views::ViewSet;
+use crate::error::Result;
+use crate::execute::foreign::{Derived, ForeignViews};
+use crate::execute::read_view::{FoundCollection, ReadView};
+use crate::namespace::Namespace;
+use crate::storage::Database;
+
+/// The names that a pipeline reads besides its own.
+pub(super) struct Others<'p> {
+    names: Vec<&'p str>,
+    /// For the pipelines of views: the clock and the operation of the pipeline, and none of its variables.
+    variables: Variables,
+}
+
+/// The pipeline's own collection, if there is one, at the moment of the others.
+type Own<'a> = Option<(FoundCollection<'a>, ReadView)>;
+
+impl<'p> Others<'p> {
+    pub(super) fn of(pipeline: &'p Pipeline) -> Self {
+        let variables = pipeline.variables();
+        let own = Variables::new(variables.clock()).within(variables.operation().clone());
+        Self { names: pipeline.foreign_collections(), variables: own }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Takes one snapshot of all names, and of the collection that `find_own` looks up.
+    pub(super) fn take<'a>(
+        &self,
+        catalog: &Catalog,
+        database: &Arc<Database>,
+        db: &str,
+        find_own: &dyn Fn() -> Result<Option<FoundCollection<'a>>>,
+    ) -> Result<(Own<'a>, ForeignViews)> {
+        // Before anything is read: a name that is not allowed is refused, also that of a system collection.
+        self.names.iter().try_for_each(|name| Namespace::parse(db, name).map(|_| ()))?;
+        let among = || catalog.views_among(db, self.names.iter().copied());
+        let mut views = among();
+        loop {
+            let bases: BTreeSet<&str> = self
+                .names
+                .iter()
+                .copied()
+                .filter(|name| !views.contains(name))
+                .chain(views.bases())
+                .collect();
+            // A set, because several views may stand on one collection, which is read once.
+            let namespaces: Vec<Namespace> = bases.iter().map(|name| Namespace::new(db, *name)).collect();
+            // The own collection comes first.
+            let find = |position: usize| match position.checked_sub(1).and_then(|at| namespaces.get(at)) {
+                None => find_own(),
+                Some(namespace) => Ok(catalog.find(namespace).map(Cow::Owned)),
+            };
+            let mut taken = ReadView::take_together(database, namespaces.len() + 1, find)?.into_iter();
+            let own = taken.next().flatten();
+            let read =
+                bases.iter().zip(taken).filter_map(|(name, taken)| Some(((*name).to_owned(), taken?.1)));
+            let foreign = ForeignViews::new(read.collect(), self.derived(&views)?);
+            // A view that was changed meanwhile could be read by its old definition on what its new one left. Looked at after
+            // the snapshot: what is the same before and after it was the same at that moment.
+            let now = among();
+            if now.is_same(&views) {
+                return Ok((own, foreign));
+            }
+            self.variables.operation().look()?;
+            views = now;
+        }
+    }
+
+    /// The pipelines of the views.
+    fn derived(&self, views: &ViewSet) -> Result<HashMap<String, Derived>> {
+        let mut derived = HashMap::new();
+        for name in views.names() {
+            // Each is parsed once for the whole pipeline, however often a stage reads it.
+            let Some(resolved) = views.resolve(name)? else { continue };
+            let stages = resolved.stages.iter().map(|stage| Ok(RawDocumentBuf::try_from(stage)?));
+            let pipeline = Pipeline::parse(&stages.collect::<Result<Vec<_>>>()?, &self.variables)?;
+            derived.insert(name.to_owned(), Derived::new(resolved.base, pipeline));
+        }
+        Ok(derived)
+    }
+}

@@ -1,0 +1,32 @@
+//! The search at the start of a pipeline.
+
+use bson::Document;
+use query::pipeline::Pipeline;
+
+use crate::error::Result;
+use crate::execute::rows::{RowExtras, Search};
+use crate::options::Hint;
+use crate::plan::access::Needed;
+use crate::plan::order::Order;
+use crate::plan::selector::Selector;
+
+/// Takes the stages that a search can execute off the start of the pipeline. Returns the search and its filter.
+pub(crate) fn leading(pipeline: &mut Pipeline, hint: Option<&Hint>) -> Result<(Search, Document)> {
+    let leading = pipeline.take_leading();
+    let sort = leading.sort.as_deref().map(Document::try_from).transpose()?;
+    let filter = Document::try_from(&leading.filter)?;
+    let search = Search {
+        // The pipeline's own variables: `$expr` in the filter and the stages have one `let` and one clock.
+        selector: Selector::with_variables(&filter, pipeline.variables().clone())?,
+        order: Order::of(sort.as_ref(), hint)?,
+        skip: leading.skip,
+        limit: leading.limit,
+        // A search in front of a pipeline ends where documents change shape: `$project` stays a stage. What the stages
+        // read of a document may be all in an index.
+        projection: None,
+        extras: RowExtras::default(),
+        needs: pipeline.needed_fields().map_or(Needed::Documents, Needed::Fields),
+        one_of_each: leading.one_of_each,
+    };
+    Ok((search, filter))
+}
