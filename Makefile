@@ -20,7 +20,7 @@ SCHEDULES ?=
 
 SETUP := . .ci/setup.sh
 # By name, because Cargo unifies features over a virtual workspace's default members.
-PACKAGES := -p cairndb-index -p cairndb-sequence -p cairndb-pcre -p cairndb-query -p cairndb-rocksfile -p cairndb \
+PACKAGES := -p cairndb-index -p cairndb-sequence -p cairndb-pcre -p cairndb-query -p cairndb-rocksfile -p cairndb-formats -p cairndb \
     -p cairndb-server -p cairndb-cli -p cairndb-rocksdb -p cairndb-tests -p cairndb-clients
 
 help: ## List the targets.

@@ -7,7 +7,7 @@ pub(crate) enum Exit {
     Failed = 1,
     /// The command line makes no sense.
     Usage = 2,
-    /// The command is done, but the output lacks something.
+    /// The command is done, but not all of it: lines were rejected, or the output lacks something.
     Partly = 3,
     /// Another process has the folder open.
     Elsewhere = 5,
@@ -40,11 +40,13 @@ pub(crate) struct Failure {
     pub(crate) exit: Exit,
     pub(crate) message: String,
     pub(crate) code: Option<i32>,
+    /// The line of the input at which the command ended.
+    pub(crate) line: Option<u64>,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), code: None }
+        Self { exit, message: message.into(), code: None, line: None }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -72,6 +74,6 @@ pub(crate) fn exit_of(error: &cairndb::Error) -> Exit {
 
 impl From<cairndb::Error> for Failure {
     fn from(error: cairndb::Error) -> Self {
-        Self { exit: exit_of(&error), message: error.to_string(), code: error.code() }
+        Self { exit: exit_of(&error), message: error.to_string(), code: error.code(), line: None }
     }
 }

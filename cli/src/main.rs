@@ -7,6 +7,8 @@ mod describe;
 mod export;
 mod extended_json;
 mod failure;
+mod format;
+mod import;
 mod output;
 mod serve;
 mod signals;
@@ -31,6 +33,7 @@ Exit status: 0 all is done, 1 failed, 2 wrong command line, 3 done but not all, 
 
 Examples:
   cairn serve shop-data
+  cairn import shop-data shop.orders orders.csv
   cairn export shop-data shop.orders orders.ndjson")]
 struct Arguments {
     #[command(subcommand)]
@@ -42,6 +45,7 @@ enum Command {
     Serve(serve::Arguments),
     User(user::Arguments),
     Export(Box<export::Arguments>),
+    Import(Box<import::Arguments>),
     Completions(describe::Completions),
     Man(describe::Man),
 }
@@ -54,6 +58,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(arguments).map_err(Box::<dyn Error>::from),
         Command::User(arguments) => user::run(arguments).map_err(Box::<dyn Error>::from),
         Command::Export(arguments) => export::run(&arguments).map_err(Box::<dyn Error>::from),
+        Command::Import(arguments) => import::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Completions(arguments) => {
             describe::completions(&arguments, Arguments::command()).map_err(Box::<dyn Error>::from)
         }

@@ -164,7 +164,8 @@ impl Drop for Partial {
     }
 }
 
-fn refuse_existing(name: &Path, may_replace: bool) -> Result<(), Failure> {
+/// Refuses a file that is there, unless it may be replaced.
+pub(crate) fn refuse_existing(name: &Path, may_replace: bool) -> Result<(), Failure> {
     if !may_replace && std::fs::symlink_metadata(name).is_ok() {
         return Err(Failure::new(
             Exit::Failed,

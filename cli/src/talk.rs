@@ -67,15 +67,27 @@ impl Talk {
         }
     }
 
+    /// Shows how many of `total` documents are done.
     pub(crate) fn progress(&self, total: Option<u64>) -> Progress {
+        self.progress_of(total, Unit::Documents)
+    }
+
+    /// Shows how many of `total` units are done.
+    pub(crate) fn progress_of(&self, total: Option<u64>, unit: Unit) -> Progress {
         let started = Instant::now();
         let is_bar =
             self.progress == Shown::Auto && !self.json && !self.quiet && std::io::stderr().is_terminal();
         let bar = is_bar.then(|| {
             let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
-            let template = match total {
-                Some(_) => "{wide_bar} {human_pos}/{human_len} documents, {per_sec}, {eta} left",
-                None => "{spinner} {human_pos} documents, {per_sec}",
+            let template = match (unit, total) {
+                (Unit::Documents, Some(_)) => {
+                    "{wide_bar} {human_pos}/{human_len} documents, {per_sec}, {eta} left"
+                }
+                (Unit::Documents, None) => "{spinner} {human_pos} documents, {per_sec}",
+                (Unit::Bytes, Some(_)) => {
+                    "{wide_bar} {binary_bytes}/{binary_total_bytes}, {binary_bytes_per_sec}, {eta} left"
+                }
+                (Unit::Bytes, None) => "{spinner} {binary_bytes}, {binary_bytes_per_sec}",
             };
             // The template is a constant; if it were wrong, the bar would only look different.
             bar.set_style(
@@ -84,7 +96,7 @@ impl Talk {
             bar
         });
         let plain = (self.progress == Shown::Plain && !self.quiet && !self.json).then_some(started);
-        Progress { bar, plain, total, started }
+        Progress { bar, plain, total, started, unit }
     }
 
     /// Prints the line of JSON, if it was asked for.
@@ -111,6 +123,13 @@ pub(crate) fn write_line(to: &mut dyn Write, line: &str) {
     let _ = writeln!(to, "{line}");
 }
 
+/// What is counted while a command works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Documents,
+    Bytes,
+}
+
 /// What is done so far, of how much.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
@@ -118,6 +137,7 @@ pub(crate) struct Progress {
     plain: Option<Instant>,
     total: Option<u64>,
     started: Instant,
+    unit: Unit,
 }
 
 impl Progress {
@@ -129,7 +149,11 @@ impl Progress {
             self.plain = Some(Instant::now());
             let of = self.total.map(|total| format!(" of {total}")).unwrap_or_default();
             let rate = rate(done, self.started.elapsed());
-            write_line(&mut std::io::stderr(), &format!("{done}{of} documents, {rate} a second"));
+            let unit = match self.unit {
+                Unit::Documents => "documents",
+                Unit::Bytes => "bytes",
+            };
+            write_line(&mut std::io::stderr(), &format!("{done}{of} {unit}, {rate} a second"));
         }
     }
 
@@ -141,7 +165,7 @@ impl Progress {
     }
 }
 
-/// Whole documents a second.
+/// Whole units a second.
 pub(crate) fn rate(done: u64, elapsed: Duration) -> u128 {
     u128::from(done) * 1000 / elapsed.as_millis().max(1)
 }
@@ -151,6 +175,8 @@ pub(crate) struct Report {
     pub(crate) command: &'static str,
     pub(crate) elapsed: Duration,
     pub(crate) counts: Vec<(&'static str, u64)>,
+    /// Names of files that were made.
+    pub(crate) names: Vec<(&'static str, String)>,
     pub(crate) is_interrupted: bool,
     pub(crate) failure: Option<Failure>,
 }
@@ -164,6 +190,9 @@ impl Report {
         for &(name, count) in &self.counts {
             document.insert(name, i64::try_from(count).unwrap_or(i64::MAX));
         }
+        for (name, file) in &self.names {
+            document.insert(*name, file.as_str());
+        }
         if self.is_interrupted {
             document.insert("interrupted", true);
         }
@@ -173,6 +202,9 @@ impl Report {
             error.insert("message", failure.message.as_str());
             if let Some(code) = failure.code {
                 error.insert("code", code);
+            }
+            if let Some(line) = failure.line {
+                error.insert("line", i64::try_from(line).unwrap_or(i64::MAX));
             }
             document.insert("error", error);
         }

@@ -1,138 +1,15 @@
 //! `cairn export` as a process, on a folder and through the socket of a server.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+mod fixture;
 
-use cairndb::bson::oid::ObjectId;
-use cairndb::bson::spec::BinarySubtype;
-use cairndb::bson::{Binary, Bson, DateTime, Document, JavaScriptCodeWithScope, Regex, Timestamp, doc};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Stdio};
+
+use cairndb::bson::{Document, doc};
 use cairndb::{Client, Collection};
 use cairndb_server::Server;
-use tempfile::TempDir;
 
-/// A store with the collection `shop.orders`, reached as a folder or by a server.
-struct Fixture {
-    folder: TempDir,
-    server: Option<Child>,
-}
-
-impl Fixture {
-    fn new(documents: &[Document], is_served: bool) -> Self {
-        let folder = tempfile::tempdir().expect("it works");
-        let client = Client::open(folder.path().join("db")).expect("it works");
-        let orders: Collection<Document> = client.database("shop").collection("orders");
-        if !documents.is_empty() {
-            orders.insert_many(documents).run().expect("it works");
-        }
-        drop(orders);
-        client.close().expect("it works");
-        let mut fixture = Self { folder, server: None };
-        if is_served {
-            fixture.serve();
-        }
-        fixture
-    }
-
-    fn serve(&mut self) {
-        let mut child = cairn()
-            .args(["serve", "--port", "0", "--unix-socket"])
-            .arg(self.path("s.sock"))
-            .arg(self.path("db"))
-            .args(["--log-level", "off"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it works");
-        let mut lines = BufReader::new(child.stdout.take().expect("it works")).lines();
-        lines
-            .find(|line| line.as_ref().expect("it works").ends_with("/s.sock"))
-            .expect("it works")
-            .expect("it works");
-        self.server = Some(child);
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn command(&self, more: &[&str]) -> Command {
-        let mut command = cairn();
-        let store = if self.server.is_some() { "s.sock" } else { "db" };
-        command.arg("export").arg(self.path(store)).args(more).current_dir(self.folder.path());
-        command
-    }
-
-    fn export(&self, more: &[&str]) -> Output {
-        self.command(more).output().expect("it works")
-    }
-
-    #[track_caller]
-    fn check(&self, more: &[&str], expected: &str) {
-        let arguments: Vec<&str> = ["shop.orders"].into_iter().chain(more.iter().copied()).collect();
-        let output = self.export(&arguments);
-        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-        assert_eq!(String::from_utf8(output.stdout).expect("it works"), expected);
-    }
-
-    #[track_caller]
-    fn refused(&self, more: &[&str], status: i32, words: &str) {
-        let output = self.export(more);
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(status), "{complaint}");
-        assert!(complaint.contains(words), "{complaint}");
-        assert!(!complaint.contains("panicked"), "{complaint}");
-    }
-
-    fn files(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.folder.path()).expect("it works");
-        let mut names: Vec<_> = entries
-            .map(|entry| entry.expect("it works").file_name().into_string().expect("it works"))
-            .collect();
-        names.retain(|name| name != "db" && name != "s.sock");
-        names.sort();
-        names
-    }
-}
-
-impl Drop for Fixture {
-    fn drop(&mut self) {
-        if let Some(mut server) = self.server.take() {
-            server.kill().expect("it works");
-            server.wait().expect("it works");
-        }
-    }
-}
-
-fn cairn() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_cairn"))
-}
-
-/// The test on a folder and on a server.
-fn on_both(documents: &[Document], test: impl Fn(&Fixture)) {
-    for is_served in [false, true] {
-        test(&Fixture::new(documents, is_served));
-    }
-}
-
-fn every_type() -> Document {
-    doc! {
-        "_id": ObjectId::from_bytes([7; 12]),
-        "double": 1.5, "whole": 2.0, "nan": f64::NAN, "text": "a \"b\"\n\u{1}ü", "document": { "z": 1, "a": [] },
-        "array": [1, [2_i64, {}]], "flag": true, "null": Bson::Null, "int": 1, "long": 1_i64 << 40,
-        "date": DateTime::from_millis(1), "early": DateTime::from_millis(-1), "last": DateTime::MAX,
-        "decimal": "1.50".parse::<cairndb::bson::Decimal128>().expect("it works"),
-        "binary": Binary { subtype: BinarySubtype::Uuid, bytes: vec![255; 16] },
-        "pattern": Regex { pattern: "a/b".try_into().expect("it works"), options: "im".try_into().expect("it works") },
-        "stamp": Timestamp { time: 4, increment: 5 },
-        "code": Bson::JavaScriptCode("f()".into()), "symbol": Bson::Symbol("s".into()),
-        "scoped": JavaScriptCodeWithScope { code: "g()".into(), scope: doc! { "x": 1 } },
-        "min": Bson::MinKey, "max": Bson::MaxKey, "undefined": Bson::Undefined,
-    }
-}
-
-fn read(path: &Path) -> Vec<u8> {
-    std::fs::read(path).expect("it works")
-}
+use crate::fixture::{Fixture, cairn, every_type, on_both, read};
 
 #[test]
 fn every_type_comes_back_from_canonical_and_bson() {

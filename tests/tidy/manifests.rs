@@ -4,12 +4,13 @@
 use crate::tree::{File, Finding, Tree};
 
 /// Members of the main workspace, as in the root manifest.
-const MEMBERS: [&str; 12] = [
+const MEMBERS: [&str; 13] = [
     "index",
     "sequence",
     "pcre",
     "query",
     "rocksfile",
+    "formats",
     "engine",
     "server",
     "cli",

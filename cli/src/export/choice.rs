@@ -1,10 +1,11 @@
 //! Which format the options ask for, and which options do not go together.
 
+use crate::export::Arguments;
 use crate::export::form::{Form, Lines, OneArray, Stored};
 use crate::export::table::Table;
-use crate::export::{Arguments, Format};
 use crate::extended_json::Mode;
 use crate::failure::Failure;
+use crate::format::Format;
 
 /// The form that the options ask for, after checking that they go together.
 pub(super) fn form(arguments: &Arguments) -> Result<Box<dyn Form>, Failure> {

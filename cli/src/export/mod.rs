@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use cairndb::bson::{RawDocument, doc};
-use clap::ValueEnum;
 
 use crate::failure::{Exit, Failure};
+use crate::format::Format;
 use crate::output::{Output, Written};
 use crate::signals::Signals;
-use crate::store::{Access, Store, open_for_reading};
+use crate::store::{Access, Store, namespace, open_for_reading};
 use crate::talk::{Report, Talk, rate, warn};
 
 /// Documents are named on standard error up to this many; the report counts all.
@@ -77,21 +77,6 @@ pub(crate) struct Arguments {
     talk: Talk,
 }
 
-/// A format of files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Extended JSON, a document on each line.
-    Ndjson,
-    /// One array of Extended JSON.
-    Json,
-    /// Comma-separated values, with a header.
-    Csv,
-    /// Tab-separated values, with a header.
-    Tsv,
-    /// BSON, one document after the other.
-    Bson,
-}
-
 impl Arguments {
     /// The file, unless documents go to standard output.
     fn file(&self) -> Option<&Path> {
@@ -132,6 +117,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         command: "export",
         elapsed,
         counts: vec![("exported", counts.exported), ("bytes", counts.bytes), ("lossy", counts.lossy)],
+        names: Vec::new(),
         is_interrupted: matches!(&done, Err(failure) if matches!(failure.exit, Exit::Interrupted | Exit::Terminated)),
         failure: done.err(),
     };
@@ -150,9 +136,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn export(arguments: &Arguments, signals: &Signals, counts: &mut Counts) -> Result<(), Failure> {
     // Everything that can be wrong with the command line is found before anything is opened or made.
-    let Some((database, collection)) = arguments.namespace.split_once('.') else {
-        return Err(Failure::usage(format!("{} is no DB.COLLECTION", arguments.namespace)));
-    };
+    let (database, collection) = namespace(&arguments.namespace)?;
     let mut form = choice::form(arguments)?;
     let command = arguments.selection.command(collection)?;
     let talk = &arguments.talk;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
 use cairndb::{CancellationToken, Client, Cursor};
 
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::store::{Documents, Store};
 
 /// How often opening is tried: another process may replace files between two steps of one attempt.
@@ -39,11 +39,56 @@ impl Folder {
             }
         }
     }
+
+    /// Opens the folder for itself alone, or makes it. A signal does not end what is being written: a batch is whole.
+    pub(super) fn open_for_writing(path: &Path, memory: Option<usize>) -> Result<Self, Failure> {
+        // The tool comes to write, and not to remove what has expired.
+        let mut builder = Client::builder().ttl_interval(None);
+        if let Some(bytes) = memory {
+            builder = builder.memory_budget(bytes);
+        }
+        match builder.open(path) {
+            Ok(client) => Ok(Self { client }),
+            Err(error) if error.is_already_open() => Err(elsewhere(path)),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The error for a folder that another process has open, with a way to reach it all the same.
+fn elsewhere(path: &Path) -> Failure {
+    let name = path.display();
+    let process = holder(path).map(|id| format!(" (pid {id})")).unwrap_or_default();
+    Failure::new(
+        Exit::Elsewhere,
+        format!(
+            "{name} is open in another process{process}\n\
+             If that process serves it on a Unix socket, give the socket instead of the folder."
+        ),
+    )
+}
+
+/// The process that holds the lock of the folder's marker, where the system tells.
+fn holder(path: &Path) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+
+    let inode = std::fs::metadata(path.join("CAIRNDB")).ok()?.ino();
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    // `1: FLOCK  ADVISORY  WRITE 4242 08:01:131 0 EOF`, of all processes that this one may see.
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_it = words.get(5)?.rsplit(':').next()?.parse() == Ok(inode);
+        words.get(4)?.parse().ok().filter(|_| is_it)
+    })
 }
 
 impl Store for Folder {
     fn run(&self, database: &str, command: RawDocumentBuf) -> Result<Document, Failure> {
         Ok(self.client.database(database).run_raw_command(command).run()?)
+    }
+
+    fn sync(&self) -> Result<(), Failure> {
+        Ok(self.client.sync()?)
     }
 
     fn stream(&self, database: &str, command: RawDocumentBuf) -> Result<Box<dyn Documents>, Failure> {

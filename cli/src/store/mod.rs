@@ -21,6 +21,9 @@ pub(crate) trait Store {
     /// Runs a command on a database and returns its reply.
     fn run(&self, database: &str, command: RawDocumentBuf) -> Result<Document, Failure>;
 
+    /// Makes durable what was written, for all of the store.
+    fn sync(&self) -> Result<(), Failure>;
+
     /// Runs a command whose result is a cursor, and returns its documents.
     fn stream(&self, database: &str, command: RawDocumentBuf) -> Result<Box<dyn Documents>, Failure>;
 }
@@ -46,6 +49,13 @@ pub(crate) struct Access {
     password_file: Option<PathBuf>,
 }
 
+/// The database and the collection of `DB.COLLECTION`, split at the first dot.
+pub(crate) fn namespace(name: &str) -> Result<(&str, &str), Failure> {
+    let parts =
+        name.split_once('.').filter(|(database, collection)| !database.is_empty() && !collection.is_empty());
+    parts.ok_or_else(|| Failure::usage(format!("{name} is no DB.COLLECTION")))
+}
+
 /// Opens a store for reading. `warn` is told what the user should know.
 pub(crate) fn open_for_reading(
     name: &str,
@@ -55,14 +65,31 @@ pub(crate) fn open_for_reading(
 ) -> Result<Box<dyn Store>, Failure> {
     match Place::of(name) {
         Place::Folder(path) => Ok(Box::new(folder::Folder::open_for_reading(&path, access.memory, token)?)),
-        #[cfg(feature = "remote")]
-        Place::Socket(path) => Ok(Box::new(remote::Remote::over_socket(&path)?)),
-        #[cfg(feature = "remote")]
-        Place::Uri(uri) => Ok(Box::new(remote::Remote::at(&uri, access.password_file.as_deref(), warn)?)),
-        #[cfg(not(feature = "remote"))]
-        Place::Socket(_) | Place::Uri(_) => {
-            let _ = warn;
-            Err(Failure::usage("this build of cairn opens folders only: it lacks the feature `remote`"))
-        }
+        place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, warn),
     }
+}
+
+/// Opens a store for writing; a folder that is absent is made.
+pub(crate) fn open_for_writing(
+    name: &str,
+    access: &Access,
+    warn: &mut dyn FnMut(&str),
+) -> Result<Box<dyn Store>, Failure> {
+    match Place::of(name) {
+        Place::Folder(path) => Ok(Box::new(folder::Folder::open_for_writing(&path, access.memory)?)),
+        place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, warn),
+    }
+}
+
+#[cfg(feature = "remote")]
+fn connect(place: &Place, access: &Access, warn: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, Failure> {
+    match place {
+        Place::Folder(path) | Place::Socket(path) => Ok(Box::new(remote::Remote::over_socket(path)?)),
+        Place::Uri(uri) => Ok(Box::new(remote::Remote::at(uri, access.password_file.as_deref(), warn)?)),
+    }
+}
+
+#[cfg(not(feature = "remote"))]
+fn connect(_: &Place, _: &Access, _: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, Failure> {
+    Err(Failure::usage("this build of cairn opens folders only: it lacks the feature `remote`"))
 }

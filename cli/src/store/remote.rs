@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
+use cairndb::bson::{Document, RawDocument, RawDocumentBuf, doc};
 use mongodb::error::{Error, ErrorKind};
 use mongodb::options::{ClientOptions, ServerAddress};
 use mongodb::sync::{Client, Cursor};
@@ -69,6 +69,11 @@ impl Remote {
 impl Store for Remote {
     fn run(&self, database: &str, command: RawDocumentBuf) -> Result<Document, Failure> {
         self.client.database(database).run_raw_command(command).run().map_err(|error| failure(&error))
+    }
+
+    fn sync(&self) -> Result<(), Failure> {
+        let fsync = RawDocumentBuf::try_from(&doc! { "fsync": 1 });
+        self.run("admin", fsync.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?).map(drop)
     }
 
     fn stream(&self, database: &str, command: RawDocumentBuf) -> Result<Box<dyn Documents>, Failure> {
@@ -150,7 +155,8 @@ fn told(error: &Error) -> String {
 
 fn failure(error: &Error) -> Failure {
     if let ErrorKind::Command(command) = error.kind.as_ref() {
-        return Failure { exit: Exit::Failed, message: command.message.clone(), code: Some(command.code) };
+        let code = Some(command.code);
+        return Failure { exit: Exit::Failed, message: command.message.clone(), code, line: None };
     }
     if let ErrorKind::ServerSelection { .. } = error.kind.as_ref() {
         return Failure::new(Exit::NoStore, format!("no server can be reached: {}", told(error)));

@@ -1,0 +1,70 @@
+//! `cairn import`: documents from files of other programs into a collection.
+
+mod batch;
+mod columns;
+mod feed;
+mod input;
+mod options;
+mod rejects;
+mod run;
+mod write;
+
+use std::time::Instant;
+
+pub(crate) use crate::import::options::Arguments;
+
+use crate::failure::{Exit, Failure};
+use crate::import::input::Input;
+use crate::import::rejects::Rejects;
+use crate::import::run::{Counts, Importer};
+use crate::signals::Signals;
+use crate::talk::{Report, rate};
+
+/// Runs the command and reports. Returns the exit status if not all was done.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    arguments.talk.start_log();
+    let started = Instant::now();
+    let rejects = Rejects::new(
+        arguments.rejects.clone(),
+        arguments.max_rejects,
+        arguments.overwrite,
+        arguments.dry_run,
+    );
+    let mut importer = Importer::new(arguments, rejects);
+    let done = Signals::watch().and_then(|signals| {
+        let done = import(arguments, &mut importer, &signals);
+        let finished = importer.finish();
+        match signals.received() {
+            Some(exit) => Err(Failure::new(exit, "interrupted")),
+            None => done.and(finished),
+        }
+    });
+    let done = done.and_then(|()| match importer.counts.rejected {
+        0 => Ok(()),
+        rejected => Err(Failure::new(Exit::Partly, format!("{rejected} records were rejected"))),
+    });
+    let failure = done.err().map(|failure| importer.told(failure));
+    let elapsed = started.elapsed();
+    let report = Report {
+        command: "import",
+        elapsed,
+        counts: importer.counts.list(),
+        names: importer.rejects.made().map(|path| ("rejects", path.display().to_string())).collect(),
+        is_interrupted: matches!(&failure, Some(failure) if matches!(failure.exit, Exit::Interrupted | Exit::Terminated)),
+        failure,
+    };
+    arguments.talk.report(&report, false);
+    let Counts { read, .. } = importer.counts;
+    let (counts, seconds, rate) = (importer.counts.told(), elapsed.as_secs_f64(), rate(read, elapsed));
+    arguments.talk.say(&format!("{counts}, in {seconds:.1} s, {rate} a second"));
+    report.failure.map_or(Ok(()), Err)
+}
+
+fn import(arguments: &Arguments, importer: &mut Importer<'_>, signals: &Signals) -> Result<(), Failure> {
+    // Everything that can be wrong with the command line is found before anything is opened or made.
+    let target = arguments.target()?;
+    let columns = arguments.table.check()?;
+    let inputs = Input::of(&arguments.files)?;
+    importer.rejects.check(&inputs)?;
+    importer.run(&inputs, &target, &columns, signals)
+}

@@ -1,0 +1,178 @@
+//! Records that were refused: a line of JSON for each, in a file beside the input or on standard error.
+
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cairndb::bson::{Document, RawDocumentBuf};
+use formats::format::FileFormat;
+use formats::split::{KEPT_BYTES, Record};
+
+use crate::extended_json::{Mode, write_document};
+use crate::failure::Failure;
+use crate::import::input::Input;
+use crate::output::{Output, refuse_existing};
+use crate::talk::write_line;
+
+/// After how many rejects an import stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limit {
+    After(u64),
+    Never,
+}
+
+impl Limit {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        if text == "all" {
+            return Ok(Self::Never);
+        }
+        text.parse().map(Self::After).map_err(|_| "a number, or all".to_owned())
+    }
+}
+
+/// Where rejects go.
+pub(super) struct Rejects {
+    /// The file of the command line, for all inputs.
+    named: Option<PathBuf>,
+    may_replace: bool,
+    limit: Limit,
+    is_dry: bool,
+    count: u64,
+    open: Option<Open>,
+    /// The files that were made.
+    made: Vec<PathBuf>,
+    input: String,
+    format: FileFormat,
+}
+
+struct Open {
+    path: PathBuf,
+    output: Output,
+}
+
+/// Why a record is rejected.
+pub(super) struct Reason<'a> {
+    pub(super) code: i32,
+    pub(super) error: &'a str,
+}
+
+impl Rejects {
+    pub(super) fn new(named: Option<PathBuf>, limit: Limit, may_replace: bool, is_dry: bool) -> Self {
+        let (input, format) = (String::new(), FileFormat::Lines);
+        Self { named, may_replace, limit, is_dry, count: 0, open: None, made: Vec::new(), input, format }
+    }
+
+    /// Refuses a file of rejects that is there, before anything is imported.
+    pub(super) fn check(&self, inputs: &[Input]) -> Result<(), Failure> {
+        inputs
+            .iter()
+            .filter_map(|input| self.path(input))
+            .try_for_each(|path| refuse_existing(&path, self.may_replace))
+    }
+
+    /// The file for the rejects of an input; `None` if they go to standard error.
+    pub(super) fn path(&self, input: &Input) -> Option<PathBuf> {
+        if let Some(named) = &self.named {
+            return Some(named.clone());
+        }
+        match input {
+            Input::File(path) if !self.is_dry => {
+                let mut name = path.file_name()?.to_owned();
+                name.push(".rejects.ndjson");
+                Some(path.with_file_name(name))
+            }
+            Input::File(_) | Input::Standard => None,
+        }
+    }
+
+    /// From now on rejects are of this input.
+    pub(super) fn begin(&mut self, input: &Input, format: FileFormat) -> Result<(), Failure> {
+        self.input = input.name();
+        self.format = format;
+        if self.open.as_ref().is_some_and(|open| Some(&open.path) != self.path(input).as_ref()) {
+            self.finish()?;
+        }
+        Ok(())
+    }
+
+    /// Whether there are more than are allowed, with `more` besides those that were written.
+    pub(super) fn is_over(&self, more: u64) -> bool {
+        match self.limit {
+            Limit::After(limit) => self.count + more > limit,
+            Limit::Never => false,
+        }
+    }
+
+    /// Writes a reject of `input`.
+    pub(super) fn write(
+        &mut self,
+        input: &Input,
+        record: &Record,
+        text: &[u8],
+        reason: &Reason<'_>,
+    ) -> Result<(), Failure> {
+        self.count += 1;
+        let line = self.line(record, text, reason)?;
+        let Some(path) = self.path(input) else {
+            write_line(&mut std::io::stderr(), &line);
+            return Ok(());
+        };
+        let open = if let Some(open) = &mut self.open {
+            open
+        } else {
+            let may_replace = self.may_replace || self.made.contains(&path);
+            let output = Output::open(Some(&path), may_replace)?;
+            self.made.push(path.clone());
+            self.open.insert(Open { path, output })
+        };
+        open.output.write(line.as_bytes())?;
+        open.output.write(b"\n").map(drop)
+    }
+
+    fn line(&self, record: &Record, text: &[u8], reason: &Reason<'_>) -> Result<String, Failure> {
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        // BSON has no lines, so its documents are counted.
+        let line = if self.format == FileFormat::Bson { record.number } else { record.line };
+        let mut reject = Document::new();
+        reject.insert("file", self.input.as_str());
+        reject.insert("line", number(line));
+        reject.insert("offset", number(record.offset));
+        reject.insert("error", reason.error);
+        reject.insert("code", reason.code);
+        let is_cut = text.len() >= KEPT_BYTES;
+        let text = text.get(..KEPT_BYTES).unwrap_or(text);
+        match shown(text, is_cut).filter(|_| self.format != FileFormat::Bson) {
+            Some(text) => reject.insert("text", text),
+            None => reject.insert("bytes", STANDARD.encode(text)),
+        };
+        if is_cut {
+            reject.insert("cut", true);
+        }
+        let raw = RawDocumentBuf::try_from(&reject)
+            .map_err(|error| Failure::new(crate::failure::Exit::Failed, error.to_string()))?;
+        let mut out = Vec::new();
+        write_document(&mut out, &raw, Mode::Relaxed, None)?;
+        Ok(String::from_utf8_lossy(&out).into_owned())
+    }
+
+    /// Gives the file its name.
+    pub(super) fn finish(&mut self) -> Result<(), Failure> {
+        self.open.take().map_or(Ok(()), |open| open.output.finish().map(drop))
+    }
+
+    /// The files that were made, for the report.
+    pub(super) fn made(&self) -> impl Iterator<Item = &Path> {
+        self.made.iter().map(PathBuf::as_path)
+    }
+}
+
+/// The text, if it is one. A cut may have gone through a character.
+fn shown(text: &[u8], is_cut: bool) -> Option<&str> {
+    match std::str::from_utf8(text) {
+        Ok(text) => Some(text),
+        Err(error) if is_cut && error.error_len().is_none() => {
+            std::str::from_utf8(text.get(..error.valid_up_to())?).ok()
+        }
+        Err(_) => None,
+    }
+}
