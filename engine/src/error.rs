@@ -64,8 +64,8 @@ impl Error {
         &self.report.kind
     }
 
-    /// MongoDB's error code: 11000 for a duplicate key, 26 for a missing namespace. Returns `None` for failures that MongoDB
-    /// has no code for, such as those of the file system.
+    /// MongoDB's error code: 11000 for a duplicate key, 26 for a missing namespace, 14031 for a full disk. Returns `None` for
+    /// failures that MongoDB has no code for, such as other ones of the file system.
     ///
     /// ```
     /// use cairndb::{Client, bson::doc};
@@ -87,11 +87,11 @@ impl Error {
                 error.write_errors.as_ref().and_then(|errors| errors.first()).map(|error| error.code)
             }
             ErrorKind::BulkWrite(error) => error.first().map(|error| error.code),
+            ErrorKind::NoSpace { .. } => Some(Code::OUT_OF_DISK_SPACE.number()),
             ErrorKind::InvalidArgument { .. }
             | ErrorKind::GridFs(_)
             | ErrorKind::Bson(_)
             | ErrorKind::Io { .. }
-            | ErrorKind::NoSpace { .. }
             | ErrorKind::CommitUnknown { .. }
             | ErrorKind::Poisoned { .. }
             | ErrorKind::Damaged { .. }

@@ -73,6 +73,7 @@ fn fill(things: &Collection<Document>, bytes: usize) -> u32 {
             Err(error) => {
                 assert!(error.is_no_space() && error.to_string().contains("quota of 33554432"), "{error}");
                 assert!(!error.is_commit_unknown(), "{error}");
+                assert_eq!(error.code(), Some(14031), "{error}");
                 return n;
             }
         }

@@ -235,8 +235,9 @@ fn build_indexes(
                     let reason = "the collection changed under the build".to_owned();
                     collection.report.lost_indexes.push(LostIndex { name: definition.name, reason });
                 }
-                // A refusal is about the documents. Anything else is about the new folder, and ends the salvage.
-                Err(error) if error.code().is_some() && operation.look().is_ok() => {
+                // A refusal is about the documents. Anything else is about the new folder, and ends the salvage: so does a
+                // full disk, although it has a code.
+                Err(error) if error.code().is_some() && !error.is_no_space() && operation.look().is_ok() => {
                     let reason = error.to_string();
                     collection.report.lost_indexes.push(LostIndex { name: definition.name, reason });
                 }

@@ -8,6 +8,7 @@ mod gridfs;
 mod gridfs_specification;
 mod indexes;
 mod places;
+mod quota;
 mod refusals;
 mod resilient;
 mod scripts;
