@@ -1,5 +1,7 @@
 //! PyMongo and mongosh: each test is one script, which holds what is asserted.
 
+use std::path::Path;
+
 use cairndb_clients::cairn::Cairn;
 use cairndb_clients::script;
 
@@ -38,6 +40,15 @@ fn pymongo_uses_sequences_and_numbered_fields() {
 #[test]
 fn pymongo_encrypts_fields() {
     python("encryption.py");
+}
+
+#[test]
+fn mongodb_s_tests_of_encrypted_fields_pass() {
+    let specifications = script::installed("CAIRNDB_SPECIFICATIONS");
+    let folder = Path::new(&specifications).join("client-side-encryption");
+    let cairn = Cairn::start();
+    script::python_with(&cairn, "encryption_specification.py", &[folder.to_str().expect("a path of text")]);
+    cairn.stop();
 }
 
 #[test]
