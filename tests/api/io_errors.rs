@@ -45,6 +45,7 @@ fn a_failed_commit_is_unknown_and_stops_writes_but_not_reads() {
     assert_eq!(seen["first"], "CommitUnknown");
     assert_eq!(seen["unknown"], "true");
     assert_eq!(seen["second"], "Poisoned");
+    assert_eq!(seen["state"], "Poisoned");
     assert_eq!(seen["close"], "Poisoned");
     assert_eq!(seen["readable"], seen["acknowledged"]);
 }

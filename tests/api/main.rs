@@ -45,6 +45,7 @@ mod lookup_pipeline;
 mod malformed;
 mod merge_model;
 mod metrics;
+mod metrics_listed;
 mod numbering_races;
 mod open;
 mod pipeline_writes;

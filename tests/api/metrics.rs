@@ -215,6 +215,21 @@ fn blocks_are_counted_where_they_were_found() {
 }
 
 #[test]
+fn memory_fills_until_it_is_flushed() {
+    let fixture = filled();
+    let wide = |id: i32| doc! { "_id": id, "k": id, "pad": "x".repeat(3000) };
+    let (before, after) = around(&fixture, || {
+        fixture.things.insert_many((100..400).map(wide)).run().unwrap();
+    });
+    let (before, filled) = (before.storage, after.storage);
+    assert!(filled.memtable_bytes > before.memtable_bytes + 900_000, "{before:?} {filled:?}");
+    let (_, after) = around(&fixture, || fixture.client.flush().unwrap());
+    let after = after.storage;
+    assert!(after.memtable_bytes + 900_000 < filled.memtable_bytes, "{filled:?} {after:?}");
+    assert!(after.flushes_and_compactions > filled.flushes_and_compactions, "{filled:?} {after:?}");
+}
+
+#[test]
 fn a_cursor_is_open_until_its_end_and_counted_then() {
     let fixture = filled();
     let metrics = || fixture.client.metrics().unwrap();

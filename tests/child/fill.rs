@@ -30,6 +30,7 @@ pub(crate) fn run(folder: &str) -> Outcome<()> {
     writeln!(out, "first {}", name(&first))?;
     writeln!(out, "unknown {}", first.is_commit_unknown())?;
     writeln!(out, "second {}", name(&second))?;
+    writeln!(out, "state {:?}", client.metrics()?.state)?;
     writeln!(out, "readable {}", things.count_documents(doc! { "padding": &padding }).run()?)?;
     writeln!(out, "close {}", client.close().map_or_else(|error| name(&error), |()| "succeeded"))?;
     Ok(())

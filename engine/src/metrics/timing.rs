@@ -117,4 +117,13 @@ mod tests {
         assert_eq!(buckets, [(Some(1), 4), (Some(2), 4), (Some(4), 2), (Some(4096), 2), (None, 2)]);
         assert_eq!(times.count, 14);
     }
+
+    #[test]
+    fn the_total_is_in_microseconds_and_keeps_the_parts_of_one() {
+        let timing = Timing::default();
+        for nanoseconds in [600, 600, 2_000_000] {
+            timing.record(nanoseconds);
+        }
+        assert_eq!((timing.times().count, timing.times().total_micros), (3, 2001));
+    }
 }

@@ -104,3 +104,103 @@ fn ended_in(text: &str) -> u64 {
     });
     counts.sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use rocksdb::{DB, DBCompressionType, FlushOptions, Options};
+
+    use super::*;
+    use crate::storage::format::StoreId;
+
+    /// A database that compacts only when it is told to.
+    struct Measured {
+        database: Database,
+        folder: tempfile::TempDir,
+    }
+
+    impl Measured {
+        fn new(tune: impl Fn(&mut Options)) -> Self {
+            let folder = tempfile::tempdir().expect("a folder");
+            let mut options = Options::default();
+            options.create_if_missing(true);
+            options.create_missing_column_families(true);
+            options.set_compression_type(DBCompressionType::None);
+            options.set_disable_auto_compactions(true);
+            tune(&mut options);
+            let families = Family::ALL.map(|family| (family.name(), options.clone()));
+            let raw = DB::open_cf_with_opts(&options, folder.path(), families).expect("a new database");
+            Self { database: Database::new(raw, StoreId::default(), options), folder }
+        }
+
+        fn put(&self, bytes: usize) {
+            let family = self.database.family(Family::Records);
+            self.database.raw().put_cf(family, b"key", vec![7; bytes]).expect("written");
+        }
+
+        fn flush(&self, waits: bool) -> Result<(), rocksdb::Error> {
+            let mut options = FlushOptions::default();
+            options.set_wait(waits);
+            self.database.raw().flush_cf_opt(self.database.family(Family::Records), &options)
+        }
+
+        fn compact(&self) {
+            let family = self.database.family(Family::Records);
+            self.database.raw().compact_range_cf(family, None::<&[u8]>, None::<&[u8]>);
+        }
+    }
+
+    #[test]
+    fn flushes_and_compactions_are_counted_and_what_they_leave_to_do() {
+        let measured = Measured::new(|options| options.set_level_zero_file_num_compaction_trigger(2));
+        let before = measured.database.sizes();
+        assert_eq!((before.flushes_and_compactions, before.table_files, before.table_bytes), (0, 0, 0));
+        for tables in 1..=4 {
+            measured.put(100_000);
+            assert!(measured.database.sizes().memtable_bytes > before.memtable_bytes + 100_000);
+            measured.flush(true).expect("flushed");
+            let sizes = measured.database.sizes();
+            assert_eq!((sizes.flushes_and_compactions, sizes.table_files), (tables, tables));
+            assert!(sizes.table_bytes > tables * 100_000, "{sizes:?}");
+            assert!(sizes.memtable_bytes < before.memtable_bytes + 100_000, "{sizes:?}");
+        }
+        // Four tables with the same key are more than the two that may be there.
+        assert!(measured.database.sizes().pending_compaction_bytes > 400_000);
+        measured.compact();
+        let sizes = measured.database.sizes();
+        assert_eq!((sizes.flushes_and_compactions, sizes.table_files), (5, 1), "{sizes:?}");
+        assert_eq!((sizes.pending_compaction_bytes, sizes.running, sizes.background_errors), (0, 0, 0));
+        assert!(sizes.table_bytes < 200_000, "one value of the key is left: {sizes:?}");
+    }
+
+    #[test]
+    fn a_flush_is_told_while_it_runs() {
+        // It takes about a second.
+        let measured = Measured::new(|options| options.set_ratelimiter(200_000, 10_000, 10));
+        assert_eq!(measured.database.sizes().running, 0);
+        measured.put(200_000);
+        measured.flush(false).expect("it has begun");
+        let began = Instant::now();
+        while measured.database.sizes().running == 0 {
+            assert!(began.elapsed() < Duration::from_secs(60), "no flush runs");
+            std::thread::yield_now();
+        }
+        assert_eq!(measured.database.sizes().running, 1);
+    }
+
+    /// Where a table would be made there is a folder.
+    #[test]
+    fn a_flush_that_fails_is_counted() {
+        let measured = Measured::new(|_| {});
+        for number in 1..200 {
+            // Some numbers are taken by files that have other endings.
+            std::fs::create_dir(measured.folder.path().join(format!("{number:06}.sst"))).expect("made");
+        }
+        measured.put(1000);
+        assert_eq!(measured.database.sizes().background_errors, 0);
+        measured.flush(true).expect_err("a folder is in its place");
+        let sizes = measured.database.sizes();
+        assert_eq!((sizes.background_errors, sizes.flushes_and_compactions), (1, 0), "{sizes:?}");
+    }
+}

@@ -306,6 +306,21 @@ mod tests {
     }
 
     #[test]
+    fn each_state_is_reported() {
+        let health = Health::open();
+        assert_eq!(health.reported(), StoreState::Open);
+        for (failure, state) in [
+            (Failure::NoSpace, StoreState::Full),
+            (Failure::Io, StoreState::Poisoned),
+            (Failure::Corruption, StoreState::Damaged),
+        ] {
+            health.met(failure, "failed");
+            assert_eq!(health.reported(), state);
+        }
+        assert_eq!(Health::read_only().reported(), StoreState::ReadOnly);
+    }
+
+    #[test]
     fn a_refused_argument_changes_no_state() {
         let health = Health::open();
         assert!(!health.met(Failure::Argument, "too long").is_commit_unknown());

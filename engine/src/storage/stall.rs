@@ -164,6 +164,7 @@ mod tests {
     use rocksdb::{DB, DBCompressionType, Options, WriteOptions};
 
     use super::*;
+    use crate::metrics::report::Times;
     use crate::storage::families::Family;
     use crate::storage::format::StoreId;
 
@@ -209,10 +210,15 @@ mod tests {
     #[test]
     fn writes_outlast_a_stop() {
         let slow = Slow::new(2, 1 << 20);
+        assert_eq!(slow.stalls.waits.times(), Times::default());
         for _ in 0..50 {
             slow.write(10_000).expect("there is room in the end");
         }
-        assert!(slow.tried.into_inner() > 50, "none was refused");
+        let waits = slow.stalls.waits.times();
+        // Each of them was refused at least once, and the memtable is flushed for longer than a nap.
+        let refused = slow.tried.into_inner() - 50;
+        assert!(waits.count > 0 && waits.count <= refused.min(50), "{waits:?}, {refused} refused");
+        assert!(u128::from(waits.total_micros) >= NAP.as_micros() * u128::from(waits.count), "{waits:?}");
     }
 
     #[test]
