@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use cairndb::Client;
@@ -55,6 +56,9 @@ pub(crate) struct Arguments {
     /// What is logged to standard error: off, error, warn, info, debug or trace.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log_level: LevelFilter,
+    /// Log operations that take at least so many milliseconds, as warnings: plan and shape, without values. `off` logs none.
+    #[arg(long, value_name = "MILLISECONDS", default_value = "100")]
+    slow_threshold: SlowThreshold,
     /// How many connections there may be at once.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     max_connections: u32,
@@ -72,6 +76,22 @@ pub(crate) struct Arguments {
     /// After how many seconds an idle cursor is ended.
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     cursor_timeout: u64,
+}
+
+/// From when on operations are logged as slow, if any are.
+#[derive(Clone, Copy, Debug)]
+struct SlowThreshold(Option<Duration>);
+
+impl FromStr for SlowThreshold {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "off" {
+            return Ok(Self(None));
+        }
+        let milliseconds = text.parse().map_err(|_| "neither a number of milliseconds nor `off`")?;
+        Ok(Self(Some(Duration::from_millis(milliseconds))))
+    }
 }
 
 /// How long the store and the server last.
@@ -166,6 +186,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Error> {
         .memory_budget(bytes(arguments.memory.store))
         .disk_quota(arguments.disk_quota.map(|mebibytes| u64::from(mebibytes) << 20))
         .ttl_interval(ttl_interval(arguments.ttl_interval))
+        .slow_threshold(arguments.slow_threshold.0)
         .in_memory(arguments.lifetime.in_memory)
         .open(arguments.path.clone().unwrap_or_default())
         .map_err(Error::Open)?;

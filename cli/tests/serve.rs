@@ -134,6 +134,42 @@ fn files_of_a_served_store_can_be_read_by_their_owner_only() {
     assert!(made > 5, "RocksDB made {made} files");
 }
 
+/// What a server in memory has logged of an insert and an update, when it has ended.
+fn logged(more: &[&str]) -> String {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_cairn"))
+        .args(["serve", "--memory", "--port", "0", "--log-level", "warn"])
+        .args(more)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+    let address =
+        line.trim().strip_prefix("listening on mongodb://").expect("an address").trim_end_matches('/');
+    run(address, &doc! { "insert": "a", "documents": [{ "_id": 1, "name": "secret" }], "$db": "shop" });
+    let update = doc! { "q": { "name": "secret" }, "u": { "$set": { "n": 1 } } };
+    run(address, &doc! { "update": "a", "updates": [update], "$db": "shop" });
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+    let Output { status, stderr, .. } = child.wait_with_output().expect("it ended");
+    assert!(status.success(), "{status}");
+    String::from_utf8(stderr).expect("a text")
+}
+
+#[test]
+fn slow_operations_are_logged_from_the_given_time_on() {
+    let all = logged(&["--slow-threshold", "0"]);
+    let slow: Vec<_> = all.lines().filter(|line| line.contains("slow operation")).collect();
+    let [insert, update] = slow.as_slice() else { panic!("{all}") };
+    assert!(insert.contains("verb=\"insert_many\"") && insert.contains("namespace=shop.a"), "{insert}");
+    assert!(update.contains("verb=\"update_one\"") && update.contains("filter: {name: ?}"), "{update}");
+    assert!(!all.contains("secret"), "{all}");
+    for more in [["--slow-threshold", "600000"], ["--slow-threshold", "off"]] {
+        assert_eq!(logged(&more), "", "{more:?}");
+    }
+}
+
 #[track_caller]
 fn refused(path: &Path, more: &[&str], words: &str) {
     let output = cairn(path, more).output().expect("it ran");
@@ -152,6 +188,8 @@ fn what_cannot_be_served_is_refused_with_a_reason() {
     refused(&path, &["--tls-certificate", "none.pem", "--tls-key", "none.key"], "none.pem cannot be read");
     refused(&path, &["--port", "70000"], "70000");
     refused(&path, &["--max-connections", "0"], "--max-connections");
+    refused(&path, &["--disk-quota", "31"], "--disk-quota");
+    refused(&path, &["--slow-threshold", "soon"], "neither a number of milliseconds nor `off`");
     refused(&folder.path().join("none"), &["--read-only"], "there is no database");
     let held = Client::open(&path).unwrap();
     refused(&path, &["--port", "0"], "is already open");

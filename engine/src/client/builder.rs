@@ -639,3 +639,23 @@ impl ClientBuilder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a client of these options logs an operation of so many nanoseconds.
+    fn is_slow(builder: ClientBuilder, nanoseconds: u64) -> bool {
+        let client = builder.in_memory(true).open("").expect("made");
+        client.shared.recorder.is_slow(nanoseconds)
+    }
+
+    #[test]
+    fn operations_of_a_tenth_of_a_second_are_slow_unless_told_otherwise() {
+        assert!(!is_slow(Client::builder(), 99_999_999));
+        assert!(is_slow(Client::builder(), 100_000_000));
+        let short = Client::builder().slow_threshold(Duration::from_millis(1));
+        assert!(!is_slow(short.clone(), 999_999) && is_slow(short, 1_000_000));
+        assert!(!is_slow(Client::builder().slow_threshold(None), u64::MAX));
+    }
+}
