@@ -470,6 +470,7 @@ mod tests {
     use cairndb::Client;
 
     use super::*;
+    use crate::ends::{ConnectionEnds, LocalEnd};
     use crate::server::Server;
 
     /// Noop compression of a message of that length.
@@ -486,7 +487,8 @@ mod tests {
         let client = Client::open(folder.path().join("db")).expect("a store");
         let server = Server::builder(client).request_bytes_max(1 << 20).unbound().expect("a server");
         let shared = Arc::clone(&server.shared);
-        let peer = Arc::new(shared.new_peer("test".to_owned()));
+        let ends = ConnectionEnds { client: "test".to_owned(), local: LocalEnd::Stream };
+        let peer = Arc::new(shared.new_peer(ends));
         peer.agree_on(vec![Compressor::Noop]);
         let responder = Responder { shared: Arc::clone(&shared), peer };
         let patience = Duration::from_secs(10);

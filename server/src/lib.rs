@@ -12,6 +12,7 @@ mod connection;
 mod cursors;
 mod disconnects;
 mod dispatch;
+mod ends;
 mod fail_points;
 mod failure;
 mod fields;

@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::connection;
 use crate::disconnects::duplicate;
+use crate::ends::{ConnectionEnds, LocalEnd};
 use crate::shared::{Shared, count};
 use crate::tls::Tls;
 
@@ -27,18 +28,20 @@ const REST: Duration = Duration::from_millis(100);
 pub(crate) trait Listen: Send + 'static {
     type Stream: AsyncRead + AsyncWrite + AsFd + Unpin + Send + 'static;
 
-    /// The next connection, and its address.
-    fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, String)>> + Send;
+    /// The next connection, and its ends.
+    fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, ConnectionEnds)>> + Send;
 }
 
 impl Listen for TcpListener {
     type Stream = TcpStream;
 
-    async fn accept(&self) -> io::Result<(TcpStream, String)> {
+    async fn accept(&self) -> io::Result<(TcpStream, ConnectionEnds)> {
         let (stream, address) = TcpListener::accept(self).await?;
         // An answer is written whole; waiting to send more with it would only delay it.
         stream.set_nodelay(true)?;
-        Ok((stream, address.to_string()))
+        // Of the connection, because the listener's may stand for all addresses of the machine.
+        let local = LocalEnd::Tcp(stream.local_addr()?);
+        Ok((stream, ConnectionEnds { client: address.to_string(), local }))
     }
 }
 
@@ -75,9 +78,10 @@ impl Drop for UnixSocket {
 impl Listen for UnixSocket {
     type Stream = UnixStream;
 
-    async fn accept(&self) -> io::Result<(UnixStream, String)> {
+    async fn accept(&self) -> io::Result<(UnixStream, ConnectionEnds)> {
         let (stream, _) = self.listener.accept().await?;
-        Ok((stream, self.path.display().to_string()))
+        let path = self.path.display().to_string();
+        Ok((stream, ConnectionEnds { client: path.clone(), local: LocalEnd::Unix(path) }))
     }
 }
 
@@ -103,7 +107,7 @@ pub(crate) async fn accept(
             Some(_) = running.join_next() => continue,
             accepted = listener.accept() => accepted,
         };
-        let (stream, address) = match accepted {
+        let (stream, ends) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -113,12 +117,12 @@ pub(crate) async fn accept(
         };
         let Ok(permit) = Arc::clone(&connections).try_acquire_owned() else {
             count(&shared.counters.connections_refused);
-            tracing::warn!(from = %address, "refused a connection: the limit of connections is reached");
+            tracing::warn!(from = %ends.client, "refused a connection: the limit of connections is reached");
             continue;
         };
         let (shared, tls) = (Arc::clone(&shared), tls.clone());
         running.spawn(async move {
-            serve_accepted(shared, stream, address, tls).await;
+            serve_accepted(shared, stream, ends, tls).await;
             // After the whole connection, TLS included: a slow handshake counts as a connection.
             drop(permit);
         });
@@ -135,7 +139,7 @@ pub(crate) async fn accept(
 }
 
 /// Serves an accepted connection. With TLS, a client that speaks anything else is disconnected.
-async fn serve_accepted<S>(shared: Arc<Shared>, stream: S, address: String, tls: Option<Tls>)
+async fn serve_accepted<S>(shared: Arc<Shared>, stream: S, ends: ConnectionEnds, tls: Option<Tls>)
 where
     S: AsyncRead + AsyncWrite + AsFd + Unpin,
 {
@@ -144,12 +148,12 @@ where
         Ok(socket) => socket,
         Err(error) => {
             count(&shared.counters.connections_refused);
-            tracing::warn!(from = %address, %error, "refused a connection: no second file descriptor for it");
+            tracing::warn!(from = %ends.client, %error, "refused a connection: no second file descriptor for it");
             return;
         }
     };
     let Some(Tls { acceptor }) = tls else {
-        let peer = shared.new_peer(address).watched_by(&socket);
+        let peer = shared.new_peer(ends).watched_by(&socket);
         return connection::serve(shared, peer, stream).await;
     };
     let mut stopping = shared.stopping.clone();
@@ -161,10 +165,10 @@ where
     };
     match shaken {
         Ok(Ok(stream)) => {
-            let peer = shared.new_peer(address).watched_by(&socket);
+            let peer = shared.new_peer(ends).watched_by(&socket);
             connection::serve(shared, peer, stream).await;
         }
-        Ok(Err(error)) => tracing::info!(from = %address, %error, "TLS handshake failed"),
-        Err(_) => tracing::info!(from = %address, "TLS handshake timed out"),
+        Ok(Err(error)) => tracing::info!(from = %ends.client, %error, "TLS handshake failed"),
+        Err(_) => tracing::info!(from = %ends.client, "TLS handshake timed out"),
     }
 }

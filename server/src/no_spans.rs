@@ -4,7 +4,9 @@ use std::convert::Infallible;
 
 use cairndb::bson::RawDocument;
 
+use crate::ends::LocalEnd;
 use crate::failure::Failure;
+use crate::reply::Reply;
 
 /// What a span would show of a command and the connection that sent it.
 #[derive(Clone, Copy)]
@@ -15,6 +17,7 @@ pub(crate) struct Traced<'a> {
     pub(crate) body: &'a RawDocument,
     pub(crate) connection: i32,
     pub(crate) address: &'a str,
+    pub(crate) local: &'a LocalEnd,
 }
 
 /// Nothing makes spans.
@@ -36,7 +39,11 @@ impl OpenSpan {
         match self.0 {}
     }
 
-    pub(crate) fn end(self, _: Option<&Failure>) {
+    pub(crate) fn end(self, _: Option<&Reply>) {
+        match self.0 {}
+    }
+
+    pub(crate) fn fail(self, _: &Failure) {
         match self.0 {}
     }
 }

@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use crate::auth::users::{UserError, Users};
 use crate::connection;
 use crate::disconnects;
+use crate::ends::{ConnectionEnds, LocalEnd};
 use crate::limits::{SESSION_TIMEOUT, connections_within};
 use crate::listener::{self, UnixSocket};
 use crate::metrics_page;
@@ -295,7 +296,8 @@ impl Server {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send,
     {
-        let peer = self.shared.new_peer("stream".to_owned());
+        let peer =
+            self.shared.new_peer(ConnectionEnds { client: "stream".to_owned(), local: LocalEnd::Stream });
         connection::serve(Arc::clone(&self.shared), peer, stream)
     }
 }

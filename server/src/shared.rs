@@ -16,6 +16,7 @@ use crate::auth::credentials::Key;
 use crate::auth::guesses::Guesses;
 use crate::auth::users::{User, Users};
 use crate::cursors::Cursors;
+use crate::ends::{ConnectionEnds, LocalEnd};
 use crate::fail_points::FailPoints;
 use crate::frame::compressed::Compressor;
 use crate::limits::{Budget, SESSIONS_MAX};
@@ -112,6 +113,8 @@ pub(crate) struct Peer {
     pub(crate) id: i32,
     /// Where it comes from.
     pub(crate) address: String,
+    /// Where it has come in.
+    pub(crate) local: LocalEnd,
     /// The address without what a client chooses itself; see [`host`].
     pub(crate) host: String,
     /// The connection's socket, while the connection is served. Streams other than sockets have none.
@@ -169,8 +172,8 @@ impl Shared {
         }
     }
 
-    /// The state of a new connection from `address`.
-    pub(crate) fn new_peer(&self, address: String) -> Peer {
+    /// The state of a new connection.
+    pub(crate) fn new_peer(&self, ends: ConnectionEnds) -> Peer {
         // From 1, as in MongoDB. Wrapping after 2^31 connections is harmless: the number only tells open
         // connections apart.
         let id = self.last_connection.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
@@ -184,8 +187,9 @@ impl Shared {
             conversation: None,
             failed_logins: 0,
         };
+        let ConnectionEnds { client: address, local } = ends;
         let host = host(&address);
-        Peer { id, address, host, socket: Weak::new(), state: Mutex::new(state) }
+        Peer { id, address, local, host, socket: Weak::new(), state: Mutex::new(state) }
     }
 
     /// The number of the next message that the server sends.

@@ -6,7 +6,9 @@ use opentelemetry::global::BoxedTracer;
 use opentelemetry::trace::{SpanKind, Status, TraceContextExt, Tracer};
 use opentelemetry::{Context, ContextGuard, KeyValue};
 
+use crate::ends::LocalEnd;
 use crate::failure::Failure;
+use crate::reply::Reply;
 
 /// What a span shows of a command and the connection that sent it.
 #[derive(Clone, Copy)]
@@ -16,10 +18,14 @@ pub(crate) struct Traced<'a> {
     pub(crate) body: &'a RawDocument,
     pub(crate) connection: i32,
     pub(crate) address: &'a str,
+    pub(crate) local: &'a LocalEnd,
 }
 
 /// Commands that say something of a login, in MongoDB's drivers and here. They have no spans.
 const SENSITIVE: [&str; 4] = ["saslStart", "saslContinue", "authenticate", "getnonce"];
+
+/// The most bytes that the id of a session has in a span: those of drivers have 30, and a client could send anything.
+const SESSION_BYTES_MAX: usize = 128;
 
 /// Makes the spans of a server.
 #[derive(Debug)]
@@ -32,6 +38,8 @@ pub(crate) struct Spans {
 #[derive(Clone)]
 pub(crate) struct OpenSpan {
     context: Context,
+    /// Whether the command names a cursor.
+    is_of_cursor: bool,
 }
 
 impl Spans {
@@ -44,7 +52,7 @@ impl Spans {
 
     /// Begins the span of a command. Returns `None` for a command that is part of a login.
     pub(crate) fn begin(&self, traced: Traced<'_>) -> Option<OpenSpan> {
-        let Traced { name, database, body, connection, address } = traced;
+        let Traced { name, database, body, connection, address, local } = traced;
         // A hello may bring the first step of a login.
         if SENSITIVE.contains(&name) || matches!(body.get("speculativeAuthenticate"), Ok(Some(_))) {
             return None;
@@ -61,10 +69,14 @@ impl Spans {
             KeyValue::new("db.query.summary", format!("{name} {place}")),
             KeyValue::new("db.mongodb.server_connection_id", i64::from(connection)),
             KeyValue::new("client.address", address.to_owned()),
+            KeyValue::new("server.type", "Standalone"),
         ];
+        attributes.extend(of_server(local));
+        attributes.extend(of_session(body));
         attributes.extend(collection.map(|name| KeyValue::new("db.collection.name", name.to_owned())));
         // So that the commands of one cursor can be found.
         let cursor = body.get_i64(name).ok().filter(|_| name == "getMore");
+        let is_of_cursor = cursor.is_some();
         attributes.extend(cursor.map(|id| KeyValue::new("db.mongodb.cursor_id", id)));
         if self.text_bytes_max > 0 {
             attributes.push(KeyValue::new("db.query.text", text(body, self.text_bytes_max)));
@@ -72,7 +84,7 @@ impl Spans {
         // No parent: MongoDB's protocol carries none.
         let builder = self.tracer.span_builder(name.to_owned()).with_kind(SpanKind::Server);
         let span = builder.with_attributes(attributes).start(&self.tracer);
-        Some(OpenSpan { context: Context::current_with_span(span) })
+        Some(OpenSpan { context: Context::current_with_span(span), is_of_cursor })
     }
 }
 
@@ -82,18 +94,64 @@ impl OpenSpan {
         self.context.clone().attach()
     }
 
-    /// Ends the span.
-    pub(crate) fn end(self, failure: Option<&Failure>) {
+    /// Ends the span of a command that was executed, with what its reply tells. Absent, the client gets none.
+    pub(crate) fn end(self, reply: Option<&Reply>) {
         let span = self.context.span();
-        if let Some(failure) = failure {
-            // As text, which is what the conventions of OpenTelemetry say.
-            span.set_attribute(KeyValue::new("db.response.status_code", failure.code().to_string()));
-            span.set_attribute(KeyValue::new("exception.type", failure.name().to_owned()));
-            span.set_attribute(KeyValue::new("exception.message", failure.message().to_owned()));
-            span.set_status(Status::error(failure.message().to_owned()));
+        let reply = reply.and_then(|reply| RawDocument::from_bytes(reply.document()).ok());
+        if let Some(reply) = reply {
+            let cursor = reply.get_document("cursor").and_then(|cursor| cursor.get_i64("id"));
+            // A getMore has that of its request, which is not 0 at the end of the cursor.
+            if let Ok(id) = cursor
+                && !self.is_of_cursor
+            {
+                span.set_attribute(KeyValue::new("db.mongodb.cursor_id", id));
+            }
+            if reply.get_array("writeErrors").is_ok() {
+                span.set_status(Status::error("some writes were refused"));
+            }
         }
         span.end();
     }
+
+    /// Ends the span of a command that was refused.
+    pub(crate) fn fail(self, failure: &Failure) {
+        let span = self.context.span();
+        let exception = [
+            KeyValue::new("exception.type", failure.name().to_owned()),
+            KeyValue::new("exception.message", failure.message().to_owned()),
+        ];
+        // As text, which is what the conventions of OpenTelemetry say.
+        span.set_attribute(KeyValue::new("db.response.status_code", failure.code().to_string()));
+        span.set_attributes(exception.clone());
+        span.add_event("exception", exception.to_vec());
+        span.set_status(Status::error(failure.message().to_owned()));
+        span.end();
+    }
+}
+
+/// Where the command has come in, as the conventions of OpenTelemetry name it.
+fn of_server(local: &LocalEnd) -> Vec<KeyValue> {
+    match local {
+        LocalEnd::Tcp(address) => vec![
+            KeyValue::new("server.address", address.ip().to_string()),
+            KeyValue::new("server.port", i64::from(address.port())),
+            KeyValue::new("network.transport", "tcp"),
+        ],
+        LocalEnd::Unix(path) => {
+            vec![KeyValue::new("server.address", path.clone()), KeyValue::new("network.transport", "unix")]
+        }
+        LocalEnd::Stream => Vec::new(),
+    }
+}
+
+/// The session of a command and its number in it, as MongoDB's drivers show them.
+fn of_session(body: &RawDocument) -> Vec<KeyValue> {
+    let id = body.get_document("lsid").ok().filter(|id| id.as_bytes().len() <= SESSION_BYTES_MAX);
+    let id = id.and_then(|id| Document::try_from(id).ok());
+    let shown = |id| Bson::Document(id).into_relaxed_extjson().to_string();
+    let id = id.map(|id| KeyValue::new("db.mongodb.lsid", shown(id)));
+    let number = body.get_i64("txnNumber").ok().map(|number| KeyValue::new("db.mongodb.txn_number", number));
+    id.into_iter().chain(number).collect()
 }
 
 /// A command as JSON, cut to `bytes_max` bytes.
@@ -107,4 +165,44 @@ fn text(body: &RawDocument, bytes_max: usize) -> String {
         text.truncate(end);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_the_server_is_named_as_by_the_drivers() {
+        let named = |local| {
+            let attributes = of_server(&local).into_iter();
+            attributes.map(|KeyValue { key, value, .. }| format!("{key}={value}")).collect::<Vec<_>>()
+        };
+        let address = "[::1]:27017".parse().expect("an address");
+        assert_eq!(
+            named(LocalEnd::Tcp(address)),
+            ["server.address=::1", "server.port=27017", "network.transport=tcp"]
+        );
+        assert_eq!(
+            named(LocalEnd::Unix("/run/shop.sock".to_owned())),
+            ["server.address=/run/shop.sock", "network.transport=unix"]
+        );
+        assert_eq!(named(LocalEnd::Stream), [""; 0]);
+    }
+
+    #[test]
+    fn the_id_of_a_session_is_shown_if_it_can_be_one() {
+        use cairndb::bson::{Binary, Uuid, rawdoc};
+        let uuid = Uuid::parse_str("00112233-4455-6677-8899-aabbccddeeff").expect("a UUID");
+        let id = || rawdoc! { "id": Binary::from(uuid) };
+        let named = |body: cairndb::bson::RawDocumentBuf| {
+            let attributes = of_session(&body).into_iter();
+            attributes.map(|KeyValue { key, value, .. }| format!("{key}={value}")).collect::<Vec<_>>()
+        };
+        let session = r#"db.mongodb.lsid={"id":{"$uuid":"00112233-4455-6677-8899-aabbccddeeff"}}"#;
+        assert_eq!(named(rawdoc! { "ping": 1, "lsid": id() }), [session]);
+        let numbered = rawdoc! { "ping": 1, "lsid": id(), "txnNumber": 7_i64 };
+        assert_eq!(named(numbered), [session, "db.mongodb.txn_number=7"]);
+        assert_eq!(named(rawdoc! { "ping": 1, "lsid": { "id": "x".repeat(SESSION_BYTES_MAX) } }), [""; 0]);
+        assert_eq!(named(rawdoc! { "ping": 1, "lsid": "none" }), [""; 0]);
+    }
 }

@@ -164,6 +164,7 @@ impl Call {
             body: self.command.body(),
             connection: self.peer.id,
             address: &self.peer.address,
+            local: &self.peer.local,
         }
     }
 

@@ -165,7 +165,9 @@ pub(crate) async fn answer(mut call: Call) -> Outcome {
     let failure = match run(call).await {
         Ok(outcome) => {
             if let Some(span) = span {
-                span.end(None);
+                // A connection that a fail point closes gets none.
+                let reply = if let Outcome::Answer(reply) = &outcome { Some(reply) } else { None };
+                span.end(reply);
             }
             if let Some((kind, namespace)) = used {
                 shared.usage.note(kind, namespace, start.elapsed());
@@ -175,7 +177,7 @@ pub(crate) async fn answer(mut call: Call) -> Outcome {
         Err(failure) => failure,
     };
     if let Some(span) = span {
-        span.end(Some(&failure));
+        span.fail(&failure);
     }
     count(&shared.counters.refusals);
     tracing::debug!(code = failure.code(), "refused a command");

@@ -1,6 +1,6 @@
 //! Spans of `OpenTelemetry`: one for each command, and what the engine does in it below it.
 
-use cairndb::bson::doc;
+use cairndb::bson::{Uuid, doc};
 use cairndb::{Client, OpentelemetryOptions};
 use cairndb_server::Server;
 use opentelemetry::trace::{SpanId, SpanKind, Status};
@@ -62,6 +62,37 @@ fn a_command_is_the_parent_of_what_the_engine_does() {
     }
     assert_eq!((command.parent_span_id, &command.status), (SpanId::INVALID, &Status::Unset));
     assert!(attribute(command, "client.address").is_some_and(|address| address.starts_with("127.0.0.1:")));
+    for (name, value) in
+        [("server.address", "127.0.0.1"), ("network.transport", "tcp"), ("server.type", "Standalone")]
+    {
+        assert_eq!(attribute(command, name).as_deref(), Some(value), "{name}");
+    }
+    let port = attribute(command, "server.port").expect("a port").parse::<u16>();
+    assert_ne!(attribute(command, "client.address"), port.map(|port| format!("127.0.0.1:{port}")).ok());
+    assert_eq!(attribute(command, "db.mongodb.cursor_id"), None);
+}
+
+#[test]
+fn the_session_and_the_cursor_that_is_opened_are_told() {
+    let session = Uuid::parse_str("00112233-4455-6677-8899-aabbccddeeff").unwrap();
+    let mut opened = 0;
+    let spans = spans_of(|peer| {
+        peer.run(doc! { "insert": "a", "documents": [{}, {}, {}], "lsid": { "id": session }, "$db": "shop" });
+        let found = peer.run(doc! { "find": "a", "batchSize": 1, "$db": "shop" });
+        opened = found.get_document("cursor").unwrap().get_i64("id").unwrap();
+        // The first batch has all, so that no cursor is left.
+        peer.run(doc! { "aggregate": "a", "pipeline": [], "cursor": {}, "$db": "shop" });
+        peer.run(doc! { "getMore": opened, "collection": "a", "$db": "shop" });
+    });
+    let of = |name: &str| spans.iter().find(|span| span.name == name).expect("it has a span");
+    let shown = attribute(of("insert"), "db.mongodb.lsid");
+    assert_eq!(shown.as_deref(), Some(r#"{"id":{"$uuid":"00112233-4455-6677-8899-aabbccddeeff"}}"#));
+    assert_eq!(attribute(of("find"), "db.mongodb.lsid"), None);
+    let opened = Some(opened.to_string());
+    assert_eq!(attribute(of("find"), "db.mongodb.cursor_id"), opened);
+    assert_eq!(attribute(of("aggregate"), "db.mongodb.cursor_id").as_deref(), Some("0"));
+    // It was ended by the getMore, whose reply says 0.
+    assert_eq!(attribute(of("getMore"), "db.mongodb.cursor_id"), opened);
 }
 
 #[test]
@@ -81,6 +112,23 @@ fn a_refusal_and_a_get_more_are_told() {
     assert_eq!(attribute(refused, "db.response.status_code").as_deref(), Some("2"));
     assert_eq!(attribute(refused, "exception.type").as_deref(), Some("BadValue"));
     assert!(matches!(refused.status, Status::Error { .. }));
+    let [event] = refused.events.iter().as_slice() else { panic!("{refused:#?}") };
+    let told = event.attributes.iter().map(|told| (told.key.as_str(), told.value.as_str().into_owned()));
+    let message = attribute(refused, "exception.message").unwrap();
+    assert!(message.contains("$nonsense"), "{message}");
+    let expected = [("exception.type", "BadValue".to_owned()), ("exception.message", message)];
+    assert_eq!((&*event.name, told.collect::<Vec<_>>()), ("exception", expected.to_vec()));
+}
+
+#[test]
+fn a_command_with_refused_writes_has_failed() {
+    let spans = spans_of(|peer| {
+        let twice = doc! { "insert": "a", "documents": [{ "_id": 1 }, { "_id": 1 }], "$db": "shop" };
+        assert!(peer.run(twice).contains_key("writeErrors"));
+    });
+    let command = spans.iter().find(|span| span.span_kind == SpanKind::Server).expect("it has a span");
+    assert_eq!(command.status, Status::error("some writes were refused"));
+    assert_eq!(attribute(command, "db.response.status_code"), None);
 }
 
 /// A hello that brings the first step of a login has no span, nor has any step.

@@ -1,0 +1,19 @@
+//! The two ends of a connection.
+
+use std::net::SocketAddr;
+
+/// Where a connection comes from, and where it has come in.
+pub(crate) struct ConnectionEnds {
+    /// The address of the client.
+    pub(crate) client: String,
+    pub(crate) local: LocalEnd,
+}
+
+/// The server's end of a connection.
+pub(crate) enum LocalEnd {
+    Tcp(SocketAddr),
+    /// The path of a Unix socket.
+    Unix(String),
+    /// A stream that the program has handed over. It has no address.
+    Stream,
+}
