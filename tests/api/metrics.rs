@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use cairndb::bson::{Document, deserialize_from_document, doc, serialize_to_document};
 use cairndb::{
-    AutoIncrement, Client, Error, IndexModel, IndexOptions, Metrics, OperationMetrics, StoreState,
-    UpdateOneModel, WriteConcern,
+    AutoIncrement, Client, Collection, Error, IndexModel, IndexOptions, Metrics, OperationMetrics,
+    StoreState, UpdateOneModel, WriteConcern,
 };
 use cairndb_tests::race::race;
 use tracing_subscriber::fmt::MakeWriter;
@@ -46,6 +46,9 @@ fn filter(fails: bool) -> Document {
 
 fn call(fixture: &Fixture, verb: &str, fails: bool) -> Result<(), Error> {
     let (things, filter) = (&fixture.things, filter(fails));
+    let db = fixture.client.database("test");
+    // No collection has this name, and no command can be run on it.
+    let named: Collection<Document> = db.collection(if fails { "" } else { "things" });
     let (update, new) = (doc! { "$inc": { "n": 1 } }, doc! { "k": 50 });
     match verb {
         "aggregate" => things.aggregate([doc! { "$match": filter }]).run()?.try_for_each(|row| row.map(drop)),
@@ -54,6 +57,11 @@ fn call(fixture: &Fixture, verb: &str, fails: bool) -> Result<(), Error> {
             fixture.client.bulk_write([model.build()]).run().map(drop)
         }
         "count_documents" => things.count_documents(filter).run().map(drop),
+        "create_collection" => {
+            let create = db.create_collection(if fails { "things" } else { "made" });
+            let field = AutoIncrement::builder().field("number").build();
+            create.auto_increment(field).run()
+        }
         "create_indexes" => {
             let keys = if fails {
                 doc! { "a": "nonsense" }
@@ -65,6 +73,10 @@ fn call(fixture: &Fixture, verb: &str, fails: bool) -> Result<(), Error> {
         "delete_many" => things.delete_many(filter).run().map(drop),
         "delete_one" => things.delete_one(filter).run().map(drop),
         "distinct" => things.distinct("k", filter).run().map(drop),
+        "drop" => named.drop().run(),
+        "drop_indexes" if fails => things.drop_index("none").run(),
+        "drop_indexes" => things.drop_indexes().run(),
+        "estimated_document_count" => named.estimated_document_count().run().map(drop),
         "find" => things.find(filter).run()?.try_for_each(|row| row.map(drop)),
         "find_one" => things.find_one(filter).run().map(drop),
         "find_one_and_delete" => things.find_one_and_delete(filter).run().map(drop),
@@ -74,21 +86,28 @@ fn call(fixture: &Fixture, verb: &str, fails: bool) -> Result<(), Error> {
             things.insert_many([doc! { "_id": if fails { 1 } else { 9 }, "k": 9 }]).run().map(drop)
         }
         "insert_one" => things.insert_one(doc! { "_id": if fails { 1 } else { 9 }, "k": 9 }).run().map(drop),
+        "list_indexes" => named.list_indexes().run().map(drop),
+        "rename" => things.rename(if fails { "" } else { "renamed" }).run(),
         "replace_one" => things.replace_one(filter, new).run().map(drop),
+        "truncate" => named.truncate().run().map(drop),
         "update_many" => things.update_many(filter, update).run().map(drop),
         "update_one" => things.update_one(filter, update).run().map(drop),
         other => panic!("no such verb: {other}"),
     }
 }
 
-const VERBS: [&str; 17] = [
+const VERBS: [&str; 24] = [
     "aggregate",
     "bulk_write",
     "count_documents",
+    "create_collection",
     "create_indexes",
     "delete_many",
     "delete_one",
     "distinct",
+    "drop",
+    "drop_indexes",
+    "estimated_document_count",
     "find",
     "find_one",
     "find_one_and_delete",
@@ -96,7 +115,10 @@ const VERBS: [&str; 17] = [
     "find_one_and_update",
     "insert_many",
     "insert_one",
+    "list_indexes",
+    "rename",
     "replace_one",
+    "truncate",
     "update_many",
     "update_one",
 ];

@@ -86,14 +86,16 @@ fn full() -> (Metrics, Times) {
 fn walk(document: &Document, above: &str, times: &[String], paths: &mut Vec<String>) {
     for (name, value) in document {
         let path = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
-        match value {
-            Bson::Document(below) if !below.keys().eq(times) => walk(below, &path, times, paths),
-            Bson::Array(elements) => {
-                let elements = elements.iter().filter_map(Bson::as_document);
-                elements.for_each(|below| walk(below, &path, times, paths));
-            }
-            Bson::Null => panic!("{path} is absent: give it a value in full()"),
-            _ => paths.push(path),
+        if let Bson::Document(below) = value
+            && !below.keys().eq(times)
+        {
+            walk(below, &path, times, paths);
+        } else if let Bson::Array(elements) = value {
+            let elements = elements.iter().filter_map(Bson::as_document);
+            elements.for_each(|below| walk(below, &path, times, paths));
+        } else {
+            assert_ne!(*value, Bson::Null, "{path} is absent: give it a value in full()");
+            paths.push(path);
         }
     }
 }

@@ -50,7 +50,7 @@ type Work = fn(&Collection<Document>);
 fn each_verb_is_a_span_with_the_drivers_attributes() {
     let traced = Traced::new(0);
     let things = &traced.things;
-    let verbs: [(&str, Work); 10] = [
+    let verbs: [(&str, Work); 15] = [
         ("insert", |things| drop(things.insert_one(doc! { "_id": 1 }).run())),
         ("insert", |things| drop(things.insert_many([doc! { "_id": 2 }]).run())),
         ("find", |things| things.find(doc! {}).run().unwrap().for_each(drop)),
@@ -61,6 +61,11 @@ fn each_verb_is_a_span_with_the_drivers_attributes() {
         ("distinct", |things| drop(things.distinct("a", doc! {}).run())),
         ("aggregate", |things| things.aggregate([doc! { "$match": {} }]).run().unwrap().for_each(drop)),
         ("delete", |things| drop(things.delete_many(doc! {}).run())),
+        ("count", |things| drop(things.estimated_document_count().run())),
+        ("listIndexes", |things| drop(things.list_indexes().run())),
+        ("dropIndexes", |things| drop(things.drop_indexes().run())),
+        ("truncate", |things| drop(things.truncate().run())),
+        ("drop", |things| drop(things.drop().run())),
     ];
     for (operation, work) in verbs {
         work(things);
@@ -81,6 +86,10 @@ fn each_verb_is_a_span_with_the_drivers_attributes() {
     }
     things.create_index(IndexModel::builder().keys(doc! { "a": 1 }).build()).run().unwrap();
     assert_eq!(traced.take_one().name, "createIndexes app.things");
+    traced.client.database("app").create_collection("others").run().unwrap();
+    assert_eq!(traced.take_one().name, "create app.others");
+    things.rename("elsewhere").run().unwrap();
+    assert_eq!(traced.take_one().name, "renameCollection app.things");
 }
 
 #[test]

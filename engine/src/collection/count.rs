@@ -179,6 +179,11 @@ impl<T> CountDocuments<'_, T> {
 impl<T> EstimatedDocumentCount<'_, T> {
     /// Reads the counter.
     pub fn run(self) -> Result<u64> {
+        let watch = self.collection.watch(Verb::EstimatedDocumentCount);
+        watch.end(self.count(), Requested::default)
+    }
+
+    fn count(&self) -> Result<u64> {
         match self.collection.known_count()? {
             Some(count) => Ok(count),
             // A view has no counter: its documents are counted.

@@ -1,5 +1,7 @@
-//! Making a collection or a view as it is declared, and changing what it is declared to be. The verbs of a database and the commands
-//! `create` and `collMod` share it.
+//! Making a collection or a view as it is declared, and changing what it is declared to be. The verbs of a database and the
+//! commands `create` and `collMod` share it.
+
+use std::sync::Arc;
 
 use bson::Document;
 use query::code::Code;
@@ -11,6 +13,9 @@ use crate::catalog::view_change::ViewChange;
 use crate::catalog::views::ViewDefinition;
 use crate::codes::refused;
 use crate::error::{Error, Result};
+use crate::metrics::shape::Requested;
+use crate::metrics::verb::Verb;
+use crate::metrics::watch::Watch;
 use crate::namespace::Namespace;
 use crate::shared::Shared;
 
@@ -32,7 +37,13 @@ pub(crate) struct DeclarationChange {
 }
 
 /// Makes a collection or a view. It is no error if it is there and was declared alike.
-pub(crate) fn create(shared: &Shared, namespace: &Namespace, new: &Declaration) -> Result<()> {
+pub(crate) fn create(shared: &Shared, namespace: Namespace, new: &Declaration) -> Result<()> {
+    let namespace = Arc::new(namespace);
+    let watch = Watch::start(&shared.recorder, &namespace, Verb::CreateCollection);
+    watch.end(make(shared, &namespace, new), Requested::default)
+}
+
+fn make(shared: &Shared, namespace: &Namespace, new: &Declaration) -> Result<()> {
     let Declaration { collection: new, view_on, pipeline } = new;
     let storage = shared.store.enter()?;
     // Before the catalog, so that a read-only store refuses even a call that would change nothing.

@@ -2,6 +2,8 @@
 
 use crate::collection::handle::Collection;
 use crate::error::Result;
+use crate::metrics::shape::Requested;
+use crate::metrics::verb::Verb;
 
 impl<T> Collection<T> {
     /// Removes the collection with its documents, indexes and auto-increment fields. It is no error if the collection does
@@ -37,6 +39,11 @@ pub struct DropCollection<'a, T> {
 impl<T> DropCollection<'_, T> {
     /// Drops the collection.
     pub fn run(self) -> Result<()> {
+        let watch = self.collection.watch(Verb::Drop);
+        watch.end(self.drop_if_exists(), Requested::default)
+    }
+
+    fn drop_if_exists(&self) -> Result<()> {
         let shared = self.collection.shared();
         let database = shared.store.enter()?;
         shared.store.admit_write()?;

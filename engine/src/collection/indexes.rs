@@ -365,6 +365,11 @@ impl<T> CreateIndexes<'_, T> {
 impl<T> DropIndex<'_, T> {
     /// Removes the index or indexes.
     pub fn run(self) -> Result<()> {
+        let watch = self.collection.watch(Verb::DropIndexes);
+        watch.end(self.drop_named(), Requested::default)
+    }
+
+    fn drop_named(&self) -> Result<()> {
         let shared = self.collection.shared();
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
@@ -412,8 +417,9 @@ impl<T> ListIndexes<'_, T> {
     ///
     /// [`Cursor::with_type`] gives them as documents like those of MongoDB, which also have the version `v`.
     pub fn run(self) -> Result<Cursor<IndexModel>> {
+        let watch = self.collection.watch(Verb::ListIndexes);
         // A missing collection has an empty list here. The command refuses it, as MongoDB's does.
-        let indexes = self.collection.indexes()?.unwrap_or_default();
+        let indexes = watch.end(self.collection.indexes(), Requested::default)?.unwrap_or_default();
         let descriptions = indexes.iter().map(|index| RawDocumentBuf::try_from(&index.described()));
         Ok(Cursor::of_list(descriptions.collect::<std::result::Result<_, _>>()?))
     }
@@ -422,7 +428,8 @@ impl<T> ListIndexes<'_, T> {
 impl<T> ListIndexNames<'_, T> {
     /// Reads the names.
     pub fn run(self) -> Result<Vec<String>> {
-        let indexes = self.collection.indexes()?.unwrap_or_default();
+        let watch = self.collection.watch(Verb::ListIndexes);
+        let indexes = watch.end(self.collection.indexes(), Requested::default)?.unwrap_or_default();
         Ok(indexes.into_iter().map(|index| index.name).collect())
     }
 }

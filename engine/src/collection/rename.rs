@@ -3,6 +3,8 @@
 use crate::catalog::change::Replace;
 use crate::collection::handle::Collection;
 use crate::error::Result;
+use crate::metrics::shape::Requested;
+use crate::metrics::verb::Verb;
 use crate::namespace::Namespace;
 
 impl<T> Collection<T> {
@@ -67,6 +69,11 @@ impl<T> RenameCollection<'_, T> {
 
     /// Renames the collection.
     pub fn run(self) -> Result<()> {
+        let watch = self.collection.watch(Verb::Rename);
+        watch.end(self.rename(), Requested::default)
+    }
+
+    fn rename(&self) -> Result<()> {
         let shared = self.collection.shared();
         let database = shared.store.enter()?;
         shared.store.admit_write()?;

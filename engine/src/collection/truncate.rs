@@ -3,6 +3,8 @@
 use crate::catalog::sequence_change::truncate;
 use crate::collection::handle::Collection;
 use crate::error::Result;
+use crate::metrics::shape::Requested;
+use crate::metrics::verb::Verb;
 use crate::results::TruncateResult;
 
 impl<T> Collection<T> {
@@ -42,6 +44,11 @@ pub struct TruncateCollection<'a, T> {
 impl<T> TruncateCollection<'_, T> {
     /// Truncates the collection.
     pub fn run(self) -> Result<TruncateResult> {
+        let watch = self.collection.watch(Verb::Truncate);
+        watch.end(self.truncate(), Requested::default)
+    }
+
+    fn truncate(&self) -> Result<TruncateResult> {
         loop {
             // The result needs the number of documents. They are counted before `truncate` excludes writers, because a
             // count can take long.

@@ -1,5 +1,7 @@
 //! `create`, `drop`, `truncate`, `renameCollection` and `listCollections`.
 
+use std::sync::Arc;
+
 use bson::spec::BinarySubtype;
 use bson::{Binary, Document, RawDocumentBuf, doc};
 use query::code::Code;
@@ -18,6 +20,9 @@ use crate::command::modify::{check_images, validation, view};
 use crate::command::sequences::auto_increments;
 use crate::cursor::Cursor;
 use crate::error::Result;
+use crate::metrics::shape::Requested;
+use crate::metrics::verb::Verb;
+use crate::metrics::watch::Watch;
 use crate::namespace::Namespace;
 use crate::plan::order::check_collation;
 use crate::plan::selector::Selector;
@@ -49,7 +54,7 @@ pub(super) fn create(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     let ViewChange { on: view_on, pipeline } = view(arguments)?;
     let new = Declaration { collection, view_on, pipeline };
     let namespace = Namespace::parse(context.db, arguments.target()?)?;
-    definition::create(context.shared, &namespace, &new)?;
+    definition::create(context.shared, namespace, &new)?;
     Ok(doc! {})
 }
 
@@ -81,7 +86,8 @@ pub(super) fn drop(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
     arguments.allow(&[])?;
     let collection = context.collection(arguments.target()?);
     // Before the drop: afterwards there is nothing to count. A view has no indexes.
-    let indexes = if collection.is_view()? { 0 } else { collection.list_index_names().run()?.len() };
+    let indexes =
+        if collection.is_view()? { 0 } else { collection.indexes()?.map_or(0, |indexes| indexes.len()) };
     collection.drop().run()?;
     let mut reply = doc! {};
     // Every collection has the index on `_id`, so 0 means that there was no collection. That is no error.
@@ -117,9 +123,14 @@ pub(super) fn rename(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     }
     let replace =
         if arguments.boolean("dropTarget")? == Some(true) { Replace::DropTarget } else { Replace::Refuse };
-    let storage = context.shared.store.enter()?;
-    context.shared.store.admit_write()?;
-    context.shared.catalog.rename(context.shared.storage(&storage), &from, &to, replace)?;
+    let from = Arc::new(from);
+    let watch = Watch::start(&context.shared.recorder, &from, Verb::Rename);
+    let rename = || {
+        let storage = context.shared.store.enter()?;
+        context.shared.store.admit_write()?;
+        context.shared.catalog.rename(context.shared.storage(&storage), &from, &to, replace)
+    };
+    watch.end(rename(), Requested::default)?;
     Ok(doc! {})
 }
 

@@ -196,6 +196,6 @@ impl CreateCollection<'_> {
     /// Creates the collection or the view.
     pub fn run(self) -> Result<()> {
         let namespace = Namespace::parse(&self.database.name, &self.name)?;
-        definition::create(&self.database.shared, &namespace, &self.new)
+        definition::create(&self.database.shared, namespace, &self.new)
     }
 }

@@ -205,13 +205,20 @@ fn operation(verb: Verb) -> &'static str {
     match verb {
         Verb::Aggregate => "aggregate",
         Verb::BulkWrite => "bulkWrite",
-        Verb::CountDocuments => "count",
+        Verb::CountDocuments | Verb::EstimatedDocumentCount => "count",
+        Verb::CreateCollection => "create",
         Verb::CreateIndexes => "createIndexes",
         Verb::DeleteMany | Verb::DeleteOne => "delete",
         Verb::Distinct => "distinct",
+        Verb::Drop => "drop",
+        Verb::DropIndexes => "dropIndexes",
         Verb::Find | Verb::FindOne => "find",
         Verb::FindOneAndDelete | Verb::FindOneAndReplace | Verb::FindOneAndUpdate => "findAndModify",
         Verb::InsertMany | Verb::InsertOne => "insert",
+        Verb::ListIndexes => "listIndexes",
+        // The driver has no method for it, and this is the command. A truncate is a command of CairnDB's own.
+        Verb::Rename => "renameCollection",
+        Verb::Truncate => "truncate",
         Verb::ReplaceOne | Verb::UpdateMany | Verb::UpdateOne => "update",
     }
 }
