@@ -5,7 +5,7 @@
 
 use crate::code::Code;
 use crate::expression::error::{Error, Fault};
-use crate::expression::node::Arguments;
+use crate::expression::node::{Arguments, Node};
 use crate::expression::value::{ArrayBuilder, Value, elements_bytes};
 use crate::operation::OperationContext;
 use crate::value::integer;
@@ -28,7 +28,7 @@ impl<'d> Arguments<'_, 'd> {
 
     /// The value of an argument. Returns `None` if the argument was not given.
     pub(super) fn given(&self, at: usize) -> Result<Option<Value<'d>>, Error> {
-        self.nodes.get(at).and_then(Option::as_ref).map(|node| node.evaluate(self.scope)).transpose()
+        self.nodes.get(at).and_then(Option::as_ref).map(|node| self.evaluate(node)).transpose()
     }
 
     /// Whether an argument was given, whatever its value is.
@@ -38,7 +38,14 @@ impl<'d> Arguments<'_, 'd> {
 
     /// The values of all arguments, each evaluated when the iterator reaches it.
     pub(super) fn values(&self) -> impl Iterator<Item = Result<Value<'d>, Error>> {
-        self.nodes.iter().flatten().map(|node| node.evaluate(self.scope))
+        self.nodes.iter().flatten().map(|node| self.evaluate(node))
+    }
+
+    fn evaluate(&self, node: &Node) -> Result<Value<'d>, Error> {
+        let value = node.evaluate(self.scope)?;
+        // Counted here for all operators: they go through texts and arrays of many megabytes, and are one node.
+        self.operation().pass_within(value.content_bytes())?;
+        Ok(value)
     }
 
     /// The error of this operator for a fault.

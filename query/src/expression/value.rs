@@ -187,12 +187,15 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Reserves the value's bytes for as long as it lives, unless they are reserved already.
+    /// Reserves the value's bytes for as long as it lives, and counts them as steps, unless both was done already.
     pub(super) fn hold(&mut self, operation: &OperationContext) -> Result<(), Interruption> {
         let Self::Shared(held) = self else { return Ok(()) };
         // A value that is shared was reserved when it was made.
         if let Some(held) = Arc::get_mut(held).filter(|held| held.reservation.is_none()) {
-            held.reservation = Some(operation.reserve(content_bytes(held.value.as_raw_bson_ref()))?);
+            let bytes = content_bytes(held.value.as_raw_bson_ref());
+            // A builder counts each of its parts. A text is built in one piece.
+            operation.pass_within(bytes)?;
+            held.reservation = Some(operation.reserve(bytes)?);
         }
         Ok(())
     }

@@ -184,6 +184,12 @@ impl OperationContext {
         self.steps(1 + (bytes / BYTES_PER_STEP) as u64)
     }
 
+    /// Counts reading or copying `bytes` bytes within a step that was counted: a step for each whole KiB.
+    #[inline]
+    pub(crate) fn pass_within(&self, bytes: usize) -> Result<(), Interruption> {
+        if bytes < BYTES_PER_STEP { Ok(()) } else { self.steps((bytes / BYTES_PER_STEP) as u64) }
+    }
+
     /// Counts `count` steps. Fails if the operation must end.
     #[inline]
     pub fn steps(&self, count: u64) -> Result<(), Interruption> {
@@ -223,6 +229,12 @@ impl OperationContext {
             Some(state) if state.count(1 + (bytes / BYTES_PER_STEP) as u64) => state.look().is_ok(),
             Some(state) => state.stopped.load(Ordering::Relaxed) == 0,
         }
+    }
+
+    /// Counts what a library has done that asks from time to time whether to go on: as many steps as lie between two looks,
+    /// and so it looks each time. Returns `false` if the operation must end.
+    pub(crate) fn works_on(&self) -> bool {
+        self.steps(1 << STEPS_PER_LOOK_LOG).is_ok()
     }
 
     /// Fails if an earlier step was refused.

@@ -69,7 +69,7 @@ impl<'w> Watch<'w> {
             return false;
         }
         let operation = self.operation;
-        search(&|| operation.look().is_err()).unwrap_or_else(|error| {
+        search(&|| !operation.works_on()).unwrap_or_else(|error| {
             *self.failure.borrow_mut() = Some(Unanswered::Search { pattern: shorten(pattern), error });
             false
         })

@@ -132,6 +132,41 @@ fn nested_conditions_take_steps_by_levels() {
     }
 }
 
+/// Every condition of the tree is looked at: none of an `$or` holds, and the first of each `$and` does.
+#[test]
+fn trees_of_conditions_take_steps_by_their_size() {
+    let in_none = || doc! { "a": { "$in": [-1, -2, -3] } };
+    let chain = |levels: usize| {
+        let mut condition = in_none();
+        for _ in 0..levels {
+            condition = doc! { "$and": [{ "a": { "$gte": 0 } }, condition] };
+            condition = doc! { "$or": [in_none(), condition] };
+        }
+        steps_of_filter(&condition, &doc! { "a": numbers(4) })
+    };
+    for levels in [3, 6, 12, 24] {
+        assert!(chain(2 * levels) <= 3 * chain(levels), "{levels}");
+    }
+    check_linear("a tree of $or and $in", |size| {
+        let mut layer: Vec<Document> = numbers(size).iter().map(|_| in_none()).collect();
+        while layer.len() > 1 {
+            layer = layer.chunks(2).map(|pair| doc! { "$or": pair }).collect();
+        }
+        steps_of_filter(&doc! { "$or": layer }, &doc! { "a": 1 })
+    });
+}
+
+/// The matcher counts by itself, and asks after some thousand of its steps: each question is counted here.
+#[test]
+fn patterns_take_steps_by_the_length_of_texts() {
+    for pattern in ["^(?:[a-z]|[0-9])*!$", "^(?>[a-z]|[0-9])+!(?<=!)$", "(?:[a-z][0-9]){3}!"] {
+        check_linear(pattern, |size| {
+            let text = format!("{}!", "a1".repeat(18 * size));
+            steps_of_filter(&doc! { "a": { "$regex": pattern } }, &doc! { "a": text })
+        });
+    }
+}
+
 #[test]
 fn updates_take_steps_by_the_length_of_arrays() {
     check_linear("array filters", |size| {
@@ -160,42 +195,90 @@ fn expressions_take_steps_by_the_length_of_arrays() {
     check_linear("$range", with(doc! { "$range": [0, { "$size": "$a" }] }));
 }
 
+/// An operation in its middle that is to end. Its first step looks in any case, so that one was taken before: what ends now
+/// looks on its way.
+fn ending() -> OperationContext {
+    let token = CancellationToken::new();
+    let operation = OperationContext::new(Allowance { tokens: vec![token.clone()], ..Allowance::default() });
+    operation.step().expect("it goes on");
+    token.cancel();
+    operation
+}
+
 /// A cancelled token ends whatever loops, wherever it is.
 #[test]
 fn everything_that_loops_ends_when_it_is_told_to() {
-    let token = CancellationToken::new();
-    token.cancel();
-    let cancelled =
-        || OperationContext::new(Allowance { tokens: vec![token.clone()], ..Allowance::default() });
     let wide = doc! { "a": numbers(10_000) };
-
     let filter = Filter::parse(&raw(&doc! { "a": -1 })).expect("a filter");
     assert_eq!(
-        filter.matches_within(&raw(&wide), &cancelled()),
+        filter.matches_within(&raw(&wide), &ending()),
         Err(FilterError::Interrupted(Interruption::Cancelled))
     );
 
-    let variables = Variables::default().within(cancelled());
-    let whole = raw(&doc! { "e": { "$map": { "input": "$a", "in": "$$this" } } });
-    let expression = Expression::parse(operand(&whole), &Variables::default()).expect("an expression");
-    let refused = expression.evaluate(&raw(&wide), &variables).expect_err("it ends");
-    assert_eq!(refused.code(), 11_601);
-
     let update = Update::parse(&raw(&doc! { "$pull": { "a": { "$lt": 0 } } }), &[]).expect("an update");
     let (now, stamp) = (bson::DateTime::from_millis(0), bson::Timestamp { time: 1, increment: 1 });
-    let context = Context::new(Phase::Modify, now, stamp).within(cancelled());
+    let context = Context::new(Phase::Modify, now, stamp).within(ending());
     assert_eq!(update.apply(&raw(&wide), &context).expect_err("it ends").code(), 11_601);
 
     let sort = Sort::parse(&raw(&doc! { "a": 1 })).expect("a sort");
-    let mut sorter: Sorter<RawDocumentBuf> = Sorter::new(sort, None, usize::MAX).within(&cancelled());
+    let mut sorter: Sorter<RawDocumentBuf> = Sorter::new(sort, None, usize::MAX).within(&ending());
     let one = raw(&doc! { "a": 1 });
     let refused = (0..1_000).find_map(|_| sorter.push(&one, || one.clone()).err());
     assert_eq!(refused.map(|error| error.code().number()), Some(11_601));
 
+    let variables = Variables::default().within(ending());
     let group = Pipeline::parse(&[raw(&doc! { "$group": { "_id": "$n" } })], &variables).expect("a pipeline");
     let input = (0..1_000).map(|n| Ok::<_, PipelineError>(raw(&doc! { "n": n })));
     let refused = group.run(Given::new(input)).find_map(Result::err);
     assert_eq!(refused.map(|error| error.code().number()), Some(11_601));
+}
+
+/// An operator that goes through a text or an array was one step, or two: a hundred of them over the largest documents were
+/// gigabytes between two looks.
+#[test]
+fn every_operator_that_goes_through_a_value_ends_when_it_is_told_to() {
+    let objects: Vec<Document> = numbers(20_000).into_iter().map(|n| doc! { "n": n }).collect();
+    let wide =
+        raw(&doc! { "a": numbers(20_000), "o": objects, "t": "x,".repeat(100_000), "l": "x".repeat(200) });
+    let in_order = doc! { "$sortArray": { "input": "$a", "sortBy": -1 } };
+    for expression in [
+        doc! { "$map": { "input": "$a", "in": "$$this" } },
+        doc! { "$filter": { "input": "$a", "cond": { "$gt": ["$$this", 1] } } },
+        doc! { "$reduce": { "input": "$a", "initialValue": 0, "in": { "$add": ["$$value", "$$this"] } } },
+        doc! { "$range": [0, { "$size": "$a" }] },
+        doc! { "$concatArrays": ["$a", "$a"] },
+        doc! { "$setUnion": ["$a", "$a"] },
+        doc! { "$reverseArray": "$a" },
+        doc! { "$slice": ["$a", 15_000] },
+        doc! { "$zip": { "inputs": ["$a", "$a"] } },
+        in_order,
+        doc! { "$in": [-1, "$a"] },
+        doc! { "$indexOfArray": ["$a", -1] },
+        doc! { "$sum": "$a" },
+        doc! { "$sum": "$o.n" },
+        doc! { "$concat": ["$t", "$t"] },
+        doc! { "$split": ["$t", ","] },
+        doc! { "$split": ["$t", "none"] },
+        doc! { "$replaceAll": { "input": "$t", "find": "x", "replacement": "" } },
+        // The text is short, and what becomes of it is long.
+        doc! { "$replaceAll": { "input": "$l", "find": "x", "replacement": { "$concat": ["$l", "$l", "$l", "$l", "$l"] } } },
+        doc! { "$trim": { "input": "$t", "chars": "x," } },
+        doc! { "$toUpper": "$t" },
+        doc! { "$substrCP": ["$t", 150_000, 1] },
+        doc! { "$strLenCP": "$t" },
+        doc! { "$indexOfCP": ["$t", "none"] },
+        doc! { "$strcasecmp": ["$t", "$t"] },
+        doc! { "$regexMatch": { "input": "$t", "regex": "xx|,," } },
+        doc! { "$regexFindAll": { "input": "$t", "regex": "x," } },
+    ] {
+        let whole = raw(&doc! { "e": &expression });
+        let parsed = Expression::parse(operand(&whole), &Variables::default()).expect("an expression");
+        assert!(parsed.evaluate(&wide, &Variables::default()).is_ok(), "{expression} has a value");
+        match parsed.evaluate(&wide, &Variables::default().within(ending())) {
+            Ok(_) => panic!("{expression} goes on"),
+            Err(refused) => assert_eq!(refused.code(), 11_601, "{expression}"),
+        }
+    }
 }
 
 fn bounded(bytes: usize) -> OperationContext {
