@@ -11,6 +11,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use crate::catalog::builds::{BuildEnd, Builds};
 use crate::catalog::indexes::Index;
@@ -349,9 +350,9 @@ impl DocumentCount {
         Ok(())
     }
 
-    /// Waits for a running count, and keeps others from beginning until the guard is dropped.
-    pub(crate) fn begin_counting(&self) -> impl Drop + '_ {
-        self.counting.lock()
+    /// Keeps other counts from beginning until the guard is dropped. Returns `None` if a count still runs after `patience`.
+    pub(crate) fn begin_counting(&self, patience: Duration) -> Option<impl Drop + '_> {
+        self.counting.try_lock_for(patience)
     }
 
     /// The value of the counter now. The caller holds all latches and takes a snapshot at the same moment.

@@ -413,7 +413,8 @@ fn on_collection(collection: &Collection<RawDocumentBuf>, pipeline: Pipeline) ->
         Source::CollStats(asked) => {
             let asked = Asked::parse(&Document::try_from(asked)?)?;
             // Not within the view: the first count after a crash reads all documents, on a view of its own.
-            let count = if asked.count { collection.known_count()? } else { None };
+            let operation = pipeline.variables().operation();
+            let count = if asked.count { collection.known_count(operation)? } else { None };
             let stats = collection.view(|viewed| asked.stats(viewed, count))?;
             // To other pipelines a missing collection is an empty one. MongoDB refuses it in this stage.
             vec![stats.ok_or_else(|| {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bson::{Bson, Document, doc};
 use query::code::Code;
+use query::operation::OperationContext;
 
 use crate::catalog::collection::{CollectionState, CounterMark};
 use crate::codes::refused;
@@ -24,6 +25,9 @@ use crate::plan::selector::Selector;
 use crate::results::number;
 use crate::storage::latch::LatchSet;
 use crate::storage::{Database, Store};
+
+/// How often a thread that waits for the count of another one looks whether it must end.
+const WAIT_INTERVAL: Duration = Duration::from_millis(50);
 
 impl<T> Collection<T> {
     /// Counts the documents that match the filter, by reading them.
@@ -63,7 +67,7 @@ impl<T> Collection<T> {
     /// # }
     /// ```
     pub fn estimated_document_count(&self) -> EstimatedDocumentCount<'_, T> {
-        EstimatedDocumentCount { collection: self }
+        EstimatedDocumentCount { collection: self, max_time: None }
     }
 }
 
@@ -91,6 +95,7 @@ pub struct CountDocuments<'a, T> {
 #[must_use = "the count is done by run()"]
 pub struct EstimatedDocumentCount<'a, T> {
     collection: &'a Collection<T>,
+    max_time: Option<Duration>,
 }
 
 setters!(CountDocuments<'a, T>, CountOptions, r#"people.count_documents(doc! { "name": "Ada" })"#, {
@@ -177,6 +182,25 @@ impl<T> CountDocuments<'_, T> {
 }
 
 impl<T> EstimatedDocumentCount<'_, T> {
+    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`). Only a count of all documents, as after
+    /// a crash, takes any time.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use cairndb::{Client, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.insert_one(doc! { "name": "Ada" }).run()?;
+    /// assert_eq!(people.estimated_document_count().max_time(Duration::from_secs(5)).run()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn max_time(self, max_time: Duration) -> Self {
+        Self { max_time: Some(max_time), ..self }
+    }
+
     /// Reads the counter.
     pub fn run(self) -> Result<u64> {
         let watch = self.collection.watch(Verb::EstimatedDocumentCount);
@@ -184,11 +208,13 @@ impl<T> EstimatedDocumentCount<'_, T> {
     }
 
     fn count(&self) -> Result<u64> {
-        match self.collection.known_count()? {
+        let operation = self.collection.begin_plain(self.max_time);
+        match self.collection.known_count(&operation)? {
             Some(count) => Ok(count),
             // A view has no counter: its documents are counted.
             None if self.collection.is_view()? => {
-                AsPipeline::of_count(&Document::new(), &CountOptions::default()).count(self.collection)
+                let options = CountOptions { max_time: self.max_time, ..CountOptions::default() };
+                AsPipeline::of_count(&Document::new(), &options).count(self.collection)
             }
             None => Ok(0),
         }
@@ -211,7 +237,7 @@ impl<T> Collection<T> {
     ///
     /// If the counter does not know it, the documents are counted. Writes go on meanwhile, and the counter adds what they
     /// insert and remove.
-    pub(super) fn known_count(&self) -> Result<Option<u64>> {
+    pub(super) fn known_count(&self, operation: &OperationContext) -> Result<Option<u64>> {
         let shared = self.shared();
         // Kept until the count is done. `close` waits for it, so the scan never meets a closed store.
         let database = shared.store.enter()?;
@@ -220,14 +246,18 @@ impl<T> Collection<T> {
             if let Some(documents) = state.count.known() {
                 return Ok(Some(documents));
             }
-            // One count serves all threads that ask: the others wait here for its result.
-            let _counting = state.count.begin_counting();
+            // One count serves all threads that ask: the others wait here for its result, each within its own limits.
+            let Some(_counting) = state.count.begin_counting(WAIT_INTERVAL) else {
+                operation.look()?;
+                continue;
+            };
             // Another thread may have counted while this one waited for its turn.
             if let Some(documents) = state.count.known() {
                 return Ok(Some(documents));
             }
             if let Some((view, mark)) = with_counter(&shared.store, &database, &state)? {
-                let stored = count_stored(view).map_err(|error| error.in_namespace(&state.namespace))?;
+                let stored =
+                    count_stored(view, operation).map_err(|error| error.in_namespace(&state.namespace))?;
                 state.count.settle(stored, mark);
                 // Asked again: `settle` has added what was written since the snapshot.
                 return Ok(Some(state.count.known().unwrap_or(stored)));
@@ -251,12 +281,98 @@ fn with_counter(
 }
 
 /// Counts the documents of a collection by reading them.
-fn count_stored(view: ReadView) -> Result<u64> {
+fn count_stored(view: ReadView, operation: &OperationContext) -> Result<u64> {
     // The latches are free again, so writes go on during this scan.
-    let mut matches = Matches::open(view, &Selector::everything()?, &Order::default())?;
+    let everything = Selector::everything_within(operation.clone())?;
+    let mut matches = Matches::open(view, &everything, &Order::default())?;
     let mut documents = 0;
     while matches.advance()? {
         documents += 1;
     }
     Ok(documents)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+    use std::sync::mpsc::channel;
+
+    use bson::doc;
+
+    use super::*;
+    use crate::client::Client;
+
+    /// How long a write may take, however busy the machine is.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// A store whose counter of documents is unknown, as after a crash.
+    fn uncounted(folder: &tempfile::TempDir) -> (Client, Collection<Document>) {
+        let open = |path: &Path| {
+            let client = Client::open(path).expect("opened");
+            let things = client.database("test").collection::<Document>("things");
+            (client, things)
+        };
+        let (from, to) = (folder.path().join("db"), folder.path().join("copy"));
+        let (client, things) = open(&from);
+        things.insert_many((0..1_000).map(|id| doc! { "_id": id })).run().expect("stored");
+        client.sync().expect("synced");
+        // The files as they are now: nothing was closed, so no count was written. An open store may remove files that it
+        // needs no more.
+        while copy(&from, &to).is_err() {
+            fs::remove_dir_all(&to).expect("removed");
+        }
+        open(&to)
+    }
+
+    fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+        fs::create_dir(to)?;
+        for file in fs::read_dir(from)? {
+            let file = file?;
+            fs::copy(file.path(), to.join(file.file_name()))?;
+        }
+        Ok(())
+    }
+
+    /// What a count holds while it reads all documents once kept every writer of the collection waiting.
+    #[test]
+    fn an_insert_returns_while_all_documents_are_counted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (_client, things) = uncounted(&folder);
+        let shared = things.shared();
+        let database = shared.store.enter().expect("open");
+        let state = things.find_state().expect("a name").expect("there");
+        assert_eq!(state.count.known(), None);
+        // As `known_count` does it, with a write in the middle.
+        let counting = state.count.begin_counting(Duration::ZERO).expect("no other count runs");
+        let (view, mark) = with_counter(&shared.store, &database, &state).expect("read").expect("there");
+        let (stored, is_stored) = channel();
+        std::thread::scope(|scope| {
+            let writer = things.clone();
+            scope.spawn(move || stored.send(writer.insert_one(doc! { "_id": -1 }).run().map(drop)));
+            is_stored.recv_timeout(PATIENCE).expect("no writer waits for a count").expect("stored");
+        });
+        let counted = count_stored(view, &OperationContext::default()).expect("counted");
+        assert_eq!(counted, 1_000);
+        state.count.settle(counted, mark);
+        drop(counting);
+        assert_eq!(things.estimated_document_count().run().expect("known"), 1_001);
+    }
+
+    #[test]
+    fn who_waits_for_the_count_of_another_thread_keeps_to_its_own_limit() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (_client, things) = uncounted(&folder);
+        let limit = Duration::from_nanos(1);
+        // Its own count ends as well, and leaves the number unknown.
+        let code = |outcome: Result<u64>| outcome.expect_err("the limit is over").code();
+        assert_eq!(code(things.estimated_document_count().max_time(limit).run()), Some(50));
+        let state = things.find_state().expect("a name").expect("there");
+        assert_eq!(state.count.known(), None);
+        let counting = state.count.begin_counting(Duration::ZERO).expect("no other count runs");
+        assert_eq!(code(things.estimated_document_count().max_time(limit).run()), Some(50));
+        drop(counting);
+        assert_eq!(things.estimated_document_count().run().expect("counted"), 1_000);
+        assert_eq!(things.estimated_document_count().max_time(limit).run().expect("known"), 1_000);
+    }
 }

@@ -94,7 +94,7 @@ impl<T> Collection<T> {
     /// # }
     /// ```
     pub fn drop_index(&self, name: impl AsRef<str>) -> DropIndex<'_, T> {
-        DropIndex { collection: self, name: Some(name.as_ref().to_owned()) }
+        DropIndex { collection: self, name: Some(name.as_ref().to_owned()), max_time: None }
     }
 
     /// Removes every index except the one on `_id`.
@@ -112,7 +112,7 @@ impl<T> Collection<T> {
     /// # }
     /// ```
     pub fn drop_indexes(&self) -> DropIndex<'_, T> {
-        DropIndex { collection: self, name: None }
+        DropIndex { collection: self, name: None, max_time: None }
     }
 
     /// Lists the definitions of all indexes, as a cursor. The index on `_id` comes first. The cursor is empty if the
@@ -248,6 +248,7 @@ pub struct CreateIndexes<'a, T> {
 pub struct DropIndex<'a, T> {
     collection: &'a Collection<T>,
     name: Option<String>,
+    max_time: Option<Duration>,
 }
 
 /// The action that [`Collection::list_indexes`] returns. [`run`](Self::run) executes it.
@@ -363,6 +364,25 @@ impl<T> CreateIndexes<'_, T> {
 }
 
 impl<T> DropIndex<'_, T> {
+    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`), and no index is removed. Builds of the
+    /// indexes are ended before the removal, and stay ended; waiting for them is what can take time.
+    ///
+    /// ```
+    /// # use cairndb::{Client, IndexModel, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let people = client.database("app").collection::<Document>("people");
+    /// people.create_index(IndexModel::builder().keys(doc! { "email": 1 }).build()).run()?;
+    /// people.drop_index("email_1").max_time(std::time::Duration::from_secs(60)).run()?;
+    /// assert_eq!(people.list_index_names().run()?, ["_id_"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn max_time(self, max_time: Duration) -> Self {
+        Self { max_time: Some(max_time), ..self }
+    }
+
     /// Removes the index or indexes.
     pub fn run(self) -> Result<()> {
         let watch = self.collection.watch(Verb::DropIndexes);
@@ -370,6 +390,7 @@ impl<T> DropIndex<'_, T> {
     }
 
     fn drop_named(&self) -> Result<()> {
+        let operation = self.collection.begin_plain(self.max_time);
         let shared = self.collection.shared();
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
@@ -378,8 +399,10 @@ impl<T> DropIndex<'_, T> {
         if self.name.as_deref() == Some(ID_INDEX_NAME) {
             return Err(Error::command(Code::INVALID_OPTIONS, "cannot drop _id index"));
         }
+        // Before the builds: a call that is over already ends none.
+        operation.look()?;
         // A build of it ends first. What was built in spite of that is dropped below.
-        let ended = self.end_builds(shared.catalog.find(namespace).as_deref());
+        let ended = self.end_builds(shared.catalog.find(namespace).as_deref(), &operation)?;
         // Without a name all indexes of the list go. The one on `_id` is not in it.
         let keeps = |index: &Index| self.name.as_ref().is_some_and(|name| *name != index.name);
         let dropped = loop {
@@ -399,16 +422,17 @@ impl<T> DropIndex<'_, T> {
     }
 
     /// Ends the builds of what is to be removed, and returns whether there were any.
-    fn end_builds(&self, state: Option<&CollectionState>) -> bool {
-        let Some(state) = state else { return false };
+    fn end_builds(&self, state: Option<&CollectionState>, operation: &OperationContext) -> Result<bool> {
+        let Some(state) = state else { return Ok(false) };
         let is_meant = |index: &Index| self.name.as_ref().is_none_or(|name| *name == index.name);
         let ended = state.builds.end(BuildEnd::IndexDropped, is_meant);
         for build in &ended {
             while state.builds.has(build) {
+                operation.look()?;
                 state.builds.wait(build, END_INTERVAL);
             }
         }
-        !ended.is_empty()
+        Ok(!ended.is_empty())
     }
 }
 

@@ -76,7 +76,7 @@ impl<T> Collection<T> {
     /// Estimates the sizes. Returns `None` if the collection does not exist.
     pub(crate) fn size(&self) -> Result<Option<Size>> {
         // Not within the view: the first count after a crash reads all documents, on a view of its own.
-        let documents = self.known_count()?.unwrap_or(0);
+        let documents = self.known_count(&self.begin_plain(None))?.unwrap_or(0);
         self.view(|Viewed { database, state, view }| {
             let indexes = index_bytes(database, state, &view, documents)?;
             let document_bytes = document_bytes(view, documents)?;

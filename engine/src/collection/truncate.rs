@@ -52,7 +52,7 @@ impl<T> TruncateCollection<'_, T> {
         loop {
             // The result needs the number of documents. They are counted before `truncate` excludes writers, because a
             // count can take long.
-            self.collection.known_count()?;
+            self.collection.known_count(&self.collection.begin_plain(None))?;
             let truncated = self.collection.change_existing(|state, storage| truncate(storage, state))?;
             // `None` if another collection has the name by now, whose documents are not counted yet.
             if let Some(deleted_count) = truncated {
