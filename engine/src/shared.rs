@@ -231,3 +231,47 @@ impl Drop for Shared {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bson::{Document, doc};
+
+    use super::*;
+    use crate::cursor::Cursor;
+    use crate::database;
+    use crate::fixture::Fixture;
+
+    const LARGE: usize = 1 << 20;
+
+    /// What sorts had collected for idle cursors was charged to nothing: forty of them held 820 MB.
+    #[test]
+    fn sorted_cursors_at_rest_share_one_budget() {
+        let fixture = Fixture::filled(|client| {
+            let things = client.database("test").collection("things");
+            let large = (0..3).map(|n| doc! { "n": n, "text": "x".repeat(LARGE) });
+            things.insert_many(large).run().expect("stored");
+        });
+        let shared = Arc::new(fixture.shared);
+        // Another operation has taken nearly all. Only its account is large.
+        let allowance = Allowance { shared: Some(shared.memory.clone()), ..Allowance::default() };
+        let _taken = OperationContext::new(allowance)
+            .reserve(OPERATIONS_BYTES_MAX - 9 * LARGE)
+            .expect("nothing else runs");
+        let database = database::Database::new(Arc::clone(&shared), Caller::default(), "test");
+        let things = database.collection::<Document>("things");
+        let open = || -> Result<Cursor<Document>> {
+            let mut cursor = things.find(doc! {}).sort(doc! { "n": 1 }).run()?;
+            cursor.advance()?;
+            cursor.rest();
+            Ok(cursor)
+        };
+        let mut resting = Vec::new();
+        let refused = (0..9).find_map(|_| open().map(|cursor| resting.push(cursor)).err());
+        assert_eq!(refused.expect("the budget ends").code(), Some(146));
+        assert!(resting.len() >= 2, "{} cursors of three documents", resting.len());
+        // One that ends makes room for another, and the others go on.
+        drop(resting.pop());
+        resting.push(open().expect("there is room again"));
+        assert!(resting.into_iter().all(|cursor| cursor.count() == 2));
+    }
+}

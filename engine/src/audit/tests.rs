@@ -1,6 +1,8 @@
 //! The findings of an audit in stores that were damaged on purpose.
 
 use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use bson::doc;
 use index::multikey::ArrayComponents;
@@ -14,6 +16,9 @@ use crate::options::IndexModel;
 use crate::storage::Family;
 use crate::storage::pace::Pace;
 use crate::storage::write::{Batch, CommitLevel};
+
+/// How long an audit of few documents may take, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn an_array_that_the_catalog_does_not_know_of_is_found() {
@@ -45,4 +50,29 @@ fn an_array_that_the_catalog_does_not_know_of_is_found() {
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found.iter().all(|finding| finding.problem.contains("array")), "{found:?}");
     }
+}
+
+/// An audit once took the gates of all collections: it waited for the slowest writer, and all others waited for it.
+#[test]
+fn an_audit_waits_for_no_writer() {
+    let fixture = Fixture::filled(|client| {
+        for name in ["things", "others"] {
+            client.database("test").collection(name).insert_one(doc! { "_id": 1 }).run().expect("stored");
+        }
+    });
+    let state = fixture.collection("things").expect("there");
+    // A writer in the middle of its call.
+    let writing = state.enter().expect("it was not dropped");
+    let (told, is_told) = channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut watch = Watch::new(Pace::new(None, &|| Ok(())), None);
+            told.send(verify(&fixture.shared, &fixture.database, &mut watch)).expect("it is waited for");
+        });
+        let report = is_told.recv_timeout(PATIENCE);
+        // Given back before anything can fail: the scope waits for the audit.
+        drop(writing);
+        let report = report.expect("no audit waits for a writer").expect("audited");
+        assert_eq!((report.documents, report.findings), (2, Vec::new()));
+    });
 }

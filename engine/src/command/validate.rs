@@ -73,3 +73,53 @@ pub(super) fn validate(context: &CommandContext<'_>, arguments: &Arguments<'_>) 
         "corruptRecords": nothing(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::database::Database;
+    use crate::fixture::Fixture;
+    use crate::options::IndexModel;
+    use crate::shared::Caller;
+    use crate::storage::Family;
+    use crate::storage::write::{Batch, CommitLevel};
+
+    #[test]
+    fn an_index_without_its_entries_is_not_valid() {
+        let fixture = Fixture::filled(|client| {
+            let things = client.database("test").collection("things");
+            for field in ["a", "b"] {
+                things
+                    .create_index(IndexModel::builder().keys(doc! { field: 1 }).build())
+                    .run()
+                    .expect("made");
+            }
+            things.insert_many((0..2).map(|n| doc! { "a": n, "b": n })).run().expect("stored");
+            client.database("test").collection("others").insert_one(doc! {}).run().expect("stored");
+        });
+        let indexes = fixture.collection("things").expect("there").indexes();
+        let damaged = indexes.iter().find(|index| index.name == "a_1").expect("made").id;
+        let mut batch = Batch::new(&fixture.database);
+        batch.delete_range(Family::Entries, &damaged.prefix(), &damaged.end());
+        fixture.shared.store.commit(batch, CommitLevel::Buffered).expect("committed");
+
+        let shared = Arc::new(fixture.shared);
+        let database = Database::new(shared, Caller::default(), "test");
+        let validate = |name: &str| database.run_command(doc! { "validate": name }).run().expect("a reply");
+        let reply = validate("things");
+        assert_eq!(reply.get_bool("valid").ok(), Some(false), "{reply}");
+        let details = doc! { "_id_": { "valid": true }, "a_1": { "valid": false }, "b_1": { "valid": true } };
+        assert_eq!(reply.get_document("indexDetails").ok(), Some(&details));
+        let errors: Vec<&str> =
+            reply.get_array("errors").expect("a list").iter().filter_map(Bson::as_str).collect();
+        assert!(
+            !errors.is_empty() && errors.iter().all(|error| error.starts_with("index a_1: ")),
+            "{errors:?}"
+        );
+        // An entry that is missing makes no document invalid, and no other collection.
+        assert_eq!(reply.get_i64("nInvalidDocuments").ok(), Some(0));
+        assert_eq!(validate("others").get_bool("valid").ok(), Some(true));
+    }
+}

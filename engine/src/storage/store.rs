@@ -197,3 +197,58 @@ impl std::ops::Deref for InUse<'_> {
         self.guard.as_ref().expect("enter() checked that the database is open")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::options::{Compression, Durability, PlantedFault};
+    use crate::storage::{OpenMode, StoreOptions};
+
+    /// How long a sync or an errand may take, however busy the machine is.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// Closing once ended the background thread before it waited for operations: what they wrote meanwhile was synced by
+    /// nothing, and their errands were dropped.
+    #[test]
+    fn the_background_thread_works_for_operations_that_closing_waits_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = StoreOptions {
+            path: folder.path().join("db"),
+            mode: OpenMode::CreateIfMissing,
+            memory_budget: 16 << 20,
+            compression: Compression::None,
+            disk_quota: None,
+            index_build_memory: 1 << 20,
+            durability: Durability::Buffered { sync_interval: Duration::from_millis(1) },
+            witness: true,
+            fault: PlantedFault::None,
+        };
+        let store = Store::open(&options).expect("made");
+        std::thread::scope(|scope| {
+            let used = store.enter().expect("open");
+            let closing = scope.spawn(|| store.close(|_| Ok(())));
+            while store.refuse_closing().is_ok() {
+                std::thread::yield_now();
+            }
+            // More rounds than a thread can still do that was told to end.
+            for round in 0..50_u32 {
+                let key = round.to_be_bytes();
+                store.commit_record(&used, &key, b"a record", CommitLevel::Buffered).expect("written");
+                let (written, began) = (used.latest_sequence(), Instant::now());
+                while store.durable_sequence() < written {
+                    assert!(began.elapsed() < PATIENCE, "nothing syncs the write of round {round}");
+                    std::thread::yield_now();
+                }
+            }
+            let (done, is_done) = bounded(1);
+            let errand =
+                Box::new(move |_: &Commits, _: &Arc<Database>| done.send(()).expect("it is waited for"));
+            store.errands().expect("it is open for writing").leave(errand);
+            is_done.recv_timeout(PATIENCE).expect("the errand is run");
+            drop(used);
+            closing.join().expect("it does not panic").expect("closed");
+        });
+    }
+}
