@@ -68,7 +68,12 @@ impl Namespace {
 
     /// Whether a `$out` gathers its documents in this collection, or a killed one has.
     pub(crate) fn is_aside(&self) -> bool {
-        self.coll.starts_with(ASIDE)
+        Self::is_aside_name(&self.coll)
+    }
+
+    /// Whether a collection of this name, without the database's, is one of them.
+    pub(crate) fn is_aside_name(coll: &str) -> bool {
+        coll.starts_with(ASIDE)
     }
 }
 

@@ -15,7 +15,7 @@ use query::pipeline::stream::Given;
 use query::sort::Sort;
 use query::sort::collect::Sorter;
 
-const STAGES: [&str; 28] = [
+const STAGES: [&str; 32] = [
     "$addFields",
     "$bucket",
     "$bucketAuto",
@@ -26,11 +26,14 @@ const STAGES: [&str; 28] = [
     "$documents",
     "$facet",
     "$fill",
+    "$graphLookup",
     "$group",
     "$indexStats",
     "$limit",
     "$lookup",
     "$match",
+    "$merge",
+    "$out",
     "$project",
     "$redact",
     "$replaceRoot",
@@ -41,6 +44,7 @@ const STAGES: [&str; 28] = [
     "$skip",
     "$sort",
     "$sortByCount",
+    "$unionWith",
     "$unset",
     "$unwind",
     "$nothing",
@@ -248,6 +252,10 @@ fn stage(input: &mut Input<'_>) -> Document {
         } },
         13 => doc! { "$bucketAuto": {
             "groupBy": value(input, 4), "buckets": i32::from(input.byte()), "granularity": pick(input, &["R5", "POWERSOF2"]),
+        } },
+        14 => doc! { "$graphLookup": {
+            "from": "other", "startWith": value(input, 4), "connectFromField": pick(input, &["a", "a.b"]), "connectToField": "b",
+            "as": pick(input, &["a", "c.d"]), "maxDepth": value(input, 5), "restrictSearchWithMatch": fields(input, 3),
         } },
         _ => Document::from_iter([(pick(input, &STAGES), value(input, 0))]),
     }

@@ -27,13 +27,10 @@ const NOT_MATCHED: i32 = 13_113;
 const ON_MISSING: i32 = 51_132;
 const ON_ARRAY: i32 = 51_185;
 
-/// A number as one value of all types.
+/// A whole number as one value of all types.
 fn number(value: &Bson) -> Option<i64> {
-    match value {
-        Bson::Int32(number) => Some(i64::from(*number)),
-        Bson::Double(number) if number.fract() == 0.0 => number.to_string().parse().ok(),
-        _ => value.as_i64(),
-    }
+    let integer = value.as_i64().or(value.as_i32().map(i64::from));
+    integer.or_else(|| value.as_f64().and_then(|number| number.to_string().parse().ok()))
 }
 
 fn is_equal(left: &Bson, right: &Bson) -> bool {
@@ -93,8 +90,9 @@ impl Model {
             _ => old.clone(),
         };
         if matched == "pipeline" {
-            let sum = number(&old["v"]).expect("a number") + number(&new["v"]).expect("a number");
-            changed.insert("v", i32::try_from(sum).expect("small"));
+            let sum =
+                [&old, new].iter().map(|document| document.get_i32("v").expect("a number")).sum::<i32>();
+            changed.insert("v", sum);
         } else {
             changed.extend(new.clone());
             match (old.get("_id"), new.get("_id")) {
@@ -110,12 +108,12 @@ impl Model {
 
 /// Documents without their made `_id`s, each as a map, because the order of fields is not that of the model.
 fn comparable(documents: &[Document]) -> Vec<BTreeMap<String, String>> {
-    let own = |(name, value): (&String, &Bson)| match value {
-        Bson::ObjectId(_) => None,
-        // A key that was met keeps its type, and which type is met first is told elsewhere.
-        value => {
-            Some((name.clone(), number(value).map_or_else(|| value.to_string(), |number| number.to_string())))
+    let own = |(name, value): (&String, &Bson)| {
+        if value.as_object_id().is_some() {
+            return None;
         }
+        // A key that was met keeps its type, and which type is met first is told elsewhere.
+        Some((name.clone(), number(value).map_or_else(|| value.to_string(), |number| number.to_string())))
     };
     let mut all: Vec<_> =
         documents.iter().map(|document| document.iter().filter_map(own).collect()).collect();

@@ -51,9 +51,9 @@ fn write(client: &Client, journal: &File, (tag, first): (u64, u64), flaw: Flaw) 
             Record::Done { tag, version }.write_to(journal)?;
         }
         if tag == PLACED {
-            place(client, version)?
+            place(client, version)?;
         } else {
-            merge(client, version)?
+            merge(client, version)?;
         }
         Record::Done { tag, version }.write_to(journal)?;
     }

@@ -71,9 +71,9 @@ impl Oracle {
             | Record::Taken { .. } => return Ok(()),
         };
         if tag == PLACED {
-            self.placed = known
+            self.placed = known;
         } else {
-            self.merged = known
+            self.merged = known;
         }
         Ok(())
     }

@@ -90,9 +90,15 @@ impl Catalog {
         self.database_names().iter().flat_map(|db| self.views_of(db)).collect()
     }
 
-    /// The names of the databases that have a collection or a view, ascending.
+    /// The names of the databases that have a collection or a view, ascending. One in which a `$out` gathers its documents is
+    /// there once they are in place.
     pub(crate) fn database_names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.databases.read().keys().cloned().collect();
+        let is_there = |named: &BTreeMap<String, Named>| {
+            named.keys().any(|name| !Namespace::is_aside_name(name))
+        };
+        let databases = self.databases.read();
+        let names = databases.iter().filter(|(_, collections)| is_there(collections));
+        let mut names: Vec<String> = names.map(|(name, _)| name.clone()).collect();
         // The map of databases is not sorted, the map of collections below is.
         names.sort_unstable();
         names

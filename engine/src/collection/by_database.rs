@@ -11,13 +11,7 @@ use crate::shared::Shared;
 pub(crate) fn database_names(shared: &Shared) -> Result<Vec<String>> {
     // A closed store refuses, though the catalog in memory could still answer.
     let _in_use = shared.store.enter()?;
-    let mut names = shared.catalog.database_names();
-    // A database in which a `$out` gathers documents is there once they are in place.
-    names.retain(|db| {
-        let collections = shared.catalog.collection_names(db);
-        collections.iter().any(|name| !Namespace::new(db, name).is_aside())
-    });
-    Ok(names)
+    Ok(shared.catalog.database_names())
 }
 
 /// Returns the names of a database's collections, ascending.

@@ -18,6 +18,7 @@ use crate::pipeline::memory::StageMemory;
 use crate::value::elements;
 
 /// The documents by the values of a field.
+#[derive(Debug)]
 pub(super) struct ForeignTable {
     /// Shared with what reads them for one document.
     documents: Vec<Arc<RawDocumentBuf>>,

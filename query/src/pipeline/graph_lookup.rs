@@ -8,11 +8,12 @@
 //! depth in that of `_id`, whether an index was asked or not.
 //!
 //! If an index finds the values of `connectToField`, it is asked in each step. Otherwise the other collection is read
-//! once, as far as `restrictSearchWithMatch` matches, into a table that counts as memory of the stage.
+//! once, as far as `restrictSearchWithMatch` matches, into a table that counts as memory of the stage. In a pipeline of
+//! `$lookup` the table is handed on from one run to the next, unless the restriction reads a variable of that `$lookup`.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 use index::key::{Direction, encode};
@@ -25,7 +26,7 @@ use crate::expression::{Expression, Variables};
 use crate::filter::Filter;
 use crate::operation::Reservation;
 use crate::path::parse_path;
-use crate::pipeline::correlation::ForeignField;
+use crate::pipeline::correlation::{ForeignField, reads_unset};
 use crate::pipeline::error::{Error, Fault, at};
 use crate::pipeline::foreign::Foreign;
 use crate::pipeline::foreign_table::ForeignTable;
@@ -58,7 +59,14 @@ pub(super) struct GraphLookup {
     /// Those of the field that gets the depth.
     depth_names: Option<Vec<String>>,
     depth_max: Option<i64>,
+    /// Whether no `$lookup` around the stage can change what may be reached from one of its documents to the next.
+    is_constant: bool,
+    /// Where those runs hand the table on.
+    kept: Option<KeptTable>,
 }
+
+/// The table between two runs of a stage.
+type KeptTable = Arc<Mutex<Option<ForeignTable>>>;
 
 /// A filter, parsed and as it was given: an index may answer it.
 #[derive(Clone, Debug)]
@@ -98,7 +106,18 @@ impl GraphLookup {
             names: components(&required("as", name)?),
             depth_names: depth.map(|depth| path("depthField", depth)).transpose()?.as_ref().map(components),
             depth_max: depth_max.map(parse_depth).transpose()?,
+            is_constant: restriction
+                .and_then(RawBsonRef::as_document)
+                .is_none_or(|given| !reads_unset(given, variables)),
+            kept: None,
         })
+    }
+
+    /// Lets the clones of this stage share one table, as far as they may.
+    pub(super) fn keep_table(&mut self) {
+        if self.is_constant && self.kept.is_none() {
+            self.kept = Some(KeptTable::default());
+        }
     }
 
     /// Whether a document may be reached at all.
@@ -327,7 +346,7 @@ impl<'i, E: From<Error>> GraphSearching<'i, E> {
             return Ok(());
         }
         // Once the table is built, it answers for all values.
-        let table = match self.table.take() {
+        let table = match self.table.take().or_else(|| self.kept_table()) {
             Some(table) => table,
             None => self.build()?,
         };
@@ -341,6 +360,12 @@ impl<'i, E: From<Error>> GraphSearching<'i, E> {
             }
         }
         Ok(())
+    }
+
+    /// The table of the run before this one.
+    fn kept_table(&self) -> Option<ForeignTable> {
+        let kept = self.graph.kept.as_ref()?;
+        kept.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Reads the other collection into a table, as far as it may be reached.
@@ -443,6 +468,15 @@ fn visit(
         level.insert(id.into_boxed_slice(), document.to_owned());
     }
     Ok(())
+}
+
+impl<E> Drop for GraphSearching<'_, E> {
+    fn drop(&mut self) {
+        // For the next document of the `$lookup` around it, which would read the other collection again.
+        if let (Some(kept), Some(table)) = (&self.graph.kept, self.table.take()) {
+            *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(table);
+        }
+    }
 }
 
 impl<E: From<Error>> Stream<E> for GraphSearching<'_, E> {

@@ -24,7 +24,7 @@ use crate::pipeline::redact::Redaction;
 use crate::pipeline::sample::Sampling;
 use crate::pipeline::shape::Shape;
 use crate::pipeline::sort::Sorting;
-use crate::pipeline::stage::{FacetPipeline, Join, PlacedStage, Stage, Union};
+use crate::pipeline::stage::{FacetPipeline, Join, PlacedStage, Stage, Union, keep_tables};
 use crate::pipeline::stream::{Given, StageInput, Step, Stream, nothing};
 use crate::pipeline::union::{UnionInput, Uniting};
 use crate::pipeline::unwind::Unwinding;
@@ -180,10 +180,12 @@ where
 }
 
 /// What runs the stages of a `$lookup`, once or for each document.
-fn nested<'i, E>(stages: Vec<PlacedStage>, foreign: Arc<dyn Foreign<E> + Send + Sync>) -> RunStages<'i, E>
+fn nested<'i, E>(mut stages: Vec<PlacedStage>, foreign: Arc<dyn Foreign<E> + Send + Sync>) -> RunStages<'i, E>
 where
     E: From<Error> + Send + 'static,
 {
+    // Before the first run: all clones of a stage share what one of them has kept.
+    keep_tables(&mut stages);
     Box::new(move |documents, variables, matched| {
         // Stages are used up by a run, and the next document needs them again.
         let stages = stages.iter().skip(matched).cloned().collect();

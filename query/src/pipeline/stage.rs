@@ -278,6 +278,36 @@ pub(crate) fn named(name: &str) -> Option<NamedStage> {
     })
 }
 
+/// Lets stages that are run again and again keep what they have read of other collections.
+pub(super) fn keep_tables(stages: &mut [PlacedStage]) {
+    for placed in stages {
+        match &mut placed.stage {
+            Stage::GraphLookup(graph) => graph.keep_table(),
+            // Theirs are run as often.
+            Stage::Lookup(join) => keep_tables(&mut join.stages),
+            Stage::Union(union) => keep_tables(&mut union.stages),
+            Stage::Facet(pipelines) => {
+                for pipeline in pipelines {
+                    keep_tables(&mut pipeline.stages);
+                }
+            }
+            Stage::Match(_)
+            | Stage::Shape(_)
+            | Stage::Sort(_)
+            | Stage::Skip(_)
+            | Stage::Limit(_)
+            | Stage::Count(_)
+            | Stage::Group(_)
+            | Stage::BucketAuto(_)
+            | Stage::Windows(_)
+            | Stage::Densify(_)
+            | Stage::Redact(_)
+            | Stage::Unwind(_)
+            | Stage::Sample(_) => {}
+        }
+    }
+}
+
 /// Adds the collections that stages read besides their own.
 pub(super) fn collect_foreign<'s>(stages: &'s [PlacedStage], names: &mut Vec<&'s str>) {
     for placed in stages {

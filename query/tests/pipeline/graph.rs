@@ -2,6 +2,7 @@
 //! what a search may hold.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, bson, doc};
 use cairndb_query::expression::Variables;
@@ -242,4 +243,49 @@ fn a_search_ends_when_its_operation_does() {
     let chain = (0..100_000).map(|id| raw(&doc! { "_id": id, "next": id + 1 })).collect();
     let error = reach(along("next"), chain, &operation).expect_err("it was cancelled");
     assert_eq!(error.code().number(), 11_601, "{error}");
+}
+
+/// How often the other collection is read as a whole by a pipeline of `$lookup` that is run for ten documents.
+fn scans(restriction: &Document) -> usize {
+    let counting = Arc::new(CountedScans { scans: AtomicUsize::new(0) });
+    let graph = doc! { "$graphLookup": {
+        "from": "nodes", "startWith": "$$start", "connectFromField": "next", "connectToField": "_id", "as": "found",
+        "restrictSearchWithMatch": restriction,
+    } };
+    let inner = vec![doc! { "$documents": [{}] }, doc! { "$facet": { "f": [graph] } }];
+    let outer = doc! { "$lookup": { "let": { "start": "$_id" }, "pipeline": inner, "as": "c" } };
+    let pipeline = Pipeline::parse(&raws(&[outer]), &variables()).expect("a pipeline");
+    let starts = (0..10).map(|id| Ok::<_, Error>(raw(&doc! { "_id": id })));
+    let foreign: Arc<dyn Foreign<Error> + Send + Sync> = Arc::clone(&counting) as _;
+    let found: Vec<_> =
+        pipeline.run_with(Given::new(starts), &foreign).map(|found| found.expect("a document")).collect();
+    for (id, found) in found.iter().enumerate() {
+        let found = Document::try_from(&**found).expect("a result is well-formed");
+        assert!(found.to_string().contains(&format!(r#""reached": {id}"#)), "{found}");
+    }
+    counting.scans.load(Ordering::Relaxed)
+}
+
+/// A collection without an index that counts how often it is read.
+struct CountedScans {
+    scans: AtomicUsize,
+}
+
+impl Foreign<Error> for CountedScans {
+    fn find(&self, _: &str, _: &RawDocument, _: &Variables) -> Result<Option<Documents<Error>>, Error> {
+        Ok(None)
+    }
+
+    fn scan(&self, _: &str, _: &Variables) -> Result<Documents<Error>, Error> {
+        self.scans.fetch_add(1, Ordering::Relaxed);
+        let nodes = (0..10).map(|id| Ok(raw(&doc! { "_id": id, "reached": id })));
+        Ok(Box::new(Given::new(nodes)))
+    }
+}
+
+#[test]
+fn a_pipeline_of_lookup_reads_the_other_collection_once() {
+    assert_eq!(scans(&doc! { "_id": { "$gte": 0 } }), 1);
+    // What may be reached is another set for each document.
+    assert_eq!(scans(&doc! { "$expr": { "$gte": ["$_id", "$$start"] } }), 10);
 }
