@@ -10,6 +10,7 @@ pub(crate) struct ConnectionEnds {
 }
 
 /// The server's end of a connection.
+#[cfg_attr(not(feature = "opentelemetry"), expect(dead_code, reason = "read where there are spans"))]
 pub(crate) enum LocalEnd {
     Tcp(SocketAddr),
     /// The path of a Unix socket.

@@ -198,7 +198,8 @@ mod tests {
             let attributes = of_session(&body).into_iter();
             attributes.map(|KeyValue { key, value, .. }| format!("{key}={value}")).collect::<Vec<_>>()
         };
-        let session = r#"db.mongodb.lsid={"id":{"$uuid":"00112233-4455-6677-8899-aabbccddeeff"}}"#;
+        let session =
+            r#"db.mongodb.lsid={"id":{"$binary":{"base64":"ABEiM0RVZneImaq7zN3u/w==","subType":"04"}}}"#;
         assert_eq!(named(rawdoc! { "ping": 1, "lsid": id() }), [session]);
         let numbered = rawdoc! { "ping": 1, "lsid": id(), "txnNumber": 7_i64 };
         assert_eq!(named(numbered), [session, "db.mongodb.txn_number=7"]);

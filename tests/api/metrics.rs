@@ -241,13 +241,14 @@ fn memory_fills_until_it_is_flushed() {
     let fixture = filled();
     let wide = |id: i32| doc! { "_id": id, "k": id, "pad": "x".repeat(3000) };
     let (before, after) = around(&fixture, || {
-        fixture.things.insert_many((100..400).map(wide)).run().unwrap();
+        fixture.things.insert_many((100..900).map(wide)).run().unwrap();
     });
     let (before, filled) = (before.storage, after.storage);
-    assert!(filled.memtable_bytes > before.memtable_bytes + 900_000, "{before:?} {filled:?}");
+    // Memory is taken in blocks, and that of a block before it is used.
+    assert!(filled.memtable_bytes > before.memtable_bytes + 1_500_000, "{before:?} {filled:?}");
     let (_, after) = around(&fixture, || fixture.client.flush().unwrap());
     let after = after.storage;
-    assert!(after.memtable_bytes + 900_000 < filled.memtable_bytes, "{filled:?} {after:?}");
+    assert!(after.memtable_bytes + 1_500_000 < filled.memtable_bytes, "{filled:?} {after:?}");
     assert!(after.flushes_and_compactions > filled.flushes_and_compactions, "{filled:?} {after:?}");
 }
 

@@ -32,8 +32,9 @@ pub struct Metrics {
     /// Whether the store accepts writes.
     pub state: StoreState,
     /// The calls on collections, by the name of their verb: `insert_one`, `find`, `drop`. Those that were never called are
-    /// absent. `create_index` counts as `create_indexes`, and so do the other verbs on one index or its name. Values of
-    /// sequences have no verb, because to time one would cost more than the value.
+    /// absent. `create_index` counts as `create_indexes`, `drop_index` as `drop_indexes`, and `list_index_names` as
+    /// `list_indexes`; files count by the calls on the two collections of their bucket. Values of sequences have no verb, because
+    /// to time one would cost more than the value.
     pub operations: BTreeMap<String, OperationMetrics>,
     /// The documents that passed.
     pub documents: DocumentMetrics,

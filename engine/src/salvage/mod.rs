@@ -235,9 +235,7 @@ fn build_indexes(
                     let reason = "the collection changed under the build".to_owned();
                     collection.report.lost_indexes.push(LostIndex { name: definition.name, reason });
                 }
-                // A refusal is about the documents. Anything else is about the new folder, and ends the salvage: so does a
-                // full disk, although it has a code.
-                Err(error) if error.code().is_some() && !error.is_no_space() && operation.look().is_ok() => {
+                Err(error) if is_of_documents(&error) && operation.look().is_ok() => {
                     let reason = error.to_string();
                     collection.report.lost_indexes.push(LostIndex { name: definition.name, reason });
                 }
@@ -257,6 +255,12 @@ fn build_indexes(
             Err(Error::corruption("salvage", &[], problem))
         }
     }
+}
+
+/// Whether an index was refused for its documents. Any other failure is one of the new folder, and ends the salvage.
+fn is_of_documents(error: &Error) -> bool {
+    // That the disk is full has a code, too.
+    error.code().is_some() && !error.is_no_space()
 }
 
 /// Puts into the report what was found on the way.
@@ -322,4 +326,23 @@ fn lies_within(path: &Path, folder: &Path) -> bool {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let whole = |path: &Path| std::fs::canonicalize(path).ok();
     whole(parent).zip(whole(folder)).is_some_and(|(parent, folder)| parent.starts_with(folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use query::code::Code;
+
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn a_full_disk_is_no_fault_of_the_documents() {
+        assert!(is_of_documents(&Error::command(Code::CANNOT_INDEX_PARALLEL_ARRAYS, "two arrays")));
+        for kind in [
+            ErrorKind::NoSpace { message: "full".to_owned(), during_commit: false },
+            ErrorKind::Poisoned { cause: "failed".to_owned() },
+        ] {
+            assert!(!is_of_documents(&Error::new(kind)));
+        }
+    }
 }

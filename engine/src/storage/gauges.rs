@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use crate::storage::format::StoreId;
 
-    /// A database that compacts only when it is told to.
+    /// A database that does not compact before it is told to.
     struct Measured {
         database: Database,
         folder: tempfile::TempDir,
@@ -136,7 +136,10 @@ mod tests {
 
         fn put(&self, bytes: usize) {
             let family = self.database.family(Family::Records);
-            self.database.raw().put_cf(family, b"key", vec![7; bytes]).expect("written");
+            // Two keys, because tables with one and the same key are moved to a level together, and not compacted.
+            for (key, value) in [(b"a", Vec::new()), (b"z", vec![7; bytes])] {
+                self.database.raw().put_cf(family, key, value).expect("written");
+            }
         }
 
         fn flush(&self, waits: bool) -> Result<(), rocksdb::Error> {
@@ -165,13 +168,13 @@ mod tests {
             assert!(sizes.table_bytes > tables * 100_000, "{sizes:?}");
             assert!(sizes.memtable_bytes < before.memtable_bytes + 100_000, "{sizes:?}");
         }
-        // Four tables with the same key are more than the two that may be there.
+        // Four tables with the same keys are more than the two that may be there.
         assert!(measured.database.sizes().pending_compaction_bytes > 400_000);
         measured.compact();
         let sizes = measured.database.sizes();
         assert_eq!((sizes.flushes_and_compactions, sizes.table_files), (5, 1), "{sizes:?}");
-        assert_eq!((sizes.pending_compaction_bytes, sizes.running, sizes.background_errors), (0, 0, 0));
-        assert!(sizes.table_bytes < 200_000, "one value of the key is left: {sizes:?}");
+        assert_eq!((sizes.pending_compaction_bytes, sizes.background_errors), (0, 0), "{sizes:?}");
+        assert!(sizes.table_bytes < 200_000, "one value of each key is left: {sizes:?}");
     }
 
     #[test]
@@ -201,6 +204,6 @@ mod tests {
         assert_eq!(measured.database.sizes().background_errors, 0);
         measured.flush(true).expect_err("a folder is in its place");
         let sizes = measured.database.sizes();
-        assert_eq!((sizes.background_errors, sizes.flushes_and_compactions), (1, 0), "{sizes:?}");
+        assert_eq!((sizes.background_errors, sizes.table_files), (1, 0), "{sizes:?}");
     }
 }

@@ -86,7 +86,10 @@ fn the_session_and_the_cursor_that_is_opened_are_told() {
     });
     let of = |name: &str| spans.iter().find(|span| span.name == name).expect("it has a span");
     let shown = attribute(of("insert"), "db.mongodb.lsid");
-    assert_eq!(shown.as_deref(), Some(r#"{"id":{"$uuid":"00112233-4455-6677-8899-aabbccddeeff"}}"#));
+    assert_eq!(
+        shown.as_deref(),
+        Some(r#"{"id":{"$binary":{"base64":"ABEiM0RVZneImaq7zN3u/w==","subType":"04"}}}"#)
+    );
     assert_eq!(attribute(of("find"), "db.mongodb.lsid"), None);
     let opened = Some(opened.to_string());
     assert_eq!(attribute(of("find"), "db.mongodb.cursor_id"), opened);
