@@ -13,7 +13,7 @@ use crate::expression::error::Error;
 use crate::expression::value::Value;
 use crate::expression::variables::Variables;
 use crate::operation::OperationContext;
-use crate::pattern::{Pattern, Room};
+use crate::pattern::{LastPattern, Pattern, Room};
 
 /// A part of an expression.
 #[derive(Clone, Debug)]
@@ -253,8 +253,8 @@ pub(super) struct RegexCall {
 pub(super) enum Compiled {
     /// The pattern is constant; `None` if it is null.
     Constant(Option<Pattern>),
-    /// The pattern is computed, and compiled at each evaluation.
-    Varying,
+    /// The pattern is computed, and the last one is kept.
+    Varying(LastPattern),
 }
 
 /// What a search by a pattern returns.

@@ -1,6 +1,7 @@
 //! Regular expressions: `$regexMatch`, `$regexFind` and `$regexFindAll`.
 //!
-//! A constant pattern is compiled once, while parsing. A computed pattern is compiled at each evaluation.
+//! A constant pattern is compiled once, while parsing. A computed one is kept until another one is computed at the same
+//! place: a pattern from a variable is compiled once for all documents.
 
 use std::ops::Range;
 
@@ -16,7 +17,7 @@ use crate::expression::parser::Parser;
 use crate::expression::signature::Signature;
 use crate::expression::value::{ArrayBuilder, ObjectBuilder, Value};
 use crate::operation::OperationContext;
-use crate::pattern::{Pattern, PatternError, Room};
+use crate::pattern::{LastPattern, Pattern, PatternError};
 use crate::value::shorten;
 
 const ARGUMENTS: Signature = Signature {
@@ -46,8 +47,11 @@ pub(super) fn parse(
     let none = Value::Missing;
     let constant_options = options.as_ref().map_or(Some(&none), Node::constant);
     let compiled = match (regex.constant(), constant_options) {
-        (Some(regex), Some(options)) => Compiled::Constant(compile(operator, regex, options, parser.room())?),
-        (_, _) => Compiled::Varying,
+        (Some(regex), Some(options)) => {
+            let parse = |pattern: &str, options: &str| Pattern::parse(pattern, options, parser.room());
+            Compiled::Constant(compile(operator, regex, options, &parse)?)
+        }
+        (_, _) => Compiled::Varying(LastPattern::default()),
     };
     Ok(Node::Regex(Box::new(RegexCall { operator, wanted, input, regex, options, compiled })))
 }
@@ -57,11 +61,12 @@ pub(super) fn evaluate<'d>(call: &RegexCall, scope: Scope<'_, 'd>) -> Result<Val
     let fresh;
     let pattern = match &call.compiled {
         Compiled::Constant(pattern) => pattern,
-        Compiled::Varying => {
+        Compiled::Varying(last) => {
             let regex = call.regex.evaluate(scope)?;
             let options = call.options.as_ref().map(|options| options.evaluate(scope)).transpose()?;
             let options = options.unwrap_or(Value::Missing);
-            fresh = compile(call.operator, &regex, &options, scope.room())?;
+            let parse = |pattern: &str, options: &str| last.parse(pattern, options, scope.room());
+            fresh = compile(call.operator, &regex, &options, &parse)?;
             &fresh
         }
     };
@@ -91,12 +96,15 @@ pub(super) fn evaluate<'d>(call: &RegexCall, scope: Scope<'_, 'd>) -> Result<Val
     }
 }
 
-/// Compiles a pattern given as a text or a regular expression. Returns `None` for null.
+/// Makes a pattern of a text and its options.
+type Parse<'p> = &'p dyn Fn(&str, &str) -> Result<Pattern, PatternError>;
+
+/// Makes a pattern of a text or a regular expression. Returns `None` for null.
 fn compile(
     operator: &'static str,
     regex: &Value<'_>,
     options: &Value<'_>,
-    room: &Room,
+    parse: Parse<'_>,
 ) -> Result<Option<Pattern>, Error> {
     let fault = |fault, code| Err(Error::Argument { operator, fault, code });
     let given = options.get().and_then(RawBsonRef::as_str);
@@ -124,9 +132,7 @@ fn compile(
     }
     let options = given.unwrap_or(own);
     let Some(pattern) = pattern else { return Ok(None) };
-    Pattern::parse(pattern, options, room)
-        .map(Some)
-        .map_err(|error| refuse(operator, pattern, options, error))
+    parse(pattern, options).map(Some).map_err(|error| refuse(operator, pattern, options, error))
 }
 
 fn refuse(operator: &'static str, pattern: &str, options: &str, error: PatternError) -> Error {
@@ -169,7 +175,7 @@ impl TextSearch<'_> {
     fn matches(self) -> Result<bool, Error> {
         // The search asks the closure from time to time whether to stop: a token may be cancelled during one
         // long match.
-        let matched = self.pattern.matches_text(self.text, &|| self.operation.look().is_err());
+        let matched = self.pattern.matches_text(self.text, &|| !self.operation.works_on());
         matched.map_err(|error| self.unanswered(&error))
     }
 
@@ -204,7 +210,7 @@ impl TextSearch<'_> {
     fn find_at(self, start: usize) -> Result<Option<Found>, Error> {
         // Each search may read the text up to its end.
         self.operation.pass(self.text.len().saturating_sub(start))?;
-        let found = self.pattern.find_at(self.text, start, &|| self.operation.look().is_err());
+        let found = self.pattern.find_at(self.text, start, &|| !self.operation.works_on());
         found.map_err(|error| self.unanswered(&error))
     }
 
@@ -231,9 +237,11 @@ impl TextSearch<'_> {
 
 #[cfg(test)]
 mod tests {
-    use bson::{Bson, bson};
+    use bson::{Bson, DateTime, RawBson, bson};
 
-    use crate::expression::cases::{check, check_error, regex};
+    use super::*;
+    use crate::expression::cases::{check, check_error, document, regex};
+    use crate::expression::{Expression, Variables};
 
     fn arguments(regex: impl Into<Bson>) -> Bson {
         bson!({ "input": "$text", "regex": (regex.into()) })
@@ -248,6 +256,22 @@ mod tests {
         check(bson!({ "$regexMatch": { "input": "$text", "regex": "$pattern" } }), bson!(true));
         check(bson!({ "$regexMatch": { "input": "$missing", "regex": "a" } }), bson!(false));
         check(bson!({ "$regexMatch": { "input": "a", "regex": null } }), bson!(false));
+    }
+
+    #[test]
+    fn a_computed_pattern_is_compiled_once_for_all_documents() {
+        let written =
+            bson!({ "$regexFind": { "input": "$text", "regex": { "$concat": ["$pattern", ".+"] } } });
+        let written = RawBson::try_from(written).unwrap();
+        let variables = Variables::new(DateTime::from_millis(1_000));
+        let expression = Expression::parse(written.as_raw_bson_ref(), &variables).unwrap();
+        let Node::Regex(call) = &expression.root else { panic!("it is one call") };
+        let Compiled::Varying(last) = &call.compiled else { panic!("the pattern is computed") };
+        let compiled = || {
+            expression.evaluate(&document(), &variables).unwrap();
+            last.parse("^H.+", "", variables.room()).unwrap()
+        };
+        assert!(compiled().is_same(&compiled()));
     }
 
     #[test]

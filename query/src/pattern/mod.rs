@@ -8,7 +8,7 @@ mod prefix;
 mod room;
 mod watch;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bson::{RawBsonRef, RawRegexRef};
 use pcre::error::MatchError;
@@ -68,6 +68,13 @@ pub(crate) enum PatternError {
     TooMany { limit: usize },
 }
 
+/// The pattern that was computed last at one place of an expression: it is mostly that of the next document too. Clones share
+/// it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LastPattern {
+    kept: Arc<Mutex<Option<Pattern>>>,
+}
+
 impl Pattern {
     /// Compiles a pattern with its options, letters of `imsxu`. It takes its memory from `room`.
     pub(crate) fn parse(pattern: &str, options: &str, room: &Room) -> Result<Self, PatternError> {
@@ -112,6 +119,12 @@ impl Pattern {
     /// The option letters as given.
     pub(crate) fn options(&self) -> &str {
         &self.source.options
+    }
+
+    /// Whether both were compiled at once.
+    #[cfg(test)]
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.source, &other.source)
     }
 
     /// The fixed text that every match starts with, if any.
@@ -178,6 +191,29 @@ impl Pattern {
             at + wanted.len() + taken
         };
         Ok(at.map(|at| Found { span: at..end(at), groups: Vec::new() }))
+    }
+}
+
+impl LastPattern {
+    /// Compiles a pattern as [`Pattern::parse`] does, unless it is the last one.
+    pub(crate) fn parse(&self, pattern: &str, options: &str, room: &Room) -> Result<Pattern, PatternError> {
+        let mut kept = self.lock();
+        if let Some(last) = kept.as_ref().filter(|last| last.text() == pattern && last.options() == options) {
+            return Ok(last.clone());
+        }
+        // Before the next one is compiled, which may need its room.
+        *kept = None;
+        let fresh = Pattern::parse(pattern, options, room)?;
+        // A request may have many such places. What they keep must never be why another pattern has no room.
+        if room.is_half_free() {
+            *kept = Some(fresh.clone());
+        }
+        Ok(fresh)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Pattern>> {
+        // A panic leaves a pattern or none, and both are right.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -30,6 +30,11 @@ impl Room {
         let charge = Charge { room: self.clone(), bytes };
         (taken <= BYTES_MAX).then_some(charge)
     }
+
+    /// Whether half of it is left at least.
+    pub(super) fn is_half_free(&self) -> bool {
+        self.taken.load(Ordering::Relaxed) <= BYTES_MAX / 2
+    }
 }
 
 impl Drop for Charge {

@@ -174,3 +174,43 @@ fn the_watch_keeps_the_error_of_a_search() {
     assert!(pattern.matches(RawBsonRef::String("aaa"), &watch));
     assert!(watch.outcome(true).unwrap());
 }
+
+#[track_caller]
+fn parse_at(last: &LastPattern, pattern: &str, options: &str, room: &Room) -> Pattern {
+    last.parse(pattern, options, room).unwrap()
+}
+
+#[test]
+fn the_same_pattern_is_compiled_once() {
+    let (last, room) = (LastPattern::default(), Room::default());
+    let first = parse_at(&last, "a+", "i", &room);
+    assert!(first.is_same(&parse_at(&last, "a+", "i", &room)));
+    assert!(first.is_same(&parse_at(&last.clone(), "a+", "i", &room)));
+    for (pattern, options) in [("a+", ""), ("a+b", "i"), ("a+", "i")] {
+        let other = parse_at(&last, pattern, options, &room);
+        assert_eq!((other.text(), other.options()), (pattern, options));
+        assert!(!first.is_same(&other));
+        assert!(other.is_same(&parse_at(&last, pattern, options, &room)));
+    }
+    assert!(last.parse("(", "", &room).is_err());
+    assert!(last.parse("(", "", &room).is_err());
+}
+
+#[test]
+fn what_is_kept_is_charged_until_the_next_one() {
+    let (last, room) = (LastPattern::default(), Room::default());
+    drop(parse_at(&last, "a+", "", &room));
+    assert!(room.take(BYTES_MAX).is_none());
+    assert!(last.parse("(", "", &room).is_err());
+    assert!(room.take(BYTES_MAX).is_some());
+}
+
+#[test]
+fn nothing_is_kept_where_room_is_short() {
+    let (last, room) = (LastPattern::default(), Room::default());
+    let _others = room.take(BYTES_MAX / 2).unwrap();
+    let first = parse_at(&last, "a+", "", &room);
+    assert!(!first.is_same(&parse_at(&last, "a+", "", &room)));
+    drop(first);
+    assert!(room.take(BYTES_MAX / 2).is_some());
+}
