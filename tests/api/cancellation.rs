@@ -27,15 +27,19 @@ fn code(outcome: Result<(), Error>) -> Option<i32> {
     outcome.expect_err("it is ended").code()
 }
 
-/// Runs a call on a handle whose token another thread cancels once the call is on its way, or before it.
+/// Runs a call with a limit of time, which is over in the middle of it, and on a handle whose token another thread cancels
+/// meanwhile. A limit of zero is none.
 #[track_caller]
-fn check_ended(call: impl Fn(&Collection<Document>) -> Result<(), Error> + Sync) {
+fn check_ended(call: impl Fn(&Collection<Document>, Duration) -> Result<(), Error> + Sync) {
     let fixture = Fixture::new();
     fixture.things.insert_one(wide()).run().expect("it is new");
+    // No call looks at nothing but its beginning, when most of its time is left: it would never end.
+    let late = call(&fixture.things, Duration::from_millis(20));
+    assert_eq!(code(late), Some(MAX_TIME_EXPIRED));
     let token = CancellationToken::new();
     let things = fixture.things.with_cancellation(&token);
     thread::scope(|scope| {
-        let running = scope.spawn(|| code(call(&things)));
+        let running = scope.spawn(|| code(call(&things, Duration::ZERO)));
         token.cancel();
         assert_eq!(running.join().expect("it does not panic"), Some(INTERRUPTED));
     });
@@ -45,30 +49,43 @@ fn check_ended(call: impl Fn(&Collection<Document>) -> Result<(), Error> + Sync)
 #[test]
 fn reads_end_wherever_they_are() {
     let filter = || doc! { "$expr": { "$gt": [endless(), 0] } };
-    check_ended(|things| things.find(filter()).run()?.try_for_each(|document| document.map(drop)));
-    check_ended(|things| {
-        things.find(doc! {}).projection(doc! { "s": endless() }).run()?.try_for_each(|row| row.map(drop))
+    check_ended(|things, limit| {
+        things.find(filter()).max_time(limit).run()?.try_for_each(|document| document.map(drop))
     });
-    check_ended(|things| things.count_documents(filter()).run().map(drop));
-    check_ended(|things| things.distinct("a", filter()).run().map(drop));
+    check_ended(|things, limit| things.find_one(filter()).max_time(limit).run().map(drop));
+    check_ended(|things, limit| {
+        let rows = things.find(doc! {}).projection(doc! { "s": endless() }).max_time(limit);
+        rows.run()?.try_for_each(|row| row.map(drop))
+    });
+    check_ended(|things, limit| things.count_documents(filter()).max_time(limit).run().map(drop));
+    check_ended(|things, limit| things.distinct("a", filter()).max_time(limit).run().map(drop));
     let stages = || [doc! { "$group": { "_id": Bson::Null, "s": { "$sum": endless() } } }];
-    check_ended(|things| things.aggregate(stages()).run()?.try_for_each(|document| document.map(drop)));
+    check_ended(|things, limit| {
+        things.aggregate(stages()).max_time(limit).run()?.try_for_each(|document| document.map(drop))
+    });
 }
 
 #[test]
 fn writes_end_wherever_they_are() {
     let filter = || doc! { "$expr": { "$gt": [endless(), 0] } };
-    check_ended(|things| things.update_many(filter(), doc! { "$set": { "b": 1 } }).run().map(drop));
-    check_ended(|things| {
-        things.update_one(doc! {}, vec![doc! { "$set": { "s": endless() } }]).run().map(drop)
+    let set = || doc! { "$set": { "b": 1 } };
+    check_ended(|things, limit| things.update_many(filter(), set()).max_time(limit).run().map(drop));
+    check_ended(|things, limit| {
+        things.update_one(doc! {}, vec![doc! { "$set": { "s": endless() } }]).max_time(limit).run().map(drop)
     });
-    check_ended(|things| things.delete_many(filter()).run().map(drop));
-    check_ended(|things| things.find_one_and_delete(filter()).run().map(drop));
+    check_ended(|things, limit| things.replace_one(filter(), doc! {}).max_time(limit).run().map(drop));
+    check_ended(|things, limit| things.delete_one(filter()).max_time(limit).run().map(drop));
+    check_ended(|things, limit| things.delete_many(filter()).max_time(limit).run().map(drop));
+    check_ended(|things, limit| things.find_one_and_delete(filter()).max_time(limit).run().map(drop));
+    check_ended(|things, limit| things.find_one_and_update(filter(), set()).max_time(limit).run().map(drop));
+    check_ended(|things, limit| {
+        things.find_one_and_replace(filter(), doc! {}).max_time(limit).run().map(drop)
+    });
     let model = |things: &Collection<Document>| {
         let model = DeleteManyModel::builder().namespace(things.namespace()).filter(filter());
         WriteModel::from(model.build())
     };
-    check_ended(|things| things.bulk_write([model(things)]).run().map(drop));
+    check_ended(|things, limit| things.bulk_write([model(things)]).max_time(limit).run().map(drop));
 }
 
 #[test]
@@ -88,6 +105,11 @@ fn a_used_token_ends_what_begins_later() {
     let index = IndexModel::builder().keys(doc! { "n": 1 }).build();
     assert_eq!(code(things.create_index(index).run().map(drop)), Some(INTERRUPTED));
     assert_eq!(things.list_index_names().run().expect("names"), ["_id_"]);
+    let plain = fixture.client.database("app").collection::<Document>("things");
+    plain.create_index(IndexModel::builder().keys(doc! { "n": 1 }).build()).run().expect("built");
+    assert_eq!(code(things.drop_index("n_1").run()), Some(INTERRUPTED));
+    assert_eq!(code(things.drop_indexes().run()), Some(INTERRUPTED));
+    assert_eq!(things.list_index_names().run().expect("names"), ["_id_", "n_1"]);
     fixture.verify_clean();
 }
 

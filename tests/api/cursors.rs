@@ -108,3 +108,33 @@ fn a_cursor_moves_to_another_thread() {
     let cursor = fixture.things.find(doc! {}).run().unwrap();
     assert_eq!(std::thread::spawn(|| ids(cursor)).join().unwrap(), [1, 2, 3]);
 }
+
+/// A cursor at rest kept its iterator, and so the memtables of its moment: forty idle ones held ten times the budget of the store.
+#[test]
+fn cursors_at_rest_keep_no_memtable() {
+    const ROUND_BYTES: u64 = 4 * 50_000;
+    let fixture = Fixture::with((0..10).map(|id| doc! { "_id": id }));
+    let memtables = || fixture.client.metrics().unwrap().storage.memtable_bytes;
+    // A cursor that has read one document. The memtable that it read from fills up and is written to a table.
+    let open = |rests: bool| {
+        let mut cursor = fixture.things.find(doc! { "_id": { "$type": "int" } }).run().unwrap();
+        assert!(cursor.advance().unwrap());
+        if rests {
+            cursor.rest();
+        }
+        let large = (0..4).map(|_| doc! { "text": "x".repeat(50_000) });
+        fixture.things.insert_many(large).run().unwrap();
+        fixture.client.flush().unwrap();
+        cursor
+    };
+    fixture.client.flush().unwrap();
+    let empty = memtables();
+    let resting: Vec<_> = (0..40).map(|_| open(true)).collect();
+    assert!(memtables() < empty + 2 * ROUND_BYTES, "{} bytes, and {empty} without cursors", memtables());
+    // The figure shows what cursors hold that do not rest.
+    let busy: Vec<_> = (0..4).map(|_| open(false)).collect();
+    assert!(memtables() > empty + 3 * ROUND_BYTES, "{} bytes, and {empty} without cursors", memtables());
+    for cursor in resting.into_iter().chain(busy) {
+        assert_eq!(ids(cursor), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    }
+}

@@ -360,6 +360,34 @@ fn a_dropped_index_ends_its_build() {
 }
 
 #[test]
+fn a_drop_waits_for_a_build_no_longer_than_its_time() {
+    for all in [true, false] {
+        let fixture = Fixture::with(numbered(50));
+        let things = &fixture.things;
+        let drop_index = |limit: Duration| {
+            let drop_index = if all { things.drop_indexes() } else { things.drop_index("a_1") };
+            drop_index.max_time(limit).run()
+        };
+        let mut late = None;
+        let built = build_while(things, index(doc! { "a": 1 }), |_, call| {
+            // The build stands still for as long as the drop waits for its end.
+            if call == 0 {
+                late = Some(drop_index(Duration::from_millis(20)));
+            }
+        });
+        refused(late.expect("it was tried"), MAX_TIME_EXPIRED, "time limit");
+        refused(built, INDEX_BUILD_ABORTED, "the index was dropped");
+        things.create_index(index(doc! { "a": 1 })).run().expect("built");
+        // Its time is over when it begins.
+        refused(drop_index(Duration::from_nanos(1)), MAX_TIME_EXPIRED, "time limit");
+        assert_eq!(things.list_index_names().run().expect("names"), ["_id_", "a_1"]);
+        drop_index(Duration::from_secs(3_600)).expect("there is time");
+        assert_eq!(things.list_index_names().run().expect("names"), ["_id_"]);
+        fixture.verify_clean();
+    }
+}
+
+#[test]
 fn a_second_caller_waits_and_finds_the_index() {
     let fixture = Fixture::with(numbered(200));
     let things = &fixture.things;

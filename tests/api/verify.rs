@@ -1,14 +1,20 @@
 //! `verify`: what it counts, its report as data, and the checksums of files.
 
 use std::path::Path;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use cairndb::bson::{Document, doc};
-use cairndb::{Client, Compression, ErrorKind, Finding, IndexModel, VerifyPhase, VerifyReport};
+use cairndb::{
+    Client, Compression, ErrorKind, Finding, IndexModel, VerifyPhase, VerifyProgress, VerifyReport,
+};
 use cairndb_tests::files::{change, contents, is_table, newest_log};
 use cairndb_tests::scratch::{Scratch, small};
 
 use crate::Fixture;
+
+/// How long a write may take, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_report_counts_what_it_looked_at() {
@@ -56,6 +62,42 @@ fn verifying_does_not_disturb_writers() {
         writer.join().unwrap();
     });
     assert_eq!(fixture.stored().len(), 50);
+}
+
+/// What a verification holds while it reads is held while it tells how far it is, too.
+#[test]
+fn no_writer_waits_for_any_phase_of_a_verification() {
+    let scratch = with_tables(Compression::None);
+    let client = scratch.open();
+    let (ask, is_asked) = channel();
+    let (done, is_done) = channel();
+    let mut phases = Vec::new();
+    std::thread::scope(|scope| {
+        let app = client.database("app");
+        scope.spawn(move || {
+            for number in is_asked {
+                for name in ["people", "things"] {
+                    let collection = app.collection::<Document>(name);
+                    collection.insert_one(doc! { "_id": format!("late {number}") }).run().expect("stored");
+                }
+                done.send(()).expect("it is waited for");
+            }
+        });
+        let told = &mut phases;
+        let tell = move |at: &VerifyProgress| {
+            ask.send(told.len()).expect("the writer lives");
+            is_done.recv_timeout(PATIENCE).expect("no writer waits for a verification");
+            told.push(at.phase);
+        };
+        let report = client.verification().progress(tell).run().expect("verified");
+        assert!(report.is_clean(), "{:?}", report.findings);
+        assert_eq!(report.documents, 6_000, "of its snapshot");
+    });
+    for phase in [VerifyPhase::Documents, VerifyPhase::Entries, VerifyPhase::Files] {
+        assert!(phases.contains(&phase), "{phases:?}");
+    }
+    let things = client.database("app").collection::<Document>("things");
+    assert_eq!(things.count_documents(doc! {}).run().expect("counted"), 3_000 + phases.len() as u64);
 }
 
 /// A closed database with two collections, one of them with an index, whose documents are in tables.

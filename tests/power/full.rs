@@ -1,5 +1,6 @@
 //! Disks that are full: a small one in memory, and one with ext4. Reads go on, nothing acknowledged is lost, the folder can
-//! be read and closed while the disk is full, and writes go on once there is room.
+//! be read and closed while the disk is full, and writes go on once there is room. A gapless field whose commit failed stops
+//! until the folder is opened again, because the failed commit may have left its number on the disk.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,9 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use cairndb::bson::{Document, doc};
-use cairndb::{Client, ClientBuilder, Compression, Durability, Error, ErrorKind};
+use cairndb::{
+    AutoIncrement, Client, ClientBuilder, Collection, Compression, Contract, Durability, Error, ErrorKind,
+};
 use cairndb_tests::choices::{Choices, SEED_VARIABLE, mix, number_from_environment, seed};
 use cairndb_tests::race::race;
 use cairndb_tests::scratch::{Scratch, things};
@@ -84,6 +87,16 @@ struct Filled {
     refused: u64,
 }
 
+/// What the writer of a gapless field saw.
+#[derive(Default)]
+struct Numbered {
+    acknowledged: Vec<i64>,
+    /// Inserts that failed. Each may be there.
+    refused: u64,
+    /// Whether the field stopped.
+    is_stopped: bool,
+}
+
 fn options(is_journaled: bool) -> ClientBuilder {
     let buffered = Durability::Buffered { sync_interval: Duration::from_millis(10) };
     let durability = if is_journaled { Durability::Journaled } else { buffered };
@@ -136,6 +149,58 @@ fn fill(client: &Client, patience: Duration) -> Filled {
     })
 }
 
+fn numbered(client: &Client) -> Collection<Document> {
+    client.database("test").collection("numbered")
+}
+
+/// Numbers documents until the field stops, or the disk has refused for a while.
+fn number(client: &Client, patience: Duration) -> Numbered {
+    let mut seen = Numbered::default();
+    let mut full_since = None;
+    loop {
+        match numbered(client).insert_one(doc! { "padding": padding(seen.refused.cast_signed()) }).run() {
+            Ok(inserted) => {
+                full_since = None;
+                seen.acknowledged.push(inserted.last_generate_id.expect("a number"));
+            }
+            Err(error) if is_stopped(&error) => {
+                // Some commit of it must have failed: a full disk alone stops nothing.
+                assert!(seen.refused > 0, "the field stopped by itself: {error:?}");
+                seen.is_stopped = true;
+                return seen;
+            }
+            Err(error) => {
+                is_full(&error);
+                seen.refused += 1;
+                let since: &mut Instant = full_since.get_or_insert_with(Instant::now);
+                if since.elapsed() > patience {
+                    return seen;
+                }
+            }
+        }
+    }
+}
+
+fn is_stopped(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Poisoned { .. })
+}
+
+/// Each number is there once, from 1 on without a gap, and each that was acknowledged is. Returns the last one.
+#[track_caller]
+fn audit_numbers(client: &Client, seen: &Numbered) -> i64 {
+    let documents = numbered(client).find(doc! {}).run().expect("reads go on");
+    let numbers = documents.map(|document| document.expect("reads go on").get_i64("n").expect("a number"));
+    let mut numbers: Vec<i64> = numbers.collect();
+    numbers.sort_unstable();
+    let last = i64::try_from(numbers.len()).expect("few");
+    assert!(numbers.iter().copied().eq(1..=last), "of {last} numbers one is there twice, or is missing");
+    let missing = seen.acknowledged.iter().find(|number| numbers.binary_search(number).is_err());
+    assert_eq!(missing, None, "of {} acknowledged numbers", seen.acknowledged.len());
+    let more = numbers.len() - seen.acknowledged.len();
+    assert!(more as u64 <= seen.refused, "{more} numbers more than were acknowledged");
+    last
+}
+
 /// Everything acknowledged is there, and nothing that was never written.
 #[track_caller]
 fn audit(client: &Client, filled: &Filled) {
@@ -168,11 +233,19 @@ fn survive(small: &Small, choices: &mut Choices) -> usize {
     fs::write(small.ballast(), vec![1; BALLAST]).expect("there is room");
     let path = small.path();
     let client = options(is_journaled).open(&path).expect("made");
+    let gapless = AutoIncrement::builder().field("n").contract(Contract::Gapless).build();
+    client.database("test").create_collection("numbered").auto_increment(gapless).run().expect("made");
     // RocksDB tries to recover from time to time, and is closed in the middle of it or not.
     let patience = Duration::from_millis(100 + choices.below(3000));
     let writers = client.clone();
-    let mut filled = in_time("filling", move || fill(&writers, patience));
+    let (mut filled, mut numbers) = in_time("filling", move || {
+        std::thread::scope(|scope| {
+            let numbers = scope.spawn(|| number(&writers, patience));
+            (fill(&writers, patience), numbers.join().expect("it does not panic"))
+        })
+    });
     audit(&client, &filled);
+    audit_numbers(&client, &numbers);
     // A second look from beside, which writes nothing.
     let reader = options(is_journaled).read_only(true).open(&path).expect("a full disk can be read");
     audit(&reader, &filled);
@@ -199,11 +272,22 @@ fn survive(small: &Small, choices: &mut Choices) -> usize {
     };
     go_on(&client, &mut filled);
     audit(&client, &filled);
+    // Other writes go on, and this field only after the folder was opened again.
+    match numbered(&client).insert_one(doc! {}).run() {
+        Ok(inserted) => {
+            assert!(closes_full || !numbers.is_stopped, "a field that had stopped went on");
+            numbers.acknowledged.push(inserted.last_generate_id.expect("a number"));
+        }
+        Err(error) => assert!(!closes_full && numbers.is_stopped && is_stopped(&error), "{error:?}"),
+    }
     let report = client.verify().expect("a report");
     assert!(report.is_clean(), "{:?}", report.findings);
     in_time("closing", move || client.close()).expect("closed");
     let client = options(is_journaled).open(&path).expect("opened");
     audit(&client, &filled);
+    let last = audit_numbers(&client, &numbers);
+    let inserted = numbered(&client).insert_one(doc! {}).run().expect("it goes on");
+    assert_eq!(inserted.last_generate_id, Some(last + 1));
     client.close().expect("closed");
     filled.acknowledged.len()
 }
