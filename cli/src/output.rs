@@ -4,7 +4,7 @@
 //! not end well, the partial file is removed and what had the name before stays as it was.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, ErrorKind, StdoutLock, Write};
+use std::io::{BufWriter, ErrorKind, Seek, SeekFrom, StdoutLock, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,24 @@ impl Output {
     pub(crate) fn open(name: Option<&Path>, may_replace: bool) -> Result<Self, Failure> {
         match name {
             None => Ok(Self::Standard(BufWriter::with_capacity(BUFFER_BYTES, std::io::stdout().lock()))),
-            Some(name) => Ok(Self::File(Partial::create(name, may_replace)?)),
+            Some(name) => Ok(Self::File(Partial::create(name, may_replace, 0)?)),
+        }
+    }
+
+    /// Goes on after the first `len` bytes of a file that an earlier process wrote, whether it has its name or not.
+    pub(crate) fn reopen(name: &Path, len: u64) -> Result<Self, Failure> {
+        let path = partial_name(name)?;
+        if !path.exists() {
+            std::fs::rename(name, &path).map_err(|error| Failure::io(&name.display().to_string(), &error))?;
+        }
+        Ok(Self::File(Partial::create(name, true, len)?))
+    }
+
+    /// Makes what was written last. Returns how long the file is.
+    pub(crate) fn sync(&mut self) -> Result<u64, Failure> {
+        match self {
+            Self::Standard(_) => Ok(0),
+            Self::File(partial) => partial.sync(),
         }
     }
 
@@ -79,14 +96,10 @@ fn pipe(written: std::io::Result<()>) -> Result<Written, Failure> {
 }
 
 impl Partial {
-    fn create(name: &Path, may_replace: bool) -> Result<Self, Failure> {
+    /// Makes a partial file. Of one that is there already, the first `keep` bytes stay.
+    fn create(name: &Path, may_replace: bool, keep: u64) -> Result<Self, Failure> {
         refuse_existing(name, may_replace)?;
-        let Some(file_name) = name.file_name() else {
-            return Err(Failure::usage(format!("{} is no name for a file", name.display())));
-        };
-        let mut partial_name = file_name.to_owned();
-        partial_name.push(".partial");
-        let path = name.with_file_name(partial_name);
+        let path = partial_name(name)?;
         let failed = |error: std::io::Error| Failure::io(&path.display().to_string(), &error);
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
         // Another process may have finished and renamed the file between the opening and the lock: what is
@@ -101,7 +114,11 @@ impl Partial {
         if !is_same.is_ok_and(|is_same| is_same) {
             return Err(busy());
         }
-        file.set_len(0).map_err(failed)?;
+        if file.metadata().map_err(failed)?.len() < keep {
+            return Err(Failure::new(Exit::Failed, format!("{} is shorter than it was", path.display())));
+        }
+        file.set_len(keep).map_err(failed)?;
+        (&file).seek(SeekFrom::End(0)).map_err(failed)?;
         let buffered = BufWriter::with_capacity(BUFFER_BYTES, file);
         let body = match name.extension().and_then(|ending| ending.to_str()) {
             Some("gz") => Body::Gzip(GzEncoder::new(buffered, flate2::Compression::default())),
@@ -119,6 +136,18 @@ impl Partial {
             None => Ok(()),
         };
         written.map_err(|error| self.failed(&error))
+    }
+
+    fn sync(&mut self) -> Result<u64, Failure> {
+        let synced = match &mut self.body {
+            Some(Body::Plain(file)) => file.flush().and_then(|()| {
+                file.get_ref().sync_data()?;
+                Ok(file.get_ref().metadata()?.len())
+            }),
+            // What is compressed is not whole before its end, so nothing could go on after it.
+            Some(Body::Gzip(_) | Body::Zstd(_)) | None => Ok(0),
+        };
+        synced.map_err(|error| self.failed(&error))
     }
 
     fn finish(mut self) -> Result<(), Failure> {
@@ -162,6 +191,15 @@ impl Drop for Partial {
             self.remove();
         }
     }
+}
+
+fn partial_name(name: &Path) -> Result<PathBuf, Failure> {
+    let Some(file_name) = name.file_name() else {
+        return Err(Failure::usage(format!("{} is no name for a file", name.display())));
+    };
+    let mut partial_name = file_name.to_owned();
+    partial_name.push(".partial");
+    Ok(name.with_file_name(partial_name))
 }
 
 /// Refuses a file that is there, unless it may be replaced.

@@ -51,6 +51,11 @@ impl Line {
         }
     }
 
+    /// The document of the record.
+    pub(super) fn document(&self) -> Option<&RawDocument> {
+        self.parsed.document(self.at).ok()
+    }
+
     fn bytes(&self) -> usize {
         let statement = self.statement().map_or(0, |statement| statement.as_bytes().len());
         statement.max(self.text().len())

@@ -18,6 +18,7 @@ use formats::refusal::{Fault, Refusal};
 use formats::split::{Chunk, Record, Splitter};
 
 use crate::failure::{Exit, Failure};
+use crate::import::identity::Identity;
 use crate::import::input::Stream;
 
 /// Bytes that are split and not yet taken. One chunk that is larger goes alone.
@@ -35,6 +36,10 @@ pub(super) struct Recipe {
     pub(super) format: FileFormat,
     /// Of a table.
     pub(super) columns: Option<Arc<Columns>>,
+    /// Of a missing `_id`, if it is made here and not by the store.
+    pub(super) identity: Option<Identity>,
+    /// Records up to this offset are passed over.
+    pub(super) skipped: u64,
 }
 
 /// Records that were parsed.
@@ -116,7 +121,8 @@ impl Feed {
         // Small, because what is in it is promised and not there yet.
         let (promise, queue) = sync_channel(2 * parsers);
         let budget = Arc::new(Budget::default());
-        let reader = Reader { splitter, first, work, promise, budget: Arc::clone(&budget) };
+        let reader =
+            Reader { splitter, first, work, promise, budget: Arc::clone(&budget), skipped: recipe.skipped };
         std::thread::Builder::new().spawn(move || reader.read_all()).map_err(failed)?;
         Ok(Self { queue, waiting: None, budget })
     }
@@ -158,12 +164,13 @@ struct Reader {
     work: Sender<Work>,
     promise: SyncSender<Promise>,
     budget: Arc<Budget>,
+    skipped: u64,
 }
 
 impl Reader {
     fn read_all(mut self) {
         loop {
-            let chunk =
+            let mut chunk =
                 match self.first.take().map_or_else(|| self.splitter.next_chunk(), |first| Ok(Some(first))) {
                     Ok(Some(chunk)) => chunk,
                     Ok(None) => return,
@@ -173,6 +180,11 @@ impl Reader {
                         return;
                     }
                 };
+            // The stream is split again from its beginning, so that lines and numbers are those of the first time.
+            chunk.records.retain(|record| record.end > self.skipped);
+            if chunk.records.is_empty() {
+                continue;
+            }
             if !self.budget.take(chunk.bytes()) {
                 return;
             }
@@ -200,11 +212,11 @@ fn parse_all(works: &Mutex<Receiver<Work>>, recipe: &Recipe) {
         let next = works.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Work { chunk, reply }) = next else { return };
         // The command may have ended meanwhile.
-        let _ = reply.send(parsed(chunk, &mut parser));
+        let _ = reply.send(parsed(chunk, &mut parser, recipe.identity.as_ref()));
     }
 }
 
-fn parsed(mut chunk: Chunk, parser: &mut Parser) -> Parsed {
+fn parsed(mut chunk: Chunk, parser: &mut Parser, identity: Option<&Identity>) -> Parsed {
     let mut documents = Vec::with_capacity(chunk.bytes());
     let mut outcomes = Vec::with_capacity(chunk.records.len());
     for record in &chunk.records {
@@ -213,7 +225,12 @@ fn parsed(mut chunk: Chunk, parser: &mut Parser) -> Parsed {
             Some(problem) => Err(problem.refusal()),
             None => parser.parse(chunk.content(record), &mut documents),
         };
-        outcomes.push(outcome.map(|()| start..documents.len()));
+        outcomes.push(outcome.map(|()| {
+            if let Some(identity) = identity {
+                identity.complete(&mut documents, start, record.number);
+            }
+            start..documents.len()
+        }));
     }
     documents.shrink_to_fit();
     // Of a long record only its beginning can still be asked for.

@@ -2,11 +2,15 @@
 
 mod batch;
 mod columns;
+mod counts;
+mod doubt;
 mod feed;
+mod identity;
 mod input;
 mod options;
 mod rejects;
 mod run;
+mod trail;
 mod write;
 
 use std::time::Instant;
@@ -14,9 +18,10 @@ use std::time::Instant;
 pub(crate) use crate::import::options::Arguments;
 
 use crate::failure::{Exit, Failure};
+use crate::import::counts::Counts;
 use crate::import::input::Input;
 use crate::import::rejects::Rejects;
-use crate::import::run::{Counts, Importer};
+use crate::import::run::Importer;
 use crate::signals::Signals;
 use crate::talk::{Report, rate};
 
@@ -56,7 +61,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.talk.report(&report, false);
     let Counts { read, .. } = importer.counts;
     let (counts, seconds, rate) = (importer.counts.told(), elapsed.as_secs_f64(), rate(read, elapsed));
-    arguments.talk.say(&format!("{counts}, in {seconds:.1} s, {rate} a second"));
+    if read > 0 || report.failure.is_none() {
+        arguments.talk.say(&format!("{counts}, in {seconds:.1} s, {rate} a second"));
+    }
     report.failure.map_or(Ok(()), Err)
 }
 
@@ -65,6 +72,5 @@ fn import(arguments: &Arguments, importer: &mut Importer<'_>, signals: &Signals)
     let target = arguments.target()?;
     let columns = arguments.table.check()?;
     let inputs = Input::of(&arguments.files)?;
-    importer.rejects.check(&inputs)?;
     importer.run(&inputs, &target, &columns, signals)
 }

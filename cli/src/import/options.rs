@@ -74,6 +74,10 @@ pub(crate) struct Arguments {
     pub(super) truncate: bool,
     #[command(flatten)]
     pub(super) table: TableOptions,
+    /// Go on where an interrupted import of the same files stopped, if there is one. For this the state is kept
+    /// beside the first file, in `FILE.cairn-import`.
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(super) resume: bool,
     /// Read and check everything, and write nothing. What only the store can refuse is not found.
     #[arg(long)]
     pub(super) dry_run: bool,
@@ -87,6 +91,16 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
+    /// What must be the same when an import is resumed.
+    pub(super) fn lasting(&self) -> String {
+        let Self {
+            namespace, format, mode, match_fields, skip_existing, rejects, drop, truncate, table, ..
+        } = self;
+        format!(
+            "{namespace} {format:?} {mode:?} {match_fields:?} {skip_existing} {rejects:?} {drop} {truncate} {table:?}"
+        )
+    }
+
     /// Where documents go, after checking that the options go together.
     pub(super) fn target(&self) -> Result<Target, Failure> {
         let (database, collection) = namespace(&self.namespace)?;
@@ -95,6 +109,14 @@ impl Arguments {
         }
         if self.match_fields.is_some() && self.mode == Mode::Insert {
             return Err(Failure::usage("--match is for the modes upsert, merge and delete"));
+        }
+        if self.resume
+            && self.mode == Mode::Delete
+            && self.match_fields.as_deref().is_some_and(|fields| fields != "_id")
+        {
+            return Err(Failure::usage(
+                "--resume with --mode delete needs --match _id: a line that is repeated would delete another document",
+            ));
         }
         let fields = self.match_fields.as_deref().unwrap_or("_id").split(',').map(str::trim);
         let match_fields = fields

@@ -155,6 +155,22 @@ impl Rejects {
         Ok(String::from_utf8_lossy(&out).into_owned())
     }
 
+    /// Goes on with rejects of an import that was interrupted: `count` in all, and `len` bytes in the file of `input`.
+    pub(super) fn resume(&mut self, input: &Input, count: u64, len: u64) -> Result<(), Failure> {
+        self.count = count;
+        self.may_replace = true;
+        let Some(path) = self.path(input).filter(|_| len > 0) else { return Ok(()) };
+        let output = Output::reopen(&path, len)?;
+        self.made.push(path.clone());
+        self.open = Some(Open { path, output });
+        Ok(())
+    }
+
+    /// Makes what was written last. Returns how long the file of the current input is.
+    pub(super) fn sync(&mut self) -> Result<u64, Failure> {
+        self.open.as_mut().map_or(Ok(0), |open| open.output.sync())
+    }
+
     /// Gives the file its name.
     pub(super) fn finish(&mut self) -> Result<(), Failure> {
         self.open.take().map_or(Ok(()), |open| open.output.finish().map(drop))

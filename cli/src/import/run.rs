@@ -1,76 +1,27 @@
 //! The import itself: records in the order of the files, committed batch by batch, refused ones written where the user
 //! can repair them.
 
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use cairndb::bson::RawDocument;
-use query::code::Code;
 
 use crate::failure::{Exit, Failure};
 use crate::format::Format;
 use crate::import::batch::{Batch, Line, code_of};
 use crate::import::columns::{TableRecipe, TableStart};
+use crate::import::counts::Counts;
+use crate::import::doubt::{already_there, numbered_fields};
 use crate::import::feed::{Feed, Next, Recipe};
 use crate::import::input::{Input, Source};
 use crate::import::options::Arguments;
 use crate::import::rejects::{Reason, Rejects};
+use crate::import::trail::{Mark, Trail};
 use crate::import::write::{Done, Level, Mode, Refused, Target, drop_collection, truncate};
 use crate::signals::Signals;
 use crate::store::{Store, open_for_writing};
 use crate::talk::{Progress, Unit, warn};
-
-/// What became of the records.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Counts {
-    pub(super) read: u64,
-    pub(super) inserted: u64,
-    pub(super) matched: u64,
-    pub(super) modified: u64,
-    pub(super) upserted: u64,
-    pub(super) deleted: u64,
-    pub(super) already_there: u64,
-    pub(super) skipped: u64,
-    pub(super) rejected: u64,
-    pub(super) bytes: u64,
-}
-
-impl Counts {
-    /// As the report has them.
-    pub(super) fn list(&self) -> Vec<(&'static str, u64)> {
-        vec![
-            ("read", self.read),
-            ("inserted", self.inserted),
-            ("matched", self.matched),
-            ("modified", self.modified),
-            ("upserted", self.upserted),
-            ("deleted", self.deleted),
-            ("alreadyThere", self.already_there),
-            ("skipped", self.skipped),
-            ("rejected", self.rejected),
-            ("bytes", self.bytes),
-        ]
-    }
-
-    /// For people: what is not zero.
-    pub(super) fn told(&self) -> String {
-        let mut told = format!("read {} records", self.read);
-        for (name, count) in self.list().into_iter().skip(1).filter(|(_, count)| *count > 0) {
-            let name = if name == "alreadyThere" { "already there" } else { name };
-            told = format!("{told}, {count} {name}");
-        }
-        told
-    }
-
-    fn add(&mut self, done: &Done) {
-        self.inserted += done.inserted;
-        self.matched += done.matched;
-        self.modified += done.modified;
-        self.upserted += done.upserted;
-        self.deleted += done.deleted;
-    }
-}
 
 /// Whether the import goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +42,12 @@ pub(super) struct Importer<'a> {
     last: Option<(String, u64)>,
     /// Whether something was written that may not be on stable storage.
     is_unsynced: bool,
+    /// Up to where records are settled.
+    settled: Mark,
+    /// Of an import that can be resumed.
+    trail: Option<Trail>,
+    /// The fields that number themselves, if records may have to be compared with what is there.
+    numbered: Vec<String>,
 }
 
 /// An input that is open, with its columns.
@@ -106,11 +63,23 @@ struct Work<'a> {
     store: Option<&'a dyn Store>,
     signals: &'a Signals,
     progress: &'a mut Progress,
+    /// Which input it is.
+    index: usize,
+    input: &'a Input,
 }
 
 impl<'a> Importer<'a> {
     pub(super) fn new(arguments: &'a Arguments, rejects: Rejects) -> Self {
-        Self { arguments, rejects, counts: Counts::default(), last: None, is_unsynced: false }
+        Self {
+            arguments,
+            rejects,
+            counts: Counts::default(),
+            last: None,
+            is_unsynced: false,
+            settled: Mark::default(),
+            trail: None,
+            numbered: Vec::new(),
+        }
     }
 
     /// Gives the file of rejects its name.
@@ -139,6 +108,12 @@ impl<'a> Importer<'a> {
     ) -> Result<(), Failure> {
         let mut first = self.check(inputs, columns)?;
         let arguments = self.arguments;
+        if arguments.resume {
+            self.trail = Some(Trail::open(inputs, &arguments.lasting())?);
+        }
+        if self.trail.as_ref().is_none_or(Trail::is_new) {
+            self.rejects.check(inputs)?;
+        }
         let store = if arguments.dry_run {
             None
         } else {
@@ -146,38 +121,96 @@ impl<'a> Importer<'a> {
         };
         let store = store.as_deref();
         if let Some(store) = store {
-            self.clear(store, target)?;
+            self.begin(store, target, inputs)?;
         }
         let total: Option<u64> = inputs.iter().map(Input::len).sum();
         let mut progress = arguments.talk.progress_of(total, Unit::Bytes);
-        for input in inputs {
-            let Ready { source, table } = match first.take() {
+        let mut flow = Flow::On;
+        for (index, input) in inputs.iter().enumerate().skip(self.settled.input) {
+            let ready = match first.take().filter(|_| index == 0) {
                 Some(ready) => ready,
                 None => self.open(input, columns)?,
             };
-            if let Some(header) = &table.passed_over {
-                // Otherwise a row would be lost without a word.
-                let name = &source.name;
-                warn(&format!(
-                    "{name}: the first line is taken for a header ({header}): --no-header imports it"
-                ));
+            let mut work = Work { target, store, signals, progress: &mut progress, index, input };
+            flow = self.import(&mut work, ready)?;
+            if flow != Flow::On {
+                break;
             }
-            self.rejects.begin(input, source.format)?;
-            let recipe = Recipe { format: source.format, columns: table.columns };
-            let position = Arc::clone(&source.position);
-            let feed = Feed::start(source.splitter, table.first, &recipe)?;
-            let mut work = Work { target, store, signals, progress: &mut progress };
-            match self.import(&mut work, feed, input, &position)? {
-                Flow::On => {}
-                Flow::Stop => return Err(self.stopped()),
-                Flow::Interrupted => break,
-            }
+            self.end_input(store, index)?;
         }
         progress.finish();
-        if let Some(store) = store.filter(|_| self.is_unsynced) {
-            store.sync()?;
+        self.end(store, flow)
+    }
+
+    /// Prepares the store: for an import that goes on, what is there stays.
+    fn begin(&mut self, store: &dyn Store, target: &Target, inputs: &[Input]) -> Result<(), Failure> {
+        if self.trail.is_some() && target.mode == Mode::Insert {
+            self.numbered = numbered_fields(store, target)?;
+            if self.numbered.iter().any(|field| field == "_id") {
+                return Err(Failure::usage(
+                    "--resume cannot tell which records are there: _id is a field that numbers itself",
+                ));
+            }
+        }
+        let Some(trail) = self.trail.as_ref().filter(|trail| !trail.is_new()) else {
+            self.clear(store, target)?;
+            // Before anything is sent: an import that is killed now must not drop again what it inserted.
+            return self.trail.as_ref().map_or(Ok(()), Trail::save);
+        };
+        self.counts = trail.counts();
+        self.settled = trail.durable();
+        // What the killed process wrote is there, but nothing says that it is on stable storage.
+        self.is_unsynced = true;
+        let (rejected, len) = (self.counts.rejected, trail.rejects());
+        if let Some(input) = inputs.get(self.settled.input) {
+            self.rejects.resume(input, rejected, len)?;
+        }
+        if self.rejects.is_over(0) {
+            let message = format!("there are {rejected} rejects already: give a greater --max-rejects");
+            return Err(Failure::new(Exit::Partly, message));
         }
         Ok(())
+    }
+
+    /// Tells the trail that an input is done.
+    fn end_input(&mut self, store: Option<&dyn Store>, index: usize) -> Result<(), Failure> {
+        self.settled = Mark { input: index + 1, offset: 0 };
+        if self.trail.is_none() {
+            return Ok(());
+        }
+        // A file of rejects has its name before the state goes on to the next input, which does not know of it.
+        if self.arguments.rejects.is_none() {
+            self.rejects.finish()?;
+        }
+        self.sync(store)?;
+        self.mark()
+    }
+
+    fn end(&mut self, store: Option<&dyn Store>, flow: Flow) -> Result<(), Failure> {
+        self.sync(store)?;
+        match flow {
+            Flow::On => {
+                self.rejects.finish()?;
+                self.trail.take().map_or(Ok(()), Trail::end)
+            }
+            Flow::Stop => self.mark().and(Err(self.stopped())),
+            Flow::Interrupted => self.mark(),
+        }
+    }
+
+    fn sync(&mut self, store: Option<&dyn Store>) -> Result<(), Failure> {
+        if let Some(store) = store.filter(|_| self.is_unsynced) {
+            store.sync()?;
+            self.is_unsynced = false;
+        }
+        Ok(())
+    }
+
+    /// Writes the state: all that is settled is on stable storage, and so are its rejects.
+    fn mark(&mut self) -> Result<(), Failure> {
+        let Some(trail) = &mut self.trail else { return Ok(()) };
+        let rejects = self.rejects.sync()?;
+        trail.settle(self.settled, &self.counts, rejects)
     }
 
     fn stopped(&self) -> Failure {
@@ -211,13 +244,23 @@ impl<'a> Importer<'a> {
         Ok(())
     }
 
-    fn import(
-        &mut self,
-        work: &mut Work<'_>,
-        mut feed: Feed,
-        input: &Input,
-        position: &AtomicU64,
-    ) -> Result<Flow, Failure> {
+    fn import(&mut self, work: &mut Work<'_>, ready: Ready) -> Result<Flow, Failure> {
+        let Ready { source, table } = ready;
+        if let Some(header) = &table.passed_over {
+            // Otherwise a row would be lost without a word.
+            let name = &source.name;
+            warn(&format!("{name}: the first line is taken for a header ({header}): --no-header imports it"));
+        }
+        self.rejects.begin(work.input, source.format)?;
+        let trail = self.trail.as_ref().filter(|_| work.target.mode == Mode::Insert);
+        let recipe = Recipe {
+            format: source.format,
+            columns: table.columns,
+            identity: trail.map(Trail::identity),
+            skipped: if self.settled.input == work.index { self.settled.offset } else { 0 },
+        };
+        let position = source.position;
+        let mut feed = Feed::start(source.splitter, table.first, &recipe)?;
         let before = self.counts.bytes;
         let mut batch = Batch::new(self.arguments.batch as usize);
         while work.signals.received().is_none() {
@@ -226,13 +269,13 @@ impl<'a> Importer<'a> {
                 Next::Parsed(parsed) => Rc::new(parsed),
                 Next::Wait => continue,
                 Next::End => {
-                    let flow = self.commit(work, input, &batch.take(), Level::Durable)?;
+                    let flow = self.commit(work, &batch.take(), Level::Durable)?;
                     self.counts.bytes = before + position.load(Ordering::Relaxed);
                     return Ok(flow);
                 }
             };
             for at in 0..parsed.len() {
-                let flow = self.add(work, input, &mut batch, Line::new(&parsed, at, work.target))?;
+                let flow = self.add(work, &mut batch, Line::new(&parsed, at, work.target))?;
                 if flow != Flow::On {
                     return Ok(flow);
                 }
@@ -242,15 +285,11 @@ impl<'a> Importer<'a> {
     }
 
     /// Adds a line to the batch, which is committed before if it is full.
-    fn add(
-        &mut self,
-        work: &Work<'_>,
-        input: &Input,
-        batch: &mut Batch,
-        line: Line,
-    ) -> Result<Flow, Failure> {
+    fn add(&mut self, work: &Work<'_>, batch: &mut Batch, line: Line) -> Result<Flow, Failure> {
         if batch.is_full_for(&line) {
-            let flow = self.commit(work, input, &batch.take(), Level::Written)?;
+            let is_due = self.trail.as_ref().is_some_and(Trail::is_due);
+            let level = if is_due { Level::Durable } else { Level::Written };
+            let flow = self.commit(work, &batch.take(), level)?;
             if flow != Flow::On {
                 return Ok(flow);
             }
@@ -261,49 +300,74 @@ impl<'a> Importer<'a> {
         batch.push(line);
         // Nothing after the reject that is one too many may be committed.
         if self.rejects.is_over(batch.refused) {
-            self.commit(work, input, &batch.take(), Level::Durable)?;
+            self.commit(work, &batch.take(), Level::Durable)?;
             return Ok(Flow::Stop);
         }
         Ok(Flow::On)
     }
 
     /// Commits lines in their order.
-    fn commit(
-        &mut self,
-        work: &Work<'_>,
-        input: &Input,
-        lines: &[Line],
-        level: Level,
-    ) -> Result<Flow, Failure> {
-        let mut lines = lines;
-        while !lines.is_empty() {
-            let statements: Vec<(usize, &RawDocument)> =
-                lines.iter().enumerate().filter_map(|(at, line)| Some((at, line.statement()?))).collect();
+    fn commit(&mut self, work: &Work<'_>, lines: &[Line], level: Level) -> Result<Flow, Failure> {
+        let end = lines.last().and_then(Line::record).map(|record| work.mark(record.end));
+        if let (Some(trail), Some(end)) = (&mut self.trail, end) {
+            trail.allow(end)?;
+        }
+        let doubtful: Vec<(usize, &Line)> =
+            lines.iter().enumerate().filter(|(_, line)| self.is_doubtful(work, line)).collect();
+        let mut there = self.look_up(work, &doubtful)?;
+        let mut start = 0;
+        while start < lines.len() {
+            let statements: Vec<(usize, &RawDocument)> = (start..)
+                .zip(lines.iter().skip(start))
+                .filter(|(at, _)| !there.contains(at))
+                .filter_map(|(at, line)| Some((at, line.statement()?)))
+                .collect();
             let done = self.send(work, &statements, level)?;
-            // An ordered batch ended at its refusal, and goes on behind it.
-            let first = done.refused.first().and_then(|refused| statements.get(refused.index));
-            let end = match first {
-                Some((at, _)) if work.target.is_ordered => at + 1,
-                Some(_) | None => lines.len(),
-            };
-            let (settled, rest) = lines.split_at(end.min(lines.len()));
-            let mut refused = done.refused.iter().peekable();
-            let mut place = 0;
-            for line in settled {
-                let of_line = if line.refusal().is_some() {
-                    None
-                } else {
-                    place += 1;
-                    refused.next_if(|refused| refused.index + 1 == place)
-                };
-                self.settle(input, line, of_line)?;
+            let refused: HashMap<usize, &Refused> = done
+                .refused
+                .iter()
+                .filter_map(|refused| Some((statements.get(refused.index)?.0, refused)))
+                .collect();
+            // The server may have been at work on a batch of the killed process when it was asked.
+            let taken: Vec<(usize, &Line)> = doubtful
+                .iter()
+                .copied()
+                .filter(|(at, _)| refused.get(at).is_some_and(|refused| refused.is_duplicate()))
+                .collect();
+            there.extend(self.look_up(work, &taken)?);
+            // An ordered batch ended at its refusal, and goes on after it.
+            let first = refused.keys().min().filter(|_| work.target.is_ordered);
+            let next = first.map_or(lines.len(), |at| at + 1);
+            for (at, line) in (start..next).zip(lines.iter().skip(start)) {
+                self.settle(
+                    work,
+                    line,
+                    if there.contains(&at) { Fate::There } else { Fate::of(refused.get(&at)) },
+                )?;
             }
             if self.rejects.is_over(0) {
                 return Ok(Flow::Stop);
             }
-            lines = rest;
+            start = next;
+        }
+        if level == Level::Durable && !self.is_unsynced {
+            self.mark()?;
         }
         Ok(Flow::On)
+    }
+
+    /// Whether an earlier process may have inserted the document of a line.
+    fn is_doubtful(&self, work: &Work<'_>, line: &Line) -> bool {
+        let end = line.record().map(|record| work.mark(record.end));
+        let trail = self.trail.as_ref().filter(|_| work.target.mode == Mode::Insert);
+        trail.zip(end).is_some_and(|(trail, end)| trail.is_doubtful(end))
+    }
+
+    fn look_up(&self, work: &Work<'_>, lines: &[(usize, &Line)]) -> Result<HashSet<usize>, Failure> {
+        match work.store {
+            Some(store) if !lines.is_empty() => already_there(store, work.target, &self.numbered, lines),
+            Some(_) | None => Ok(HashSet::new()),
+        }
     }
 
     fn send(
@@ -334,22 +398,47 @@ impl<'a> Importer<'a> {
     }
 
     /// Counts a line, and writes its reject.
-    fn settle(&mut self, input: &Input, line: &Line, refused: Option<&Refused>) -> Result<(), Failure> {
+    fn settle(&mut self, work: &Work<'_>, line: &Line, fate: Fate<'_>) -> Result<(), Failure> {
         self.counts.read += 1;
         let Some(record) = line.record() else { return Ok(()) };
-        self.last = Some((input.name(), record.line));
-        let reason = match (line.refusal(), refused) {
+        self.last = Some((work.input.name(), record.line));
+        self.settled = work.mark(record.end);
+        let reason = match (line.refusal(), fate) {
             (Some(refusal), _) => Reason { code: code_of(refusal.fault), error: &refusal.reason },
-            (None, Some(refused)) => {
-                if self.arguments.skip_existing && refused.code == Code::DUPLICATE_KEY.number() {
-                    self.counts.skipped += 1;
-                    return Ok(());
-                }
-                Reason { code: refused.code, error: &refused.message }
+            (None, Fate::There) => {
+                self.counts.already_there += 1;
+                return Ok(());
             }
-            (None, None) => return Ok(()),
+            (None, Fate::Refused(refused)) if self.arguments.skip_existing && refused.is_duplicate() => {
+                self.counts.skipped += 1;
+                return Ok(());
+            }
+            (None, Fate::Refused(refused)) => Reason { code: refused.code, error: &refused.message },
+            (None, Fate::Done) => return Ok(()),
         };
         self.counts.rejected += 1;
-        self.rejects.write(input, record, line.text(), &reason)
+        self.rejects.write(work.input, record, line.text(), &reason)
+    }
+}
+
+/// What became of a line.
+#[derive(Clone, Copy)]
+enum Fate<'a> {
+    Done,
+    /// An earlier process inserted it.
+    There,
+    Refused(&'a Refused),
+}
+
+impl<'a> Fate<'a> {
+    fn of(refused: Option<&&'a Refused>) -> Self {
+        refused.map_or(Self::Done, |refused| Self::Refused(refused))
+    }
+}
+
+impl Work<'_> {
+    /// A place in the current input.
+    fn mark(&self, offset: u64) -> Mark {
+        Mark { input: self.index, offset }
     }
 }

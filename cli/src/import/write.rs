@@ -229,6 +229,13 @@ impl Target {
     }
 }
 
+impl Refused {
+    /// Whether another document has the `_id` or a unique key.
+    pub(super) fn is_duplicate(&self) -> bool {
+        self.code == Code::DUPLICATE_KEY.number()
+    }
+}
+
 fn refused(error: &Document) -> Option<Refused> {
     Some(Refused {
         index: usize::try_from(error.get_i32("index").ok()?).ok()?,

@@ -1,0 +1,57 @@
+//! What became of the records of an import, for people, for the report and for the state.
+
+use serde::{Deserialize, Serialize};
+
+use crate::import::write::Done;
+
+/// What became of the records.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Counts {
+    pub(super) read: u64,
+    pub(super) inserted: u64,
+    pub(super) matched: u64,
+    pub(super) modified: u64,
+    pub(super) upserted: u64,
+    pub(super) deleted: u64,
+    pub(super) already_there: u64,
+    pub(super) skipped: u64,
+    pub(super) rejected: u64,
+    pub(super) bytes: u64,
+}
+
+impl Counts {
+    /// As the report has them.
+    pub(super) fn list(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("read", self.read),
+            ("inserted", self.inserted),
+            ("matched", self.matched),
+            ("modified", self.modified),
+            ("upserted", self.upserted),
+            ("deleted", self.deleted),
+            ("alreadyThere", self.already_there),
+            ("skipped", self.skipped),
+            ("rejected", self.rejected),
+            ("bytes", self.bytes),
+        ]
+    }
+
+    /// For people: what is not zero.
+    pub(super) fn told(&self) -> String {
+        let mut told = format!("read {} records", self.read);
+        for (name, count) in self.list().into_iter().skip(1).filter(|(_, count)| *count > 0) {
+            let name = if name == "alreadyThere" { "already there" } else { name };
+            told = format!("{told}, {count} {name}");
+        }
+        told
+    }
+
+    /// Adds what a batch did.
+    pub(super) fn add(&mut self, done: &Done) {
+        self.inserted += done.inserted;
+        self.matched += done.matched;
+        self.modified += done.modified;
+        self.upserted += done.upserted;
+        self.deleted += done.deleted;
+    }
+}

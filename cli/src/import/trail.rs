@@ -1,0 +1,219 @@
+//! How far an import is: the file from which `--resume` goes on.
+//!
+//! The state has two marks. Up to the first, everything is on stable storage. Beyond the second, nothing was sent: it
+//! moves, and the file is synced, before a batch that lies beyond it is sent. What is between them may be in the
+//! store or not, after a kill and after a power cut.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::failure::{Exit, Failure};
+use crate::import::counts::Counts;
+use crate::import::identity::Identity;
+use crate::import::input::Input;
+
+/// The form of the state; another one is refused.
+const VERSION: u32 = 1;
+/// How much of a file is looked at to know it again.
+const HASHED_BYTES: u64 = 64 << 10;
+/// How often the first mark moves.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How far the second mark lies ahead: twice what was done since it moved, within these bounds.
+const AHEAD_MIN: u64 = 1 << 20;
+const AHEAD_MAX: u64 = 64 << 20;
+
+/// A place in the inputs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Mark {
+    /// Which input.
+    pub(super) input: usize,
+    /// Where in its stream, decompressed.
+    pub(super) offset: u64,
+}
+
+/// What a file is known by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Known {
+    length: u64,
+    seconds: i64,
+    nanoseconds: i64,
+    hash: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct State {
+    version: u32,
+    options: String,
+    inputs: Vec<Known>,
+    identity: [u8; 9],
+    counts: Counts,
+    durable: Mark,
+    sent: Mark,
+    /// How long the file of rejects was at the first mark.
+    rejects: u64,
+}
+
+/// The state of an import, in memory and in its file.
+pub(super) struct Trail {
+    path: PathBuf,
+    state: State,
+    is_new: bool,
+    saved: Instant,
+    /// Where the second mark was when this process began.
+    doubtful: Mark,
+    /// Held, so that no other process resumes the same import.
+    _locks: Vec<File>,
+}
+
+impl Trail {
+    /// Reads the state of an interrupted import of these inputs, or begins one.
+    pub(super) fn open(inputs: &[Input], options: &str) -> Result<Self, Failure> {
+        let mut known = Vec::new();
+        let mut locks = Vec::new();
+        for input in inputs {
+            let Input::File(path) = input else {
+                return Err(Failure::usage("standard input cannot be resumed"));
+            };
+            let file = File::open(path).map_err(|error| Failure::io(&input.name(), &error))?;
+            flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+                Failure::new(Exit::Failed, format!("{} is being imported by another process", input.name()))
+            })?;
+            known.push(look(&file).map_err(|error| Failure::io(&input.name(), &error))?);
+            locks.push(file);
+        }
+        let path = beside(inputs)?;
+        let old = read(&path)?;
+        if let Some(old) = &old {
+            let shown = path.display();
+            if old.version != VERSION {
+                return Err(Failure::usage(format!("{shown} is of another version of the tool")));
+            }
+            if old.inputs != known {
+                return Err(Failure::usage(format!("{shown} is of another input: remove it to begin anew")));
+            }
+            if old.options != options {
+                return Err(Failure::usage(format!("{shown} is of other options: remove it to begin anew")));
+            }
+        }
+        let is_new = old.is_none();
+        let state = old.unwrap_or_else(|| State {
+            version: VERSION,
+            options: options.to_owned(),
+            inputs: known,
+            identity: Identity::choose(),
+            counts: Counts::default(),
+            durable: Mark::default(),
+            sent: Mark::default(),
+            rejects: 0,
+        });
+        let doubtful = state.sent;
+        Ok(Self { path, state, is_new, saved: Instant::now(), doubtful, _locks: locks })
+    }
+
+    pub(super) fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        Identity::of_bytes(self.state.identity)
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.state.counts.clone()
+    }
+
+    pub(super) fn durable(&self) -> Mark {
+        self.state.durable
+    }
+
+    pub(super) fn rejects(&self) -> u64 {
+        self.state.rejects
+    }
+
+    /// Whether a record that ends here may have been sent before this process began.
+    pub(super) fn is_doubtful(&self, end: Mark) -> bool {
+        end <= self.doubtful
+    }
+
+    /// Whether the next batch is to be made durable.
+    pub(super) fn is_due(&self) -> bool {
+        self.saved.elapsed() >= PAUSE
+    }
+
+    /// Allows that records up to `end` are sent.
+    pub(super) fn allow(&mut self, end: Mark) -> Result<(), Failure> {
+        if end <= self.state.sent {
+            return Ok(());
+        }
+        let since = if self.state.sent.input == end.input { end.offset - self.state.sent.offset } else { 0 };
+        let ahead = since.saturating_mul(2).clamp(AHEAD_MIN, AHEAD_MAX);
+        self.state.sent = Mark { offset: end.offset.saturating_add(ahead), ..end };
+        self.save()
+    }
+
+    /// Tells that all records up to `end` are on stable storage, with what was counted and rejected until then.
+    pub(super) fn settle(&mut self, end: Mark, counts: &Counts, rejects: u64) -> Result<(), Failure> {
+        self.state.durable = end;
+        self.state.sent = self.state.sent.max(end);
+        self.state.counts = counts.clone();
+        self.state.rejects = rejects;
+        self.saved = Instant::now();
+        self.save()
+    }
+
+    /// Writes the file anew, and has it on stable storage before it returns.
+    pub(super) fn save(&self) -> Result<(), Failure> {
+        let failed = |error: std::io::Error| Failure::io(&self.path.display().to_string(), &error);
+        let text = serde_json::to_vec(&self.state).map_err(|error| failed(error.into()))?;
+        let partial = self.path.with_extension("cairn-import.partial");
+        let mut file = File::create(&partial).map_err(failed)?;
+        file.write_all(&text).and_then(|()| file.sync_all()).map_err(failed)?;
+        std::fs::rename(&partial, &self.path).map_err(failed)?;
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()).map_err(failed)
+    }
+
+    /// Removes the file: all is done.
+    pub(super) fn end(self) -> Result<(), Failure> {
+        std::fs::remove_file(&self.path)
+            .map_err(|error| Failure::io(&self.path.display().to_string(), &error))
+    }
+}
+
+/// The file beside the first input.
+fn beside(inputs: &[Input]) -> Result<PathBuf, Failure> {
+    let Some(Input::File(path)) = inputs.first() else {
+        return Err(Failure::usage("standard input cannot be resumed"));
+    };
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".cairn-import");
+    Ok(path.with_file_name(name))
+}
+
+fn read(path: &Path) -> Result<Option<State>, Failure> {
+    let shown = path.display().to_string();
+    match std::fs::read(path) {
+        Ok(text) => serde_json::from_slice(&text)
+            .map(Some)
+            .map_err(|error| Failure::usage(format!("{shown} is no state of an import: {error}"))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::io(&shown, &error)),
+    }
+}
+
+fn look(file: &File) -> std::io::Result<Known> {
+    let metadata = file.metadata()?;
+    let mut first = Vec::new();
+    file.take(HASHED_BYTES).read_to_end(&mut first)?;
+    let hash = STANDARD.encode(Sha256::digest(&first));
+    Ok(Known { length: metadata.len(), seconds: metadata.mtime(), nanoseconds: metadata.mtime_nsec(), hash })
+}

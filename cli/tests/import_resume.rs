@@ -1,0 +1,299 @@
+//! `cairn import --resume`, killed at random moments until it is done: what is there then is what an undisturbed import
+//! leaves. `CAIRNDB_IMPORT_KILLS` sets how many imports are killed in each case.
+
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::indexing_slicing,
+    reason = "counts of a few thousand"
+)]
+
+mod fixture;
+
+use std::io::Write;
+use std::process::{Output, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use cairndb::bson::{Document, doc};
+use cairndb::{Client, Collection};
+
+use crate::fixture::{Fixture, complains, read};
+
+const LINES: usize = 2_000;
+
+/// How often each case is killed in a run that says nothing else.
+fn kills() -> u64 {
+    std::env::var("CAIRNDB_IMPORT_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(4)
+}
+
+/// Numbers that follow each other without a pattern, from a seed that differs from run to run and is printed.
+struct Dice(u64);
+
+impl Dice {
+    fn new(case: &str) -> Self {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("it is later");
+        let seed = now.as_nanos() as u64 | 1;
+        eprintln!("{case}: seed {seed}");
+        Self(seed)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+/// What is imported.
+#[expect(clippy::struct_excessive_bools, reason = "each is a case of its own")]
+struct Case {
+    name: &'static str,
+    has_ids: bool,
+    is_gzip: bool,
+    is_served: bool,
+    is_numbered: bool,
+}
+
+impl Case {
+    fn input(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        for line in 0..LINES {
+            // Bad lines and taken keys are rejected once each, however often they are read.
+            let written = match line % 500 {
+                7 => writeln!(text, "bad {line}"),
+                9 if self.has_ids => writeln!(text, "{{\"_id\":0,\"other\":{line}}}"),
+                _ if self.has_ids => {
+                    writeln!(text, "{{\"_id\":{line},\"text\":\"{}\"}}", "x".repeat(line % 50))
+                }
+                _ => writeln!(text, "{{\"line\":{line},\"text\":\"{}\"}}", "x".repeat(line % 50)),
+            };
+            written.expect("it works");
+        }
+        if !self.is_gzip {
+            return text;
+        }
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(&text).expect("it works");
+        encoder.finish().expect("it works")
+    }
+
+    fn fixture(&self) -> Fixture {
+        let mut fixture = Fixture::new(&[], false);
+        if self.is_numbered {
+            let client = Client::open(fixture.path("db")).expect("it works");
+            let number = doc! { "Field": "number", "Contract": "gapless" };
+            let create = doc! { "create": "orders", "autoIncrement": number };
+            client.database("shop").run_command(create).run().expect("it works");
+            client.close().expect("it works");
+        }
+        if self.is_served {
+            fixture.serve();
+        }
+        std::fs::write(fixture.path("a.ndjson"), self.input()).expect("it works");
+        fixture
+    }
+
+    /// The documents without what differs from import to import.
+    fn content(&self, fixture: &Fixture) -> Vec<Document> {
+        let output = fixture.export(&["shop.orders", "--canonical", "--sort", r#"{"_id":1}"#]);
+        let text = String::from_utf8(output.stdout).expect("it is UTF-8");
+        let parse = |line: &str| -> Document { serde_json::from_str(line).expect("it is Extended JSON") };
+        let mut documents: Vec<Document> = text.lines().map(parse).collect();
+        if !self.has_ids {
+            for document in &mut documents {
+                document.remove("_id");
+            }
+        }
+        documents
+    }
+}
+
+const ARGUMENTS: [&str; 5] = ["shop.orders", "a.ndjson", "--resume", "--batch", "10"];
+
+fn import(fixture: &Fixture, more: &[&str]) -> Output {
+    let arguments: Vec<&str> = ARGUMENTS.iter().copied().chain(more.iter().copied()).collect();
+    fixture.run("import", &arguments).stdin(Stdio::null()).output().expect("it works")
+}
+
+/// Starts an import and kills it after a random time. Returns its status if it ended before.
+fn killed(fixture: &Fixture, dice: &mut Dice) -> Option<i32> {
+    let mut command = fixture.run("import", &ARGUMENTS);
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it works");
+    let (_held, never) = channel::<()>();
+    // Longer at times, because a process that opens a store is at nothing else for a while.
+    let reach = if dice.below(3) == 0 { 1_200 } else { 500 };
+    let delay = Duration::from_millis(dice.below(reach));
+    assert!(never.recv_timeout(delay).is_err());
+    child.kill().expect("it works");
+    child.wait().expect("it works").code()
+}
+
+fn check(case: &Case) {
+    let mut dice = Dice::new(case.name);
+    let undisturbed = case.fixture();
+    complains(&import(&undisturbed, &[]), 3, "records were rejected");
+    let expected = case.content(&undisturbed);
+    let rejects = read(&undisturbed.path("a.ndjson.rejects.ndjson"));
+    drop(undisturbed);
+    for _ in 0..kills() {
+        let fixture = case.fixture();
+        let mut deaths = 0;
+        // Until one gets through; a few kills are enough, as there is no end to bad luck.
+        while deaths < 8 && killed(&fixture, &mut dice).is_none() {
+            deaths += 1;
+        }
+        if fixture.path("a.ndjson.cairn-import").exists() {
+            complains(&import(&fixture, &[]), 3, "records were rejected");
+        }
+        assert_eq!(case.content(&fixture).len(), expected.len(), "{}: {deaths} kills", case.name);
+        assert_eq!(case.content(&fixture), expected, "{}: {deaths} kills", case.name);
+        assert_eq!(read(&fixture.path("a.ndjson.rejects.ndjson")), rejects, "{}: {deaths} kills", case.name);
+        let left: Vec<String> = fixture.files();
+        assert_eq!(left, ["a.ndjson", "a.ndjson.rejects.ndjson"], "{}: {deaths} kills", case.name);
+    }
+}
+
+#[test]
+fn a_killed_import_of_lines_with_ids_goes_on_exactly_once() {
+    let case = Case { name: "ids", has_ids: true, is_gzip: false, is_served: false, is_numbered: false };
+    check(&case);
+}
+
+#[test]
+fn a_killed_import_of_lines_without_ids_goes_on_exactly_once() {
+    let case = Case { name: "no ids", has_ids: false, is_gzip: true, is_served: false, is_numbered: false };
+    check(&case);
+}
+
+#[test]
+fn a_killed_import_leaves_no_hole_in_a_gapless_field() {
+    let case = Case { name: "gapless", has_ids: false, is_gzip: false, is_served: false, is_numbered: true };
+    check(&case);
+    let fixture = case.fixture();
+    complains(&import(&fixture, &[]), 3, "");
+    let numbers: Vec<i64> =
+        case.content(&fixture).iter().map(|document| document.get_i64("number").unwrap()).collect();
+    assert_eq!(numbers, (1..=numbers.len() as i64).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_killed_import_into_a_server_goes_on_exactly_once() {
+    for has_ids in [true, false] {
+        let case = Case { name: "served", has_ids, is_gzip: false, is_served: true, is_numbered: !has_ids };
+        check(&case);
+    }
+}
+
+/// A power cut takes back what was not synced: of the lines after the durable mark any number from the end on.
+#[test]
+fn lines_that_a_power_cut_took_back_are_imported_again() {
+    let case = Case { name: "power", has_ids: true, is_gzip: false, is_served: false, is_numbered: false };
+    let mut dice = Dice::new(case.name);
+    let undisturbed = case.fixture();
+    complains(&import(&undisturbed, &[]), 3, "records were rejected");
+    let expected = case.content(&undisturbed);
+    let input = String::from_utf8(case.input()).unwrap();
+    for _ in 0..kills() {
+        let fixture = case.fixture();
+        while killed(&fixture, &mut dice).is_some() || !fixture.path("a.ndjson.cairn-import").exists() {
+            // Killed too late, or too early: again from the beginning.
+            for name in fixture.files() {
+                if name != "a.ndjson" {
+                    std::fs::remove_file(fixture.path(&name)).unwrap();
+                }
+            }
+            std::fs::remove_dir_all(fixture.path("db")).unwrap();
+            let client = Client::open(fixture.path("db")).unwrap();
+            client.close().unwrap();
+        }
+        let state: serde_json::Value =
+            serde_json::from_slice(&read(&fixture.path("a.ndjson.cairn-import"))).unwrap();
+        let durable = match state["durable"]["input"].as_u64() {
+            Some(0) => state["durable"]["offset"].as_u64().unwrap() as usize,
+            // The input is done, and the state was about to be removed.
+            _ => input.len(),
+        };
+        let first = input[..durable].lines().count() as i32;
+        let client = Client::open(fixture.path("db")).unwrap();
+        let orders: Collection<Document> = client.database("shop").collection("orders");
+        let from = first + dice.below((LINES as i32 - first + 1).unsigned_abs().into()) as i32;
+        orders.delete_many(doc! { "_id": { "$gte": from } }).run().unwrap();
+        drop(orders);
+        client.close().unwrap();
+        complains(&import(&fixture, &[]), 3, "records were rejected");
+        assert_eq!(case.content(&fixture), expected, "durable up to line {first}, cut from line {from}");
+    }
+}
+
+#[test]
+fn an_interrupted_import_goes_on_and_counts_what_is_there() {
+    let fixture = Fixture::new(&[], false);
+    let text: String = (0..500).map(|id| ["{\"_id\":", &id.to_string(), "}\n"].concat()).collect();
+    std::fs::write(fixture.path("a.ndjson"), &text).unwrap();
+    std::fs::write(fixture.path("b.ndjson"), "{\"_id\":1000}\nx\n").unwrap();
+    // The limit of rejects stops it within the second file.
+    let run = |more: &[&str]| {
+        let arguments: Vec<&str> = ["shop.orders", "a.ndjson", "b.ndjson", "--resume", "--json"]
+            .into_iter()
+            .chain(more.iter().copied())
+            .collect();
+        fixture.run("import", &arguments).output().unwrap()
+    };
+    complains(&run(&["--max-rejects", "0"]), 3, "stopped at b.ndjson, line 2");
+    assert!(fixture.path("a.ndjson.cairn-import").exists());
+    complains(&run(&["--max-rejects", "0", "--mode", "upsert"]), 2, "is of other options");
+    let output = run(&["--max-rejects", "5"]);
+    complains(&output, 3, "1 records were rejected");
+    let report: Document = serde_json::from_slice(&output.stdout).unwrap();
+    let count = |name: &str| report.get_i32(name).unwrap();
+    assert_eq!((count("read"), count("inserted") + count("alreadyThere"), count("rejected")), (502, 501, 1));
+    assert!(!fixture.path("a.ndjson.cairn-import").exists());
+    assert_eq!(String::from_utf8(read(&fixture.path("b.ndjson.rejects.ndjson"))).unwrap().lines().count(), 1);
+}
+
+#[test]
+fn a_drop_is_not_repeated_and_another_input_is_refused() {
+    let fixture = Fixture::new(&[doc! { "_id": "old" }], false);
+    std::fs::write(fixture.path("a.ndjson"), "{\"_id\":1}\nx\n").unwrap();
+    let run = || {
+        fixture
+            .run("import", &["shop.orders", "a.ndjson", "--resume", "--drop", "--max-rejects", "0"])
+            .output()
+            .unwrap()
+    };
+    complains(&run(), 3, "stopped at a.ndjson, line 2");
+    let add =
+        fixture.run("import", &["shop.orders", "-", "--format", "ndjson"]).stdin(Stdio::piped()).spawn();
+    let mut add = add.unwrap();
+    add.stdin.take().unwrap().write_all(b"{\"_id\":\"kept\"}\n").unwrap();
+    assert!(add.wait().unwrap().success());
+    complains(&run(), 3, "there are 1 rejects already");
+    let output = fixture.export(&["shop.orders"]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "{\"_id\":1}\n{\"_id\":\"kept\"}\n");
+    std::fs::write(fixture.path("a.ndjson"), "{\"_id\":1}\n{\"_id\":2}\n").unwrap();
+    complains(&run(), 2, "is of another input");
+    std::fs::write(fixture.path("a.ndjson.cairn-import"), "{}").unwrap();
+    complains(&run(), 2, "is no state of an import");
+}
+
+#[test]
+fn what_cannot_be_resumed_is_refused() {
+    let fixture = Fixture::new(&[], false);
+    let client = Client::open(fixture.path("db")).unwrap();
+    let create = doc! { "create": "numbered", "autoIncrement": { "Field": "_id" } };
+    client.database("shop").run_command(create).run().unwrap();
+    client.close().unwrap();
+    std::fs::write(fixture.path("a.ndjson"), "{}\n").unwrap();
+    let refused = |more: &[&str], words: &str| {
+        let arguments: Vec<&str> = more.iter().copied().chain(["--resume"]).collect();
+        complains(&fixture.run("import", &arguments).stdin(Stdio::null()).output().unwrap(), 2, words);
+    };
+    refused(&["shop.orders", "-", "--format", "ndjson"], "standard input cannot be resumed");
+    refused(&["shop.numbered", "a.ndjson"], "_id is a field that numbers itself");
+    refused(&["shop.orders", "a.ndjson", "--mode", "delete", "--match", "k"], "needs --match _id");
+    refused(&["shop.orders", "a.ndjson", "--dry-run"], "cannot be used with");
+    assert_eq!(fixture.files(), ["a.ndjson"]);
+}
