@@ -223,6 +223,42 @@ fn joins_and_unions_read_views() {
 }
 
 #[test]
+fn a_graph_is_searched_in_a_view() {
+    let fixture = Fixture::new();
+    let firm = fixture.client.database("firm");
+    let staff = named(&firm, "staff");
+    let person =
+        |id: i32, boss: Option<i32>, left: bool| doc! { "_id": id, "key": id, "boss": boss, "left": left };
+    let people = [
+        person(1, None, false),
+        person(2, Some(1), false),
+        person(3, Some(2), true),
+        person(4, Some(3), false),
+    ];
+    staff.insert_many(people).run().expect("stored");
+    firm.create_collection("present")
+        .view_on("staff")
+        .pipeline([matching("left", false)])
+        .run()
+        .expect("made");
+    let bosses = |from: &str, of: i32| {
+        let search = doc! { "$graphLookup": {
+            "from": from, "startWith": "$boss", "connectFromField": "boss", "connectToField": "key", "as": "bosses",
+        } };
+        let each =
+            [matching("_id", of), search, doc! { "$unwind": "$bosses" }, doc! { "$replaceWith": "$bosses" }];
+        ids(staff.aggregate(each).run().expect("a cursor"))
+    };
+    let expected = |ids: &[i32]| ids.iter().map(|id| Bson::from(*id)).collect::<Vec<_>>();
+    for indexed in [false, true] {
+        assert_eq!(bosses("staff", 4), expected(&[3, 2, 1]), "indexed: {indexed}");
+        assert_eq!(bosses("present", 4), expected(&[]), "one who has left leads nowhere; indexed: {indexed}");
+        assert_eq!(bosses("present", 3), expected(&[2, 1]), "indexed: {indexed}");
+        staff.create_index(IndexModel::builder().keys(doc! { "key": 1 }).build()).run().expect("made");
+    }
+}
+
+#[test]
 fn writes_to_a_view_are_refused_and_change_nothing() {
     let fixture = Fixture::new();
     let shop = shop(&fixture.client);

@@ -93,9 +93,8 @@ impl Catalog {
     /// The names of the databases that have a collection or a view, ascending. One in which a `$out` gathers its documents is
     /// there once they are in place.
     pub(crate) fn database_names(&self) -> Vec<String> {
-        let is_there = |named: &BTreeMap<String, Named>| {
-            named.keys().any(|name| !Namespace::is_aside_name(name))
-        };
+        let is_there =
+            |named: &BTreeMap<String, Named>| named.keys().any(|name| !Namespace::is_aside_name(name));
         let databases = self.databases.read();
         let names = databases.iter().filter(|(_, collections)| is_there(collections));
         let mut names: Vec<String> = names.map(|(name, _)| name.clone()).collect();
