@@ -383,6 +383,27 @@ mod tests {
         assert_eq!(killed, Killed { killed: vec![staying], not_found: vec![late] });
     }
 
+    /// No batch is late, however long it takes. Its session may end meanwhile: then it fails, and does not look like the last one.
+    #[test]
+    fn the_batch_of_a_cursor_that_a_sweep_takes_fails() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cursors = Arc::new(Cursors::new(10));
+        let id = cursors.keep(owner(Some(1), false), paged(&folder)).expect("room");
+        let asking = Requester { session: owner(Some(1), false).session, user: None };
+        let mut pinned = cursors.pin(id, "shop.things", &asking).expect("there");
+        let mut batch = CursorBatch::new(BatchName::Next, &Budget::new(1 << 20));
+        assert_eq!(pinned.paged().fill(&mut batch, Some(3)), Ok(false));
+        // For a batch the time since its cursor was used last does not count.
+        assert!(cursors.expire(Duration::ZERO, |_| true).is_empty());
+        assert_eq!(pinned.paged().fill(&mut batch, Some(4)), Ok(false));
+        assert_eq!(cursors.expire(Duration::ZERO, |_| false).cursors.len(), 1);
+        assert_eq!(code(pinned.paged().fill(&mut batch, Some(9))), Some(237));
+        assert_eq!(batch.len(), 4);
+        assert_eq!(code(pinned.unpin()), Some(237));
+        assert_eq!(cursors.counts().timed_out, 0);
+        assert_eq!(code(cursors.pin(id, "shop.things", &asking).map(drop)), Some(43));
+    }
+
     /// A cursor that was killed while its batch was read once ended the batch like the last one: the reader
     /// took a part of the documents for all of them.
     #[test]

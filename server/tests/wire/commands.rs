@@ -432,6 +432,24 @@ fn current_op_has_the_options_of_mongodb() {
     assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
 }
 
+/// MongoDB cuts commands of more than a kilobyte if `truncateOps` asks for it. Here a command is shown by its name alone.
+#[test]
+fn current_op_shows_no_command_at_length() {
+    let fixture = Fixture::new();
+    for truncate_ops in [true, false] {
+        let stages = bson!([{ "$currentOp": { "truncateOps": truncate_ops } }]);
+        let comment = "x".repeat(100_000);
+        let list =
+            doc! { "aggregate": 1, "pipeline": stages, "cursor": {}, "comment": comment, "$db": "admin" };
+        let reply = fixture.peer().run(list);
+        let batch = reply.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch"));
+        // The command sees itself.
+        let [Bson::Document(shown)] = batch.expect("a batch").as_slice() else { panic!("{reply}") };
+        assert_eq!(shown.get_document("command").ok(), Some(&doc! { "aggregate": 1 }));
+        assert!(encode(shown).len() < 1_000, "{shown}");
+    }
+}
+
 #[test]
 fn the_database_of_users_is_always_listed() {
     let reply = Fixture::new().peer().run(doc! { "listDatabases": 1, "$db": "admin" });
