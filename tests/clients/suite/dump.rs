@@ -176,3 +176,26 @@ fn a_store_is_dumped_and_restored_by_the_commands_of_mongodbs_tools() {
     second.stop();
     first.stop();
 }
+
+/// Once there was a user, a dump of the whole store failed: `listCollections` named the collections of users and keys, and
+/// counting them is refused, even to `root`.
+#[test]
+fn a_store_with_users_is_dumped_by_root_and_without_its_users() {
+    let cairn = Cairn::start_for_user("ada", "pencil", &[]);
+    let uri = format!("mongodb://ada:pencil@{}/?directConnection=true&authSource=admin", cairn.address());
+    let client = Client::with_uri_str(uri).expect("the URI is one");
+    let things = client.database("shop").collection::<Document>("things");
+    things.insert_many((0..3).map(|id| doc! { "_id": id })).run().expect("they are new");
+    let dumped = dump(&client);
+    let names: Vec<String> = dumped.keys().map(|(db, name)| format!("{db}.{name}")).collect();
+    assert_eq!(names, ["shop.things"]);
+
+    // What comes back into a store with users leaves them as they are.
+    run(&client, "shop", doc! { "dropDatabase": 1 });
+    restore(&client, &dumped);
+    assert_eq!(dump(&client), dumped);
+    let users = run(&client, "admin", doc! { "usersInfo": 1 });
+    assert_eq!(users.get_array("users").map(Vec::len).ok(), Some(1), "{users}");
+    client.shutdown().run();
+    cairn.stop();
+}
