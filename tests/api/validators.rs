@@ -503,3 +503,40 @@ fn a_slow_validator_ends_with_its_operation() {
     refused(slow.insert_many([doc! { "n": 1 }, doc! { "n": 2 }]).run(), 11_601, "");
     assert_eq!(all(&app.collection("slow")), Vec::<Document>::new());
 }
+
+#[test]
+fn a_refused_document_takes_no_number_of_a_gapless_sequence() {
+    let fixture = Fixture::new();
+    let app = fixture.client.database("app");
+    let number = AutoIncrement::builder().field("number").contract(cairndb::Contract::Gapless).build();
+    app.create_collection("checked").auto_increment(number).validator(positive()).run().expect("made");
+    let checked = app.collection::<Document>("checked");
+    checked.insert_one(doc! { "_id": 1, "n": 1 }).run().expect("valid");
+    refuse(checked.insert_one(doc! { "_id": 2, "n": -1 }).run());
+    let documents = [1, -1, 2, -1, 3].into_iter().enumerate();
+    let documents = documents.map(|(at, n)| doc! { "_id": 10 + i32::try_from(at).expect("small"), "n": n });
+    checked.insert_many(documents).ordered(false).run().expect_err("two are invalid");
+    let mut numbers = checked.distinct("number", doc! {}).run().expect("read");
+    numbers.sort_by_key(|number| number.as_i64().or(number.as_i32().map(i64::from)));
+    let numbers: Vec<_> =
+        numbers.iter().map(|number| number.as_i64().or(number.as_i32().map(i64::from))).collect();
+    assert_eq!(numbers, [Some(1), Some(2), Some(3), Some(4)]);
+    fixture.verify_clean();
+}
+
+/// An insert has no limits of its own. Its validator has those of every operation.
+#[test]
+fn an_expression_of_a_validator_takes_no_more_memory_than_an_operation_may() {
+    let fixture = Fixture::new();
+    let app = fixture.client.database("app");
+    let twice = doc! { "$concat": ["$text", "$text"] };
+    // Each of them takes fourteen megabytes.
+    let held: Document = (0..40).map(|at| (format!("v{at}"), Bson::from(twice.clone()))).collect();
+    let many = doc! { "$expr": { "$let": { "vars": held, "in": { "$eq": ["$$v0", "$$v1"] } } } };
+    app.create_collection("heavy").validator(many).run().expect("made");
+    let heavy = app.collection::<Document>("heavy");
+    let text = "x".repeat(7_000_000);
+    refused(heavy.insert_one(doc! { "_id": 1, "text": &text }).run(), 146, "");
+    refused(heavy.insert_many([doc! { "_id": 1, "text": text }, doc! { "_id": 2 }]).run(), 146, "");
+    assert_eq!(all(&heavy), Vec::<Document>::new());
+}

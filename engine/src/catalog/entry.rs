@@ -260,3 +260,60 @@ fn decode_index(index: &Bson) -> std::result::Result<Index, String> {
         uses: Arc::new(IndexUses::starting_now()),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::validation::ValidationChange;
+
+    fn namespace() -> Namespace {
+        Namespace::new("app", "things")
+    }
+
+    fn entry_of(bytes: &[u8]) -> Document {
+        Document::from_reader(bytes).expect("an entry")
+    }
+
+    /// Libraries that know neither validators nor views read `indexes` as an array, and refuse a folder without it. So this is
+    /// what keeps them from storing what a validator refuses.
+    #[test]
+    fn an_older_library_misses_the_indexes_of_what_it_does_not_know() {
+        let plain = Definition::of_indexes(Vec::new());
+        assert!(entry_of(&encode(&namespace(), &plain).expect("encoded")).contains_key("indexes"));
+        for change in [
+            ValidationChange { validator: Some(doc! { "a": 1 }), ..ValidationChange::default() },
+            ValidationChange {
+                level: Some(crate::options::ValidationLevel::Off),
+                ..ValidationChange::default()
+            },
+        ] {
+            let validation = Validation::default().changed(&namespace(), &change).expect("a validator");
+            let checked = encode(&namespace(), &plain.with_validation(validation)).expect("encoded");
+            assert!(!entry_of(&checked).contains_key("indexes"));
+        }
+        let view = ViewDefinition { on: "others".to_owned(), pipeline: Vec::new() };
+        assert!(!entry_of(&encode_view(&namespace(), &view).expect("encoded")).contains_key("indexes"));
+    }
+
+    #[test]
+    fn a_field_of_a_later_version_is_refused_by_its_name() {
+        let plain = encode(&namespace(), &Definition::of_indexes(Vec::new())).expect("encoded");
+        let view = ViewDefinition { on: "others".to_owned(), pipeline: Vec::new() };
+        for entry in [plain, encode_view(&namespace(), &view).expect("encoded")] {
+            assert!(decode(CollectionId(1), &entry).is_ok());
+            let mut later = entry_of(&entry);
+            later.insert("retention", 5);
+            let refused = decode(CollectionId(1), &later.to_vec().expect("bytes"));
+            let text = refused.err().expect("refused").to_string();
+            assert!(text.contains("retention"), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_entry_that_could_not_be_read_is_not_written() {
+        let deep = (0..200).fold(doc! { "a": 1 }, |inner, _| doc! { "a": inner });
+        let view = ViewDefinition { on: "others".to_owned(), pipeline: vec![deep] };
+        let refused = encode_view(&namespace(), &view).expect_err("nested too deeply");
+        assert!(refused.to_string().contains("cannot be stored"), "{refused}");
+    }
+}

@@ -366,7 +366,8 @@ impl<T> Collection<T> {
             // The shared gate keeps indexes and auto-increment fields as they are until the write is committed. If the
             // collection was dropped since it was resolved, it is resolved, or created, again.
             let Some(definition) = state.enter() else { continue };
-            let checks = Checks::of(&state.namespace, definition.validation.as_deref(), terms.operation);
+            let validation = definition.validation.as_deref();
+            let checks = Checks::of(&state.namespace, validation, || self.checking(terms.operation));
             let target = Target {
                 store: &shared.store,
                 database: &database,
@@ -383,6 +384,13 @@ impl<T> Collection<T> {
             };
             return operation(target).map(Some).map_err(|error| error.in_namespace(&state.namespace));
         }
+    }
+
+    /// The operation that a validator is evaluated in. An insert computes nothing, and so has no limits of its own; an expression
+    /// of a validator can take any time and memory.
+    #[cold]
+    fn checking(&self, operation: &OperationContext) -> OperationContext {
+        if operation.is_unlimited() { self.begin(None) } else { operation.clone() }
     }
 
     /// Runs a change of the collection's definition. Fails with code 26 if the collection does not exist.

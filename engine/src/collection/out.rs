@@ -92,7 +92,7 @@ impl<'a> Aside<'a> {
         // Not resolved by its name: a collection that is gone must not be made again.
         let Some(definition) = self.state.enter() else { return Err(self.is_gone()) };
         // By the name that the caller knows, for what is logged.
-        let checks = Checks::of(self.target, definition.validation.as_deref(), operation);
+        let checks = Checks::of(self.target, definition.validation.as_deref(), || operation.clone());
         let target = Target {
             store: &shared.store,
             database: &database,

@@ -86,13 +86,15 @@ pub(super) fn drop(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
     arguments.allow(&[])?;
     let collection = context.collection(arguments.target()?);
     // Before the drop: afterwards there is nothing to count. A view has no indexes.
-    let indexes =
-        if collection.is_view()? { 0 } else { collection.indexes()?.map_or(0, |indexes| indexes.len()) };
+    let is_view = collection.is_view()?;
+    let indexes = if is_view { 0 } else { collection.indexes()?.map_or(0, |indexes| indexes.len()) };
     collection.drop().run()?;
     let mut reply = doc! {};
     // Every collection has the index on `_id`, so 0 means that there was no collection. That is no error.
     if indexes > 0 {
         reply.insert("nIndexesWas", number(indexes as u64));
+    }
+    if indexes > 0 || is_view {
         reply.insert("ns", collection.namespace().to_string());
     }
     Ok(reply)

@@ -39,11 +39,11 @@ impl<'a> Checks<'a> {
     pub(crate) fn of(
         namespace: &'a Namespace,
         validation: Option<&'a Validation>,
-        operation: &OperationContext,
+        operation: impl FnOnce() -> OperationContext,
     ) -> Option<Self> {
         let validation = validation.filter(|validation| validation.active().is_some())?;
         // Only now: without a validator a write reads no clock.
-        let variables = Variables::new(DateTime::now()).within(operation.clone());
+        let variables = Variables::new(DateTime::now()).within(operation());
         Some(Self { namespace, validation, variables, left: Cell::new(CALL_BYTES_MAX) })
     }
 

@@ -310,6 +310,17 @@ impl OperationContext {
         Duration::from_nanos(between)
     }
 
+    /// Whether the operation has no limits at all, and counts nothing.
+    ///
+    /// ```
+    /// # use cairndb_query::operation::OperationContext;
+    /// assert!(OperationContext::default().is_unlimited());
+    /// assert!(!OperationContext::counting().is_unlimited());
+    /// ```
+    pub fn is_unlimited(&self) -> bool {
+        self.state.is_none()
+    }
+
     /// Reserves `bytes` bytes until the reservation is dropped.
     ///
     /// # Errors

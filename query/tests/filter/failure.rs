@@ -6,6 +6,9 @@ use cairndb_query::filter::Filter;
 use cairndb_query::filter::failure::describe_failure;
 use cairndb_query::operation::{Allowance, CancellationToken, OperationContext};
 
+use proptest::prelude::*;
+
+use crate::model;
 use crate::raw;
 
 #[track_caller]
@@ -394,7 +397,7 @@ fn deep_schemas_are_told_without_their_levels() {
     };
     assert!(deep(10).to_string().contains("type did not match"));
     let expected = doc! { "reason": "generated error was too deeply nested", "truncated": true };
-    assert_eq!(deep(60), expected);
+    assert_eq!(deep(95), expected);
 }
 
 #[test]
@@ -418,4 +421,64 @@ fn telling_ends_with_the_operation() {
     // The operation is asked now and then, and a telling of one step would be over before.
     let told = describe_failure(&validator, &raw(&doc! { "_id": 1, "a": values }), &variables, 1 << 20);
     assert!(told.is_err(), "{told:?}");
+}
+
+/// A schema of a few keywords, nested a few levels.
+fn schema() -> impl Strategy<Value = Document> {
+    let name = || prop::sample::select(vec!["a", "b", "c"]);
+    let leaf = prop_oneof![
+        prop::sample::select(vec!["int", "string", "array", "object", "number"])
+            .prop_map(|name| doc! { "bsonType": name }),
+        (-3..3_i32).prop_map(|least| doc! { "minimum": least }),
+        (-3..3_i32).prop_map(|most| doc! { "maximum": most, "exclusiveMaximum": true }),
+        (0..3_i32).prop_map(|count| doc! { "minItems": count, "uniqueItems": true }),
+        (0..3_i32).prop_map(|count| doc! { "maxLength": count, "maxProperties": count }),
+        model::scalar().prop_map(|value| doc! { "enum": [value] }),
+        name().prop_map(|name| doc! { "required": [name] }),
+        name().prop_map(|name| doc! { "properties": { name: {} }, "additionalProperties": false }),
+        (name(), name()).prop_map(|(one, other)| doc! { "dependencies": { one: [other] } }),
+    ];
+    leaf.prop_recursive(3, 16, 3, move |inner| {
+        let name = || prop::sample::select(vec!["a", "b", "c"]);
+        prop_oneof![
+            (name(), inner.clone()).prop_map(|(name, schema)| doc! { "properties": { name: schema } }),
+            (name(), inner.clone()).prop_map(|(name, schema)| doc! { "dependencies": { name: schema } }),
+            inner.clone().prop_map(|schema| doc! { "items": schema }),
+            inner.clone().prop_map(|schema| doc! { "items": [{}], "additionalItems": schema }),
+            inner.clone().prop_map(|schema| doc! { "items": [schema], "additionalItems": false }),
+            inner.clone().prop_map(|schema| doc! { "patternProperties": { "^[ab]": schema } }),
+            inner.clone().prop_map(|schema| doc! { "additionalProperties": schema }),
+            inner.clone().prop_map(|schema| doc! { "not": schema }),
+            (prop::sample::select(vec!["allOf", "anyOf", "oneOf"]), prop::collection::vec(inner, 1..3))
+                .prop_map(|(keyword, schemas)| doc! { keyword: schemas }),
+        ]
+    })
+}
+
+/// The verdict and the telling are two walks, which must not disagree: what is refused has a reason, and what is told is
+/// refused.
+#[track_caller]
+fn check_agreement(validator: &Document, document: &Document) {
+    let (validator, document) = (raw(validator), raw(document));
+    let filter = Filter::parse(&validator).expect("a validator");
+    let told = describe_failure(&validator, &document, &Variables::default(), 1 << 20).expect("described");
+    let is_told = told.get_document("details").is_ok_and(|details| details.contains_key("operatorName"));
+    assert_eq!(is_told, !filter.matches(&document), "{document:?} by {validator:?}: {told}");
+}
+
+proptest! {
+    #[test]
+    fn what_a_filter_refuses_is_told(filter in model::filter(), documents in prop::collection::vec(model::document(), 16)) {
+        for document in &documents {
+            check_agreement(&filter, document);
+        }
+    }
+
+    #[test]
+    fn what_a_schema_refuses_is_told(schema in schema(), documents in prop::collection::vec(model::document(), 16)) {
+        for document in &documents {
+            check_agreement(&doc! { "$jsonSchema": schema.clone() }, document);
+            check_agreement(&doc! { "$nor": [{ "$jsonSchema": schema.clone() }] }, document);
+        }
+    }
 }
