@@ -82,8 +82,9 @@ fn what_out_gathers_is_checked_by_the_validator_of_its_target_which_stays() {
     let later = collection(&shop, "target").insert_one(doc! { "n": 4 }).run();
     assert_eq!(later.expect_err("the validator is still there").code(), Some(121));
 
-    let unchecked = collection(&shop, "source").aggregate([doc! { "$out": "target" }]);
-    unchecked.bypass_document_validation(true).run().expect("not checked");
+    let source = collection(&shop, "source");
+    let unchecked = source.aggregate([doc! { "$out": "target" }]).bypass_document_validation(true);
+    unchecked.run().expect("not checked");
     assert_eq!(found(&shop, "target").len(), 5);
     check_nothing_is_left(&client, 2);
 }
@@ -98,13 +99,11 @@ fn what_merge_writes_is_checked_by_the_validator_of_its_target() {
         assert_eq!(error.code(), Some(121), "{mode}: {error}");
     }
     assert_eq!(found(&shop, "target"), [doc! { "_id": "old", "n": 0 }]);
-    for mode in ["replace", "fail"] {
-        let stages = [
-            doc! { "$match": { "n": if mode == "fail" { 3 } else { 4 } } },
-            doc! { "$merge": { "into": "target", "whenMatched": mode } },
-        ];
-        let unchecked = collection(&shop, "source").aggregate(stages).bypass_document_validation(true);
-        unchecked.run().expect("not checked");
+    let source = collection(&shop, "source");
+    for (mode, n) in [("fail", 3), ("replace", 4)] {
+        let merge = doc! { "$merge": { "into": "target", "whenMatched": mode } };
+        let unchecked = source.aggregate([doc! { "$match": { "n": n } }, merge]);
+        unchecked.bypass_document_validation(true).run().expect("not checked");
     }
     assert_eq!(found(&shop, "target").len(), 3);
 }
