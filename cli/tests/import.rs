@@ -477,6 +477,20 @@ fn documents_that_a_writer_of_a_closed_store_left_are_kept() {
     client.close().unwrap();
 }
 
+/// As a shell's `<(zcat a.gz)`: a pipe is opened once, and nothing of it is lost.
+#[test]
+fn pipes_are_files_like_others() {
+    let fixture = Fixture::new(&[], false);
+    for name in ["one", "two"] {
+        assert!(Command::new("mkfifo").arg(fixture.path(name)).status().unwrap().success());
+    }
+    let arguments = ["shop.orders", "one", "two", "--format", "csv", "--rejects", "rejects"];
+    let child = fixture.run("import", &arguments).stderr(Stdio::piped()).spawn().unwrap();
+    std::fs::write(fixture.path("one"), "_id\n1\n2\n").unwrap();
+    std::fs::write(fixture.path("two"), "_id\n3\n").unwrap();
+    complains(&child.wait_with_output().unwrap(), 0, "3 inserted");
+}
+
 #[test]
 fn nothing_is_dropped_for_an_input_that_is_wrong() {
     on_both(&[doc! { "_id": 1 }], |fixture| {

@@ -287,6 +287,8 @@ fn rejects_go_where_they_are_wanted() {
         assert_eq!(fixture.rejects("mine").len(), 1);
         assert_eq!(fixture.files(), ["a.ndjson", "mine"]);
         complains(&fixture.import(&["a.ndjson", "--rejects", "mine"]), 1, "mine is there already");
+        let input = ["a.ndjson", "--rejects", "./a.ndjson", "--overwrite"];
+        complains(&fixture.import(&input), 2, "./a.ndjson is an input and cannot have rejects");
         let child = fixture.run("import", &["shop.orders", "--format", "ndjson"]);
         let mut child = child_with(child);
         std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"y\n").unwrap();

@@ -55,11 +55,19 @@ impl Input {
                 return Err(Failure::usage(format!("{} is named twice", input.name())));
             }
             // A name that is mistyped is found before the files in front of it are imported.
-            if let Self::File(path) = input {
-                File::open(path).map_err(|error| Failure::io(&input.name(), &error))?;
-            }
+            input.check()?;
         }
         Ok(inputs)
+    }
+
+    /// Whether there is such a file. A pipe is not opened for that: its writer would be left without a reader.
+    fn check(&self) -> Result<(), Failure> {
+        let Self::File(path) = self else { return Ok(()) };
+        let failed = |error: std::io::Error| Failure::io(&self.name(), &error);
+        if std::fs::metadata(path).map_err(failed)?.is_file() {
+            File::open(path).map_err(failed)?;
+        }
+        Ok(())
     }
 
     pub(super) fn name(&self) -> String {

@@ -62,12 +62,20 @@ impl Rejects {
         Self { named, may_replace, limit, is_dry, count: 0, open: None, made: Vec::new(), input, format }
     }
 
-    /// Refuses a file of rejects that is there, before anything is imported.
+    /// Refuses a file of rejects that is there, before anything is imported. One that is an input may not be replaced.
     pub(super) fn check(&self, inputs: &[Input]) -> Result<(), Failure> {
-        inputs
-            .iter()
-            .filter_map(|input| self.path(input))
-            .try_for_each(|path| refuse_existing(&path, self.may_replace))
+        let whole = |path: &Path| std::fs::canonicalize(path).ok();
+        for path in inputs.iter().filter_map(|input| self.path(input)) {
+            refuse_existing(&path, self.may_replace)?;
+            let is_input = |input: &Input| matches!(input, Input::File(file) if whole(file) == whole(&path));
+            if whole(&path).is_some() && inputs.iter().any(is_input) {
+                return Err(Failure::usage(format!(
+                    "{} is an input and cannot have rejects",
+                    path.display()
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// The file for the rejects of an input; `None` if they go to standard error.

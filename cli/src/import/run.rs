@@ -219,10 +219,10 @@ impl<'a> Importer<'a> {
         Failure::new(Exit::Partly, format!("stopped at {name}, line {line}, after {rejected} rejects"))
     }
 
-    /// Opens every input and reads its header, before a store is made for them and before anything is dropped.
-    /// Returns the first one, which may be standard input.
+    /// Opens every file and reads its header, before a store is made for them and before anything is dropped. Returns the
+    /// first input, which stays open: what is read from a pipe is gone.
     fn check(&self, inputs: &[Input], columns: &TableRecipe) -> Result<Option<Ready>, Failure> {
-        for input in inputs.iter().skip(1).filter(|input| **input != Input::Standard) {
+        for input in inputs.iter().skip(1).filter(|input| input.len().is_some()) {
             self.open(input, columns)?;
         }
         inputs.first().map(|first| self.open(first, columns)).transpose()

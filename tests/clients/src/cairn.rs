@@ -147,8 +147,8 @@ pub fn uri(address: SocketAddr) -> String {
     format!("mongodb://{address}/?directConnection=true")
 }
 
-/// The tool lies where the suite was built: `make test` builds both.
-fn program() -> PathBuf {
+/// Where the tool is: beside the suite, as `make test` builds both.
+pub fn program() -> PathBuf {
     if let Some(path) = env::var_os(CAIRN_VARIABLE) {
         return path.into();
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use cairndb_clients::cairn::Cairn;
+use cairndb_clients::cairn::{Cairn, program};
 use cairndb_clients::script;
 
 fn python(name: &str) {
@@ -35,6 +35,13 @@ fn pymongo_numbers_optimistically_in_several_threads() {
 #[test]
 fn pymongo_uses_sequences_and_numbered_fields() {
     python("sequences.py");
+}
+
+#[test]
+fn pymongo_writes_files_that_are_imported_and_reads_exported_ones() {
+    let cairn = Cairn::start();
+    script::python_with(&cairn, "files.py", &[&program().display().to_string()]);
+    cairn.stop();
 }
 
 #[test]
