@@ -9,7 +9,7 @@
 //! The invariant: for any bytes, reading ends, takes memory in proportion to one record of limited size, and does not
 //! panic. What [`parse`] accepts is a well-formed document within the limits of the store.
 //!
-//! - [`format`]: the formats, and finding out which one a file has.
+//! - [`mod@format`]: the formats, and finding out which one a file has.
 //! - [`split`]: records, with their lines and offsets.
 //! - [`columns`]: what the columns of a table are called, where their values go, and of which type they are.
 //! - [`parse`]: from a record to a document.
