@@ -83,7 +83,8 @@ impl Work {
         let mut sequence = 0;
         loop {
             let now = self.database.latest_sequence();
-            let is_idle = now == sequence && paused.is_none();
+            // A cursor that is opened while compactions run keeps what they replace, though nothing is written any more.
+            let is_idle = now == sequence && paused.is_none() && !room::is_busy(&self.database, false);
             sequence = now;
             let is_asked = match woken.recv_timeout(if is_idle { IDLE_INTERVAL } else { LOOK_INTERVAL }) {
                 Ok(()) => true,
