@@ -48,6 +48,21 @@ pub(crate) fn sleep(duration: Duration) {
     }
 }
 
+/// Locks, unless that takes longer than `patience`.
+pub(crate) fn try_lock_for<T>(mutex: &Mutex<T>, patience: Duration) -> Option<MutexGuard<'_, T>> {
+    #[cfg(not(shuttle))]
+    return mutex.try_lock_for(patience);
+    #[cfg(shuttle)]
+    {
+        // One more turn of the others stands for the time.
+        let held = mutex.try_lock();
+        if held.is_none() {
+            sleep(patience);
+        }
+        held
+    }
+}
+
 /// A condition that is waited for by looking again: the checker's locks have none. Waking without a reason is allowed,
 /// so callers look at what they wait for in a loop.
 #[cfg(shuttle)]

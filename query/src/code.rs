@@ -1,8 +1,7 @@
 //! MongoDB's error codes: the only table of them in this workspace.
 //!
-//! A code is a number that clients compare, and for the common ones a name that MongoDB gives it. Every other file says
-//! `Code::DUPLICATE_KEY`, never the number; a test of the house refuses the number elsewhere. A new code is one more line
-//! in the table, in ascending order.
+//! A code is a number that clients compare, and for the common ones a name that MongoDB gives it. Other files say
+//! `Code::DUPLICATE_KEY`; a test of the house refuses the number there. The table is in ascending order.
 
 #![expect(
     clippy::unreadable_literal,

@@ -21,7 +21,7 @@ use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::storage::keys::CollectionId;
 use crate::sync::{
-    AtomicBool, AtomicI64, AtomicU64, Mutex, MutexGuard, RwLock, ShardedLock, ShardedLockReadGuard,
+    self, AtomicBool, AtomicI64, AtomicU64, Mutex, MutexGuard, RwLock, ShardedLock, ShardedLockReadGuard,
     ShardedLockWriteGuard,
 };
 
@@ -352,7 +352,7 @@ impl DocumentCount {
 
     /// Keeps other counts from beginning until the guard is dropped. Returns `None` if a count still runs after `patience`.
     pub(crate) fn begin_counting(&self, patience: Duration) -> Option<impl Drop + '_> {
-        self.counting.try_lock_for(patience)
+        sync::try_lock_for(&self.counting, patience)
     }
 
     /// The value of the counter now. The caller holds all latches and takes a snapshot at the same moment.
