@@ -13,6 +13,9 @@ use cairndb_tests::scratch::Scratch;
 const QUOTA: u64 = 32 << 20;
 /// A memtable is a 256th of the quota.
 const MEMTABLE: u64 = QUOTA / 256;
+/// What compactions may add to a full folder before it is seen that a cursor keeps what they replace: a known limit, which
+/// docs/server.md names. On a busy machine 1.5 MiB were seen.
+const UNSEEN: u64 = 4 << 20;
 /// No call may take longer. A write waits for room for up to ten seconds.
 const CALL_MAX: Duration = Duration::from_secs(40);
 
@@ -243,7 +246,7 @@ fn what_an_open_cursor_keeps_counts_and_is_free_once_it_is_closed() {
     assert!(things.insert_one(large()).run().unwrap_err().is_no_space());
     assert!(began.elapsed() < Duration::from_secs(9), "nothing makes room: {:?}", began.elapsed());
     let bytes = folder_bytes(&scratch.path());
-    assert!(bytes <= QUOTA + MEMTABLE, "{bytes}");
+    assert!(bytes <= QUOTA + UNSEEN, "{bytes}");
     assert_eq!(1 + cursor.count(), filled as usize);
     things.insert_one(large()).run().unwrap();
 }
