@@ -249,7 +249,8 @@ fn memory_fills_until_it_is_flushed() {
     let (_, after) = around(&fixture, || fixture.client.flush().unwrap());
     let after = after.storage;
     assert!(after.memtable_bytes + 1_500_000 < filled.memtable_bytes, "{filled:?} {after:?}");
-    assert!(after.flushes_and_compactions > filled.flushes_and_compactions, "{filled:?} {after:?}");
+    // The number of flushes follows a moment later.
+    assert!(after.table_files > filled.table_files, "{filled:?} {after:?}");
 }
 
 #[test]
