@@ -11,11 +11,8 @@ use cairndb_tests::choices::{self, Choices};
 use cairndb_tests::scratch::Scratch;
 
 const QUOTA: u64 = 32 << 20;
-/// A memtable is a 256th of the quota.
-const MEMTABLE: u64 = QUOTA / 256;
-/// What compactions may add to a full folder before it is seen that a cursor keeps what they replace: a known limit, which
-/// docs/server.md names. On a busy machine 1.5 MiB were seen.
-const UNSEEN: u64 = 4 << 20;
+/// A memtable is a 384th of the quota.
+const MEMTABLE: u64 = QUOTA / 384;
 /// No call may take longer. A write waits for room for up to ten seconds.
 const CALL_MAX: Duration = Duration::from_secs(40);
 
@@ -240,24 +237,30 @@ fn what_an_open_cursor_keeps_counts_and_is_free_once_it_is_closed() {
     let filled = fill(&things, 2000);
     let mut cursor = things.find(doc! {}).batch_size(2).run().unwrap();
     cursor.next().unwrap().unwrap();
-    things.delete_many(doc! {}).run().unwrap();
     let large = || doc! { "content": content(&mut Choices::seeded(2), 4 << 20) };
-    let began = Instant::now();
-    assert!(things.insert_one(large()).run().unwrap_err().is_no_space());
-    assert!(began.elapsed() < Duration::from_secs(9), "nothing makes room: {:?}", began.elapsed());
-    let bytes = folder_bytes(&scratch.path());
-    assert!(bytes <= QUOTA + UNSEEN, "{bytes}");
-    assert_eq!(1 + cursor.count(), filled as usize);
-    things.insert_one(large()).run().unwrap();
+    let load = Load::new(Duration::ZERO);
+    thread::scope(|scope| {
+        scope.spawn(|| load.watch(&scratch.path()));
+        things.delete_many(doc! {}).run().unwrap();
+        let began = Instant::now();
+        assert!(things.insert_one(large()).run().unwrap_err().is_no_space());
+        assert!(began.elapsed() < Duration::from_secs(9), "nothing makes room: {:?}", began.elapsed());
+        assert_eq!(1 + cursor.count(), filled as usize);
+        things.insert_one(large()).run().unwrap();
+        load.is_over.store(true, Ordering::Relaxed);
+    });
+    let most = load.most_bytes.into_inner();
+    assert!(most <= QUOTA + MEMTABLE, "{most}");
 }
 
-/// What eight writers do until the time is over, and how it went.
+/// What writers and readers do until the time is over, and how it went.
 struct Load {
     end: Instant,
     is_over: AtomicBool,
     inserted: AtomicU64,
     refused: AtomicU64,
     deleted: AtomicU64,
+    kept: AtomicU64,
     most_bytes: AtomicU64,
     longest_call: AtomicU64,
 }
@@ -270,6 +273,7 @@ impl Load {
             inserted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             deleted: AtomicU64::new(0),
+            kept: AtomicU64::new(0),
             most_bytes: AtomicU64::new(0),
             longest_call: AtomicU64::new(0),
         }
@@ -307,23 +311,55 @@ impl Load {
                     self.refused.fetch_add(1, Ordering::Relaxed);
                     // Half of what this thread has, one document at a time.
                     let until = first + (next - first) / 2;
-                    for n in first..until {
-                        let by_id = doc! { "_id": { "t": thread, "n": n } };
-                        let deleted =
-                            self.timed(|| things.delete_one(by_id).run()).expect("deletes are possible");
-                        assert_eq!(deleted.deleted_count, 1);
+                    while first < until && self.delete(things, doc! { "t": thread, "n": first }) {
+                        first += 1;
                     }
-                    self.deleted.fetch_add(u64::from(until - first), Ordering::Relaxed);
-                    first = until;
                 }
             }
         }
         assert!(next > 0);
     }
+
+    /// Deletes a document. Returns `false` if a cursor keeps what deletes would make free, and there is no room left for them.
+    fn delete(&self, things: &Collection<Document>, id: Document) -> bool {
+        match self.timed(|| things.delete_one(doc! { "_id": id }).run()) {
+            Ok(deleted) => {
+                assert_eq!(deleted.deleted_count, 1);
+                self.deleted.fetch_add(1, Ordering::Relaxed);
+                true
+            }
+            Err(error) => {
+                assert!(error.is_no_space(), "{error}");
+                self.kept.fetch_add(1, Ordering::Relaxed);
+                false
+            }
+        }
+    }
+
+    /// Opens cursors, and keeps each while it counts a few times.
+    fn read(&self, things: &Collection<Document>, mut choices: Choices) {
+        while Instant::now() < self.end {
+            let counts = *choices.pick(&[0, 1, 20]);
+            let mut cursor = things.find(doc! {}).batch_size(2).run().unwrap();
+            let first = cursor.next().transpose().unwrap();
+            for _ in 0..counts {
+                things.count_documents(doc! { "u": { "$gte": 0 } }).run().unwrap();
+            }
+            if let Some(first) = first {
+                // What the cursor shows was there when it was opened, and is there for it until it ends.
+                let ids = cursor.map(|read| read.unwrap().get_document("_id").unwrap().clone());
+                let mut last = first.get_document("_id").unwrap().clone();
+                for id in ids.take(counts * 10) {
+                    assert_ne!(id, last);
+                    last = id;
+                }
+            }
+        }
+    }
 }
 
-#[test]
-fn eight_writers_never_pass_the_quota_and_never_wait_for_ever() {
+/// Eight writers, and readers whose cursors keep what they delete.
+fn keeps_the_quota_under_load(readers: u32) {
     let scratch = Scratch::new();
     let client = scratch.open_with(limited());
     let things = things(&client);
@@ -334,6 +370,11 @@ fn eight_writers_never_pass_the_quota_and_never_wait_for_ever() {
     let seed = choices::seed();
     thread::scope(|scope| {
         scope.spawn(|| load.watch(&scratch.path()));
+        for reader in 0..readers {
+            let (load, things) = (&load, &things);
+            let choices = Choices::seeded(choices::part(seed, u64::from(8 + reader)));
+            scope.spawn(move || load.read(things, choices));
+        }
         let writers: Vec<_> = (0..8)
             .map(|thread| {
                 let (load, things) = (&load, &things);
@@ -348,18 +389,29 @@ fn eight_writers_never_pass_the_quota_and_never_wait_for_ever() {
             ended.expect("no writer fails");
         }
     });
-    let Load { inserted, refused, deleted, most_bytes, longest_call, .. } = load;
-    let (inserted, deleted) = (inserted.into_inner(), deleted.into_inner());
+    let Load { inserted, refused, deleted, kept, most_bytes, longest_call, .. } = load;
+    let (inserted, deleted, kept) = (inserted.into_inner(), deleted.into_inner(), kept.into_inner());
     let (refused, most, longest) = (refused.into_inner(), most_bytes.into_inner(), longest_call.into_inner());
     println!(
-        "quota: {inserted} inserted, {refused} refused, {deleted} deleted, at most {most} of {QUOTA} bytes, \
+        "quota: {readers} readers, {inserted} inserted, {refused} refused, {deleted} deleted, {kept} times not, at most {most} of {QUOTA} bytes, \
          longest call {longest} ms; CAIRNDB_SEED={seed}"
     );
     assert!(most <= QUOTA + MEMTABLE, "{most}");
     assert!(refused > 8, "{refused}");
+    assert!(readers > 0 || kept == 0, "a delete was refused though no cursor was open");
     assert!(Duration::from_millis(longest) < CALL_MAX, "{longest} ms");
     assert_eq!(things.count_documents(doc! {}).run().unwrap(), inserted - deleted);
     assert!(client.verify().unwrap().findings.is_empty());
+}
+
+#[test]
+fn eight_writers_never_pass_the_quota_and_never_wait_for_ever() {
+    keeps_the_quota_under_load(0);
+}
+
+#[test]
+fn cursors_that_come_and_go_let_nobody_pass_the_quota() {
+    keeps_the_quota_under_load(3);
 }
 
 #[test]

@@ -223,7 +223,7 @@ impl ClientBuilder {
     /// cursor keeps what they deleted, deletes have only what is kept free for them and for compactions: about a tenth of
     /// the quota, and more of a small one.
     ///
-    /// A folder that has more already opens, and is as one that is full. The memtables are at most a 256th of the quota,
+    /// A folder that has more already opens, and is as one that is full. The memtables are at most a 384th of the quota,
     /// so a small quota makes writes slower. Readers ([`read_only`](Self::read_only)) ignore it.
     ///
     /// [`open`](Self::open) fails if the quota is below 32 MiB.

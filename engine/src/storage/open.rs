@@ -83,6 +83,7 @@ impl StoreOptions {
             memory_budget: self.memory_budget,
             compression: self.compression,
             disk_quota: self.disk_quota,
+            gate: Arc::default(),
             files: None,
         }
     }
@@ -151,7 +152,10 @@ impl Store {
         let OpenedDatabase { database, found, passed } = opened;
         let database = database.planting(options.fault);
         let database = Arc::new(match options.disk_quota {
-            Some(quota) => database.limited_to(quota, tuning.write_buffer_bytes() as u64)?,
+            Some(quota) => {
+                let memtable = tuning.write_buffer_bytes() as u64;
+                database.limited_to(quota, memtable, Arc::clone(&tuning.gate))?
+            }
             None => database,
         });
         let durable = DurableMark::starting_at(database.latest_sequence(), options.fault);

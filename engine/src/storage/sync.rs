@@ -9,7 +9,7 @@ use crossbeam::channel::{Receiver, Sender, bounded, select, tick};
 use crate::error::{Error, Result};
 use crate::storage::families::Database;
 use crate::storage::fork;
-use crate::storage::quota::reclaim::Reclaimer;
+use crate::storage::quota::watch::QuotaThreads;
 use crate::storage::write::Commits;
 use crate::sync::HAS_BACKGROUND;
 
@@ -41,7 +41,7 @@ pub(super) struct Background {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
     /// Dropped, and so stopped, after this thread.
-    _reclaimer: Option<Reclaimer>,
+    _quota: Option<QuotaThreads>,
 }
 
 impl Background {
@@ -54,7 +54,7 @@ impl Background {
         if !HAS_BACKGROUND {
             return Ok(None);
         }
-        let reclaimer = Reclaimer::start_if_needed(database)?;
+        let quota = QuotaThreads::start_if_needed(database)?;
         // Nothing is ever sent on `stop`; the thread sees that it was closed.
         let (stop, stopped) = bounded(0);
         let (sender, errands) = bounded(ERRANDS_MAX);
@@ -70,7 +70,7 @@ impl Background {
             .spawn(move || work.run())
             .map_err(|error| Error::io("start the thread of the background sync", None, error))?;
         let errands = Errands { sender };
-        Ok(Some(Self { errands, stop: Some(stop), thread: Some(thread), _reclaimer: reclaimer }))
+        Ok(Some(Self { errands, stop: Some(stop), thread: Some(thread), _quota: quota }))
     }
 
     pub(super) fn errands(&self) -> Errands {

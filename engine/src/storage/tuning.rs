@@ -7,6 +7,8 @@
 //! table file may have a megabyte. So shards must be large: a small one may have no room left for a filter, and the
 //! filter is then read from the file again for each absent key.
 
+use std::sync::Arc;
+
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType, DBRecoveryMode, Env, LogLevel,
     Options, WriteBufferManager,
@@ -16,6 +18,7 @@ use crate::options::Compression;
 use crate::storage::families::Family;
 use crate::storage::quota;
 use crate::storage::quota::COMPACTION_MEMTABLES;
+use crate::storage::quota::gate::{AtTheGate, Gate};
 
 /// The smallest memory budget that is accepted, in bytes.
 pub(crate) const MEMORY_BUDGET_MIN: usize = 8 << 20;
@@ -54,6 +57,8 @@ pub(super) struct Tuning {
     pub(super) compression: Compression,
     /// How many bytes the folder may have.
     pub(super) disk_quota: Option<u64>,
+    /// Where compactions wait before they begin, under a quota.
+    pub(super) gate: Arc<Gate>,
     /// Where RocksDB's files are. Absent for those of the operating system.
     pub(super) files: Option<Env>,
 }
@@ -154,6 +159,7 @@ impl Tuning {
         // All tables of the first two levels may be compacted at once.
         options.set_max_bytes_for_level_base(LEVEL_MEMTABLES * bytes);
         options.set_max_compaction_bytes(COMPACTION_MEMTABLES * bytes);
+        options.set_compaction_filter_factory(AtTheGate(Arc::clone(&self.gate)));
         options.set_level_zero_slowdown_writes_trigger(LEVEL_0_SLOWDOWN);
         options.set_level_zero_stop_writes_trigger(LEVEL_0_STOP);
     }

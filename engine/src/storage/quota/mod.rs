@@ -11,6 +11,7 @@
 //! |<------------------------------ the quota ------------------------------->|
 //! ```
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -18,14 +19,18 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::report::QuotaMetrics;
 use crate::storage::families::Database;
 use crate::storage::quota::charge::Charge;
+use crate::storage::quota::gate::Gate;
 use crate::storage::quota::room::Room;
 use crate::storage::quota::state::{Charged, Deleted, Quota, Refused};
 use crate::sync::{self, AtomicBool, AtomicU64, Mutex};
 
 pub(super) mod charge;
-pub(super) mod reclaim;
+pub(super) mod gate;
+mod reclaim;
 mod room;
 pub(super) mod state;
+pub(super) mod watch;
+mod worker;
 
 pub(super) use self::room::COMPACTION_MEMTABLES;
 
@@ -40,12 +45,9 @@ const NAP: Duration = Duration::from_millis(5);
 const REFUSED_FOR: Duration = Duration::from_millis(50);
 /// The part of the quota that one memtable has. Levels, files and compactions have a few times that, so that what is kept
 /// free for them is a small part of the quota.
-const MEMTABLES: u64 = 256;
+const MEMTABLES: u64 = 384;
 /// How many bytes are kept free for deletes, in memtables.
 const DELETES: u64 = 8;
-/// For how many compactions there must be room while a cursor keeps what they replace: for one through all levels, and for
-/// those that end before it is looked again, which on a busy machine takes longer than the interval.
-const PINNED_COMPACTIONS: u64 = 5;
 /// The smallest memtable, in bytes.
 const MEMTABLE_MIN: u64 = 64 << 10;
 
@@ -55,9 +57,9 @@ pub(super) fn memtable_bytes(quota: u64) -> u64 {
 }
 
 impl Database {
-    /// Sets a quota of `limit` bytes, with memtables of `memtable` bytes.
-    pub(super) fn limited_to(self, limit: u64, memtable: u64) -> Result<Self> {
-        let quota = Quota::of(limit, memtable, &self)?;
+    /// Sets a quota of `limit` bytes, with memtables of `memtable` bytes and a gate that compactions pass.
+    pub(super) fn limited_to(self, limit: u64, memtable: u64, gate: Arc<Gate>) -> Result<Self> {
+        let quota = Quota::of(limit, memtable, &self, gate)?;
         // A table that is made at once must be no larger than one that a compaction makes.
         Ok(self.with_quota(quota, memtable))
     }
@@ -74,17 +76,20 @@ impl Database {
 
 impl Quota {
     /// The quota of `limit` bytes for the folder of a database with memtables of `memtable` bytes.
-    fn of(limit: u64, memtable: u64, database: &Database) -> Result<Self> {
+    fn of(limit: u64, memtable: u64, database: &Database, gate: Arc<Gate>) -> Result<Self> {
         let pending = AtomicU64::new(0);
         let room = Room::measure(database, memtable, &pending)?;
         Ok(Self {
             limit,
             memtable,
-            most: limit.max(room.taken() + room.compactions + DELETES * memtable),
+            most: limit.max(room.taken() + room.kept() + DELETES * memtable),
             puts: AtomicU64::new(0),
             deletes: AtomicU64::new(0),
+            measuring: Mutex::new(()),
+            gate,
             pending,
             is_full: AtomicBool::new(false),
+            is_paused: AtomicBool::new(false),
             is_pinned: AtomicBool::new(false),
             is_kept: AtomicBool::new(false),
             refused: Mutex::new(None),
@@ -136,13 +141,15 @@ impl Quota {
             if is_known && !is_busy && self.deleted.is_empty() {
                 return Err(self.refusal(bytes, None));
             }
+            let measuring = self.measuring.lock();
             let room = Room::measure(database, self.memtable, &self.pending)?;
-            let free = self.limit.saturating_sub(room.taken() + room.compactions + self.for_deletes());
+            let free = self.limit.saturating_sub(room.taken() + room.kept() + self.for_deletes());
             if bytes <= free {
                 self.puts.store(free, Ordering::Release);
                 self.is_full.store(false, Ordering::Relaxed);
                 continue;
             }
+            drop(measuring);
             let makes_room = is_busy || self.ask_to_reclaim(&mut has_asked);
             if !makes_room || has_waited || arrived.elapsed() >= WAIT_MAX || bytes > self.limit {
                 self.is_full.store(true, Ordering::Relaxed);
@@ -165,18 +172,23 @@ impl Quota {
             if let Some(charged) = self.pay_pending(&self.deletes, bytes) {
                 return Ok(charged);
             }
+            let measuring = self.measuring.lock();
             let room = Room::measure(database, self.memtable, &self.pending)?;
             let free = self.most.saturating_sub(room.taken() + room.compactions);
             if bytes <= free {
                 self.deletes.store(free.min(self.for_deletes().max(bytes)), Ordering::Release);
                 continue;
             }
+            drop(measuring);
             if (is_busy || self.ask_to_reclaim(&mut has_asked)) && arrived.elapsed() < WAIT_MAX {
                 sync::sleep(NAP);
                 continue;
             }
-            // They make room, but not as long as a cursor keeps what they deleted.
-            if room.taken() + step > self.most {
+            // They make room, but not as long as a cursor keeps what they deleted. Once it ends, what was replaced goes, and
+            // there must be room for the next compaction.
+            let is_kept = room::may_be_pinned(database);
+            let then = if is_kept { room.compactions.saturating_sub(room.replaced) } else { 0 };
+            if room.taken() + then + step > self.most {
                 return Err(self.refusal(bytes, Some(room)));
             }
             self.deletes.store(step, Ordering::Release);
@@ -209,15 +221,21 @@ impl Quota {
     /// both. Then no put has credit either.
     fn must_pause(&self, database: &Database) -> Result<bool> {
         let must_pause = room::may_be_pinned(database) && {
-            let room = Room::measure(database, self.memtable, &self.pending)?;
-            room.taken() + PINNED_COMPACTIONS * room.compactions > self.most
-        };
-        if must_pause {
+            let _measuring = self.measuring.lock();
+            // What was kept free when it was given may be taken now, and is not given back.
             self.puts.store(0, Ordering::Release);
-        }
+            let room = Room::measure(database, self.memtable, &self.pending)?;
+            room.taken() + room.kept() + self.for_deletes() > self.most
+        };
+        self.is_paused.store(must_pause, Ordering::Release);
         // What a compaction has read is gone when it ends, if no cursor keeps it. That is looked at then.
         self.is_pinned.store(must_pause && !room::is_compacting(database), Ordering::Release);
         Ok(must_pause)
+    }
+
+    /// Whether compactions are paused, as was found last.
+    fn are_compactions_paused(&self) -> bool {
+        self.is_paused.load(Ordering::Acquire)
     }
 
     /// What is kept free for deletes.
@@ -228,7 +246,7 @@ impl Quota {
     fn refusal(&self, bytes: u64, room: Option<Room>) -> Error {
         let limit = self.limit;
         let details = room.map(|room| {
-            let (taken, kept) = (room.taken(), room.compactions + self.for_deletes());
+            let (taken, kept) = (room.taken(), room.kept() + self.for_deletes());
             format!(": {taken} bytes are taken, and {kept} kept free for compactions and deletes")
         });
         let message = format!(

@@ -5,6 +5,8 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use rocksdb::LiveFile;
+
 use crate::error::Result;
 use crate::storage::families::{Database, Family};
 use crate::storage::folder::failed;
@@ -15,6 +17,9 @@ use crate::sync::AtomicU64;
 pub(crate) const COMPACTION_MEMTABLES: u64 = 8;
 /// How many of the largest tables a compaction may have beside that.
 const LARGE_TABLES: u64 = 4;
+/// For how many compactions room is kept free. While a cursor keeps what they replace, it is not given back: then the one
+/// that runs when the cursor is opened takes that room, and the one that finds it out when it is about to begin.
+const KEPT_COMPACTIONS: u64 = 2;
 /// What a new log and a new MANIFEST reserve on the disk, in memtables.
 const NEW_FILES: u64 = 2;
 /// How often the folder is read again because files of it went meanwhile.
@@ -63,6 +68,8 @@ pub(super) struct Room {
     coming: u64,
     /// What the next compaction may need until it deletes what it has read.
     pub(super) compactions: u64,
+    /// What tables have that were replaced and that something still reads, and tables that are being written.
+    pub(super) replaced: u64,
 }
 
 impl Room {
@@ -71,9 +78,17 @@ impl Room {
         // In this order: what moves on meanwhile is counted twice, and never left out.
         let pending = pending.load(Ordering::Acquire);
         let memtables = database.sum("rocksdb.cur-size-all-mem-tables");
-        let compactions = compaction_bytes(database, memtable)?;
+        let tables = database.raw().live_files().map_err(translate::read)?;
+        let compactions = compaction_bytes(database, &tables, memtable);
         let files = folder_bytes(database.path())?;
-        Ok(Self { files, coming: pending + memtables, compactions })
+        let live: u64 = tables.iter().map(|table| table.size as u64).sum();
+        let replaced = files.tables.saturating_sub(live);
+        Ok(Self { files: files.all, coming: pending + memtables, compactions, replaced })
+    }
+
+    /// What is kept free for compactions.
+    pub(super) fn kept(self) -> u64 {
+        KEPT_COMPACTIONS * self.compactions
     }
 
     /// What is taken, or will be.
@@ -83,8 +98,7 @@ impl Room {
 }
 
 /// The most that a compaction writes before it deletes what it has read.
-fn compaction_bytes(database: &Database, memtable: u64) -> Result<u64> {
-    let files = database.raw().live_files().map_err(translate::read)?;
+fn compaction_bytes(database: &Database, files: &[LiveFile], memtable: u64) -> u64 {
     let mut most = COMPACTION_MEMTABLES * memtable;
     for family in Family::ALL {
         let base = database.number_of(family, "rocksdb.base-level");
@@ -100,11 +114,20 @@ fn compaction_bytes(database: &Database, memtable: u64) -> Result<u64> {
         let between_levels = COMPACTION_MEMTABLES * memtable + LARGE_TABLES * largest;
         most = most.max(first_levels).max(between_levels);
     }
-    Ok(most + NEW_FILES * memtable)
+    most + NEW_FILES * memtable
 }
 
-/// How many bytes the files of a folder have, with those of the folders in it.
-pub(super) fn folder_bytes(path: &Path) -> Result<u64> {
+/// The bytes of a folder's files.
+#[derive(Clone, Copy, Default)]
+struct FolderBytes {
+    /// Those of all files, with the files of the folders in it.
+    all: u64,
+    /// Those of RocksDB's tables.
+    tables: u64,
+}
+
+/// How many bytes the files of a folder have.
+fn folder_bytes(path: &Path) -> Result<FolderBytes> {
     for _ in 0..READS_MAX {
         if let (bytes, false) = read_once(path).map_err(failed("look at the folder", path))? {
             return Ok(bytes);
@@ -115,8 +138,8 @@ pub(super) fn folder_bytes(path: &Path) -> Result<u64> {
 }
 
 /// The bytes of a folder's files, and whether one of them went meanwhile. Then what came for it may be missing.
-fn read_once(path: &Path) -> io::Result<(u64, bool)> {
-    let (mut bytes, mut has_gone) = (0, false);
+fn read_once(path: &Path) -> io::Result<(FolderBytes, bool)> {
+    let (mut bytes, mut has_gone) = (FolderBytes::default(), false);
     let mut folders = vec![path.to_owned()];
     while let Some(folder) = folders.pop() {
         let entries = match fs::read_dir(&folder) {
@@ -131,7 +154,14 @@ fn read_once(path: &Path) -> io::Result<(u64, bool)> {
             let entry = entry?;
             match entry.metadata() {
                 Ok(metadata) if metadata.is_dir() => folders.push(entry.path()),
-                Ok(metadata) => bytes += on_disk(&metadata),
+                Ok(metadata) => {
+                    bytes.all += on_disk(&metadata);
+                    if folder == path
+                        && Path::new(&entry.file_name()).extension().is_some_and(|is| is == "sst")
+                    {
+                        bytes.tables += metadata.len();
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => has_gone = true,
                 Err(error) => return Err(error),
             }

@@ -1,6 +1,7 @@
 //! What is known of a quota: credits of writes, what is being written, and what was deleted.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -9,6 +10,7 @@ use rocksfile::batch::Batch;
 use rocksfile::table::ChangeKind;
 
 use crate::storage::keys::ID_BYTES;
+use crate::storage::quota::gate::Gate;
 use crate::sync::{AtomicBool, AtomicU64, Mutex};
 
 /// How many spans of deleted keys are known at most. More are one span for each family.
@@ -30,9 +32,15 @@ pub(crate) struct Quota {
     pub(super) puts: AtomicU64,
     /// What deletes may still be charged.
     pub(super) deletes: AtomicU64,
+    /// Held from a measurement of the folder until what follows from it for the credits is noted.
+    pub(super) measuring: Mutex<()>,
+    /// Where compactions wait before they begin.
+    pub(super) gate: Arc<Gate>,
     /// What was charged for writes that have not returned.
     pub(super) pending: AtomicU64,
     pub(super) is_full: AtomicBool,
+    /// Whether compactions are paused or about to be.
+    pub(super) is_paused: AtomicBool,
     /// Whether nothing can be compacted, because a cursor keeps the tables that would be replaced, and there is no room for
     /// both.
     pub(super) is_pinned: AtomicBool,
