@@ -11,6 +11,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::code_rows::{Row, ascend, codes};
+
 /// An error code of MongoDB: a number and its name.
 ///
 /// ```
@@ -77,39 +79,7 @@ impl PartialEq<i32> for Code {
     }
 }
 
-/// A line of the table.
-struct Row {
-    number: i32,
-    /// `None` for a code that MongoDB calls by its number.
-    name: Option<&'static str>,
-}
-
-/// Makes a constant and a row of each line, and refuses lines that do not ascend when it is compiled.
-macro_rules! codes {
-    ($($constant:ident = $number:literal $(, $name:literal)?;)+) => {
-        impl Code {
-            $(
-                #[doc = concat!("MongoDB's code ", stringify!($number) $(, ", `", $name, "`")?, ".")]
-                pub const $constant: Self = Self($number);
-            )+
-        }
-
-        const TABLE: &[Row] = &[$(Row { number: $number, name: codes!(@name $($name)?) }),+];
-    };
-    (@name) => { None };
-    (@name $name:literal) => { Some($name) };
-}
-
-// The search by number needs the order; a number that stood twice would be two constants for one code.
-const _: () = {
-    let mut rest = TABLE;
-    while let [first, tail @ ..] = rest {
-        if let [second, ..] = tail {
-            assert!(first.number < second.number, "the lines of the table of codes must ascend by number");
-        }
-        rest = tail;
-    }
-};
+const _: () = assert!(ascend(TABLE), "the lines of the table of codes must ascend by number");
 
 codes! {
     INTERNAL_ERROR = 1, "InternalError";
@@ -574,6 +544,16 @@ codes! {
     FILTER_LIMIT_TYPE = 327391;
     FILTER_LIMIT_NOT_POSITIVE = 327392;
     LINEAR_FILL_SORT_BY = 605001;
+    TOP_EXPRESSION_N_TYPE = 721210;
+    TOP_EXPRESSION_INPUT_TYPE = 721211;
+    TOP_EXPRESSION_N_NEGATIVE = 721212;
+    TOP_ONE_INPUT_TYPE = 721213;
+    BOTTOM_EXPRESSION_N_TYPE = 721214;
+    BOTTOM_EXPRESSION_INPUT_TYPE = 721215;
+    BOTTOM_EXPRESSION_N_NEGATIVE = 721216;
+    BOTTOM_ONE_INPUT_TYPE = 721217;
+    TOP_EXPRESSION_NOT_OBJECT = 721218;
+    TOP_EXPRESSION_UNKNOWN_ARGUMENT = 721219;
     IF_NULL_COUNT = 1257300;
     SORT_ARRAY_NOT_OBJECT = 2942500;
     SORT_ARRAY_UNKNOWN_ARGUMENT = 2942501;
@@ -693,9 +673,28 @@ codes! {
     DENSIFY_UNIT_VALUES = 6053600;
     WINDOW_OUTPUT_COLLISION = 6307900;
     DENSIFY_STEP_NOT_WHOLE = 6586400;
+    PERCENTILE_GROUP_NOT_OBJECT = 7429703;
+    MEDIAN_GROUP_NOT_OBJECT = 7436100;
+    PERCENTILE_NOT_OBJECT = 7436200;
+    MEDIAN_NOT_OBJECT = 7436201;
     SORT_FIELD_TWICE = 7472500;
     PIPELINE_TOO_LONG = 7749501;
+    PERCENTILE_P_NOT_CONSTANT = 7750300;
+    PERCENTILE_P_NOT_ARRAY = 7750301;
+    PERCENTILE_P_TYPE = 7750302;
+    PERCENTILE_P_VALUE = 7750303;
     WINDOW_RANGE_DESCENDING = 8947401;
+    SIMILARITY_VECTOR_TYPE = 10413200;
+    SIMILARITY_SIZES = 10413202;
+    SIMILARITY_FIRST_ELEMENT = 10413203;
+    SIMILARITY_SECOND_ELEMENT = 10413204;
+    SIMILARITY_VECTORS_TYPE = 10413205;
+    SIMILARITY_SCORE_TYPE = 10413206;
+    SIMILARITY_UNKNOWN_ARGUMENT = 10413207;
+    SIMILARITY_OPERAND = 10413208;
+    SIMILARITY_VECTORS_COUNT = 10413209;
+    SIMILARITY_BINARY_SIZES = 12325705;
+    SIMILARITY_BINARY_SUBTYPE = 12325706;
 }
 
 #[cfg(test)]

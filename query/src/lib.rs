@@ -35,6 +35,7 @@
 #![forbid(unsafe_code)]
 
 pub mod code;
+mod code_rows;
 mod decimal;
 pub mod distinct;
 pub mod error;
@@ -44,6 +45,7 @@ mod numeric;
 pub mod operation;
 pub mod path;
 mod pattern;
+mod percentile;
 pub mod pipeline;
 pub mod planner;
 pub mod projection;

@@ -2,12 +2,14 @@
 //!
 //! Parsing bounds the depth of every tree, so recursion here is safe.
 
+use bson::oid::ObjectId;
 use bson::{RawArray, RawBsonRef};
 use index::path::{FieldPath, value_at};
 
 use crate::expression::bind;
 use crate::expression::error::Error;
 use crate::expression::node::{Arguments, Node, PathStart, Scope};
+use crate::expression::percentile;
 use crate::expression::regex;
 use crate::expression::value::{ArrayBuilder, ObjectBuilder, Value};
 use crate::operation::OperationContext;
@@ -56,7 +58,9 @@ impl Node {
             }
             Node::Reduce { input, initial, body } => bind::evaluate_reduce(input, initial, body, scope),
             Node::Regex(call) => regex::evaluate(call, scope),
+            Node::Percentile { input, request } => percentile::evaluate(input, request, scope),
             Node::Random => Ok(Value::double(random())),
+            Node::NewObjectId => Ok(Value::Borrowed(RawBsonRef::ObjectId(ObjectId::new()))),
         }
     }
 }

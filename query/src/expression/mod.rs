@@ -23,6 +23,7 @@ pub(crate) mod date;
 pub mod error;
 mod evaluate;
 pub mod fields;
+mod identity;
 mod let_document;
 mod node;
 mod object;
@@ -30,6 +31,7 @@ mod operator;
 mod order;
 mod parse;
 mod parser;
+mod percentile;
 mod power;
 mod regex;
 mod round;
@@ -38,6 +40,7 @@ mod search;
 mod sequence;
 mod set;
 mod signature;
+mod similarity;
 mod switch;
 #[cfg(test)]
 mod tests;
@@ -55,7 +58,9 @@ use index::path::FieldPath;
 
 use crate::expression::error::Error;
 use crate::expression::node::{Node, Scope};
+use crate::expression::parser::Parser;
 use crate::expression::value::Value;
+use crate::percentile::PercentileRequest;
 
 /// An expression: parsed once, and evaluated over any number of documents from any number of threads.
 ///
@@ -90,6 +95,16 @@ impl Expression {
     /// ```
     pub fn parse(expression: RawBsonRef<'_>, variables: &Variables) -> Result<Self, Error> {
         Ok(Self { root: parse::parse(expression, variables)? })
+    }
+
+    /// Parses the argument of the accumulator `$percentile` or `$median`: the input, and what is wanted.
+    pub(crate) fn parse_percentile(
+        operator: &'static str,
+        operand: RawBsonRef<'_>,
+        variables: &Variables,
+    ) -> Result<(Self, PercentileRequest), Error> {
+        let (root, request) = percentile::parse_accumulator(Parser::new(variables), operator, operand)?;
+        Ok((Self { root }, request))
     }
 
     /// Computes the value for a document. Returns `None` if the value is missing.

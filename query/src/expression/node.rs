@@ -14,6 +14,7 @@ use crate::expression::value::Value;
 use crate::expression::variables::Variables;
 use crate::operation::OperationContext;
 use crate::pattern::{LastPattern, Pattern, Room};
+use crate::percentile::PercentileRequest;
 
 /// A part of an expression.
 #[derive(Clone, Debug)]
@@ -50,8 +51,15 @@ pub(super) enum Node {
         body: Box<Node>,
     },
     Regex(Box<RegexCall>),
+    /// Percentiles of the numbers in an array.
+    Percentile {
+        input: Box<Node>,
+        request: PercentileRequest,
+    },
     /// A new random number at each evaluation.
     Random,
+    /// A new `ObjectId` at each evaluation.
+    NewObjectId,
 }
 
 /// The value that a path starts at.
@@ -150,14 +158,16 @@ impl Node {
             | Node::Filter { .. }
             | Node::Reduce { .. }
             | Node::Regex(_)
-            | Node::Random => None,
+            | Node::Percentile { .. }
+            | Node::Random
+            | Node::NewObjectId => None,
         }
     }
 
     /// Whether the value can depend on the document.
     pub(super) fn reads_document(&self) -> bool {
         match self {
-            Node::Constant(_) | Node::Random => false,
+            Node::Constant(_) | Node::Random | Node::NewObjectId => false,
             // A variable of an operator reads the document if the operand that gives it its value does, and
             // that operand is a part of the tree as well. Variables of the caller are constants.
             Node::Path(source, _) => *source == PathStart::Root,
@@ -168,6 +178,7 @@ impl Node {
             | Node::Map { .. }
             | Node::Filter { .. }
             | Node::Reduce { .. }
+            | Node::Percentile { .. }
             | Node::Regex(_) => self.parts().into_iter().any(Node::reads_document),
         }
     }
@@ -182,6 +193,8 @@ impl Node {
             Node::Constant(_)
             | Node::Path(..)
             | Node::Random
+            | Node::NewObjectId
+            | Node::Percentile { .. }
             | Node::Object(_)
             | Node::Array(_)
             | Node::Call { .. }
@@ -205,7 +218,8 @@ impl Node {
     /// The nodes directly below this one.
     pub(super) fn parts(&self) -> Vec<&Node> {
         match self {
-            Node::Constant(_) | Node::Path(..) | Node::Random => Vec::new(),
+            Node::Constant(_) | Node::Path(..) | Node::Random | Node::NewObjectId => Vec::new(),
+            Node::Percentile { input, .. } => vec![input],
             Node::Object(fields) => fields.iter().map(|(_, value)| value).collect(),
             Node::Array(values) => values.iter().collect(),
             Node::Call { arguments, .. } => arguments.iter().flatten().collect(),

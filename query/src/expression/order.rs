@@ -1,4 +1,5 @@
-//! Arrays in order: `$sortArray`, and the greatest or least elements of an array.
+//! Arrays in order: `$sortArray`, the first and last elements of an order (`$top` and the like), and the greatest or least
+//! elements of an array.
 
 use std::cmp::Ordering;
 
@@ -10,7 +11,7 @@ use index::path::{FieldPath, value_at};
 use crate::code::Code;
 use crate::expression::condition::compare_values;
 use crate::expression::error::{Error, Fault};
-use crate::expression::node::{Arguments, Node};
+use crate::expression::node::{Arguments, Evaluate, Node};
 use crate::expression::parser::{Parser, invalid};
 use crate::expression::signature::Signature;
 use crate::expression::value::{Value, fields};
@@ -32,6 +33,15 @@ const SORT: Signature = Signature {
     unknown: Code::SORT_ARRAY_UNKNOWN_ARGUMENT,
     missing: &[Code::SORT_ARRAY_INPUT_MISSING, Code::SORT_ARRAY_SORT_BY_MISSING],
 };
+
+const BEST: Signature = Signature {
+    names: &["sortBy", "input", "n"],
+    required: 3,
+    not_object: Code::TOP_EXPRESSION_NOT_OBJECT,
+    unknown: Code::TOP_EXPRESSION_UNKNOWN_ARGUMENT,
+    missing: &[Code::TOP_SORT_BY_MISSING, Code::N_OPERATOR_INPUT_MISSING, Code::TOP_N_MISSING],
+};
+const BEST_ONE: Signature = Signature { names: &["sortBy", "input"], required: 2, ..BEST };
 
 pub(super) fn greatest_some<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     extreme(arguments, |left, right| compare_values(right, left))
@@ -70,6 +80,29 @@ pub(super) fn parse_sort(
     // Copied as it is, so that a text in it is not taken for a path.
     let arguments = vec![Some(input), Some(Node::Constant(Value::copied(pattern)))];
     Ok(Node::Call { operator, evaluate: sort, arguments })
+}
+
+/// Parses `$top`, `$bottom`, `$topN` or `$bottomN`, whose patterns are those of `$sortArray`.
+pub(super) fn parse_best(
+    parser: Parser<'_>,
+    operator: &'static str,
+    operand: RawBsonRef<'_>,
+) -> Result<Node, Error> {
+    let (signature, evaluate): (_, Evaluate) = match operator {
+        "$top" => (&BEST_ONE, top),
+        "$bottom" => (&BEST_ONE, bottom),
+        "$topN" => (&BEST, top_some),
+        _ => (&BEST, bottom_some),
+    };
+    let [pattern, input, wanted] = signature.read::<3>(operator, operand)?;
+    let pattern = pattern.unwrap_or(RawBsonRef::Null);
+    // A constant, as in `$sortArray`, and checked before the expressions.
+    check_pattern(operator, pattern)?;
+    let input = parser.operand(input.unwrap_or(RawBsonRef::Null))?;
+    let wanted = wanted.map(|wanted| parser.operand(wanted)).transpose()?;
+    // In the order of `sort`, which sorts their elements too.
+    let arguments = vec![Some(input), Some(Node::Constant(Value::copied(pattern))), wanted];
+    Ok(Node::Call { operator, evaluate, arguments })
 }
 
 fn check_pattern(operator: &'static str, pattern: RawBsonRef<'_>) -> Result<(), Error> {
@@ -121,7 +154,71 @@ fn sort<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     if input.is_nullish() {
         return Ok(Value::NULL);
     }
-    let mut elements = arguments.elements(Code::SORT_ARRAY_INPUT_TYPE, "input", &input)?;
+    let elements = sorted(arguments, &input, Code::SORT_ARRAY_INPUT_TYPE)?;
+    arguments.array(elements)
+}
+
+fn top<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let input = arguments.value(0)?;
+    if input.is_nullish() {
+        return Ok(Value::NULL);
+    }
+    let elements = sorted(arguments, &input, Code::TOP_ONE_INPUT_TYPE)?;
+    Ok(elements.into_iter().next().unwrap_or(Value::NULL))
+}
+
+fn bottom<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let input = arguments.value(0)?;
+    if input.is_nullish() {
+        return Ok(Value::NULL);
+    }
+    let elements = sorted(arguments, &input, Code::BOTTOM_ONE_INPUT_TYPE)?;
+    Ok(elements.into_iter().next_back().unwrap_or(Value::NULL))
+}
+
+fn top_some<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let codes =
+        [Code::TOP_EXPRESSION_N_TYPE, Code::TOP_EXPRESSION_INPUT_TYPE, Code::TOP_EXPRESSION_N_NEGATIVE];
+    let Some((wanted, elements)) = sorted_and_wanted(arguments, codes)? else { return Ok(Value::NULL) };
+    arguments.array(elements.into_iter().take(wanted))
+}
+
+fn bottom_some<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
+    let codes = [
+        Code::BOTTOM_EXPRESSION_N_TYPE,
+        Code::BOTTOM_EXPRESSION_INPUT_TYPE,
+        Code::BOTTOM_EXPRESSION_N_NEGATIVE,
+    ];
+    let Some((wanted, elements)) = sorted_and_wanted(arguments, codes)? else { return Ok(Value::NULL) };
+    // The last ones stay in the order: the very last comes last.
+    let skipped = elements.len().saturating_sub(wanted);
+    arguments.array(elements.into_iter().skip(skipped))
+}
+
+/// The sorted elements, and how many of them are wanted. Returns `None` if one of both is null. `codes` are the numbers
+/// for a count of another type, for an input of another type, and for a count below 0.
+fn sorted_and_wanted<'d>(
+    arguments: &Arguments<'_, 'd>,
+    codes: [Code; 3],
+) -> Result<Option<(usize, Vec<Value<'d>>)>, Error> {
+    let [count_type, input_type, count_negative] = codes;
+    let (wanted, input) = (arguments.value(2)?, arguments.value(0)?);
+    // Nothing is asked of nothing, whatever the other argument is.
+    if wanted.is_nullish() || input.is_nullish() {
+        return Ok(None);
+    }
+    let count = arguments.long(count_type, "n", &wanted)?;
+    // In MongoDB's order: a wrong input is told before a negative count.
+    let elements = sorted(arguments, &input, input_type)?;
+    let Ok(count) = u64::try_from(count) else {
+        return Err(arguments.wrong_value(count_negative, "n", "0 or more", &wanted));
+    };
+    Ok(Some((usize::try_from(count).unwrap_or(usize::MAX), elements)))
+}
+
+/// The elements of an array in the order of the second argument. `code` is the number for a value that is no array.
+fn sorted<'d>(arguments: &Arguments<'_, 'd>, input: &Value<'d>, code: Code) -> Result<Vec<Value<'d>>, Error> {
+    let mut elements = arguments.elements(code, "input", input)?;
     let pattern = arguments.value(1)?;
     if let Some(pattern) = pattern.or_null().as_document() {
         // The pattern was checked while parsing, so no path is lost here.
@@ -131,7 +228,7 @@ fn sort<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     } else if let Some(direction) = direction(pattern.or_null()) {
         elements.sort_by(|left, right| directed(direction, compare_values(left, right)));
     }
-    arguments.array(elements)
+    Ok(elements)
 }
 
 fn paths(pattern: &RawDocument) -> Vec<(FieldPath, Direction)> {
@@ -168,7 +265,7 @@ fn extreme<'d>(
 
 #[cfg(test)]
 mod tests {
-    use bson::{Bson, bson};
+    use bson::{Bson, bson, doc};
 
     use crate::expression::cases::{check, check_error};
 
@@ -201,6 +298,59 @@ mod tests {
         for pattern in [bson!(0), bson!("a"), bson!({}), bson!({ "a": 2 }), bson!({ "a.": 1 })] {
             check_error(bson!({ "$sortArray": { "input": [], "sortBy": pattern } }), 2);
         }
+    }
+
+    #[test]
+    fn the_best_elements_are_those_at_the_ends_of_an_order() {
+        let call = |operator: &str, wanted: Bson, input: Bson, pattern: Bson| {
+            let mut arguments = doc! { "input": input, "sortBy": pattern };
+            if operator.ends_with('N') {
+                arguments.insert("n", wanted);
+            }
+            let mut call = bson::Document::new();
+            call.insert(operator, arguments);
+            Bson::Document(call)
+        };
+        let input = bson!([2, null, 3, 1]);
+        for (operator, wanted, pattern, found) in [
+            ("$top", Bson::Null, bson!(-1), bson!(3)),
+            ("$top", Bson::Null, bson!(1), Bson::Null),
+            ("$bottom", Bson::Null, bson!(1), bson!(3)),
+            ("$topN", bson!(2), bson!(-1), bson!([3, 2])),
+            ("$topN", bson!(2.0), bson!(1), bson!([null, 1])),
+            ("$bottomN", bson!(2), bson!(1), bson!([2, 3])),
+            ("$bottomN", bson!(9), bson!(-1), bson!([3, 2, 1, null])),
+            ("$topN", bson!(0), bson!(1), bson!([])),
+            ("$bottomN", Bson::Null, bson!(1), Bson::Null),
+        ] {
+            check(call(operator, wanted, input.clone(), pattern), found);
+        }
+        let objects = bson!([{ "a": 2, "b": 1 }, { "a": 1, "b": 1 }, { "a": 1, "b": 2 }]);
+        let pattern = bson!({ "a": 1, "b": -1 });
+        check(call("$top", Bson::Null, objects.clone(), pattern.clone()), bson!({ "a": 1, "b": 2 }));
+        check(call("$bottom", Bson::Null, objects, pattern), bson!({ "a": 2, "b": 1 }));
+        for operator in ["$top", "$bottom", "$topN", "$bottomN"] {
+            check(call(operator, bson!(1), bson!("$missing"), bson!(1)), Bson::Null);
+        }
+        check(call("$top", Bson::Null, bson!([]), bson!(1)), Bson::Null);
+        for (operator, wanted, input, code) in [
+            ("$top", Bson::Null, bson!("x"), 721_213),
+            ("$bottom", Bson::Null, bson!(1), 721_217),
+            ("$topN", bson!("x"), bson!([]), 721_210),
+            ("$topN", bson!(1.5), bson!([]), 721_210),
+            ("$topN", bson!(1), bson!(1), 721_211),
+            ("$topN", bson!(-1), bson!([]), 721_212),
+            ("$bottomN", bson!("x"), bson!([]), 721_214),
+            ("$bottomN", bson!(1), bson!(1), 721_215),
+            ("$bottomN", bson!(-1), bson!([]), 721_216),
+        ] {
+            check_error(call(operator, wanted, input, bson!(1)), code);
+        }
+        check_error(call("$top", Bson::Null, bson!([]), bson!(2)), 2);
+        check_error(bson!({ "$top": 1 }), 721_218);
+        check_error(bson!({ "$topN": { "n": 1, "input": [], "sortBy": 1, "output": 1 } }), 721_219);
+        check_error(bson!({ "$bottom": { "n": 1, "input": [], "sortBy": 1 } }), 721_219);
+        check_error(bson!({ "$bottomN": { "input": [], "sortBy": 1 } }), 5_788_003);
     }
 
     #[test]

@@ -110,8 +110,8 @@ impl Parser<'_> {
 /// A node whose evaluation fails stays as it is, so that the error is reported only if the node is evaluated.
 fn folded(node: Node) -> Node {
     let parts = match &node {
-        // `$rand` has no parts and is no constant: each evaluation gives another number.
-        Node::Constant(_) | Node::Path(..) | Node::Random => return node,
+        // `$rand` and `$createObjectId` have no parts and are no constants: each evaluation gives another value.
+        Node::Constant(_) | Node::Path(..) | Node::Random | Node::NewObjectId => return node,
         Node::Object(_)
         | Node::Array(_)
         | Node::Call { .. }
@@ -119,6 +119,7 @@ fn folded(node: Node) -> Node {
         | Node::Map { .. }
         | Node::Filter { .. }
         | Node::Reduce { .. }
+        | Node::Percentile { .. }
         | Node::Regex(_) => node.parts(),
     };
     if !parts.into_iter().all(|part| part.constant().is_some()) {

@@ -43,6 +43,11 @@ impl<'p> Parser<'p> {
 }
 
 impl Parser<'_> {
+    /// The variables of the caller.
+    pub(super) fn variables(&self) -> &Variables {
+        self.variables
+    }
+
     /// The memory that compiled patterns may take.
     pub(super) fn room(&self) -> &Room {
         self.variables.room()

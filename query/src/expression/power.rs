@@ -1,12 +1,34 @@
 //! Powers, roots and logarithms of doubles and integers. Decimals are refused: computed as doubles they would lose
 //! more than half of their digits.
 
+use bson::RawBsonRef;
+
 use crate::code::Code;
-use crate::expression::arithmetic::one_number;
+use crate::expression::arithmetic::{self, one_number};
 use crate::expression::error::{Error, Fault};
-use crate::expression::node::Arguments;
+use crate::expression::node::{Arguments, Evaluate, Node};
+use crate::expression::parser::Parser;
 use crate::expression::value::Value;
 use crate::numeric::Numeric;
+
+/// Parses `$sigmoid`, which stands for `1 / (1 + exp(-x))`, and has the errors of the operators in it.
+pub(super) fn parse_sigmoid(
+    parser: Parser<'_>,
+    _: &'static str,
+    operand: RawBsonRef<'_>,
+) -> Result<Node, Error> {
+    // Four operators deep, so that no expression becomes deeper than others may be.
+    let input = parser.deeper()?.deeper()?.deeper()?.deeper()?.operand(operand)?;
+    let constant = |number| Node::Constant(Value::int(number));
+    let call = |operator, evaluate: Evaluate, first, second: Option<Node>| {
+        let arguments = std::iter::once(first).chain(second).map(Some).collect();
+        Node::Call { operator, evaluate, arguments }
+    };
+    let negative = call("$multiply", arithmetic::multiply, constant(-1), Some(input));
+    let power = call("$exp", exp, negative, None);
+    let divisor = call("$add", arithmetic::add, constant(1), Some(power));
+    Ok(call("$divide", arithmetic::divide, constant(1), Some(divisor)))
+}
 
 pub(super) fn exp<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error> {
     of_double(arguments, |value| Ok(value.exp()))
@@ -147,6 +169,19 @@ mod tests {
     use bson::{Bson, bson};
 
     use crate::expression::cases::{check, check_error, decimal};
+
+    #[test]
+    fn a_sigmoid_is_from_0_to_1() {
+        check(bson!({ "$sigmoid": 0 }), bson!(0.5));
+        check(bson!({ "$sigmoid": { "$subtract": ["$n", 5] } }), bson!(0.5));
+        check(bson!({ "$sigmoid": 1_000.0 }), bson!(1.0));
+        check(bson!({ "$sigmoid": -1_000_i64 }), bson!(0.0));
+        check(bson!({ "$sigmoid": 1 }), bson!(0.731_058_578_630_004_9));
+        check(bson!({ "$sigmoid": (f64::NEG_INFINITY) }), bson!(0.0));
+        check(bson!({ "$sigmoid": "$missing" }), Bson::Null);
+        check_error(bson!({ "$sigmoid": "x" }), 14);
+        check_error(bson!({ "$sigmoid": [1] }), 14);
+    }
 
     #[test]
     fn powers_of_integers_stay_integers_while_they_fit() {

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 
 use bson::raw::CString;
-use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::key::{Direction, encode};
 use index::order::compare;
 use index::path::FieldPath;
@@ -15,15 +15,17 @@ use index::path::FieldPath;
 use crate::code::Code;
 use crate::expression::accumulate::{Spread, Sum};
 use crate::expression::{Expression, Variables};
+use crate::percentile::PercentileRequest;
 use crate::pipeline::count::number;
 use crate::pipeline::error::Fault;
 use crate::pipeline::memory::StageMemory;
 use crate::pipeline::options::{object, options};
+use crate::pipeline::quantiles::GroupNumbers;
 use crate::pipeline::ranked::{End, Ranked};
 use crate::raw::Fields;
 use crate::registry::Registry;
 use crate::sort::Sort;
-use crate::value::{content_bytes, describe, integer};
+use crate::value::{content_bytes, describe, elements, integer};
 
 /// An accumulator with its argument.
 #[derive(Clone, Debug)]
@@ -36,6 +38,8 @@ pub(super) struct Accumulator {
     wanted: Option<Expression>,
     /// The order of the documents for `$top` and the like.
     sort: Option<Sort>,
+    /// What is asked of `$percentile` and `$median`.
+    percentiles: Option<PercentileRequest>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +52,13 @@ pub(super) enum Kind {
     Last,
     Extreme(Ordering),
     MergeObjects,
+    /// `$percentile` and `$median`.
+    Percentile,
     Push,
+    /// `$concatArrays`: the elements of all arrays.
+    Concatenate,
+    /// `$setUnion`: the different elements of all arrays.
+    Union,
     Sum,
     /// `$firstN` and `$lastN`.
     Some(End),
@@ -79,7 +89,7 @@ const ACCUMULATORS: Registry<Support> = Registry::new(&[
     ("$avg", Support::Supported(Kind::Average)),
     ("$bottom", Support::Supported(Kind::Best(End::Last))),
     ("$bottomN", Support::Supported(Kind::BestSome(End::Last))),
-    ("$concatArrays", Support::Unsupported),
+    ("$concatArrays", Support::Supported(Kind::Concatenate)),
     ("$count", Support::Supported(Kind::Count)),
     ("$first", Support::Supported(Kind::First)),
     ("$firstN", Support::Supported(Kind::Some(End::First))),
@@ -87,13 +97,13 @@ const ACCUMULATORS: Registry<Support> = Registry::new(&[
     ("$lastN", Support::Supported(Kind::Some(End::Last))),
     ("$max", Support::Supported(Kind::Extreme(Ordering::Greater))),
     ("$maxN", Support::Supported(Kind::Extremes(Direction::Descending))),
-    ("$median", Support::Unsupported),
+    ("$median", Support::Supported(Kind::Percentile)),
     ("$mergeObjects", Support::Supported(Kind::MergeObjects)),
     ("$min", Support::Supported(Kind::Extreme(Ordering::Less))),
     ("$minN", Support::Supported(Kind::Extremes(Direction::Ascending))),
-    ("$percentile", Support::Unsupported),
+    ("$percentile", Support::Supported(Kind::Percentile)),
     ("$push", Support::Supported(Kind::Push)),
-    ("$setUnion", Support::Unsupported),
+    ("$setUnion", Support::Supported(Kind::Union)),
     ("$stdDevPop", Support::Supported(Kind::Deviation(Population::Whole))),
     ("$stdDevSamp", Support::Supported(Kind::Deviation(Population::Sample))),
     ("$sum", Support::Supported(Kind::Sum)),
@@ -118,6 +128,7 @@ pub(super) enum GroupState {
     },
     Merged(MergedObject),
     Ranked(Ranked, RankedResult),
+    Percentiles(GroupNumbers),
 }
 
 /// Whether a deviation is that of the whole population or of a sample.
@@ -164,6 +175,11 @@ impl Accumulator {
     /// The order of the documents for `$top` and the like.
     pub(super) fn sort(&self) -> Option<&Sort> {
         self.sort.as_ref()
+    }
+
+    /// What is asked of `$percentile` and `$median`.
+    pub(super) fn percentiles(&self) -> Option<&PercentileRequest> {
+        self.percentiles.as_ref()
     }
 
     /// Whether it merges objects, which cannot be taken apart again.
@@ -222,9 +238,16 @@ impl Accumulator {
             | Kind::Extreme(_)
             | Kind::MergeObjects
             | Kind::Push
+            | Kind::Concatenate
+            | Kind::Union
             | Kind::Sum => {
                 let argument = Expression::parse(operand, variables)?;
-                Ok(Self { operator, kind, argument, wanted: None, sort: None })
+                Ok(Self { operator, kind, argument, wanted: None, sort: None, percentiles: None })
+            }
+            Kind::Percentile => {
+                let (argument, request) = Expression::parse_percentile(operator, operand, variables)?;
+                let percentiles = Some(request);
+                Ok(Self { operator, kind, argument, wanted: None, sort: None, percentiles })
             }
         }
     }
@@ -247,7 +270,7 @@ impl Accumulator {
         let input = given(operator, "input", input, Code::N_OPERATOR_INPUT_MISSING)?;
         let argument = Expression::parse(input, variables)?;
         let wanted = Some(Expression::parse(wanted, variables)?);
-        Self { operator, kind, argument, wanted, sort: None }.checked()
+        Self { operator, kind, argument, wanted, sort: None, percentiles: None }.checked()
     }
 
     /// Parses `$top`, `$bottom`, `$topN` or `$bottomN`.
@@ -282,7 +305,7 @@ impl Accumulator {
         let sort = given(operator, "sortBy", sort, Code::TOP_SORT_BY_MISSING)?;
         let sort = Sort::parse(object(operator, sort, Code::TOP_SORT_BY_TYPE)?)?;
         let argument = Expression::parse(output, variables)?;
-        Self { operator, kind, argument, wanted, sort: Some(sort) }.checked()
+        Self { operator, kind, argument, wanted, sort: Some(sort), percentiles: None }.checked()
     }
 
     /// Checks `n` if it is constant. Otherwise it is checked with the key of each group.
@@ -297,14 +320,20 @@ impl Accumulator {
     /// fields.
     pub(super) fn start(&self, id: &RawDocument, variables: &Variables) -> Result<GroupState, Fault> {
         let wanted = self.wanted(id, variables)?;
+        if let Some(request) = &self.percentiles {
+            return Ok(GroupState::Percentiles(GroupNumbers::new(request)));
+        }
         Ok(match self.kind {
             Kind::Sum => GroupState::Sum(Sum::default()),
             Kind::Average => GroupState::Average(Sum::default()),
             Kind::Deviation(population) => GroupState::Spread(Spread::default(), Deviation(population)),
             Kind::Count => GroupState::Count(0),
             Kind::First | Kind::Last | Kind::Extreme(_) => GroupState::One(None),
-            Kind::Push => GroupState::Array(RawArrayBuf::new()),
-            Kind::AddToSet => GroupState::Set { keys: HashSet::new(), values: RawArrayBuf::new() },
+            // Only a `$percentile` has a request, and so its state above.
+            Kind::Push | Kind::Concatenate | Kind::Percentile => GroupState::Array(RawArrayBuf::new()),
+            Kind::AddToSet | Kind::Union => {
+                GroupState::Set { keys: HashSet::new(), values: RawArrayBuf::new() }
+            }
             Kind::MergeObjects => GroupState::Merged(MergedObject::default()),
             Kind::Some(end) | Kind::BestSome(end) => {
                 GroupState::Ranked(Ranked::new(wanted, end), RankedResult::Array)
@@ -358,27 +387,20 @@ impl Accumulator {
     ) -> Result<(), Fault> {
         // The state was made by `start` for this accumulator, so it alone says what to do.
         let or_null = value.unwrap_or(RawBsonRef::Null);
+        if let Kind::Concatenate | Kind::Union = self.kind {
+            // A missing array has no elements; any other value that is no array is a mistake.
+            let array = value.map(|value| array_of(self.operator, value)).transpose()?;
+            let mut elements = array.into_iter().flat_map(elements);
+            return elements.try_for_each(|element| keep(state, Some(element), memory));
+        }
         match state {
+            GroupState::Percentiles(numbers) => numbers.add(or_null, memory)?,
             GroupState::Sum(sum) | GroupState::Average(sum) => sum.add(or_null),
             GroupState::Spread(spread, _) => spread.add(or_null),
             GroupState::Count(count) => *count += 1,
             GroupState::One(kept) => self.keep_one(kept, or_null, memory)?,
             // `$push` and `$addToSet` leave out missing values; for the others they count as null.
-            GroupState::Array(array) => {
-                if let Some(value) = value {
-                    memory.grow(content_bytes(value))?;
-                    array.push(value);
-                }
-            }
-            GroupState::Set { keys, values } => {
-                let key = value.map(|value| encoded(value, Direction::Ascending));
-                if let (Some(value), Some(key)) = (value, key.filter(|key| !keys.contains(key.as_slice()))) {
-                    // The key is needed to find the value again: the array of values cannot be searched.
-                    memory.grow(content_bytes(value) + key.len() + size_of::<Box<[u8]>>())?;
-                    keys.insert(key.into());
-                    values.push(value);
-                }
-            }
+            GroupState::Array(_) | GroupState::Set { .. } => keep(state, value, memory)?,
             GroupState::Merged(merged) => merged.add(self.operator, or_null, memory)?,
             GroupState::Ranked(ranked, _) => self.rank(ranked, key, or_null, memory)?,
         }
@@ -439,6 +461,7 @@ impl GroupState {
             Self::Merged(merged) => merged.into_value(),
             Self::Ranked(ranked, RankedResult::Array) => ranked.into_array(),
             Self::Ranked(ranked, RankedResult::Only) => ranked.into_only(),
+            Self::Percentiles(numbers) => numbers.into_value(),
         }
     }
 }
@@ -456,8 +479,39 @@ impl GroupState {
             Self::Merged(merged) => merged.value(),
             Self::Ranked(ranked, RankedResult::Array) => ranked.clone().into_array(),
             Self::Ranked(ranked, RankedResult::Only) => ranked.clone().into_only(),
+            Self::Percentiles(numbers) => numbers.clone().into_value(),
         }
     }
+}
+
+/// Adds a value to an array or a set that is kept. A missing one adds nothing.
+fn keep(
+    state: &mut GroupState,
+    value: Option<RawBsonRef<'_>>,
+    memory: &mut StageMemory,
+) -> Result<(), Fault> {
+    let Some(value) = value else { return Ok(()) };
+    if let GroupState::Array(array) = state {
+        memory.grow(content_bytes(value))?;
+        array.push(value);
+    } else if let GroupState::Set { keys, values } = state {
+        let key = encoded(value, Direction::Ascending);
+        if keys.contains(key.as_slice()) {
+            return Ok(());
+        }
+        // The key is needed to find the value again: the array of values cannot be searched.
+        memory.grow(content_bytes(value) + key.len() + size_of::<Box<[u8]>>())?;
+        keys.insert(key.into());
+        values.push(value);
+    }
+    Ok(())
+}
+
+/// The array that `$concatArrays` or `$setUnion` is given.
+pub(super) fn array_of<'v>(operator: &'static str, value: RawBsonRef<'v>) -> Result<&'v RawArray, Fault> {
+    let wrong =
+        || Fault::Value { operator, expected: "arrays", found: describe(value), code: Code::TYPE_MISMATCH };
+    value.as_array().ok_or_else(wrong)
 }
 
 /// The standard deviation of numbers.

@@ -29,6 +29,7 @@ pub mod merge;
 mod needed;
 mod optimize;
 mod options;
+mod quantiles;
 mod ranked;
 mod redact;
 mod run;

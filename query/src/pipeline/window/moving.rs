@@ -17,7 +17,7 @@ use crate::pipeline::accumulator::{encoded, is_nullish};
 use crate::pipeline::error::Fault;
 use crate::pipeline::memory::StageMemory;
 use crate::pipeline::ranked::End;
-use crate::value::content_bytes;
+use crate::value::{content_bytes, elements};
 
 /// What can be computed for two parts and joined.
 pub(super) trait Part: Clone + Default {
@@ -214,6 +214,12 @@ impl Values {
         array(values.map(|value| value.as_ref().map_or(RawBsonRef::Null, RawBson::as_raw_bson_ref)))
     }
 
+    /// The elements of all values that are arrays.
+    pub(super) fn all_elements(&self) -> RawArrayBuf {
+        let arrays = self.values.iter().flatten().filter_map(|value| value.as_raw_bson_ref().as_array());
+        array(arrays.flat_map(elements))
+    }
+
     /// All values that are not missing.
     pub(super) fn all(&self) -> RawArrayBuf {
         array(self.values.iter().flatten().map(RawBson::as_raw_bson_ref))
@@ -268,6 +274,44 @@ impl Distinct {
 
     pub(super) fn all(&self) -> RawArrayBuf {
         array(self.values.values().map(|(_, value)| value.as_raw_bson_ref()))
+    }
+}
+
+/// The different elements of the arrays of a window, in their order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DistinctElements {
+    distinct: Distinct,
+    /// How many elements each document has, the oldest first.
+    counts: VecDeque<usize>,
+}
+
+impl DistinctElements {
+    /// Adds the elements of a document.
+    pub(super) fn push<'v>(
+        &mut self,
+        elements: impl Iterator<Item = RawBsonRef<'v>>,
+        memory: &mut StageMemory,
+    ) -> Result<(), Fault> {
+        // How many they are is remembered, because documents leave, and not elements.
+        let mut count = 0;
+        for element in elements {
+            self.distinct.push(Some(element), memory)?;
+            count += 1;
+        }
+        memory.grow(size_of::<usize>())?;
+        self.counts.push_back(count);
+        Ok(())
+    }
+
+    /// Removes the elements of the oldest document.
+    pub(super) fn pop(&mut self, memory: &mut StageMemory) {
+        let Some(count) = self.counts.pop_front() else { return };
+        memory.shrink(size_of::<usize>());
+        (0..count).for_each(|_| self.distinct.pop(memory));
+    }
+
+    pub(super) fn all(&self) -> RawArrayBuf {
+        self.distinct.all()
     }
 }
 

@@ -11,18 +11,19 @@ use crate::expression::accumulate::{Spread, Sum};
 use crate::expression::covariance::Covariance;
 use crate::numeric::Numeric;
 use crate::pipeline::accumulator::{
-    Accumulator, GroupState, Kind, Population, deviation, encoded, is_nullish,
+    Accumulator, GroupState, Kind, Population, array_of, deviation, encoded, is_nullish,
 };
 use crate::pipeline::count::number;
 use crate::pipeline::error::Fault;
 use crate::pipeline::memory::StageMemory;
+use crate::pipeline::quantiles::WindowNumbers;
 use crate::pipeline::ranked::End;
 use crate::pipeline::stream::nothing;
 use crate::pipeline::window::formula::{Point, quotient, rescaled};
 use crate::pipeline::window::frame::{Frame, Row};
 use crate::pipeline::window::function::Function;
-use crate::pipeline::window::moving::{Distinct, Extreme, Ordered, Part, Parts, Values};
-use crate::value::describe;
+use crate::pipeline::window::moving::{Distinct, DistinctElements, Extreme, Ordered, Part, Parts, Values};
+use crate::value::{describe, elements};
 
 /// What a window works with besides its documents.
 pub(super) struct Workspace<'w> {
@@ -46,6 +47,11 @@ pub(super) enum State {
     Values(Values, Pick),
     Distinct(Distinct),
     Ordered(Ordered, End, Option<usize>),
+    /// The elements of arrays, and those that differ.
+    Elements(Values),
+    Union(DistinctElements),
+    /// The numbers that percentiles are asked of.
+    Percentiles(WindowNumbers),
     /// The value of one document, and what there is without it.
     Shifted(Values, RawBson),
     /// The first and the last points, or all of them if they leave; and the length of the unit.
@@ -81,6 +87,12 @@ impl State {
         moves: bool,
         variables: &Variables,
     ) -> Result<Option<Self>, Fault> {
+        // Asked for each document, so that the numbers of a group would be sorted anew each time.
+        if let Function::Accumulate(accumulator) = function
+            && let Some(request) = accumulator.percentiles()
+        {
+            return Ok(Some(Self::Percentiles(WindowNumbers::new(request, moves))));
+        }
         Ok(Some(match function {
             Function::Accumulate(accumulator) if moves => Self::moving(accumulator, variables)?,
             Function::Accumulate(accumulator) => Self::Group(accumulator.start(nothing(), variables)?),
@@ -116,11 +128,14 @@ impl State {
             Kind::Some(end) => Self::Values(Values::default(), Pick::Some(end, wanted)),
             Kind::Push => Self::Values(Values::default(), Pick::All),
             Kind::AddToSet => Self::Distinct(Distinct::default()),
+            Kind::Concatenate => Self::Elements(Values::default()),
+            Kind::Union => Self::Union(DistinctElements::default()),
             Kind::Extremes(_) => Self::Ordered(Ordered::default(), End::First, Some(wanted)),
             Kind::BestSome(end) => Self::Ordered(Ordered::default(), end, Some(wanted)),
             Kind::Best(end) => Self::Ordered(Ordered::default(), end, None),
             // Parsing has refused a window that it would have to leave.
-            Kind::MergeObjects => Self::Group(accumulator.start(nothing(), variables)?),
+            // And the numbers of percentiles have a state of their own.
+            Kind::MergeObjects | Kind::Percentile => Self::Group(accumulator.start(nothing(), variables)?),
         })
     }
 
@@ -155,6 +170,17 @@ impl State {
                 Self::Extreme(extreme) => extreme.push(number, or_null, work.memory),
                 Self::Values(values, _) | Self::Shifted(values, _) => values.push(value, work.memory),
                 Self::Distinct(distinct) => distinct.push(value, work.memory),
+                Self::Elements(values) => {
+                    if let Some(value) = value {
+                        array_of("$concatArrays", value)?;
+                    }
+                    values.push(value, work.memory)
+                }
+                Self::Union(union) => match value {
+                    Some(value) => union.push(elements(array_of("$setUnion", value)?), work.memory),
+                    None => union.push(std::iter::empty(), work.memory),
+                },
+                Self::Percentiles(numbers) => numbers.enter(or_null, work.memory),
                 Self::Ordered(ordered, ..) => {
                     let key = ordered_key(function, &row.document, or_null)?;
                     ordered.push(key.as_deref().map(|key| (key, or_null)), work.memory)
@@ -185,8 +211,10 @@ impl State {
             Self::Covariance(parts, _) => pop(parts, memory),
             Self::Count(count) => *count = count.saturating_sub(1),
             Self::Extreme(extreme) => extreme.pop(number, memory),
-            Self::Values(values, _) | Self::Shifted(values, _) => values.pop(memory),
+            Self::Values(values, _) | Self::Shifted(values, _) | Self::Elements(values) => values.pop(memory),
             Self::Distinct(distinct) => distinct.pop(memory),
+            Self::Union(union) => union.pop(memory),
+            Self::Percentiles(numbers) => numbers.leave(memory),
             Self::Ordered(ordered, ..) => ordered.pop(memory),
             Self::Slope(points, _) => {
                 drop_point(points, memory);
@@ -218,6 +246,9 @@ impl State {
             Self::Values(values, Pick::Some(end, count)) => RawBson::Array(values.some(*end, *count)),
             Self::Values(values, Pick::All) => RawBson::Array(values.all()),
             Self::Distinct(distinct) => RawBson::Array(distinct.all()),
+            Self::Elements(values) => RawBson::Array(values.all_elements()),
+            Self::Union(union) => RawBson::Array(union.all()),
+            Self::Percentiles(numbers) => numbers.value(),
             Self::Ordered(ordered, end, Some(count)) => RawBson::Array(ordered.some(*end, *count)),
             Self::Ordered(ordered, end, None) => ordered.end(*end),
             Self::Slope(points, unit) => slope(points, *unit)?,

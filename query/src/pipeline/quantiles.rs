@@ -1,0 +1,100 @@
+//! `$percentile` and `$median` over the documents of a group, and over those of a window.
+//!
+//! A group asks once, so its numbers may become a digest; a window asks for each document, and its numbers are kept sorted.
+
+use bson::{RawBson, RawBsonRef};
+
+use crate::numeric::Numeric;
+use crate::percentile::{Numbers, PercentileRequest, SortedNumbers};
+use crate::pipeline::error::Fault;
+use crate::pipeline::memory::StageMemory;
+
+/// The numbers of a group.
+#[derive(Clone, Debug)]
+pub(super) struct GroupNumbers {
+    request: PercentileRequest,
+    numbers: Numbers,
+    /// The bytes that are counted in the memory of the stage.
+    counted: usize,
+}
+
+impl GroupNumbers {
+    pub(super) fn new(request: &PercentileRequest) -> Self {
+        Self { request: request.clone(), numbers: Numbers::new(request.method()), counted: 0 }
+    }
+
+    /// Adds a number; any other value counts for nothing.
+    pub(super) fn add(&mut self, value: RawBsonRef<'_>, memory: &mut StageMemory) -> Result<(), Fault> {
+        let Some(number) = Numeric::of(value) else { return Ok(()) };
+        self.numbers.add(number.to_double());
+        // A list grows by doubling, and a digest takes the place of many numbers.
+        let bytes = self.numbers.bytes();
+        if bytes < self.counted {
+            memory.shrink(self.counted - bytes);
+        } else if bytes > self.counted {
+            memory.grow(bytes - self.counted)?;
+        }
+        self.counted = bytes;
+        Ok(())
+    }
+
+    /// The percentiles of the numbers so far.
+    pub(super) fn into_value(self) -> RawBson {
+        self.request.result(self.numbers.percentiles(self.request.shares()))
+    }
+}
+
+/// The numbers of a window.
+#[derive(Clone, Debug)]
+pub(super) struct WindowNumbers {
+    request: PercentileRequest,
+    sorted: SortedNumbers,
+    /// What each document has, the oldest first. Absent for one that has no number, or NaN. Empty if no document leaves.
+    entered: std::collections::VecDeque<Option<f64>>,
+    moves: bool,
+}
+
+/// What a number takes: its place among the sorted ones, with room to grow.
+const NUMBER_BYTES: usize = 2 * size_of::<f64>();
+
+impl WindowNumbers {
+    /// The numbers of an empty window. `moves` says whether documents leave it.
+    pub(super) fn new(request: &PercentileRequest, moves: bool) -> Self {
+        let (sorted, entered) = (SortedNumbers::default(), std::collections::VecDeque::new());
+        Self { request: request.clone(), sorted, entered, moves }
+    }
+
+    /// Adds what a document has.
+    pub(super) fn enter(&mut self, value: RawBsonRef<'_>, memory: &mut StageMemory) -> Result<(), Fault> {
+        // A document without a number has its turn to leave as well.
+        let number = Numeric::of(value).map(Numeric::to_double).filter(|number| !number.is_nan());
+        if let Some(number) = number {
+            memory.grow(NUMBER_BYTES)?;
+            self.sorted.add(number);
+        }
+        if self.moves {
+            memory.grow(size_of::<Option<f64>>())?;
+            self.entered.push_back(number);
+        }
+        Ok(())
+    }
+
+    /// Removes what the oldest document has.
+    pub(super) fn leave(&mut self, memory: &mut StageMemory) {
+        // Documents leave in the order in which they came.
+        let Some(oldest) = self.entered.pop_front() else { return };
+        memory.shrink(size_of::<Option<f64>>());
+        if let Some(number) = oldest {
+            self.sorted.remove(number);
+            memory.shrink(NUMBER_BYTES);
+        }
+    }
+
+    /// The percentiles of the window.
+    pub(super) fn value(&self) -> RawBson {
+        // Nothing is sorted here, so that many shares cost little.
+        let method = self.request.method();
+        let at = |share: &f64| method.at(*share, self.sorted.len(), |position| self.sorted.get(position));
+        self.request.result(self.request.shares().iter().map(at).collect())
+    }
+}
