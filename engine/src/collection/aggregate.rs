@@ -314,7 +314,7 @@ impl<'a, T> Aggregate<'a, T> {
     fn written<'s>(&'s self, stage: &'s WritingStage, variables: &'s Variables) -> Result<Written<'s>> {
         let (shared, caller, db) = match &self.target {
             Target::Collection(collection) => {
-                (collection.shared_handle(), collection.caller(), collection.valid_namespace()?.db.as_str())
+                (collection.shared(), collection.caller(), collection.valid_namespace()?.db.as_str())
             }
             Target::Database { shared, caller, name } => (*shared, caller, *name),
         };
@@ -337,12 +337,8 @@ impl<'a, T> Aggregate<'a, T> {
                 return on_collection(base, pipeline);
             }
             // As for a cursor, but for a pipeline that is only a search: its rows are a stream here too.
-            let (search, _) = leading(&mut pipeline, self.options.hint.as_ref())?;
-            let selector = search.selector.clone();
-            piped(base, pipeline, &selector, |view| {
-                check_hint(self.options.hint.as_ref(), view.indexes())?;
-                Rows::open(view, search)
-            })
+            let (selector, open) = leading_rows(&mut pipeline, &self.options)?;
+            piped(base, pipeline, &selector, open)
         })
     }
 
@@ -456,19 +452,29 @@ fn search<T>(
     mut pipeline: Pipeline,
     options: &AggregateOptions,
 ) -> Result<Cursor<T>> {
-    let (search, _) = leading(&mut pipeline, options.hint.as_ref())?;
-    let selector = search.selector.clone();
-    let open = |view: ReadView| {
-        // The view's own indexes: the plan can use these and no others.
-        check_hint(options.hint.as_ref(), view.indexes())?;
-        Rows::open(view, search)
-    };
+    let (selector, open) = leading_rows(&mut pipeline, options)?;
     // Without further stages the cursor reads the rows directly.
     if pipeline.is_empty() {
         return Ok(collection.search(&selector, open)?.map_or_else(Cursor::empty, Cursor::new));
     }
     // The stages run without a collection too: a `$facet` over nothing gives one document.
     Ok(Cursor::piped(piped(collection, pipeline, &selector, open)?))
+}
+
+/// Takes the search from the start of the pipeline: what it looks for, and what opens its rows.
+fn leading_rows<'o>(
+    pipeline: &mut Pipeline,
+    options: &'o AggregateOptions,
+) -> Result<(Selector, impl FnOnce(ReadView) -> Result<Rows> + use<'o>)> {
+    let hint = options.hint.as_ref();
+    let (search, _) = leading(pipeline, hint)?;
+    let selector = search.selector.clone();
+    let open = move |view: ReadView| {
+        // The view's own indexes: the plan can use these and no others.
+        check_hint(hint, view.indexes())?;
+        Rows::open(view, search)
+    };
+    Ok((selector, open))
 }
 
 /// Opens the rows of a search with the stages after it.

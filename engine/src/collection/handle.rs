@@ -224,12 +224,8 @@ impl<T> Collection<T> {
         Self { handle: Arc::new(handle), row: PhantomData }
     }
 
-    pub(super) fn shared(&self) -> &Shared {
-        &self.handle.shared
-    }
-
-    /// The client of the handle, for other handles.
-    pub(super) fn shared_handle(&self) -> &Arc<Shared> {
+    /// What all handles of the client share.
+    pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.handle.shared
     }
 

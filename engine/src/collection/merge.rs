@@ -11,6 +11,7 @@ use query::expression::Variables;
 use query::operation::OperationContext;
 use query::pipeline::error::{Error as PipelineError, Fault};
 use query::pipeline::merge::{Merge, WhenMatched, WhenNotMatched};
+use query::update::Update;
 
 use crate::catalog::indexes::Index;
 use crate::codes::refused;
@@ -44,8 +45,8 @@ pub(super) struct Merging<'a> {
     /// The variables of the command.
     variables: &'a Variables,
     terms: MergeTerms<'a>,
-    /// The stages of `whenMatched`.
-    stages: Vec<Document>,
+    /// The stages of `whenMatched`, read once. `None` for the other modes.
+    stages: Option<Update>,
     order: Order,
 }
 
@@ -59,14 +60,11 @@ impl<'a> Merging<'a> {
         variables: &'a Variables,
         terms: MergeTerms<'a>,
     ) -> Result<Self> {
-        let mut stages = Vec::new();
+        let mut stages = None;
         if let WhenMatched::Pipeline(given) = merge.when_matched() {
-            for stage in given {
-                stages.push(Document::try_from(stage)?);
-            }
-            // Read without values, so that a wrong stage is refused even if there is no document.
+            // Read without values, which each document has of its own: so a wrong stage is refused even if there is none.
             let names = merge.names(variables).map_err(|fault| at(position, fault))?;
-            Change::of_update(&UpdateModifications::Pipeline(stages.clone()), None, &names)?;
+            stages = Some(Update::parse_pipeline(given, &[], &names)?);
         }
         // Records are stored under their `_id`s, so these need no other index.
         if !merge.is_by_id() {
@@ -84,18 +82,19 @@ impl<'a> Merging<'a> {
         let document = self.with_id(document)?;
         let filter = self.filter(&document)?;
         let operation = self.variables.operation();
-        let is_found = match self.merge.when_matched() {
-            WhenMatched::Fail => return self.insert(&document, operation).map_err(named),
-            WhenMatched::Replace => self.change(&filter, &Change::of_replacement(document.as_bytes())?),
-            WhenMatched::KeepExisting => self.set("$setOnInsert", &document, &filter),
-            WhenMatched::Merge => self.set("$set", &document, &filter),
-            WhenMatched::Pipeline(_) => {
+        let is_found = match (self.merge.when_matched(), &self.stages) {
+            (WhenMatched::Fail, _) => return self.insert(&document, operation).map_err(named),
+            (WhenMatched::Replace, _) => self.change(&filter, &Change::of_replacement(document.as_bytes())?),
+            (WhenMatched::KeepExisting, _) => self.set("$setOnInsert", &document, &filter),
+            // A pipeline was read when the merge began, so it is never without its stages.
+            (WhenMatched::Merge | WhenMatched::Pipeline(_), None) | (WhenMatched::Merge, Some(_)) => {
+                self.set("$set", &document, &filter)
+            }
+            (WhenMatched::Pipeline(_), Some(stages)) => {
                 let variables = self.merge.variables(&document, self.variables);
                 let variables = variables.map_err(|fault| at(self.position, fault))?;
-                let stages = UpdateModifications::Pipeline(self.stages.clone());
                 // Where none is found the document itself is inserted, and not what the stages make of nothing.
-                let change = Change::of_update(&stages, None, &variables)?.supplying(document.as_bytes());
-                self.change(&filter, &change)
+                self.change(&filter, &Change::again(stages, &variables, document.as_bytes()))
             }
         };
         if is_found.map_err(named)? || self.merge.when_not_matched() != WhenNotMatched::Fail {

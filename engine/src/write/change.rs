@@ -56,18 +56,13 @@ impl<'a> Change<'a> {
             }
         };
         // Once for the call: all documents that it changes get the same time.
-        let stamp = next_timestamp();
-        let half = |part: u64| u32::try_from(part & u64::from(u32::MAX)).unwrap_or(u32::MAX);
-        let timestamp = Timestamp { time: half(stamp >> 32), increment: half(stamp) };
-        Ok(Self::Update { update, clock: (variables.clock(), timestamp), supplied: None })
+        Ok(Self::Update { update, clock: clock(variables), supplied: None })
     }
 
-    /// The same update, of which an upsert inserts a given document.
-    pub(crate) fn supplying(self, document: &'a [u8]) -> Self {
-        match self {
-            Self::Update { update, clock, .. } => Self::Update { update, clock, supplied: Some(document) },
-            Self::Replacement(replacement) => Self::Replacement(replacement),
-        }
+    /// The change by an update that was read before, with values of its variables. An upsert inserts `supplied`.
+    pub(crate) fn again(update: &Update, variables: &Variables, supplied: &'a [u8]) -> Self {
+        let update = update.with_variables(variables);
+        Self::Update { update, clock: clock(variables), supplied: Some(supplied) }
     }
 
     /// Checks the bytes of a replacement.
@@ -150,6 +145,13 @@ impl<'a> Change<'a> {
             }
         }
     }
+}
+
+/// The clock of a change: the time of the operation, and a timestamp that no other change has.
+fn clock(variables: &Variables) -> (DateTime, Timestamp) {
+    let stamp = next_timestamp();
+    let half = |part: u64| u32::try_from(part & u64::from(u32::MAX)).unwrap_or(u32::MAX);
+    (variables.clock(), Timestamp { time: half(stamp >> 32), increment: half(stamp) })
 }
 
 /// Appends the auto-increment fields of the stored document that the replacement lacks, ascending by name. Of a nested

@@ -112,6 +112,34 @@ impl Update {
         Ok(Self { body: UpdateBody::Pipeline(UpdatePipeline::parse(stages, variables)?) })
     }
 
+    /// The same update with other values of its variables, which only a pipeline has. The variables must have the names that
+    /// it was parsed with. Nothing is parsed again, and the stages are shared.
+    ///
+    /// ```
+    /// use bson::{RawBson, rawdoc};
+    /// use cairndb_query::expression::Variables;
+    /// use cairndb_query::update::{Context, Phase, Update};
+    ///
+    /// let names = Variables::default().with("tax", None).unwrap();
+    /// let update = Update::parse_pipeline(&[rawdoc! { "$set": { "tax": "$$tax" } }], &[], &names)?;
+    /// let timestamp = bson::Timestamp { time: 0, increment: 1 };
+    /// let context = Context::new(Phase::Modify, bson::DateTime::from_millis(0), timestamp);
+    /// for tax in [7, 19] {
+    ///     let values = Variables::default().with("tax", Some(RawBson::Int32(tax))).unwrap();
+    ///     let changed = update.with_variables(&values).apply(&rawdoc! { "_id": 1 }, &context)?;
+    ///     assert_eq!(changed, Some(rawdoc! { "_id": 1, "tax": tax }));
+    /// }
+    /// # Ok::<(), cairndb_query::update::error::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_variables(&self, variables: &Variables) -> Self {
+        let body = match &self.body {
+            UpdateBody::Operators(operators) => UpdateBody::Operators(operators.clone()),
+            UpdateBody::Pipeline(pipeline) => UpdateBody::Pipeline(pipeline.with_variables(variables)),
+        };
+        Self { body }
+    }
+
     /// Whether a path has the positional operator `$`. If so, the context must have a position.
     ///
     /// ```

@@ -3,6 +3,8 @@
 //! Only stages that make one document out of one are allowed. Whatever they make, the `_id` of a stored document stays
 //! and comes first.
 
+use std::sync::Arc;
+
 use bson::{RawDocument, RawDocumentBuf};
 use index::order::compare;
 use index::validate::{DOCUMENT_BYTES_MAX, validate};
@@ -16,7 +18,7 @@ use crate::update::error::{Error, StageFault};
 /// The stages of an update, parsed, with the variables of their expressions.
 #[derive(Clone, Debug)]
 pub(super) struct UpdatePipeline {
-    stages: Vec<Shape>,
+    stages: Arc<[Shape]>,
     variables: Variables,
 }
 
@@ -33,6 +35,11 @@ impl UpdatePipeline {
         };
         let stages = stages.iter().enumerate().map(parse).collect::<Result<_, _>>()?;
         Ok(Self { stages, variables: variables.clone() })
+    }
+
+    /// The same stages, with other values of the variables that they were parsed with.
+    pub(super) fn with_variables(&self, variables: &Variables) -> Self {
+        Self { stages: Arc::clone(&self.stages), variables: variables.clone() }
     }
 
     /// The bytes of the document that the last stage makes, with the `_id` in front.
