@@ -16,6 +16,7 @@ use index::spec::UNSUPPORTED_KINDS;
 use serde::Deserialize;
 
 use crate::json::Json;
+use crate::refusals::Refused;
 
 /// What stands for the option in the command of a place.
 const PLACEHOLDER: &str = "<option>";
@@ -222,6 +223,24 @@ impl Probe {
             (error.get_i32("code").expect("a number"), error.get_str("errmsg").expect("a text"));
         Err(Refusal { code, text: text.to_owned() })
     }
+}
+
+/// What the tables of commands refuse, in the order of the page.
+pub(crate) fn refused(tables: &Tables) -> Vec<Refused> {
+    let mut refused = Vec::new();
+    for Subject { places, rows, .. } in &tables.subjects {
+        refused.extend(rows.iter().filter_map(|row| Refused::of_row(&row.name, row.refused, &row.note)));
+        let options = places.iter().flat_map(|place| options(&place.place));
+        refused.extend(
+            options
+                .map(|option| Refused { name: format!("`{}`", option.name), note: option.reason.to_owned() }),
+        );
+    }
+    for table in UNSUPPORTED_COMMANDS {
+        let named = |name: &&str| Refused { name: format!("`{name}`"), note: table.reason.to_owned() };
+        refused.extend(table.names.iter().map(named));
+    }
+    refused
 }
 
 /// The part of the page.

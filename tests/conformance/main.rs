@@ -14,6 +14,7 @@ mod expectation;
 mod foreign;
 mod json;
 mod page;
+mod refusals;
 mod run;
 mod value;
 
@@ -114,6 +115,12 @@ fn every_operator_is_as_its_table_says() {
 #[test]
 fn every_option_and_command_is_as_its_table_says() {
     let failures = page::command_failures(&page::load(&folder()));
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn everything_that_is_refused_has_one_reason() {
+    let failures = page::reason_failures(&page::load(&folder()));
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 

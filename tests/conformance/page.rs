@@ -14,6 +14,7 @@ use crate::commands::{self, Difference};
 use crate::corpus::{Case, Command, CommandLine};
 use crate::expectation::Outcome;
 use crate::foreign::OtherCollections;
+use crate::refusals::{self, RefusalReason, Refused};
 use crate::run::run;
 
 const HEAD: &str = "\
@@ -24,10 +25,11 @@ printed by the suite `conformance` from the tables beside its corpus and those b
 run, every option and command tried, and the number says how many cases of the corpus use the operator. MongoDB 8 is the
 measure.
 
-First the languages: [filters](#filters-clauses), [updates](#updates-operators), pipelines and expressions. Then the commands:
-[options of all](#options-of-all-commands), of [reads](#options-of-reads) and [writes](#options-of-writes),
-[collections](#collections-kinds-and-options), [indexes](#indexes-kinds), and [whole commands](#whole-commands). At the end
-the [embedded API](#the-embedded-api-beside-mongodbs-rust-driver) and the
+First [what is still refused](#what-is-still-refused), and why. Then the languages: [filters](#filters-clauses),
+[updates](#updates-operators), pipelines and expressions. Then the commands: [options of all](#options-of-all-commands), of
+[reads](#options-of-reads) and [writes](#options-of-writes), [collections](#collections-kinds-and-options),
+[indexes](#indexes-kinds), and [whole commands](#whole-commands). At the end the
+[embedded API](#the-embedded-api-beside-mongodbs-rust-driver) and the
 [differences made on purpose](#differences-made-on-purpose).
 
 *Refused* means an error that names the operator, with the code given; nothing is ignored silently. A name that MongoDB does
@@ -39,6 +41,7 @@ pub(crate) struct Tables {
     families: Vec<Family>,
     differences: Vec<Difference>,
     commands: commands::Tables,
+    reasons: Vec<RefusalReason>,
 }
 
 #[derive(Deserialize)]
@@ -66,6 +69,7 @@ pub(crate) fn load(folder: &Path) -> Tables {
         families: serde_json::from_str(&read("operators.json")).expect("a table of operators"),
         differences: serde_json::from_str(&read("differences.json")).expect("a table of differences"),
         commands: commands::load(folder),
+        reasons: refusals::load(folder),
     }
 }
 
@@ -108,9 +112,23 @@ fn shown(entry: &Entry, command: &Command, cases: &[Case]) -> usize {
     cases.iter().filter(uses).count()
 }
 
+/// What is refused without a reason, and reasons for nothing.
+pub(crate) fn reason_failures(tables: &Tables) -> Vec<String> {
+    refusals::failures(&tables.reasons, &refused(tables))
+}
+
+/// All that is refused, in the order of the page.
+fn refused(tables: &Tables) -> Vec<Refused> {
+    let entries = tables.families.iter().flat_map(|family| &family.operators);
+    let of_languages =
+        entries.filter_map(|entry| Refused::of_row(&format!("`{}`", entry.name), entry.refused, &entry.note));
+    of_languages.chain(commands::refused(&tables.commands)).collect()
+}
+
 /// The page.
 pub(crate) fn print(tables: &Tables, cases: &[Case]) -> String {
     let mut page = HEAD.to_owned();
+    refusals::print(&tables.reasons, &refused(tables), &mut page);
     for family in &tables.families {
         let _ = write!(page, "\n## {}\n\n| name | here | cases | note |\n|---|---|---|---|\n", family.family);
         for entry in &family.operators {
