@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use query::expression::{ComputedFields, Expression, Variables};
 use query::filter::Filter;
 
-const OPERATORS: [&str; 147] = [
+const OPERATORS: [&str; 160] = [
     "$abs",
     "$acos",
     "$acosh",
@@ -158,9 +158,22 @@ const OPERATORS: [&str; 147] = [
     "$week",
     "$year",
     "$zip",
+    "$bottom",
+    "$bottomN",
+    "$createObjectId",
+    "$median",
+    "$percentile",
+    "$sigmoid",
+    "$similarityCosine",
+    "$similarityDotProduct",
+    "$similarityEuclidean",
+    "$toHashedIndexKey",
+    "$toUUID",
+    "$top",
+    "$topN",
 ];
 /// Names of arguments.
-const NAMES: [&str; 43] = [
+const NAMES: [&str; 47] = [
     "input",
     "in",
     "as",
@@ -204,9 +217,13 @@ const NAMES: [&str; 43] = [
     "second",
     "binSize",
     "iso8601",
+    "method",
+    "p",
+    "score",
+    "vectors",
 ];
 /// Paths, variables, and texts that mean something to some operator.
-const TEXTS: [&str; 32] = [
+const TEXTS: [&str; 35] = [
     "$a",
     "$b",
     "$a.b",
@@ -239,6 +256,9 @@ const TEXTS: [&str; 32] = [
     "(a)|b$",
     "imsx",
     "mon",
+    "approximate",
+    "continuous",
+    "00112233-4455-6677-8899-aabbccddeeff",
 ];
 const DEPTH_MAX: u32 = 6;
 
@@ -265,7 +285,8 @@ fn check(expression: Bson, target: &RawDocument) {
         Ok(parsed) => parsed,
         Err(error) => return check_error(&error),
     };
-    let is_random = expression.to_string().contains("$rand");
+    let text = expression.to_string();
+    let is_random = text.contains("$rand") || text.contains("$createObjectId");
     let value = parsed.evaluate(target, &variables);
     match &value {
         Ok(Some(value)) => {

@@ -49,7 +49,7 @@ const STAGES: [&str; 32] = [
     "$unwind",
     "$nothing",
 ];
-const WINDOW_OPERATORS: [&str; 16] = [
+const WINDOW_OPERATORS: [&str; 20] = [
     "$addToSet",
     "$avg",
     "$covariancePop",
@@ -66,8 +66,12 @@ const WINDOW_OPERATORS: [&str; 16] = [
     "$shift",
     "$stdDevSamp",
     "$sum",
+    "$median",
+    "$percentile",
+    "$concatArrays",
+    "$setUnion",
 ];
-const NAMES: [&str; 48] = [
+const NAMES: [&str; 52] = [
     "$addToSet",
     "$avg",
     "$bottom",
@@ -116,9 +120,28 @@ const NAMES: [&str; 48] = [
     "sortBy",
     "storageStats",
     "",
+    "$percentile",
+    "$setUnion",
+    "method",
+    "p",
 ];
-const TEXTS: [&str; 12] =
-    ["$a", "$b", "$a.b", "$_id", "$$ROOT", "$$NOW", "$$REMOVE", "a", "b", "a.b", "c.d", ""];
+const TEXTS: [&str; 15] = [
+    "$a",
+    "$b",
+    "$a.b",
+    "$_id",
+    "$$ROOT",
+    "$$NOW",
+    "$$REMOVE",
+    "a",
+    "b",
+    "a.b",
+    "c.d",
+    "",
+    "approximate",
+    "continuous",
+    "discrete",
+];
 const DEPTH_MAX: u32 = 6;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -178,6 +178,11 @@ impl SortedNumbers {
         None
     }
 
+    /// How many steps it takes to find a number.
+    pub(crate) fn steps(&self) -> u64 {
+        1 + self.chunks.len() as u64 / 64
+    }
+
     /// The first chunk whose last number is not below `number`, or else the last one.
     fn chunk_of(&self, number: f64) -> usize {
         let is_below =
@@ -238,12 +243,14 @@ impl Numbers {
             self.digest();
         }
         self.loose.sort_unstable_by(f64::total_cmp);
-        shares.iter().map(|share| self.percentile(*share)).collect()
+        // Once for all shares, of which there may be many.
+        let means = self.digest.as_deref().map(Means::of);
+        shares.iter().map(|share| self.percentile(*share, means.as_ref())).collect()
     }
 
-    fn percentile(&self, share: f64) -> Option<f64> {
+    fn percentile(&self, share: f64, means: Option<&Means>) -> Option<f64> {
         let [below, above] = self.infinite;
-        let Some(digest) = &self.digest else {
+        let Some(means) = means else {
             let finite = self.loose.len();
             return self.method.at(share, below + finite + above, |position| {
                 Some(match position.checked_sub(below) {
@@ -253,12 +260,12 @@ impl Numbers {
             });
         };
         // With a digest the infinities still have their exact places before and after it.
-        let finite = position(digest.count(), usize::MAX);
+        let finite = position(means.count, usize::MAX);
         let rank = rank(share, below + finite + above);
         Some(match rank.checked_sub(below) {
             None => f64::NEG_INFINITY,
             Some(rest) if rest >= finite => f64::INFINITY,
-            Some(rest) => at_rank(digest, rest)?,
+            Some(rest) => means.at_rank(rest)?,
         })
     }
 
@@ -272,29 +279,39 @@ impl Numbers {
     }
 }
 
-/// The number at a position, as far as the means tell it: exact at both ends, and where a mean is that of one number.
-fn at_rank(digest: &TDigest, rank: usize) -> Option<f64> {
-    let rank = as_double(rank);
-    let (least, greatest) = (digest.min()?, digest.max()?);
-    // A mean would lie within the extremes, which the digest knows exactly.
-    if rank <= 0.0 {
-        return Some(least);
-    }
-    if rank >= digest.count() - 1.0 {
-        return Some(greatest);
-    }
-    // A mean stands in the middle of the positions of its numbers; between two means lies a line.
-    let mut before = (0.0, least);
-    let mut start = 0.0;
-    for centroid in digest.centroids() {
-        let center = start + (centroid.weight() - 1.0) / 2.0;
-        if center >= rank {
-            return Some(between(before, (center, centroid.mean()), rank));
+/// The means of a digest, each with its place among all numbers.
+struct Means {
+    /// In their order. The first and the last are the extremes, which a digest knows exactly.
+    points: Vec<(f64, f64)>,
+    count: f64,
+}
+
+impl Means {
+    fn of(digest: &TDigest) -> Self {
+        let count = digest.count();
+        let mut points: Vec<(f64, f64)> = digest.min().map(|least| (0.0, least)).into_iter().collect();
+        let mut start = 0.0;
+        // A mean stands in the middle of the positions of its numbers; that of one number stands where the number does.
+        for centroid in digest.centroids() {
+            points.push((start + (centroid.weight() - 1.0) / 2.0, centroid.mean()));
+            start += centroid.weight();
         }
-        before = (center, centroid.mean());
-        start += centroid.weight();
+        points.extend(digest.max().map(|greatest| (count - 1.0, greatest)));
+        Self { points, count }
     }
-    Some(between(before, (digest.count() - 1.0, greatest), rank))
+
+    /// The number at a position, as far as the means tell it: between two of them lies a line.
+    fn at_rank(&self, rank: usize) -> Option<f64> {
+        let rank = as_double(rank);
+        // Of points at one place the extremes hold: the first of all, and the last.
+        let next = self.points.partition_point(|(place, _)| *place < rank);
+        let right = *self.points.get(next).or(self.points.last())?;
+        if rank >= self.count - 1.0 {
+            return self.points.last().map(|(_, greatest)| *greatest);
+        }
+        let left = next.checked_sub(1).and_then(|before| self.points.get(before)).copied();
+        Some(between(left.unwrap_or(right), right, rank))
+    }
 }
 
 /// The value at `rank` on the line between two points.

@@ -15,6 +15,7 @@ use crate::expression::value::Value;
 use crate::numeric::Numeric;
 use crate::operation::OperationContext;
 use crate::raw::{Field, Fields, Malformed};
+use crate::value::{content_bytes, document_or_array};
 
 /// Parses `$createObjectId`, which is given an empty object.
 pub(super) fn parse_object_id(
@@ -79,21 +80,40 @@ fn hashed_index_key<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Erro
     let input = arguments.value(0)?;
     // MongoDB's hash starts from a seed, which has always been 0.
     let mut hash = Md5::new_with_prefix(0_i32.to_le_bytes());
-    add_value(&mut hash, input.or_null(), None, arguments.operation())?;
+    add_value(&mut hash, input.or_null(), arguments.operation())?;
     // The first eight of sixteen bytes are the number.
     let digest = hash.finalize();
     let first = digest.first_chunk::<8>().copied().unwrap_or_default();
     Ok(Value::long(i64::from_le_bytes(first)))
 }
 
-/// Adds a value to the hash: the place of its type in MongoDB's order, its name if it is part of another value, and what it
-/// holds. Numbers of all types count as integers, so that equal numbers have one hash.
-fn add_value(
+/// Adds a value to the hash, and all that is in it. Values that are open wait on a list, so that no nesting overflows the
+/// thread's stack.
+fn add_value(hash: &mut Md5, value: RawBsonRef<'_>, operation: &OperationContext) -> Result<(), Error> {
+    let mut open: Vec<Fields<'_>> = add_start(hash, value, None, operation)?.into_iter().collect();
+    while let Some(fields) = open.last_mut() {
+        let Some(field) = fields.next() else {
+            // The end of a value counts as well: `[[], []]` is not `[[[]]]`.
+            hash.update(0_i32.to_le_bytes());
+            open.pop();
+            continue;
+        };
+        let field = field.map_err(malformed)?;
+        // By name, so that two objects with the same values differ.
+        let value = field.value().map_err(malformed)?;
+        open.extend(add_start(hash, value, Some(field.name()), operation)?);
+    }
+    Ok(())
+}
+
+/// Adds a value without what is in it: the place of its type in MongoDB's order, its name if it is part of another value, and
+/// what it holds. Numbers of all types count as integers, so that equal numbers have one hash. Returns the fields that follow.
+fn add_start<'v>(
     hash: &mut Md5,
-    value: RawBsonRef<'_>,
+    value: RawBsonRef<'v>,
     name: Option<&str>,
     operation: &OperationContext,
-) -> Result<(), Error> {
+) -> Result<Option<Fields<'v>>, Error> {
     operation.step()?;
     // All numbers have one place, and so have texts and symbols.
     hash.update(place_of_type(value).to_le_bytes());
@@ -103,27 +123,24 @@ fn add_value(
     }
     if let Some(number) = Numeric::of(value) {
         hash.update(whole(number).to_le_bytes());
-        return Ok(());
+        return Ok(None);
     }
     match value {
-        RawBsonRef::Document(document) => add_fields(hash, Fields::of(document), operation),
-        RawBsonRef::Array(array) => match RawDocument::from_bytes(array.as_bytes()) {
-            // An array lies in memory as a document whose names are positions.
-            Ok(document) => add_fields(hash, Fields::of(document), operation),
-            Err(_) => Ok(()),
-        },
+        // An array lies in memory as a document whose names are positions.
+        RawBsonRef::Document(_) | RawBsonRef::Array(_) => {
+            return Ok(document_or_array(value).map(Fields::of));
+        }
         RawBsonRef::JavaScriptCodeWithScope(code) => {
             // The code without its length, unlike a text: MongoDB has it so.
             hash.update(code.code);
             hash.update([0]);
-            add_fields(hash, Fields::of(code.scope), operation)
+            return Ok(Some(Fields::of(code.scope)));
         }
         RawBsonRef::String(text) | RawBsonRef::Symbol(text) | RawBsonRef::JavaScriptCode(text) => {
             let length = u32::try_from(text.len() + 1).unwrap_or(u32::MAX);
             hash.update(length.to_le_bytes());
             hash.update(text);
             hash.update([0]);
-            Ok(())
         }
         RawBsonRef::Double(_)
         | RawBsonRef::Int32(_)
@@ -141,25 +158,14 @@ fn add_value(
         | RawBsonRef::MinKey
         | RawBsonRef::DbPointer(_) => {
             // Written once more, because a value by itself does not tell its bytes.
-            let _held = operation.reserve(crate::value::content_bytes(value))?;
+            let _held = operation.reserve(content_bytes(value))?;
             let mut document = RawDocumentBuf::new();
             document.append(cstr!(""), value);
             let written = Fields::of(&document).next().transpose().map_err(malformed)?;
             hash.update(written.as_ref().map(Field::bytes).unwrap_or_default());
-            Ok(())
         }
     }
-}
-
-/// Adds the fields of an object, and its end.
-fn add_fields(hash: &mut Md5, fields: Fields<'_>, operation: &OperationContext) -> Result<(), Error> {
-    for field in fields {
-        // By name, so that two objects with the same values differ.
-        let field = field.map_err(malformed)?;
-        add_value(hash, field.value().map_err(malformed)?, Some(field.name()), operation)?;
-    }
-    hash.update(0_i32.to_le_bytes());
-    Ok(())
+    Ok(None)
 }
 
 fn malformed(error: Malformed) -> Error {
@@ -288,6 +294,17 @@ mod tests {
         assert_eq!(hash(decimal("-Infinity")), hash(bson!(i64::MIN)));
         assert_eq!(hash(bson!(9_223_372_036_854_775_808.0)), hash(bson!(i64::MIN)));
         assert_eq!(hash(bson!({ "a": [1, { "b": 2.2 }] })), hash(bson!({ "a": [1_i64, { "b": 2 }] })));
+    }
+
+    #[test]
+    fn deep_nesting_does_not_overflow_the_stack() {
+        let deeper = |levels: i32| {
+            bson!({ "$reduce": {
+            "input": { "$range": [0, levels] }, "initialValue": [], "in": ["$$value"],
+        } })
+        };
+        let hash = |levels| evaluate(&bson!({ "$toHashedIndexKey": (deeper(levels)) })).unwrap();
+        assert_ne!(format!("{:?}", hash(5_000)), format!("{:?}", hash(5_001)));
     }
 
     #[test]

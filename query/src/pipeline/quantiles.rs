@@ -90,11 +90,74 @@ impl WindowNumbers {
         }
     }
 
+    /// How many steps the percentiles of the window take.
+    pub(super) fn steps(&self) -> u64 {
+        (self.request.shares().len() as u64).saturating_mul(self.sorted.steps())
+    }
+
     /// The percentiles of the window.
     pub(super) fn value(&self) -> RawBson {
         // Nothing is sorted here, so that many shares cost little.
         let method = self.request.method();
         let at = |share: &f64| method.at(*share, self.sorted.len(), |position| self.sorted.get(position));
         self.request.result(self.request.shares().iter().map(at).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::operation::OperationContext;
+    use crate::percentile::Method;
+
+    /// How many numbers of a group, or of a window, fit into so much memory.
+    const LIMIT: usize = 100_000;
+
+    fn memory() -> StageMemory {
+        StageMemory::new("$group", LIMIT, &OperationContext::default())
+    }
+
+    fn median(method: Method) -> PercentileRequest {
+        PercentileRequest::new(Arc::from([0.5]), method, true)
+    }
+
+    #[test]
+    fn the_numbers_of_a_group_are_counted() {
+        let mut numbers = GroupNumbers::new(&median(Method::Discrete));
+        let mut memory = memory();
+        let added =
+            (0..100_000).take_while(|number| numbers.add(RawBsonRef::Int32(*number), &mut memory).is_ok());
+        let count = added.count();
+        assert!((LIMIT / 20..LIMIT / 8).contains(&count), "{count} numbers");
+    }
+
+    #[test]
+    fn the_digest_of_a_group_takes_no_more_for_more_numbers() {
+        let mut numbers = GroupNumbers::new(&median(Method::Approximate));
+        // As much as the numbers before a digest and the digest take.
+        let mut memory = StageMemory::new("$group", 200_000, &OperationContext::default());
+        for number in 0..300_000 {
+            numbers.add(RawBsonRef::Int32(number), &mut memory).unwrap();
+        }
+        let RawBson::Double(median) = numbers.into_value() else { panic!("no number") };
+        assert!((median - 150_000.0).abs() < 300.0, "{median}");
+    }
+
+    #[test]
+    fn the_numbers_of_a_window_are_counted_until_they_leave() {
+        let mut numbers = WindowNumbers::new(&median(Method::Discrete), true);
+        let mut memory = memory();
+        let added =
+            (0..100_000).take_while(|number| numbers.enter(RawBsonRef::Int32(*number), &mut memory).is_ok());
+        assert!(added.count() < LIMIT / 16);
+        // Each that leaves makes room for another one.
+        for number in 0..50_000 {
+            numbers.leave(&mut memory);
+            numbers.leave(&mut memory);
+            numbers.enter(RawBsonRef::Int32(number), &mut memory).unwrap();
+        }
+        assert_eq!(numbers.value(), RawBson::Double(49_999.0));
     }
 }

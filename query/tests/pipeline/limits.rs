@@ -38,6 +38,12 @@ fn stages_that_hold_documents_give_up() {
     for operator in ["$push", "$addToSet"] {
         check_memory(doc! { "$group": { "_id": 1, "x": { operator: "$v" } } }, "$group");
     }
+    for operator in ["$concatArrays", "$setUnion"] {
+        check_memory(
+            doc! { "$group": { "_id": 1, "x": { operator: { "$concatArrays": [["$v"]] } } } },
+            "$group",
+        );
+    }
     for operator in ["$firstN", "$lastN", "$minN", "$maxN"] {
         let some = doc! { "n": 20, "input": "$v" };
         check_memory(doc! { "$group": { "_id": 1, "x": { operator: some } } }, "$group");

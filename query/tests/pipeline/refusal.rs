@@ -21,7 +21,7 @@ fn unknown_names_are_told_from_those_that_are_not_here() {
     let group = |name: &str| [doc! { "$group": { "_id": 1, "x": { name: 1 } } }];
     check_error(&group("$nothing"), &[], 15_952, "stage 0: unknown group operator '$nothing'");
     check_error(&group("$rank"), &[], 15_952, "stage 0: unknown group operator '$rank'");
-    check_error(&group("$median"), &[], 238, "stage 0: accumulator $median is not supported");
+    check_error(&group("$accumulator"), &[], 238, "stage 0: accumulator $accumulator is not supported");
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl Window {
     }
 }
 
-const OPERATORS: [&str; 13] = [
+const OPERATORS: [&str; 17] = [
     "$sum",
     "$avg",
     "$min",
@@ -59,6 +59,10 @@ const OPERATORS: [&str; 13] = [
     "$topN",
     "$stdDevPop",
     "$covariancePop",
+    "$median",
+    "$percentile",
+    "$concatArrays",
+    "$setUnion",
 ];
 
 fn argument(operator: &str) -> Bson {
@@ -67,6 +71,12 @@ fn argument(operator: &str) -> Bson {
         "$minN" => doc! { "n": 2, "input": "$v" }.into(),
         "$topN" => doc! { "n": 2, "output": "$n", "sortBy": { "v": -1 } }.into(),
         "$covariancePop" => vec!["$t", "$v"].into(),
+        "$median" => doc! { "input": "$v", "method": "approximate" }.into(),
+        "$percentile" => doc! { "input": "$v", "p": [0.3, 1], "method": "continuous" }.into(),
+        // Of one group there is no array at all.
+        "$concatArrays" | "$setUnion" => {
+            doc! { "$cond": [{ "$eq": ["$k", 1] }, "$none", ["$v", "$t", 1]] }.into()
+        }
         _ => "$v".into(),
     }
 }
@@ -88,7 +98,7 @@ fn naive(operator: &str, window: &[&Document]) -> Bson {
     let value = |document: Option<&&Document>| {
         document.and_then(|document| document.get("v").cloned()).unwrap_or(Bson::Null)
     };
-    if numbers.is_empty() && ["$avg", "$stdDevPop", "$covariancePop"].contains(&operator) {
+    if numbers.is_empty() && ["$avg", "$stdDevPop", "$covariancePop", "$median"].contains(&operator) {
         return Bson::Null;
     }
     match operator {
@@ -122,6 +132,8 @@ fn naive(operator: &str, window: &[&Document]) -> Bson {
             let squares: f64 = numbers.iter().map(|number| (*number as f64 - mean).powi(2)).sum();
             Bson::Double((squares / count).sqrt())
         }
+        "$median" | "$percentile" => naive_percentile(operator, numbers),
+        "$concatArrays" | "$setUnion" => naive_elements(operator, window),
         "$covariancePop" => {
             let pairs: Vec<(f64, f64)> = window
                 .iter()
@@ -134,6 +146,33 @@ fn naive(operator: &str, window: &[&Document]) -> Bson {
         }
         other => panic!("{other} has no naive version"),
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the numbers are small")]
+fn naive_percentile(operator: &str, mut numbers: Vec<i64>) -> Bson {
+    numbers.sort_unstable();
+    let Some(last) = numbers.len().checked_sub(1) else { return vec![Bson::Null; 2].into() };
+    if operator == "$median" {
+        return Bson::Double(numbers[last / 2] as f64);
+    }
+    // The place of the share 0.3 among the distances between the numbers, in tenths.
+    let (whole, tenths) = (3 * last / 10, 3 * last % 10);
+    let next = numbers[(whole + 1).min(last)] - numbers[whole];
+    vec![numbers[whole] as f64 + next as f64 * tenths as f64 / 10.0, numbers[last] as f64].into()
+}
+
+fn naive_elements(operator: &str, window: &[&Document]) -> Bson {
+    let arrays = window.iter().filter(|document| document.get_i32("k").is_ok_and(|k| k != 1));
+    let elements = arrays.flat_map(|document| {
+        let of = |name: &str| document.get(name).cloned().unwrap_or(Bson::Null);
+        [of("v"), of("t"), Bson::Int32(1)]
+    });
+    let mut elements: Vec<Bson> = elements.collect();
+    if operator == "$setUnion" {
+        elements.sort_by(compare);
+        elements.dedup_by(|one, other| compare(one, other).is_eq());
+    }
+    elements.into()
 }
 
 fn is_same(found: &Bson, expected: &Bson) -> bool {
@@ -210,7 +249,7 @@ proptest! {
         for (mut found, (document, expected)) in found.into_iter().zip(expected) {
             let mut x = found.remove("x").expect("it was computed");
             // The order of a set is not specified.
-            if let (Bson::Array(values), "$addToSet") = (&mut x, operator) {
+            if let (Bson::Array(values), "$addToSet" | "$setUnion") = (&mut x, operator) {
                 values.sort_by(compare);
             }
             prop_assert_eq!(&found, &document);

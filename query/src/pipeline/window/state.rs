@@ -248,7 +248,11 @@ impl State {
             Self::Distinct(distinct) => RawBson::Array(distinct.all()),
             Self::Elements(values) => RawBson::Array(values.all_elements()),
             Self::Union(union) => RawBson::Array(union.all()),
-            Self::Percentiles(numbers) => numbers.value(),
+            Self::Percentiles(numbers) => {
+                // For each document anew, however many percentiles are asked for.
+                variables.operation().steps(numbers.steps())?;
+                numbers.value()
+            }
             Self::Ordered(ordered, end, Some(count)) => RawBson::Array(ordered.some(*end, *count)),
             Self::Ordered(ordered, end, None) => ordered.end(*end),
             Self::Slope(points, unit) => slope(points, *unit)?,
