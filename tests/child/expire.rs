@@ -2,8 +2,6 @@
 //! and one builds and drops an index.
 
 use std::fs::File;
-use std::io;
-use std::os::fd::AsFd;
 use std::path::Path;
 
 use cairndb::bson::{Document, doc};
@@ -14,6 +12,7 @@ use cairndb_tests::journal::Record;
 use cairndb_tests::workload;
 
 use crate::Outcome;
+use crate::journal::{self, told};
 
 /// Tags that one life may use.
 const TAGS_PER_LIFE: u64 = 10_000_000;
@@ -48,7 +47,7 @@ pub(crate) fn run(folder: &Path, (seed, life): (u64, u64), flaw: Flaw) -> Outcom
     let mut choices = Choices::seeded(seed);
     // The passes are made here: one of the client's thread is not in the journal.
     let client = workload::options(&mut choices).ttl_interval(None).open(folder)?;
-    let journal = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let journal = journal::open()?;
     let threads = 1 + choices.below(4);
     let mut writers = Vec::new();
     for thread in 0..threads {
@@ -64,14 +63,6 @@ pub(crate) fn run(folder: &Path, (seed, life): (u64, u64), flaw: Flaw) -> Outcom
         scope.spawn(|| told(journal, toggle_index(client, journal, (seed, flaw))));
     });
     Err("every thread met a fault".into())
-}
-
-fn told(journal: &File, outcome: Outcome<()>) {
-    if let Err(fault) = outcome {
-        eprintln!("child: {fault}");
-        // A parent that is gone took the journal with it; no process needs to know then.
-        let _ = Record::Fault.write_to(journal);
-    }
 }
 
 /// Makes passes for ever.

@@ -16,6 +16,7 @@
 mod bounded;
 mod expire;
 mod fill;
+mod journal;
 mod load;
 mod number;
 mod power;
@@ -28,7 +29,7 @@ use std::process::ExitCode;
 
 use cairndb_tests::scratch;
 
-use crate::writer::Flaw;
+use crate::journal::Flaw;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -79,21 +80,11 @@ fn expire(folder: &str, (seed, life): (&str, &str), flaw: &str) -> Outcome<()> {
 }
 
 fn upload(folder: &str, (seed, life): (&str, &str), flaw: &str) -> Outcome<()> {
-    let flaw = match flaw {
-        "none" => upload::Flaw::None,
-        "acknowledge-first" => upload::Flaw::AcknowledgeFirst,
-        other => return Err(format!("unknown flaw {other:?}").into()),
-    };
-    upload::run(folder.as_ref(), (seed.parse()?, life.parse()?), flaw)
+    upload::run(folder.as_ref(), (seed.parse()?, life.parse()?), Flaw::named(flaw)?)
 }
 
 fn replace(folder: &str, (seed, life): (&str, &str), flaw: &str) -> Outcome<()> {
-    let flaw = match flaw {
-        "none" => replace::Flaw::None,
-        "acknowledge-first" => replace::Flaw::AcknowledgeFirst,
-        other => return Err(format!("unknown flaw {other:?}").into()),
-    };
-    replace::run(folder.as_ref(), (seed.parse()?, life.parse()?), flaw)
+    replace::run(folder.as_ref(), (seed.parse()?, life.parse()?), Flaw::named(flaw)?)
 }
 
 fn load(folder: &str, memory_budget: &str) -> Outcome<()> {
@@ -105,10 +96,5 @@ fn number(folder: &str, seed: &str) -> Outcome<()> {
 }
 
 fn write(folder: &str, (seed, life): (&str, &str), flaw: &str) -> Outcome<()> {
-    let flaw = match flaw {
-        "none" => Flaw::None,
-        "acknowledge-first" => Flaw::AcknowledgeFirst,
-        other => return Err(format!("unknown flaw {other:?}").into()),
-    };
-    writer::run(folder.as_ref(), (seed.parse()?, life.parse()?), flaw)
+    writer::run(folder.as_ref(), (seed.parse()?, life.parse()?), Flaw::named(flaw)?)
 }

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
 use std::path::Path;
 
 use cairndb::bson::{Document, doc};
@@ -13,6 +12,7 @@ use cairndb_tests::numbered::{Course, Progression, REFUSED_ID};
 use cairndb_tests::{scratch, workload};
 
 use crate::Outcome;
+use crate::journal;
 
 /// Far more than fits under any limit that a test sets.
 const WRITES_MAX: u64 = 1_000_000;
@@ -40,7 +40,7 @@ struct Numberer {
 pub(crate) fn run(folder: &Path, seed: u64) -> Outcome<()> {
     let mut choices = Choices::seeded(seed);
     let client = workload::options(&mut choices).open(folder)?;
-    let journal = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let journal = journal::open()?;
     for course in Course::all() {
         course.create(&client)?;
     }

@@ -2,8 +2,6 @@
 //! flush, and make and drop an index; then the database is closed. What the storage refuses is no fault. Wrong answers are.
 
 use std::fs::File;
-use std::io;
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -18,6 +16,7 @@ use cairndb_tests::power::{self, FIELD, FIELD_JOURNALED, LOOSE};
 use cairndb_tests::workload;
 
 use crate::Outcome;
+use crate::journal;
 
 /// Tags that one life may use.
 const TAGS_PER_LIFE: u64 = 1_000_000;
@@ -84,7 +83,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome<()> {
         fault: power::planted(fault).unwrap_or_default(),
         acknowledges_first: *fault == "acknowledged-first",
     };
-    let journal = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let journal = journal::open()?;
     // A second round after a refusal: only a store that was opened again may write.
     for round in 0..2 {
         match task.live(Path::new(folder), round, &journal) {

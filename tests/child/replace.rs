@@ -1,8 +1,6 @@
 //! Replaces a collection by `$out`, and merges into another by `$merge`, until the process is killed.
 
 use std::fs::File;
-use std::io;
-use std::os::fd::AsFd;
 use std::path::Path;
 
 use cairndb::Client;
@@ -12,18 +10,12 @@ use cairndb_tests::replacing::{GENERATIONS_PER_LIFE, MERGED, PLACED, merge, plac
 use cairndb_tests::workload;
 
 use crate::Outcome;
-
-/// A fault that is built in, to show that the suite finds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flaw {
-    None,
-    AcknowledgeFirst,
-}
+use crate::journal::{self, Flaw, told};
 
 pub(crate) fn run(folder: &Path, (seed, life): (u64, u64), flaw: Flaw) -> Outcome<()> {
     let mut choices = Choices::seeded(seed);
     let client = workload::options(&mut choices).open(folder)?;
-    let journal = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let journal = journal::open()?;
     source(&client)?;
     Record::Opened.write_to(&journal)?;
     let (client, journal) = (&client, &journal);
@@ -34,14 +26,6 @@ pub(crate) fn run(folder: &Path, (seed, life): (u64, u64), flaw: Flaw) -> Outcom
         }
     });
     Err("every thread met a fault".into())
-}
-
-fn told(journal: &File, outcome: Outcome<()>) {
-    if let Err(fault) = outcome {
-        eprintln!("child: {fault}");
-        // A parent that is gone took the journal with it; no process needs to know then.
-        let _ = Record::Fault.write_to(journal);
-    }
 }
 
 fn write(client: &Client, journal: &File, (tag, first): (u64, u64), flaw: Flaw) -> Outcome<()> {

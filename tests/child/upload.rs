@@ -1,8 +1,7 @@
 //! Uploads files until the process is killed, gives some up, and removes some: each thread files of its own.
 
 use std::fs::File;
-use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use cairndb_tests::uploading;
 use cairndb_tests::workload;
 
 use crate::Outcome;
+use crate::journal::{self, Flaw, told};
 
 /// Tags that one life, and one thread of it, may use.
 const TAGS_PER_LIFE: u64 = 1_000_000;
@@ -21,17 +21,10 @@ const THREADS: u64 = 3;
 /// Versions of a file in the journal. 0 is absent.
 const WHOLE: u64 = 1;
 
-/// A fault that is built in, to show that the suite finds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flaw {
-    None,
-    AcknowledgeFirst,
-}
-
 pub(crate) fn run(folder: &Path, (seed, life): (u64, u64), flaw: Flaw) -> Outcome<()> {
     let mut choices = Choices::seeded(seed);
     let client = workload::options(&mut choices).open(folder)?;
-    let journal = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let journal = journal::open()?;
     Record::Opened.write_to(&journal)?;
     let (client, journal) = (&client, &journal);
     std::thread::scope(|scope| {
@@ -44,14 +37,6 @@ pub(crate) fn run(folder: &Path, (seed, life): (u64, u64), flaw: Flaw) -> Outcom
         scope.spawn(|| told(journal, remove_orphans(client)));
     });
     Err("every thread met a fault".into())
-}
-
-fn told(journal: &File, outcome: Outcome<()>) {
-    if let Err(fault) = outcome {
-        eprintln!("child: {fault}");
-        // A parent that is gone took the journal with it; no process needs to know then.
-        let _ = Record::Fault.write_to(journal);
-    }
 }
 
 fn remove_orphans(client: &Client) -> Outcome<()> {

@@ -3,8 +3,6 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io;
-use std::os::fd::AsFd;
 use std::path::Path;
 
 use cairndb::bson::{Bson, Document, doc};
@@ -14,19 +12,13 @@ use cairndb_tests::journal::Record;
 use cairndb_tests::workload;
 
 use crate::Outcome;
+use crate::journal::{self, Flaw};
 
 /// Tags that one life may use.
 const TAGS_PER_LIFE: u64 = 100_000_000;
 const TAGS_PER_THREAD: u64 = 10_000_000;
 /// Documents of a thread from which on it deletes as often as it inserts.
 const DOCUMENTS_ENOUGH: usize = 400;
-
-/// A fault that is built in, to show that the suite finds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flaw {
-    None,
-    AcknowledgeFirst,
-}
 
 /// A stored document of a thread's own.
 struct Own {
@@ -51,7 +43,7 @@ struct Writer {
 pub(crate) fn run(folder: &Path, (seed, life): (u64, u64), flaw: Flaw) -> Outcome<()> {
     let mut choices = Choices::seeded(seed);
     let client = workload::options(&mut choices).open(folder)?;
-    let journal = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let journal = journal::open()?;
     let threads = 1 + choices.below(8);
     let mut writers = Vec::new();
     for thread in 0..threads {

@@ -1,4 +1,5 @@
-//! Starting children, killing them at a random moment, and reading what they journaled until then.
+//! Starting children, killing them at a random moment, reading what they journaled until then, and comparing it with what
+//! the folder has.
 
 use std::io::{self, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -6,11 +7,49 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use cairndb::Client;
 use cairndb_tests::choices::Choices;
 use cairndb_tests::journal::Record;
+use cairndb_tests::scratch::{Medium, Scratch};
+use cairndb_tests::workload;
 
 /// No child takes so long to open a folder, busy machine or not.
 const OPEN_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// What children do, and what must be there after it.
+pub(crate) trait Audited: Default {
+    /// What the child is told to do.
+    const WORK: &'static str;
+
+    /// Hears what the child has journaled.
+    fn hear(&mut self, record: Record) -> Result<(), String>;
+
+    /// Compares what was heard with what is there.
+    fn audit(&mut self, client: &Client) -> Result<(), String>;
+}
+
+/// Kills children that work in one folder, and audits it after each.
+pub(crate) fn kill_repeatedly<O: Audited>(seed: u64, kills: u64, flaw: &str) -> Result<O, String> {
+    let mut choices = Choices::seeded(seed);
+    let scratch = Scratch::on(if choices.one_in(2) { Medium::Disk } else { Medium::Memory });
+    let mut oracle = O::default();
+    for life in 1..=kills {
+        let in_life = |fault: String| format!("life {life}: {fault}");
+        let (folder, seed) = (scratch.path(), choices.number().to_string());
+        let arguments = [O::WORK, &folder.to_string_lossy(), &seed, &life.to_string(), flaw];
+        let (records, _) = kill_one(&arguments, &mut choices).map_err(in_life)?;
+        for record in records {
+            oracle.hear(record).map_err(in_life)?;
+        }
+        let opened = workload::options(&mut choices).open(&folder);
+        let client = opened.map_err(|error| in_life(format!("the folder does not open: {error:?}")))?;
+        oracle.audit(&client).map_err(in_life)?;
+        if choices.one_in(2) {
+            client.close().map_err(|error| in_life(format!("{error:?}")))?;
+        }
+    }
+    Ok(oracle)
+}
 
 /// Starts a child and kills it; gives its journal, and whether it got as far as opening the folder.
 pub(crate) fn kill_one(arguments: &[&str], choices: &mut Choices) -> Result<(Vec<Record>, bool), String> {

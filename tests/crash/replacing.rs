@@ -7,14 +7,12 @@ use std::time::Instant;
 
 use cairndb::Client;
 use cairndb::bson::{Document, doc};
-use cairndb_tests::choices::{Choices, SEED_VARIABLE, number_from_environment, part, seed};
+use cairndb_tests::choices::{SEED_VARIABLE, number_from_environment, part, seed};
 use cairndb_tests::journal::Record;
 use cairndb_tests::race::on_lanes;
 use cairndb_tests::replacing::{self, PLACED};
-use cairndb_tests::scratch::{Medium, Scratch};
-use cairndb_tests::workload;
 
-use crate::kill::kill_one;
+use crate::kill::{Audited, kill_repeatedly};
 use crate::say;
 
 const KILLS_DEFAULT: u64 = 200;
@@ -24,7 +22,7 @@ const KILLS_PER_FOLDER: u64 = 8;
 
 /// What must be there, and what killing came to.
 #[derive(Default)]
-struct Oracle {
+struct Replaced {
     /// The generations that may be there, of each of both collections. Empty before the first.
     placed: BTreeSet<u64>,
     merged: BTreeSet<u64>,
@@ -36,7 +34,9 @@ struct Oracle {
     kills_in_out: u64,
 }
 
-impl Oracle {
+impl Audited for Replaced {
+    const WORK: &'static str = "replace";
+
     fn hear(&mut self, record: Record) -> Result<(), String> {
         let versions = |oracle: &mut Self, tag: u64| {
             if tag == PLACED {
@@ -79,6 +79,8 @@ impl Oracle {
     }
 
     fn audit(&mut self, client: &Client) -> Result<(), String> {
+        // A child that was killed at once has made nothing.
+        replacing::source(client).map_err(|error| error.to_string())?;
         self.kills_in_out += u64::from(std::mem::take(&mut self.is_placing));
         let found = replacing::placed(client)?;
         // Before the first one is done there are no documents.
@@ -133,10 +135,10 @@ fn a_collection_is_replaced_as_a_whole_when_the_process_is_killed() {
     let started = Instant::now();
     let oracles = on_lanes(kills.div_ceil(KILLS_PER_FOLDER), |folder| {
         let kills = KILLS_PER_FOLDER.min(kills - folder * KILLS_PER_FOLDER);
-        kill_repeatedly(part(seed.rotate_left(24), folder), kills, "none")
+        kill_repeatedly::<Replaced>(part(seed.rotate_left(24), folder), kills, "none")
             .unwrap_or_else(|fault| panic!("{SEED_VARIABLE}={seed}, folder {folder}: {fault}"))
     });
-    let sum = |part: fn(&Oracle) -> u64| oracles.iter().map(part).sum::<u64>();
+    let sum = |part: fn(&Replaced) -> u64| oracles.iter().map(part).sum::<u64>();
     let in_out = sum(|oracle| oracle.kills_in_out);
     let acknowledged = sum(|oracle| oracle.placings + oracle.mergings);
     say(&format!(
@@ -150,33 +152,9 @@ fn a_collection_is_replaced_as_a_whole_when_the_process_is_killed() {
 #[test]
 fn a_replacement_that_is_acknowledged_before_it_is_done_is_found_out() {
     let seed = seed();
-    let work_on =
-        |folder: u64| kill_repeatedly(part(seed, folder), KILLS_PER_FOLDER, "acknowledge-first").err();
+    let work_on = |folder: u64| {
+        kill_repeatedly::<Replaced>(part(seed, folder), KILLS_PER_FOLDER, "acknowledge-first").err()
+    };
     let fault = (0..8).find_map(work_on).expect("an older generation was there");
     assert!(fault.contains("was acknowledged"), "{fault}");
-}
-
-/// Kills children that replace and merge in one folder, and audits it after each.
-fn kill_repeatedly(seed: u64, kills: u64, flaw: &str) -> Result<Oracle, String> {
-    let mut choices = Choices::seeded(seed);
-    let scratch = Scratch::on(if choices.one_in(2) { Medium::Disk } else { Medium::Memory });
-    let mut oracle = Oracle::default();
-    for life in 1..=kills {
-        let in_life = |fault: String| format!("life {life}: {fault}");
-        let (folder, seed) = (scratch.path(), choices.number().to_string());
-        let arguments = ["replace", &folder.to_string_lossy(), &seed, &life.to_string(), flaw];
-        let (records, _) = kill_one(&arguments, &mut choices).map_err(in_life)?;
-        for record in records {
-            oracle.hear(record).map_err(in_life)?;
-        }
-        let opened = workload::options(&mut choices).open(&folder);
-        let client = opened.map_err(|error| in_life(format!("the folder does not open: {error:?}")))?;
-        // A child that was killed at once has made nothing.
-        replacing::source(&client).map_err(|error| in_life(error.to_string()))?;
-        oracle.audit(&client).map_err(in_life)?;
-        if choices.one_in(2) {
-            client.close().map_err(|error| in_life(format!("{error:?}")))?;
-        }
-    }
-    Ok(oracle)
 }

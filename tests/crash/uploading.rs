@@ -6,13 +6,12 @@ use std::time::{Duration, Instant};
 
 use cairndb::Client;
 use cairndb::bson::{Document, doc};
-use cairndb_tests::choices::{Choices, SEED_VARIABLE, number_from_environment, part, seed};
+use cairndb_tests::choices::{SEED_VARIABLE, number_from_environment, part, seed};
 use cairndb_tests::journal::Record;
 use cairndb_tests::race::on_lanes;
-use cairndb_tests::scratch::{Medium, Scratch};
-use cairndb_tests::{uploading, workload};
+use cairndb_tests::uploading;
 
-use crate::kill::kill_one;
+use crate::kill::{Audited, kill_repeatedly};
 use crate::say;
 
 const KILLS_DEFAULT: u64 = 200;
@@ -23,7 +22,7 @@ const KILLS_PER_FOLDER: u64 = 8;
 
 /// What must be in the bucket, and what killing came to.
 #[derive(Default)]
-struct Oracle {
+struct Uploaded {
     /// The versions that a file may have: 1 is whole, 0 is absent.
     versions: HashMap<u64, BTreeSet<u64>>,
     acknowledged: u64,
@@ -31,7 +30,9 @@ struct Oracle {
     kills_in_uploads: u64,
 }
 
-impl Oracle {
+impl Audited for Uploaded {
+    const WORK: &'static str = "upload";
+
     fn hear(&mut self, record: Record) -> Result<(), String> {
         match record {
             Record::Begun { tag, version } => {
@@ -108,10 +109,10 @@ fn files_are_whole_or_absent_when_the_process_is_killed() {
     let started = Instant::now();
     let oracles = on_lanes(kills.div_ceil(KILLS_PER_FOLDER), |folder| {
         let kills = KILLS_PER_FOLDER.min(kills - folder * KILLS_PER_FOLDER);
-        kill_repeatedly(part(seed.rotate_left(16), folder), kills, "none")
+        kill_repeatedly::<Uploaded>(part(seed.rotate_left(16), folder), kills, "none")
             .unwrap_or_else(|fault| panic!("{SEED_VARIABLE}={seed}, folder {folder}: {fault}"))
     });
-    let sum = |part: fn(&Oracle) -> u64| oracles.iter().map(part).sum::<u64>();
+    let sum = |part: fn(&Uploaded) -> u64| oracles.iter().map(part).sum::<u64>();
     let (in_uploads, acknowledged) =
         (sum(|oracle| oracle.kills_in_uploads), sum(|oracle| oracle.acknowledged));
     say(&format!(
@@ -125,34 +126,12 @@ fn files_are_whole_or_absent_when_the_process_is_killed() {
 #[test]
 fn an_upload_that_is_acknowledged_before_it_ends_is_found_out() {
     let seed = seed();
-    let work_on =
-        |folder: u64| kill_repeatedly(part(seed, folder), KILLS_PER_FOLDER, "acknowledge-first").err();
+    let work_on = |folder: u64| {
+        kill_repeatedly::<Uploaded>(part(seed, folder), KILLS_PER_FOLDER, "acknowledge-first").err()
+    };
     let fault = (0..8).find_map(work_on).expect("files were missing");
     assert!(
         fault.contains("is version 0, one of {1} was acknowledged") || fault.contains("named as orphans"),
         "{fault}"
     );
-}
-
-/// Kills children that upload to one folder, and audits it after each.
-fn kill_repeatedly(seed: u64, kills: u64, flaw: &str) -> Result<Oracle, String> {
-    let mut choices = Choices::seeded(seed);
-    let scratch = Scratch::on(if choices.one_in(2) { Medium::Disk } else { Medium::Memory });
-    let mut oracle = Oracle::default();
-    for life in 1..=kills {
-        let in_life = |fault: String| format!("life {life}: {fault}");
-        let (folder, seed) = (scratch.path(), choices.number().to_string());
-        let arguments = ["upload", &folder.to_string_lossy(), &seed, &life.to_string(), flaw];
-        let (records, _) = kill_one(&arguments, &mut choices).map_err(in_life)?;
-        for record in records {
-            oracle.hear(record).map_err(in_life)?;
-        }
-        let opened = workload::options(&mut choices).open(&folder);
-        let client = opened.map_err(|error| in_life(format!("the folder does not open: {error:?}")))?;
-        oracle.audit(&client).map_err(in_life)?;
-        if choices.one_in(2) {
-            client.close().map_err(|error| in_life(format!("{error:?}")))?;
-        }
-    }
-    Ok(oracle)
 }
