@@ -2,7 +2,7 @@
 # that has nothing but make and a shell; .ci/setup.sh says what it installs, and builds RocksDB once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env demo test bench ratios ratios-large fuzz indexes crash damage power histories memory soak interleavings in-memory compare compare-build compare-sequences rocksdb-check house lint format clippy docs deny locks
+.PHONY: help setup env demo test bench ratios ratios-large fuzz indexes crash damage power histories memory valgrind soak interleavings in-memory compare compare-build compare-sequences rocksdb-check house lint format clippy docs deny locks
 
 # Parameters, as in `make crash KILLS=50000` and `make fuzz SECONDS_EACH=600 TARGETS=operations`.
 KILLS ?= 2000
@@ -15,6 +15,7 @@ CUTS ?= 6000
 FAULTS ?= 2500
 DEATHS_EACH ?= 1
 HISTORIES ?= 1000
+RUNS ?= 10
 SEED ?=
 SCHEDULES ?=
 
@@ -83,6 +84,13 @@ memory: ## Send requests that ask for too much to a process that has no more, an
 power: ## Cut the power CUTS times, fail FAULTS operations, kill at each DEATHS_EACH-th, fill disks (SEED replays).
 	@$(SETUP) && CAIRNDB_CUTS=$(CUTS) CAIRNDB_FAULTS=$(FAULTS) CAIRNDB_DEATHS_EACH=$(DEATHS_EACH) \
 	    $(if $(SEED),CAIRNDB_SEED=$(SEED)) cargo test --release --locked -p cairndb-tests --test power -- --nocapture
+
+# Cargo starts the suite by valgrind, as it would start it in an emulator of another machine.
+valgrind: ## Run RUNS histories of the model under valgrind, which watches every access to memory (minutes).
+	@$(SETUP) && { has valgrind || install valgrind valgrind; } && \
+	    host=$$(rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_) && \
+	    export "CARGO_TARGET_$${host}_RUNNER=valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite --show-leak-kinds=definite" && \
+	    CAIRNDB_MODEL_RUNS=$(RUNS) cargo test --release --locked -p cairndb-tests --test model -- --nocapture
 
 # The tool's own suite comes along, because it is what has cargo build the tool.
 soak: ## Run mixed commands on CONNECTIONS connections that die at random, for SECONDS seconds.
