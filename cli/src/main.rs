@@ -3,13 +3,18 @@
 
 #![forbid(unsafe_code)]
 
+mod argument;
+mod command;
+mod compressed;
 mod describe;
+mod dump;
 mod export;
 mod extended_json;
 mod failure;
 mod format;
 mod import;
 mod output;
+mod patterns;
 mod serve;
 mod signals;
 mod store;
@@ -34,7 +39,8 @@ Exit status: 0 all is done, 1 failed, 2 wrong command line, 3 done but not all, 
 Examples:
   cairn serve shop-data
   cairn import shop-data shop.orders orders.csv
-  cairn export shop-data shop.orders orders.ndjson")]
+  cairn export shop-data shop.orders orders.ndjson
+  cairn dump shop-data shop-dump")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -44,6 +50,7 @@ struct Arguments {
 enum Command {
     Serve(serve::Arguments),
     User(user::Arguments),
+    Dump(Box<dump::Arguments>),
     Export(Box<export::Arguments>),
     Import(Box<import::Arguments>),
     Completions(describe::Completions),
@@ -57,6 +64,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(arguments).map_err(Box::<dyn Error>::from),
         Command::User(arguments) => user::run(arguments).map_err(Box::<dyn Error>::from),
+        Command::Dump(arguments) => dump::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Export(arguments) => export::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Import(arguments) => import::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Completions(arguments) => {

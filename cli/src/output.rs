@@ -4,7 +4,8 @@
 //! not end well, the partial file is removed and what had the name before stays as it was.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, ErrorKind, Seek, SeekFrom, StdoutLock, Write};
+use std::io::{BufWriter, ErrorKind, Seek, SeekFrom, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,7 @@ pub(crate) enum Written {
 
 /// An open output.
 pub(crate) enum Output {
-    Standard(BufWriter<StdoutLock<'static>>),
+    Standard(BufWriter<File>),
     File(Partial),
 }
 
@@ -49,9 +50,24 @@ impl Output {
     /// Opens standard output, or a file; the endings `.gz` and `.zst` compress.
     pub(crate) fn open(name: Option<&Path>, may_replace: bool) -> Result<Self, Failure> {
         match name {
-            None => Ok(Self::Standard(BufWriter::with_capacity(BUFFER_BYTES, std::io::stdout().lock()))),
+            None => Self::standard(),
+            Some(name) => Ok(Self::File(Partial::create(name, may_replace, 0)?.compressed()?)),
+        }
+    }
+
+    /// Opens standard output, or a file, whose bytes are written as they are whatever its name ends with.
+    pub(crate) fn open_plain(name: Option<&Path>, may_replace: bool) -> Result<Self, Failure> {
+        match name {
+            None => Self::standard(),
             Some(name) => Ok(Self::File(Partial::create(name, may_replace, 0)?)),
         }
+    }
+
+    fn standard() -> Result<Self, Failure> {
+        // Not the standard library's handle: it looks for line ends in all that is written.
+        let file = std::io::stdout().as_fd().try_clone_to_owned().map(File::from);
+        let file = file.map_err(|error| Failure::io("standard output", &error))?;
+        Ok(Self::Standard(BufWriter::with_capacity(BUFFER_BYTES, file)))
     }
 
     /// Goes on after the first `len` bytes of a file that an earlier process wrote, whether it has its name or not.
@@ -60,7 +76,7 @@ impl Output {
         if !path.exists() {
             std::fs::rename(name, &path).map_err(|error| Failure::io(&name.display().to_string(), &error))?;
         }
-        Ok(Self::File(Partial::create(name, true, len)?))
+        Ok(Self::File(Partial::create(name, true, len)?.compressed()?))
     }
 
     /// Makes what was written last. Returns how long the file is.
@@ -96,7 +112,7 @@ fn pipe(written: std::io::Result<()>) -> Result<Written, Failure> {
 }
 
 impl Partial {
-    /// Makes a partial file. Of one that is there already, the first `keep` bytes stay.
+    /// Makes a partial file, not compressed. Of one that is there already, the first `keep` bytes stay.
     fn create(name: &Path, may_replace: bool, keep: u64) -> Result<Self, Failure> {
         refuse_existing(name, may_replace)?;
         let path = partial_name(name)?;
@@ -120,12 +136,23 @@ impl Partial {
         file.set_len(keep).map_err(failed)?;
         (&file).seek(SeekFrom::End(0)).map_err(failed)?;
         let buffered = BufWriter::with_capacity(BUFFER_BYTES, file);
-        let body = match name.extension().and_then(|ending| ending.to_str()) {
-            Some("gz") => Body::Gzip(GzEncoder::new(buffered, flate2::Compression::default())),
-            Some("zst") => Body::Zstd(zstd::Encoder::new(buffered, 0).map_err(failed)?),
-            Some(_) | None => Body::Plain(buffered),
+        Ok(Self { name: name.to_owned(), path, may_replace, body: Some(Body::Plain(buffered)) })
+    }
+
+    /// Compresses what is written from now on, if the name says so.
+    fn compressed(mut self) -> Result<Self, Failure> {
+        let ending = self.name.extension().and_then(|ending| ending.to_str());
+        self.body = match (self.body.take(), ending) {
+            (Some(Body::Plain(file)), Some("gz")) => {
+                Some(Body::Gzip(GzEncoder::new(file, flate2::Compression::default())))
+            }
+            (Some(Body::Plain(file)), Some("zst")) => {
+                let failed = |error: std::io::Error| Failure::io(&self.path.display().to_string(), &error);
+                Some(Body::Zstd(zstd::Encoder::new(file, 0).map_err(failed)?))
+            }
+            (body, _) => body,
         };
-        Ok(Self { name: name.to_owned(), path, may_replace, body: Some(body) })
+        Ok(self)
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {

@@ -175,7 +175,7 @@ pub(crate) struct Report {
     pub(crate) command: &'static str,
     pub(crate) elapsed: Duration,
     pub(crate) counts: Vec<(&'static str, u64)>,
-    /// Names of files that were made.
+    /// Texts: names of files that were made, and the like.
     pub(crate) names: Vec<(&'static str, String)>,
     pub(crate) is_interrupted: bool,
     pub(crate) failure: Option<Failure>,

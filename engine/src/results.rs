@@ -524,6 +524,9 @@ pub struct SequenceSnapshot {
     pub contract: String,
     /// The last value that was handed out or skipped. After a crash it is the end of the reserve.
     pub last_used: Option<i64>,
+    /// The value up to which all values count as used if the database is closed now, by any acquirer: a copy of the
+    /// sequence has to start after it. `None` if no value was used yet.
+    pub used_up_to: Option<i64>,
     /// The number of values until it ends or starts again, at most 2^63 - 1.
     pub remaining: i64,
     /// Whether no value is left.

@@ -13,6 +13,7 @@
 //! - [`split`]: records, with their lines and offsets.
 //! - [`columns`]: what the columns of a table are called, where their values go, and of which type they are.
 //! - [`parse`]: from a record to a document.
+//! - [`dump`]: the files and archives of mongodump.
 
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,7 @@ mod boundary;
 mod cell;
 pub mod columns;
 mod dates;
+pub mod dump;
 mod element;
 pub mod format;
 mod json;

@@ -451,7 +451,7 @@ fn sequence_snapshot_shows_one_by_name() {
         "Internal": false, "ID": 1_i64, "CLUniqueID": 0_i64, "Name": "s", "Version": 0_i64, "CurrentValue": 24_i64,
         "StartValue": 5_i64, "MinValue": 1_i64, "MaxValue": i64::MAX, "Increment": 1, "CacheSize": 20,
         "AcquireSize": 10, "Cycled": false, "CycledCount": 0, "Initial": false, "Contract": "fast", "LastUsed": 5_i64,
-        "Remaining": i64::MAX - 5, "Exhausted": false, "Reservations": 1_i64, "Lost": 0_i64,
+        "UsedUpTo": 5_i64, "Remaining": i64::MAX - 5, "Exhausted": false, "Reservations": 1_i64, "Lost": 0_i64,
     };
     assert_eq!(snapshot, expected);
     assert_eq!(reply.len(), 1);
@@ -672,4 +672,28 @@ fn a_replacement_keeps_fields_that_it_does_not_name() {
     shop.is(update(bson!({ "a": {} })), doc! { "n": 1, "nModified": 1 });
     assert_eq!(shop.stored(), [doc! { "a": {}, "n": 70 }], "a parent that is named is the replacement's");
     assert_eq!(shop.generated(), doc! { "a.b": 2_i64, "n": 2_i64 }, "the sequences did not move");
+}
+
+/// A dump of the store would otherwise not know of these sequences.
+#[test]
+fn a_database_with_a_sequence_alone_is_listed() {
+    let shop = Shop::with(doc! {});
+    let client = &shop.fixture.client;
+    client.database("tickets").create_sequence("t").run().unwrap();
+    let listed = client.list_database_names().run().unwrap();
+    assert!(listed.contains(&"tickets".to_owned()), "{listed:?}");
+    client.database("tickets").run_command(doc! { "dropDatabase": 1 }).run().unwrap();
+    assert!(!client.list_database_names().run().unwrap().contains(&"tickets".to_owned()));
+}
+
+/// Another acquirer holds later values than the shared one, which `LastUsed` is about.
+#[test]
+fn used_up_to_counts_values_of_every_acquirer() {
+    let shop = Shop::with(doc! { "CacheSize": 20, "AcquireSize": 10 });
+    assert_eq!(shop.next(), 1);
+    let other = shop.fixture.client.acquirer();
+    assert_eq!(other.database("shop").sequence("s").next_value().run().unwrap(), 11);
+    let snapshot = shop.fixture.client.database("shop").sequence("s").snapshot().run().unwrap();
+    assert_eq!((snapshot.last_used, snapshot.used_up_to), (Some(1), Some(11)));
+    drop(other);
 }

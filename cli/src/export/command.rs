@@ -1,15 +1,11 @@
 //! Which documents are exported: the options that become a `find` or an `aggregate`.
 
-use std::io::Read;
-
 use cairndb::bson::{Bson, Document, RawDocumentBuf, doc};
 
-use crate::export::raw;
+use crate::argument::content;
+use crate::command::raw;
 use crate::extended_json::{parse_array, parse_document};
 use crate::failure::Failure;
-
-/// A larger filter or pipeline could not be sent.
-const ARGUMENT_BYTES_MAX: u64 = 16 << 20;
 
 /// Which documents, in which order. Values are Extended JSON, `@FILE` for the content of a file, or `-` for
 /// standard input.
@@ -87,23 +83,4 @@ fn refuse_writing(stages: &[Bson]) -> Result<(), Failure> {
         Some(name) => Err(Failure::usage(format!("--pipeline has the stage {name}, which writes"))),
         None => Ok(()),
     }
-}
-
-/// The text that an option's value stands for.
-fn content(option: &str, value: &str) -> Result<String, Failure> {
-    let mut text = String::new();
-    let (name, read) = if value == "-" {
-        ("standard input", std::io::stdin().lock().take(ARGUMENT_BYTES_MAX + 1).read_to_string(&mut text))
-    } else if let Some(path) = value.strip_prefix('@') {
-        let read = std::fs::File::open(path)
-            .and_then(|file| file.take(ARGUMENT_BYTES_MAX + 1).read_to_string(&mut text));
-        (path, read)
-    } else {
-        return Ok(value.to_owned());
-    };
-    read.map_err(|error| Failure::usage(format!("{option}: {name}: {error}")))?;
-    if text.len() as u64 > ARGUMENT_BYTES_MAX {
-        return Err(Failure::usage(format!("{option}: {name} is larger than 16 MiB")));
-    }
-    Ok(text)
 }

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use cairndb::bson::{RawDocument, doc};
 
+use crate::command::{count, raw};
 use crate::failure::{Exit, Failure};
 use crate::format::Format;
 use crate::output::{Output, Written};
@@ -194,8 +195,7 @@ fn check_collection(store: &dyn Store, database: &str, collection: &str) -> Resu
 /// About how many documents there are. An error is left for the read that follows.
 fn estimate(store: &dyn Store, database: &str, collection: &str) -> Option<u64> {
     let reply = store.run(database, raw(&doc! { "count": collection }).ok()?).ok()?;
-    let number = reply.get_i64("n").or_else(|_| reply.get_i32("n").map(i64::from)).ok()?;
-    u64::try_from(number).ok()
+    count(&reply, "n")
 }
 
 fn name_lossy(document: &RawDocument, reason: &str, lossy: u64) {
@@ -212,8 +212,4 @@ fn name_lossy(document: &RawDocument, reason: &str, lossy: u64) {
     if lossy == NAMED_MAX {
         warn("further documents are counted and not named");
     }
-}
-
-fn raw(document: &cairndb::bson::Document) -> Result<cairndb::bson::RawDocumentBuf, Failure> {
-    document.try_into().map_err(|error| Failure::usage(format!("the command is too large: {error}")))
 }

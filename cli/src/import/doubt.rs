@@ -6,9 +6,10 @@ use std::collections::{HashMap, HashSet};
 use cairndb::bson::{RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp, cstr, doc};
 use query::code::Code;
 
+use crate::command::raw;
 use crate::failure::Failure;
 use crate::import::batch::Line;
-use crate::import::write::{Target, raw};
+use crate::import::write::Target;
 use crate::store::Store;
 
 /// The fields of a collection that number themselves, as dotted paths.

@@ -17,9 +17,9 @@ use formats::parse::Parser;
 use formats::refusal::{Fault, Refusal};
 use formats::split::{Chunk, Record, Splitter};
 
+use crate::compressed::Stream;
 use crate::failure::{Exit, Failure};
 use crate::import::identity::Identity;
-use crate::import::input::Stream;
 
 /// Bytes that are split and not yet taken. One chunk that is larger goes alone.
 const UNDER_WAY_BYTES: usize = 8 << 20;

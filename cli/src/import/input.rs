@@ -1,23 +1,17 @@
-//! The files that are read: opened, decompressed, and looked at for their format.
+//! The files that are read: opened, and looked at for their format.
 
 use std::fs::File;
-use std::io::{Cursor, ErrorKind, Read};
+use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
-use flate2::read::MultiGzDecoder;
 use formats::format::FileFormat;
 use formats::split::Splitter;
 
+use crate::compressed::{Stream, counted, decompressed, peek};
 use crate::failure::Failure;
 
-/// How compressed data begins. Zstandard has frames besides that are to be skipped.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
-const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-const ZSTD_SKIPPED: [u8; 3] = [0x2a, 0x4d, 0x18];
-/// What a decompressor may remember of what it wrote: 32 MiB.
-const WINDOW_LOG_MAX: u32 = 25;
 /// What is looked at for the format.
 const FIRST_BYTES: usize = 64 << 10;
 
@@ -27,9 +21,6 @@ pub(super) enum Input {
     Standard,
     File(PathBuf),
 }
-
-/// What the parts of an input are read from.
-pub(super) type Stream = Box<dyn Read + Send>;
 
 /// An input that is open.
 pub(super) struct Source {
@@ -87,13 +78,12 @@ impl Input {
     pub(super) fn open(&self, format: Option<FileFormat>) -> Result<Source, Failure> {
         let name = self.name();
         let failed = |error: std::io::Error| Failure::io(&name, &error);
-        let position = Arc::new(AtomicU64::new(0));
         let raw: Stream = match self {
             Self::Standard => Box::new(std::io::stdin()),
             Self::File(path) => Box::new(File::open(path).map_err(failed)?),
         };
-        let counted = Counted { stream: raw, position: Arc::clone(&position) };
-        let mut stream = decompressed(Box::new(counted)).map_err(failed)?;
+        let (counted, position) = counted(raw);
+        let mut stream = decompressed(counted).map_err(failed)?;
         let by_name = if let Self::File(path) = self { FileFormat::of_name(path) } else { None };
         let format = if let Some(format) = format.or(by_name) {
             format
@@ -105,54 +95,5 @@ impl Input {
                 .ok_or_else(|| Failure::usage(format!("{name} has no format that is known: give --format")))?
         };
         Ok(Source { name, format, splitter: Splitter::new(stream, format), position })
-    }
-}
-
-fn decompressed(mut stream: Stream) -> std::io::Result<Stream> {
-    let first = peek(&mut stream, ZSTD.len())?;
-    let (is_gzip, is_zstd) = (
-        first.starts_with(&GZIP),
-        first.starts_with(&ZSTD)
-            || first.get(1..) == Some(&ZSTD_SKIPPED) && first.first().is_some_and(|byte| byte >> 4 == 5),
-    );
-    let whole = Cursor::new(first).chain(stream);
-    if is_gzip {
-        Ok(Box::new(MultiGzDecoder::new(whole)))
-    } else if is_zstd {
-        let mut decoder = zstd::Decoder::new(whole)?;
-        decoder.window_log_max(WINDOW_LOG_MAX)?;
-        Ok(Box::new(decoder))
-    } else {
-        Ok(Box::new(whole))
-    }
-}
-
-/// Reads up to `len` bytes; fewer only at the end.
-fn peek(stream: &mut Stream, len: usize) -> std::io::Result<Vec<u8>> {
-    let mut first = vec![0; len];
-    let mut filled = 0;
-    while let Some(room) = first.get_mut(filled..).filter(|room| !room.is_empty()) {
-        match stream.read(room) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    first.truncate(filled);
-    Ok(first)
-}
-
-/// A stream that counts what is read from it.
-struct Counted {
-    stream: Stream,
-    position: Arc<AtomicU64>,
-}
-
-impl Read for Counted {
-    fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
-        let count = self.stream.read(room)?;
-        self.position.fetch_add(count as u64, Ordering::Relaxed);
-        Ok(count)
     }
 }

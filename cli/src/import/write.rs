@@ -1,11 +1,11 @@
 //! Batches as database commands: what each mode sends for a document, and what the reply says became of it.
 
 use cairndb::bson::raw::CString;
-use cairndb::bson::spec::ElementType;
 use cairndb::bson::{Document, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, cstr, doc};
 use clap::ValueEnum;
 use query::code::Code;
 
+use crate::command::{raw, with_array};
 use crate::failure::{Exit, Failure};
 use crate::store::Store;
 
@@ -244,44 +244,6 @@ fn refused(error: &Document) -> Option<Refused> {
     })
 }
 
-/// The command with an array of documents at its end. Written by hand, because the array is nearly all of it, and would
-/// otherwise be copied twice.
-fn with_array(
-    head: RawDocumentBuf,
-    field: &str,
-    documents: &[&RawDocument],
-) -> Result<RawDocumentBuf, Failure> {
-    let too_large = || Failure::new(Exit::Failed, "a batch is larger than 2 GiB");
-    let bytes: usize = documents.iter().map(|document| document.as_bytes().len() + size_of::<u64>()).sum();
-    let mut out = head.into_bytes();
-    out.reserve(bytes + field.len() + 16);
-    // The NUL at the end of the head goes, and comes again after the array.
-    out.pop();
-    out.push(ElementType::Array as u8);
-    out.extend_from_slice(field.as_bytes());
-    out.push(0);
-    let start = out.len();
-    out.extend_from_slice(&[0; size_of::<i32>()]);
-    for (position, document) in documents.iter().enumerate() {
-        out.push(ElementType::EmbeddedDocument as u8);
-        out.extend_from_slice(position.to_string().as_bytes());
-        out.push(0);
-        out.extend_from_slice(document.as_bytes());
-    }
-    out.push(0);
-    set_len(&mut out, start).ok_or_else(too_large)?;
-    out.push(0);
-    set_len(&mut out, 0).ok_or_else(too_large)?;
-    RawDocumentBuf::from_bytes(out).map_err(|error| Failure::new(Exit::Failed, error.to_string()))
-}
-
-/// Writes the length of what begins at `start` and goes to the end.
-fn set_len(out: &mut [u8], start: usize) -> Option<()> {
-    let len = i32::try_from(out.len() - start).ok()?;
-    out.get_mut(start..start + size_of::<i32>())?.copy_from_slice(&len.to_le_bytes());
-    Some(())
-}
-
 fn first_name(document: &RawDocument, is_meant: impl Fn(&str) -> bool) -> Option<&str> {
     document.iter().flatten().map(|(name, _)| name.as_str()).find(|name| is_meant(name))
 }
@@ -322,9 +284,4 @@ pub(super) fn truncate(store: &dyn Store, target: &Target) -> Result<(), Failure
         }
         Err(failure) => Err(failure),
     }
-}
-
-/// A command that is a small document.
-pub(super) fn raw(document: &Document) -> Result<RawDocumentBuf, Failure> {
-    document.try_into().map_err(|error| Failure::usage(format!("the command is too large: {error}")))
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
-use cairndb::{CancellationToken, Client, Cursor};
+use cairndb::bson::{Document, RawDocument, RawDocumentBuf, doc};
+use cairndb::{CancellationToken, Client, Collection, Cursor, SystemCollection};
 
 use crate::failure::{Exit, Failure};
 use crate::store::{Documents, Store};
@@ -14,6 +14,8 @@ const ATTEMPTS: u32 = 5;
 
 pub(super) struct Folder {
     client: Client,
+    /// Then nothing changes while it is read.
+    is_read_only: bool,
 }
 
 impl Folder {
@@ -30,7 +32,9 @@ impl Folder {
                 builder = builder.memory_budget(bytes);
             }
             match builder.open(path) {
-                Ok(client) => return Ok(Self { client: client.with_cancellation(token) }),
+                Ok(client) => {
+                    return Ok(Self { client: client.with_cancellation(token), is_read_only: true });
+                }
                 Err(error) if error.is_corruption() && attempt < ATTEMPTS => {
                     std::thread::sleep(Duration::from_millis(20 << attempt));
                     attempt += 1;
@@ -48,7 +52,7 @@ impl Folder {
             builder = builder.memory_budget(bytes);
         }
         match builder.open(path) {
-            Ok(client) => Ok(Self { client }),
+            Ok(client) => Ok(Self { client, is_read_only: false }),
             Err(error) if error.is_already_open() => Err(elsewhere(path)),
             Err(error) => Err(error.into()),
         }
@@ -93,6 +97,15 @@ impl Store for Folder {
 
     fn stream(&self, database: &str, command: RawDocumentBuf) -> Result<Box<dyn Documents>, Failure> {
         Ok(Box::new(self.client.database(database).run_raw_cursor_command(command).run()?))
+    }
+
+    fn is_of_one_moment(&self) -> bool {
+        self.is_read_only
+    }
+
+    fn users(&self) -> Result<Box<dyn Documents>, Failure> {
+        let users: Collection<Document> = self.client.system_collection(SystemCollection::Users);
+        Ok(Box::new(users.find(doc! {}).run()?))
     }
 }
 

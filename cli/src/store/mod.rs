@@ -16,8 +16,8 @@ use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
 use crate::failure::Failure;
 use crate::store::place::Place;
 
-/// A store that runs database commands.
-pub(crate) trait Store {
+/// A store that runs database commands, from any number of threads.
+pub(crate) trait Store: Sync {
     /// Runs a command on a database and returns its reply.
     fn run(&self, database: &str, command: RawDocumentBuf) -> Result<Document, Failure>;
 
@@ -26,6 +26,12 @@ pub(crate) trait Store {
 
     /// Runs a command whose result is a cursor, and returns its documents.
     fn stream(&self, database: &str, command: RawDocumentBuf) -> Result<Box<dyn Documents>, Failure>;
+
+    /// Whether everything that is read is of one moment, and not of the moment of each command.
+    fn is_of_one_moment(&self) -> bool;
+
+    /// The documents of the users who may log in, for which there is no command.
+    fn users(&self) -> Result<Box<dyn Documents>, Failure>;
 }
 
 /// The raw documents of a cursor. At most one batch of them is in memory.

@@ -80,6 +80,14 @@ impl Store for Remote {
         let cursor = self.client.database(database).run_raw_cursor_command(command).run();
         Ok(Box::new(cursor.map_err(|error| failure(&error))?))
     }
+
+    fn is_of_one_moment(&self) -> bool {
+        false
+    }
+
+    fn users(&self) -> Result<Box<dyn Documents>, Failure> {
+        Err(Failure::usage("users are never read through a connection: give the folder"))
+    }
 }
 
 impl Documents for Cursor<Document> {

@@ -99,6 +99,13 @@ impl Sequences {
             .collect()
     }
 
+    /// The databases that have a sequence.
+    pub(crate) fn database_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.by_name.read().keys().map(|(db, _)| db.clone()).collect();
+        names.dedup();
+        names
+    }
+
     pub(crate) fn all(&self) -> Vec<Arc<SequenceState>> {
         self.by_name.read().values().cloned().collect()
     }

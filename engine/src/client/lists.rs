@@ -7,7 +7,7 @@ use crate::progress::IndexBuildProgress;
 use crate::results::DatabaseSpecification;
 
 impl Client {
-    /// Lists the names of the databases that have a collection, ascending.
+    /// Lists the names of the databases that have a collection or a sequence, ascending.
     ///
     /// ```
     /// # use cairndb::{Client, bson::doc};
@@ -23,7 +23,7 @@ impl Client {
         ListDatabaseNames { client: self }
     }
 
-    /// Lists the databases that have a collection, ascending by name, with their sizes.
+    /// Lists the databases that have a collection or a sequence, ascending by name, with their sizes.
     ///
     /// ```
     /// # use cairndb::{Client, bson::doc};

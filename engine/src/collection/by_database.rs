@@ -7,11 +7,15 @@ use crate::names::validate_database;
 use crate::namespace::Namespace;
 use crate::shared::Shared;
 
-/// Returns the names of all databases that have a collection, ascending.
+/// Returns the names of all databases that have a collection or a sequence, ascending.
 pub(crate) fn database_names(shared: &Shared) -> Result<Vec<String>> {
     // A closed store refuses, though the catalog in memory could still answer.
     let _in_use = shared.store.enter()?;
-    Ok(shared.catalog.database_names())
+    let mut names = shared.catalog.database_names();
+    names.extend(shared.catalog.sequences.database_names());
+    names.sort_unstable();
+    names.dedup();
+    Ok(names)
 }
 
 /// Returns the names of a database's collections, ascending.

@@ -148,6 +148,7 @@ pub(crate) fn snapshot_of(state: &SequenceState) -> SequenceSnapshot {
         initial: snapshot.initial,
         contract: attributes.contract().name().to_owned(),
         last_used: snapshot.last_used,
+        used_up_to: snapshot.used_up_to,
         remaining: shown(snapshot.remaining),
         exhausted: snapshot.remaining == 0,
         reservations: shown(snapshot.reservations),

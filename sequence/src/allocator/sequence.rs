@@ -74,6 +74,9 @@ pub struct Snapshot {
     pub cycled_count: i32,
     /// The last value that the shared acquirer handed out or skipped. `None` if there is no such value.
     pub last_used: Option<i64>,
+    /// The value up to which all values count as used if the sequence is closed now: a copy of it has to start after
+    /// that value. `None` if there is no such value.
+    pub used_up_to: Option<i64>,
     /// How many values are left, in blocks too, before the sequence ends or starts over.
     pub remaining: u64,
     /// How many reserves were written.
@@ -457,6 +460,7 @@ impl Sequence {
             initial: state.is_initial(),
             cycled_count: state.cycled_count(),
             last_used: slot.block().and_then(|block| block.last_taken()).or(state.used()),
+            used_up_to: held.used_up_to(),
             remaining: state.remaining().saturating_add(in_blocks),
             reservations: held.reservations,
             lost: held.ledger.lost(),

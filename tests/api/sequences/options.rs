@@ -323,6 +323,7 @@ fn a_snapshot_has_the_names_and_types_of_the_model() {
         ("Initial", "bool"),
         ("Contract", "string"),
         ("LastUsed", "null"),
+        ("UsedUpTo", "null"),
         ("Remaining", "int64"),
         ("Exhausted", "bool"),
         ("Reservations", "int64"),

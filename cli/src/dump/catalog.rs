@@ -1,0 +1,243 @@
+//! What a store has that is dumped: collections and views with their options and indexes, sequences, and fields that
+//! number themselves.
+
+use cairndb::bson::spec::BinarySubtype;
+use cairndb::bson::{Bson, Document, RawDocumentBuf, doc};
+use data_encoding::HEXLOWER;
+use formats::dump::metadata::Metadata;
+use query::code::Code;
+
+use crate::command::raw;
+use crate::extended_json::{Mode, write_document};
+use crate::failure::{Exit, Failure};
+use crate::patterns::Namespaces;
+use crate::store::Store;
+
+/// Where MongoDB keeps what belongs to a server and not to its user. CairnDB has no such databases.
+const SERVERS_OWN: [&str; 2] = ["config", "local"];
+/// What a folder is taken for, as a server of it says.
+const MONGODB_VERSION: &str = "7.0.0";
+
+/// A collection or a view.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) database: String,
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    options: Document,
+    uuid: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Collection,
+    View,
+    /// The users of a folder.
+    Users,
+}
+
+/// What is dumped of a store.
+#[derive(Debug, Default)]
+pub(super) struct Catalog {
+    pub(super) found: Vec<Found>,
+    /// The databases, also those that have sequences alone.
+    pub(super) databases: Vec<String>,
+    /// What cannot be dumped, each with the reason.
+    pub(super) left_out: Vec<String>,
+}
+
+impl Catalog {
+    /// Looks at all of the store. Views come first, because an archive has them so.
+    pub(super) fn read(store: &dyn Store, namespaces: &Namespaces) -> Result<Self, Failure> {
+        let mut catalog = Self::default();
+        let list = store.run("admin", raw(&doc! { "listDatabases": 1, "nameOnly": true })?)?;
+        let databases = list.get_array("databases").map(Vec::as_slice).unwrap_or_default();
+        let names = databases.iter().filter_map(|one| one.as_document()?.get_str("name").ok());
+        // Asked once: only MongoDB itself has databases that are none of the user's.
+        let is_own = has_sequences(store)?;
+        for database in names.filter(|name| is_own || !SERVERS_OWN.contains(name)) {
+            check_database(database)?;
+            catalog.databases.push(database.to_owned());
+            catalog.read_database(store, database, namespaces)?;
+        }
+        catalog.found.sort_by_key(|found| found.kind != Kind::View);
+        Ok(catalog)
+    }
+
+    fn read_database(
+        &mut self,
+        store: &dyn Store,
+        database: &str,
+        namespaces: &Namespaces,
+    ) -> Result<(), Failure> {
+        let mut listed = store.stream(database, raw(&doc! { "listCollections": 1 })?)?;
+        while listed.advance()? {
+            let one = Document::try_from(listed.current()).map_err(|error| damaged(&error))?;
+            let name = one.get_str("name").unwrap_or_default();
+            if name.is_empty() || name.starts_with("system.") || !namespaces.has(database, name) {
+                continue;
+            }
+            let kind = match one.get_str("type").unwrap_or("collection") {
+                "collection" => Kind::Collection,
+                "view" => Kind::View,
+                other => {
+                    self.left_out.push(format!("{database}.{name}: a dump has no {other}"));
+                    continue;
+                }
+            };
+            let mut options = one.get_document("options").cloned().unwrap_or_default();
+            // It stands in the field `cairndb`, as the options are sent to any server.
+            options.remove("autoIncrement");
+            self.found.push(Found {
+                database: database.to_owned(),
+                name: name.to_owned(),
+                kind,
+                options,
+                uuid: one.get_document("info").ok().and_then(uuid),
+            });
+        }
+        Ok(())
+    }
+
+    /// Adds the users.
+    pub(super) fn add_users(&mut self) {
+        self.found.push(Found {
+            database: "admin".to_owned(),
+            name: "system.users".to_owned(),
+            kind: Kind::Users,
+            options: Document::new(),
+            uuid: None,
+        });
+    }
+}
+
+impl Found {
+    /// The metadata, as a text.
+    pub(super) fn metadata(&self, store: &dyn Store, numbered: Vec<Document>) -> Result<String, Failure> {
+        let kind = match self.kind {
+            Kind::Collection | Kind::Users => "collection",
+            Kind::View => "view",
+        };
+        let metadata = Metadata {
+            options: self.options.clone(),
+            indexes: self.indexes(store)?,
+            uuid: self.uuid.clone(),
+            collection_name: Some(self.name.clone()),
+            kind: Some(kind.to_owned()),
+            numbered,
+        };
+        text(&metadata.to_document(), Mode::Canonical)
+    }
+
+    fn indexes(&self, store: &dyn Store) -> Result<Vec<Document>, Failure> {
+        let mut indexes = Vec::new();
+        if self.kind != Kind::Collection {
+            return Ok(indexes);
+        }
+        let mut listed = store.stream(&self.database, raw(&doc! { "listIndexes": self.name.as_str() })?)?;
+        while listed.advance()? {
+            indexes.push(Document::try_from(listed.current()).map_err(|error| damaged(&error))?);
+        }
+        Ok(indexes)
+    }
+
+    /// The fields that number themselves, each with the snapshot of its sequence.
+    pub(super) fn numbered(&self, store: &dyn Store) -> Result<Vec<Document>, Failure> {
+        if self.kind != Kind::Collection {
+            return Ok(Vec::new());
+        }
+        let command = raw(&doc! { "listAutoIncrements": self.name.as_str() })?;
+        let Some(reply) = if_known(store.run(&self.database, command))? else { return Ok(Vec::new()) };
+        let fields = reply.get_array("autoIncrements").map(Vec::as_slice).unwrap_or_default();
+        let mut numbered = Vec::new();
+        for field in fields.iter().filter_map(Bson::as_document) {
+            let mut field = field.clone();
+            let name = field.get_str("SequenceName").unwrap_or_default();
+            let reply = store.run(&self.database, raw(&doc! { "sequenceSnapshot": name })?)?;
+            field.insert("snapshot", reply.get("snapshot").cloned().unwrap_or(Bson::Null));
+            numbered.push(field);
+        }
+        Ok(numbered)
+    }
+
+    /// The command that reads the documents. Users have none.
+    pub(super) fn find(&self, filter: Option<&Document>) -> Result<RawDocumentBuf, Failure> {
+        let mut find = doc! { "find": self.name.as_str() };
+        if let Some(filter) = filter {
+            find.insert("filter", filter.clone());
+        }
+        raw(&find)
+    }
+}
+
+/// The snapshots of the sequences, by database, without those of fields.
+pub(super) fn sequences(
+    store: &dyn Store,
+    databases: &[String],
+    namespaces: &Namespaces,
+) -> Result<Vec<(String, Vec<Document>)>, Failure> {
+    let mut found = Vec::new();
+    for database in databases {
+        let command = raw(&doc! { "sequenceSnapshot": { "Internal": false } })?;
+        let Some(reply) = if_known(store.run(database, command))? else { return Ok(found) };
+        let snapshots = reply.get_array("snapshots").map(Vec::as_slice).unwrap_or_default();
+        let is_meant = |one: &&Document| namespaces.has(database, one.get_str("Name").unwrap_or_default());
+        let meant: Vec<_> =
+            snapshots.iter().filter_map(Bson::as_document).filter(is_meant).cloned().collect();
+        if !meant.is_empty() {
+            found.push((database.clone(), meant));
+        }
+    }
+    Ok(found)
+}
+
+/// What the server says its version is.
+pub(super) fn server_version(store: &dyn Store) -> Result<String, Failure> {
+    match store.run("admin", raw(&doc! { "buildInfo": 1 })?) {
+        Ok(reply) => Ok(reply.get_str("version").unwrap_or(MONGODB_VERSION).to_owned()),
+        // A folder has no server.
+        Err(failure) if failure.code == Some(Code::NOT_IMPLEMENTED.number()) => {
+            Ok(MONGODB_VERSION.to_owned())
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// A document in Extended JSON.
+pub(super) fn text(document: &Document, mode: Mode) -> Result<String, Failure> {
+    let raw = RawDocumentBuf::try_from(document).map_err(|error| damaged(&error))?;
+    let mut text = Vec::new();
+    write_document(&mut text, &raw, mode, None)?;
+    String::from_utf8(text).map_err(|error| damaged(&error))
+}
+
+fn has_sequences(store: &dyn Store) -> Result<bool, Failure> {
+    Ok(if_known(store.run("admin", raw(&doc! { "listSequences": 1 })?))?.is_some())
+}
+
+/// The reply of a command that MongoDB does not have.
+fn if_known(reply: Result<Document, Failure>) -> Result<Option<Document>, Failure> {
+    match reply {
+        Ok(reply) => Ok(Some(reply)),
+        Err(failure) if failure.code == Some(Code::COMMAND_NOT_FOUND.number()) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Refuses a name that a server says and no database can have: it becomes the name of a directory.
+fn check_database(name: &str) -> Result<(), Failure> {
+    let is_part = |character: char| !matches!(character, '/' | '\\' | '.' | '"' | '$' | '*' | ' ' | '\0');
+    if !name.is_empty() && name.chars().all(is_part) {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Failed, format!("the store has a database {name:?}, which is no name for one")))
+}
+
+fn uuid(info: &Document) -> Option<String> {
+    let Some(Bson::Binary(binary)) = info.get("uuid") else { return None };
+    (binary.subtype == BinarySubtype::Uuid).then(|| HEXLOWER.encode(&binary.bytes))
+}
+
+fn damaged(error: &dyn std::fmt::Display) -> Failure {
+    Failure::new(Exit::Failed, format!("a document cannot be read: {error}"))
+}

@@ -1,0 +1,89 @@
+//! The command line of `cairn dump`, and which of its options do not go together.
+
+use std::path::{Path, PathBuf};
+
+use cairndb::bson::Document;
+
+use crate::argument::content;
+use crate::extended_json::parse_document;
+use crate::failure::Failure;
+use crate::patterns::Namespaces;
+use crate::store::Access;
+use crate::talk::Talk;
+
+/// More would only take memory.
+const JOBS_MAX: i64 = 16;
+
+/// Writes collections into a directory or an archive in mongodump's format.
+///
+/// The store is a folder, a Unix socket or a URI. A folder may be open in another process meanwhile; the dump is its
+/// state at one moment. Through a server each collection is dumped at a moment of its own, which the report's `moment`
+/// says.
+///
+/// mongorestore takes what is written. Sequences, and the fields that number themselves, stand where it does not look,
+/// with their positions.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cairn dump shop-data shop-dump
+      all collections, as files in a directory
+  cairn dump shop.sock --archive shop.archive --gzip --include 'shop.*' --exclude 'shop.log*'
+      some of a running server's, in one compressed file
+  cairn dump shop-data --archive - --include shop.orders --filter '{\"total\": {\"$gt\": 20}}' > large.archive
+      some documents, to standard output")]
+pub(crate) struct Arguments {
+    /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
+    pub(super) store: String,
+    /// The directory to make.
+    #[arg(required_unless_present = "archive", conflicts_with = "archive")]
+    pub(super) directory: Option<PathBuf>,
+    /// Write one archive in place of a directory: a file, or `-` for standard output.
+    #[arg(long, value_name = "FILE")]
+    archive: Option<PathBuf>,
+    /// Compress the archive, or each file of the directory.
+    #[arg(long)]
+    pub(super) gzip: bool,
+    #[command(flatten)]
+    pub(super) namespaces: Namespaces,
+    /// Only documents that match, in Extended JSON, if one collection is dumped; `@FILE` reads a file, and `-`
+    /// standard input.
+    #[arg(long, value_name = "FILTER")]
+    filter: Option<String>,
+    /// How many collections are dumped at once. Each takes memory of its own.
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=JOBS_MAX))]
+    pub(super) jobs: u16,
+    /// Dump the users as well, with what their passwords are checked by; from a folder alone.
+    #[arg(long)]
+    pub(super) users: bool,
+    /// Replace the dump if there is one.
+    #[arg(long)]
+    pub(super) overwrite: bool,
+    #[command(flatten)]
+    pub(super) access: Access,
+    #[command(flatten)]
+    pub(super) talk: Talk,
+}
+
+/// Where a dump goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place<'a> {
+    Directory(&'a Path),
+    Archive(&'a Path),
+    StandardOutput,
+}
+
+impl Arguments {
+    pub(super) fn place(&self) -> Result<Place<'_>, Failure> {
+        match (&self.directory, &self.archive) {
+            (_, Some(archive)) if archive == Path::new("-") => Ok(Place::StandardOutput),
+            (_, Some(archive)) => Ok(Place::Archive(archive)),
+            (Some(directory), None) => Ok(Place::Directory(directory)),
+            (None, None) => Err(Failure::usage("give a directory, or --archive")),
+        }
+    }
+
+    pub(super) fn filter(&self) -> Result<Option<Document>, Failure> {
+        let parsed = |text: &String| parse_document("--filter", &content("--filter", text)?);
+        self.filter.as_ref().map(parsed).transpose()
+    }
+}

@@ -1,0 +1,169 @@
+//! The description of a collection: `COLLECTION.metadata.json`, or a text within an archive.
+//!
+//! Canonical Extended JSON, so that the numbers in options and indexes keep their types. The text is written by who
+//! writes Extended JSON anyway; here is what is in it.
+
+use bson::{Bson, Document, RawDocument, doc};
+
+use crate::parse::Parser;
+use crate::refusal::Refusal;
+
+/// The field in which CairnDB's own things stand.
+pub const CARRIED: &str = "cairndb";
+
+/// What a dump says of a collection or view.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Metadata {
+    /// The options of `create`.
+    pub options: Document,
+    /// The indexes as `listIndexes` gives them, the one on `_id` first. Views have none.
+    pub indexes: Vec<Document>,
+    /// The collection's UUID, 32 hexadecimal digits.
+    pub uuid: Option<String>,
+    /// The true name, which a file's name may not have.
+    pub collection_name: Option<String>,
+    /// `collection`, `view` or `timeseries`.
+    pub kind: Option<String>,
+    /// The fields that number themselves, as `listAutoIncrements` tells, each with the `snapshot` of its sequence.
+    pub numbered: Vec<Document>,
+}
+
+impl Metadata {
+    /// Reads a description. Fields that are not known are passed over, as mongorestore does.
+    ///
+    /// ```
+    /// use cairndb_formats::dump::metadata::Metadata;
+    ///
+    /// let text = br#"{"options":{"viewOn":"orders","pipeline":[]},"indexes":[],"type":"view"}"#;
+    /// let metadata = Metadata::parse(text)?;
+    /// assert!(metadata.is_view());
+    /// # Ok::<(), cairndb_formats::refusal::Refusal>(())
+    /// ```
+    pub fn parse(text: &[u8]) -> Result<Self, Refusal> {
+        let mut fields = parse_document(text)?;
+        let mut metadata = Self {
+            options: document(&mut fields, "options")?.unwrap_or_default(),
+            indexes: documents(&mut fields, "indexes")?,
+            uuid: text_of(&mut fields, "uuid")?,
+            collection_name: text_of(&mut fields, "collectionName")?,
+            kind: text_of(&mut fields, "type")?,
+            numbered: Vec::new(),
+        };
+        if let Some(mut carried) = document(&mut fields, CARRIED)? {
+            metadata.numbered = documents(&mut carried, "autoIncrement")?;
+        }
+        Ok(metadata)
+    }
+
+    /// The document that a dump has.
+    ///
+    /// ```
+    /// use bson::doc;
+    /// use cairndb_formats::dump::metadata::Metadata;
+    ///
+    /// let metadata = Metadata { collection_name: Some("orders".into()), ..Metadata::default() };
+    /// assert_eq!(metadata.to_document(), doc! { "options": {}, "indexes": [], "collectionName": "orders" });
+    /// ```
+    pub fn to_document(&self) -> Document {
+        let indexes: Vec<Bson> = self.indexes.iter().cloned().map(Bson::Document).collect();
+        let mut document = doc! { "options": self.options.clone(), "indexes": indexes };
+        let texts = [("uuid", &self.uuid), ("collectionName", &self.collection_name), ("type", &self.kind)];
+        for (name, text) in texts {
+            if let Some(text) = text {
+                document.insert(name, text.as_str());
+            }
+        }
+        if !self.numbered.is_empty() {
+            document.insert(CARRIED, doc! { "autoIncrement": self.numbered.clone() });
+        }
+        document
+    }
+
+    /// Whether it describes a view.
+    pub fn is_view(&self) -> bool {
+        self.kind.as_deref() == Some("view") || self.options.contains_key("viewOn")
+    }
+}
+
+/// A document in Extended JSON.
+pub(crate) fn parse_document(text: &[u8]) -> Result<Document, Refusal> {
+    let mut raw = Vec::new();
+    Parser::json().parse(text, &mut raw)?;
+    let wrong = |error: &dyn std::fmt::Display| Refusal::not_parsed(error.to_string());
+    let raw = RawDocument::from_bytes(&raw).map_err(|error| wrong(&error))?;
+    Document::try_from(raw).map_err(|error| wrong(&error))
+}
+
+/// Takes a document out of the fields. Null means the same as no field.
+pub(crate) fn document(fields: &mut Document, name: &str) -> Result<Option<Document>, Refusal> {
+    match fields.remove(name) {
+        None | Some(Bson::Null) => Ok(None),
+        Some(Bson::Document(document)) => Ok(Some(document)),
+        Some(_) => Err(Refusal::wrong_type(format!("{name} is no document"))),
+    }
+}
+
+/// Takes an array of documents out of the fields.
+pub(crate) fn documents(fields: &mut Document, name: &str) -> Result<Vec<Document>, Refusal> {
+    let wrong = || Refusal::wrong_type(format!("{name} is no array of documents"));
+    let items = match fields.remove(name) {
+        None | Some(Bson::Null) => return Ok(Vec::new()),
+        Some(Bson::Array(items)) => items,
+        Some(_) => return Err(wrong()),
+    };
+    let document = |item| if let Bson::Document(document) = item { Ok(document) } else { Err(wrong()) };
+    items.into_iter().map(document).collect()
+}
+
+/// Takes a text out of the fields.
+pub(crate) fn text_of(fields: &mut Document, name: &str) -> Result<Option<String>, Refusal> {
+    match fields.remove(name) {
+        None | Some(Bson::Null) => Ok(None),
+        Some(Bson::String(text)) => Ok(Some(text)),
+        Some(_) => Err(Refusal::wrong_type(format!("{name} is no text"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn refused(text: &str, words: &str) {
+        let refusal = Metadata::parse(text.as_bytes()).unwrap_err();
+        assert!(refusal.to_string().contains(words), "{refusal}");
+    }
+
+    #[test]
+    fn fields_that_are_missing_or_null_say_nothing() {
+        assert_eq!(Metadata::parse(b"{}").unwrap(), Metadata::default());
+        let nulls = br#"{"options":null,"indexes":null,"uuid":null,"collectionName":null,"cairndb":null}"#;
+        assert_eq!(Metadata::parse(nulls).unwrap(), Metadata::default());
+    }
+
+    #[test]
+    fn fields_of_a_wrong_type_are_named() {
+        refused("[]", "");
+        refused("{", "EOF");
+        refused(r#"{"options":1}"#, "options is no document");
+        refused(r#"{"indexes":{}}"#, "indexes is no array of documents");
+        refused(r#"{"indexes":[1]}"#, "indexes is no array of documents");
+        refused(r#"{"collectionName":1}"#, "collectionName is no text");
+        refused(r#"{"cairndb":{"autoIncrement":7}}"#, "autoIncrement is no array of documents");
+    }
+
+    #[test]
+    fn types_and_the_order_of_fields_are_kept() {
+        let text = br#"{"indexes":[{"v":{"$numberInt":"2"},"key":{"z":{"$numberInt":"1"},"a":{"$numberDouble":"-1.0"}},
+            "name":"n"}],"collectionName":"c","later":1}"#;
+        let metadata = Metadata::parse(text).unwrap();
+        assert_eq!(metadata.indexes, [doc! { "v": 2, "key": { "z": 1, "a": -1.0 }, "name": "n" }]);
+    }
+
+    #[test]
+    fn operators_are_no_types() {
+        let text = br#"{"options":{"validator":{"a":{"$regex":"^x"},"b":{"$type":"int"}}}}"#;
+        let options = Metadata::parse(text).unwrap().options;
+        assert_eq!(options, doc! { "validator": { "a": { "$regex": "^x" }, "b": { "$type": "int" } } });
+    }
+}
