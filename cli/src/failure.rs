@@ -9,6 +9,8 @@ pub(crate) enum Exit {
     Usage = 2,
     /// The command is done, but not all of it: lines were rejected, or the output lacks something.
     Partly = 3,
+    /// The command looked, and found differences.
+    Different = 4,
     /// Another process has the folder open.
     Elsewhere = 5,
     /// There is no store, or one that this version cannot read.
@@ -26,6 +28,7 @@ impl Exit {
             Self::Failed => "failed",
             Self::Usage => "usage",
             Self::Partly => "partly",
+            Self::Different => "different",
             Self::Elsewhere => "openElsewhere",
             Self::NoStore => "noStore",
             Self::Interrupted | Self::Terminated => "interrupted",

@@ -11,10 +11,12 @@ mod dump;
 mod export;
 mod extended_json;
 mod failure;
+mod fingerprint;
 mod format;
 mod import;
 mod output;
 mod patterns;
+mod restore;
 mod serve;
 mod signals;
 mod store;
@@ -33,14 +35,15 @@ use crate::failure::{Exit, Failure, exit_of};
 #[derive(Debug, Parser)]
 #[command(name = "cairn", version, arg_required_else_help = true)]
 #[command(after_help = "\
-Exit status: 0 all is done, 1 failed, 2 wrong command line, 3 done but not all, 5 open in another process,
-6 no store that can be opened, 130 and 143 ended by a signal.
+Exit status: 0 all is done, 1 failed, 2 wrong command line, 3 done but not all, 4 differences were found,
+5 open in another process, 6 no store that can be opened, 130 and 143 ended by a signal.
 
 Examples:
   cairn serve shop-data
   cairn import shop-data shop.orders orders.csv
   cairn export shop-data shop.orders orders.ndjson
-  cairn dump shop-data shop-dump")]
+  cairn dump shop-data shop-dump
+  cairn restore other-data shop-dump")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -53,6 +56,7 @@ enum Command {
     Dump(Box<dump::Arguments>),
     Export(Box<export::Arguments>),
     Import(Box<import::Arguments>),
+    Restore(Box<restore::Arguments>),
     Completions(describe::Completions),
     Man(describe::Man),
 }
@@ -66,6 +70,7 @@ fn main() -> ExitCode {
         Command::User(arguments) => user::run(arguments).map_err(Box::<dyn Error>::from),
         Command::Dump(arguments) => dump::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Export(arguments) => export::run(&arguments).map_err(Box::<dyn Error>::from),
+        Command::Restore(arguments) => restore::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Import(arguments) => import::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Completions(arguments) => {
             describe::completions(&arguments, Arguments::command()).map_err(Box::<dyn Error>::from)

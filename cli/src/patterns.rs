@@ -1,4 +1,6 @@
-//! Which namespaces of many are meant: patterns with `*`.
+//! Which namespaces of many are meant: patterns with `*`, and new names for those that match.
+
+use crate::failure::Failure;
 
 /// Which of the collections of a store or a dump.
 #[derive(Debug, clap::Args)]
@@ -67,6 +69,54 @@ impl Pattern {
     }
 }
 
+/// New names for namespaces that match.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rename {
+    from: Pattern,
+    to: Pattern,
+}
+
+impl Rename {
+    /// Reads `FROM=TO`. Both have as many stars.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let (from, to) = text.split_once('=').ok_or("it must be FROM=TO")?;
+        let (from, to) = (Pattern::parse(from)?, Pattern::parse(to)?);
+        if from.around.len() != to.around.len() {
+            return Err("both sides must have as many stars".to_owned());
+        }
+        Ok(Self { from, to })
+    }
+
+    fn apply(&self, name: &str) -> Option<String> {
+        let parts = self.from.parts(name)?;
+        let mut renamed = String::new();
+        for (position, around) in self.to.around.iter().enumerate() {
+            if let Some(part) = position.checked_sub(1).and_then(|before| parts.get(before)) {
+                renamed.push_str(part);
+            }
+            renamed.push_str(around);
+        }
+        Some(renamed)
+    }
+}
+
+/// The database and the name that the first matching rule gives, or the same as before.
+pub(crate) fn renamed(
+    rules: &[Rename],
+    database: &str,
+    collection: &str,
+) -> Result<(String, String), Failure> {
+    let before = format!("{database}.{collection}");
+    let Some(after) = rules.iter().find_map(|rule| rule.apply(&before)) else {
+        return Ok((database.to_owned(), collection.to_owned()));
+    };
+    let parts = after.split_once('.').filter(|(database, name)| !database.is_empty() && !name.is_empty());
+    let (database, name) = parts.ok_or_else(|| {
+        Failure::usage(format!("--rename makes {before} to {after}, which is no DB.COLLECTION"))
+    })?;
+    Ok((database.to_owned(), name.to_owned()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,5 +137,16 @@ mod tests {
         check("a*a", "a", None);
         check("*.\\*", "shop.*", Some(&["shop"]));
         assert!(Pattern::parse("shop").is_err() && Pattern::parse("a.b\\").is_err());
+    }
+
+    #[test]
+    fn renaming_keeps_what_the_stars_stand_for() {
+        let rules = [Rename::parse("shop.*=old.*").unwrap(), Rename::parse("*.log=logs.*").unwrap()];
+        let name = |database: &str, collection: &str| renamed(&rules, database, collection).unwrap();
+        assert_eq!(name("shop", "log"), ("old".into(), "log".into()));
+        assert_eq!(name("web", "log"), ("logs".into(), "web".into()));
+        assert_eq!(name("web", "other"), ("web".into(), "other".into()));
+        assert!(Rename::parse("a.*=b.c").is_err() && Rename::parse("a.b").is_err());
+        assert!(renamed(&[Rename::parse("a.*=*.").unwrap()], "a", "b").is_err());
     }
 }

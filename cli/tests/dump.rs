@@ -4,23 +4,18 @@ mod fixture;
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use cairndb::bson::{Bson, Document, doc};
-use cairndb::{Client, Collection};
+use cairndb::Client;
+use cairndb::bson::{Document, doc};
 use flate2::read::MultiGzDecoder;
-use formats::dump::metadata::Metadata;
-use formats::dump::names::file_name;
-use formats::dump::prelude::{Moment, Prelude};
+use formats::dump::prelude::Moment;
 use formats::dump::reader::{ArchiveReader, Piece};
 use formats::dump::stream::DocumentStream;
 
+use crate::fixture::content::{Content, files_below, of_archive, of_directory, of_store};
 use crate::fixture::rich::{fill, hostile_names, kinds};
 use crate::fixture::{Fixture, complains, read};
-
-/// What a dump has: the bytes of the documents and the metadata, by namespace.
-type Content = BTreeMap<(String, String), (Vec<u8>, Metadata)>;
 
 /// The test on a folder and on a server with everything in it.
 fn on_both(test: impl Fn(&Fixture)) {
@@ -44,120 +39,6 @@ fn dump(fixture: &Fixture, more: &[&str]) -> Output {
 #[track_caller]
 fn refused(fixture: &Fixture, more: &[&str], status: i32, words: &str) {
     complains(&fixture.run("dump", more).output().expect("it works"), status, words);
-}
-
-fn unpacked(path: &Path) -> Vec<u8> {
-    let bytes = read(path);
-    if path.extension().is_none_or(|ending| ending != "gz") {
-        return bytes;
-    }
-    let mut plain = Vec::new();
-    MultiGzDecoder::new(&*bytes).read_to_end(&mut plain).expect("it works");
-    plain
-}
-
-fn files_below(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).expect("it works") {
-        let path = entry.expect("it works").path();
-        if path.is_dir() { files.extend(files_below(&path)) } else { files.push(path) }
-    }
-    files
-}
-
-/// The content of a directory. Only names that mongodump gives are looked for.
-fn of_directory(folder: &Path, ending: &str) -> (Content, Prelude) {
-    let mut content = Content::new();
-    let metadata_ending = format!(".metadata.json{ending}");
-    for path in files_below(folder) {
-        let name = path.file_name().expect("it works").to_str().expect("it works").to_owned();
-        let Some(stem) = name.strip_suffix(&metadata_ending) else { continue };
-        let metadata = Metadata::parse(&unpacked(&path)).expect("it works");
-        let database = path
-            .parent()
-            .expect("it works")
-            .file_name()
-            .expect("it works")
-            .to_str()
-            .expect("it works")
-            .to_owned();
-        let collection = metadata.collection_name.clone().expect("it works");
-        assert_eq!(stem, file_name(&collection));
-        let body = path.with_file_name(format!("{stem}.bson{ending}"));
-        assert_eq!(body.exists(), !metadata.is_view(), "{name}");
-        let documents = if body.exists() { unpacked(&body) } else { Vec::new() };
-        content.insert((database, collection), (documents, metadata));
-    }
-    let prelude = Prelude::parse(&unpacked(&folder.join(format!("prelude.json{ending}")))).expect("it works");
-    (content, prelude)
-}
-
-fn of_archive(bytes: &[u8]) -> Content {
-    let mut reader = ArchiveReader::open(bytes).expect("it works");
-    let mut parts: Vec<(Vec<u8>, Option<Metadata>)> = reader
-        .declared()
-        .iter()
-        .map(|one| (Vec::new(), Some(Metadata::parse(one.metadata.as_bytes()).expect("it works"))))
-        .collect();
-    let names: Vec<_> =
-        reader.declared().iter().map(|one| (one.database.clone(), one.collection.clone())).collect();
-    let mut document = Vec::new();
-    while let Some(piece) = reader.next(&mut document).expect("it works") {
-        match piece {
-            Piece::Document(at) => parts.get_mut(at).expect("it works").0.extend_from_slice(&document),
-            // What an end carries is newer than what the header has.
-            Piece::End(at, Some(mut carried)) => {
-                if let Ok(fields) = carried.remove("autoIncrement").unwrap_or(Bson::Null).try_into_documents()
-                {
-                    parts.get_mut(at).expect("it works").1.as_mut().expect("it works").numbered = fields;
-                }
-            }
-            Piece::End(_, None) => {}
-        }
-    }
-    names
-        .into_iter()
-        .zip(parts)
-        .map(|(name, (body, metadata))| (name, (body, metadata.expect("it works"))))
-        .collect()
-}
-
-trait TryIntoDocuments {
-    fn try_into_documents(self) -> Result<Vec<Document>, ()>;
-}
-
-impl TryIntoDocuments for Bson {
-    fn try_into_documents(self) -> Result<Vec<Document>, ()> {
-        let Self::Array(items) = self else { return Err(()) };
-        Ok(items.into_iter().map(|item| item.as_document().expect("it works").clone()).collect())
-    }
-}
-
-/// What the store has, by the library.
-fn of_store(path: &Path) -> BTreeMap<(String, String), Vec<u8>> {
-    let client = Client::builder().read_only(true).open(path).expect("it works");
-    let mut stored = BTreeMap::new();
-    for database in client.list_database_names().run().expect("it works") {
-        for name in client.database(&database).list_collection_names().run().expect("it works") {
-            let list = doc! { "listCollections": 1, "filter": { "name": &name } };
-            let listed = client.database(&database).run_command(list).run().expect("it works");
-            let batch =
-                listed.get_document("cursor").expect("it works").get_array("firstBatch").expect("it works");
-            let mut bytes = Vec::new();
-            if batch.first().expect("it works").as_document().expect("it works").get_str("type").ok()
-                == Some("collection")
-            {
-                let collection: Collection<Document> = client.database(&database).collection(&name);
-                let mut cursor = collection.find(doc! {}).run().expect("it works");
-                while cursor.advance().expect("it works") {
-                    bytes.extend_from_slice(cursor.current().as_bytes());
-                }
-            }
-            stored.insert((database.clone(), name), bytes);
-        }
-    }
-    client.close().expect("it works");
-    stored
 }
 
 #[track_caller]

@@ -4,6 +4,13 @@
 use std::sync::Arc;
 
 use cairndb_formats::columns::{ColumnOptions, Columns, Typing, names};
+use cairndb_formats::dump::archive::{
+    Checksum, Declared, Header, TERMINATOR, push_end, push_prelude, push_segment,
+};
+use cairndb_formats::dump::metadata::Metadata;
+use cairndb_formats::dump::names::{FILE_NAME_BYTES_MAX, Named, collection_name, file_name};
+use cairndb_formats::dump::prelude::Prelude;
+use cairndb_formats::dump::reader::ArchiveReader;
 use cairndb_formats::format::FileFormat;
 use cairndb_formats::parse::{Parser, cells};
 use cairndb_formats::split::Splitter;
@@ -93,6 +100,69 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         1 => Just(vec![5, 0, 0, 0, 0]),
         1 => Just(b"\x0c\0\0\0\x10a\0\x01\0\0\0\0".to_vec()),
     ]
+}
+
+/// An archive with two collections.
+fn archive() -> Vec<u8> {
+    let declared = ["a", "b"].map(|name| Declared {
+        database: "shop".into(),
+        collection: name.into(),
+        metadata: "{}".into(),
+        kind: "collection".into(),
+    });
+    let mut out = Vec::new();
+    push_prelude(&mut out, &Header::default(), &declared).expect("small");
+    for one in &declared {
+        let document = b"\x0c\0\0\0\x10a\0\x01\0\0\0\0";
+        push_segment(&mut out, &one.database, &one.collection);
+        out.extend_from_slice(document);
+        out.extend_from_slice(&TERMINATOR);
+        let mut checksum = Checksum::default();
+        checksum.update(document);
+        push_end(&mut out, &one.database, &one.collection, &checksum, None).expect("small");
+    }
+    out
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn an_archive_with_wrong_bytes_is_read_to_its_end(
+        changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 0..4),
+        cut in any::<proptest::sample::Index>(),
+    ) {
+        let mut archive = archive();
+        for (at, byte) in changes {
+            let at = at.index(archive.len());
+            archive[at] = byte;
+        }
+        archive.truncate(cut.index(archive.len()) + 1);
+        if let Ok(mut reader) = ArchiveReader::open(&*archive) {
+            let mut document = Vec::new();
+            while let Ok(Some(_)) = reader.next(&mut document) {
+                prop_assert!(index::validate::validate(&document).is_ok() || document.is_empty());
+            }
+            prop_assert!(reader.offset() <= archive.len() as u64);
+        }
+    }
+
+    #[test]
+    fn any_name_is_the_name_of_a_file(name in "\\PC{0,120}") {
+        let escaped = file_name(&name);
+        prop_assert!(escaped.len() <= FILE_NAME_BYTES_MAX && !escaped.contains('/') && escaped.is_ascii());
+        match collection_name(&escaped) {
+            Some(Named::Whole(whole)) => prop_assert_eq!(whole, name),
+            Some(Named::Shortened) => prop_assert_eq!(escaped.len(), FILE_NAME_BYTES_MAX),
+            None => prop_assert!(false, "{name:?} is {escaped:?}"),
+        }
+    }
+
+    #[test]
+    fn any_text_is_a_description_or_none(pieces in proptest::collection::vec(piece(), 0..40)) {
+        let bytes = pieces.concat();
+        let _ = (Metadata::parse(&bytes), Prelude::parse(&bytes));
+    }
 }
 
 proptest! {

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use cairndb::bson::Document;
@@ -53,10 +54,16 @@ impl<'a> Directory<'a> {
             made => made.map_err(failed)?,
         }
         let lock = File::open(&partial).map_err(failed)?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+        // Another process may have finished and renamed the directory between the opening and the lock.
+        let is_same = |lock: &File| {
+            let (named, locked) = (std::fs::metadata(&partial).ok()?, lock.metadata().ok()?);
+            Some(named.ino() == locked.ino() && named.dev() == locked.dev())
+        };
+        let is_locked = flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if !is_locked || is_same(&lock) != Some(true) {
             let message = format!("{} is being written by another process", partial.display());
-            Failure::new(Exit::Failed, message)
-        })?;
+            return Err(Failure::new(Exit::Failed, message));
+        }
         empty(&partial).map_err(failed)?;
         Ok(Self {
             store,

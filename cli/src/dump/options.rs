@@ -20,8 +20,8 @@ const JOBS_MAX: i64 = 16;
 /// state at one moment. Through a server each collection is dumped at a moment of its own, which the report's `moment`
 /// says.
 ///
-/// mongorestore takes what is written. Sequences, and the fields that number themselves, stand where it does not look,
-/// with their positions.
+/// mongorestore takes what is written. Sequences, and the fields that number themselves, stand where it does not look;
+/// `cairn restore` makes them again, with their positions.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,8 +29,8 @@ Examples:
       all collections, as files in a directory
   cairn dump shop.sock --archive shop.archive --gzip --include 'shop.*' --exclude 'shop.log*'
       some of a running server's, in one compressed file
-  cairn dump shop-data --archive - --include shop.orders --filter '{\"total\": {\"$gt\": 20}}' > large.archive
-      some documents, to standard output")]
+  cairn dump shop-data --archive large --include shop.orders --filter '{\"total\": {\"$gt\": 20}}'
+      some documents of one collection")]
 pub(crate) struct Arguments {
     /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
     pub(super) store: String,

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf, doc};
 use cairndb::{CancellationToken, Client, Collection, Cursor, SystemCollection};
+use cairndb_server::{UserError, Users};
+use query::code::Code;
 
 use crate::failure::{Exit, Failure};
-use crate::store::{Documents, Store};
+use crate::store::{Documents, Store, UserThere};
 
 /// How often opening is tried: another process may replace files between two steps of one attempt.
 const ATTEMPTS: u32 = 5;
@@ -106,6 +108,25 @@ impl Store for Folder {
     fn users(&self) -> Result<Box<dyn Documents>, Failure> {
         let users: Collection<Document> = self.client.system_collection(SystemCollection::Users);
         Ok(Box::new(users.find(doc! {}).run()?))
+    }
+
+    fn add_user(&self, user: &RawDocument, if_there: UserThere) -> Result<(), Failure> {
+        let user = Document::try_from(user).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+        let users = Users::of(&self.client);
+        let added = match users.restore(&user) {
+            Err(UserError::Exists(name)) if if_there == UserThere::Replace => {
+                users.remove(&name).and_then(|()| users.restore(&user))
+            }
+            added => added,
+        };
+        added.map_err(|error| {
+            if let UserError::Store(error) = error {
+                return error.into();
+            }
+            // It is of this user, and not of the store.
+            let code = Some(Code::BAD_VALUE.number());
+            Failure { code, ..Failure::new(Exit::Failed, error.to_string()) }
+        })
     }
 }
 

@@ -32,6 +32,16 @@ pub(crate) trait Store: Sync {
 
     /// The documents of the users who may log in, for which there is no command.
     fn users(&self) -> Result<Box<dyn Documents>, Failure>;
+
+    /// Adds a user as [`users`](Self::users) gives it. The code of the failure says that it is about this user alone.
+    fn add_user(&self, user: &RawDocument, if_there: UserThere) -> Result<(), Failure>;
+}
+
+/// What is done with a user who is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UserThere {
+    Replace,
+    Refuse,
 }
 
 /// The raw documents of a cursor. At most one batch of them is in memory.

@@ -175,6 +175,34 @@ impl Users {
         // A salt of its own for each user: equal passwords must not look equal in the store.
         let salt: Vec<u8> = random_key()?.into_iter().take(SALT_BYTES).collect();
         let credentials = Credentials::derive(password, &salt, ITERATIONS)?;
+        self.insert(name, role, &credentials)
+    }
+
+    /// Adds a user as a dump has it: MongoDB's document, with what the password is checked by. Fields that users do not have
+    /// here are left out.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add), and [`UserError::Damaged`] for a document that is no user of CairnDB.
+    ///
+    /// ```
+    /// # use cairndb::{Client, SystemCollection, bson::{Document, doc}};
+    /// # use cairndb_server::{Role, Users};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let (one, other) = (Client::open(folder.path().join("a"))?, Client::open(folder.path().join("b"))?);
+    /// Users::of(&one).add("ada", "correct horse", Role::Root)?;
+    /// let stored = one.system_collection::<Document>(SystemCollection::Users).find_one(doc! {}).run()?;
+    /// Users::of(&other).restore(&stored.expect("there is one"))?;
+    /// assert_eq!(Users::of(&other).list()?[0].name, "ada");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn restore(&self, document: &Document) -> Result<(), UserError> {
+        let (user, credentials) = parse(document)?;
+        self.insert(&user.name, user.role, &credentials)
+    }
+
+    fn insert(&self, name: &str, role: Role, credentials: &Credentials) -> Result<(), UserError> {
         // With the first user: until then every name is unknown, and there is nothing to hide.
         if self.load_secret()?.is_none() {
             let key = Binary { subtype: BinarySubtype::Generic, bytes: random_key()?.to_vec() };

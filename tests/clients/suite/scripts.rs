@@ -45,6 +45,13 @@ fn pymongo_writes_files_that_are_imported_and_reads_exported_ones() {
 }
 
 #[test]
+fn pymongo_reads_dumps_and_writes_what_is_restored() {
+    let cairn = Cairn::start();
+    script::python_with(&cairn, "dumps.py", &[&program().display().to_string()]);
+    cairn.stop();
+}
+
+#[test]
 fn pymongo_encrypts_fields() {
     python("encryption.py");
 }

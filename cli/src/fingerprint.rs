@@ -1,0 +1,75 @@
+//! Whether two sides have the same documents, in whatever order: a sum of hashes for each part of the documents.
+
+use cairndb::bson::{RawDocument, RawDocumentBuf, cstr};
+use twox_hash::{XxHash3_64, XxHash3_128};
+
+/// The parts among which documents are spread by their `_id`.
+const PARTS: usize = 1_024;
+
+/// The documents of one side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fingerprint {
+    pub(crate) documents: u64,
+    /// For each part, the sum of the hashes of its documents.
+    sums: Vec<u128>,
+}
+
+impl Fingerprint {
+    /// No documents. With many collections there is one part for each of them, because all are in memory at once.
+    pub(crate) fn new(collections: usize) -> Self {
+        Self { documents: 0, sums: vec![0; if collections > PARTS { 1 } else { PARTS }] }
+    }
+
+    /// No documents, to be compared with this.
+    pub(crate) fn emptied(&self) -> Self {
+        Self { documents: 0, sums: vec![0; self.sums.len()] }
+    }
+
+    /// Adds a document.
+    pub(crate) fn add(&mut self, document: &[u8]) {
+        self.documents += 1;
+        let part = if self.sums.len() > 1 { part_of(document) % self.sums.len() } else { 0 };
+        if let Some(sum) = self.sums.get_mut(part) {
+            *sum = sum.wrapping_add(XxHash3_128::oneshot(document));
+        }
+    }
+
+    /// How many parts are not the same, of how many.
+    pub(crate) fn differing(&self, other: &Self) -> (usize, usize) {
+        let differing = self.sums.iter().zip(&other.sums).filter(|(own, other)| own != other).count();
+        (differing, self.sums.len())
+    }
+}
+
+fn part_of(document: &[u8]) -> usize {
+    let id = RawDocument::from_bytes(document).ok().and_then(|document| document.get("_id").ok()?);
+    let Some(id) = id else { return 0 };
+    let mut alone = RawDocumentBuf::new();
+    alone.append(cstr!("_id"), id);
+    usize::try_from(XxHash3_64::oneshot(alone.as_bytes()) % PARTS as u64).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use cairndb::bson::{Document, doc, serialize_to_vec};
+
+    use super::*;
+
+    fn of(documents: &[Document]) -> Fingerprint {
+        let mut fingerprint = Fingerprint::new(1);
+        for document in documents {
+            fingerprint.add(&serialize_to_vec(document).unwrap());
+        }
+        fingerprint
+    }
+
+    #[test]
+    fn the_order_does_not_matter_and_every_byte_does() {
+        let (a, b) = (doc! { "_id": 1, "x": 1 }, doc! { "_id": 2, "x": 1 });
+        assert_eq!(of(&[a.clone(), b.clone()]), of(&[b.clone(), a.clone()]));
+        assert_ne!(of(std::slice::from_ref(&a)), of(&[doc! { "_id": 1, "x": 1_i64 }]));
+        assert_eq!(of(std::slice::from_ref(&a)).differing(&of(&[doc! { "_id": 1, "x": 2 }])), (1, PARTS));
+        assert_ne!(of(&[a.clone(), a.clone()]), of(&[b.clone(), b]), "equal ones do not cancel each other");
+        assert_eq!(of(&[a]).differing(&of(&[])), (1, PARTS));
+    }
+}

@@ -1,0 +1,270 @@
+//! `cairn restore`: a dump in mongodump's format, made in a store.
+
+mod directory;
+mod file;
+mod load;
+mod make;
+mod numbers;
+mod options;
+mod plan;
+mod source;
+mod tally;
+mod verify;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use cairndb::bson::Document;
+
+pub(crate) use crate::restore::options::Arguments;
+
+use crate::failure::{Exit, Failure};
+use crate::fingerprint::Fingerprint;
+use crate::patterns::renamed;
+use crate::restore::load::{Loaded, Loader};
+use crate::restore::make::Existing;
+use crate::restore::numbers::{IfThere, Numbering};
+use crate::restore::plan::{Kind, Plan, Planned};
+use crate::restore::source::Source;
+use crate::restore::tally::Tally;
+use crate::signals::Signals;
+use crate::store::{Store, UserThere, open_for_writing};
+use crate::talk::{Report, Unit, rate, warn};
+
+/// What a restore did that did nothing.
+const NOTHING: &str = "nothing";
+
+/// Runs the command and reports. Returns the exit status if not all was done.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    arguments.talk.start_log();
+    let started = Instant::now();
+    let tally = Tally::default();
+    let done = Signals::watch().and_then(|signals| {
+        let done = Restore { arguments, tally: &tally, signals: &signals }.run();
+        match signals.received() {
+            Some(exit) => Err(Failure::new(exit, "interrupted: begin again with --drop")),
+            None => done,
+        }
+    });
+    report(arguments, &tally, started.elapsed(), done.and_then(|()| judged(&tally)))
+}
+
+/// What a restore that came to its end came to.
+fn judged(tally: &Tally) -> Result<(), Failure> {
+    let load = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
+    let (differences, refused, left_out) =
+        (load(&tally.differences), load(&tally.refused), load(&tally.left_out));
+    if differences > 0 {
+        let message = format!("the store and the dump have {differences} differences");
+        return Err(Failure::new(Exit::Different, message));
+    }
+    if refused + left_out > 0 {
+        let message = format!("{refused} documents and {left_out} other things were not restored");
+        return Err(Failure::new(Exit::Partly, message));
+    }
+    Ok(())
+}
+
+fn report(
+    arguments: &Arguments,
+    tally: &Tally,
+    elapsed: Duration,
+    done: Result<(), Failure>,
+) -> Result<(), Failure> {
+    let counts = tally.counts();
+    let told: Vec<String> = counts
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{count} {name}"))
+        .collect();
+    let told = if told.is_empty() { NOTHING.to_owned() } else { told.join(", ") };
+    let mut report = Report {
+        command: "restore",
+        elapsed,
+        counts,
+        names: Vec::new(),
+        is_interrupted: matches!(&done, Err(failure) if matches!(failure.exit, Exit::Interrupted | Exit::Terminated)),
+        failure: done.err(),
+    };
+    let is_failed = |failure: &&mut Failure| failure.exit == Exit::Failed && told != NOTHING;
+    if let Some(failure) = report.failure.as_mut().filter(is_failed) {
+        failure.message = format!("{}: restored until then: {told}", failure.message);
+    }
+    arguments.talk.report(&report, false);
+    let is_done =
+        matches!(&report.failure, None | Some(Failure { exit: Exit::Partly | Exit::Different, .. }));
+    if is_done {
+        let documents = tally.documents.load(Ordering::Relaxed);
+        let (seconds, rate) = (elapsed.as_secs_f64(), rate(documents, elapsed));
+        let verb = if arguments.dry_run { "read" } else { "restored" };
+        arguments.talk.say(&format!("{verb} {told}, in {seconds:.1} s, {rate} documents a second"));
+    }
+    report.failure.take().map_or(Ok(()), Err)
+}
+
+struct Restore<'a> {
+    arguments: &'a Arguments,
+    tally: &'a Tally,
+    signals: &'a Signals,
+}
+
+impl Restore<'_> {
+    fn run(&self) -> Result<(), Failure> {
+        let arguments = self.arguments;
+        // All that a dump says of itself is read before the store is opened or made.
+        let (mut source, described) = Source::open(arguments.place()?)?;
+        let mut plan = Plan::new(described, arguments)?;
+        let sequences = source.carried.take().map(|carried| carried.sequences).unwrap_or_default();
+        let numberings = self.numberings(sequences)?;
+        for left_out in &plan.left_out {
+            self.tally.leave_out(left_out);
+        }
+        let store = if arguments.dry_run {
+            None
+        } else {
+            Some(open_for_writing(&arguments.store, &arguments.access, &mut warn)?)
+        };
+        let store = store.as_deref();
+        let existing = store.map(|store| self.begin(store, &plan, &numberings)).transpose()?;
+        let count = plan.planned.len();
+        let fingerprint = |planned: &Option<Planned>| {
+            planned.as_ref().filter(|_| arguments.verify).map(|_| Fingerprint::new(count))
+        };
+        let fingerprints = plan.planned.iter().map(fingerprint).collect();
+        let mut loaded = Loaded { fingerprints, sequences: None };
+        let mut progress = arguments.talk.progress_of(source.len, Unit::Bytes);
+        let loading = Loader {
+            store,
+            tally: self.tally,
+            signals: self.signals,
+            jobs: arguments.jobs,
+            user_there: if arguments.drop { UserThere::Replace } else { UserThere::Refuse },
+        };
+        let read = loading.load(&mut source, &mut plan, &mut loaded, &mut progress);
+        progress.finish();
+        read?;
+        let (Some(store), Some(existing)) = (store, existing) else { return Ok(()) };
+        let numberings = match loaded.sequences.take() {
+            Some(later) => self.numberings(later)?,
+            None => numberings,
+        };
+        self.finish(store, &plan, &existing, &numberings)?;
+        store.sync()?;
+        if arguments.verify && !self.is_over() {
+            self.verify(store, &plan, &loaded, &numberings)?;
+        }
+        Ok(())
+    }
+
+    /// Checks what is there, and makes the collections.
+    fn begin(&self, store: &dyn Store, plan: &Plan, numberings: &[Numbering]) -> Result<Existing, Failure> {
+        let arguments = self.arguments;
+        if plan.all().any(|planned| planned.kind == Kind::Users) {
+            // Through a connection it is an error, before anything is made.
+            store.users()?;
+        }
+        let mut existing = make::check(store, plan, arguments)?;
+        if !arguments.drop && !arguments.into_existing {
+            for numbering in numberings {
+                numbering.check(store)?;
+            }
+        }
+        make::collections(store, plan, &mut existing, arguments, self.tally)?;
+        Ok(existing)
+    }
+
+    /// Makes all that comes after the documents.
+    fn finish(
+        &self,
+        store: &dyn Store,
+        plan: &Plan,
+        existing: &Existing,
+        numberings: &[Numbering],
+    ) -> Result<(), Failure> {
+        let collections: Vec<&Planned> = plan.collections().collect();
+        self.each(&collections, &|planned| {
+            if !self.arguments.no_indexes {
+                make::indexes(store, planned, self.tally)?;
+            }
+            // A field that was there before the documents would have refused or replaced what they bring.
+            if self.arguments.no_sequences { Ok(()) } else { numbers::fields(store, planned, self.tally) }
+        })?;
+        let if_there = if self.arguments.drop {
+            IfThere::Drop
+        } else if self.arguments.into_existing {
+            IfThere::Advance
+        } else {
+            IfThere::Refuse
+        };
+        for numbering in numberings.iter().take_while(|_| !self.is_over()) {
+            numbering.make(store, if_there, self.tally)?;
+        }
+        if self.is_over() { Ok(()) } else { make::views(store, plan, existing, self.tally) }
+    }
+
+    fn verify(
+        &self,
+        store: &dyn Store,
+        plan: &Plan,
+        loaded: &Loaded,
+        numberings: &[Numbering],
+    ) -> Result<(), Failure> {
+        let both = plan.planned.iter().zip(&loaded.fingerprints);
+        let both: Vec<(&Planned, &Fingerprint)> = both
+            .filter_map(|(planned, dumped)| Some((planned.as_ref()?, dumped.as_ref()?)))
+            .filter(|(planned, _)| planned.kind == Kind::Collection)
+            .collect();
+        self.each(&both, &|(planned, dumped)| {
+            verify::collection(store, planned, dumped, self.arguments, self.tally)
+        })?;
+        for numbering in numberings {
+            verify::sequence(store, numbering, self.tally)?;
+        }
+        Ok(())
+    }
+
+    /// Does the work for each, several at once.
+    fn each<T: Sync>(
+        &self,
+        all: &[T],
+        work: &(dyn Fn(&T) -> Result<(), Failure> + Sync),
+    ) -> Result<(), Failure> {
+        let next = AtomicUsize::new(0);
+        let run = || {
+            while !self.is_over() && !self.tally.is_failed() {
+                let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+                if let Err(failure) = work(one) {
+                    self.tally.fail(failure);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..self.arguments.jobs {
+                scope.spawn(run);
+            }
+            run();
+        });
+        self.tally.result()
+    }
+
+    /// The sequences that are meant, under the names that they get.
+    fn numberings(&self, sequences: Vec<(String, Vec<Document>)>) -> Result<Vec<Numbering>, Failure> {
+        let arguments = self.arguments;
+        let mut numberings = Vec::new();
+        let each = sequences.into_iter().flat_map(|(database, snapshots)| {
+            snapshots.into_iter().map(move |snapshot| (database.clone(), snapshot))
+        });
+        for (database, snapshot) in each.filter(|_| !arguments.no_sequences) {
+            let name = snapshot.get_str("Name").unwrap_or_default();
+            if !name.is_empty() && arguments.namespaces.has(&database, name) {
+                let (database, name) = renamed(&arguments.rename, &database, name)?;
+                numberings.push(Numbering { database, name, snapshot });
+            }
+        }
+        Ok(numberings)
+    }
+
+    fn is_over(&self) -> bool {
+        self.signals.received().is_some()
+    }
+}

@@ -1,0 +1,94 @@
+//! The command line of `cairn restore`.
+
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+use crate::patterns::{Namespaces, Rename};
+use crate::store::Access;
+use crate::talk::Talk;
+
+/// More would only take memory.
+const JOBS_MAX: i64 = 16;
+
+/// Restores a dump in mongodump's format into a store.
+///
+/// The dump is a directory or an archive, compressed or not, of `cairn dump` or of mongodump. The store is a folder, a
+/// Unix socket or a URI. A folder that is absent is made; one that another process has open cannot be written.
+///
+/// Collections with their options come first, then documents, then indexes and the fields that number themselves, and
+/// at last sequences and views. What the store refuses is named, the rest is restored, and the exit status is 3.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cairn restore other-data shop-dump
+      all of a directory into a folder
+  cairn restore shop.sock --archive shop.archive --drop --verify
+      over what a running server has, with a comparison at the end
+  cairn restore other-data --archive shop.archive --include 'shop.*' --rename 'shop.*=old.*'
+      some collections, under other names
+  cairn dump shop-data --archive - | cairn restore mongodb://db.example/ --archive -
+      from one store into another, without a file between them")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
+pub(crate) struct Arguments {
+    /// The store: a folder, a Unix socket, or a URI (`mongodb://` or `mongodb+srv://`).
+    pub(super) store: String,
+    /// The directory of the dump.
+    #[arg(required_unless_present = "archive", conflicts_with = "archive")]
+    directory: Option<PathBuf>,
+    /// Read an archive in place of a directory: a file, or `-` for standard input.
+    #[arg(long, value_name = "FILE")]
+    archive: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) namespaces: Namespaces,
+    /// Restore under other names, `FROM=TO`: each `*` of TO is what the same of FROM stands for. The first rule that
+    /// matches counts.
+    #[arg(long, value_name = "FROM=TO", value_parser = Rename::parse)]
+    pub(super) rename: Vec<Rename>,
+    /// Drop the collections, views and sequences of the dump before, and no others.
+    #[arg(long)]
+    pub(super) drop: bool,
+    /// Add to collections that have documents. A document whose `_id` is there is refused and named.
+    #[arg(long, conflicts_with = "drop")]
+    pub(super) into_existing: bool,
+    /// Make no indexes.
+    #[arg(long)]
+    pub(super) no_indexes: bool,
+    /// Make no sequences, and no fields that number themselves.
+    #[arg(long)]
+    pub(super) no_sequences: bool,
+    /// Restore the users of the dump as well, into a folder alone; with --drop, in place of those of the same names.
+    #[arg(long)]
+    pub(super) users: bool,
+    /// Compare the store with the dump at the end: documents, indexes and positions.
+    #[arg(long, conflicts_with = "into_existing")]
+    pub(super) verify: bool,
+    /// Read and check everything, and write nothing. What only the store can refuse is not found.
+    #[arg(long, conflicts_with = "verify")]
+    pub(super) dry_run: bool,
+    /// How many batches are inserted, and how many collections get their indexes, at once.
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=JOBS_MAX))]
+    pub(super) jobs: u16,
+    #[command(flatten)]
+    pub(super) access: Access,
+    #[command(flatten)]
+    pub(super) talk: Talk,
+}
+
+/// Where a dump is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place<'a> {
+    Directory(&'a Path),
+    Archive(&'a Path),
+    StandardInput,
+}
+
+impl Arguments {
+    pub(super) fn place(&self) -> Result<Place<'_>, Failure> {
+        match (&self.directory, &self.archive) {
+            (_, Some(archive)) if archive == Path::new("-") => Ok(Place::StandardInput),
+            (_, Some(archive)) => Ok(Place::Archive(archive)),
+            (Some(directory), None) => Ok(Place::Directory(directory)),
+            (None, None) => Err(Failure::usage("give a directory, or --archive")),
+        }
+    }
+}

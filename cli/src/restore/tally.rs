@@ -1,0 +1,110 @@
+//! What a restore has done so far, counted by all its threads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use query::code::Code;
+
+use crate::failure::Failure;
+use crate::talk::warn;
+
+/// Things are named on standard error up to this many; the report counts all.
+const NAMED_MAX: u64 = 100;
+
+/// Errors that are none of the thing that was asked for: with the next one it would be the same.
+const OF_THE_STORE: [Code; 11] = [
+    Code::AUTHENTICATION_FAILED,
+    Code::EXCEEDED_TIME_LIMIT,
+    Code::HOST_NOT_FOUND,
+    Code::HOST_UNREACHABLE,
+    Code::INTERRUPTED_AT_SHUTDOWN,
+    Code::NETWORK_TIMEOUT,
+    Code::NOT_WRITABLE_PRIMARY,
+    Code::OUT_OF_DISK_SPACE,
+    Code::PRIMARY_STEPPED_DOWN,
+    Code::SHUTDOWN_IN_PROGRESS,
+    Code::UNAUTHORIZED,
+];
+
+#[derive(Default)]
+pub(super) struct Tally {
+    pub(super) collections: AtomicU64,
+    pub(super) views: AtomicU64,
+    pub(super) documents: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) indexes: AtomicU64,
+    pub(super) fields: AtomicU64,
+    pub(super) sequences: AtomicU64,
+    pub(super) left_out: AtomicU64,
+    pub(super) differences: AtomicU64,
+    failure: Mutex<Option<Failure>>,
+}
+
+impl Tally {
+    pub(super) fn add(count: &AtomicU64, more: usize) {
+        count.fetch_add(more as u64, Ordering::Relaxed);
+    }
+
+    /// Counts an index, an option or the like that cannot be restored, and names it.
+    pub(super) fn leave_out(&self, what: &str) {
+        Self::name(&self.left_out, what);
+    }
+
+    /// Counts a document that the store refuses, and names it.
+    pub(super) fn refuse(&self, what: &str) {
+        Self::name(&self.refused, what);
+    }
+
+    /// Counts something that the store has otherwise than the dump, and names it.
+    pub(super) fn differ(&self, what: &str) {
+        Self::name(&self.differences, what);
+    }
+
+    fn name(count: &AtomicU64, what: &str) {
+        let before = count.fetch_add(1, Ordering::Relaxed);
+        if before < NAMED_MAX {
+            warn(what);
+        }
+        if before == NAMED_MAX {
+            warn("more of this kind are counted and not named");
+        }
+    }
+
+    /// Keeps the failure of a thread. The first one is told: the others may follow from it.
+    pub(super) fn fail(&self, failure: Failure) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
+    }
+
+    pub(super) fn is_failed(&self) -> bool {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// The failure of a thread, if one failed.
+    pub(super) fn result(&self) -> Result<(), Failure> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+    }
+
+    pub(super) fn counts(&self) -> Vec<(&'static str, u64)> {
+        [
+            ("collections", &self.collections),
+            ("views", &self.views),
+            ("documents", &self.documents),
+            ("bytes", &self.bytes),
+            ("refused", &self.refused),
+            ("indexes", &self.indexes),
+            ("autoIncrements", &self.fields),
+            ("sequences", &self.sequences),
+            ("leftOut", &self.left_out),
+            ("differences", &self.differences),
+        ]
+        .map(|(name, count)| (name, count.load(Ordering::Relaxed)))
+        .to_vec()
+    }
+}
+
+/// Returns the failure if it is not the answer to what was asked, but of the store or the way to it.
+pub(super) fn refusal(failure: Failure) -> Result<Failure, Failure> {
+    let is_of_store = failure.code.is_none_or(|code| OF_THE_STORE.iter().any(|of_store| *of_store == code));
+    if is_of_store { Err(failure) } else { Ok(failure) }
+}

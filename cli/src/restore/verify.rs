@@ -1,0 +1,143 @@
+//! Whether the store has what the dump has: documents by their number and their hashes, indexes, and positions.
+
+use cairndb::bson::{Bson, Document, doc};
+
+use crate::command::raw;
+use crate::failure::{Exit, Failure};
+use crate::fingerprint::Fingerprint;
+use crate::restore::make::{is_to_make, to_make};
+use crate::restore::numbers::{Numbering, existing_fields, integer, position, snapshot_of};
+use crate::restore::options::Arguments;
+use crate::restore::plan::Planned;
+use crate::restore::tally::Tally;
+use crate::store::Store;
+
+/// Reads a collection of the store and compares it.
+pub(super) fn collection(
+    store: &dyn Store,
+    planned: &Planned,
+    dumped: &Fingerprint,
+    arguments: &Arguments,
+    tally: &Tally,
+) -> Result<(), Failure> {
+    let namespace = planned.namespace();
+    let mut stored = dumped.emptied();
+    let mut documents = store.stream(&planned.database, raw(&doc! { "find": planned.name.as_str() })?)?;
+    while documents.advance()? {
+        stored.add(documents.current().as_bytes());
+    }
+    if stored.documents != dumped.documents {
+        let (stored, dumped) = (stored.documents, dumped.documents);
+        tally.differ(&format!("{namespace}: {stored} documents, and {dumped} in the dump"));
+    } else if &stored != dumped {
+        let (differing, parts) = dumped.differing(&stored);
+        tally.differ(&format!("{namespace}: documents differ, in {differing} of {parts} parts"));
+    }
+    if !arguments.no_indexes {
+        indexes(store, planned, tally)?;
+    }
+    if !arguments.no_sequences {
+        fields(store, planned, tally)?;
+    }
+    Ok(())
+}
+
+fn indexes(store: &dyn Store, planned: &Planned, tally: &Tally) -> Result<(), Failure> {
+    let mut stored = Vec::new();
+    let mut listed = store.stream(&planned.database, raw(&doc! { "listIndexes": planned.name.as_str() })?)?;
+    while listed.advance()? {
+        let index = Document::try_from(listed.current());
+        stored.push(index.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?);
+    }
+    let (stored, dumped) = (compared(stored), compared(planned.metadata()?.indexes));
+    let namespace = planned.namespace();
+    let name = |index: &Document| index.get_str("name").unwrap_or_default().to_owned();
+    for index in dumped.iter().filter(|index| !stored.contains(index)) {
+        let is_there = stored.iter().any(|other| name(other) == name(index));
+        let what = if is_there { "is another one in the store" } else { "is not in the store" };
+        tally.differ(&format!("{namespace}, index {}: it {what}", name(index)));
+    }
+    for index in stored.iter().filter(|index| !dumped.iter().any(|other| name(other) == name(index))) {
+        tally.differ(&format!("{namespace}, index {}: it is not in the dump", name(index)));
+    }
+    Ok(())
+}
+
+/// Indexes in a form in which equal ones look the same, of whatever server they are.
+fn compared(indexes: Vec<Document>) -> Vec<Document> {
+    indexes.into_iter().filter(is_to_make).map(|index| sorted(&to_make(index))).collect()
+}
+
+/// Options by their names, and numbers that are whole as such. The order of keys and filters stays.
+fn sorted(index: &Document) -> Document {
+    let mut options: Vec<(String, Bson)> =
+        index.iter().map(|(name, value)| (name.clone(), plain(value))).collect();
+    options.sort_by(|one, other| one.0.cmp(&other.0));
+    options.into_iter().collect()
+}
+
+fn plain(value: &Bson) -> Bson {
+    if let Some(number) = value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < 1e15) {
+        // Exact: it is whole, and in the range of integers that a double has.
+        #[expect(clippy::cast_possible_truncation, reason = "it is whole and small")]
+        return Bson::Int64(number as i64);
+    }
+    if let Some(number) = integer(Some(value)) {
+        return Bson::Int64(number);
+    }
+    if let Some(document) = value.as_document() {
+        return Bson::Document(document.iter().map(|(name, value)| (name.clone(), plain(value))).collect());
+    }
+    value.clone()
+}
+
+fn fields(store: &dyn Store, planned: &Planned, tally: &Tally) -> Result<(), Failure> {
+    let numbered = planned.metadata()?.numbered;
+    if numbered.is_empty() {
+        return Ok(());
+    }
+    let existing = existing_fields(store, planned)?;
+    for field in &numbered {
+        let path = field.get_str("Field").unwrap_or_default();
+        let shown = format!("{}, field {path}", planned.namespace());
+        let Some(there) = existing.iter().find(|other| other.get_str("Field").ok() == Some(path)) else {
+            tally.differ(&format!("{shown}: it does not number itself in the store"));
+            continue;
+        };
+        let name = there.get_str("SequenceName").unwrap_or_default();
+        let there = snapshot_of(store, &planned.database, name)?;
+        if let Ok(dumped) = field.get_document("snapshot") {
+            positions(&shown, dumped, &there, tally);
+        }
+    }
+    Ok(())
+}
+
+/// Compares a sequence.
+pub(super) fn sequence(store: &dyn Store, numbering: &Numbering, tally: &Tally) -> Result<(), Failure> {
+    let shown = format!("{}, sequence {}", numbering.database, numbering.name);
+    if !numbering.is_there(store)? {
+        tally.differ(&format!("{shown}: it is not in the store"));
+        return Ok(());
+    }
+    let there = snapshot_of(store, &numbering.database, &numbering.name)?;
+    positions(&shown, &numbering.snapshot, &there, tally);
+    Ok(())
+}
+
+fn positions(shown: &str, dumped: &Document, there: &Document, tally: &Tally) {
+    let increment = integer(dumped.get("Increment")).unwrap_or(1);
+    if position(there).is_behind(position(dumped), increment) {
+        let (there, dumped) = (position(there), position(dumped));
+        tally.differ(&format!("{shown}: it {}, and {} in the dump", told(there), told(dumped)));
+    }
+}
+
+fn told(position: crate::restore::numbers::Position) -> String {
+    use crate::restore::numbers::Position::{Unused, Used};
+
+    match position {
+        Unused(next) => format!("is unused, to begin with {next}"),
+        Used(value) => format!("is used up to {value}"),
+    }
+}
