@@ -1,5 +1,7 @@
 //! Whether two sides have the same documents, in whatever order: a sum of hashes for each part of the documents.
 
+use std::collections::HashSet;
+
 use cairndb::bson::{RawDocument, RawDocumentBuf, cstr};
 use twox_hash::{XxHash3_64, XxHash3_128};
 
@@ -30,18 +32,29 @@ impl Fingerprint {
         self.documents += 1;
         let part = if self.sums.len() > 1 { part_of(document) % self.sums.len() } else { 0 };
         if let Some(sum) = self.sums.get_mut(part) {
-            *sum = sum.wrapping_add(XxHash3_128::oneshot(document));
+            *sum = sum.wrapping_add(hash(document));
         }
     }
 
-    /// How many parts are not the same, of how many.
-    pub(crate) fn differing(&self, other: &Self) -> (usize, usize) {
-        let differing = self.sums.iter().zip(&other.sums).filter(|(own, other)| own != other).count();
-        (differing, self.sums.len())
+    /// The parts that are not the same.
+    pub(crate) fn differing(&self, other: &Self) -> HashSet<usize> {
+        let both = self.sums.iter().zip(&other.sums).enumerate();
+        both.filter(|(_, (own, other))| own != other).map(|(part, _)| part).collect()
+    }
+
+    /// How many parts there are.
+    pub(crate) fn parts(&self) -> usize {
+        self.sums.len()
     }
 }
 
-fn part_of(document: &[u8]) -> usize {
+/// The hash of a document.
+pub(crate) fn hash(document: &[u8]) -> u128 {
+    XxHash3_128::oneshot(document)
+}
+
+/// The part that a document is in, where there is more than one.
+pub(crate) fn part_of(document: &[u8]) -> usize {
     let id = RawDocument::from_bytes(document).ok().and_then(|document| document.get("_id").ok()?);
     let Some(id) = id else { return 0 };
     let mut alone = RawDocumentBuf::new();
@@ -68,8 +81,8 @@ mod tests {
         let (a, b) = (doc! { "_id": 1, "x": 1 }, doc! { "_id": 2, "x": 1 });
         assert_eq!(of(&[a.clone(), b.clone()]), of(&[b.clone(), a.clone()]));
         assert_ne!(of(std::slice::from_ref(&a)), of(&[doc! { "_id": 1, "x": 1_i64 }]));
-        assert_eq!(of(std::slice::from_ref(&a)).differing(&of(&[doc! { "_id": 1, "x": 2 }])), (1, PARTS));
+        assert_eq!(of(std::slice::from_ref(&a)).differing(&of(&[doc! { "_id": 1, "x": 2 }])).len(), 1);
         assert_ne!(of(&[a.clone(), a.clone()]), of(&[b.clone(), b]), "equal ones do not cancel each other");
-        assert_eq!(of(&[a]).differing(&of(&[])), (1, PARTS));
+        assert_eq!((of(&[a]).differing(&of(&[])).len(), of(&[]).parts()), (1, PARTS));
     }
 }

@@ -134,7 +134,13 @@ impl Found {
         if self.kind != Kind::Collection {
             return Ok(indexes);
         }
-        let mut listed = store.stream(&self.database, raw(&doc! { "listIndexes": self.name.as_str() })?)?;
+        let list = raw(&doc! { "listIndexes": self.name.as_str() })?;
+        let mut listed = match store.stream(&self.database, list) {
+            Ok(listed) => listed,
+            // It was dropped after it was listed, by others that a server has.
+            Err(failure) if failure.code == Some(Code::NAMESPACE_NOT_FOUND.number()) => return Ok(indexes),
+            Err(failure) => return Err(failure),
+        };
         while listed.advance()? {
             indexes.push(Document::try_from(listed.current()).map_err(|error| damaged(&error))?);
         }

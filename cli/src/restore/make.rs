@@ -13,8 +13,9 @@ use crate::restore::plan::{Kind, Plan, Planned};
 use crate::restore::tally::{Tally, refusal};
 use crate::store::Store;
 
-/// Options that are CairnDB's and made after the documents, and one on which the store decides.
+/// The option that is CairnDB's, whose fields are made after the documents.
 const OWN_OPTION: &str = "autoIncrement";
+const CREATE: &str = "create";
 
 /// The collections and views of a store that a dump has too, by database and name, with their types.
 pub(super) type Existing = HashMap<(String, String), String>;
@@ -54,29 +55,46 @@ pub(super) fn check(store: &dyn Store, plan: &Plan, arguments: &Arguments) -> Re
     Ok(existing)
 }
 
-/// Makes the collections with their options, in place of those that are dropped. Nothing is inserted yet.
-pub(super) fn collections(
+/// Drops what is there of what is planned.
+pub(super) fn drop_planned(
     store: &dyn Store,
-    plan: &Plan,
+    planned: &Planned,
     existing: &mut Existing,
-    arguments: &Arguments,
+) -> Result<(), Failure> {
+    if existing.remove(&planned.key()).is_none() {
+        return Ok(());
+    }
+    match store.run(&planned.database, raw(&doc! { "drop": planned.name.as_str() })?) {
+        Ok(_) => Ok(()),
+        Err(failure) if failure.code == Some(Code::NAMESPACE_NOT_FOUND.number()) => Ok(()),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Makes a collection with its options. Nothing is inserted yet.
+pub(super) fn collection(
+    store: &dyn Store,
+    planned: &Planned,
+    existing: &Existing,
     tally: &Tally,
 ) -> Result<(), Failure> {
-    if arguments.drop {
-        // Views first: a collection could not be made under the name of one.
-        for planned in plan.views().chain(plan.collections()) {
-            if existing.remove(&planned.key()).is_some() {
-                drop_collection(store, planned)?;
-            }
-        }
-    }
-    for planned in plan.collections() {
-        let mut options = planned.metadata()?.options;
-        options.remove(OWN_OPTION);
-        create(store, planned, &options, existing.contains_key(&planned.key()), tally)?;
-        Tally::add(&tally.collections, 1);
-    }
+    let options = options(planned, tally)?;
+    create(store, planned, &options, existing.contains_key(&planned.key()), tally)?;
+    Tally::add(&tally.collections, 1);
     Ok(())
+}
+
+/// The options that are sent. They stand beside the name in one command, and must not take its place.
+fn options(planned: &Planned, tally: &Tally) -> Result<Document, Failure> {
+    let mut options = planned.metadata()?.options;
+    options.remove(OWN_OPTION);
+    let is_of_command = |name: &&String| name.as_str() == CREATE || name.starts_with('$');
+    let names: Vec<String> = options.keys().filter(is_of_command).cloned().collect();
+    for name in names {
+        options.remove(&name);
+        tally.leave_out(&format!("{}, option {name}: no collection has it", planned.namespace()));
+    }
+    Ok(options)
 }
 
 /// Makes the views. What they stand on need not be there.
@@ -87,8 +105,7 @@ pub(super) fn views(
     tally: &Tally,
 ) -> Result<(), Failure> {
     for planned in plan.views() {
-        let options = planned.metadata()?.options;
-        let command = create_command(planned, &options)?;
+        let command = create_command(planned, &options(planned, tally)?)?;
         match store.run(&planned.database, command) {
             Ok(_) => Tally::add(&tally.views, 1),
             Err(failure) => {
@@ -207,19 +224,11 @@ fn reason(
 }
 
 fn create_command(planned: &Planned, options: &Document) -> Result<RawDocumentBuf, Failure> {
-    let mut command = doc! { "create": planned.name.as_str() };
+    let mut command = doc! { CREATE: planned.name.as_str() };
     for (name, value) in options {
         command.insert(name, value.clone());
     }
     raw(&command)
-}
-
-fn drop_collection(store: &dyn Store, planned: &Planned) -> Result<(), Failure> {
-    match store.run(&planned.database, raw(&doc! { "drop": planned.name.as_str() })?) {
-        Ok(_) => Ok(()),
-        Err(failure) if failure.code == Some(Code::NAMESPACE_NOT_FOUND.number()) => Ok(()),
-        Err(failure) => Err(failure),
-    }
 }
 
 /// The fields that options declare, as a server of CairnDB tells them to mongodump.

@@ -1,5 +1,6 @@
 //! `cairn restore`: a dump in mongodump's format, made in a store.
 
+mod differing;
 mod directory;
 mod file;
 mod load;
@@ -12,6 +13,7 @@ mod tally;
 mod verify;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use cairndb::bson::Document;
@@ -21,9 +23,11 @@ pub(crate) use crate::restore::options::Arguments;
 use crate::failure::{Exit, Failure};
 use crate::fingerprint::Fingerprint;
 use crate::patterns::renamed;
+use crate::restore::differing::Differing;
 use crate::restore::load::{Loaded, Loader};
 use crate::restore::make::Existing;
 use crate::restore::numbers::{IfThere, Numbering};
+use crate::restore::options::Place;
 use crate::restore::plan::{Kind, Plan, Planned};
 use crate::restore::source::Source;
 use crate::restore::tally::Tally;
@@ -169,7 +173,15 @@ impl Restore<'_> {
                 numbering.check(store)?;
             }
         }
-        make::collections(store, plan, &mut existing, arguments, self.tally)?;
+        if arguments.drop {
+            // Views first: a collection could not be made under the name of one.
+            for planned in plan.views().chain(plan.collections()).take_while(|_| !self.is_over()) {
+                make::drop_planned(store, planned, &mut existing)?;
+            }
+        }
+        for planned in plan.collections().take_while(|_| !self.is_over()) {
+            make::collection(store, planned, &existing, self.tally)?;
+        }
         Ok(existing)
     }
 
@@ -209,14 +221,26 @@ impl Restore<'_> {
         loaded: &Loaded,
         numberings: &[Numbering],
     ) -> Result<(), Failure> {
-        let both = plan.planned.iter().zip(&loaded.fingerprints);
-        let both: Vec<(&Planned, &Fingerprint)> = both
-            .filter_map(|(planned, dumped)| Some((planned.as_ref()?, dumped.as_ref()?)))
-            .filter(|(planned, _)| planned.kind == Kind::Collection)
+        let both = plan.planned.iter().zip(&loaded.fingerprints).enumerate();
+        let both: Vec<(usize, &Planned, &Fingerprint)> = both
+            .filter_map(|(at, (planned, dumped))| Some((at, planned.as_ref()?, dumped.as_ref()?)))
+            .filter(|(_, planned, _)| planned.kind == Kind::Collection)
             .collect();
-        self.each(&both, &|(planned, dumped)| {
-            verify::collection(store, planned, dumped, self.arguments, self.tally)
+        let differing = Mutex::new(Vec::new());
+        self.each(&both, &|&(at, planned, dumped)| {
+            let parts = verify::collection(store, planned, dumped, self.arguments, self.tally)?;
+            if !parts.is_empty() {
+                differing.lock().unwrap_or_else(PoisonError::into_inner).push(Differing { at, parts });
+            }
+            Ok(())
         })?;
+        let differing = differing.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // A pipe cannot be read again.
+        let place = self.arguments.place()?;
+        if !differing.is_empty() && place != Place::StandardInput {
+            let (mut source, _) = Source::open(place)?;
+            differing::name(store, &mut source, plan, &differing, self.tally)?;
+        }
         for numbering in numberings {
             verify::sequence(store, numbering, self.tally)?;
         }

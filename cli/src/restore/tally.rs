@@ -38,6 +38,8 @@ pub(super) struct Tally {
     pub(super) sequences: AtomicU64,
     pub(super) left_out: AtomicU64,
     pub(super) differences: AtomicU64,
+    /// Documents that differ, which are told besides.
+    named: AtomicU64,
     failure: Mutex<Option<Failure>>,
 }
 
@@ -69,6 +71,11 @@ impl Tally {
         if before == NAMED_MAX {
             warn("more of this kind are counted and not named");
         }
+    }
+
+    /// Names a document of a difference that is counted already.
+    pub(super) fn name_difference(&self, what: &str) {
+        Self::name(&self.named, what);
     }
 
     /// Keeps the failure of a thread. The first one is told: the others may follow from it.

@@ -1,5 +1,7 @@
 //! Whether the store has what the dump has: documents by their number and their hashes, indexes, and positions.
 
+use std::collections::HashSet;
+
 use cairndb::bson::{Bson, Document, doc};
 
 use crate::command::raw;
@@ -12,26 +14,27 @@ use crate::restore::plan::Planned;
 use crate::restore::tally::Tally;
 use crate::store::Store;
 
-/// Reads a collection of the store and compares it.
+/// Reads a collection of the store and compares it. Returns the parts whose documents differ.
 pub(super) fn collection(
     store: &dyn Store,
     planned: &Planned,
     dumped: &Fingerprint,
     arguments: &Arguments,
     tally: &Tally,
-) -> Result<(), Failure> {
+) -> Result<HashSet<usize>, Failure> {
     let namespace = planned.namespace();
     let mut stored = dumped.emptied();
     let mut documents = store.stream(&planned.database, raw(&doc! { "find": planned.name.as_str() })?)?;
     while documents.advance()? {
         stored.add(documents.current().as_bytes());
     }
+    let differing = dumped.differing(&stored);
     if stored.documents != dumped.documents {
         let (stored, dumped) = (stored.documents, dumped.documents);
         tally.differ(&format!("{namespace}: {stored} documents, and {dumped} in the dump"));
-    } else if &stored != dumped {
-        let (differing, parts) = dumped.differing(&stored);
-        tally.differ(&format!("{namespace}: documents differ, in {differing} of {parts} parts"));
+    } else if !differing.is_empty() {
+        let (count, parts) = (differing.len(), dumped.parts());
+        tally.differ(&format!("{namespace}: documents differ, in {count} of {parts} parts"));
     }
     if !arguments.no_indexes {
         indexes(store, planned, tally)?;
@@ -39,7 +42,8 @@ pub(super) fn collection(
     if !arguments.no_sequences {
         fields(store, planned, tally)?;
     }
-    Ok(())
+    // With one part for each of many collections all of their documents would be read into memory.
+    Ok(if dumped.parts() > 1 { differing } else { HashSet::new() })
 }
 
 fn indexes(store: &dyn Store, planned: &Planned, tally: &Tally) -> Result<(), Failure> {
