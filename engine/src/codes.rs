@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::iter;
 
 use query::code::Code;
+use query::operation::SpillFailure;
 
 use crate::error::Error;
 
@@ -26,6 +27,16 @@ fn with_causes(code: Code, error: &dyn std::error::Error) -> Error {
 pub(crate) fn text_with_causes(error: &dyn std::error::Error) -> String {
     let causes = iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+/// The error of a temporary file, which the engine has made itself.
+fn spilled(failure: &SpillFailure) -> Error {
+    match failure.cause().downcast_ref::<Error>() {
+        // As if there were no pure crate in between: a full disk stays a full disk to the caller.
+        Some(own) => own.clone(),
+        // A run gave back what is none of its entries.
+        None => refused(Code::INTERNAL_ERROR, failure),
+    }
 }
 
 impl From<query::operation::Interruption> for Error {
@@ -54,6 +65,9 @@ impl From<query::projection::error::Error> for Error {
 
 impl From<query::sort::error::Error> for Error {
     fn from(error: query::sort::error::Error) -> Self {
+        if let query::sort::error::Error::Spill(failure) = &error {
+            return spilled(failure);
+        }
         with_causes(error.code(), &error)
     }
 }
@@ -66,6 +80,9 @@ impl From<query::update::error::Error> for Error {
 
 impl From<query::pipeline::error::Error> for Error {
     fn from(error: query::pipeline::error::Error) -> Self {
+        if let Some(failure) = error.spill() {
+            return spilled(failure);
+        }
         refused(error.code(), error)
     }
 }

@@ -11,7 +11,7 @@ use crate::metrics::recorder::RecorderOptions;
 use crate::namespace::Namespace;
 use crate::options::{Compression, Durability, PlantedFault};
 use crate::shared::Shared;
-use crate::storage::{Database, OpenMode, StoreOptions};
+use crate::storage::{Database, OpenMode, SpillOptions, StoreOptions};
 
 pub(crate) struct Fixture {
     pub(crate) shared: Shared,
@@ -36,6 +36,7 @@ impl Fixture {
             compression: Compression::None,
             disk_quota: None,
             index_build_memory: 1 << 20,
+            spilling: SpillOptions::default(),
             durability: Durability::default(),
             witness: true,
             fault: PlantedFault::None,

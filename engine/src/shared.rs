@@ -5,7 +5,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use query::operation::{Allowance, CancellationToken, MemoryBudget, OperationContext, Reservation};
+use query::operation::{
+    Allowance, CancellationToken, MemoryBudget, OperationContext, Reservation, TemporaryFiles,
+};
 use sequence::acquirer::Acquirer;
 use sequence::generator::Generator;
 use sequence::object_id::Layout;
@@ -23,6 +25,7 @@ use crate::progress::ScrubStatus;
 use crate::storage::cache_reads;
 use crate::storage::fork;
 use crate::storage::handles::Storage;
+use crate::storage::spill::SpillFiles;
 use crate::storage::write::CommitLevel;
 use crate::storage::{Database, Store, StoreOptions};
 use crate::sync::Mutex;
@@ -82,6 +85,8 @@ pub(crate) struct Engine {
     pub(crate) uploads: Arc<Uploads>,
     /// The memory that operations and cursors of all callers together may hold, apart from the store's own.
     memory: MemoryBudget,
+    /// Where sorts and groups go on beyond their memory. Absent in a store in memory, and in one that is open for reading.
+    files: Option<Arc<dyn TemporaryFiles>>,
 }
 
 impl Shared {
@@ -128,7 +133,7 @@ impl Engine {
         recording: RecorderOptions,
     ) -> Result<Self> {
         let store = Store::open(&options)?;
-        let catalog = {
+        let (catalog, files) = {
             let database = store.enter()?;
             let catalog = Catalog::load(&database)?;
             // A store that is opened for reading writes nothing, not even the removal of entries that no index has.
@@ -136,14 +141,17 @@ impl Engine {
                 discard_unfinished_builds(&store, &database)?;
                 catalog.discard_asides(Storage { store: &store, database: &database })?;
             }
-            catalog
+            // Nothing of a store in memory reaches a disk, and the folder of a reader may be another process's.
+            let is_on_disk = !options.mode.is_in_memory() && !options.mode.is_read_only();
+            let files = (is_on_disk && options.spilling.space > 0).then(|| SpillFiles::of(&database));
+            (catalog, files.map(|files| Arc::new(files) as Arc<dyn TemporaryFiles>))
         };
         let memory = MemoryBudget::new(OPERATIONS_BYTES_MAX);
         let (generator, scrub) = (Generator::new(layout), Mutex::default());
         // Shared with cursors, which may outlive the client.
         let recorder = Arc::new(Recorder::new(recording, cache_reads::take));
         let uploads = Arc::default();
-        Ok(Self { store, catalog, generator, options, ttl_interval, scrub, recorder, uploads, memory })
+        Ok(Self { store, catalog, generator, options, ttl_interval, scrub, recorder, uploads, memory, files })
     }
 
     /// What an operation of a caller may use. It begins now, unless it is part of an operation that has begun.
@@ -157,6 +165,8 @@ impl Engine {
             time: max_time,
             bytes: Some(OPERATION_BYTES_MAX),
             shared: Some(self.memory.clone()),
+            stage_bytes: Some(self.options.spilling.stage_memory),
+            files: self.files.clone(),
         })
     }
 
@@ -260,7 +270,9 @@ mod tests {
         let database = database::Database::new(Arc::clone(&shared), Caller::default(), "test");
         let things = database.collection::<Document>("things");
         let open = || -> Result<Cursor<Document>> {
-            let mut cursor = things.find(doc! {}).sort(doc! { "n": 1 }).run()?;
+            // In memory, where it has to be held.
+            let sorted = things.find(doc! {}).sort(doc! { "n": 1 }).allow_disk_use(false);
+            let mut cursor = sorted.run()?;
             cursor.advance()?;
             cursor.rest();
             Ok(cursor)

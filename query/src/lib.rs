@@ -53,5 +53,6 @@ mod random;
 mod raw;
 pub mod registry;
 pub mod sort;
+mod spill;
 pub mod update;
 mod value;

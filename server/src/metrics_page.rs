@@ -222,6 +222,11 @@ impl Numbers {
         let pending = storage.pending_compaction_bytes;
         page.gauge("pending_compaction_bytes", "what compactions have yet to rewrite", pending)?;
         page.counter("background_errors", "flushes and compactions that failed", storage.background_errors)?;
+        let temporary = storage.temporary_bytes;
+        page.gauge("temporary_bytes", "temporary files of sorts and groups", temporary)?;
+        page.counter("temporary_files", "temporary files that were made", storage.temporary_files)?;
+        let written = storage.temporary_bytes_written;
+        page.counter("temporary_bytes_written", "what was written to temporary files", written)?;
         if let Some(quota) = &storage.quota {
             page.gauge("quota_limit_bytes", "what the folder may have on the disk", quota.limit_bytes)?;
             page.gauge("quota_used_bytes", "what the folder has on the disk", quota.used_bytes)?;

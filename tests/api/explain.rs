@@ -153,7 +153,7 @@ fn the_search_at_the_front_of_a_pipeline_is_its_cursor() {
     let cursor = cursor.get_document("$cursor").expect("the search");
     assert_eq!(numbers(cursor.get_document("executionStats").unwrap()), [10, 0, 10]);
     assert_eq!(grouped, &group);
-    assert_eq!(last, &doc! { "$limit": 2, "nReturned": 2 });
+    assert_eq!(last, &doc! { "$limit": 2, "nReturned": 2, "usedDisk": false, "spills": 0 });
     let mut by_field = command.clone();
     by_field.remove("cursor");
     by_field.insert("explain", true);

@@ -98,7 +98,7 @@ fn a_sort_that_takes_too_much_memory_is_refused() {
     for id in 0..12 {
         fixture.things.insert_one(doc! { "_id": id, "n": -id, "text": "x".repeat(10 << 20) }).run().unwrap();
     }
-    let all = fixture.things.find(doc! {}).sort(doc! { "n": 1 });
+    let all = fixture.things.find(doc! {}).sort(doc! { "n": 1 }).allow_disk_use(false);
     refused(all.run().map(|_| ()), 292, "memory");
     let first = fixture.things.find(doc! {}).sort(doc! { "n": 1 }).limit(2).run().expect("a cursor");
     assert_eq!(first.count(), 2);

@@ -61,6 +61,7 @@ mod scrub;
 mod sequence_commands;
 mod sequences;
 mod spans;
+mod spilling;
 mod stamp;
 mod stats;
 mod time_limits;

@@ -12,6 +12,7 @@ const TIMING: &str = include_str!("../../engine/src/metrics/timing.rs");
 const IO_ERRORS: &str = include_str!("io_errors.rs");
 const METRICS: &str = include_str!("metrics.rs");
 const QUOTA: &str = include_str!("quota.rs");
+const SPILLING: &str = include_str!("spilling.rs");
 
 /// A number, by its path in the metrics as they are serialized, and a test that reads it: its file and its name. The body of the
 /// test names the number.
@@ -59,6 +60,9 @@ const READ_BY: &[(&str, &str, &str)] = &[
         "flushes_and_compactions_are_counted_and_what_they_leave_to_do",
     ),
     ("storage.backgroundErrors", GAUGES, "a_flush_that_fails_is_counted"),
+    ("storage.temporaryBytes", SPILLING, "no_end_of_a_sort_leaves_a_file"),
+    ("storage.temporaryFiles", SPILLING, "no_end_of_a_sort_leaves_a_file"),
+    ("storage.temporaryBytesWritten", SPILLING, "no_end_of_a_sort_leaves_a_file"),
     ("storage.quota.limitBytes", QUOTA, "writes_end_below_the_quota_reads_go_on_and_deletes_make_room"),
     ("storage.quota.usedBytes", QUOTA, "writes_end_below_the_quota_reads_go_on_and_deletes_make_room"),
     ("storage.quota.isFull", QUOTA, "writes_end_below_the_quota_reads_go_on_and_deletes_make_room"),

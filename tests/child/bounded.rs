@@ -199,7 +199,7 @@ const READS: &[Door] = &[
     Door {
         name: "find, sorted",
         request: || Request::Decoded(doc! { "find": "large", "sort": { "n": 1 } }),
-        end: End::Refused(292),
+        end: End::Refused(10334),
     },
     Door {
         name: "find, one batch of all",
@@ -214,7 +214,7 @@ const READS: &[Door] = &[
     Door {
         name: "$sort",
         request: || aggregate("large", vec![doc! { "$sort": { "n": 1 } }]),
-        end: End::Refused(292),
+        end: End::Refused(10334),
     },
     Door {
         name: "$sort of grown documents",
@@ -227,14 +227,14 @@ const READS: &[Door] = &[
                 ],
             )
         },
-        end: End::Refused(292),
+        end: End::Refused(10334),
     },
     Door {
         name: "$group with $push",
         request: || {
             aggregate("large", vec![doc! { "$group": { "_id": Bson::Null, "all": { "$push": "$$ROOT" } } }])
         },
-        end: End::Refused(292),
+        end: End::Refused(146),
     },
     Door {
         name: "$group with $addToSet",
@@ -244,12 +244,12 @@ const READS: &[Door] = &[
                 vec![doc! { "$group": { "_id": Bson::Null, "all": { "$addToSet": "$$ROOT" } } }],
             )
         },
-        end: End::Refused(292),
+        end: End::Refused(146),
     },
     Door {
         name: "$group by large keys",
         request: || aggregate("large", vec![doc! { "$group": { "_id": { "n": "$n", "t": "$text" } } }]),
-        end: End::Refused(292),
+        end: End::Refused(10334),
     },
     Door {
         name: "$group with $topN",
@@ -261,7 +261,7 @@ const READS: &[Door] = &[
                 ],
             )
         },
-        end: End::Refused(292),
+        end: End::Refused(146),
     },
     Door {
         name: "$group with $firstN",
@@ -273,7 +273,7 @@ const READS: &[Door] = &[
                 ],
             )
         },
-        end: End::Refused(292),
+        end: End::Refused(146),
     },
     Door {
         name: "$group with $mergeObjects",
@@ -285,7 +285,7 @@ const READS: &[Door] = &[
                 ],
             )
         },
-        end: End::Refused(292),
+        end: End::Refused(146),
     },
     Door {
         name: "$bucketAuto",
@@ -297,7 +297,7 @@ const READS: &[Door] = &[
                 ],
             )
         },
-        end: End::Refused(292),
+        end: End::Refused(10334),
     },
     Door {
         name: "$setWindowFields",

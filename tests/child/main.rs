@@ -7,7 +7,8 @@
 //! it writes. `child upload FOLDER SEED LIFE FLAW` uploads, gives up and removes files; `child replace FOLDER SEED LIFE FLAW`
 //! runs pipelines that write. `child fill FOLDER` inserts until the storage refuses, and prints what it
 //! saw then; so do `child fill-numbered FOLDER WHAT`, which takes values, and `child fill-files FOLDER SIZE`, which uploads files. `child load FOLDER BUDGET` writes and
-//! reads more than the memory budget, and prints the most memory that it had. `child power FOLDER …` does a short workload
+//! reads more than the memory budget, and prints the most memory that it had. `child spill FOLDER STAGE_MEMORY` sorts and groups
+//! more than a stage may hold, and prints the same. `child power FOLDER …` does a short workload
 //! on a disk that fails, as the suite `power` asks for it. `child bounded FOLDER DOORS` sends requests that ask for too much under
 //! a limit on its address space.
 
@@ -21,6 +22,7 @@ mod load;
 mod number;
 mod power;
 mod replace;
+mod spill;
 mod upload;
 mod writer;
 
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         ["fill", folder] => fill::run(folder),
         ["fill-files", folder, chunk_size] => fill::run_files(folder, chunk_size),
         ["load", folder, memory_budget] => load(folder, memory_budget),
+        ["spill", folder, stage_memory] => spill(folder, stage_memory),
         ["fill-numbered", folder, what] => number::fill(folder, what),
         ["bounded", folder, doors] => bounded::run(folder, doors),
         ["power", words @ ..] => power::run(words),
@@ -85,6 +88,10 @@ fn upload(folder: &str, (seed, life): (&str, &str), flaw: &str) -> Outcome<()> {
 
 fn replace(folder: &str, (seed, life): (&str, &str), flaw: &str) -> Outcome<()> {
     replace::run(folder.as_ref(), (seed.parse()?, life.parse()?), Flaw::named(flaw)?)
+}
+
+fn spill(folder: &str, stage_memory: &str) -> Outcome<()> {
+    spill::run(folder.as_ref(), stage_memory.parse()?)
 }
 
 fn load(folder: &str, memory_budget: &str) -> Outcome<()> {

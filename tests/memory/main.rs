@@ -142,6 +142,36 @@ fn a_process_stays_near_its_memory_budget() {
     }
 }
 
+/// A sort and a group of twenty times the memory that they may have. What they take beside it are buffers of files and what the
+/// allocator keeps.
+#[cfg(target_os = "linux")]
+#[test]
+fn sorts_and_groups_beyond_memory_keep_to_it() {
+    const STAGE_MEMORY: usize = 10 << 20;
+    const BESIDE: usize = 24 << 20;
+    let scratch = Scratch::on(cairndb_tests::scratch::Medium::Disk);
+    let child = std::process::Command::new(env!("CARGO_BIN_EXE_child"))
+        .arg("spill")
+        .arg(scratch.path())
+        .arg(STAGE_MEMORY.to_string())
+        .output()
+        .expect("the child runs");
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+    let printed = String::from_utf8(child.stdout).expect("words");
+    let mut written_before = 0;
+    for (line, expected) in printed.lines().zip([("sort", 100_000), ("group", 10_000)]) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [name, numbers @ ..] = words.as_slice() else { panic!("{line}") };
+        let numbers: Vec<usize> = numbers.iter().map(|number| number.parse().expect("a number")).collect();
+        let [rows, most, written] = numbers.as_slice() else { panic!("{line}") };
+        assert_eq!((*name, *rows), expected);
+        assert!(*most < STAGE_MEMORY + BESIDE, "{name}: {} MiB", most >> 20);
+        assert!(*written > written_before + (150 << 20), "{name}: {} MiB in files", written >> 20);
+        written_before = *written;
+    }
+    assert_eq!(printed.lines().count(), 2, "{printed}");
+}
+
 /// A cursor that waited for its client kept its document. Six hundred that no client came back to held 2.5 GB.
 #[test]
 fn cursors_that_rest_hold_no_documents() {

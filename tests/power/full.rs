@@ -342,3 +342,45 @@ fn a_full_disk_in_memory_loses_nothing() {
 fn a_full_disk_with_ext4_loses_nothing() {
     check("ext4 of 58 MiB", Small::ext4(58));
 }
+
+/// A sort whose temporary files find no space ends as on a full disk, gives all of it back, and other writes never notice.
+#[test]
+fn a_sort_that_fills_the_disk_gives_it_back() {
+    let Some(small) = Small::memory(64) else { return say("skipped: no mount (a sort on a full disk)") };
+    let client = options(false).stage_memory(1 << 20).open(small.path()).expect("made");
+    for first in (0..8000).step_by(500) {
+        let documents = (first..first + 500).map(|id| doc! { "_id": id, "padding": padding(id) });
+        things(&client).insert_many(documents).run().expect("there is room");
+    }
+    // What is left has room for some of its runs.
+    let free = small_free(&small).saturating_sub(6 * MEBIBYTE as u64);
+    fs::write(small.ballast(), vec![1; usize::try_from(free).expect("small")]).expect("there is room");
+    let sorted = || things(&client).find(doc! {}).sort(doc! { "padding": 1 }).run();
+    let grouped = || {
+        let group = doc! { "$group": { "_id": "$_id", "all": { "$push": "$padding" } } };
+        things(&client).aggregate([group]).run()?.advance().map(drop)
+    };
+    for refused in [sorted().map(drop), grouped()] {
+        let refused = refused.expect_err("there is no room");
+        assert!(refused.is_no_space() && !refused.to_string().contains("temporary_space"), "{refused}");
+        let storage = client.metrics().expect("open").storage;
+        assert!(
+            storage.temporary_bytes == 0 && storage.temporary_bytes_written > MEBIBYTE as u64,
+            "{storage:?}"
+        );
+        let left = fs::read_dir(small.path().join("CAIRNDB.spill")).expect("made").count();
+        assert_eq!(left, 0);
+        things(&client).insert_one(doc! { "padding": "small" }).run().expect("the space is there again");
+    }
+    fs::remove_file(small.ballast()).expect("removed");
+    assert_eq!(sorted().expect("there is room").count(), 8002);
+    assert!(client.verify().expect("a report").is_clean());
+    client.close().expect("closed");
+}
+
+/// The bytes that are free on the file system.
+fn small_free(small: &Small) -> u64 {
+    let stated = Command::new("stat").args(["-f", "-c", "%a %S"]).arg(small.folder()).output();
+    let text = String::from_utf8(stated.expect("stat runs").stdout).expect("numbers");
+    text.split_whitespace().map(|number| number.parse::<u64>().expect("a number")).product()
+}

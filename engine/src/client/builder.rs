@@ -17,7 +17,7 @@ use crate::metrics::spans::{OpentelemetryOptions, Spans};
 use crate::options::{Compression, Durability, PlantedFault};
 use crate::scrub;
 use crate::shared::{Caller, Shared};
-use crate::storage::{DISK_QUOTA_MIN, OpenMode, StoreOptions};
+use crate::storage::{DISK_QUOTA_MIN, OpenMode, SpillOptions, StoreOptions};
 
 /// The default memory budget in bytes.
 const MEMORY_BUDGET: usize = 256 << 20;
@@ -25,6 +25,8 @@ const MEMORY_BUDGET: usize = 256 << 20;
 const INDEX_BUILD_MEMORY: usize = 64 << 20;
 /// The fewest bytes that an index build can be given.
 const INDEX_BUILD_MEMORY_MIN: usize = 1 << 20;
+/// The fewest bytes that a stage of a pipeline can be given.
+const STAGE_MEMORY_MIN: usize = 64 << 10;
 /// Operations that take at least so long are logged by default, as in MongoDB.
 const SLOW_THRESHOLD: Duration = Duration::from_millis(100);
 /// How often expired documents are deleted by default, as in MongoDB.
@@ -148,6 +150,7 @@ pub struct ClientBuilder {
     durability: Durability,
     compression: Compression,
     index_build_memory: Option<usize>,
+    spilling: SpillOptions,
     disk_quota: Option<u64>,
     read_only: bool,
     in_memory: bool,
@@ -170,6 +173,7 @@ impl Default for ClientBuilder {
             durability: Durability::default(),
             compression: Compression::default(),
             index_build_memory: None,
+            spilling: SpillOptions::default(),
             disk_quota: None,
             read_only: false,
             in_memory: false,
@@ -306,6 +310,47 @@ impl ClientBuilder {
     /// ```
     pub fn index_build_memory(mut self, bytes: usize) -> Self {
         self.index_build_memory = Some(bytes);
+        self
+    }
+
+    /// The memory in bytes that a sort may take, and each stage of a pipeline that holds documents. It is not part of the memory
+    /// budget. The default, and the most that has an effect, is 100 MiB; the least is 64 KiB.
+    ///
+    /// Sorts and groups that need more go on in temporary files, up to [`temporary_space`](Self::temporary_space). Other stages
+    /// fail with code 292 (`QueryExceededMemoryLimitNoDiskUseAllowed`), and all do with `allow_disk_use(false)`.
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("db");
+    /// Client::builder().stage_memory(16 << 20).open(&path)?.close()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn stage_memory(mut self, bytes: usize) -> Self {
+        self.spilling.stage_memory = bytes;
+        self
+    }
+
+    /// How many bytes the temporary files of all sorts and groups together may have. The default is 10 GiB. One that needs
+    /// more fails as on a full disk, with code 14031 (`OutOfDiskSpace`); with 0 there are none, and it fails with code 292.
+    ///
+    /// The files lie in the database's folder `CAIRNDB.spill`, count for [`disk_quota`](Self::disk_quota), and are gone when the
+    /// operation ends or its cursor is dropped; on Unix they have no names, and are gone as well when the process dies. A
+    /// database in memory, and one that is open for reading, has none.
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("db");
+    /// Client::builder().temporary_space(1 << 30).open(&path)?.close()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn temporary_space(mut self, bytes: u64) -> Self {
+        self.spilling.space = bytes;
         self
     }
 
@@ -572,13 +617,7 @@ impl ClientBuilder {
                 "a scrub of 0 bytes a second reads nothing; None switches it off",
             ));
         }
-        if let Some(quota) = self.disk_quota
-            && quota < DISK_QUOTA_MIN
-        {
-            return Err(Error::invalid_argument(format!(
-                "a disk_quota of {quota} bytes is below the least that works, {DISK_QUOTA_MIN} bytes"
-            )));
-        }
+        self.refuse_small()?;
         let path: PathBuf = path.as_ref().to_owned();
         if self.in_memory {
             self.refuse_files()?;
@@ -600,6 +639,7 @@ impl ClientBuilder {
             compression: self.compression,
             disk_quota: self.disk_quota,
             index_build_memory,
+            spilling: self.spilling,
             durability: self.durability,
             witness: self.witness,
             fault: self.fault,
@@ -621,6 +661,24 @@ impl ClientBuilder {
             scrub::start(&shared, bytes_per_second)?;
         }
         Ok(Client { shared: Arc::new(shared), caller: Caller::default() })
+    }
+
+    /// Refuses sizes below the least that works.
+    fn refuse_small(&self) -> Result<()> {
+        if self.spilling.stage_memory < STAGE_MEMORY_MIN {
+            return Err(Error::invalid_argument(format!(
+                "stage_memory of {} bytes is below the least that works, {STAGE_MEMORY_MIN} bytes",
+                self.spilling.stage_memory
+            )));
+        }
+        if let Some(quota) = self.disk_quota
+            && quota < DISK_QUOTA_MIN
+        {
+            return Err(Error::invalid_argument(format!(
+                "a disk_quota of {quota} bytes is below the least that works, {DISK_QUOTA_MIN} bytes"
+            )));
+        }
+        Ok(())
     }
 
     /// Fails if an option needs files, which a store in memory does not have.

@@ -41,8 +41,8 @@ impl<T> Collection<T> {
     ///
     /// `$match`, `$sort`, `$skip` and `$limit` at the start of the pipeline are executed as by [`find`](Self::find), with
     /// indexes. Stages that need all documents before they return one, such as `$sort` and `$group`, work when the cursor is
-    /// first advanced. If one of them needs more than 100 MiB it fails with code 292
-    /// (`QueryExceededMemoryLimitNoDiskUseAllowed`).
+    /// first advanced. Sorts and groups that need more than 100 MiB go on in temporary files, unless `allow_disk_use` is `false`. Then,
+    /// and for stages that cannot, the pipeline fails with code 292 (`QueryExceededMemoryLimitNoDiskUseAllowed`).
     ///
     /// `$lookup` joins by `localField` and `foreignField`, by a `pipeline` that may use the variables of `let`, or by both. It
     /// reads the other collection at the same moment, by an index on the foreign field or, without one, once as a whole: if
@@ -134,8 +134,9 @@ enum Target<'a> {
 }
 
 setters!(Aggregate<'a, T>, AggregateOptions, r#"people.aggregate([doc! { "$count": "people" }])"#, {
-    /// Accepted and without effect: no stage writes to disk. A stage that needs more than 100 MiB of memory fails
-    /// with code 292 (`QueryExceededMemoryLimitNoDiskUseAllowed`), with `true` and with `false`.
+    /// Whether sorts and groups that need more memory than they may have go on in temporary files, in the folder of the
+    /// database. They do if nothing is said. With `false` they fail with code 292
+    /// (`QueryExceededMemoryLimitNoDiskUseAllowed`), as stages that cannot go on in files always do.
     allow_disk_use: bool = [
         r#"let mut counted = people.aggregate([doc! { "$count": "people" }]).allow_disk_use(true).run()?;"#,
         r#"assert_eq!(counted.next().transpose()?, Some(doc! { "people": 2 }));"#,
@@ -293,8 +294,8 @@ impl<'a, T> Aggregate<'a, T> {
             self.written(stage, own.variables())?.check(depth)?;
         }
         let piped = |piped: Piped, stages: &[Document], namespace| {
-            let rows = drained(piped, depth)?;
-            Ok(ExplainedPipeline { namespace, search: None, stages: stages.to_vec(), rows })
+            let done = drained(piped, depth)?;
+            Ok(ExplainedPipeline { namespace, search: None, stages: stages.to_vec(), done })
         };
         match &self.target {
             // Only a pipeline over documents has a plan. The other sources choose nothing.
@@ -379,6 +380,9 @@ impl<'a, T> Aggregate<'a, T> {
             Target::Collection(collection) => collection.begin(self.options.max_time),
             Target::Database { shared, caller, .. } => shared.operation(caller, self.options.max_time),
         };
+        if self.options.allow_disk_use == Some(false) {
+            operation.keep_off_disk();
+        }
         let moment = Moment { now: DateTime::now(), operation };
         // All stages share these variables, and so the search and a `$project` after it have one `$$NOW`.
         let variables = variables(self.options.let_vars.as_ref(), moment)?;
@@ -395,8 +399,17 @@ pub(crate) struct ExplainedPipeline {
     pub(crate) search: Option<Explained>,
     /// The stages that are not part of the search.
     pub(crate) stages: Vec<Document>,
-    /// The number of results, if the pipeline was executed.
-    pub(crate) rows: Option<u64>,
+    /// What the pipeline did, if it was executed.
+    pub(crate) done: Option<PipelineWork>,
+}
+
+/// What a pipeline did.
+#[derive(Clone, Copy)]
+pub(crate) struct PipelineWork {
+    /// The number of results.
+    pub(crate) rows: u64,
+    /// How many times a sort or a group was moved to a file, that of the search included.
+    pub(crate) spills: u64,
 }
 
 /// Opens a pipeline whose source describes the collection: `$collStats`, `$indexStats`.
@@ -509,13 +522,13 @@ fn explain_search(
     // A pipeline that is only a search is explained as a `find` is.
     let Some(first) = pipeline.first_position().or(writer) else {
         let explained = collection.explain_search(&filter, hint, search, depth)?;
-        return Ok(ExplainedPipeline { namespace, search: Some(explained), stages: Vec::new(), rows: None });
+        return Ok(ExplainedPipeline { namespace, search: Some(explained), stages: Vec::new(), done: None });
     };
     // What the search took over is shown by its plan. Only the stages after it are listed.
     let stages = stages.iter().skip(first).cloned().collect();
     if depth == Depth::Plan {
         let explained = collection.explain_search(&filter, hint, search, depth)?;
-        return Ok(ExplainedPipeline { namespace, search: Some(explained), stages, rows: None });
+        return Ok(ExplainedPipeline { namespace, search: Some(explained), stages, done: None });
     }
     // The stages are executed to their end, and the search reports its work through `report`: a `$limit` among the stages
     // can end it early.
@@ -528,20 +541,21 @@ fn explain_search(
         explained = Explained::of(&filter, &search, &view)?;
         Ok(Rows::open(view, search)?.reporting_to(&report))
     };
-    let rows = drained(piped(collection, pipeline, &selector, open)?, depth)?;
+    let done = drained(piped(collection, pipeline, &selector, open)?, depth)?;
     // `drained` has dropped the rows, and their drop filled the report.
     let work = report.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let explained = explained.executed(&work, skip, start.elapsed());
-    Ok(ExplainedPipeline { namespace, search: Some(explained), stages, rows })
+    Ok(ExplainedPipeline { namespace, search: Some(explained), stages, done })
 }
 
-/// Executes the pipeline to its end, if `depth` asks for that, and returns the number of its results.
-fn drained(mut piped: Piped, depth: Depth) -> Result<Option<u64>> {
+/// Executes the pipeline to its end, if `depth` asks for that, and returns what it did.
+fn drained(mut piped: Piped, depth: Depth) -> Result<Option<PipelineWork>> {
     let mut rows = 0;
     while depth == Depth::Execution && piped.advance()? {
         rows += 1;
     }
-    Ok((depth == Depth::Execution).then_some(rows))
+    let spills = piped.operation().spills();
+    Ok((depth == Depth::Execution).then_some(PipelineWork { rows, spills }))
 }
 
 fn on_database(shared: &Shared, name: &str, pipeline: Pipeline) -> Result<Piped> {

@@ -30,8 +30,8 @@ impl<T> Collection<T> {
     /// Finds the documents that match the filter, as they are when `run` is called. An empty filter matches all documents.
     ///
     /// Without a sort the documents come in the order in which they are found: by `_id`, or by the index that is used. A
-    /// sort that no index has is done in memory. If it needs more than 100 MiB the search fails with code 292
-    /// (`QueryExceededMemoryLimitNoDiskUseAllowed`).
+    /// sort that no index has is done in memory, and beyond 100 MiB in temporary files, unless `allow_disk_use` is `false`: then
+    /// the search fails with code 292 (`QueryExceededMemoryLimitNoDiskUseAllowed`).
     ///
     /// A malformed filter, or one with an unknown or unsupported operator, is an error that names the operator.
     ///
@@ -117,6 +117,12 @@ pub struct FindOne<'a, T> {
 }
 
 setters!(Find<'a, T>, FindOptions, r#"people.find(doc! { "name": "Ada" })"#, {
+    /// Whether a sort that needs more memory than it may have goes on in temporary files, in the folder of the database. It does
+    /// if nothing is said. With `false` it fails with code 292 (`QueryExceededMemoryLimitNoDiskUseAllowed`).
+    allow_disk_use: bool = [
+        r#"let by_name = people.find(doc! {}).sort(doc! { "name": 1 });"#,
+        "assert_eq!(by_name.allow_disk_use(false).run()?.count(), 2);",
+    ],
     /// Accepted and without effect: documents are read one by one, so there are no batches.
     batch_size: u32 = ["assert_eq!(people.find(doc! {}).batch_size(100).run()?.count(), 2);"],
     /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
@@ -355,6 +361,7 @@ impl<T: DeserializeOwned + 'static> FindOne<'_, T> {
 fn is_plain(options: &FindOptions) -> bool {
     // Those with `_` change no answer: `find_one` has its own limit, and one lookup is not timed.
     let FindOptions {
+        allow_disk_use: _,
         batch_size: _,
         collation: None,
         comment: _,
@@ -388,6 +395,9 @@ fn search(
     operation: OperationContext,
 ) -> Result<Search> {
     check_collation(options.collation.as_ref())?;
+    if options.allow_disk_use == Some(false) {
+        operation.keep_off_disk();
+    }
     let order = Order::of(options.sort.as_ref(), options.hint.as_ref())?;
     let order = order.within(options.min.as_ref(), options.max.as_ref())?;
     // A lookup by `_id` reads no key of an index, so it does not know whether it is in the range.

@@ -37,7 +37,7 @@ mod view_reads;
 mod write_results;
 
 pub use self::aggregate::Aggregate;
-pub(crate) use self::aggregate::ExplainedPipeline;
+pub(crate) use self::aggregate::{ExplainedPipeline, PipelineWork};
 pub use self::auto_increment::{
     AlterAutoIncrement, AutoIncrementField, CreateAutoIncrement, DropAutoIncrement, ListAutoIncrements,
 };

@@ -48,6 +48,7 @@ impl AsPipeline {
         }
         // A hint is for the collection below the view, and is checked there.
         let options = AggregateOptions {
+            allow_disk_use: options.allow_disk_use,
             collation: options.collation.clone(),
             hint: options.hint.clone(),
             let_vars: options.let_vars.clone(),

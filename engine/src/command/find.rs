@@ -15,7 +15,7 @@ use crate::results::number;
 /// Opens the cursor of `find`.
 ///
 /// How much of it is sent at once is for the server to decide, so `batchSize`, `singleBatch` and `noCursorTimeout` are
-/// checked and change nothing. `allowDiskUse` and `allowPartialResults` permit what the engine never does.
+/// checked and change nothing. `allowPartialResults` permits what the engine never does.
 pub(super) fn find(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Opened> {
     let (collection, filter, options) = find_arguments(context, arguments)?;
     let cursor = collection.find(filter).with_options(options).run()?;
@@ -67,11 +67,12 @@ fn find_arguments(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Re
     ];
     arguments.allow(&known)?;
     arguments.count("batchSize")?;
-    for flag in ["allowDiskUse", "allowPartialResults", "noCursorTimeout", "singleBatch"] {
+    for flag in ["allowPartialResults", "noCursorTimeout", "singleBatch"] {
         arguments.boolean(flag)?;
     }
     // No limit of time: the operation of the command has it already.
     let options = FindOptions {
+        allow_disk_use: arguments.boolean("allowDiskUse")?,
         collation: arguments.collation()?,
         hint: arguments.hint()?,
         let_vars: arguments.document("let")?.cloned(),

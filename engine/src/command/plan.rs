@@ -2,7 +2,7 @@
 
 use bson::{Document, doc};
 
-use crate::collection::{Collection, ExplainedPipeline};
+use crate::collection::{Collection, ExplainedPipeline, PipelineWork};
 use crate::execute::explain::Explained;
 use crate::execute::stages::shown;
 use crate::results::number;
@@ -14,8 +14,8 @@ pub(super) struct Plan {
     search: Option<Explained>,
     /// The stages of a pipeline that follow the search.
     stages: Vec<Document>,
-    /// How many documents the pipeline returned, if it was run.
-    rows: Option<u64>,
+    /// What the pipeline did, if it was run.
+    done: Option<PipelineWork>,
 }
 
 /// How much the reply says, as in the field `verbosity`.
@@ -30,18 +30,18 @@ pub(super) enum Verbosity {
 impl Plan {
     pub(super) fn of<T>(collection: &Collection<T>, explained: Explained) -> Self {
         let namespace = collection.namespace().to_string();
-        Self { namespace, search: Some(explained), stages: Vec::new(), rows: None }
+        Self { namespace, search: Some(explained), stages: Vec::new(), done: None }
     }
 
     pub(super) fn of_pipeline(namespace: String, explained: ExplainedPipeline) -> Self {
-        let ExplainedPipeline { namespace: base, search, stages, rows } = explained;
+        let ExplainedPipeline { namespace: base, search, stages, done } = explained;
         // Of a view the collection that it comes down to is what was planned for.
         let namespace = base.map_or(namespace, |base| base.to_string());
-        Self { namespace, search, stages, rows }
+        Self { namespace, search, stages, done }
     }
 
     pub(super) fn into_reply(self, verbosity: Verbosity) -> Document {
-        let Self { namespace, search, stages, rows } = self;
+        let Self { namespace, search, stages, done } = self;
         let mut reply = doc! { "explainVersion": "1" };
         let search = search.map(|search| told(&search, &namespace, verbosity));
         // A search alone is explained at the top level; in front of stages it is the stage `$cursor`, as in MongoDB.
@@ -51,9 +51,11 @@ impl Plan {
         }
         let mut all: Vec<Document> = search.into_iter().map(|search| doc! { "$cursor": search }).collect();
         all.extend(stages.iter().map(shown));
-        // Only the rows of the whole pipeline are counted. If it was only planned, there is no number.
-        if let (Some(last), Some(rows)) = (all.last_mut(), rows) {
+        // Only the work of the whole pipeline is counted. If it was only planned, there is none.
+        if let (Some(last), Some(PipelineWork { rows, spills })) = (all.last_mut(), done) {
             last.insert("nReturned", number(rows));
+            last.insert("usedDisk", spills > 0);
+            last.insert("spills", number(spills));
         }
         reply.insert("stages", all);
         reply

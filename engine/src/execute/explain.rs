@@ -85,7 +85,8 @@ impl Explained {
                 .fields()
                 .map(|(path, towards)| (path.as_str().to_owned(), direction(towards).into()))
                 .collect();
-            let mut about = doc! { "sortPattern": pattern, "memLimit": number(SORT_BYTES_MAX as u64) };
+            let limit = search.selector.variables().operation().stage_bytes_max(SORT_BYTES_MAX);
+            let mut about = doc! { "sortPattern": pattern, "memLimit": number(limit as u64) };
             about.extend(kept.map(|kept| ("limitAmount".to_owned(), number(kept))));
             add(&mut stages, "SORT", about);
         }

@@ -17,6 +17,7 @@ mod record_fetch;
 pub(crate) mod rest;
 mod row_stream;
 pub(crate) mod rows;
+mod spilled;
 pub(crate) mod stages;
 
 #[cfg(test)]

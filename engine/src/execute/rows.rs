@@ -7,8 +7,8 @@ use index::path::FieldPath;
 use query::operation::OperationContext;
 use query::projection::Projection;
 use query::sort::Sort;
-use query::sort::collect::{Sorted, Sorter};
 use query::sort::error::Error as SortError;
+use query::sort::spilling::{SortedPayloads, SpillingSorter};
 
 use crate::error::Result;
 use crate::execute::found_key::with_record_id;
@@ -19,7 +19,7 @@ use crate::plan::access::{Asked, Needed};
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
 
-/// The memory that a sort may take, in bytes.
+/// The memory that a sort may take, in bytes, if the store does not allow it less.
 pub(crate) const SORT_BYTES_MAX: usize = 100 << 20;
 
 /// A parsed search.
@@ -81,6 +81,8 @@ pub(crate) struct Work {
     pub(crate) parts: Vec<Examined>,
     /// How many documents were sorted. Absent if there was no sort.
     pub(crate) sorted: Option<u64>,
+    /// How many times the sort moved documents to a file.
+    pub(crate) spills: u64,
     /// How many rows were returned.
     pub(crate) rows: u64,
 }
@@ -92,7 +94,7 @@ enum RowSource {
     /// Boxed, so that sorted rows do not take its size.
     Walk(Box<Matches>),
     /// The sorted documents that are left, and the current one, which comes once more if it `repeats`.
-    Sorted { rest: Sorted<Box<[u8]>>, current: Box<[u8]>, repeats: bool, work: Work },
+    Sorted { rest: SortedPayloads<Box<[u8]>>, current: Box<[u8]>, repeats: bool, work: Work },
 }
 
 /// The projection, and the row of the current document.
@@ -204,7 +206,7 @@ impl Rows {
         }
         match &mut self.source {
             RowSource::Walk(matches) => matches.rest(current),
-            // Sorted rows are copies, which the operation has reserved. They hold nothing of the storage.
+            // Sorted rows are copies, which the operation has reserved, or in files. They hold nothing of the storage.
             RowSource::Sorted { repeats, .. } => *repeats |= current == Rest::Repeat,
         }
     }
@@ -212,7 +214,7 @@ impl Rows {
     /// Whether it is known without reading that no row follows. `false` does not mean that one does.
     pub(crate) fn is_exhausted(&self) -> bool {
         let is_last = match &self.source {
-            RowSource::Sorted { rest, repeats, .. } => rest.len() == 0 && !repeats,
+            RowSource::Sorted { rest, repeats, .. } => rest.is_empty() && !repeats,
             RowSource::Walk(_) => false,
         };
         self.remaining == Some(0) || is_last
@@ -256,7 +258,8 @@ fn key_row(matches: &Matches, extras: RowExtras) -> Result<RawDocumentBuf> {
 
 impl Work {
     fn of(matches: &Matches) -> Self {
-        Self { examined: matches.examined(), parts: matches.scans_examined(), sorted: None, rows: 0 }
+        let (examined, parts) = (matches.examined(), matches.scans_examined());
+        Self { examined, parts, ..Self::default() }
     }
 }
 
@@ -272,7 +275,7 @@ impl RowSource {
         };
         match sorted(&mut matches, sort.clone(), extras, kept)? {
             Some(rest) => {
-                let work = Work { sorted: Some(rest.len() as u64), ..Work::of(&matches) };
+                let work = Work { sorted: Some(rest.len()), spills: rest.spills(), ..Work::of(&matches) };
                 Ok(Self::Sorted { rest, current: Box::default(), repeats: false, work })
             }
             None => Self::without_sort(again, selector.clone(), order),
@@ -283,8 +286,11 @@ impl RowSource {
     /// a search fail: the planner may prefer it, with a sort, to the plan that the search would have without it.
     #[cold]
     fn without_sort(again: Option<ReadView>, selector: Selector, order: &Order) -> Result<Self> {
+        let operation = selector.variables().operation().clone();
         let matches = again.map(|view| Matches::open_sorted(view, selector, order)).transpose()?.flatten();
-        let refused = SortError::MemoryExceeded { limit: SORT_BYTES_MAX };
+        // What the sort could have, in the error that it had.
+        let limit = operation.stage_bytes_max(SORT_BYTES_MAX);
+        let refused = SortError::MemoryExceeded { limit };
         Ok(Self::Walk(Box::new(matches.ok_or(refused)?)))
     }
 
@@ -296,7 +302,7 @@ impl RowSource {
                 *repeats = false;
                 Ok(true)
             }
-            Self::Sorted { rest, current, .. } => match rest.next() {
+            Self::Sorted { rest, current, .. } => match rest.next()? {
                 Some(next) => {
                     *current = next;
                     Ok(true)
@@ -325,17 +331,18 @@ impl RowSource {
     }
 }
 
-/// Sorts the matches and keeps the first `kept` of them, or all. Returns `None` if they take too much memory.
+/// Sorts the matches and keeps the first `kept` of them, or all. Returns `None` if they take too much memory and may not go
+/// to temporary files.
 fn sorted(
     matches: &mut Matches,
     sort: Sort,
     extras: RowExtras,
     kept: Option<u64>,
-) -> Result<Option<Sorted<Box<[u8]>>>> {
+) -> Result<Option<SortedPayloads<Box<[u8]>>>> {
     let operation = matches.operation().clone();
     // More rows than memory has addresses are as good as all.
     let kept = kept.map(|kept| usize::try_from(kept).unwrap_or(usize::MAX));
-    let mut sorter = Sorter::new(sort, kept, SORT_BYTES_MAX).within(&operation);
+    let mut sorter = SpillingSorter::new(sort, kept, SORT_BYTES_MAX, &operation);
     while matches.advance()? {
         let document = matches.document()?;
         // Afterwards the key is not known any more.
@@ -346,5 +353,5 @@ fn sorted(
             pushed => pushed?,
         }
     }
-    Ok(Some(sorter.into_sorted_iter()))
+    Ok(Some(sorter.sort()?))
 }

@@ -96,6 +96,10 @@ pub(super) fn note(stages: &mut [PlanStage], work: &Work, skip: u64) {
             _ => returned,
         };
         stage.done.insert("nReturned", number(returned));
+        if stage.name == "SORT" {
+            stage.done.insert("usedDisk", work.spills > 0);
+            stage.done.insert("spills", number(work.spills));
+        }
     }
 }
 

@@ -118,7 +118,7 @@ macro_rules! file_setters {
 }
 
 file_setters!(Find, GridFsFindOptions, "find", {
-    /// Accepted and without effect: nothing is put in temporary files.
+    /// Whether a sort that needs more memory than it may have goes on in temporary files. It does if nothing is said.
     allow_disk_use: bool = "assert_eq!(bucket.find(doc! {}).allow_disk_use(true).run()?.count(), 2);",
     /// Accepted and without effect: documents are read one by one, so there are no batches.
     batch_size: u32 = "assert_eq!(bucket.find(doc! {}).batch_size(10).run()?.count(), 2);",
@@ -147,10 +147,10 @@ impl Find<'_> {
         // Decoded by the cursor, so a document that is no file is an error of its own and not the end of the search.
         let files = self.bucket.parts.files.clone_with_type::<FilesCollectionDocument>();
         // Every option by name: a new one cannot be forgotten here.
-        let GridFsFindOptions { allow_disk_use: _, batch_size, limit, max_time, skip, sort } = self.options;
+        let GridFsFindOptions { allow_disk_use, batch_size, limit, max_time, skip, sort } = self.options;
         let mut options = FindOptions::default();
         (options.batch_size, options.limit, options.max_time) = (batch_size, limit, max_time);
-        (options.skip, options.sort) = (skip, sort);
+        (options.allow_disk_use, options.skip, options.sort) = (allow_disk_use, skip, sort);
         let find = files.find(self.filter);
         find.with_options(options).run()
     }

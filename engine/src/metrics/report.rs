@@ -205,6 +205,12 @@ pub struct StorageMetrics {
     pub pending_compaction_bytes: u64,
     /// How many flushes and compactions have failed.
     pub background_errors: u64,
+    /// The bytes of the temporary files of sorts and groups that run, or wait for their readers.
+    pub temporary_bytes: u64,
+    /// How many temporary files were made.
+    pub temporary_files: u64,
+    /// How many bytes were written to temporary files.
+    pub temporary_bytes_written: u64,
     /// The [disk quota](crate::ClientBuilder::disk_quota). Absent without one.
     pub quota: Option<QuotaMetrics>,
 }

@@ -165,7 +165,7 @@ pub struct GridFsDownloadByNameOptions {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct GridFsFindOptions {
-    /// Accepted and without effect: nothing is put in temporary files.
+    /// Whether a sort that needs more memory than it may have goes on in temporary files. It does if nothing is said.
     pub allow_disk_use: Option<bool>,
     /// Accepted and without effect: documents are read one by one, so there are no batches.
     pub batch_size: Option<u32>,

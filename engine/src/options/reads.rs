@@ -27,6 +27,9 @@ use crate::options::indexes::Hint;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FindOptions {
+    /// Whether a sort that needs more memory than it may have goes on in temporary files. It does if nothing is said; with
+    /// `false` it fails with code 292.
+    pub allow_disk_use: Option<bool>,
     /// Accepted and without effect: documents are read one by one, so there are no batches.
     pub batch_size: Option<u32>,
     /// The rules by which strings are compared. Only the simple collation, which compares bytes, is supported.
@@ -79,8 +82,8 @@ pub struct FindOptions {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct AggregateOptions {
-    /// Accepted and without effect: no stage writes to disk. A stage that needs more than 100 MiB of memory fails with
-    /// code 292 in any case.
+    /// Whether sorts and groups that need more memory than they may have go on in temporary files. They do if nothing is said;
+    /// with `false` they fail with code 292.
     pub allow_disk_use: Option<bool>,
     /// Accepted and without effect: documents are read one by one, so there are no batches.
     pub batch_size: Option<u32>,

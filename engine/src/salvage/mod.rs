@@ -24,7 +24,7 @@ use crate::shared::Shared;
 use crate::storage::keys::split_id;
 use crate::storage::pace::Pace;
 use crate::storage::salvage::{DamagedFolder, PartialFolder, Unreadable};
-use crate::storage::{Family, OpenMode, Store, StoreOptions};
+use crate::storage::{Family, OpenMode, SpillOptions, Store, StoreOptions};
 use crate::write::index_build::{self, BuildRequest, Outcome};
 use crate::write::index_definition::IndexDefinition;
 
@@ -315,6 +315,7 @@ fn store_options(partial: &PartialFolder) -> StoreOptions {
         compression: Compression::default(),
         disk_quota: None,
         index_build_memory: INDEX_BUILD_MEMORY,
+        spilling: SpillOptions::default(),
         durability: Durability::default(),
         witness: true,
         fault: PlantedFault::None,

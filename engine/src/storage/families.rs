@@ -2,7 +2,9 @@
 //!
 //! A new family needs a new format version: RocksDB refuses to open a folder if not all its families are named.
 
+use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use rocksdb::{ColumnFamily, DB, DBPinnableSlice, Options, Range, ReadOptions, WriteBatch};
 use rocksfile::batch::Batch;
@@ -11,8 +13,9 @@ use crate::error::Result;
 use crate::metrics::timing::SequenceMeters;
 use crate::options::PlantedFault;
 use crate::storage::folder::FolderLock;
-use crate::storage::format::{FAMILY_ENTRIES, FAMILY_META, FAMILY_RECORDS, LogStamp, StoreId};
+use crate::storage::format::{FAMILY_ENTRIES, FAMILY_META, FAMILY_RECORDS, LogStamp, SPILL_FOLDER, StoreId};
 use crate::storage::quota::state::Quota;
+use crate::storage::spill_space::SpillSpace;
 use crate::storage::{fork, translate};
 use crate::sync::Mutex;
 
@@ -62,6 +65,8 @@ pub(crate) struct Database {
     /// Whether RocksDB's files are in memory.
     is_in_memory: bool,
     quota: Option<Quota>,
+    /// What temporary files have. Shared with them, because they may outlive the database.
+    spill_space: Arc<SpillSpace>,
     /// Bytes after which a table file that is made here ends.
     table_bytes: u64,
     lock: Option<FolderLock>,
@@ -85,6 +90,7 @@ impl Database {
             sequences: SequenceMeters::default(),
             is_in_memory: false,
             quota: None,
+            spill_space: Arc::new(SpillSpace::new(0)),
             table_bytes: TABLE_BYTES,
             lock: None,
         }
@@ -127,6 +133,17 @@ impl Database {
         self.quota = Some(quota);
         self.table_bytes = table_bytes;
         self
+    }
+
+    /// Allows temporary files of sorts and groups, of `limit` bytes together.
+    pub(super) fn with_spill_space(mut self, limit: u64) -> Self {
+        self.spill_space = Arc::new(SpillSpace::new(limit));
+        self
+    }
+
+    /// What temporary files of sorts and groups have.
+    pub(super) fn spill_space(&self) -> &Arc<SpillSpace> {
+        &self.spill_space
     }
 
     /// The quota of the folder.
@@ -217,12 +234,15 @@ fn number(raw: &DB, family: Family) -> u32 {
 }
 
 impl Drop for Database {
-    /// Leaves everything as it is in a forked child. There RocksDB would wait for threads that do not exist, and remove
+    /// Removes the folder of temporary files, while the lock is held. It leaves everything as it is in a forked child: there RocksDB would wait for threads that do not exist, and remove
     /// files that the parent uses.
     fn drop(&mut self) {
         if fork::is_child() {
             std::mem::forget(self.raw.take());
             std::mem::forget(self.lock.take());
+        } else if self.spill_space.made() > 0 {
+            // Its files have no names. One that has keeps the folder, which is removed at the next open.
+            let _ = fs::remove_dir(self.path().join(SPILL_FOLDER));
         }
     }
 }

@@ -53,6 +53,10 @@ pub(crate) const ASIDE_PREFIX: &str = "CAIRNDB.torn-";
 /// needed after the build, so they are removed when the database is opened.
 pub(crate) const BUILD_PREFIX: &str = "CAIRNDB.build-";
 
+/// The folder of the temporary files of sorts and groups. Nothing in it is needed after the operation, so it is removed when
+/// the database is opened.
+pub(crate) const SPILL_FOLDER: &str = "CAIRNDB.spill";
+
 /// The id of a database: random bytes. The stamps in its logs carry it.
 pub(crate) type StoreId = [u8; 8];
 

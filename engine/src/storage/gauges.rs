@@ -64,6 +64,9 @@ impl Database {
                 + self.property("rocksdb.num-running-compactions"),
             pending_compaction_bytes: self.sum("rocksdb.estimate-pending-compaction-bytes"),
             background_errors: self.property("rocksdb.background-errors"),
+            temporary_bytes: self.spill_space().used(),
+            temporary_files: self.spill_space().made(),
+            temporary_bytes_written: self.spill_space().written(),
             quota: self.quota().map(|quota| quota.measure(self)),
         }
     }

@@ -70,10 +70,27 @@ pub(crate) struct StoreOptions {
     pub(crate) disk_quota: Option<u64>,
     /// Bytes in which an index build sorts its keys.
     pub(crate) index_build_memory: usize,
+    /// How far sorts and groups may go beyond their memory.
+    pub(crate) spilling: SpillOptions,
     pub(crate) durability: Durability,
     /// Whether the witness is kept, and whether its statement is checked.
     pub(crate) witness: bool,
     pub(crate) fault: PlantedFault,
+}
+
+/// How far sorts and groups may go beyond their memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SpillOptions {
+    /// Bytes that a sort, or a stage of a pipeline, may hold in memory.
+    pub(crate) stage_memory: usize,
+    /// Bytes that all temporary files together may have. With 0 there are none.
+    pub(crate) space: u64,
+}
+
+impl Default for SpillOptions {
+    fn default() -> Self {
+        Self { stage_memory: 100 << 20, space: 10 << 30 }
+    }
 }
 
 impl StoreOptions {
@@ -150,7 +167,7 @@ impl Store {
             }
         };
         let OpenedDatabase { database, found, passed } = opened;
-        let database = database.planting(options.fault);
+        let database = database.planting(options.fault).with_spill_space(options.spilling.space);
         let database = Arc::new(match options.disk_quota {
             Some(quota) => {
                 let memtable = tuning.write_buffer_bytes() as u64;

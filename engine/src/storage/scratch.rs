@@ -4,13 +4,15 @@
 //! them. Nothing in it is needed once the build has ended, so what a crash left is removed when the database is opened.
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::storage::families::Database;
 use crate::storage::folder::failed;
-use crate::storage::format::BUILD_PREFIX;
+use crate::storage::format::{BUILD_PREFIX, SPILL_FOLDER};
 use crate::storage::keys::IndexId;
+use crate::storage::run::{RunFile, read_at};
 use crate::storage::{fork, private};
 
 /// The folder of one build. Dropping it removes it.
@@ -31,13 +33,53 @@ impl BuildFolder {
         self.path.join(name)
     }
 
-    /// Makes a file that can be written and then read again.
-    pub(crate) fn create(&self, name: &str) -> Result<(PathBuf, File)> {
+    /// Makes a file for a run.
+    pub(crate) fn create<'a>(&self, database: &'a Database, name: &str) -> Result<BuildFile<'a>> {
         let path = self.file(name);
-        let opened = private::file_options().create_new(true).read(true).write(true).open(&path);
-        let file = opened.map_err(failed("make the file", &path))?;
-        Ok((path, file))
+        let file = create_file(&path)?;
+        Ok(BuildFile { database, path, file, bytes: 0 })
     }
+}
+
+/// The file of a run. Dropping it removes it.
+pub(crate) struct BuildFile<'a> {
+    database: &'a Database,
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+}
+
+impl RunFile for BuildFile<'_> {
+    fn path(&self) -> PathBuf {
+        self.path.clone()
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<u64> {
+        self.database.make_room_for_file(bytes.len())?;
+        self.file.write_all(bytes).map_err(|error| Error::io("write the file", Some(&self.path), error))?;
+        self.bytes += bytes.len() as u64;
+        Ok(self.bytes - bytes.len() as u64)
+    }
+
+    fn read(&self, offset: u64, bytes: u64, into: &mut Vec<u8>) -> Result<()> {
+        let read = read_at(&self.file, offset, bytes, into);
+        read.map_err(|error| Error::io("read the file", Some(&self.path), error))
+    }
+}
+
+impl Drop for BuildFile<'_> {
+    fn drop(&mut self) {
+        // What cannot be removed now goes with the folder. The files of a forked child are its parent's.
+        if !fork::is_child() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Makes a file that can be written and then read again, by its owner only.
+pub(super) fn create_file(path: &Path) -> Result<File> {
+    let opened = private::file_options().create_new(true).read(true).write(true).open(path);
+    opened.map_err(failed("make the file", path))
 }
 
 impl Drop for BuildFolder {
@@ -51,14 +93,15 @@ impl Drop for BuildFolder {
     }
 }
 
-/// Removes the folders of builds that were cut short. The caller holds the lock of the database's folder.
+/// Removes the folders of builds that were cut short, and of sorts and groups. The caller holds the lock of the database's folder.
 pub(super) fn remove_all(database: &Path) {
     let entries = fs::read_dir(database).into_iter().flatten().flatten();
-    let folders = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(BUILD_PREFIX));
+    let is_left = |name: &str| name.starts_with(BUILD_PREFIX) || name == SPILL_FOLDER;
+    let folders = entries.filter(|entry| is_left(&entry.file_name().to_string_lossy()));
     for folder in folders.map(|entry| entry.path()) {
         // They take space and do no harm, so they are no reason not to open.
         if let Err(error) = fs::remove_dir_all(&folder) {
-            tracing::warn!(%error, path = %folder.display(), "files of an index build could not be removed");
+            tracing::warn!(%error, path = %folder.display(), "temporary files could not be removed");
         }
     }
 }

@@ -204,7 +204,7 @@ mod tests {
 
     use super::*;
     use crate::options::{Compression, Durability, PlantedFault};
-    use crate::storage::{OpenMode, StoreOptions};
+    use crate::storage::{OpenMode, SpillOptions, StoreOptions};
 
     /// How long a sync or an errand may take, however busy the machine is.
     const PATIENCE: Duration = Duration::from_secs(60);
@@ -221,6 +221,7 @@ mod tests {
             compression: Compression::None,
             disk_quota: None,
             index_build_memory: 1 << 20,
+            spilling: SpillOptions::default(),
             durability: Durability::Buffered { sync_interval: Duration::from_millis(1) },
             witness: true,
             fault: PlantedFault::None,

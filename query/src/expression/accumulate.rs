@@ -4,7 +4,8 @@
 //! `$sum`, `$avg` and the deviations ignore values that are not numbers; `$max` and `$min` ignore null and
 //! missing ones.
 
-use bson::{RawBson, RawBsonRef};
+use bson::spec::BinarySubtype;
+use bson::{Binary, RawArrayBuf, RawBson, RawBsonRef};
 
 use crate::decimal;
 use crate::expression::condition::compare_values;
@@ -116,6 +117,33 @@ impl Sum {
         self.has_double |= other.has_double;
     }
 
+    /// Appends the parts of the sum, so that [`restore`](Self::restore) gives it back as it is.
+    pub(crate) fn save(&self, saved: &mut RawArrayBuf) {
+        saved.push(RawBson::Int64(self.count));
+        let integers = self.integers.to_le_bytes().to_vec();
+        saved.push(RawBson::Binary(Binary { subtype: BinarySubtype::Generic, bytes: integers }));
+        // What additions have lost goes along, or the sum would depend on where it was saved.
+        for part in self.doubles.parts() {
+            saved.push(RawBson::Double(part));
+        }
+        saved.push(self.decimals.map_or(RawBson::Null, RawBson::Decimal128));
+        saved.push(RawBson::Boolean(self.has_long));
+        saved.push(RawBson::Boolean(self.has_double));
+    }
+
+    /// The sum of these parts. Returns `None` if they are none of a sum.
+    pub(crate) fn restore(saved: &mut dyn Iterator<Item = RawBsonRef<'_>>) -> Option<Self> {
+        // No more than documents can add up to, so that more can be added.
+        let count = saved.next()?.as_i64().filter(|count| (0..1 << 60).contains(count))?;
+        let integers = i128::from_le_bytes(saved.next()?.as_binary()?.bytes.try_into().ok()?);
+        let integers = Some(integers).filter(|sum| sum.unsigned_abs() < 1 << 124)?;
+        let doubles = Total::of([saved.next()?.as_f64()?, saved.next()?.as_f64()?]);
+        let decimals = saved.next()?;
+        let decimals = if let RawBsonRef::Decimal128(sum) = decimals { Some(sum) } else { None };
+        let (has_long, has_double) = (saved.next()?.as_bool()?, saved.next()?.as_bool()?);
+        Some(Self { count, integers, doubles, decimals, has_long, has_double })
+    }
+
     /// The sum: 0 if no number was added.
     pub(crate) fn total(&self) -> RawBson {
         self.value().into_raw().unwrap_or(RawBson::Null)
@@ -209,6 +237,20 @@ impl Spread {
         self.mean += distance * other.count / count;
         self.squares += other.squares + distance * distance * self.count * other.count / count;
         self.count = count;
+    }
+
+    /// Appends the parts of the spread, so that [`restore`](Self::restore) gives it back as it is.
+    pub(crate) fn save(&self, saved: &mut RawArrayBuf) {
+        // The doubles themselves, and not what they add up to: no digit is rounded on the way.
+        for part in [self.count, self.mean, self.squares] {
+            saved.push(RawBson::Double(part));
+        }
+    }
+
+    /// The spread of these parts. Returns `None` if they are none of a spread.
+    pub(crate) fn restore(saved: &mut dyn Iterator<Item = RawBsonRef<'_>>) -> Option<Self> {
+        let mut part = || saved.next()?.as_f64();
+        Some(Self { count: part()?, mean: part()?, squares: part()? })
     }
 
     /// The standard deviation if the numbers are the whole population: null if there are none.

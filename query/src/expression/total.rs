@@ -13,6 +13,16 @@ pub(super) struct Total {
 }
 
 impl Total {
+    /// The sum of these [`parts`](Self::parts).
+    pub(super) fn of([sum, lost]: [f64; 2]) -> Self {
+        Self { sum, lost }
+    }
+
+    /// What the sum is made of.
+    pub(super) fn parts(self) -> [f64; 2] {
+        [self.sum, self.lost]
+    }
+
     /// Adds a double.
     pub(super) fn add(&mut self, value: f64) {
         let sum = self.sum + value;

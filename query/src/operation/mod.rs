@@ -10,15 +10,19 @@
 
 mod budget;
 mod interruption;
+mod looks;
+mod spill;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 pub use self::budget::MemoryBudget;
 pub use self::interruption::{CancellationToken, Interruption};
 use self::interruption::{MemoryLimits, interruption};
+use self::looks::{Looks, nanos};
+pub use self::spill::{RunSink, RunSource, SpillFailure, TemporaryFile, TemporaryFiles};
 
 /// The number of steps between two looks at clock and tokens, as a power of two.
 const STEPS_PER_LOOK_LOG: u32 = 7;
@@ -50,6 +54,10 @@ pub struct Allowance {
     pub bytes: Option<usize>,
     /// The budget that it shares with other operations.
     pub shared: Option<MemoryBudget>,
+    /// How many bytes a sort, and each stage of a pipeline, may hold. `None` means the limit of the stage.
+    pub stage_bytes: Option<usize>,
+    /// Where sorts and groups that need more go on. Without it they fail.
+    pub files: Option<Arc<dyn TemporaryFiles>>,
 }
 
 /// The limits of a running operation, and what it has used of them. Clones are the same operation.
@@ -84,15 +92,12 @@ struct OperationState {
     /// What was taken from the shared budget, in whole grants.
     granted: AtomicUsize,
     looks: Looks,
-}
-
-/// When the context looked at its limits.
-#[derive(Default)]
-struct Looks {
-    /// The time of the last look since work was resumed, in nanoseconds of [`process_nanos`]. It is 0 before the first one.
-    last: AtomicU64,
-    /// The time between looks, in nanoseconds.
-    between: AtomicU64,
+    stage_bytes: usize,
+    files: Option<Arc<dyn TemporaryFiles>>,
+    /// Whether the caller does not want it to use files.
+    is_off_disk: AtomicBool,
+    /// How many times something was moved to a file.
+    spills: AtomicU64,
 }
 
 /// A limit of time and what was used of it, in nanoseconds.
@@ -116,7 +121,7 @@ impl OperationContext {
     /// assert!(context.look().is_ok());
     /// ```
     pub fn new(allowance: Allowance) -> Self {
-        let Allowance { tokens, time, bytes, shared } = allowance;
+        let Allowance { tokens, time, bytes, shared, stage_bytes, files } = allowance;
         // MongoDB takes a `maxTimeMS` of 0 for no limit.
         let time = time.filter(|limit| !limit.is_zero()).map(|limit| WorkClock {
             base: Instant::now(),
@@ -135,6 +140,10 @@ impl OperationContext {
             shared,
             granted: AtomicUsize::new(0),
             looks: Looks::default(),
+            stage_bytes: stage_bytes.unwrap_or(usize::MAX),
+            files,
+            is_off_disk: AtomicBool::new(false),
+            spills: AtomicU64::new(0),
         };
         Self { state: Some(Arc::new(state)) }
     }
@@ -283,7 +292,7 @@ impl OperationContext {
     pub fn pause(&self) {
         if let Some(state) = &self.state {
             // What follows the pause is not time at work. The time up to it is unknown, and short.
-            state.looks.last.store(0, Ordering::Relaxed);
+            state.looks.pause();
         }
         if let Some(time) = self.time() {
             // A second pause changes nothing: without a start the total is what was spent before.
@@ -306,8 +315,7 @@ impl OperationContext {
     /// # Ok::<(), cairndb_query::operation::Interruption>(())
     /// ```
     pub fn time_between_looks(&self) -> Duration {
-        let between = self.state.as_ref().map_or(0, |state| state.looks.between.load(Ordering::Relaxed));
-        Duration::from_nanos(between)
+        self.state.as_ref().map_or(Duration::ZERO, |state| state.looks.between())
     }
 
     /// Whether the operation has no limits at all, and counts nothing.
@@ -364,6 +372,50 @@ impl OperationContext {
         }
     }
 
+    /// How many bytes a stage may hold that by itself may hold `limit` bytes.
+    ///
+    /// ```
+    /// # use cairndb_query::operation::{Allowance, OperationContext};
+    /// assert_eq!(OperationContext::default().stage_bytes_max(1000), 1000);
+    /// let context = OperationContext::new(Allowance { stage_bytes: Some(10), ..Allowance::default() });
+    /// assert_eq!(context.stage_bytes_max(1000), 10);
+    /// ```
+    pub fn stage_bytes_max(&self, limit: usize) -> usize {
+        self.state.as_ref().map_or(limit, |state| state.stage_bytes.min(limit))
+    }
+
+    /// Forbids the operation to use temporary files: what needs more memory than it may have fails.
+    ///
+    /// ```
+    /// # use cairndb_query::operation::OperationContext;
+    /// let context = OperationContext::counting();
+    /// context.keep_off_disk();
+    /// assert!(context.temporary_files().is_none());
+    /// ```
+    pub fn keep_off_disk(&self) {
+        if let Some(state) = &self.state {
+            state.is_off_disk.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Where sorts and groups may go on beyond their memory. `None` if they may not.
+    pub fn temporary_files(&self) -> Option<Arc<dyn TemporaryFiles>> {
+        let state = self.state.as_ref().filter(|state| !state.is_off_disk.load(Ordering::Relaxed))?;
+        state.files.clone()
+    }
+
+    /// How many times something was moved to a temporary file.
+    pub fn spills(&self) -> u64 {
+        self.state.as_ref().map_or(0, |state| state.spills.load(Ordering::Relaxed))
+    }
+
+    /// Notes that something was moved to a temporary file.
+    pub(crate) fn note_spill(&self) {
+        if let Some(state) = &self.state {
+            state.spills.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     fn time(&self) -> Option<&WorkClock> {
         self.state.as_ref().and_then(|state| state.time.as_ref())
     }
@@ -416,6 +468,11 @@ impl OperationState {
     }
 
     fn take(&self, bytes: usize) -> Result<(), Interruption> {
+        self.try_take(bytes).map_err(|reason| self.stop(reason))
+    }
+
+    /// Takes bytes. The operation goes on if they are refused.
+    fn try_take(&self, bytes: usize) -> Result<(), Interruption> {
         // The bytes are added first, and taken off again on refusal, so that the check is one with the
         // addition.
         let taken = self.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
@@ -426,7 +483,7 @@ impl OperationState {
         };
         let Some(reason) = refusal else { return Ok(()) };
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        Err(self.stop(reason))
+        Err(reason)
     }
 
     /// Takes whole grants from the shared budget until they cover what the operation holds.
@@ -455,26 +512,6 @@ impl OperationState {
             shared.give_back(granted - kept);
         }
     }
-}
-
-impl Looks {
-    /// Notes that the context looks at its limits.
-    fn note(&self) {
-        // Relaxed, as an operation works in one thread at a time.
-        let now = process_nanos();
-        let last = self.last.load(Ordering::Relaxed);
-        if last > 0 {
-            let between = self.between.load(Ordering::Relaxed).saturating_add(now.saturating_sub(last));
-            self.between.store(between, Ordering::Relaxed);
-        }
-        self.last.store(now, Ordering::Relaxed);
-    }
-}
-
-/// The nanoseconds since this was asked first in the process, and one more, so that they are never 0.
-fn process_nanos() -> u64 {
-    static START: OnceLock<Instant> = OnceLock::new();
-    nanos(START.get_or_init(Instant::now).elapsed()).saturating_add(1)
 }
 
 impl Drop for OperationState {
@@ -565,7 +602,7 @@ impl Reservation {
     /// # Ok::<(), cairndb_query::operation::Interruption>(())
     /// ```
     pub fn grow_to(&mut self, bytes: usize) -> Result<(), Interruption> {
-        // A reservation never shrinks: what is built grows until it is dropped.
+        // What is built grows until it is dropped, or given back as a whole.
         if bytes < RESERVED_BYTES_MIN || bytes <= self.bytes {
             return Ok(());
         }
@@ -595,6 +632,30 @@ impl Reservation {
         if bytes <= self.bytes { Ok(()) } else { self.grow_to(bytes.saturating_add(bytes / 8)) }
     }
 
+    /// As [`grow_by_steps`](Self::grow_by_steps), but a refusal does not end the operation. Returns whether it has grown.
+    pub(crate) fn try_grow_by_steps(&mut self, bytes: usize) -> bool {
+        bytes <= self.bytes || self.try_grow_to(bytes.saturating_add(bytes / 8))
+    }
+
+    /// As [`grow_to`](Self::grow_to), but a refusal does not end the operation. Returns whether it has grown.
+    pub(crate) fn try_grow_to(&mut self, bytes: usize) -> bool {
+        let Some(state) = self.context.state.as_ref().filter(|_| bytes > self.bytes) else { return true };
+        // Below that nothing is taken, as in `grow_to`.
+        let is_taken = bytes < RESERVED_BYTES_MIN || state.try_take(bytes - self.bytes).is_ok();
+        if is_taken && bytes >= RESERVED_BYTES_MIN {
+            self.bytes = bytes;
+        }
+        is_taken
+    }
+
+    /// Gives all bytes back.
+    pub(crate) fn clear(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        if let (Some(state), 1..) = (&self.context.state, bytes) {
+            state.release(bytes);
+        }
+    }
+
     /// How many bytes it holds: 0 if its context has no limits.
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -604,14 +665,8 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         // Nothing was taken for a reservation below the smallest size, so nothing is given back.
-        if let (Some(state), 1..) = (&self.context.state, self.bytes) {
-            state.release(self.bytes);
-        }
+        self.clear();
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -524,7 +524,7 @@ pub(super) fn deviation(spread: &Spread, population: Population) -> RawBson {
 
 impl MergedObject {
     /// The object so far.
-    fn value(&self) -> RawBson {
+    pub(super) fn value(&self) -> RawBson {
         let mut document = RawDocumentBuf::new();
         for (name, value) in &self.fields {
             document.append(name, value.clone());
@@ -533,7 +533,7 @@ impl MergedObject {
     }
 
     /// Adds the fields of an object. Null adds nothing; any other value is an error.
-    fn add(
+    pub(super) fn add(
         &mut self,
         operator: &'static str,
         value: RawBsonRef<'_>,

@@ -3,8 +3,6 @@
 //! Documents with equal values are never divided. A bucket ends where the next one begins; with a granularity it ends at
 //! a number of that series instead. Accumulators see the documents of a bucket in the order in which they came.
 
-use std::vec::IntoIter;
-
 use bson::raw::cstr;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 use index::key::{Direction, encode};
@@ -20,9 +18,16 @@ use crate::pipeline::granularity::{Granularity, Toward, named};
 use crate::pipeline::group::{GroupFields, GroupStates};
 use crate::pipeline::memory::{STAGE_BYTES_MAX, StageMemory};
 use crate::pipeline::options::{object, options};
-use crate::value::{content_bytes, describe, integer};
+use crate::pipeline::stream::nothing;
+use crate::sort::error::Error as SortError;
+use crate::sort::spilling::{SortedPayloads, SpillingSorter};
+use crate::value::{describe, integer};
 
 const STAGE: &str = "$bucketAuto";
+/// The fields of an entry, which are the names in [`Entry::new`].
+const NUMBER: &str = "number";
+const VALUE: &str = "value";
+const DOCUMENT: &str = "document";
 
 /// The argument of a `$bucketAuto`.
 #[derive(Clone, Debug)]
@@ -98,10 +103,16 @@ fn wrong(expected: &'static str, found: RawBsonRef<'_>, code: Code) -> Fault {
 pub(super) struct BucketingAuto {
     stage: BucketAuto,
     variables: Variables,
-    entries: Vec<Entry>,
-    sorted: std::iter::Peekable<IntoIter<Entry>>,
+    /// Absent after the last document.
+    sorter: Option<SpillingSorter<RawDocumentBuf>>,
+    /// The entries that are left, by their values. Absent until all documents are there.
+    sorted: Option<SortedPayloads<RawDocumentBuf>>,
+    /// The first of them.
+    ahead: Option<Entry>,
+    /// How many documents were pushed.
+    pushed: u64,
     /// How many documents a bucket has at least.
-    size: usize,
+    size: u64,
     /// How many buckets were made.
     made: usize,
     /// Where the bucket before ended.
@@ -109,59 +120,129 @@ pub(super) struct BucketingAuto {
     memory: StageMemory,
 }
 
-/// A document with its value.
+/// A document with its value and its number in the order in which they came.
 struct Entry {
-    key: Box<[u8]>,
-    /// The number of the document in the order in which they came.
-    number: usize,
-    value: RawBson,
-    document: RawDocumentBuf,
+    /// The three of them as one document, so that they can be moved to a file.
+    parts: RawDocumentBuf,
+}
+
+impl Entry {
+    fn new(number: u64, value: RawBsonRef<'_>, document: &RawDocument) -> Self {
+        let mut parts = RawDocumentBuf::new();
+        // There are fewer documents than an `i64` counts.
+        parts.append(cstr!("number"), i64::try_from(number).unwrap_or(i64::MAX));
+        parts.append(cstr!("value"), value);
+        parts.append(cstr!("document"), RawBsonRef::Document(document));
+        Self { parts }
+    }
+
+    fn number(&self) -> i64 {
+        self.parts.get_i64(NUMBER).unwrap_or_default()
+    }
+
+    fn value(&self) -> RawBsonRef<'_> {
+        self.parts.get(VALUE).ok().flatten().unwrap_or(RawBsonRef::Null)
+    }
+
+    fn document(&self) -> &RawDocument {
+        self.parts.get_document(DOCUMENT).unwrap_or_else(|_| nothing())
+    }
+}
+
+/// The documents of a bucket.
+struct Bucket {
+    /// Sorts them by their numbers.
+    sorter: SpillingSorter<RawDocumentBuf>,
+    count: u64,
+    first: RawBson,
+    last: RawBson,
+}
+
+impl Bucket {
+    fn take(&mut self, entry: Entry) -> Result<(), Fault> {
+        let value: RawBson = entry.value().into();
+        if self.count == 0 {
+            self.first = value.clone();
+        }
+        // The last value stays at hand: it says whether the next document belongs to the bucket.
+        (self.count, self.last) = (self.count + 1, value);
+        let number = entry.number().to_be_bytes();
+        self.sorter.push_after(&number, nothing(), || entry.parts).map_err(of_sort)
+    }
 }
 
 impl BucketingAuto {
     pub(super) fn new(stage: BucketAuto, variables: Variables) -> Self {
         let memory = StageMemory::new(STAGE, STAGE_BYTES_MAX, variables.operation());
-        let sorted = Vec::new().into_iter().peekable();
-        Self { stage, variables, entries: Vec::new(), sorted, size: 1, made: 0, end: None, memory }
+        let sorter = Some(SpillingSorter::by_prefix(STAGE_BYTES_MAX, variables.operation()));
+        Self {
+            stage,
+            sorter,
+            variables,
+            sorted: None,
+            ahead: None,
+            pushed: 0,
+            size: 1,
+            made: 0,
+            end: None,
+            memory,
+        }
+    }
+
+    /// Takes the first entry that is left.
+    fn take(&mut self) -> Result<Option<Entry>, Fault> {
+        self.variables.operation().step()?;
+        let next = self.sorted.as_mut().map(SortedPayloads::next).transpose().map_err(of_sort)?.flatten();
+        Ok(std::mem::replace(&mut self.ahead, next.map(|parts| Entry { parts })))
     }
 
     /// The next document of the current bucket: one of its first `size`, one with the value of the last, or, with a
     /// granularity, one below the boundary that follows from the last.
-    fn next_of_bucket(&mut self, taken: &[Entry]) -> Option<Entry> {
-        let next = self.sorted.peek()?;
+    fn next_of_bucket(&mut self, taken: &Bucket) -> Result<Option<Entry>, Fault> {
+        let Some(next) = &self.ahead else { return Ok(None) };
         let is_last_bucket = self.made == self.stage.buckets;
-        let Some(last) = taken.last().filter(|_| taken.len() >= self.size && !is_last_bucket) else {
-            return self.sorted.next();
-        };
-        if next.key == last.key { self.sorted.next() } else { None }
+        if taken.count < self.size || is_last_bucket {
+            return self.take();
+        }
+        // Documents with equal values are never divided, so the bucket may become larger than the others.
+        let is_equal = compare(next.value(), taken.last.as_raw_bson_ref()).is_eq();
+        if is_equal { self.take() } else { Ok(None) }
     }
 
     /// Moves documents below the boundary of the bucket into it.
-    fn take_below(&mut self, boundary: &RawBson, taken: &mut Vec<Entry>) -> Result<(), Fault> {
-        let is_below =
-            |next: &Entry| compare(next.value.as_raw_bson_ref(), boundary.as_raw_bson_ref()).is_lt();
-        while let Some(next) = self.sorted.next_if(is_below) {
-            self.variables.operation().step()?;
-            taken.push(next);
+    fn take_below(&mut self, boundary: &RawBson, taken: &mut Bucket) -> Result<(), Fault> {
+        let is_below = |next: &Entry| compare(next.value(), boundary.as_raw_bson_ref()).is_lt();
+        while self.ahead.as_ref().is_some_and(is_below)
+            && let Some(next) = self.take()?
+        {
+            taken.take(next)?;
         }
         Ok(())
     }
 
     /// The end of a bucket: inclusive for the last one, and exclusive for the others.
-    fn end_of(&mut self, taken: &mut Vec<Entry>) -> Result<RawBson, Fault> {
-        let last = taken.last().map_or(RawBson::Null, |last| last.value.clone());
+    fn end_of(&mut self, taken: &mut Bucket) -> Result<RawBson, Fault> {
+        let last = taken.last.clone();
         let Some(granularity) = self.stage.granularity else {
-            return Ok(self.sorted.peek().map_or(last, |next| next.value.clone()));
+            return Ok(self.ahead.as_ref().map_or(last, |next| next.value().into()));
         };
         let boundary = granularity.round(last.as_raw_bson_ref(), Toward::Higher)?;
         self.take_below(&boundary, taken)?;
         // Zero rounds to itself. A bucket of zeros ends at the boundary before the next value instead.
         let is_zero = Numeric::of(boundary.as_raw_bson_ref()).is_some_and(|end| end.to_double() == 0.0);
-        match self.sorted.peek() {
-            Some(next) if is_zero => granularity.round(next.value.as_raw_bson_ref(), Toward::Lower),
+        match &self.ahead {
+            Some(next) if is_zero => granularity.round(next.value(), Toward::Lower),
             Some(_) | None => Ok(boundary),
         }
     }
+}
+
+/// The fault of a sort, in the name of this stage.
+fn of_sort(error: SortError) -> Fault {
+    if let SortError::MemoryExceeded { limit } = error {
+        return Fault::MemoryExceeded { stage: STAGE, limit };
+    }
+    error.into()
 }
 
 impl Collector for BucketingAuto {
@@ -172,40 +253,37 @@ impl Collector for BucketingAuto {
         }
         // A missing value is null, as in a `$group`.
         let value = value.unwrap_or(RawBson::Null);
-        // Sorted by its bytes later: comparing keys is cheaper than comparing values.
         let mut key = Vec::new();
         encode(value.as_raw_bson_ref(), Direction::Ascending, &mut key);
-        let bytes = key.len() + content_bytes(value.as_raw_bson_ref()) + document.as_bytes().len();
-        self.memory.grow(bytes + size_of::<Entry>())?;
-        let (key, document) = (key.into_boxed_slice(), document.to_owned());
-        self.entries.push(Entry { key, number: self.entries.len(), value, document });
-        Ok(())
+        // Number and value go along, so that neither is computed again.
+        let entry = Entry::new(self.pushed, value.as_raw_bson_ref(), document);
+        self.pushed += 1;
+        let Some(sorter) = &mut self.sorter else { return Ok(()) };
+        sorter.push_after(&key, nothing(), || entry.parts).map_err(of_sort)
     }
 
     fn finish(&mut self) -> Result<(), Fault> {
-        let mut entries = std::mem::take(&mut self.entries);
-        // The numbers make all entries different, so the order is stable.
-        entries.sort_unstable_by(|one, other| (&one.key, one.number).cmp(&(&other.key, other.number)));
+        self.sorted = self.sorter.take().map(SpillingSorter::sort).transpose().map_err(of_sort)?;
         // Rounded to the nearest number, a half up.
-        let (count, buckets) = (entries.len(), self.stage.buckets);
-        let rest = count % buckets;
-        self.size = (count / buckets + usize::from(rest >= buckets - rest && rest > 0)).max(1);
-        self.sorted = entries.into_iter().peekable();
-        Ok(())
+        let buckets = self.stage.buckets as u64;
+        let rest = self.pushed % buckets;
+        self.size = (self.pushed / buckets + u64::from(rest >= buckets - rest && rest > 0)).max(1);
+        self.take().map(drop)
     }
 
     fn next(&mut self) -> Result<Option<RawDocumentBuf>, Fault> {
-        if self.made == self.stage.buckets || self.sorted.peek().is_none() {
+        if self.made == self.stage.buckets || self.ahead.is_none() {
             return Ok(None);
         }
         self.made += 1;
-        let mut taken = Vec::new();
-        // Documents are taken out of the sorted list: a bucket is the only place that holds them.
-        while let Some(entry) = self.next_of_bucket(&taken) {
-            self.variables.operation().step()?;
-            taken.push(entry);
+        // The states of the bucket before are gone.
+        self.memory.clear();
+        let sorter = SpillingSorter::by_prefix(STAGE_BYTES_MAX, self.variables.operation());
+        let mut taken = Bucket { sorter, count: 0, first: RawBson::Null, last: RawBson::Null };
+        while let Some(entry) = self.next_of_bucket(&taken)? {
+            taken.take(entry)?;
         }
-        let first = taken.first().map_or(RawBson::Null, |first| first.value.clone());
+        let first = taken.first.clone();
         let start = match (self.stage.granularity, self.end.take()) {
             // Buckets of a granularity follow each other without gaps.
             (Some(_), Some(end)) => end,
@@ -215,11 +293,12 @@ impl Collector for BucketingAuto {
         let end = self.end_of(&mut taken)?;
         self.end = Some(end.clone());
         // Accumulators such as `$first` and `$push` go by the order of the input, not by that of the values.
-        taken.sort_unstable_by_key(|entry| entry.number);
+        let mut documents = taken.sorter.sort().map_err(of_sort)?;
         let mut states = GroupStates::start(&self.stage.fields, &self.variables, &mut self.memory)?;
-        for entry in &taken {
-            self.variables.operation().pass(entry.document.as_bytes().len())?;
-            states.add(&self.stage.fields, &entry.document, &self.variables, &mut self.memory)?;
+        while let Some(parts) = documents.next().map_err(of_sort)? {
+            let entry = Entry { parts };
+            self.variables.operation().pass(entry.parts.as_bytes().len())?;
+            states.add(&self.stage.fields, entry.document(), &self.variables, &mut self.memory)?;
         }
         let mut bucket = RawDocumentBuf::new();
         bucket.append(cstr!("_id"), rawdoc! { "min": start, "max": end });

@@ -5,6 +5,8 @@
 //! carries it.
 
 use crate::code::Code;
+use crate::operation::SpillFailure;
+use crate::spill::SpillError;
 
 /// What is wrong with a pipeline, or with a document that it was run over.
 ///
@@ -228,6 +230,17 @@ pub enum Fault {
         /// The limit, in bytes.
         limit: usize,
     },
+    /// One group needs more memory than all of them may have.
+    #[error("{stage} exceeded the memory limit of {limit} bytes by one group")]
+    GroupTooLarge {
+        /// The name.
+        stage: &'static str,
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// A temporary file of the stage cannot be made, written or read.
+    #[error("{0}")]
+    Spill(SpillFailure),
     /// The stage makes too many documents.
     #[error("{stage} makes more than {limit} documents")]
     TooManyGenerated {
@@ -301,6 +314,24 @@ impl Error {
             Self::TooLong { .. } => Code::PIPELINE_TOO_LONG,
         }
     }
+
+    /// The failure of a temporary file, if that is what has happened: its cause is an error of the caller.
+    ///
+    /// ```
+    /// use cairndb_query::operation::SpillFailure;
+    /// use cairndb_query::pipeline::error::{Error, Fault};
+    ///
+    /// let failure = SpillFailure::new(std::io::Error::other("the disk is full"));
+    /// let error = Error::Stage { position: 0, fault: Fault::Spill(failure.clone()) };
+    /// assert_eq!(error.spill(), Some(&failure));
+    /// ```
+    pub fn spill(&self) -> Option<&SpillFailure> {
+        let Self::Stage { fault, .. } = self else { return None };
+        if let Fault::Facet { error, .. } = fault {
+            return error.spill();
+        }
+        if let Fault::Spill(failure) = fault { Some(failure) } else { None }
+    }
 }
 
 impl Fault {
@@ -329,9 +360,11 @@ impl Fault {
             Self::Path { refusal, .. } => refusal.code(),
             Self::RootNotObject { .. } => Code::NEW_ROOT_NOT_OBJECT,
             Self::MemoryExceeded { .. } => Code::QUERY_EXCEEDED_MEMORY_LIMIT,
+            Self::GroupTooLarge { .. } => Code::EXCEEDED_MEMORY_LIMIT,
             Self::TooManyGenerated { .. } => Code::DENSIFY_TOO_MANY,
             Self::JoinTooLarge { .. } => Code::JOIN_TOO_LARGE,
-            Self::ForeignUnreadable => Code::INTERNAL_ERROR,
+            // The caller who has made the file knows a better one.
+            Self::ForeignUnreadable | Self::Spill(_) => Code::INTERNAL_ERROR,
             Self::TooLarge { .. } => Code::BSON_OBJECT_TOO_LARGE,
             Self::TooDeep { .. } => Code::OVERFLOW,
             Self::InvalidBson { .. } => Code::INVALID_BSON,
@@ -387,7 +420,19 @@ impl From<crate::sort::error::Error> for Fault {
         if let crate::sort::error::Error::MemoryExceeded { limit } = error {
             return Self::MemoryExceeded { stage: "$sort", limit };
         }
+        if let crate::sort::error::Error::Spill(failure) = error {
+            return Self::Spill(failure);
+        }
         Self::Sort(Box::new(error))
+    }
+}
+
+impl From<SpillError> for Fault {
+    fn from(error: SpillError) -> Self {
+        match error {
+            SpillError::Interrupted(reason) => Self::Interrupted(reason),
+            SpillError::Failed(failure) => Self::Spill(failure),
+        }
     }
 }
 

@@ -3,25 +3,22 @@
 //! Two documents are in one group if their keys compare as equal: 1 and 1.0 are one group, whose `_id` is the first of
 //! them. A missing key is null. Groups come out in the order of their first documents.
 
-use std::collections::{HashMap, HashSet};
-use std::vec::IntoIter;
+use std::collections::HashSet;
 
-use bson::raw::{CString, cstr};
-use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
-use index::key::{Direction, encode};
+use bson::raw::CString;
+use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::path::FieldPath;
 use index::validate::validate;
 
 use crate::code::Code;
 use crate::expression::{Expression, Variables};
 use crate::pipeline::accumulator::{Accumulator, GroupState};
-use crate::pipeline::collect::Collector;
 use crate::pipeline::error::Fault;
-use crate::pipeline::memory::{STAGE_BYTES_MAX, StageMemory};
+use crate::pipeline::memory::StageMemory;
 use crate::pipeline::options::object;
 use crate::pipeline::stream::nothing;
 use crate::raw::{Field, Fields};
-use crate::value::{content_bytes, describe, shorten};
+use crate::value::{describe, shorten};
 
 const STAGE: &str = "$group";
 const ID: &str = "_id";
@@ -58,6 +55,16 @@ impl Group {
         let takes_first =
             self.fields.fields.iter().all(|(_, accumulator)| is_sorted && accumulator.takes_first());
         self.id.field().filter(|_| takes_first)
+    }
+
+    /// What the key of a document is.
+    pub(super) fn id(&self) -> &Expression {
+        &self.id
+    }
+
+    /// The accumulators.
+    pub(super) fn fields(&self) -> &GroupFields {
+        &self.fields
     }
 
     /// Adds the fields that the key and the accumulators read. Returns `None` if one of them may read any field.
@@ -139,26 +146,6 @@ fn unmade(field: &str, reason: &'static str, code: Code) -> Fault {
     Fault::Field { stage: STAGE, field: shorten(field), reason, code }
 }
 
-/// The groups of the documents so far.
-pub(super) struct Grouping {
-    /// The name under which the stage was given, for errors: `$bucket` becomes a group as well.
-    stage: &'static str,
-    group: Group,
-    variables: Variables,
-    /// Indexes into `groups` by the encoded keys.
-    indexes: HashMap<Box<[u8]>, usize>,
-    groups: Vec<Grouped>,
-    memory: StageMemory,
-    key: Vec<u8>,
-    results: IntoIter<Grouped>,
-}
-
-/// One group: its key, and a state for each accumulator.
-struct Grouped {
-    id: RawBson,
-    states: GroupStates,
-}
-
 /// The states of a group's accumulators, in the order of the fields.
 pub(super) struct GroupStates {
     states: Vec<GroupState>,
@@ -175,7 +162,7 @@ impl GroupStates {
     }
 
     /// The states of a group. `id` is the group's key if that is an object, and otherwise empty.
-    fn start_with(
+    pub(super) fn start_with(
         id: &RawDocument,
         fields: &GroupFields,
         variables: &Variables,
@@ -204,6 +191,29 @@ impl GroupStates {
         Ok(())
     }
 
+    /// Appends all states as they are now, so that [`restore`](Self::restore) goes on with them.
+    pub(super) fn save_into(self, saved: &mut RawArrayBuf) {
+        for state in self.states {
+            // One after the other, so that there is never more than one copy.
+            saved.push(RawBson::Array(state.save()));
+        }
+    }
+
+    /// Takes over states that were saved, if nothing was added yet. Returns `None` if they are not states of these fields.
+    pub(super) fn restore(
+        &mut self,
+        saved: &mut dyn Iterator<Item = RawBsonRef<'_>>,
+        memory: &mut StageMemory,
+    ) -> Result<Option<()>, Fault> {
+        for state in &mut self.states {
+            let Some(of_state) = saved.next().and_then(RawBsonRef::as_array) else { return Ok(None) };
+            if state.restore(of_state, memory)?.is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(()))
+    }
+
     /// The group's document: `start`, which has the key, with the values of the accumulators.
     pub(super) fn finish(
         self,
@@ -218,59 +228,5 @@ impl GroupStates {
         // A `$push` can make a group larger than a document may be.
         validate(document.as_bytes()).map_err(|error| Fault::of_result(stage, &error))?;
         Ok(document)
-    }
-}
-
-impl Grouping {
-    pub(super) fn new(stage: &'static str, group: Group, variables: Variables) -> Self {
-        let memory = StageMemory::new(stage, STAGE_BYTES_MAX, variables.operation());
-        let (indexes, groups, key) = (HashMap::new(), Vec::new(), Vec::new());
-        Self { stage, group, variables, indexes, groups, memory, key, results: Vec::new().into_iter() }
-    }
-
-    /// The index of the group whose encoded key is in `key`. A new group is created with the key of `document`.
-    fn group_index(&mut self, document: &RawDocument) -> Result<usize, Fault> {
-        if let Some(index) = self.indexes.get(self.key.as_slice()) {
-            return Ok(*index);
-        }
-        // The encoded key does not tell types apart that compare as equal, so the value is evaluated once more.
-        let id = self.group.id.evaluate(document, &self.variables)?.unwrap_or(RawBson::Null);
-        self.memory.grow(2 * self.key.len() + content_bytes(id.as_raw_bson_ref()) + size_of::<Grouped>())?;
-        // MongoDB lets `n` of an accumulator depend on the fields of the group's key, and on nothing else.
-        let fields = id.as_document().unwrap_or_else(|| nothing());
-        let Self { group, variables, memory, .. } = self;
-        let states = GroupStates::start_with(fields, &group.fields, variables, memory)?;
-        self.groups.push(Grouped { id, states });
-        self.indexes.insert(self.key.as_slice().into(), self.groups.len() - 1);
-        Ok(self.groups.len() - 1)
-    }
-}
-
-impl Collector for Grouping {
-    fn push(&mut self, document: &RawDocument) -> Result<(), Fault> {
-        // The key is encoded into one buffer for all documents: only a new group keeps a copy.
-        let Self { group, variables, key, .. } = self;
-        key.clear();
-        group.id.with_value(document, variables, |id| {
-            encode(id.unwrap_or(RawBsonRef::Null), Direction::Ascending, key);
-        })?;
-        // `group_index` has returned the index of an existing group, so the `else` is never taken.
-        let index = self.group_index(document)?;
-        let Some(grouped) = self.groups.get_mut(index) else { return Ok(()) };
-        grouped.states.add(&self.group.fields, document, &self.variables, &mut self.memory)
-    }
-
-    fn finish(&mut self) -> Result<(), Fault> {
-        // The keys are not needed any more. The groups are taken one by one, so their memory shrinks meanwhile.
-        self.indexes = HashMap::new();
-        self.results = std::mem::take(&mut self.groups).into_iter();
-        Ok(())
-    }
-
-    fn next(&mut self) -> Result<Option<RawDocumentBuf>, Fault> {
-        let Some(Grouped { id, states }) = self.results.next() else { return Ok(None) };
-        let mut document = RawDocumentBuf::new();
-        document.append(cstr!("_id"), id);
-        states.finish(self.stage, &self.group.fields, document).map(Some)
     }
 }

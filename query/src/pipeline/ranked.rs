@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use bson::{RawArrayBuf, RawBson, RawBsonRef};
+use bson::spec::BinarySubtype;
+use bson::{Binary, RawArrayBuf, RawBson, RawBsonRef};
 
 use crate::pipeline::error::Fault;
 use crate::pipeline::memory::StageMemory;
@@ -73,6 +74,37 @@ impl Ranked {
     /// The only value, or null if no value was added.
     pub(super) fn into_only(self) -> RawBson {
         self.kept.into_values().next().unwrap_or(RawBson::Null)
+    }
+
+    /// Appends what the kept values are, so that [`restore`](Self::restore) goes on with them.
+    pub(super) fn save(&self, saved: &mut RawArrayBuf) {
+        // What is counted are documents, which an `i64` can count.
+        let count = |number: u64| RawBson::Int64(i64::try_from(number).unwrap_or(i64::MAX));
+        saved.push(count(self.seen));
+        for ((key, number), value) in &self.kept {
+            saved.push(RawBson::Binary(Binary { subtype: BinarySubtype::Generic, bytes: key.to_vec() }));
+            saved.push(count(*number));
+            saved.push(value.as_raw_bson_ref());
+        }
+    }
+
+    /// Takes over what was saved, if nothing was added yet. Returns `None` if that is not complete.
+    pub(super) fn restore<'a>(
+        &mut self,
+        saved: &mut dyn Iterator<Item = RawBsonRef<'a>>,
+        memory: &mut StageMemory,
+    ) -> Result<Option<()>, Fault> {
+        let count = |value: Option<RawBsonRef<'a>>| u64::try_from(value?.as_i64()?).ok();
+        let Some(seen) = count(saved.next()) else { return Ok(None) };
+        self.seen = seen;
+        while let Some(key) = saved.next() {
+            let entry = (key.as_binary(), count(saved.next()), saved.next());
+            let (Some(key), Some(number), Some(value)) = entry else { return Ok(None) };
+            // Counted as when it was added, so that a value that is displaced gives back what it took.
+            memory.grow(bytes(key.bytes, value))?;
+            self.kept.insert((Box::from(key.bytes), number), value.into());
+        }
+        Ok(Some(()))
     }
 
     /// Whether a new value displaces one that is kept.

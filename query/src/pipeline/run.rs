@@ -18,7 +18,7 @@ use crate::pipeline::error::{Error, Fault, at};
 use crate::pipeline::facet::{Aside, Faceted, Faceting, ForeignAside, Inbox};
 use crate::pipeline::foreign::Foreign;
 use crate::pipeline::graph_lookup::GraphSearching;
-use crate::pipeline::group::Grouping;
+use crate::pipeline::grouping::Grouping;
 use crate::pipeline::lookup::{Joining, RunStages};
 use crate::pipeline::redact::Redaction;
 use crate::pipeline::sample::Sampling;

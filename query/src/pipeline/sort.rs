@@ -1,4 +1,4 @@
-//! `$sort`: sorts all documents, or keeps only the first ones, in bounded memory.
+//! `$sort`: sorts all documents, or keeps only the first ones, in bounded memory and beyond it in temporary files.
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use index::key::{Direction, encode};
@@ -11,7 +11,7 @@ use crate::pipeline::error::Fault;
 use crate::pipeline::memory::STAGE_BYTES_MAX;
 use crate::pipeline::options::object;
 use crate::sort::Sort;
-use crate::sort::collect::{Sorted, Sorter};
+use crate::sort::spilling::{SortedPayloads, SpillingSorter};
 use crate::value::describe;
 
 const STAGE: &str = "$sort";
@@ -66,17 +66,17 @@ impl SortOrder {
 
 /// The sorter while documents come, and their order afterwards.
 pub(super) struct Sorting {
-    sorter: Option<Sorter<RawDocumentBuf>>,
+    sorter: Option<SpillingSorter<RawDocumentBuf>>,
     partition: Option<Expression>,
     variables: Variables,
-    sorted: Option<Sorted<RawDocumentBuf>>,
+    sorted: Option<SortedPayloads<RawDocumentBuf>>,
 }
 
 impl Sorting {
     pub(super) fn new(order: SortOrder, variables: Variables) -> Self {
         // A limit beyond the address space keeps all documents that fit into memory.
         let kept = order.kept.map(|kept| usize::try_from(kept).unwrap_or(usize::MAX));
-        let sorter = Sorter::new(order.sort, kept, STAGE_BYTES_MAX).within(variables.operation());
+        let sorter = SpillingSorter::new(order.sort, kept, STAGE_BYTES_MAX, variables.operation());
         Self { sorter: Some(sorter), partition: order.partition, variables, sorted: None }
     }
 }
@@ -97,11 +97,11 @@ impl Collector for Sorting {
     }
 
     fn finish(&mut self) -> Result<(), Fault> {
-        self.sorted = self.sorter.take().map(Sorter::into_sorted_iter);
+        self.sorted = self.sorter.take().map(SpillingSorter::sort).transpose()?;
         Ok(())
     }
 
     fn next(&mut self) -> Result<Option<RawDocumentBuf>, Fault> {
-        Ok(self.sorted.as_mut().and_then(Sorted::next))
+        Ok(self.sorted.as_mut().map(SortedPayloads::next).transpose()?.flatten())
     }
 }

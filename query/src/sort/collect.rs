@@ -14,6 +14,9 @@ use crate::sort::Sort;
 use crate::sort::error::Error;
 use crate::sort::key::KeyEncoder;
 
+/// Fewer bytes are not moved to a file before the limit of the sort is reached.
+const SPILLED_BYTES_MIN: usize = 1 << 20;
+
 /// What a sorter keeps of a document.
 ///
 /// ```
@@ -77,6 +80,8 @@ pub struct Sorter<P> {
     memory_bytes: usize,
     memory_bytes_max: usize,
     room: Reservation,
+    /// Whether what is kept can be moved to a file. Then a lack of memory ends neither the sort nor the operation.
+    can_spill: bool,
 }
 
 /// The documents that may be returned.
@@ -89,11 +94,11 @@ enum Buffer<P> {
 }
 
 #[derive(Debug)]
-struct Entry<P> {
-    key: Vec<u8>,
+pub(super) struct Entry<P> {
+    pub(super) key: Vec<u8>,
     /// The number of the document. It decides between equal keys, so the sort is stable.
     number: u64,
-    payload: P,
+    pub(super) payload: P,
 }
 
 impl<P: Payload> Sorter<P> {
@@ -115,7 +120,7 @@ impl<P: Payload> Sorter<P> {
             Some(limit) => Buffer::First { limit, heap: BinaryHeap::new() },
         };
         let (encoder, room) = (KeyEncoder::default(), Reservation::default());
-        Self { sort, buffer, encoder, pushed: 0, memory_bytes: 0, memory_bytes_max, room }
+        Self { sort, buffer, encoder, pushed: 0, memory_bytes: 0, memory_bytes_max, room, can_spill: false }
     }
 
     /// Makes the sorter a part of an operation: documents count as its steps, and what is kept as its memory.
@@ -213,16 +218,35 @@ impl<P: Payload> Sorter<P> {
     /// # Ok::<(), cairndb_query::sort::error::Error>(())
     /// ```
     pub fn into_sorted_iter(self) -> Sorted<P> {
-        let entries = match self.buffer {
-            Buffer::All(mut entries) => {
-                // The numbers make all entries different, so an unstable sort gives a stable result.
-                entries.sort_unstable();
-                entries
-            }
-            Buffer::First { heap, .. } => heap.into_sorted_vec(),
-        };
-        let payloads: Vec<P> = entries.into_iter().map(|entry| entry.payload).collect();
+        let payloads: Vec<P> = self.buffer.into_sorted().into_iter().map(|entry| entry.payload).collect();
         Sorted { rest: payloads.into_iter(), _room: self.room }
+    }
+
+    /// Lets the sorter give back what it keeps when memory is short, with the error [`Error::MemoryExceeded`]: nothing is
+    /// lost then, and [`take_sorted`](Self::take_sorted) makes room for more.
+    pub(super) fn spilling(self) -> Self {
+        Self { can_spill: true, ..self }
+    }
+
+    /// Takes what is kept, in order, and goes on without it. Its memory counts until [`forget`](Self::forget) is called.
+    pub(super) fn take_sorted(&mut self) -> Vec<Entry<P>> {
+        // Its capacity is given up with it: the next run may never come.
+        let empty = match &self.buffer {
+            Buffer::All(_) => Buffer::All(Vec::new()),
+            Buffer::First { limit, .. } => Buffer::First { limit: *limit, heap: BinaryHeap::new() },
+        };
+        std::mem::replace(&mut self.buffer, empty).into_sorted()
+    }
+
+    /// Gives back the memory of what was taken.
+    pub(super) fn forget(&mut self) {
+        self.memory_bytes = 0;
+        self.room.clear();
+    }
+
+    /// How many documents were pushed.
+    pub(super) fn pushed(&self) -> u64 {
+        self.pushed
     }
 
     /// Keeps the document whose key was encoded last.
@@ -253,8 +277,15 @@ impl<P: Payload> Sorter<P> {
             }
         }
         // The document is in memory already, so the limit may be exceeded by one document for a moment.
+        let exceeded = Error::MemoryExceeded { limit: self.memory_bytes_max };
         if self.memory_bytes > self.memory_bytes_max {
-            return Err(Error::MemoryExceeded { limit: self.memory_bytes_max });
+            return Err(exceeded);
+        }
+        // Other stages and operations may have what is left. But files of a few documents would be too many.
+        let is_worth_a_file =
+            self.can_spill && self.memory_bytes >= self.memory_bytes_max.min(SPILLED_BYTES_MIN);
+        if is_worth_a_file && !self.room.try_grow_by_steps(self.memory_bytes) {
+            return Err(exceeded);
         }
         Ok(self.room.grow_by_steps(self.memory_bytes)?)
     }
@@ -282,6 +313,17 @@ impl<P> Iterator for Sorted<P> {
 impl<P> ExactSizeIterator for Sorted<P> {}
 
 impl<P> Buffer<P> {
+    fn into_sorted(self) -> Vec<Entry<P>> {
+        match self {
+            Self::All(mut entries) => {
+                // The numbers make all entries different, so an unstable sort gives a stable result.
+                entries.sort_unstable();
+                entries
+            }
+            Self::First { heap, .. } => heap.into_sorted_vec(),
+        }
+    }
+
     /// The key before which a document must come to be kept. Returns `None` while there is room for every
     /// document.
     fn last_key(&self) -> Option<&[u8]> {

@@ -4,7 +4,9 @@
 //! here.
 
 use crate::code::Code;
+use crate::operation::SpillFailure;
 use crate::path::PathRefusal;
+use crate::spill::SpillError;
 
 /// What is wrong with a sort, or with a document that it is applied to.
 ///
@@ -115,6 +117,9 @@ pub enum Error {
         /// The limit, in bytes.
         limit: usize,
     },
+    /// A temporary file of the sort cannot be made, written or read.
+    #[error("{0}")]
+    Spill(SpillFailure),
 }
 
 impl Error {
@@ -136,6 +141,8 @@ impl Error {
             Self::InvalidBson { .. } => Code::INVALID_BSON,
             Self::AmbiguousPosition { .. } => Code::SORT_AMBIGUOUS_POSITION,
             Self::MemoryExceeded { .. } => Code::QUERY_EXCEEDED_MEMORY_LIMIT,
+            // The caller who has made the file knows a better one.
+            Self::Spill(_) => Code::INTERNAL_ERROR,
         }
     }
 
@@ -156,7 +163,17 @@ impl Error {
             | Self::ParallelArrays { .. }
             | Self::AmbiguousPosition { .. }
             | Self::TooManyKeys { .. }
-            | Self::MemoryExceeded { .. } => self.code(),
+            | Self::MemoryExceeded { .. }
+            | Self::Spill(_) => self.code(),
+        }
+    }
+}
+
+impl From<SpillError> for Error {
+    fn from(error: SpillError) -> Self {
+        match error {
+            SpillError::Interrupted(reason) => Self::Interrupted(reason),
+            SpillError::Failed(failure) => Self::Spill(failure),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A [`Sort`] is parsed once and gives a [`SortKey`] for each document: bytes that compare as the documents
 //! do. [`Sorter`](collect::Sorter) collects documents and returns them in order, all of them or the first
-//! few.
+//! few; [`SpillingSorter`](spilling::SpillingSorter) does so beyond memory, by temporary files.
 //!
 //! The invariant: the order is that of an index on the same fields. An array is sorted by its lowest element
 //! if the field ascends and by its highest if it descends. An empty array counts as undefined, and a missing
@@ -11,6 +11,7 @@
 pub mod collect;
 pub mod error;
 mod key;
+pub mod spilling;
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use index::key::Direction;

@@ -134,7 +134,7 @@ impl Quota {
             if let Some(charged) = self.pay_pending(&self.puts, bytes) {
                 return Ok(charged);
             }
-            let reclaimed = self.deleted.reclaimed();
+            let reclaimed = self.deleted.reclaimed() + database.spill_space().freed();
             let is_known = refused
                 .as_ref()
                 .is_some_and(|refused| refused.at.elapsed() < REFUSED_FOR && refused.reclaimed == reclaimed);

@@ -81,9 +81,11 @@ impl Room {
         let tables = database.raw().live_files().map_err(translate::read)?;
         let compactions = compaction_bytes(database, &tables, memtable);
         let files = folder_bytes(database.path())?;
+        // Temporary files have no names in the folder.
+        let temporary = database.spill_space().used();
         let live: u64 = tables.iter().map(|table| table.size as u64).sum();
         let replaced = files.tables.saturating_sub(live);
-        Ok(Self { files: files.all, coming: pending + memtables, compactions, replaced })
+        Ok(Self { files: files.all + temporary, coming: pending + memtables, compactions, replaced })
     }
 
     /// What is kept free for compactions.

@@ -18,7 +18,7 @@ const SPANS_MAX: usize = 1024;
 /// The last refusal of a put.
 pub(super) struct Refused {
     pub(super) at: Instant,
-    /// How often deleted keys had been reclaimed by then.
+    /// How often room had been made by then: deleted keys reclaimed, or a temporary file dropped.
     pub(super) reclaimed: u64,
 }
 

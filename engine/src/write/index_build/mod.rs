@@ -1,6 +1,6 @@
 //! The build of an index over documents that exist already, while reads and writes go on.
 //!
-//! `build` is the line of a build: begin, load, follow, finish. `load` reads a snapshot, sorts the entries (`sorter`, `run`)
+//! `build` is the line of a build: begin, load, follow, finish. `load` reads a snapshot, sorts the entries (`sorter`)
 //! and stores them as tables. `follow` brings the entries up to a later snapshot, round by round, by the notes of writers
 //! (`catalog::builds`). `report` tells how far the build is.
 //!
@@ -12,7 +12,6 @@ mod building;
 mod follow;
 mod load;
 mod report;
-mod run;
 mod sorter;
 
 pub(crate) use self::build::{BuildRequest, Outcome, create};

@@ -6,8 +6,8 @@
 use crate::error::Result;
 use crate::storage::Database;
 use crate::storage::keys::{ID_BYTES, IndexId};
-use crate::storage::scratch::BuildFolder;
-use crate::write::index_build::run::{RunReader, RunWriter};
+use crate::storage::run::{RunReader, RunWriter};
+use crate::storage::scratch::{BuildFile, BuildFolder};
 
 /// How many runs of one generation are merged to one run.
 const FAN_IN: usize = 32;
@@ -21,25 +21,28 @@ pub(super) struct Sorter<'a> {
     /// Made with the first run.
     folder: Option<BuildFolder>,
     /// The runs with their generations, which descend.
-    runs: Vec<(u32, RunReader)>,
+    runs: Vec<(u32, BuildRun<'a>)>,
     /// How many runs were made.
     made: usize,
     entries: u64,
 }
 
 /// Sorted entries.
-pub(super) struct Sorted {
-    source: Source,
+pub(super) struct Sorted<'a> {
+    source: Source<'a>,
     /// The folder of the build, if it was needed.
     pub(super) folder: Option<BuildFolder>,
     /// How many there are.
     pub(super) entries: u64,
 }
 
-enum Source {
+enum Source<'a> {
     Memory(Buffer),
-    Runs(Vec<RunReader>),
+    Runs(Vec<BuildRun<'a>>),
 }
+
+/// A run that is read.
+type BuildRun<'a> = RunReader<BuildFile<'a>>;
 
 /// Entries in memory.
 #[derive(Default)]
@@ -78,7 +81,7 @@ impl<'a> Sorter<'a> {
         Ok(())
     }
 
-    pub(super) fn sort(mut self) -> Result<Sorted> {
+    pub(super) fn sort(mut self) -> Result<Sorted<'a>> {
         let source = if self.runs.is_empty() {
             self.buffer.sort();
             Source::Memory(self.buffer)
@@ -101,13 +104,14 @@ impl<'a> Sorter<'a> {
         self.merge_generations()
     }
 
-    fn new_run(&mut self) -> Result<RunWriter<'a>> {
+    fn new_run(&mut self) -> Result<RunWriter<BuildFile<'a>>> {
         let folder = match &self.folder {
             Some(folder) => folder,
             None => self.folder.insert(BuildFolder::make(self.database, self.build)?),
         };
         self.made += 1;
-        RunWriter::create(self.database, folder, self.made)
+        let file = folder.create(self.database, &format!("{}.run", self.made))?;
+        Ok(RunWriter::new(file))
     }
 
     /// Merges the newest runs if enough of them have one generation.
@@ -126,7 +130,7 @@ impl<'a> Sorter<'a> {
     }
 }
 
-impl Sorted {
+impl Sorted<'_> {
     /// Calls `take` with every key and value, ascending by key and then by value.
     pub(super) fn for_each(self, take: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         match self.source {
@@ -189,7 +193,7 @@ fn entry(bytes: &[u8], slot: Slot) -> (&[u8], &[u8]) {
 }
 
 /// Calls `take` with the entries of all runs in their order.
-fn merge(mut runs: Vec<RunReader>, mut take: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+fn merge(mut runs: Vec<BuildRun<'_>>, mut take: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
     // An empty run does not take part. A run is never empty here, but its file may be cut.
     let mut heap = Vec::with_capacity(runs.len());
     for (position, run) in runs.iter_mut().enumerate() {
@@ -213,7 +217,7 @@ fn merge(mut runs: Vec<RunReader>, mut take: impl FnMut(&[u8], &[u8]) -> Result<
 }
 
 /// Restores the order of a heap of positions in `runs`, in which only the one at `root` may stand too high.
-fn sift_down(heap: &mut [usize], mut root: usize, runs: &[RunReader]) {
+fn sift_down(heap: &mut [usize], mut root: usize, runs: &[BuildRun<'_>]) {
     let front = |heap: &[usize], at: usize| {
         let run = heap.get(at).and_then(|position| runs.get(*position));
         run.map(|run| (run.key(), run.value()))

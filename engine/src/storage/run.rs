@@ -1,18 +1,18 @@
-//! Sorted runs of entries in files: blocks with a checksum, written once and read once from the beginning.
+//! Runs of entries in files: blocks with a checksum, written once and read once from the beginning. Index builds have them,
+//! and sorts and groups that need more memory than they may have.
 //!
 //! A block is the length of its content and the content's CRC-32C, four bytes each, and the content: entries, each of them
 //! the lengths of its key and of its value, four bytes each, its key and its value. Integers are big-endian.
 
-use std::fs::{self, File};
-use std::io::{Read, Seek, Write};
+use std::fs::File;
+use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::vec::IntoIter;
 
 use bytes::Buf;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::storage::Database;
-use crate::storage::scratch::BuildFolder;
 
 /// Bytes of entries after which a block ends.
 const BLOCK_BYTES: usize = 64 << 10;
@@ -20,23 +20,28 @@ const BLOCK_BYTES: usize = 64 << 10;
 const HEADER_BYTES: usize = 8;
 
 /// A run that is being written.
-pub(super) struct RunWriter<'a> {
-    database: &'a Database,
-    path: PathBuf,
-    file: File,
+pub(crate) struct RunWriter<F> {
+    file: F,
     /// The header of the block, to be filled in, and its content.
     block: Vec<u8>,
     entries: u64,
+    /// Where the blocks are in the file. Other runs may be between them.
+    extents: Vec<Range<u64>>,
+    /// The bytes of the largest block.
+    largest: usize,
 }
 
-/// A run that is read from its beginning. Dropping it removes its file.
-pub(super) struct RunReader {
-    path: PathBuf,
-    file: File,
+/// A run that is read from its beginning.
+pub(crate) struct RunReader<F> {
+    file: F,
     /// How many entries are still to come.
     left: u64,
-    /// Where the next block begins in the file.
-    offset: u64,
+    /// Where the blocks are that follow those of `extent`.
+    extents: IntoIter<Range<u64>>,
+    /// Where the next blocks are. The next one is at its start.
+    extent: Range<u64>,
+    /// The bytes of the largest block.
+    largest: usize,
     block: Vec<u8>,
     /// Where the next entry begins in the block.
     next: usize,
@@ -44,15 +49,26 @@ pub(super) struct RunReader {
     value: Range<usize>,
 }
 
-impl<'a> RunWriter<'a> {
-    /// Makes a file for the run with this number.
-    pub(super) fn create(database: &'a Database, folder: &BuildFolder, number: usize) -> Result<Self> {
-        let (path, file) = folder.create(&format!("{number}.run"))?;
-        Ok(Self { database, path, file, block: vec![0; HEADER_BYTES], entries: 0 })
+/// The file of a run.
+pub(crate) trait RunFile {
+    /// The name of the file in errors.
+    fn path(&self) -> PathBuf;
+
+    /// Writes bytes at the end of the file, if there may be so many. Returns where they begin.
+    fn append(&mut self, bytes: &[u8]) -> Result<u64>;
+
+    /// Reads `bytes` bytes at an offset, or fewer at the end of the file.
+    fn read(&self, offset: u64, bytes: u64, into: &mut Vec<u8>) -> Result<()>;
+}
+
+impl<F: RunFile> RunWriter<F> {
+    /// A run in a file, which is empty.
+    pub(crate) fn new(file: F) -> Self {
+        Self { file, block: vec![0; HEADER_BYTES], entries: 0, extents: Vec::new(), largest: 0 }
     }
 
-    /// Adds an entry, whose key is not lower than the one before.
-    pub(super) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    /// Adds an entry.
+    pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         for part in [key, value] {
             let bytes = u32::try_from(part.len()).expect("the entries of a document have less than 64 MiB");
             self.block.extend_from_slice(&bytes.to_be_bytes());
@@ -63,15 +79,24 @@ impl<'a> RunWriter<'a> {
         if self.block.len() >= BLOCK_BYTES { self.write_block() } else { Ok(()) }
     }
 
-    /// Ends the run. It is not synced: a build does not outlive a crash.
-    pub(super) fn finish(mut self) -> Result<RunReader> {
+    /// Ends the run. It is not synced: what it is for does not outlive a crash.
+    pub(crate) fn finish(mut self) -> Result<RunReader<F>> {
         if self.block.len() > HEADER_BYTES {
             self.write_block()?;
         }
-        let Self { path, mut file, mut block, entries: left, .. } = self;
-        file.rewind().map_err(|error| Error::io("read the file", Some(&path), error))?;
-        block.clear();
-        Ok(RunReader { path, file, left, offset: 0, block, next: 0, key: 0..0, value: 0..0 })
+        let Self { file, entries: left, extents, largest, .. } = self;
+        let extents = extents.into_iter();
+        Ok(RunReader {
+            file,
+            left,
+            extents,
+            extent: 0..0,
+            largest,
+            block: Vec::new(),
+            next: 0,
+            key: 0..0,
+            value: 0..0,
+        })
     }
 
     fn write_block(&mut self) -> Result<()> {
@@ -80,17 +105,24 @@ impl<'a> RunWriter<'a> {
             let parts = bytes.to_be_bytes().into_iter().chain(crc32c::crc32c(content).to_be_bytes());
             header.iter_mut().zip(parts).for_each(|(place, byte)| *place = byte);
         }
-        self.database.make_room_for_file(self.block.len())?;
-        let written = self.file.write_all(&self.block);
-        written.map_err(|error| Error::io("write the file", Some(&self.path), error))?;
+        // Other runs may have been written to the file since the last block.
+        let start = self.file.append(&self.block)?;
+        let end = start + self.block.len() as u64;
+        match self.extents.last_mut() {
+            Some(last) if last.end == start => last.end = end,
+            Some(_) | None => self.extents.push(start..end),
+        }
+        self.largest = self.largest.max(self.block.len());
         self.block.truncate(HEADER_BYTES);
+        // After a large entry: the next blocks need less.
+        self.block.shrink_to(2 * BLOCK_BYTES);
         Ok(())
     }
 }
 
-impl RunReader {
+impl<F: RunFile> RunReader<F> {
     /// Steps to the next entry. Returns `false` at the end.
-    pub(super) fn advance(&mut self) -> Result<bool> {
+    pub(crate) fn advance(&mut self) -> Result<bool> {
         if self.next >= self.block.len() && !self.read_block()? {
             // A file that was cut between two blocks looks whole.
             return if self.left == 0 { Ok(false) } else { Err(self.damaged("it ends too early")) };
@@ -111,63 +143,93 @@ impl RunReader {
     }
 
     /// The key of the current entry.
-    pub(super) fn key(&self) -> &[u8] {
+    pub(crate) fn key(&self) -> &[u8] {
         self.block.get(self.key.clone()).unwrap_or_default()
     }
 
     /// The value of the current entry.
-    pub(super) fn value(&self) -> &[u8] {
+    pub(crate) fn value(&self) -> &[u8] {
         self.block.get(self.value.clone()).unwrap_or_default()
     }
 
-    /// Reads the next block. Returns `false` at the end of the file.
+    /// The bytes of its largest block: what reading it takes.
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.largest
+    }
+
+    /// Reads the next block. Returns `false` after the last.
     fn read_block(&mut self) -> Result<bool> {
-        self.block.clear();
+        let mut block = std::mem::take(&mut self.block);
         self.next = 0;
-        let mut header = Vec::with_capacity(HEADER_BYTES);
-        self.read(HEADER_BYTES as u64, &mut header)?;
-        if header.is_empty() {
-            return Ok(false);
+        if self.extent.is_empty() {
+            let Some(extent) = self.extents.next() else { return Ok(false) };
+            self.extent = extent;
         }
-        let mut fields = header.as_slice();
+        self.file.read(self.extent.start, HEADER_BYTES as u64, &mut block)?;
+        let mut fields = block.as_slice();
         let (Ok(bytes), Ok(checksum)) = (fields.try_get_u32(), fields.try_get_u32()) else {
             return Err(self.damaged("the header of a block is cut short"));
         };
-        let mut block = std::mem::take(&mut self.block);
-        self.read(u64::from(bytes), &mut block)?;
-        self.block = block;
-        if self.block.len() as u64 != u64::from(bytes) || crc32c::crc32c(&self.block) != checksum {
+        let begin = self.extent.start + HEADER_BYTES as u64;
+        // A length that is damaged must not be allocated.
+        if u64::from(bytes) > self.extent.end.saturating_sub(begin) {
+            return Err(self.damaged("a block of it is longer than what was written"));
+        }
+        self.file.read(begin, u64::from(bytes), &mut block)?;
+        if block.len() as u64 != u64::from(bytes) || crc32c::crc32c(&block) != checksum {
             return Err(self.damaged("a block of it is not what was written"));
         }
-        self.offset += (HEADER_BYTES + self.block.len()) as u64;
+        self.extent.start = begin + block.len() as u64;
+        self.block = block;
         Ok(true)
     }
 
-    fn read(&self, bytes: u64, into: &mut Vec<u8>) -> Result<()> {
-        let read = (&self.file).take(bytes).read_to_end(into);
-        read.map(drop).map_err(|error| Error::io("read the file", Some(&self.path), error))
-    }
-
     fn damaged(&self, reason: &str) -> Error {
-        let (path, reason) = (self.path.clone(), reason.to_owned());
-        Error::new(ErrorKind::DamagedFile { path, offset: self.offset, reason })
+        let (path, offset, reason) = (self.file.path(), self.extent.start, reason.to_owned());
+        Error::new(ErrorKind::DamagedFile { path, offset, reason })
     }
 }
 
-impl Drop for RunReader {
-    fn drop(&mut self) {
-        // What cannot be removed now goes with the folder.
-        let _ = fs::remove_file(&self.path);
+/// Reads `bytes` bytes at an offset, or fewer at the end of the file. The file's own position is not asked: a forked child
+/// shares it.
+#[cfg(unix)]
+pub(super) fn read_at(file: &File, offset: u64, bytes: u64, into: &mut Vec<u8>) -> io::Result<()> {
+    use std::os::unix::fs::FileExt;
+
+    into.clear();
+    into.resize(usize::try_from(bytes).map_err(io::Error::other)?, 0);
+    let mut read = 0;
+    while let Some(rest) = into.get_mut(read..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, offset + read as u64) {
+            Ok(0) => break,
+            Ok(more) => read += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
+    into.truncate(read);
+    Ok(())
+}
+
+/// Reads `bytes` bytes at an offset, or fewer at the end of the file.
+#[cfg(not(unix))]
+pub(super) fn read_at(mut file: &File, offset: u64, bytes: u64, into: &mut Vec<u8>) -> io::Result<()> {
+    use std::io::{Read, Seek};
+
+    into.clear();
+    file.seek(io::SeekFrom::Start(offset))?;
+    file.take(bytes).read_to_end(into).map(drop)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::path::Path;
 
     use super::*;
     use crate::fixture::Fixture;
     use crate::storage::keys::IndexId;
+    use crate::storage::scratch::{BuildFile, BuildFolder};
 
     /// The entries of the runs: some that fill blocks, an empty one, and one that is larger than a block.
     fn entries() -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -177,10 +239,10 @@ mod tests {
     }
 
     /// Writes the entries as a run in a folder of its own, and gives the reader to `read`.
-    fn with_run(read: impl FnOnce(RunReader, &Path)) {
+    fn with_run(read: impl FnOnce(RunReader<BuildFile<'_>>, &Path)) {
         let fixture = Fixture::filled(|_| {});
         let scratch = BuildFolder::make(&fixture.database, IndexId(1)).expect("made");
-        let mut run = RunWriter::create(&fixture.database, &scratch, 0).expect("made");
+        let mut run = RunWriter::new(scratch.create(&fixture.database, "0.run").expect("made"));
         for (key, value) in entries() {
             run.add(&key, &value).expect("written");
         }

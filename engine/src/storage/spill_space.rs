@@ -1,0 +1,92 @@
+//! How many bytes the temporary files of a store have together, and may have. Files may outlive the open database, so they
+//! share this with it.
+
+use std::sync::atomic::Ordering;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::AtomicU64;
+
+/// How many temporary files are open at a time at most. A sort has one for each three dozen memories full, a group one for each
+/// time that it is divided. Other files need to be opened too.
+const FILES_MAX: u64 = 512;
+
+/// The bytes of all temporary files of a store, and the limit for them.
+#[derive(Debug)]
+pub(crate) struct SpillSpace {
+    limit: u64,
+    used: AtomicU64,
+    /// How many files were made.
+    made: AtomicU64,
+    /// How many bytes were written to files.
+    written: AtomicU64,
+    /// How many files were dropped.
+    freed: AtomicU64,
+}
+
+impl SpillSpace {
+    /// A space of at most `limit` bytes.
+    pub(crate) fn new(limit: u64) -> Self {
+        let [used, made, written, freed] = [0; 4].map(AtomicU64::new);
+        Self { limit, used, made, written, freed }
+    }
+
+    /// The bytes that temporary files have now.
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Ordering::Acquire)
+    }
+
+    /// How many temporary files were made.
+    pub(crate) fn made(&self) -> u64 {
+        self.made.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes were written to temporary files.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// How many temporary files were dropped.
+    pub(super) fn freed(&self) -> u64 {
+        self.freed.load(Ordering::Acquire)
+    }
+
+    /// Takes bytes, if they are left.
+    pub(super) fn take(&self, bytes: u64) -> Result<()> {
+        // Added first and given back if that was too much: two files cannot both take the last bytes.
+        let before = self.used.fetch_add(bytes, Ordering::AcqRel);
+        if before.saturating_add(bytes) <= self.limit {
+            self.written.fetch_add(bytes, Ordering::Relaxed);
+            return Ok(());
+        }
+        self.give_back(bytes);
+        // The caller is told which option it is, because the disk may have room.
+        let limit = self.limit;
+        let message = format!(
+            "temporary files of sorts and groups would have more than {limit} bytes together \
+             (`temporary_space`)"
+        );
+        Err(Error::new(ErrorKind::NoSpace { message, during_commit: false }))
+    }
+
+    /// Notes a new file, and returns its number.
+    pub(super) fn count_file(&self) -> Result<u64> {
+        let number = self.made.fetch_add(1, Ordering::AcqRel);
+        if number.saturating_sub(self.freed()) < FILES_MAX {
+            return Ok(number);
+        }
+        // The number is not used, but counting it as dropped keeps the difference right.
+        self.free(0);
+        let message = format!("more than {FILES_MAX} temporary files of sorts and groups would be open");
+        Err(Error::new(ErrorKind::NoSpace { message, during_commit: false }))
+    }
+
+    /// Gives back the bytes of a file that was dropped.
+    pub(super) fn free(&self, bytes: u64) {
+        self.give_back(bytes);
+        self.freed.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::AcqRel);
+    }
+}

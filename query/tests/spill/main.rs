@@ -1,0 +1,5 @@
+//! Sorts and groups beyond memory give what they give in memory, and leave no file.
+
+mod files;
+mod groups;
+mod sorts;
