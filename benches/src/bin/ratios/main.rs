@@ -1,8 +1,9 @@
 //! Prints one line a figure, `name ratio`: CairnDB's speed against raw RocksDB's with the same options and the
 //! same bytes, both measured in turns in this run. Above 1 CairnDB is faster. In figures that end with `best` RocksDB has
 //! the options and keys that are best for it. Figures of sequences are in `numbering`,
-//! of filters, sorts and updates in `queries`, of windows in `windows`, of reads by an index in `indexed`, of index builds
-//! in `builds`, of files in `files`, of databases in memory, against folders, in `in_memory`, of the server in `server`.
+//! of filters, sorts and updates in `queries`, of windows in `windows`, of joins in `joins`, of reads by an index in
+//! `indexed`, of index builds in `builds`, of files in `files`, of databases in memory, against folders, in `in_memory`,
+//! of the server in `server`.
 //!
 //! `ratios` prints all figures but `insert_growth`, each measured in a process of its own, so that none inherits the
 //! heap of another. `ratios large` prints that one, and names given as arguments print just those.
@@ -11,6 +12,7 @@ mod builds;
 mod files;
 mod in_memory;
 mod indexed;
+mod joins;
 mod metrics;
 mod numbering;
 mod queries;
@@ -45,7 +47,7 @@ const TURN: usize = 5000;
 
 type Figure = (&'static str, fn() -> f64);
 
-const FIGURES: [Figure; 42] = [
+const FIGURES: [Figure; 44] = [
     ("insert_one_raw", || insert_one_raw(Opponent::Alike)),
     ("insert_one_best", || insert_one_raw(Opponent::Best)),
     ("insert_one_typed", insert_one_typed),
@@ -70,6 +72,8 @@ const FIGURES: [Figure; 42] = [
     ("update_inc", || queries::update_inc(Opponent::Alike)),
     ("update_best", || queries::update_inc(Opponent::Best)),
     ("window_moving", windows::window_moving),
+    ("lookup_indexed", joins::lookup_indexed),
+    ("lookup_hash", joins::lookup_hash),
     ("find_by_index", indexed::find_by_index),
     ("range_by_index", indexed::range_by_index),
     ("covered", indexed::covered),
