@@ -17,11 +17,13 @@ mod import;
 mod output;
 mod patterns;
 mod restore;
+mod salvage;
 mod serve;
 mod signals;
 mod store;
 mod talk;
 mod user;
+mod verify;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -57,6 +59,8 @@ enum Command {
     Export(Box<export::Arguments>),
     Import(Box<import::Arguments>),
     Restore(Box<restore::Arguments>),
+    Salvage(salvage::Arguments),
+    Verify(verify::Arguments),
     Completions(describe::Completions),
     Man(describe::Man),
 }
@@ -72,6 +76,8 @@ fn main() -> ExitCode {
         Command::Export(arguments) => export::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Restore(arguments) => restore::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Import(arguments) => import::run(&arguments).map_err(Box::<dyn Error>::from),
+        Command::Salvage(arguments) => salvage::run(&arguments).map_err(Box::<dyn Error>::from),
+        Command::Verify(arguments) => verify::run(&arguments).map_err(Box::<dyn Error>::from),
         Command::Completions(arguments) => {
             describe::completions(&arguments, Arguments::command()).map_err(Box::<dyn Error>::from)
         }

@@ -84,6 +84,10 @@ impl Talk {
                     "{wide_bar} {human_pos}/{human_len} documents, {per_sec}, {eta} left"
                 }
                 (Unit::Documents, None) => "{spinner} {human_pos} documents, {per_sec}",
+                (Unit::Entries, Some(_)) => {
+                    "{wide_bar} {human_pos}/{human_len} index entries, {per_sec}, {eta} left"
+                }
+                (Unit::Entries, None) => "{spinner} {human_pos} index entries, {per_sec}",
                 (Unit::Bytes, Some(_)) => {
                     "{wide_bar} {binary_bytes}/{binary_total_bytes}, {binary_bytes_per_sec}, {eta} left"
                 }
@@ -127,6 +131,7 @@ pub(crate) fn write_line(to: &mut dyn Write, line: &str) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     Documents,
+    Entries,
     Bytes,
 }
 
@@ -151,6 +156,7 @@ impl Progress {
             let rate = rate(done, self.started.elapsed());
             let unit = match self.unit {
                 Unit::Documents => "documents",
+                Unit::Entries => "index entries",
                 Unit::Bytes => "bytes",
             };
             write_line(&mut std::io::stderr(), &format!("{done}{of} {unit}, {rate} a second"));
@@ -177,6 +183,8 @@ pub(crate) struct Report {
     pub(crate) counts: Vec<(&'static str, u64)>,
     /// Texts: names of files that were made, and the like.
     pub(crate) names: Vec<(&'static str, String)>,
+    /// What was found, one document each.
+    pub(crate) lists: Vec<(&'static str, Vec<Document>)>,
     pub(crate) is_interrupted: bool,
     pub(crate) failure: Option<Failure>,
 }
@@ -192,6 +200,9 @@ impl Report {
         }
         for (name, file) in &self.names {
             document.insert(*name, file.as_str());
+        }
+        for (name, list) in &self.lists {
+            document.insert(*name, list.clone());
         }
         if self.is_interrupted {
             document.insert("interrupted", true);

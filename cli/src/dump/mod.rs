@@ -83,6 +83,7 @@ impl Told {
                 ("leftOut", self.left_out.len() as u64),
             ],
             names: self.moment.map(|moment| ("moment", moment.name().to_owned())).into_iter().collect(),
+            lists: Vec::new(),
             is_interrupted: matches!(&done, Err(failure) if matches!(failure.exit, Exit::Interrupted | Exit::Terminated)),
             failure: done.err(),
         };

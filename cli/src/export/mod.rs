@@ -119,6 +119,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         elapsed,
         counts: vec![("exported", counts.exported), ("bytes", counts.bytes), ("lossy", counts.lossy)],
         names: Vec::new(),
+        lists: Vec::new(),
         is_interrupted: matches!(&done, Err(failure) if matches!(failure.exit, Exit::Interrupted | Exit::Terminated)),
         failure: done.err(),
     };

@@ -55,6 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         elapsed,
         counts: importer.counts.list(),
         names: importer.rejects.made().map(|path| ("rejects", path.display().to_string())).collect(),
+        lists: Vec::new(),
         is_interrupted: matches!(&failure, Some(failure) if matches!(failure.exit, Exit::Interrupted | Exit::Terminated)),
         failure,
     };

@@ -87,6 +87,7 @@ fn report(
         elapsed,
         counts,
         names: Vec::new(),
+        lists: Vec::new(),
         is_interrupted: matches!(&done, Err(failure) if matches!(failure.exit, Exit::Interrupted | Exit::Terminated)),
         failure: done.err(),
     };

@@ -21,29 +21,13 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Opens the folder as it is now, also while another process has it open. It is never made.
+    /// Opens the folder as it is now.
     pub(super) fn open_for_reading(
         path: &Path,
         memory: Option<usize>,
         token: &CancellationToken,
     ) -> Result<Self, Failure> {
-        let mut attempt = 1;
-        loop {
-            let mut builder = Client::builder().read_only(true).create_if_missing(false).ttl_interval(None);
-            if let Some(bytes) = memory {
-                builder = builder.memory_budget(bytes);
-            }
-            match builder.open(path) {
-                Ok(client) => {
-                    return Ok(Self { client: client.with_cancellation(token), is_read_only: true });
-                }
-                Err(error) if error.is_corruption() && attempt < ATTEMPTS => {
-                    std::thread::sleep(Duration::from_millis(20 << attempt));
-                    attempt += 1;
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
+        Ok(Self { client: open_for_reading(path, memory, token)?, is_read_only: true })
     }
 
     /// Opens the folder for itself alone, or makes it. A signal does not end what is being written: a batch is whole.
@@ -57,6 +41,29 @@ impl Folder {
             Ok(client) => Ok(Self { client, is_read_only: false }),
             Err(error) if error.is_already_open() => Err(elsewhere(path)),
             Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Opens a folder as it is now, also while another process has it open. It is never made.
+pub(super) fn open_for_reading(
+    path: &Path,
+    memory: Option<usize>,
+    token: &CancellationToken,
+) -> cairndb::Result<Client> {
+    let mut attempt = 1;
+    loop {
+        let mut builder = Client::builder().read_only(true).create_if_missing(false).ttl_interval(None);
+        if let Some(bytes) = memory {
+            builder = builder.memory_budget(bytes);
+        }
+        match builder.open(path) {
+            Ok(client) => return Ok(client.with_cancellation(token)),
+            Err(error) if error.is_corruption() && attempt < ATTEMPTS => {
+                std::thread::sleep(Duration::from_millis(20 << attempt));
+                attempt += 1;
+            }
+            Err(error) => return Err(error),
         }
     }
 }

@@ -10,8 +10,8 @@ mod remote;
 
 use std::path::PathBuf;
 
-use cairndb::CancellationToken;
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
+use cairndb::{CancellationToken, Client};
 
 use crate::failure::Failure;
 use crate::store::place::Place;
@@ -83,6 +83,26 @@ pub(crate) fn open_for_reading(
         Place::Folder(path) => Ok(Box::new(folder::Folder::open_for_reading(&path, access.memory, token)?)),
         place @ (Place::Socket(_) | Place::Uri(_)) => connect(&place, access, warn),
     }
+}
+
+/// The folder of a store, for a command that reads its files.
+pub(crate) fn folder_alone(command: &str, name: &str) -> Result<PathBuf, Failure> {
+    match Place::of(name) {
+        Place::Folder(path) => Ok(path),
+        Place::Socket(_) | Place::Uri(_) => Err(Failure::usage(format!(
+            "{command} reads the files of a store: give it the folder that the server has, and not the server"
+        ))),
+    }
+}
+
+/// Opens the folder of a store for reading, for a command that reads its files. The inner error says why it does not open.
+pub(crate) fn open_folder_for_reading(
+    command: &str,
+    name: &str,
+    memory: Option<usize>,
+    token: &CancellationToken,
+) -> Result<cairndb::Result<Client>, Failure> {
+    Ok(folder::open_for_reading(&folder_alone(command, name)?, memory, token))
 }
 
 /// Opens a store for writing; a folder that is absent is made.

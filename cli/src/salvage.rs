@@ -1,0 +1,186 @@
+//! `cairn salvage`: what is whole in a damaged folder, in a new one.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use cairndb::SalvageReport;
+use cairndb::SalvagedCollection;
+use cairndb::bson::{Document, doc};
+
+use crate::failure::{Exit, Failure};
+use crate::signals::Signals;
+use crate::store::folder_alone;
+use crate::talk::{Report, Talk, write_line};
+
+/// Copies what is whole in a damaged folder into a new one.
+///
+/// For a folder that does not open any more, or in which `cairn verify` finds damaged files, if there is no backup.
+/// Nothing in it is changed. All tables and logs are read block by block and record by record, past what is damaged;
+/// indexes are built anew, sequences go on after every value that was used, and the new folder is verified before it
+/// has its name.
+///
+/// Each collection, and everything that could not be read, is a line on standard output. The exit status is 3 if
+/// anything was lost, or may be older than it was.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cairn salvage shop-data shop-new
+  cairn salvage shop-data shop-new --json > salvaged.json")]
+pub(crate) struct Arguments {
+    /// The damaged folder. No other process may have it open.
+    folder: String,
+    /// The folder to make.
+    new: PathBuf,
+    #[command(flatten)]
+    talk: Talk,
+}
+
+/// Runs the command and reports. Returns the exit status if something was lost.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    arguments.talk.start_log();
+    let started = Instant::now();
+    let salvaged = Signals::watch().and_then(|signals| {
+        let salvaged = salvage(arguments, &signals);
+        // A salvage that the signal ended has an error of its own, which would hide the reason.
+        match signals.received() {
+            Some(exit) => Err(Failure::new(exit, "interrupted: nothing was salvaged")),
+            None => salvaged,
+        }
+    });
+    let (found, done) = match salvaged {
+        Ok(found) if found.is_complete() => (found, Ok(())),
+        Ok(found) => (
+            found,
+            Err(Failure::new(Exit::Partly, "not everything could be salvaged, or is known to be new")),
+        ),
+        Err(failure) => (SalvageReport::default(), Err(failure)),
+    };
+    if !arguments.talk.json {
+        for line in lines(&found) {
+            write_line(&mut std::io::stdout(), &line);
+        }
+    }
+    let sum = |count: fn(&SalvagedCollection) -> u64| found.collections.iter().map(count).sum::<u64>();
+    let documents = sum(|collection| collection.documents);
+    let lost = found.lost_writes.iter().map(|lost| {
+        let number = |number| i64::try_from(number).unwrap_or(i64::MAX);
+        doc! { "from": number(lost.from), "to": number(lost.to) }
+    });
+    let report = Report {
+        command: "salvage",
+        elapsed: started.elapsed(),
+        counts: vec![
+            ("documents", documents),
+            ("documentBytes", sum(|collection| collection.document_bytes)),
+            ("mayBeOld", sum(|collection| collection.may_be_old)),
+            ("refused", sum(|collection| collection.refused)),
+            ("sequences", found.sequences),
+            ("unreadableOmitted", found.unreadable_omitted),
+        ],
+        names: Vec::new(),
+        lists: vec![
+            ("collections", found.collections.iter().map(collection).collect()),
+            ("unreadable", found.unreadable.iter().map(unreadable).collect()),
+            ("lostWrites", lost.collect()),
+            ("notes", found.notes.iter().map(|note| doc! { "note": note.as_str() }).collect()),
+        ],
+        is_interrupted: matches!(&done, Err(failure) if matches!(failure.exit, Exit::Interrupted | Exit::Terminated)),
+        failure: done.err(),
+    };
+    arguments.talk.report(&report, false);
+    if matches!(&report.failure, None | Some(Failure { exit: Exit::Partly, .. })) {
+        let (new, collections) = (arguments.new.display(), found.collections.len());
+        arguments
+            .talk
+            .say(&format!("salvaged {documents} documents in {collections} collections into {new}"));
+    }
+    report.failure.map_or(Ok(()), Err)
+}
+
+fn salvage(arguments: &Arguments, signals: &Signals) -> Result<SalvageReport, Failure> {
+    let folder = folder_alone("salvage", &arguments.folder)?;
+    if !folder.is_dir() {
+        return Err(Failure::new(Exit::NoStore, format!("there is no folder {}", folder.display())));
+    }
+    let mut progress = arguments.talk.progress(None);
+    let salvaged = cairndb::salvage(folder, &arguments.new)
+        .cancellation(&signals.token)
+        .progress(|done| progress.set(done))
+        .run();
+    progress.finish();
+    Ok(salvaged?)
+}
+
+/// What was salvaged and what was not, for people.
+fn lines(report: &SalvageReport) -> Vec<String> {
+    let mut lines = Vec::new();
+    for collection in &report.collections {
+        let SalvagedCollection { namespace, documents, may_be_old, refused, .. } = collection;
+        let mut line = format!("{namespace}: {documents} documents");
+        if *may_be_old > 0 {
+            line = format!("{line}, {may_be_old} of them may be older than they were");
+        }
+        if *refused > 0 {
+            line = format!("{line}, {refused} were damaged and are left out");
+        }
+        if collection.is_renamed {
+            line = format!("{line}; its name is lost");
+        }
+        lines.push(line);
+        let left_out = collection.refusals.iter().map(|refusal| {
+            let (key, reason) = (&refusal.key, &refusal.reason);
+            format!("{namespace}, key {key}: left out: {reason}")
+        });
+        lines.extend(left_out);
+        let indexes = collection.lost_indexes.iter();
+        lines.extend(
+            indexes.map(|lost| format!("{namespace}, index {}: not built: {}", lost.name, lost.reason)),
+        );
+    }
+    lines.extend(report.unreadable.iter().map(|lost| {
+        let (file, place) = (lost.file.display(), lost.place.as_deref().map(|place| format!(" of {place}")));
+        let (bytes, offset, reason) = (lost.bytes, lost.offset, &lost.reason);
+        format!("{file}: {bytes} bytes at {offset}{} cannot be read: {reason}", place.unwrap_or_default())
+    }));
+    if report.unreadable_omitted > 0 {
+        lines.push(format!("{} more places cannot be read", report.unreadable_omitted));
+    }
+    lines.extend(
+        report.lost_writes.iter().map(|lost| format!("the writes {} to {} are lost", lost.from, lost.to)),
+    );
+    lines.extend(report.notes.iter().cloned());
+    lines
+}
+
+/// A collection in the report.
+fn collection(collection: &SalvagedCollection) -> Document {
+    let count = |count| i64::try_from(count).unwrap_or(i64::MAX);
+    let lost = collection
+        .lost_indexes
+        .iter()
+        .map(|lost| doc! { "name": lost.name.as_str(), "reason": lost.reason.as_str() });
+    doc! {
+        "namespace": collection.namespace.as_str(),
+        "isRenamed": collection.is_renamed,
+        "documents": count(collection.documents),
+        "mayBeOld": count(collection.may_be_old),
+        "refused": count(collection.refused),
+        "indexes": collection.indexes.clone(),
+        "lostIndexes": lost.collect::<Vec<_>>(),
+    }
+}
+
+/// Bytes that cannot be read, in the report.
+fn unreadable(lost: &cairndb::UnreadableBytes) -> Document {
+    let count = |count| i64::try_from(count).unwrap_or(i64::MAX);
+    let mut document = doc! {
+        "file": lost.file.display().to_string(),
+        "offset": count(lost.offset),
+        "bytes": count(lost.bytes),
+        "reason": lost.reason.as_str(),
+    };
+    if let Some(place) = &lost.place {
+        document.insert("place", place.as_str());
+    }
+    document
+}

@@ -1,0 +1,185 @@
+//! `cairn verify`: everything in a folder is read and compared, and what is wrong is printed.
+
+use std::fmt::Write as _;
+use std::time::Instant;
+
+use cairndb::bson::{Document, doc};
+use cairndb::{Finding, VerifyPhase, VerifyProgress, VerifyReport};
+
+use crate::failure::{Exit, Failure};
+use crate::signals::Signals;
+use crate::store::open_folder_for_reading;
+use crate::talk::{Progress, Report, Talk, Unit, write_line};
+
+/// Reads everything in a folder and compares it: documents, index entries, sequences, and the checksums of all files.
+///
+/// Another process may write to the folder meanwhile. Each finding is a line on standard output, and the exit status is
+/// 4 if there are any, or if the folder cannot be opened because of its damage.
+///
+/// A server's store is verified in its folder, not through its socket.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cairn verify shop-data
+  cairn verify shop-data --bytes-per-second 20000000
+      slowly, so that the disk is left to others")]
+pub(crate) struct Arguments {
+    /// The folder of the store.
+    folder: String,
+    /// How many bytes are read in a second at most.
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    bytes_per_second: Option<u64>,
+    /// Bytes for the store's cache.
+    #[arg(long, value_name = "BYTES")]
+    memory: Option<usize>,
+    #[command(flatten)]
+    talk: Talk,
+}
+
+/// Runs the command and reports. Returns the exit status if there are findings.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    arguments.talk.start_log();
+    let started = Instant::now();
+    let verified = Signals::watch().and_then(|signals| {
+        let verified = verify(arguments, &signals);
+        // A read that the signal ended has an error of its own, which would hide the reason.
+        match signals.received() {
+            Some(exit) => Err(Failure::new(exit, "interrupted: not everything was read")),
+            None => verified,
+        }
+    });
+    let (found, done) = match verified {
+        Ok(found) if found.is_clean() => (found, Ok(())),
+        Ok(found) => {
+            let findings = found.findings.len() as u64 + found.findings_omitted;
+            let more = if found.findings_omitted > 0 { ", not all of them listed" } else { "" };
+            (found, Err(Failure::new(Exit::Different, format!("{findings} findings{more}"))))
+        }
+        Err(failure) => (VerifyReport::default(), Err(failure)),
+    };
+    if !arguments.talk.json {
+        for finding in &found.findings {
+            write_line(&mut std::io::stdout(), &line(finding));
+        }
+    }
+    let report = Report {
+        command: "verify",
+        elapsed: started.elapsed(),
+        counts: vec![
+            ("collections", found.collections),
+            ("documents", found.documents),
+            ("documentBytes", found.document_bytes),
+            ("indexes", found.indexes),
+            ("entries", found.entries),
+            ("sequences", found.sequences),
+            ("files", found.files),
+            ("fileBytes", found.file_bytes),
+            ("findingsOmitted", found.findings_omitted),
+        ],
+        names: Vec::new(),
+        lists: vec![("findings", found.findings.iter().map(document).collect())],
+        is_interrupted: matches!(&done, Err(failure) if matches!(failure.exit, Exit::Interrupted | Exit::Terminated)),
+        failure: done.err(),
+    };
+    arguments.talk.report(&report, false);
+    if report.failure.is_none() {
+        let VerifyReport { collections, documents, entries, files, file_bytes, .. } = &found;
+        arguments.talk.say(&format!(
+            "verified {documents} documents in {collections} collections, {entries} index entries and {files} files \
+             of {file_bytes} bytes: nothing is wrong"
+        ));
+    }
+    let orphans = found.orphans.len() as u64 + found.orphans_omitted;
+    if orphans > 0 {
+        arguments
+            .talk
+            .say(&format!("{orphans} uploads of files were cut short and take room: see remove_orphans"));
+    }
+    report.failure.map_or(Ok(()), Err)
+}
+
+fn verify(arguments: &Arguments, signals: &Signals) -> Result<VerifyReport, Failure> {
+    let opened = open_folder_for_reading("verify", &arguments.folder, arguments.memory, &signals.token)?;
+    let client = match opened {
+        Ok(client) => client,
+        // What keeps a store from being opened is what was looked for.
+        Err(error) if error.is_corruption() => return Err(Failure::new(Exit::Different, error.to_string())),
+        Err(error) => return Err(error.into()),
+    };
+    let mut shown = Shown { talk: &arguments.talk, phase: None };
+    let mut verification = client.verification().progress(|at| shown.show(at));
+    if let Some(bytes) = arguments.bytes_per_second {
+        verification = verification.bytes_per_second(bytes);
+    }
+    let verified = verification.run();
+    shown.finish();
+    Ok(verified?)
+}
+
+/// Progress of one phase after the other.
+struct Shown<'a> {
+    talk: &'a Talk,
+    phase: Option<(VerifyPhase, Progress)>,
+}
+
+impl Shown<'_> {
+    fn show(&mut self, at: &VerifyProgress) {
+        if self.phase.as_ref().is_none_or(|(phase, _)| *phase != at.phase) {
+            self.finish();
+            let unit = match at.phase {
+                VerifyPhase::Files => Unit::Bytes,
+                VerifyPhase::Entries => Unit::Entries,
+                VerifyPhase::Documents | _ => Unit::Documents,
+            };
+            let total = Some(at.total).filter(|total| *total > 0);
+            self.phase = Some((at.phase, self.talk.progress_of(total, unit)));
+        }
+        if let Some((_, progress)) = &mut self.phase {
+            progress.set(at.done);
+        }
+    }
+
+    fn finish(&mut self) {
+        if let Some((_, progress)) = self.phase.take() {
+            progress.finish();
+        }
+    }
+}
+
+/// A finding as a line: where, and what.
+fn line(finding: &Finding) -> String {
+    let mut line = finding.place.clone();
+    // Writing to a string does not fail.
+    if let Some(index) = &finding.index {
+        let _ = write!(line, ", index {index}");
+    }
+    if let Some(file) = &finding.file {
+        let _ = write!(line, ", {}", file.display());
+    }
+    if let Some(offset) = finding.offset {
+        let _ = write!(line, " at byte {offset}");
+    }
+    if !finding.key.is_empty() {
+        let _ = write!(line, ", key {}", finding.key);
+    }
+    let _ = write!(line, ": {}", finding.problem);
+    line
+}
+
+/// A finding in the report.
+fn document(finding: &Finding) -> Document {
+    let mut document = doc! { "place": finding.place.as_str(), "problem": finding.problem.as_str() };
+    if let Some(index) = &finding.index {
+        document.insert("index", index.as_str());
+    }
+    if let Some(file) = &finding.file {
+        document.insert("file", file.display().to_string());
+    }
+    if let Some(offset) = finding.offset {
+        document.insert("offset", i64::try_from(offset).unwrap_or(i64::MAX));
+    }
+    if !finding.key.is_empty() {
+        document.insert("key", finding.key.as_str());
+    }
+    document
+}
