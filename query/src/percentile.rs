@@ -7,7 +7,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use bson::{RawArrayBuf, RawBson, RawBsonRef};
+use bson::spec::BinarySubtype;
+use bson::{Binary, RawArrayBuf, RawBson, RawBsonRef};
 use tdigest::{Centroid, TDigest};
 
 /// How a percentile is computed.
@@ -269,6 +270,43 @@ impl Numbers {
         })
     }
 
+    /// Adds the values that the numbers are made of.
+    pub(crate) fn save(&self, saved: &mut RawArrayBuf) {
+        for count in self.infinite {
+            saved.push(RawBson::Int64(i64::try_from(count).unwrap_or(i64::MAX)));
+        }
+        saved.push(bytes_of(self.loose.iter().copied()));
+        let Some(digest) = &self.digest else { return };
+        // A digest is never empty, so that it has extremes.
+        let extremes = [digest.min().unwrap_or_default(), digest.max().unwrap_or_default()];
+        saved.push(bytes_of([digest.sum(), digest.count()].into_iter().chain(extremes)));
+        saved.push(bytes_of(digest.centroids().iter().flat_map(|mean| [mean.mean(), mean.weight()])));
+    }
+
+    /// Takes the numbers that were saved in place of none. Returns `None` if the values are none of numbers.
+    pub(crate) fn restore(&mut self, saved: &mut dyn Iterator<Item = RawBsonRef<'_>>) -> Option<()> {
+        // No more than documents can add up to, so that more can be added.
+        let mut count = || saved.next()?.as_i64().filter(|count| (0..1 << 60).contains(count));
+        let (below, above) = (usize::try_from(count()?).ok()?, usize::try_from(count()?).ok()?);
+        let loose = doubles_of(saved.next()?)?;
+        let digest = match saved.next() {
+            None => None,
+            Some(parts) => {
+                let [sum, count, min, max] = *doubles_of(parts)?.as_slice() else { return None };
+                let pairs = doubles_of(saved.next()?)?;
+                let mean = |pair: &[f64]| match *pair {
+                    [mean, weight] if weight > 0.0 => Some(Centroid::new(mean, weight)),
+                    _ => None,
+                };
+                let means = pairs.chunks(2).map(mean).collect::<Option<Vec<_>>>()?;
+                (!means.is_empty() && means.len() <= DIGEST_MAX).then_some(())?;
+                Some(Box::new(TDigest::new(means, sum, count, Some(max), Some(min), DIGEST_MAX)))
+            }
+        };
+        (self.infinite, self.loose, self.digest) = ([below, above], loose, digest);
+        Some(())
+    }
+
     /// Puts the loose numbers into the digest.
     fn digest(&mut self) {
         // The list is given back whole: the next numbers make a list of their own.
@@ -277,6 +315,20 @@ impl Numbers {
         let digest = self.digest.take().map_or_else(|| TDigest::new_with_size(DIGEST_MAX), |digest| *digest);
         self.digest = Some(Box::new(digest.merge_sorted(numbers)));
     }
+}
+
+/// Finite doubles as bytes.
+fn bytes_of(numbers: impl Iterator<Item = f64>) -> RawBson {
+    let bytes = numbers.flat_map(f64::to_le_bytes).collect();
+    RawBson::Binary(Binary { subtype: BinarySubtype::Generic, bytes })
+}
+
+/// Finite doubles that were bytes. Returns `None` if they are none.
+fn doubles_of(value: RawBsonRef<'_>) -> Option<Vec<f64>> {
+    let bytes = value.as_binary()?.bytes;
+    let double =
+        |bytes: &[u8]| Some(f64::from_le_bytes(bytes.try_into().ok()?)).filter(|double| double.is_finite());
+    bytes.chunks(size_of::<f64>()).map(double).collect()
 }
 
 /// The means of a digest, each with its place among all numbers.

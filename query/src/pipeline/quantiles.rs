@@ -2,7 +2,7 @@
 //!
 //! A group asks once, so its numbers may become a digest; a window asks for each document, and its numbers are kept sorted.
 
-use bson::{RawBson, RawBsonRef};
+use bson::{RawArrayBuf, RawBson, RawBsonRef};
 
 use crate::numeric::Numeric;
 use crate::percentile::{Numbers, PercentileRequest, SortedNumbers};
@@ -36,6 +36,23 @@ impl GroupNumbers {
         }
         self.counted = bytes;
         Ok(())
+    }
+
+    /// Adds the values that the state is made of.
+    pub(super) fn save(&self, saved: &mut RawArrayBuf) {
+        self.numbers.save(saved);
+    }
+
+    /// Takes what was saved in place of no numbers. Returns `None` if the values are none of such a state.
+    pub(super) fn restore(
+        &mut self,
+        saved: &mut dyn Iterator<Item = RawBsonRef<'_>>,
+        memory: &mut StageMemory,
+    ) -> Result<Option<()>, Fault> {
+        let restored = self.numbers.restore(saved);
+        self.counted = self.numbers.bytes();
+        memory.grow(self.counted)?;
+        Ok(restored)
     }
 
     /// The percentiles of the numbers so far.

@@ -29,6 +29,7 @@ impl GroupState {
             Self::Array(values) | Self::Set { values, .. } => saved.push(RawBsonRef::Array(values)),
             Self::Merged(merged) => saved.push(merged.value()),
             Self::Ranked(ranked, _) => ranked.save(&mut saved),
+            Self::Percentiles(numbers) => numbers.save(&mut saved),
         }
         saved
     }
@@ -77,6 +78,7 @@ impl GroupState {
                 merged.add("$mergeObjects", saved, memory)?;
             }
             Self::Ranked(ranked, _) => return ranked.restore(&mut values, memory),
+            Self::Percentiles(numbers) => return numbers.restore(&mut values, memory),
         }
         Ok(Some(()))
     }
